@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a command runs: on this host, in a network namespace, or on a host reached by ssh."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+COMMANDS = logging.getLogger("sojourn.commands")
+
+
+class CommandError(RuntimeError):
+    """A command ended with a non-zero exit code, was not found, or took too long."""
+
+    def __init__(self, place: str, command: Sequence[str], returncode: int | None, stderr: str) -> None:
+        self.place, self.command, self.returncode, self.stderr = place, list(command), returncode, stderr
+        reason = stderr.strip() or (f"exit code {returncode}" if returncode is not None else "no answer in time")
+        super().__init__(f"{place}: {shlex.join(command)}: {reason}")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A name and the argv prefix that takes a command there.
+
+    ``prefix`` is put before every command (``nsenter … --`` or ``ssh -F cfg router``); ``quote`` joins the
+    command into one shell-quoted argument, as ssh needs it.
+    """
+
+    name: str
+    prefix: tuple[str, ...] = ()
+    quote: bool = False
+
+    def argv(self, command: Sequence[str]) -> list[str]:
+        """Return the argv that runs ``command`` at this place."""
+        return [*self.prefix, shlex.join(command)] if self.quote else [*self.prefix, *command]
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        check: bool = True,
+        input: str | None = None,
+        timeout: float = 30,
+    ) -> str:
+        """Run ``command`` to its end and return its stdout.
+
+        ``timeout`` is in seconds. Raises :class:`CommandError` when the command cannot be started, is late, or
+        (with ``check``) ends with a non-zero exit code. Command, exit code and output go to the log
+        ``sojourn.commands``, which a run keeps as its setup.log and teardown.log.
+        """
+        try:
+            done = subprocess.run(
+                self.argv(command),
+                input=input,
+                stdin=subprocess.DEVNULL if input is None else None,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout,
+            )
+        except subprocess.TimeoutExpired as late:
+            raise CommandError(self.name, command, None, f"no answer within {timeout:g} s") from late
+        except OSError as missing:
+            raise CommandError(self.name, command, None, str(missing)) from missing
+        COMMANDS.info("%s", _record(self.name, command, input, done))
+        if check and done.returncode:
+            raise CommandError(self.name, command, done.returncode, done.stderr or done.stdout)
+        return done.stdout
+
+
+def _record(name: str, command: Sequence[str], sent: str | None, done: subprocess.CompletedProcess[str]) -> str:
+    lines = [f"[{name}] $ {shlex.join(command)}"]
+    lines += [f"  < {line}" for line in (sent or "").splitlines()]
+    lines += [f"  {line}" for line in done.stdout.splitlines()]
+    lines += [f"  ! {line}" for line in done.stderr.splitlines()]
+    if done.returncode:
+        lines.append(f"  exit code {done.returncode}")
+    return "\n".join(lines)
+
+
+LOCAL = Place("local")

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A long-running program at a place: started, known to be ready, signalled by its own pid, reaped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Literal
+
+import psutil
+
+from harness.place import COMMANDS, CommandError, Place
+
+_POLL_S = 0.01
+# A remote shell tells the pid of what it becomes, so that a signal can be sent by a second ssh call.
+_REMOTE_PID = re.compile(r"^sojourn-pid (\d+)$", re.MULTILINE)
+
+
+class ProcessError(RuntimeError):
+    """A program died early, was not ready in time, or could not be started; the end of its log is in the text."""
+
+
+class Process:
+    """A program that runs beside us. Make one with :meth:`start`."""
+
+    def __init__(
+        self, place: Place, command: Sequence[str], popen: subprocess.Popen[bytes], stdout: Path | None, stderr: Path
+    ) -> None:
+        self.place, self.command, self.popen = place, list(command), popen
+        self.stdout_path, self.stderr_path = stdout, stderr
+
+    @classmethod
+    def start(
+        cls,
+        place: Place,
+        command: Sequence[str],
+        *,
+        stdout: Path | Literal["pipe"] | None = None,
+        stderr: Path | None = None,
+        stdin: bool = False,
+        ready: str | None = None,
+        ready_in: Literal["stdout", "stderr"] = "stderr",
+        timeout: float = 15,
+        wrap: Sequence[str] = (),
+    ) -> Process:
+        """Start ``command`` at ``place`` and return once it is ready.
+
+        ``stdout``/``stderr`` are files that it writes (``"pipe"``: read ``process.popen.stdout`` yourself; None:
+        a temporary file for stderr, nothing for stdout). ``ready`` is a regular expression awaited in the file
+        ``ready_in`` for ``timeout`` seconds. ``wrap`` is put before everything, the place's prefix as well
+        (``chrt -r 20`` must come before a user namespace is entered).
+
+        Raises :class:`ProcessError` when it cannot be started, dies before it is ready, or is late.
+        """
+        errors = stderr or Path(tempfile.mkstemp(prefix="sojourn-", suffix=".stderr")[1])
+        if place.quote:
+            remote = f"echo sojourn-pid $$ >&2; exec {shlex.join(command)}"
+            argv = [*wrap, *place.prefix, remote]
+        else:
+            argv = [*wrap, *place.argv(command)]
+        out: IO[bytes] | int = subprocess.DEVNULL
+        if stdout == "pipe":
+            out = subprocess.PIPE
+        elif stdout is not None:
+            out = stdout.open("wb")
+        try:
+            with errors.open("wb") as err:
+                popen = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    # Ctrl-C goes to us alone; we end each program in order.
+                    start_new_session=True,
+                )
+        except OSError as missing:
+            raise ProcessError(f"{place.name}: {shlex.join(command)}: {missing}") from missing
+        finally:
+            if not isinstance(out, int):
+                out.close()
+        COMMANDS.info("[%s] & %s", place.name, shlex.join(command))
+        process = cls(place, command, popen, stdout if isinstance(stdout, Path) else None, errors)
+        if ready is not None:
+            process._await(ready, ready_in, timeout)
+        return process
+
+    def _await(self, ready: str, ready_in: str, timeout: float) -> None:
+        path = self.stdout_path if ready_in == "stdout" else self.stderr_path
+        if path is None:
+            raise ValueError("ready_in='stdout' needs stdout to be a file")
+        pattern, deadline = re.compile(ready, re.MULTILINE), time.monotonic() + timeout
+        while True:
+            ended = self.popen.poll() is not None
+            if pattern.search(path.read_text(errors="replace")):
+                return
+            if ended:
+                raise ProcessError(self._failure(f"ended with exit code {self.popen.returncode} before it was ready"))
+            if time.monotonic() > deadline:
+                self.stop(signal.SIGKILL)
+                raise ProcessError(self._failure(f"was not ready within {timeout:g} s"))
+            time.sleep(_POLL_S)
+
+    def _failure(self, what: str) -> str:
+        tail = self.log_tail()
+        return f"{self.place.name}: {shlex.join(self.command)} {what}" + (f": {tail}" if tail else "")
+
+    def log_tail(self, lines: int = 5) -> str:
+        """Return the last lines that the program wrote to its log, on one line."""
+        texts = [p.read_text(errors="replace") for p in (self.stderr_path, self.stdout_path) if p and p.exists()]
+        kept = [ln for text in texts for ln in text.splitlines() if ln.strip() and not _REMOTE_PID.match(ln)]
+        return " | ".join(kept[-lines:])
+
+    def alive(self) -> bool:
+        """Tell whether the program still runs."""
+        return self.popen.poll() is None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the exit code; raises :class:`ProcessError` after ``timeout`` seconds."""
+        try:
+            return self.popen.wait(timeout)
+        except subprocess.TimeoutExpired as late:
+            raise ProcessError(self._failure(f"still runs after {timeout:g} s")) from late
+
+    def signal(self, sig: int) -> None:
+        """Send ``sig`` to the program itself, through nsenter and ssh."""
+        if self.place.quote:
+            pid = _REMOTE_PID.search(self.stderr_path.read_text(errors="replace"))
+            if pid:
+                with contextlib.suppress(CommandError):
+                    self.place.run(["kill", f"-{signal.Signals(sig).name[3:]}", pid[1]], timeout=5)
+                return
+        with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
+            os.kill(self._real_pid(), sig)
+
+    def _real_pid(self) -> int:
+        """nsenter forks when it enters a pid namespace and passes no signal on: its child is the program."""
+        if "nsenter" in self.place.prefix:
+            outer = psutil.Process(self.popen.pid)
+            while outer.name() in ("nsenter", "chrt") and (inner := outer.children()):
+                outer = inner[0]
+            return outer.pid
+        return self.popen.pid
+
+    def stop(self, sig: int = signal.SIGINT, grace: float = 10) -> int:
+        """Signal the program, wait ``grace`` seconds, kill it if it still runs; return the exit code."""
+        if self.alive():
+            self.signal(sig)
+            try:
+                self.popen.wait(grace)
+            except subprocess.TimeoutExpired:
+                self.signal(signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.popen.pid, signal.SIGKILL)
+        code = self.popen.wait()
+        for pipe in (self.popen.stdin, self.popen.stdout):
+            if pipe:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        if self.stderr_path.name.startswith("sojourn-") and self.stderr_path.parent == Path(tempfile.gettempdir()):
+            COMMANDS.info("[%s] ended %s (%s): %s", self.place.name, self.command[0], code, self.log_tail())
+            self.stderr_path.unlink(missing_ok=True)
+        return code
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
