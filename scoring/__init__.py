@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure scoring: recordings, captures and probe logs of a run in, numbers out."""
