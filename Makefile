@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+# make harm   sets up what is missing, then measures the harm to a video (ARGS="--qdisc=dualpi2" is passed on)
+# make test   sets up, lints, type-checks, runs the unit tests and those of the lab
+# make check  lint, types and unit tests only
+# make setup  packages, Python environment, virtual APU, clip and player; warm: a moment
+# make lock   renews requirements.txt from pyproject.toml
+# make clean  removes what tools left in the checkout (the cache and results/ stay)
+
+SOJOURN_CACHE ?= $(HOME)/.cache/sojourn
+export SOJOURN_CACHE
+BIN := $(SOJOURN_CACHE)/venv/bin
+PYTEST := $(BIN)/python -m pytest
+SERVICE ?= youtube
+
+.DEFAULT_GOAL := help
+.PHONY: help harm test check lint unit setup environment lock clean
+
+help:
+	@sed -n 's/^# make/make/p' Makefile
+
+harm: setup
+	$(PYTEST) tests/test_video_harm.py --service=$(SERVICE) $(ARGS)
+
+test: setup lint
+	$(PYTEST) -m "not experiment and not live"
+
+check: environment lint unit
+
+lint:
+	$(BIN)/ruff check .
+	$(BIN)/mypy .
+
+unit:
+	$(PYTEST) tests/unit -m "not lab and not experiment and not live"
+
+setup: environment
+	@$(BIN)/python -m harness.cli build
+
+environment:
+	@sh harness/setup.sh
+
+lock: environment
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header pyproject.toml --output-file requirements.txt
+
+clean:
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,87 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Set-up of a machine: the Debian packages that are missing, then the locked Python environment.
+# Idempotent; nothing is written outside apt's places and the cache ($SOJOURN_CACHE or ~/.cache/sojourn).
+set -eu
+checkout=$(cd "$(dirname "$0")/.." && pwd)
+cache=${SOJOURN_CACHE:-$HOME/.cache/sojourn}
+venv=$cache/venv
+log=$cache/setup.log
+mkdir -p "$cache"
+exec 9>"$cache/setup.lock"
+flock 9
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+# Runs a command with its output in the log; shows the log's end when it fails.
+quietly() {
+    "$@" >>"$log" 2>&1 </dev/null || { tail -n 15 "$log" >&2; fail "failed: $* (all of it: $log)"; }
+}
+
+install_packages() {
+    command -v dpkg-query >/dev/null || { say "no dpkg here: install by hand what harness/packages.txt names"; return; }
+    wanted=$(grep -v '^#' "$checkout/harness/packages.txt")
+    # shellcheck disable=SC2086
+    installed=" $(dpkg-query -W -f='${db:Status-Status} ${Package}\n' $wanted 2>/dev/null |
+        sed -n 's/^installed //p' | tr '\n' ' ') "
+    missing=
+    for package in $wanted; do
+        case $installed in *" $package "*) ;; *) missing="$missing $package" ;; esac
+    done
+    [ -n "$missing" ] || return 0
+    if [ "$(id -u)" = 0 ]; then
+        as_root=
+    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+        as_root='sudo -n'
+    else
+        say "packages are missing and only root can install them; run this, then the same command again:" >&2
+        printf '\n  sudo apt-get install -y --no-install-recommends%s\n\n' "$missing" >&2
+        exit 1
+    fi
+    say "installing packages:$missing"
+    quietly $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
+    # shellcheck disable=SC2086
+    quietly $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install $missing
+    # Sojourn starts its own servers inside its namespaces; the packages' own would only take the host's ports.
+    if [ -d /run/systemd/system ]; then
+        for service in caddy irtt; do
+            case " $missing " in *" $service "*) $as_root systemctl disable --quiet --now "$service" 2>>"$log" || true ;; esac
+        done
+    fi
+}
+
+install_python() {
+    stamp=$(sha256sum "$checkout/requirements.txt" | cut -c1-64)
+    if [ "$(cat "$venv/sojourn-lock" 2>/dev/null)" != "$stamp" ]; then
+        python=/usr/bin/python3
+        [ -x "$python" ] || python=python3
+        [ -x "$venv/bin/python" ] || { say "making $venv"; quietly "$python" -m venv "$venv"; }
+        total=$(grep '^[a-z].*==' "$checkout/requirements.txt" | grep -vc -e "'nt'" -e win32 -e '<')
+        say "installing $total locked Python packages"
+        : >"$log.pip"
+        "$venv/bin/python" -m pip --disable-pip-version-check install --require-hashes --only-binary :all: \
+            -r "$checkout/requirements.txt" >"$log.pip" 2>&1 </dev/null &
+        pip=$!
+        if [ -t 1 ]; then
+            while kill -0 "$pip" 2>/dev/null; do
+                printf '\rsetup: %s of %s fetched ' "$(grep -c -e '^Collecting' -e '^Requirement already' "$log.pip")" "$total"
+                sleep 0.5 # redraws the counter; nothing waits on it
+            done
+            printf '\r\033[K'
+        fi
+        wait "$pip" || { tail -n 15 "$log.pip" >&2; fail "pip failed (all of it: $log.pip)"; }
+        rm -f "$venv/sojourn-checkout"
+        printf '%s' "$stamp" >"$venv/sojourn-lock"
+    fi
+    # The `sojourn` command follows the checkout that was set up last, and its metadata.
+    here="$checkout $(sha256sum "$checkout/pyproject.toml" | cut -c1-64)"
+    if [ "$(cat "$venv/sojourn-checkout" 2>/dev/null)" != "$here" ]; then
+        quietly "$venv/bin/python" -m pip --disable-pip-version-check install --no-deps --no-build-isolation \
+            --editable "$checkout"
+        printf '%s' "$here" >"$venv/sojourn-checkout"
+    fi
+}
+
+install_packages
+install_python
