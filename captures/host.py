@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watch the host: processor time in use and the longest scheduling stall of each second (host.jsonl).
+
+It runs as a process of its own, so that the harness's interpreter lock is not taken for a host stall.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from harness.process import Process
+
+TICK_S = 0.005
+PERIOD_S = 1.0
+
+
+class _Stall(threading.Thread):
+    """Wakes every 5 ms and keeps the largest lateness seen since it was last asked."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._worst = 0.0
+
+    def run(self) -> None:
+        due = time.monotonic() + TICK_S
+        while True:
+            time.sleep(max(0.0, due - time.monotonic()))
+            now = time.monotonic()
+            self._worst = max(self._worst, now - due)
+            # A late tick is counted once, not again in each tick it made late.
+            due = max(due, now) + TICK_S
+
+    def take(self) -> float:
+        worst, self._worst = self._worst, 0.0
+        return worst
+
+
+def watch() -> None:
+    """Write a line a second to stdout until killed; the first after a tenth of a second.
+
+    Keys: t (Unix s), cpu_cores_used and cpu_idle_cores (cores of the whole host, mean over the second),
+    cpu_steal_cores (taken by the hypervisor), stall_ms (largest lateness of a 5 ms timer in the second).
+    """
+    cores = psutil.cpu_count() or 1
+    stall = _Stall()
+    before, due = psutil.cpu_times(), time.monotonic() + PERIOD_S / 10
+    stall.start()
+    while True:
+        time.sleep(max(0.0, due - time.monotonic()))
+        due += PERIOD_S
+        now = psutil.cpu_times()
+        spent = [b - a for a, b in zip(before[:8], now[:8], strict=True)]
+        _user, _nice, _system, idle, iowait, _irq, _softirq, steal = spent
+        share = cores / (sum(spent) or 1.0)
+        before = now
+        line = {
+            "t": round(time.time(), 3),
+            "cpu_cores_used": round((sum(spent) - idle - iowait - steal) * share, 3),
+            "cpu_idle_cores": round((idle + iowait) * share, 3),
+            "cpu_steal_cores": round(steal * share, 3),
+            "stall_ms": round(stall.take() * 1000, 3),
+        }
+        print(json.dumps(line), flush=True)
+
+
+class HostWatch:
+    """The watcher as a process beside us. Make one with `start`, end it with `stop`."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+
+    @classmethod
+    def start(cls, run: Path, *, wrap: Sequence[str] = ()) -> HostWatch:
+        """Write run/host.jsonl from now on; raises ProcessError when it does not start."""
+        # Only here: the watcher itself runs outside the project's module path.
+        from harness.place import LOCAL
+        from harness.process import Process
+
+        # -P: the script shall not find its neighbours as modules.
+        command = [sys.executable, "-P", __file__]
+        file = run / "host.jsonl"
+        return cls(Process.start(LOCAL, command, stdout=file, ready="stall_ms", ready_in="stdout", wrap=wrap))
+
+    def stop(self) -> None:
+        """End the watcher."""
+        self.process.stop(signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    watch()

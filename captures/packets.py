@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capture packet headers at one interface with dumpcap, as pcapng with nanosecond time stamps.
+
+The capture goes over stdout into a local file, so that it works alike on this host, in a namespace and over
+ssh. What the kernel dropped stands in the file itself (interface statistics block); `stop` returns it too.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+
+from harness.place import Place
+from harness.process import Process, ProcessError
+
+SNAPLEN = 128  # bytes: Ethernet, IPv6 and TCP with all options fit
+_BUFFER_MIB = 16  # kernel ring: 2 s of 50 Mbit/s headers while the host is busy
+_HANDOVER_S = 0.3  # the kernel hands a part-full ring block over after 250 ms
+_ENDED = re.compile(r"Packets received/dropped on interface '.*': (\d+)/(\d+)")
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What dumpcap counted: packets written, and packets that the kernel or dumpcap lost."""
+
+    file: Path
+    packets: int
+    dropped: int
+
+
+class PacketCapture:
+    """A running capture. Make one with `start`, end it with `stop`."""
+
+    def __init__(self, process: Process, raw: Path, log: Path) -> None:
+        self.process, self.raw, self.log = process, raw, log
+
+    @classmethod
+    def start(
+        cls,
+        place: Place,
+        interface: str,
+        file: Path,
+        *,
+        only: str = "",
+        snaplen: int = SNAPLEN,
+        wrap: Sequence[str] = (),
+        timeout: float = 15,
+    ) -> PacketCapture:
+        """Capture at `interface` of `place` into `file` (….pcapng); return once it captures.
+
+        `only` is a capture filter ("tcp or udp"). Raises ProcessError when dumpcap is missing, may not
+        capture, or does not know the interface.
+        """
+        log = file.with_suffix(".log")
+        command = ["dumpcap", "-q", "-i", interface, "-s", str(snaplen), "-B", str(_BUFFER_MIB), "-w", "-"]
+        command += ["-f", only] if only else []
+        # "File:" comes after the interface is open and the ring is mapped; "Capturing on" comes before.
+        process = Process.start(
+            place, command, stdout=file, stderr=log, ready=r"^File: ", timeout=timeout, wrap=wrap
+        )
+        return cls(process, file, log)
+
+    def stop(self) -> Captured:
+        """End the capture, compress it to <file>.zst and say how many packets it holds and lost.
+
+        Raises ProcessError when dumpcap ended early or left no count.
+        """
+        if self.process.alive():
+            time.sleep(_HANDOVER_S)
+        self.process.stop()
+        log = self.log.read_text(errors="replace")
+        packed = compress(self.raw)
+        counts = _ENDED.search(log)
+        if counts is None:
+            raise ProcessError(f"dumpcap into {packed} left no packet count: {log.strip()[-300:]}")
+        self.log.unlink()
+        return Captured(packed, int(counts[1]), int(counts[2]))
+
+
+def compress(file: Path) -> Path:
+    """Replace `file` by `file`.zst and return the new path. Memory stays at a few MB for any size."""
+    packed = file.with_name(file.name + ".zst")
+    with file.open("rb") as source, packed.open("wb") as sink:
+        zstandard.ZstdCompressor(level=3, write_checksum=True).copy_stream(source, sink)
+    file.unlink()
+    return packed

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record an X11 screen with ffmpeg, each frame with the wall-clock time at which it was grabbed.
+
+While it records, the file is a fragmented mp4, readable at any moment and after any kill; at the end it is
+remuxed without loss to a plain mp4 whose index stands in front. Time stamps are x11grab's own (the host's
+real-time clock just before the grab) and are never rounded to the frame grid, so late frames and gaps show.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from harness.place import LOCAL, Place
+from harness.process import Process, ProcessError
+from scoring.frames import frame_times
+
+TIMESCALE = 90_000  # ticks a second of the file's time stamps
+_START = re.compile(r"Duration: N/A, start: (\d+\.\d+)")
+
+
+@dataclass(frozen=True)
+class Screen:
+    """screen.json. Frame i was grabbed at `start` + its pts; `missing` counts empty slots of 1/fps s."""
+
+    start: float  # Unix seconds of frame 0
+    fps: int
+    width: int
+    height: int
+    frames: int
+    expected: int
+    missing: int
+
+
+class ScreenRecorder:
+    """A running recording. Make one with `start`, end it with `stop`."""
+
+    def __init__(self, run: Path, process: Process, start: float) -> None:
+        self.run, self.process, self.started = run, process, start
+
+    @classmethod
+    def start(
+        cls,
+        display: str,
+        run: Path,
+        *,
+        place: Place = LOCAL,
+        size: tuple[int, int] = (1280, 720),
+        fps: int = 30,
+        wrap: Sequence[str] = (),
+        timeout: float = 15,
+    ) -> ScreenRecorder:
+        """Record `display` (":99") into run/screen.mp4; return once the first frame is encoded.
+
+        Raises ProcessError when ffmpeg cannot open the display or encodes nothing within `timeout` seconds.
+        """
+        width, height = size
+        command = ["ffmpeg", "-hide_banner", "-nostdin", "-loglevel", "info", "-nostats", "-y"]
+        command += ["-progress", "pipe:1", "-stats_period", "0.25"]
+        command += ["-f", "x11grab", "-framerate", str(fps), "-video_size", f"{width}x{height}"]
+        command += ["-draw_mouse", "0", "-thread_queue_size", "64", "-i", display]
+        # One thread and no B-frames: nothing waits in the encoder, and packets are in the order shown.
+        command += ["-c:v", "libx264", "-preset", "superfast", "-bf", "0", "-threads", "1"]
+        command += ["-crf", "20", "-pix_fmt", "yuv420p", "-g", str(5 * fps)]
+        command += ["-vsync", "passthrough", "-enc_time_base", f"1:{TIMESCALE}"]
+        command += ["-video_track_timescale", str(TIMESCALE), "-flush_packets", "1"]
+        command += ["-movflags", "+frag_keyframe+empty_moov+default_base_moof", "-frag_duration", "1000000"]
+        command += ["-f", "mp4", str(_part(run))]
+        log = run / "screen.log"
+        process = Process.start(
+            place,
+            command,
+            stdout=_progress(run),
+            stderr=log,
+            ready=r"^frame=[1-9]",
+            ready_in="stdout",
+            timeout=timeout,
+            wrap=wrap,
+        )
+        opened = _START.search(log.read_text(errors="replace"))
+        if opened is None:
+            process.stop()
+            raise ProcessError(f"{place.name}: ffmpeg told no start time of {display}; see {log}")
+        start = float(opened[1])
+        # Known now, so that a killed run still knows when its frames were shown.
+        _write(run, Screen(start, fps, width, height, frames=0, expected=0, missing=0))
+        return cls(run, process, start)
+
+    def stop(self) -> Screen:
+        """End the recording and say what was recorded; RecordingError when the file cannot be read."""
+        self.process.stop()
+        return finish(self.run)
+
+
+def finish(run: Path) -> Screen:
+    """Turn what was recorded in `run` into screen.mp4 and complete screen.json; also for a killed recorder.
+
+    Raises FileNotFoundError when nothing was recorded, ProcessError or RecordingError when ffmpeg cannot read it.
+    """
+    begun = json.loads((run / "screen.json").read_text())
+    part, whole = _part(run), run / "screen.mp4"
+    if part.exists():
+        remux = [
+            "ffmpeg",
+            "-hide_banner",
+            "-nostdin",
+            "-loglevel",
+            "error",
+            "-y",
+            "-i",
+            str(part),
+            "-c",
+            "copy",
+        ]
+        remux += ["-video_track_timescale", str(TIMESCALE), "-movflags", "+faststart", str(whole)]
+        done = subprocess.run(remux, capture_output=True, text=True)
+        if done.returncode:
+            raise ProcessError(f"screen recording {part} cannot be remuxed: {done.stderr.strip()}")
+        part.unlink()
+        _progress(run).unlink(missing_ok=True)
+    times = frame_times(whole)
+    expected, missing = count_missing(times, begun["fps"])
+    screen = Screen(**{**begun, "frames": len(times), "expected": expected, "missing": missing})
+    _write(run, screen)
+    return screen
+
+
+def count_missing(times: Sequence[float], fps: float) -> tuple[int, int]:
+    """(expected, missing) frames: a gap of n frame times misses n - 1, even if as many follow fast."""
+    if not times:
+        return 0, 0
+    missing = sum(max(0, round((b - a) * fps) - 1) for a, b in pairwise(times))
+    return round((times[-1] - times[0]) * fps) + 1, missing
+
+
+def _part(run: Path) -> Path:
+    return run / "screen.part.mp4"
+
+
+def _progress(run: Path) -> Path:
+    return run / "screen.progress"
+
+
+def _write(run: Path, screen: Screen) -> None:
+    (run / "screen.json").write_text(json.dumps(asdict(screen), indent=1) + "\n")
