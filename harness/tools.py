@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of this host that a run uses: where they are and which version they say they are."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+
+#: Places of system programs that an ordinary user's PATH leaves out on Debian.
+_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program, the Debian package that has it, and how it is asked for its version."""
+
+    name: str
+    package: str
+    asks: tuple[str, ...] = ("--version",)
+
+
+TOOLS = (
+    Tool("chromium", "chromium"),
+    Tool("chromedriver", "chromium-driver"),
+    Tool("Xvfb", "xvfb", ()),
+    Tool("ffmpeg", "ffmpeg", ("-version",)),
+    Tool("caddy", "caddy", ("version",)),
+    Tool("iperf3", "iperf3"),
+    Tool("irtt", "irtt", ("version",)),
+    Tool("tcpdump", "tcpdump"),
+    Tool("tshark", "tshark"),
+    Tool("ip", "iproute2", ("-V",)),
+    Tool("ethtool", "ethtool"),
+    Tool("ssh", "openssh-client", ("-V",)),
+    Tool("zstd", "zstd"),
+    Tool("gcc", "gcc"),
+    Tool("make", "make"),
+    Tool("mmdebstrap", "mmdebstrap"),
+    Tool("unshare", "util-linux"),
+    Tool("git", "git"),
+)
+
+_VERSION = re.compile(r"\d+(?:\.\d+)+[\w.~+-]*")
+
+
+def find(name: str) -> str | None:
+    """Return the path of the program ``name``, looked for in PATH and in the sbin folders, or None."""
+    return shutil.which(name, path=_PATH)
+
+
+def version(tool: Tool) -> str | None:
+    """Return the version that ``tool`` prints, else its package's, or None when the tool is missing."""
+    path = find(tool.name)
+    if path is None:
+        return None
+    if tool.asks:
+        done = subprocess.run([path, *tool.asks], capture_output=True, text=True, timeout=30, check=False)
+        if found := _VERSION.search(done.stdout + done.stderr):
+            return found[0]
+    return _package_version(tool.package) or "unknown"
+
+
+def _package_version(package: str) -> str | None:
+    if not (query := find("dpkg-query")):
+        return None
+    done = subprocess.run(
+        [query, "-W", "-f=${Version}", package], capture_output=True, text=True, timeout=30, check=False
+    )
+    return done.stdout.strip() or None
+
+
+def host_versions() -> dict[str, str]:
+    """Return the versions of the host's kernel, Python and every tool found, for the manifest of a run."""
+    versions = {"host kernel": platform.release(), "python": sys.version.split()[0]}
+    return versions | {tool.name: found for tool in TOOLS if (found := version(tool))}
