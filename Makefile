@@ -39,7 +39,7 @@ setup: environment
 environment:
 	@sh harness/setup.sh
 
-lock: environment
+lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header pyproject.toml --output-file requirements.txt
 
