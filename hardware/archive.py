@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Newer Debian suites through a private apt, next to the machine's own and without root."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from hardware.cache import BuildError
+
+SUITES = ("forky", "sid")
+KEYRINGS = (
+    Path("/usr/share/keyrings/debian-archive-keyring.pgp"),
+    Path("/usr/share/keyrings/debian-archive-keyring.gpg"),
+)
+
+
+def stanzas(text: str) -> Iterator[dict[str, str]]:
+    """The paragraphs of `Key: value` lines that `apt-get indextargets` prints."""
+    for paragraph in re.split(r"\n\s*\n", text):
+        fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if ": " in line)
+        if fields:
+            yield fields
+
+
+def mirrors(indextargets: str) -> list[str]:
+    """URIs of Debian's main archive among the machine's package sources, the likeliest first.
+
+    Security, update and backport suites live elsewhere on some mirrors, and third parties use Debian's suite names,
+    so a known foreign origin is left out and a path that ends in /debian goes first.
+    """
+    found = []
+    for target in stanzas(indextargets):
+        uri, suite = target.get("Repo-URI", ""), target.get("Release", "")
+        if (
+            target.get("Created-By") == "Packages"
+            and target.get("Component") == "main"
+            and target.get("Origin", "Debian") in ("Debian", "")
+            and not re.search(r"security|updates|backports|proposed", suite)
+            and uri not in found
+        ):
+            found.append(uri)
+    return sorted(found, key=lambda uri: not uri.rstrip("/").endswith("/debian"))
+
+
+def source_lines(mirror: str, keyring: Path, suites: tuple[str, ...] = SUITES) -> str:
+    """One-line package sources for the main component of the suites, signed by `keyring`."""
+    return "".join(f"deb [signed-by={keyring}] {mirror} {suite} main\n" for suite in suites)
+
+
+class Archive:
+    """A private apt under `folder`, told of forky and sid at the machine's own mirror."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.sources = folder / "sources.list"
+
+    def options(self) -> list[str]:
+        """Options that keep apt inside the folder; the suites' Release files may be past their date."""
+        settings = {
+            "Dir::State": self.folder / "state",
+            "Dir::State::status": "/dev/null",
+            "Dir::Cache": self.folder / "cache",
+            "Dir::Etc::SourceList": self.sources,
+            "Dir::Etc::SourceParts": "/dev/null",
+            "Dir::Etc::PreferencesParts": "/dev/null",
+            "Acquire::Check-Valid-Until": "false",
+            "Acquire::Languages": "none",
+            "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
+            "APT::Sandbox::User": "",
+        }
+        return [part for key, value in settings.items() for part in ("-o", f"{key}={value}")]
+
+    def update(self) -> None:
+        """Read the package lists, from the first mirror and keyring that verify.
+
+        Raises:
+            BuildError: the machine names no Debian mirror, or none of them answers with a signature that verifies.
+        """
+        for name in ("state/lists/partial", "cache/archives/partial"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        uris = mirrors(_run(["apt-get", "indextargets", "--no-release-info"]))
+        if not uris:
+            raise BuildError("apt knows no Debian mirror: add one to /etc/apt/sources.list")
+        error = ""
+        for keyring in self._keyrings():
+            for uri in uris:
+                self.sources.write_text(source_lines(uri, keyring))
+                done = subprocess.run(
+                    ["apt-get", *self.options(), "-q", "--error-on=any", "update"],
+                    capture_output=True, text=True, env=_environment(), check=False,
+                )  # fmt: skip
+                if done.returncode == 0:
+                    return
+                error = next((line for line in done.stderr.splitlines() if line[:2] in ("E:", "W:")), done.stderr)
+        raise BuildError(f"cannot read {' and '.join(SUITES)} from {', '.join(uris)}: {error.strip()}")
+
+    def _keyrings(self) -> Iterator[Path]:
+        """Keyrings to verify with: the machine's, then the newest that the machine's own archive offers."""
+        yield from (path for path in KEYRINGS if path.is_file())
+        folder = self.folder / "keyring"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        try:
+            _run(["apt-get", "-o", "APT::Sandbox::User=", "-q", "download", "debian-archive-keyring"], cwd=folder)
+        except BuildError:
+            return  # the failure of the mirrors says more than this one
+        for package in folder.glob("*.deb"):
+            _run(["dpkg-deb", "-x", str(package), str(folder)])
+            yield from (found for path in KEYRINGS if (found := folder / path.relative_to("/")).is_file())
+
+    def names(self, pattern: str) -> list[str]:
+        """Names of the packages that match a regular expression."""
+        out = _run(["apt-cache", *self.options(), "search", "--names-only", pattern])
+        return [line.split(" ", 1)[0] for line in out.splitlines()]
+
+    def version(self, package: str) -> str:
+        """The newest version of a package in the suites."""
+        out = _run(["apt-cache", *self.options(), "show", "--no-all-versions", package])
+        return next(fields["Version"] for fields in stanzas(out))
+
+    def download(self, package: str, folder: Path, tell: Callable[[float], None]) -> Path:
+        """Fetch a package file into `folder`; `tell` hears the fraction done. Verified by apt's chain of hashes."""
+        folder.mkdir(parents=True, exist_ok=True)
+        command = ["apt-get", *self.options(), "-q", "-o", "APT::Status-Fd=1", "download", package]
+        with subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment()
+        ) as apt:
+            assert apt.stdout is not None and apt.stderr is not None
+            for line in apt.stdout:
+                if match := re.match(r"dlstatus:\d+:([\d.]+):", line):
+                    tell(float(match[1]) / 100)
+            error = apt.stderr.read()
+        if apt.returncode:
+            raise BuildError(f"cannot download {package}: {error.strip().splitlines()[-1] if error else 'apt failed'}")
+        return next(folder.glob(f"{package}_*.deb"))
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+
+
+def _run(command: list[str], cwd: Path | None = None) -> str:
+    try:
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=_environment(), check=True)
+    except FileNotFoundError as error:
+        raise BuildError(f"{command[0]} is not installed: this needs Debian's apt and dpkg") from error
+    except subprocess.CalledProcessError as error:
+        raise BuildError(f"{' '.join(command[:2])} failed: {error.stderr.strip()[-300:]}") from error
+    return done.stdout

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * TCP Prague congestion control.
+ *
+ * Written from draft-briscoe-iccrg-prague-congestion-control. README.md beside
+ * this file lists which parts of the draft are here and which are not.
+ *
+ * One response function per signal:
+ *   CE      at most once a virtual RTT:  W -= W * alpha / 2
+ *   loss    at most once a round:        W  = W / 2
+ *   unmarked ACK                         W += acked / W * (srtt / rtt_virt)^2
+ * where rtt_virt = max(srtt, rtt_virt_us) and alpha is the moving average, with
+ * gain 1/16 per virtual RTT, of the fraction of packets that carried CE.
+ *
+ * W is kept in 2^-20 segments: its whole part is snd_cwnd, its fraction lives
+ * here, so that neither small increases nor small reductions are rounded away.
+ */
+
+#include <linux/inet_diag.h>
+#include <linux/math64.h>
+#include <linux/module.h>
+#include <net/tcp.h>
+#include <net/tcp_ecn.h>
+
+#define FRAC_BITS	20
+#define ONE		(1U << FRAC_BITS)	/* 1.0 for alpha, gain and window fraction */
+#define GAIN_SHIFT	4			/* g = 1/16 */
+#define MIN_CWND	2U
+
+static unsigned int rtt_virt_us __read_mostly = 25000;
+module_param(rtt_virt_us, uint, 0644);
+MODULE_PARM_DESC(rtt_virt_us, "lowest virtual RTT in microseconds; 0: no RTT independence");
+
+struct prague {
+	u64	round_mstamp;	/* start of the alpha round */
+	u64	cwr_mstamp;	/* last reduction on CE */
+	u32	round_seq;	/* snd_nxt at the start of the alpha round */
+	u32	cwr_seq;	/* snd_nxt at the last reduction on CE */
+	u32	round_delivered;
+	u32	round_delivered_ce;
+	u32	delivered_ce;	/* tp->delivered_ce at the last ACK */
+	u32	alpha;		/* marked fraction, ONE = all */
+	u32	gain;		/* (srtt / rtt_virt)^2, ONE = 1 */
+	u32	frac;		/* fraction of the window, < ONE */
+	u32	cwr_cwnd;	/* window before the last reduction on CE */
+	u32	loss_cwnd;	/* window before the last loss response */
+	bool	saw_ce;
+};
+
+static struct tcp_congestion_ops prague_reno;
+
+static u64 prague_window(const struct tcp_sock *tp, const struct prague *ca)
+{
+	return ((u64)tcp_snd_cwnd(tp) << FRAC_BITS) + ca->frac;
+}
+
+static void prague_set_window(struct tcp_sock *tp, struct prague *ca, u64 window)
+{
+	window = max_t(u64, window, (u64)MIN_CWND << FRAC_BITS);
+	if (window >> FRAC_BITS >= tp->snd_cwnd_clamp) {
+		tcp_snd_cwnd_set(tp, tp->snd_cwnd_clamp);
+		ca->frac = 0;
+	} else {
+		tcp_snd_cwnd_set(tp, window >> FRAC_BITS);
+		ca->frac = window & (ONE - 1);
+	}
+}
+
+static u32 prague_srtt_us(const struct tcp_sock *tp)
+{
+	return max(tp->srtt_us >> 3, 1U);
+}
+
+static u32 prague_rtt_virt(const struct tcp_sock *tp)
+{
+	return max(prague_srtt_us(tp), READ_ONCE(rtt_virt_us));
+}
+
+/* A (virtual) round is over when what was sent at its start is acknowledged and
+ * the virtual RTT has gone by.
+ */
+static bool prague_round_over(const struct tcp_sock *tp, u32 seq, u64 mstamp)
+{
+	return !before(tp->snd_una, seq) &&
+	       tcp_stamp_us_delta(tp->tcp_mstamp, mstamp) >= prague_rtt_virt(tp);
+}
+
+static void prague_start_round(struct tcp_sock *tp, struct prague *ca)
+{
+	u64 ratio = div_u64((u64)prague_srtt_us(tp) << FRAC_BITS, prague_rtt_virt(tp));
+
+	ca->gain = max_t(u32, (ratio * ratio) >> FRAC_BITS, 1);
+	ca->round_mstamp = tp->tcp_mstamp;
+	ca->round_seq = tp->snd_nxt;
+	ca->round_delivered = tp->delivered;
+	ca->round_delivered_ce = tp->delivered_ce;
+}
+
+static void prague_update_alpha(struct tcp_sock *tp, struct prague *ca)
+{
+	u32 delivered = tp->delivered - ca->round_delivered;
+	u32 ce = min(tp->delivered_ce - ca->round_delivered_ce, delivered);
+	s64 error;
+
+	if (!prague_round_over(tp, ca->round_seq, ca->round_mstamp))
+		return;
+	if (delivered && ca->saw_ce) {
+		error = (s64)div_u64((u64)ce << FRAC_BITS, delivered) - ca->alpha;
+		WRITE_ONCE(ca->alpha, ca->alpha + (s32)(error >> GAIN_SHIFT));
+	}
+	prague_start_round(tp, ca);
+}
+
+static void prague_reduce_on_ce(struct tcp_sock *tp, struct prague *ca)
+{
+	u64 window = prague_window(tp, ca);
+
+	if (!ca->saw_ce) {
+		/* The first mark ends slow start as a classic signal would. */
+		ca->saw_ce = true;
+		WRITE_ONCE(ca->alpha, ONE);
+		prague_start_round(tp, ca);
+	} else if (!prague_round_over(tp, ca->cwr_seq, ca->cwr_mstamp)) {
+		return;
+	}
+	ca->cwr_cwnd = tcp_snd_cwnd(tp);
+	ca->cwr_seq = tp->snd_nxt;
+	ca->cwr_mstamp = tp->tcp_mstamp;
+	prague_set_window(tp, ca, window - ((window >> 1) * ca->alpha >> FRAC_BITS));
+	WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
+}
+
+/* Half of the window before this round's reduction on CE, if there was one, so
+ * that a mark and a loss in one round add up to one halving.
+ */
+static void prague_reduce_on_loss(struct tcp_sock *tp, struct prague *ca)
+{
+	u32 cwnd = tcp_snd_cwnd(tp);
+
+	ca->loss_cwnd = cwnd;
+	if (ca->saw_ce && !prague_round_over(tp, ca->cwr_seq, ca->cwr_mstamp))
+		cwnd = min(2 * cwnd, max(cwnd, ca->cwr_cwnd));
+	WRITE_ONCE(tp->snd_ssthresh, max(cwnd >> 1, MIN_CWND));
+	ca->frac = 0;
+}
+
+static void prague_increase(struct sock *sk, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct prague *ca = inet_csk_ca(sk);
+
+	if (!acked || !tcp_is_cwnd_limited(sk))
+		return;
+	if (tcp_in_slow_start(tp)) {
+		acked = tcp_slow_start(tp, acked);
+		if (!acked)
+			return;
+	}
+	prague_set_window(tp, ca, prague_window(tp, ca) +
+			  div_u64((u64)acked * ca->gain, tcp_snd_cwnd(tp)));
+}
+
+static void prague_pace(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 rate = (u64)tp->mss_cache * (USEC_PER_SEC << 3);
+
+	/* Twice the rate while the window doubles; else just what it carries. */
+	if (tcp_snd_cwnd(tp) < tp->snd_ssthresh / 2)
+		rate <<= 1;
+	rate *= max(tcp_snd_cwnd(tp), tp->packets_out);
+	if (tp->srtt_us)
+		do_div(rate, tp->srtt_us);
+	WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
+}
+
+static void prague_cong_control(struct sock *sk, u32 ack, int flag,
+				const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct prague *ca = inet_csk_ca(sk);
+	u32 ce = tp->delivered_ce - ca->delivered_ce;
+	u8 state = inet_csk(sk)->icsk_ca_state;
+
+	ca->delivered_ce = tp->delivered_ce;
+	prague_update_alpha(tp, ca);
+	if (state == TCP_CA_Recovery) {
+		/* Held: the loss response set it, and it is the exit's too. */
+	} else {
+		if (ce && state != TCP_CA_Loss)
+			prague_reduce_on_ce(tp, ca);
+		prague_increase(sk, rs->acked_sacked - min(ce, rs->acked_sacked));
+	}
+	prague_pace(sk);
+}
+
+/* The window is this module's own; the core's request to shrink it on ECE or
+ * loss is answered in prague_reduce_on_ce() and prague_set_state().
+ */
+static u32 prague_ssthresh(struct sock *sk)
+{
+	return tcp_sk(sk)->snd_ssthresh;
+}
+
+static void prague_set_state(struct sock *sk, u8 new_state)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (new_state != TCP_CA_Recovery || inet_csk(sk)->icsk_ca_state == new_state)
+		return;
+	prague_reduce_on_loss(tp, inet_csk_ca(sk));
+	tcp_snd_cwnd_set(tp, tp->snd_ssthresh);
+}
+
+static void prague_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	/* A timeout: comes before the core drops the window to one segment. */
+	if (event == CA_EVENT_LOSS)
+		prague_reduce_on_loss(tcp_sk(sk), inet_csk_ca(sk));
+}
+
+static u32 prague_undo_cwnd(struct sock *sk)
+{
+	const struct prague *ca = inet_csk_ca(sk);
+
+	return max(tcp_snd_cwnd(tcp_sk(sk)), ca->loss_cwnd);
+}
+
+/* No more than one segment in a burst when the rate does not ask for it. */
+static u32 prague_min_tso_segs(struct sock *sk)
+{
+	return 1;
+}
+
+static size_t prague_get_info(struct sock *sk, u32 ext, int *attr,
+			      union tcp_cc_info *info)
+{
+	const struct prague *ca = inet_csk_ca(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!(ext & (1 << (INET_DIAG_DCTCPINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1))))
+		return 0;
+	memset(&info->dctcp, 0, sizeof(info->dctcp));
+	info->dctcp.dctcp_enabled = 1;
+	info->dctcp.dctcp_ce_state = ca->saw_ce;
+	info->dctcp.dctcp_alpha = READ_ONCE(ca->alpha) >> (FRAC_BITS - 10);
+	info->dctcp.dctcp_ab_ecn = tp->mss_cache * (tp->delivered_ce - ca->round_delivered_ce);
+	info->dctcp.dctcp_ab_tot = tp->mss_cache * (tp->delivered - ca->round_delivered);
+	*attr = INET_DIAG_DCTCPINFO;
+	return sizeof(info->dctcp);
+}
+
+static void prague_init(struct sock *sk)
+{
+	struct prague *ca = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!tcp_ecn_mode_accecn(tp) && sk->sk_state != TCP_LISTEN &&
+	    sk->sk_state != TCP_CLOSE) {
+		/* Without accurate feedback: Reno, and no ECT(1) that would lie. */
+		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &prague_reno);
+		INET_ECN_dontxmit(sk);
+		return;
+	}
+	memset(ca, 0, sizeof(*ca));
+	ca->delivered_ce = tp->delivered_ce;
+	tcp_mstamp_refresh(tp);
+	prague_start_round(tp, ca);
+	/* Bursts of at most 1/4096 s = 0.25 ms of the pacing rate. */
+	WRITE_ONCE(sk->sk_pacing_shift, 12);
+	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
+}
+
+static struct tcp_congestion_ops prague __read_mostly = {
+	.init		= prague_init,
+	.cong_control	= prague_cong_control,
+	.ssthresh	= prague_ssthresh,
+	.set_state	= prague_set_state,
+	.cwnd_event	= prague_cwnd_event,
+	.undo_cwnd	= prague_undo_cwnd,
+	.min_tso_segs	= prague_min_tso_segs,
+	.get_info	= prague_get_info,
+	.flags		= TCP_CONG_NEEDS_ECN | TCP_CONG_NEEDS_ACCECN |
+			  TCP_CONG_ECT_1_NEGOTIATION | TCP_CONG_NO_FALLBACK_RFC3168 |
+			  TCP_CONG_NON_RESTRICTED,
+	.owner		= THIS_MODULE,
+	.name		= "prague",
+};
+
+static struct tcp_congestion_ops prague_reno __read_mostly = {
+	.ssthresh	= tcp_reno_ssthresh,
+	.cong_avoid	= tcp_reno_cong_avoid,
+	.undo_cwnd	= tcp_reno_undo_cwnd,
+	.owner		= THIS_MODULE,
+	.name		= "prague-reno",
+};
+
+static int __init prague_register(void)
+{
+	BUILD_BUG_ON(sizeof(struct prague) > ICSK_CA_PRIV_SIZE);
+	return tcp_register_congestion_control(&prague);
+}
+
+static void __exit prague_unregister(void)
+{
+	tcp_unregister_congestion_control(&prague);
+}
+
+module_init(prague_register);
+module_exit(prague_unregister);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("TCP Prague");

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes to the kernel source, found by what the code says and never by line number."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from hardware.cache import BuildError
+
+
+class PatchError(BuildError):
+    """The source does not look as an edit expects."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One place in one file: `pattern` must match exactly once and becomes `replacement` (with \\1-style groups).
+
+    `done` matches a source in which the change is already there (taken upstream); such a file is left alone.
+    """
+
+    path: str
+    why: str
+    pattern: str
+    replacement: str
+    done: str | None = None
+
+    def apply(self, text: str) -> str:
+        """The changed text. Raises PatchError when the place is missing or ambiguous."""
+        changed, count = re.subn(self.pattern, self.replacement, text)
+        if count == 1:
+            return changed
+        if count == 0 and self.done and len(re.findall(self.done, text)) == 1:
+            return text
+        raise PatchError(
+            f"{self.path}: {self.why}: expected the place exactly once, found it {count} times; "
+            "this kernel source needs another edit in hardware/patches.py"
+        )
+
+
+SEEDED_RANDOM = r"""
+/* With $SOJOURN_SEED set, the same bytes on every run (splitmix64): simulated time repeats bit for bit. */
+static ssize_t seeded_random(const char *seed, unsigned char *buf, size_t len)
+{
+	static unsigned long long state;
+	static int started;
+	unsigned long long word = 0;
+	size_t i;
+
+	if (!started) {
+		state = strtoull(seed, NULL, 0);
+		started = 1;
+	}
+	for (i = 0; i < len; i++) {
+		if (i % 8 == 0) {
+			word = (state += 0x9e3779b97f4a7c15ULL);
+			word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9ULL;
+			word = (word ^ (word >> 27)) * 0x94d049bb133111ebULL;
+			word ^= word >> 31;
+		}
+		buf[i] = word >> (i % 8 * 8);
+	}
+	return len;
+}
+
+"""
+
+PRAGUE_KCONFIG = """config TCP_CONG_PRAGUE
+	tristate "TCP Prague"
+	default n
+	help
+	  Scalable congestion control for L4S (RFC 9331): ECT(1), AccECN
+	  feedback and a window that follows the fraction of marked packets.
+
+"""
+
+EDITS = (
+    Edit(
+        "net/ipv4/tcp_output.c",
+        "send data of an ECT(1) congestion control as ECT(1)",
+        r"(if \(!tcp_accecn_ace_fail_recv\(tp\) &&\s+!tcp_accecn_ace_fail_send\(tp\)\)\s+)INET_ECN_xmit\(sk\);",
+        r"\1INET_ECN_xmit_ect_1_negotiation(sk);",
+        done=r"!tcp_accecn_ace_fail_send\(tp\)\)\s+INET_ECN_xmit_ect_1_negotiation\(sk\);",
+    ),
+    Edit(
+        "net/ipv4/tcp_cong.c",
+        "keep ECT(1) when the congestion control starts",
+        r"(if \(tcp_ca_needs_ecn\(sk\)\)\s+)INET_ECN_xmit\(sk\);",
+        r"\1INET_ECN_xmit_ect_1_negotiation(sk);",
+        done=r"if \(tcp_ca_needs_ecn\(sk\)\)\s+INET_ECN_xmit_ect_1_negotiation\(sk\);",
+    ),
+    Edit(
+        "net/ipv4/Kconfig",
+        "offer TCP Prague",
+        r"(?m)^(?=config TCP_CONG_BBR\n)",
+        PRAGUE_KCONFIG,
+        done=r"(?m)^config TCP_CONG_PRAGUE$",
+    ),
+    Edit(
+        "net/ipv4/Makefile",
+        "build TCP Prague",
+        r"(?m)^(?=obj-\$\(CONFIG_TCP_CONG_DCTCP\) \+= tcp_dctcp\.o\n)",
+        "obj-$(CONFIG_TCP_CONG_PRAGUE) += tcp_prague.o\n",
+        done=r"(?m)^obj-\$\(CONFIG_TCP_CONG_PRAGUE\) \+= tcp_prague\.o$",
+    ),
+    Edit(
+        "arch/um/os-Linux/util.c",
+        "take random numbers from a seed",
+        r"(ssize_t os_getrandom\(void \*buf, size_t len, unsigned int flags\)\n\{\n)",
+        SEEDED_RANDOM.replace("\\", r"\\")
+        + r"""\1	const char *seed = getenv("SOJOURN_SEED");
+
+	if (seed)
+		return seeded_random(seed, buf, len);
+""",
+    ),
+)
+
+
+def apply_all(source: Path, edits: tuple[Edit, ...] = EDITS) -> None:
+    """Apply the edits to a kernel source tree. Raises PatchError at the first that does not fit."""
+    for edit in edits:
+        path = source / edit.path
+        if not path.is_file():
+            raise PatchError(f"{edit.path}: {edit.why}: the kernel source has no such file")
+        path.write_text(edit.apply(path.read_text()))
