@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person sees while an experiment runs: a live panel on a terminal, one line per phase elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Protocol, TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from harness.timeline import Phase
+
+_BARS = "▁▂▃▄▅▆▇█"
+_HISTORY = 40
+
+
+class Tell(Protocol):
+    """Takes the share done of a step, 0..1, and what is being done."""
+
+    def __call__(self, share: float, what: str = "") -> None: ...
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What is known of the running experiment, None if not. Goodputs in bit/s, ``buffer_s`` in seconds."""
+
+    victim_bps: float | None = None
+    contender_bps: float | None = None
+    quality: str | None = None
+    playing: bool | None = None
+    buffer_s: float | None = None
+    stalls: int = 0
+
+
+class ExperimentProgress:
+    """The display of one experiment: a context manager; call :meth:`phase` and :meth:`update` as it runs."""
+
+    def __init__(self, title: str, phases: Sequence[Phase], console: Console | None = None) -> None:
+        self.title, self.phases = title, list(phases)
+        self.console = console or Console(file=sys.stderr)
+        self.total = sum(phase.seconds for phase in phases)
+        self.sample = Sample()
+        self._index = -1
+        self._started = self._first = time.monotonic()
+        self._seen: list[Sample] = []
+        self._history: dict[str, deque[float]] = {
+            who: deque(maxlen=_HISTORY) for who in ("victim", "contender")
+        }
+        self._live: Live | None = None
+
+    def phase(self, index: int) -> None:
+        """Say that the phase at ``index`` begins now."""
+        self._finish_phase()
+        now = time.monotonic()
+        if self._index < 0:
+            self._first = now
+        self._index, self._started, self._seen = index, now, []
+        self.sample = replace(self.sample, contender_bps=None)
+
+    def update(self, **known: Any) -> None:
+        """Show what is known now; names as in :class:`Sample`, what is left out stays as it was."""
+        self.sample = replace(self.sample, **known)
+        self._seen.append(self.sample)
+        self._history["victim"].append(self.sample.victim_bps or 0)
+        self._history["contender"].append(self.sample.contender_bps or 0)
+
+    def say(self, text: str) -> None:
+        """Print one line above the display."""
+        self.console.print(Text(text))
+
+    def __enter__(self) -> ExperimentProgress:
+        if self.console.is_terminal:
+            self._live = Live(
+                get_renderable=self._render,
+                console=self.console,
+                refresh_per_second=4,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+        else:
+            self.say(f"{self.title}: {len(self.phases)} phases, {_clock(self.total)}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._finish_phase(" (cut short)" if kind else "")
+        if self._live:
+            self._live.stop()
+
+    def _finish_phase(self, note: str = "") -> None:
+        if not 0 <= self._index < len(self.phases):
+            return
+        phase = self.phases[self._index]
+        parts = [f"{self._index + 1}/{len(self.phases)} {phase.name:<8} {phase.seconds:>4.0f} s{note}"]
+        for who in ("victim", "contender"):
+            known = [v for sample in self._seen if (v := getattr(sample, f"{who}_bps")) is not None]
+            if known and (who == "victim" or phase.contender):
+                parts.append(f"{who} {_rate(sum(known) / len(known))}")
+        if self.sample.quality:
+            parts.append(f"quality {self.sample.quality}")
+        parts.append(f"stalls {self.sample.stalls}")
+        self.say("  ".join(parts))
+
+    def _render(self) -> RenderableType:
+        now, sample = time.monotonic(), self.sample
+        if self._index < 0:
+            return Panel(Text("starting", style="dim"), title=self.title, title_align="left")
+        phase = self.phases[self._index]
+        spent = min(now - self._started, phase.seconds)
+        before = sum(p.seconds for p in self.phases[: self._index])
+        grid = Table.grid(padding=(0, 2))
+        for _ in range(3):
+            grid.add_column()
+        grid.add_row(
+            "phase",
+            Text(phase.name, style="bold"),
+            f"{self._index + 1} of {len(self.phases)}, {_clock(phase.seconds - spent)} left",
+        )
+        grid.add_row(
+            "victim", _rate(sample.victim_bps), Text(_sparkline(self._history["victim"]), style="blue")
+        )
+        grid.add_row(
+            Text("contender"),
+            _rate(sample.contender_bps) if phase.contender else Text("none", style="dim"),
+            Text(_sparkline(self._history["contender"]), style="red"),
+        )
+        state = {None: "", True: "playing", False: "not playing"}[sample.playing]
+        ahead = "" if sample.buffer_s is None else f"  {sample.buffer_s:.1f} s ahead"
+        stalls = Text(f"stalls {sample.stalls}", style="bold red" if sample.stalls else "")
+        grid.add_row("player", sample.quality or "–", Text.assemble(f"{state}{ahead}  ", stalls))
+        return Panel(
+            Group(self._bar(before + spent), grid),
+            title=self.title,
+            subtitle=f"{_clock(self.total - before - spent)} left in all",
+            title_align="left",
+            subtitle_align="right",
+        )
+
+    def _bar(self, done: float, width: int = 64) -> Text:
+        # One cell is total/width seconds; solo phases are blue, contended ones red, what is to come is dim.
+        bar, at = Text(), 0.0
+        for phase in self.phases:
+            colour = "red" if phase.contender else "blue"
+            for cell in range(
+                round(at / self.total * width), round((at + phase.seconds) / self.total * width)
+            ):
+                past = cell < done / self.total * width
+                bar.append("━", style=colour if past else f"dim {colour}")
+            at += phase.seconds
+        return bar
+
+
+@contextmanager
+def steps(console: Console | None = None) -> Iterator[Callable[[str], Tell]]:
+    """Show the steps of a set-up as bars: ``step(name)`` begins one and returns what takes its share done,
+    0..1.
+
+    A step that was warm shows nothing; off a terminal a step that takes time is one line at its start.
+    """
+    console = console or Console(file=sys.stderr)
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=False,
+        disable=not console.is_terminal,
+    )
+
+    def step(name: str) -> Callable[[float], None]:
+        task = None
+
+        def tell(share: float, what: str = "") -> None:
+            nonlocal task
+            if task is None:
+                task = bars.add_task(name, total=1.0)
+                if not console.is_terminal:
+                    console.print(Text(f"setup: {name}"))
+            bars.update(task, completed=min(max(share, 0.0), 1.0), description=f"{name} {what}".rstrip())
+
+        return tell
+
+    with bars:
+        yield step
+
+
+def real_terminal(capture_manager: Any = None) -> TextIO:
+    """Return a stream onto the standard error that the user sees, also while pytest captures the descriptor.
+
+    ``capture_manager`` is pytest's plugin ``capturemanager`` or None. The stream is the caller's to close.
+    """
+    if capture_manager is None:
+        return os.fdopen(os.dup(2), "w", buffering=1)
+    with capture_manager.global_and_fixture_disabled():
+        return os.fdopen(os.dup(2), "w", buffering=1)
+
+
+def _sparkline(values: Sequence[float] | deque[float]) -> str:
+    top = max(values, default=0) or 1
+    return "".join(_BARS[min(int(value / top * len(_BARS)), len(_BARS) - 1)] for value in values)
+
+
+def _rate(bps: float | None) -> str:
+    return "–" if bps is None else f"{bps / 1e6:5.2f} Mbit/s"
+
+
+def _clock(seconds: float) -> str:
+    whole = max(round(seconds), 0)
+    return f"{whole // 60}:{whole % 60:02}"
