@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every service offers an experiment."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from captures.player import PlayerSample
+from harness.place import Place
+
+
+class ServiceError(RuntimeError):
+    """The service cannot be played: not reachable, refused, or a program is missing."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where a service plays: the viewer's place and screen, the origin's place and address, the run's folder."""
+
+    client: Place
+    server: Place
+    address: str  # IPv4 at which the origin listens and which the viewer can reach
+    run: Path
+    display: str  # X display, e.g. ":77"
+    port: int = 443
+    width: int = 1280
+    height: int = 720
+
+
+class Service(ABC):
+    """A service under test. Order of calls: prepare, start, sample …, stop; stop is always safe."""
+
+    name: ClassVar[str]
+    #: Names of the qualities, lowest first.
+    ladder: tuple[str, ...]
+
+    @abstractmethod
+    def prepare(self, progress: Callable[[float], None] | None = None) -> None:
+        """Make and cache what is needed, before any lab is up; `progress` is told the share done, 0..1."""
+
+    @abstractmethod
+    def start(self, stage: Stage) -> None:
+        """Begin to play and return when pictures are shown. Raises ServiceError with the reason if they are not."""
+
+    @abstractmethod
+    def sample(self) -> PlayerSample | None:
+        """Return the newest sample of the player, None before the first one."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End everything that `start` began; samples are on disk afterwards."""
+
+    @property
+    @abstractmethod
+    def versions(self) -> dict[str, str]:
+        """Versions of the programs that play, for the manifest."""

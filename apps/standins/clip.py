@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The test clip: encoded once into a DASH ladder, cached, and laid out as a film of many minutes."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from apps.standins import scenes
+from scoring import strip
+
+FPS = 30
+SEGMENT_SECONDS = 2
+Progress = Callable[[float], None]  # share done, 0..1
+
+
+class ClipError(RuntimeError):
+    """The clip cannot be made: ffmpeg is missing or failed."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One rendition: YouTube's name for it, size in px, nominal rate in bit/s."""
+
+    quality: str
+    width: int
+    height: int
+    bps: int
+
+
+DEFAULT = (
+    Rung("small", 426, 240, 300_000),
+    Rung("medium", 640, 360, 700_000),
+    Rung("large", 854, 480, 1_200_000),
+    Rung("hd720", 1280, 720, 2_500_000),
+    Rung("hd1080", 1920, 1080, 4_800_000),
+)
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A packaged clip: `folder` holds manifest.mpd and its segments."""
+
+    folder: Path
+    ladder: tuple[Rung, ...]
+    frames: int  # after which the strip's frame number wraps
+    fps: int
+    seconds: int  # of the whole film
+    rates: tuple[int, ...]  # bit/s of each rendition, measured on the packaged segments
+
+    @property
+    def manifest(self) -> Path:
+        return self.folder / "manifest.mpd"
+
+
+def cache_root() -> Path:
+    """Where built things are kept: $SOJOURN_CACHE, else ~/.cache/sojourn."""
+    return Path(os.environ.get("SOJOURN_CACHE") or Path.home() / ".cache" / "sojourn")
+
+
+@contextmanager
+def building(target: Path) -> Iterator[Path | None]:
+    """Yield a fresh folder that becomes `target` at the end, or None when `target` is there already.
+
+    Of two builders at once the second waits for the first. What a killed builder left is removed; the
+    rename is the commit, so a `target` that exists is whole.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with open(target.parent / f".{target.name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if target.exists():
+            yield None
+            return
+        work = target.parent / f".{target.name}.part"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        try:
+            yield work
+            work.rename(target)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def ensure_clip(
+    progress: Progress | None = None,
+    seconds: int = 60,
+    ladder: Sequence[Rung] = DEFAULT,
+    film_seconds: int = 660,
+) -> Clip:
+    """Return the packaged clip, encoding it first when the cache has none (1-2 min on two cores, 0.8 GB).
+
+    `seconds` of pictures (a multiple of the 2-s segments) are repeated to a film of at least
+    `film_seconds`. Raises ClipError when ffmpeg is missing or fails, ValueError for lengths that do not fit.
+    """
+    if seconds <= 0 or seconds % SEGMENT_SECONDS:
+        raise ValueError(f"clip seconds={seconds}: must be a positive multiple of {SEGMENT_SECONDS}")
+    loops = max(1, -(-film_seconds // seconds))
+    recipe = hashlib.sha256(json.dumps([seconds, loops, [asdict(rung) for rung in ladder]]).encode())
+    for source in (__file__, scenes.__file__, strip.__file__):
+        recipe.update(Path(source).read_bytes())
+    folder = cache_root() / "clip" / recipe.hexdigest()[:16]
+    with building(folder) as work:
+        if work:
+            _encode(work, seconds, ladder, progress or (lambda share: None))
+            rates = [_measure(work / str(index), seconds) for index in range(len(ladder))]
+            _lengthen(work, seconds, loops, len(ladder))
+            about = {"seconds": seconds * loops, "frames": seconds * FPS, "fps": FPS, "rates": rates}
+            (work / "clip.json").write_text(json.dumps(about | {"ladder": [asdict(rung) for rung in ladder]}))
+    about = json.loads((folder / "clip.json").read_text())
+    return Clip(folder, tuple(ladder), about["frames"], FPS, about["seconds"], tuple(about["rates"]))
+
+
+def _command(folder: Path, frames: int, ladder: Sequence[Rung]) -> list[str]:
+    """One ffmpeg that scales, adds the strips, encodes all rungs and cuts them into DASH segments."""
+    inputs = ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{scenes.WIDTH}x{scenes.HEIGHT}"]
+    inputs += ["-r", f"{FPS}", "-i", "pipe:0"]
+    graph = [f"[0:v]split={len(ladder)}" + "".join(f"[in{i}]" for i in range(len(ladder)))]
+    coding: list[str] = []
+    for i, rung in enumerate(ladder):
+        inputs += ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{strip.CELLS}x2", "-r", f"{FPS}"]
+        inputs += ["-i", str(folder / f"strip{i}.yuv")]
+        box = strip.Box.bottom(rung.width, rung.height)
+        graph.append(
+            f"[in{i}]scale={rung.width}:{rung.height}:flags=area,crop={rung.width}:{box.y}:0:0[top{i}];"
+            f"[{i + 1}:v]scale={rung.width}:{box.height}:flags=neighbor[strip{i}];"
+            f"[top{i}][strip{i}]vstack,setdar=16/9[out{i}]"
+        )
+        coding += ["-map", f"[out{i}]", f"-b:v:{i}", f"{rung.bps}"]
+        coding += [f"-maxrate:v:{i}", f"{rung.bps * 5 // 4}", f"-bufsize:v:{i}", f"{rung.bps * 2}"]
+    gop = str(FPS * SEGMENT_SECONDS)
+    coding += ["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p", "-g", gop, "-keyint_min", gop]
+    coding += ["-sc_threshold", "0", "-color_range", "tv", "-colorspace", "smpte170m"]
+    coding += ["-color_trc", "smpte170m", "-color_primaries", "smpte170m", "-frames:v", f"{frames}"]
+    dash = ["-f", "dash", "-seg_duration", f"{SEGMENT_SECONDS}", "-use_template", "1", "-use_timeline", "0"]
+    dash += ["-adaptation_sets", "id=0,streams=v", "-init_seg_name", "$RepresentationID$/init.mp4"]
+    dash += ["-media_seg_name", "$RepresentationID$/$Number$.m4s", str(folder / "manifest.mpd")]
+    start = ["ffmpeg", "-hide_banner", "-nostdin", "-loglevel", "error", "-y"]
+    return [*start, *inputs, "-filter_complex", ";".join(graph), *coding, *dash]
+
+
+def _encode(folder: Path, seconds: int, ladder: Sequence[Rung], progress: Progress) -> None:
+    frames = seconds * FPS
+    chroma = bytes([128]) * strip.CELLS  # two quarter-size planes of a 40x2 picture
+    for i in range(len(ladder)):
+        (folder / str(i)).mkdir()
+        levels = (np.where(strip.pattern(n, i), strip.WHITE, strip.BLACK).astype(np.uint8) for n in range(frames))
+        (folder / f"strip{i}.yuv").write_bytes(b"".join(row.tobytes() * 2 + chroma for row in levels))
+    log = folder / "ffmpeg.log"
+    with open(log, "wb") as errors:
+        try:
+            command = _command(folder, frames, ladder)
+            ffmpeg = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors)
+        except FileNotFoundError:
+            raise ClipError("the test clip needs ffmpeg: apt install ffmpeg") from None
+        assert ffmpeg.stdin
+        try:
+            for number, frame in enumerate(scenes.frames(seconds, FPS)):
+                ffmpeg.stdin.write(cv2.cvtColor(frame, cv2.COLOR_RGB2YUV_I420).data)
+                progress((number + 1) / frames)
+            ffmpeg.stdin.close()
+            status = ffmpeg.wait()
+        except BrokenPipeError:
+            status = ffmpeg.wait() or 1
+        finally:
+            if ffmpeg.poll() is None:
+                ffmpeg.kill()
+                ffmpeg.wait()
+    if status:
+        reason = log.read_text(errors="replace").strip().splitlines() or [f"exit code {status}"]
+        raise ClipError(f"ffmpeg could not encode the test clip: {reason[-1]}")
+    for leftover in (log, *folder.glob("strip*.yuv")):
+        leftover.unlink()
+
+
+def _measure(folder: Path, seconds: int) -> int:
+    return sum(path.stat().st_size for path in folder.glob("*.m4s")) * 8 // seconds
+
+
+def _lengthen(folder: Path, seconds: int, loops: int, renditions: int) -> None:
+    """Repeat the segments as one period: the copies differ only in number and decode time.
+
+    Real segments rather than a multi-period manifest, so that a player sees one ordinary film: no period
+    change resets its buffer or its ABR.
+    """
+    count = seconds // SEGMENT_SECONDS
+    for rendition in range(renditions):
+        home = folder / str(rendition)
+        timescale = _timescale((home / "init.mp4").read_bytes())
+        for number in range(1, count + 1):
+            segment = (home / f"{number}.m4s").read_bytes()
+            for loop in range(1, loops):
+                target = home / f"{number + loop * count}.m4s"
+                target.write_bytes(shift(segment, loop * seconds * timescale, loop * count))
+    manifest = folder / "manifest.mpd"
+    length = f'mediaPresentationDuration="PT{seconds * loops}S"'
+    text = re.sub(r'mediaPresentationDuration="[^"]*"', length, manifest.read_text())
+    manifest.write_text(re.sub(r'(<Period [^>]*?) duration="[^"]*"', r"\1", text))
+
+
+def _timescale(init: bytes) -> int:
+    at = init.index(b"mdhd") + 4
+    return int.from_bytes(init[at + 20 : at + 24] if init[at] else init[at + 12 : at + 16], "big")
+
+
+def shift(segment: bytes, ticks: int, numbers: int) -> bytes:
+    """Move a media segment later by `ticks` of its timescale and `numbers` in sequence.
+
+    Changes the times in sidx and tfdt and the number in mfhd (ISO/IEC 14496-12, 8.16.3, 8.8.12, 8.8.5).
+    Raises ValueError when the segment has no tfdt.
+    """
+    data = bytearray(segment)
+
+    def add(at: int, size: int, amount: int) -> None:
+        data[at : at + size] = (int.from_bytes(data[at : at + size], "big") + amount).to_bytes(size, "big")
+
+    head = data.index(b"mdat")  # boxes come before the pictures
+    add(data.index(b"mfhd", 0, head) + 8, 4, numbers)
+    tfdt = data.index(b"tfdt", 0, head) + 4
+    add(tfdt + 4, 8 if data[tfdt] else 4, ticks)
+    at = data.find(b"sidx", 0, head) + 4
+    if at >= 4:
+        add(at + 12, 8 if data[at] else 4, ticks)
+    return bytes(data)

