@@ -100,7 +100,7 @@ class ScreenRecorder:
 def finish(run: Path) -> Screen:
     """Turn what was recorded in `run` into screen.mp4 and complete screen.json; also for a killed recorder.
 
-    Raises FileNotFoundError when nothing was recorded, ProcessError or RecordingError when ffmpeg cannot read it.
+    FileNotFoundError when nothing was recorded, ProcessError or RecordingError when ffmpeg cannot read it.
     """
     begun = json.loads((run / "screen.json").read_text())
     part, whole = _part(run), run / "screen.mp4"

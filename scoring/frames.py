@@ -25,7 +25,7 @@ class RecordingError(RuntimeError):
 def read_recording(video: Path, start: float = 0.0, box: strip.Box | None = None) -> pl.DataFrame:
     """Every recorded frame, in order of time: columns t, frame, rendition.
 
-    t is `start` (Unix seconds of frame 0) + pts in seconds; frame is the source frame number as printed in the
+    t is `start` (Unix seconds of frame 0) + pts in seconds; frame is the source frame number printed in the
     strip, rendition the ladder index, both -1 where no strip could be read (page not loaded, covered, torn).
     `box` is the strip's place in the recording; by default it is looked for. Raises RecordingError.
     """

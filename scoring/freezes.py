@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Displayed frame rate and freezes, from the series of (time, source frame number) of a recording.
+
+A frame counts as displayed at the first recorded frame that shows it, so times are late by up to one frame
+time of the recorder (33 ms at 30 fps), onset and end alike.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+STALL_S = 0.5
+_WINDOW = 30  # intervals averaged by WebRTC
+_FEWEST = 5  # intervals before WebRTC judges
+_INCREASE_S = 0.150
+
+
+@dataclass(frozen=True)
+class Freeze:
+    """The picture stood still from `onset` (Unix s, when its last frame appeared) for `length` s.
+
+    `uncertain`: the strip could not be read for a part of it, and the length is what the frame numbers lack.
+    """
+
+    onset: float
+    length: float
+    kind: Literal["webrtc", "stall"]
+    uncertain: bool
+
+
+def displayed(t: pl.Series, frame: pl.Series, fps: float = 30.0) -> pl.DataFrame:
+    """Each change of the picture: columns t, interval, advance, uncertain; the last row may be an open end.
+
+    `t` in Unix s, `frame` the unwrapped source frame number, null where unread; `fps` the clip's frame rate.
+    interval (s) is the time since the change before, advance the source frames moved (0: still the same frame
+    when the reading ended). If frames went by while the strip was unread, their time is taken off the
+    interval: they were shown, only not seen.
+    """
+    table = pl.DataFrame({"t": t, "frame": frame}).with_columns(unread=pl.col("frame").is_null().cum_sum())
+    read = table.drop_nulls("frame")
+    changes = read.filter(pl.col("frame").diff().fill_null(1) != 0)
+    # The end of the reading closes the last interval, so that a final freeze is seen.
+    changes = pl.concat([changes, read.tail(1)]) if read.height else changes
+    advance = pl.col("frame").diff()
+    uncertain = (pl.col("unread").diff() > 0) & (advance > 1)
+    return (
+        changes.with_columns(interval=pl.col("t").diff(), advance=advance, uncertain=uncertain)
+        .with_columns(
+            interval=pl.when("uncertain")
+            .then((pl.col("interval") - (pl.col("advance") - 1) / fps).clip(lower_bound=1 / fps))
+            .otherwise("interval"),
+            onset=pl.col("t").shift(),
+        )
+        .slice(1)
+        .select("t", "onset", "interval", "advance", "uncertain")
+    )
+
+
+def stalls(changes: pl.DataFrame, shortest: float = STALL_S) -> list[Freeze]:
+    """Every interval of `displayed` that lasts `shortest` s or more."""
+    long = changes.filter(pl.col("interval") >= shortest)
+    return [Freeze(onset, length, "stall", unsure) for onset, length, unsure in _rows(long)]
+
+
+def webrtc_freezes(changes: pl.DataFrame) -> list[Freeze]:
+    """Every interval d with d >= max(3 avg, avg + 150 ms), avg over the last 30 intervals.
+
+    W3C "Identifiers for WebRTC's Statistics API", freezeCount. As in libwebrtc, d itself is in the average and
+    nothing is judged before the fifth interval.
+    """
+    recent: deque[float] = deque(maxlen=_WINDOW)
+    found = []
+    for onset, interval, unsure in _rows(changes):
+        recent.append(interval)
+        mean = sum(recent) / len(recent)
+        if len(recent) >= _FEWEST and interval >= max(3 * mean, mean + _INCREASE_S):
+            found.append(Freeze(onset, interval, "webrtc", unsure))
+    return found
+
+
+def frozen_s(freezes: Iterable[Freeze], start: float, end: float) -> float:
+    """Seconds between `start` and `end` (Unix s) that lie inside the freezes."""
+    return sum(max(0.0, min(end, f.onset + f.length) - max(start, f.onset)) for f in freezes)
+
+
+def begun(freezes: Iterable[Freeze], start: float, end: float) -> int:
+    """How many of the freezes begin between `start` (inclusive) and `end` (exclusive)."""
+    return sum(start <= f.onset < end for f in freezes)
+
+
+def fps_series(changes: pl.DataFrame, edges: Sequence[float]) -> list[float]:
+    """Displayed frames a second in each bin between neighbouring `edges` (Unix s)."""
+    shown = changes.filter(pl.col("advance") != 0)["t"].to_numpy()
+    counts, bounds = np.histogram(shown, edges)
+    return [float(value) for value in counts / np.diff(bounds)]
+
+
+def speed(changes: pl.DataFrame, start: float, end: float, fps: float = 30.0) -> float:
+    """Seconds of media shown a second of time between `start` and `end`: 1 in real time, 0 frozen."""
+    inside = changes.filter(pl.col("t").is_between(start, end, closed="left"), pl.col("advance") > 0)
+    return float(inside["advance"].sum()) / fps / (end - start)
+
+
+def _rows(changes: pl.DataFrame) -> Iterable[tuple[float, float, bool]]:
+    return changes.select("onset", "interval", "uncertain").iter_rows()

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Round-trip times from irtt's JSON: percentiles and the curve P(r > x)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+# Shares of samples above x at which a curve is given: 100 % down to 0.01 %, dense where it is read.
+_TAILS = np.unique(np.concatenate([np.linspace(0, 1, 101), np.logspace(-4, 0, 121)]))[::-1]
+
+
+class ProbeError(RuntimeError):
+    """A probe log that cannot be read; the text names the file and what is wrong."""
+
+
+def read_irtt(file: Path) -> pl.DataFrame:
+    """One row a probe of an irtt client's JSON (.json or .json.gz): columns t, rtt_ms.
+
+    t is the client's wall clock at sending (Unix s); rtt_ms is null for a lost probe. Raises ProbeError.
+    """
+    try:
+        raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        trips = json.loads(raw)["round_trips"]
+        rows = [
+            (
+                trip["timestamps"]["client"]["send"]["wall"] / 1e9,
+                trip["delay"]["rtt"] / 1e6 if trip["lost"] == "false" else None,
+            )
+            for trip in trips
+        ]
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise ProbeError(f"{file} is not a whole irtt result: {type(error).__name__}: {error}") from error
+    return pl.DataFrame(rows, schema={"t": pl.Float64, "rtt_ms": pl.Float64}, orient="row")
+
+
+def within(probes: pl.DataFrame, windows: list[tuple[float, float]]) -> pl.DataFrame:
+    """The probes sent inside the windows (Unix s)."""
+    inside = [pl.col("t").is_between(start, end, closed="left") for start, end in windows]
+    return probes.filter(pl.any_horizontal(inside)) if inside else probes.clear()
+
+
+def percentile(probes: pl.DataFrame, percent: float) -> float | None:
+    """RTT in ms below or at which `percent` of the answered probes lie (nearest rank); None without any."""
+    rtt = probes["rtt_ms"].drop_nulls()
+    return float(np.percentile(rtt.to_numpy(), percent, method="inverted_cdf")) if rtt.len() else None
+
+
+def loss(probes: pl.DataFrame) -> float | None:
+    """Share of probes without an answer, 0 to 1; None when none was sent."""
+    return probes["rtt_ms"].null_count() / probes.height if probes.height else None
+
+
+def ccdf(probes: pl.DataFrame) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """(x in ms, P(r > x) in percent) of the answered probes: 2 % at x means that 98 % lie at or below x.
+
+    At most 200 points, spread over the shares as a log axis shows them; ends at the largest RTT with 0 %.
+    """
+    rtt = np.sort(probes["rtt_ms"].drop_nulls().to_numpy())
+    if not rtt.size:
+        return np.empty(0), np.empty(0)
+    below = np.unique(np.ceil((1 - _TAILS) * rtt.size).astype(int).clip(1, rtt.size))
+    x = rtt[below - 1]
+    above = (rtt.size - np.searchsorted(rtt, x, side="right")) / rtt.size * 100
+    x, first = np.unique(x, return_index=True)
+    return x, above[first]

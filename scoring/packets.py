@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Goodput, ECN and retransmissions of flows, from the packet table of `scoring.pcapng`."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from scoring.pcapng import ACK, AE, CE, CWR, ECE, ECT0, ECT1, NOT_ECT, SYN, TCP
+
+FLOW = ["src", "sport", "dst", "dport", "proto"]
+_HALF, _WRAP = 1 << 31, 1 << 32
+
+
+def address(text: str) -> int:
+    """An IPv4 address as the number used in the packet table. Raises ValueError."""
+    return int(ipaddress.IPv4Address(text))
+
+
+def select(
+    packets: pl.DataFrame,
+    *,
+    src: str | None = None,
+    sport: int | None = None,
+    dst: str | None = None,
+    dport: int | None = None,
+) -> pl.DataFrame:
+    """The packets from `src`:`sport` to `dst`:`dport`; None matches any."""
+    wanted = [
+        pl.col(name) == value
+        for name, value in (
+            ("src", address(src) if src else None),
+            ("sport", sport),
+            ("dst", address(dst) if dst else None),
+            ("dport", dport),
+        )
+        if value is not None
+    ]
+    return packets.filter(*wanted) if wanted else packets
+
+
+def with_advance(packets: pl.DataFrame) -> pl.DataFrame:
+    """Add `advance` (bytes) and `resent` (bool), flow by flow; packets must be in order of time.
+
+    For TCP `advance` is by how much the packet moves the flow's highest sequence number on: a retransmission
+    moves nothing, a hole counts when the packet after it passes, numbers wrap at 2^32. For UDP (QUIC) it is
+    the payload. `resent` marks TCP data that advances nothing: a retransmission, or late by reordering.
+    """
+    tcp = pl.col("proto") == TCP
+    end = pl.col("seq").cast(pl.Int64) + pl.col("payload") + (pl.col("flags") & SYN != 0).cast(pl.Int64)
+    # Neighbours in a flow are less than 2^31 apart, so the signed difference unwraps the numbers.
+    step = ((end.diff() + _HALF) % _WRAP - _HALF).fill_null(0)
+    highest = step.cum_sum().cum_max()
+    advance = highest.diff().fill_null(pl.col("payload").cast(pl.Int64))
+    data = pl.col("payload") > 0
+    return packets.with_columns(
+        pl.when(~data)
+        .then(0)
+        .when(tcp)
+        .then(advance.over(FLOW))
+        .otherwise(pl.col("payload"))
+        .alias("advance")
+    ).with_columns((tcp & data & (pl.col("advance") == 0)).alias("resent"))
+
+
+def goodput_bps(advanced: pl.DataFrame, t0: float, t1: float) -> float:
+    """Payload bit/s of all flows given between Unix seconds t0 and t1: (seq(t1) - seq(t0)) * 8 / (t1 - t0)."""
+    if t1 <= t0:
+        raise ValueError(f"goodput window ends at {t1}, not after its start {t0}")
+    inside = advanced.filter(pl.col("t_ns").is_between(round(t0 * 1e9), round(t1 * 1e9), closed="left"))
+    return float(inside["advance"].sum()) * 8 / (t1 - t0)
+
+
+def goodput_series(advanced: pl.DataFrame, t0: float, t1: float, step: float) -> npt.NDArray[np.float64]:
+    """Payload bit/s in bins of `step` s from t0 to t1 (Unix s); the last bin may reach past t1."""
+    bins = max(1, int(np.ceil((t1 - t0) / step - 1e-9)))
+    # Whole nanoseconds: seconds since 1970 as a float are only good to 240 ns.
+    since = advanced["t_ns"].to_numpy() - round(t0 * 1e9)
+    index = since // round(step * 1e9)
+    kept = (index >= 0) & (index < bins)
+    return np.bincount(index[kept], advanced["advance"].to_numpy()[kept], bins) * 8 / step
+
+
+def d_ss_bps(advanced: pl.DataFrame, end: float, window: float = 60.0, tail: float = 2.0) -> float:
+    """Steady-state rate D_SS: goodput over the `window` s that end `tail` s before `end` (Unix s)."""
+    return goodput_bps(advanced, end - tail - window, end - tail)
+
+
+def d_ss_of_samples(
+    t: npt.NDArray[np.float64], rate: npt.NDArray[np.float64], window: float = 60.0, tail: float = 2.0
+) -> float:
+    """D_SS as Flent users compute it: mean of `ss` delivery-rate samples, counted back from the last sample.
+
+    Samples equal to 0 are skipped, bounds are exclusive; nan when no sample is left. Unit of `rate`.
+    """
+    end = t[-1] - tail
+    kept = rate[(t > end - window) & (t < end) & (rate != 0)]
+    return float(kept.mean()) if kept.size else float("nan")
+
+
+def flow_table(advanced: pl.DataFrame) -> pl.DataFrame:
+    """One row a flow and direction, by bytes: packets, bytes, ECN codepoints on data, resent, SYN flags.
+
+    `ect0`, `ect1`, `ce`, `not_ect` and `resent` count packets with payload. `accecn_syn` is true when the
+    flow's SYN has AE, CWR and ECE all set (RFC 9768), null when no SYN of this direction was captured.
+    """
+    data = pl.col("payload") > 0
+    syn = (pl.col("flags") & (SYN | ACK)) == SYN
+    asks = (pl.col("flags") & (AE | CWR | ECE)) == AE | CWR | ECE
+    codepoints = [
+        (data & (pl.col("ecn") == value)).sum().alias(name)
+        for name, value in (("not_ect", NOT_ECT), ("ect1", ECT1), ("ect0", ECT0), ("ce", CE))
+    ]
+    return (
+        advanced.group_by(FLOW)
+        .agg(
+            pl.len().alias("packets"),
+            data.sum().alias("data_packets"),
+            pl.col("advance").sum().alias("bytes"),
+            pl.col("resent").sum().alias("resent"),
+            *codepoints,
+            asks.filter(syn).any(ignore_nulls=False).alias("accecn_syn"),
+            syn.any().alias("_syn"),
+            pl.col("ip_bytes").max().alias("largest"),
+            (pl.col("t_ns").min() / 1e9).alias("first"),
+            (pl.col("t_ns").max() / 1e9).alias("last"),
+        )
+        .with_columns(pl.when("_syn").then("accecn_syn"))
+        .drop("_syn")
+        .sort(["bytes", *FLOW], descending=[True] + [False] * len(FLOW))
+    )

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read pcapng header captures into a table, a million packets a second and in bounded memory.
+
+Only what the scoring needs is decoded: Ethernet, IPv4, TCP and UDP headers. Block layout: pcapng
+(draft-ietf-opsawg-pcapng); headers: RFC 791, 768, 9293; the AE flag: RFC 9768.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import zstandard
+
+TCP, UDP = 6, 17
+FIN, SYN, ACK, ECE, CWR, AE = 0x01, 0x02, 0x10, 0x40, 0x80, 0x100
+NOT_ECT, ECT1, ECT0, CE = range(4)
+
+_SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
+_CHUNK = 32 << 20
+_PAD = 128  # bytes after the last packet, so that a short one can be indexed like a long one
+
+SCHEMA: dict[str, type[pl.DataType]] = {
+    "t_ns": pl.Int64,  # Unix nanoseconds
+    "src": pl.UInt32,
+    "dst": pl.UInt32,
+    "sport": pl.UInt16,
+    "dport": pl.UInt16,
+    "proto": pl.UInt8,
+    "ecn": pl.UInt8,  # the two ECN bits of the IP header
+    "ip_bytes": pl.UInt16,  # IP header and all after it
+    "seq": pl.UInt32,  # 0 for UDP
+    "flags": pl.UInt16,  # TCP flags with AE as bit 8; 0 for UDP
+    "payload": pl.UInt16,  # bytes after the TCP or UDP header
+}
+
+
+class CaptureError(RuntimeError):
+    """A capture file that cannot be read; the text names the file and what is wrong."""
+
+
+@dataclass(frozen=True)
+class Capture:
+    """`packets` has the columns of SCHEMA, one row a TCP or UDP packet over IPv4, in file order.
+
+    `dropped` is what the capturing kernel and program lost (None: the capture was killed and left no count),
+    `other` the number of packets of any other kind.
+    """
+
+    packets: pl.DataFrame
+    dropped: int | None
+    other: int
+
+
+def read(file: Path) -> Capture:
+    """Read `file`, a .pcapng or .pcapng.zst; a part-written last block is left out. Raises CaptureError."""
+    tables: list[pl.DataFrame] = []
+    reader = _Reader(file)
+    for chunk in _chunks(file):
+        if (table := reader.feed(chunk)) is not None:
+            tables.append(table)
+    if reader.section is False:
+        raise CaptureError(f"{file} is not a pcapng capture")
+    packets = pl.concat(tables, rechunk=True) if tables else pl.DataFrame(schema=SCHEMA)
+    return Capture(packets, reader.dropped, reader.other)
+
+
+def _chunks(file: Path) -> Iterator[bytes]:
+    def pieces(stream: IO[bytes] | zstandard.ZstdDecompressionReader) -> Iterator[bytes]:
+        while piece := stream.read(_CHUNK):
+            yield piece
+
+    try:
+        with file.open("rb") as raw:
+            if file.suffix == ".zst":
+                with zstandard.ZstdDecompressor().stream_reader(raw) as unpacked:
+                    yield from pieces(unpacked)
+            else:
+                yield from pieces(raw)
+    except (OSError, zstandard.ZstdError) as error:
+        raise CaptureError(f"{file} cannot be read: {error}") from error
+
+
+class _Reader:
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.rest = b""
+        self.section = False
+        self.resolution: list[int] = []  # ns a tick, of each interface
+        self.dropped: int | None = None
+        self.other = 0
+
+    def feed(self, chunk: bytes) -> pl.DataFrame | None:
+        data = self.rest + chunk
+        words = memoryview(data)[: len(data) & ~3].cast("I")
+        starts: list[int] = []
+        at, end = 0, len(words)
+        while at + 3 <= end:
+            kind, length = words[at], words[at + 1] >> 2
+            if not self.section and kind != _SECTION:
+                raise CaptureError(f"{self.file} is not a pcapng capture")
+            if kind == _SECTION and words[at + 2] != 0x1A2B3C4D:
+                raise CaptureError(f"{self.file} has the byte order of another machine")
+            if length < 3:
+                raise CaptureError(f"{self.file} is damaged: a block of {length * 4} bytes")
+            if at + length > end:
+                break
+            if kind == _PACKET:
+                starts.append(at)
+            elif kind == _SECTION:
+                self.section, self.resolution = True, []
+            else:
+                self._metadata(kind, data[at * 4 + 8 : (at + length) * 4 - 4])
+            at += length
+        self.rest = data[at * 4 :]
+        return self._table(data, np.array(starts, np.int64)) if starts else None
+
+    def _metadata(self, kind: int, body: bytes) -> None:
+        if kind == _INTERFACE:
+            if (link := int.from_bytes(body[:2], "little")) != 1:
+                raise CaptureError(f"{self.file}: link type {link}; only Ethernet (1) is read")
+            tick = dict(_options(body[8:])).get(9, b"\x06")[0]
+            if tick & 0x80 or tick > 9:
+                raise CaptureError(f"{self.file}: time resolution {tick:#x}; only 10^0 to 10^-9 s are read")
+            self.resolution.append(10 ** (9 - tick))
+        elif kind == _STATISTICS:
+            options = dict(_options(body[12:]))
+            # isb_ifdrop and isb_osdrop
+            lost = sum(int.from_bytes(options.get(code, b""), "little") for code in (5, 7))
+            self.dropped = (self.dropped or 0) + lost
+
+    def _table(self, data: bytes, starts: npt.NDArray[np.int64]) -> pl.DataFrame:
+        octets = np.frombuffer(data + bytes(_PAD), np.uint8)
+        words = np.frombuffer(data, np.uint32, len(data) // 4)
+        ticks = words[starts + 3].astype(np.int64) << 32 | words[starts + 4]
+        t_ns = ticks * np.array(self.resolution, np.int64)[words[starts + 2]]
+        ether = starts * 4 + 28
+
+        def byte(offset: npt.NDArray[np.int64], more: int) -> npt.NDArray[np.int64]:
+            return octets[offset + more].astype(np.int64)
+
+        def short(offset: npt.NDArray[np.int64], more: int) -> npt.NDArray[np.int64]:
+            return byte(offset, more) << 8 | byte(offset, more + 1)
+
+        def long(offset: npt.NDArray[np.int64], more: int) -> npt.NDArray[np.int64]:
+            return short(offset, more) << 16 | short(offset, more + 2)
+
+        proto = byte(ether, 14 + 9)
+        fragment = short(ether, 14 + 6) & 0x1FFF
+        good = (short(ether, 12) == 0x0800) & (fragment == 0) & ((proto == TCP) | (proto == UDP))
+        # A header cut off by a short snaplen would be read from the next packet.
+        head = 14 + (byte(ether, 14) & 0x0F) * 4
+        good &= words[starts + 5] >= head + np.where(proto == TCP, 20, 8)
+        self.other += int(len(good) - good.sum())
+        ether, head, proto, t_ns = ether[good], head[good], proto[good], t_ns[good]
+
+        upper = ether + head
+        tcp = proto == TCP
+        ip_bytes = short(ether, 16)
+        upper_head = np.where(tcp, (byte(upper, 12) >> 4) * 4, 8)
+        columns = {
+            "t_ns": t_ns,
+            "src": long(ether, 26),
+            "dst": long(ether, 30),
+            "sport": short(upper, 0),
+            "dport": short(upper, 2),
+            "proto": proto,
+            "ecn": byte(ether, 15) & 3,
+            "ip_bytes": ip_bytes,
+            "seq": np.where(tcp, long(upper, 4), 0),
+            "flags": np.where(tcp, short(upper, 12) & 0x1FF, 0),
+            "payload": np.maximum(ip_bytes - (head - 14) - upper_head, 0),
+        }
+        return pl.DataFrame({name: pl.Series(values).cast(SCHEMA[name]) for name, values in columns.items()})
+
+
+def _options(body: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + 4 <= len(body):
+        code, length = (
+            int.from_bytes(body[at : at + 2], "little"),
+            int.from_bytes(body[at + 2 : at + 4], "little"),
+        )
+        if code == 0:
+            return
+        yield code, body[at + 4 : at + 4 + length]
+        at += 4 + (length + 3 & ~3)
