@@ -183,7 +183,7 @@ def steps(console: Console | None = None) -> Iterator[Callable[[str], Tell]]:
         disable=not console.is_terminal,
     )
 
-    def step(name: str) -> Callable[[float], None]:
+    def step(name: str) -> Tell:
         task = None
 
         def tell(share: float, what: str = "") -> None:
