@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds of tc parameters: how each is written, which values it takes, and what ``tc -j`` shows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, floor
+from typing import Any
+
+from bottleneck import units
+
+U32 = 2**32 - 1
+
+
+class ParameterError(ValueError):
+    """A parameter's value is missing, of the wrong kind or out of range; the message says what would be
+    right.
+    """
+
+
+# The kernel keeps some times in coarser units than the µs of tc; these give what it tells back.
+def exact(us: int) -> set[int]:
+    """The kernel keeps the value as it is."""
+    return {us}
+
+
+def codel_time(us: int) -> set[int]:
+    """CoDel keeps times in units of 1024 ns (include/net/codel.h)."""
+    return {((us * 1000 >> 10) << 10) // 1000}
+
+
+def psched_time(us: int) -> set[int]:
+    """PIE keeps its target in packet scheduler ticks of 64 ns (include/net/pkt_sched.h)."""
+    return {((us * 1000 >> 6) << 6) // 1000}
+
+
+def jiffies(us: int) -> set[int]:
+    """Timers of PIE and fq are kept in jiffies, rounded up; a kernel's HZ is one of four."""
+    return {ceil(us * hz / 1_000_000) * 1_000_000 // hz for hz in (100, 250, 300, 1000)}
+
+
+def power_of_two(value: int) -> set[int]:
+    """Hash tables are rounded down to a power of two."""
+    return {1 << (value.bit_length() - 1)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """One parameter of a qdisc: ``word`` introduces it in tc's text, ``key`` holds it in ``tc -d -j`` output.
+
+    ``shown`` is False for what tc never tells back; ``repeats`` is True for what may come more than once.
+    """
+
+    word: str = ""
+    key: str = ""
+    shown: bool = True
+    repeats: bool = False
+
+    @property
+    def help(self) -> str:
+        """One word group for a list of parameters, as tc's own help writes it."""
+        return self.word
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """First words by which the parameter can be recognised."""
+        return (self.word.split()[0],)
+
+    def match(self, tokens: Sequence[str]) -> tuple[Any, int] | None:
+        """Return the value at the head of ``tokens`` and how many tokens it took; None when it is another's.
+
+        Raises :class:`ParameterError`.
+        """
+        raise NotImplementedError
+
+    def tokens(self, value: Any) -> list[str]:
+        """Write a value for tc; the inverse of :meth:`match`."""
+        raise NotImplementedError
+
+    def check(self, value: Any) -> None:
+        """Raise :class:`ParameterError` when ``value`` is out of range."""
+
+    def differences(self, value: Any, found: Mapping[str, Any]) -> list[str]:
+        """Compare ``value`` with the options that ``tc -j`` shows; one line for each difference."""
+        if not self.shown or self.agrees(value, found.get(self.key)):
+            return []
+        return [f"{self.key}: asked {' '.join(self.tokens(value))}, found {found.get(self.key, 'nothing')}"]
+
+    def agrees(self, value: Any, found: Any) -> bool:
+        """Tell whether what tc shows under ``key`` is ``value``."""
+        return bool(found == value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Valued(Parameter):
+    """A word followed by one value."""
+
+    low: float = 0
+    high: float = U32
+    unit: str = "NUMBER"
+    rounding: Callable[[int], set[int]] = exact
+
+    @property
+    def help(self) -> str:
+        return f"{self.word} {self.unit}"
+
+    def match(self, tokens: Sequence[str]) -> tuple[Any, int] | None:
+        prefix = self.word.split()
+        if list(tokens[: len(prefix)]) != prefix:
+            return None
+        if len(tokens) == len(prefix):
+            raise ParameterError(f"{self.word} needs a value: {self.help}")
+        text = tokens[len(prefix)]
+        try:
+            value = self.parse(text)
+        except ValueError as wrong:
+            reason = str(wrong) if isinstance(wrong, units.UnitError) else f'"{text}" is not a whole number'
+            raise ParameterError(f"{self.word}: {reason}") from None
+        return value, len(prefix) + 1
+
+    def tokens(self, value: Any) -> list[str]:
+        return [*self.word.split(), self.format(value)]
+
+    def check(self, value: Any) -> None:
+        if not self.low <= value <= self.high:
+            raise ParameterError(
+                f"{self.word}: {self.format(value)} is out of range: "
+                f"{self.format(type(value)(self.low))} to {self.format(type(value)(self.high))}"
+            )
+
+    def agrees(self, value: Any, found: Any) -> bool:
+        return found in self.rounding(value)
+
+    def parse(self, text: str) -> Any:
+        return int(text, 0)
+
+    def format(self, value: Any) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count(Valued):
+    """A whole number (packets, flows …)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Time(Valued):
+    """A time, kept in µs; ``presets`` are words that stand for a time on their own."""
+
+    unit: str = "TIME"
+    presets: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def help(self) -> str:
+        return " | ".join((f"{self.word} {self.unit}", *self.presets))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (self.word, *self.presets)
+
+    def match(self, tokens: Sequence[str]) -> tuple[Any, int] | None:
+        return (self.presets[tokens[0]], 1) if tokens[0] in self.presets else super().match(tokens)
+
+    def parse(self, text: str) -> int:
+        return units.parse_time(text)
+
+    def format(self, value: int) -> str:
+        return units.format_time(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeNs(Valued):
+    """A time kept in ns."""
+
+    unit: str = "TIME"
+
+    def parse(self, text: str) -> int:
+        return units.parse_time_ns(text)
+
+    def format(self, value: int) -> str:
+        return units.format_time_ns(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size(Valued):
+    """A size in bytes."""
+
+    unit: str = "BYTES"
+
+    def parse(self, text: str) -> int:
+        return units.parse_size(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate(Valued):
+    """A rate in bit/s; tc shows bytes per second."""
+
+    unit: str = "RATE"
+    high: float = 8 * U32
+
+    def parse(self, text: str) -> int:
+        return units.parse_rate(text)
+
+    def format(self, value: int) -> str:
+        return units.format_rate(value)
+
+    def agrees(self, value: int, found: Any) -> bool:
+        return bool(found == value // 8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fraction(Valued):
+    """A real number; ``step`` is the kernel's resolution, or 0 for a relative tolerance of 1e-6."""
+
+    step: float = 0
+
+    def parse(self, text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise units.UnitError(f'"{text}" is not a number') from None
+
+    def format(self, value: float) -> str:
+        return f"{value:g}"
+
+    def agrees(self, value: float, found: Any) -> bool:
+        kept = floor(value / self.step) * self.step if self.step else value
+        return isinstance(found, int | float) and abs(found - kept) <= (
+            1.01 * self.step or 1e-6 * abs(value) + 1e-9
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Percent(Valued):
+    """A whole percentage."""
+
+    unit: str = "PERCENT"
+    high: float = 100
+
+    def parse(self, text: str) -> int:
+        return round(units.parse_percent(text))
+
+    def format(self, value: int) -> str:
+        return f"{value}%"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers(Parameter):
+    """Words followed by a fixed count of whole numbers."""
+
+    count: int
+    low: int = 0
+    high: int = U32
+
+    @property
+    def help(self) -> str:
+        return f"{self.word} ({self.count} numbers)"
+
+    def match(self, tokens: Sequence[str]) -> tuple[Any, int] | None:
+        prefix = self.word.split()
+        if list(tokens[: len(prefix)]) != prefix:
+            return None
+        values = tokens[len(prefix) : len(prefix) + self.count]
+        if len(values) < self.count or not all(v.isdecimal() for v in values):
+            raise ParameterError(f"{self.word} needs {self.count} whole numbers")
+        return tuple(int(v) for v in values), len(prefix) + self.count
+
+    def tokens(self, value: tuple[int, ...]) -> list[str]:
+        return [*self.word.split(), *map(str, value)]
+
+    def check(self, value: tuple[int, ...]) -> None:
+        if len(value) != self.count or not all(self.low <= v <= self.high for v in value):
+            raise ParameterError(f"{self.word} needs {self.count} numbers of {self.low} to {self.high}")
+
+    def agrees(self, value: tuple[int, ...], found: Any) -> bool:
+        return bool(found == list(value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flag(Parameter):
+    """A switch: ``word`` turns it on, ``off`` (where tc has it) turns it off; ``absent`` is what silence
+    means.
+    """
+
+    off: str = ""
+    absent: bool = False
+
+    @property
+    def help(self) -> str:
+        return " | ".join(self.words)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (self.word, self.off) if self.off else (self.word,)
+
+    def match(self, tokens: Sequence[str]) -> tuple[Any, int] | None:
+        return (tokens[0] == self.word, 1) if tokens[0] in self.words else None
+
+    def tokens(self, value: bool) -> list[str]:
+        return [self.word] if value else [self.off] if self.off else []
+
+    def differences(self, value: bool, found: Mapping[str, Any]) -> list[str]:
+        # tc shows a switch that is on as true or as null, one that is off as false or not at all.
+        shown = found[self.key] in (True, None) if self.key in found else self.absent
+        if not self.shown or shown == value:
+            return []
+        return [f"{self.key}: asked {'on' if value else 'off'}, found {'on' if shown else 'off'}"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice(Parameter):
+    """One of several bare words; ``choices`` maps each to what ``tc -j`` shows for it."""
+
+    choices: Mapping[str, str]
+
+    @property
+    def help(self) -> str:
+        return " | ".join(self.choices)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(self.choices)
+
+    def match(self, tokens: Sequence[str]) -> tuple[Any, int] | None:
+        return (tokens[0], 1) if tokens[0] in self.choices else None
+
+    def tokens(self, value: str) -> list[str]:
+        return [value]
+
+    def check(self, value: str) -> None:
+        if value not in self.choices:
+            raise ParameterError(f'"{value}" is none of {", ".join(self.choices)}')
+
+    def agrees(self, value: str, found: Any) -> bool:
+        return bool(found == self.choices[value])

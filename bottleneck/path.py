@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The path's delay: netem on an ifb fed from a router's ingress, so that delay and AQM never share a
+queue.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from bottleneck import units
+
+
+class Path(BaseModel):
+    """What a packet meets before the bottleneck, one way. All times in µs, loss in percent, limit in packets.
+
+    ``jitter_us`` varies the delay (and so reorders); ``slot_us`` instead lets packets out in bursts, as
+    Wi-Fi and LTE do, and keeps their order.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    delay_us: int = Field(default=0, ge=0, le=2_000_000)
+    jitter_us: int = Field(default=0, ge=0, le=2_000_000)
+    loss_percent: float = Field(default=0, ge=0, le=100)
+    slot_us: int = Field(default=0, ge=0, le=1_000_000)
+    # Far above any bandwidth-delay product here: netem must never be the bottleneck.
+    limit: int = Field(default=200_000, ge=1)
+
+    @model_validator(mode="after")
+    def _jitter_needs_delay(self) -> Self:
+        if self.jitter_us > self.delay_us:
+            raise ValueError(f"a jitter of {self.jitter_us} us needs a delay of at least as much")
+        return self
+
+    @property
+    def needed(self) -> bool:
+        """Tell whether the path does anything to packets."""
+        return bool(self.delay_us or self.loss_percent or self.slot_us)
+
+    def tc_args(self) -> list[str]:
+        """Return the arguments of ``tc qdisc add … netem …``."""
+        words = ["netem", "limit", str(self.limit)]
+        if self.delay_us:
+            words += ["delay", units.format_time(self.delay_us)]
+            if self.jitter_us:
+                words.append(units.format_time(self.jitter_us))
+        if self.loss_percent:
+            words += ["loss", "random", f"{self.loss_percent:g}%"]
+        if self.slot_us:
+            words += ["slot", units.format_time(self.slot_us)]
+        return words
+
+
+def commands(dev: str, ifb: str, path: Path) -> list[list[str]]:
+    """Return the commands that pass all that ``dev`` receives through ``path`` on ``ifb``; none when it
+    does nothing.
+    """
+    if not path.needed:
+        return []
+    return [
+        f"ip link add {ifb} type ifb".split(),
+        f"ip link set {ifb} up".split(),
+        [*f"tc qdisc add dev {ifb} root handle 1:".split(), *path.tc_args()],
+        f"tc qdisc add dev {dev} handle ffff: ingress".split(),
+        f"tc filter add dev {dev} parent ffff: protocol all prio 1 matchall action mirred egress redirect dev {ifb}".split(),
+    ]
+
+
+def teardown_commands(dev: str, ifb: str) -> list[list[str]]:
+    """Return the commands that take the path away; they fail where there is none."""
+    return [f"tc qdisc del dev {dev} ingress".split(), f"ip link del {ifb}".split()]

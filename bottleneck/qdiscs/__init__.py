@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queueing disciplines that a bottleneck can have; a new one is a new file and a line in KINDS."""
+
+from __future__ import annotations
+
+import difflib
+
+from bottleneck.qdiscs.base import Qdisc, QdiscError
+from bottleneck.qdiscs.bfifo import Bfifo
+from bottleneck.qdiscs.cake import Cake
+from bottleneck.qdiscs.codel import Codel
+from bottleneck.qdiscs.dualpi2 import DualPI2
+from bottleneck.qdiscs.fq import Fq
+from bottleneck.qdiscs.fq_codel import FqCodel
+from bottleneck.qdiscs.fq_pie import FqPie
+from bottleneck.qdiscs.pfifo import Pfifo
+from bottleneck.qdiscs.pie import Pie
+from bottleneck.qdiscs.red import Red
+from bottleneck.qdiscs.sfq import Sfq
+
+KINDS: dict[str, type[Qdisc]] = {
+    cls.kind: cls for cls in (DualPI2, FqCodel, Pfifo, Bfifo, Codel, Pie, FqPie, Red, Cake, Fq, Sfq)
+}
+
+__all__ = ["KINDS", "Qdisc", "QdiscError", "parse_qdisc"]
+
+
+def parse_qdisc(text: str, option: str = "--qdisc") -> Qdisc:
+    """Read a qdisc from the text that a user would give tc, such as ``fq_codel flows 1``.
+
+    Raises :class:`QdiscError` with one line that names ``option``, what is wrong and what would be right.
+    """
+    words = text.split()
+    if not words:
+        raise QdiscError(f"{option}: no qdisc given; known are {', '.join(KINDS)}")
+    kind = KINDS.get(words[0])
+    if kind is None:
+        near = difflib.get_close_matches(words[0], KINDS, n=1)
+        hint = f' (did you mean "{near[0]}"?)' if near else ""
+        raise QdiscError(f'{option}: unknown qdisc "{words[0]}"{hint}; known are {", ".join(KINDS)}')
+    try:
+        return kind.from_words(words[1:])
+    except QdiscError as wrong:
+        raise QdiscError(f"{option}: {wrong}") from None

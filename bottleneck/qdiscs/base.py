@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every queueing discipline can do: be read from tc's text, be written as tc arguments, be compared
+with tc -j.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from bottleneck.parameters import Parameter
+
+
+class QdiscError(ValueError):
+    """The text of a qdisc is wrong; the message says what and what would be right."""
+
+
+class Qdisc(BaseModel):
+    """A queueing discipline. A field that is None is left to the kernel's default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: ClassVar[str]
+
+    @classmethod
+    @cache
+    def parameters(cls) -> Mapping[str, Parameter]:
+        """Return the parameters of this kind by field name."""
+        found = {}
+        for name, info in cls.model_fields.items():
+            parameter = next(m for m in info.metadata if isinstance(m, Parameter))
+            word = parameter.word or name
+            found[name] = replace(parameter, word=word, key=parameter.key or word)
+        return found
+
+    @classmethod
+    def from_words(cls, words: Sequence[str]) -> Self:
+        """Read the parameters that follow the kind. Raises :class:`QdiscError`."""
+        values: dict[str, Any] = {}
+        rest = list(words)
+        while rest:
+            name, value, taken = cls._first(rest)
+            if cls.parameters()[name].repeats:
+                value = (*values.pop(name, ()), *value)
+            if name in values:
+                raise QdiscError(f'{cls.kind}: "{rest[0]}" sets {name} a second time; give it once')
+            values[name] = value
+            del rest[:taken]
+        try:
+            return cls(**values)
+        except ValidationError as wrong:
+            raise QdiscError(
+                f"{cls.kind}: {wrong.errors()[0]['msg'].removeprefix('Value error, ')}"
+            ) from None
+
+    @classmethod
+    def _first(cls, words: Sequence[str]) -> tuple[str, Any, int]:
+        """Return field name and value of the parameter at the head of ``words``, and how many words it
+        took.
+        """
+        for name, parameter in cls.parameters().items():
+            try:
+                match = parameter.match(words)
+            except ValueError as wrong:
+                raise QdiscError(f"{cls.kind}: {wrong}") from None
+            if match is not None:
+                return name, *match
+        raise QdiscError(cls._unknown(words[0]))
+
+    @classmethod
+    def _unknown(cls, word: str) -> str:
+        known = [w for p in cls.parameters().values() for w in p.words]
+        near = [] if word in known else difflib.get_close_matches(word, known, n=1)
+        hint = f' (did you mean "{near[0]}"?)' if near else ""
+        takes = ", ".join(p.help for p in cls.parameters().values())
+        return f'{cls.kind}: unknown parameter "{word}"{hint}; {cls.kind} takes: {takes}'
+
+    @model_validator(mode="after")
+    def _in_range(self) -> Self:
+        for name, value in self.given().items():
+            self.parameters()[name].check(value)
+        self.validate_together()
+        return self
+
+    def validate_together(self) -> None:
+        """Raise ValueError when parameters do not fit each other."""
+
+    def given(self) -> dict[str, Any]:
+        """Return the parameters that are not left to the kernel, by field name."""
+        return {name: value for name in self.parameters() if (value := getattr(self, name)) is not None}
+
+    def tc_args(self) -> list[str]:
+        """Return kind and parameters as arguments of ``tc qdisc add … KIND …``."""
+        parameters = self.parameters()
+        return [
+            self.kind,
+            *(t for name, value in self.given().items() for t in parameters[name].tokens(value)),
+        ]
+
+    def __str__(self) -> str:
+        return " ".join(self.tc_args())
+
+    def differences(self, found: Mapping[str, Any]) -> list[str]:
+        """Compare with the ``options`` of ``tc -d -j qdisc show``; one line for each parameter that differs.
+
+        Only parameters that were given are compared, after the kernel's own rounding.
+        """
+        parameters, skipped = self.parameters(), self.not_compared()
+        return [
+            line
+            for name, value in self.given().items()
+            if name not in skipped
+            for line in parameters[name].differences(value, found)
+        ] + self.derived_differences(found)
+
+    def not_compared(self) -> frozenset[str]:
+        """Return the fields that the kernel is expected to change."""
+        return frozenset()
+
+    def derived_differences(self, found: Mapping[str, Any]) -> list[str]:
+        """Compare what tc computes out of several parameters."""
+        return []

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bfifo: a tail-drop queue with a limit in bytes (tc-bfifo(8))."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from bottleneck.parameters import Size
+from bottleneck.qdiscs.base import Qdisc
+
+
+class Bfifo(Qdisc):
+    """First in, first out, limited in bytes."""
+
+    kind: ClassVar[str] = "bfifo"
+
+    limit: Annotated[int | None, Size()] = None

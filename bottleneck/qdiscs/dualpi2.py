@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dualpi2: dual-queue coupled AQM for L4S (RFC 9332, tc-dualpi2(8))."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from bottleneck.parameters import Choice, Count, Flag, Fraction, Percent, Time
+from bottleneck.qdiscs.base import Qdisc
+
+_SCALE = 256  # alpha and beta are kept in steps of 1/256 Hz
+_BETA_MAX = (2 << 23) - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class PacketCount(Count):
+    """A count that is recognised by its suffix, beside a time under the same word."""
+
+    unit: str = "PACKETSp"
+
+    def match(self, tokens: Sequence[str]) -> tuple[Any, int] | None:
+        if tokens[0] == self.word and len(tokens) > 1:
+            number = re.fullmatch(r"(\d+)(p|pkts?|packets?)", tokens[1])
+            return (int(number[1]), 2) if number else None
+        return None
+
+    def format(self, value: int) -> str:
+        return f"{value}p"
+
+
+class DualPI2(Qdisc):
+    """DualPI2; times in µs, alpha and beta in Hz, memlimit in bytes, classic_protection in percent.
+
+    The L queue's step threshold is a time (``step_thresh``) or packets (``step_thresh_packets``), not both.
+    """
+
+    kind: ClassVar[str] = "dualpi2"
+
+    limit: Annotated[int | None, Count(low=1, unit="PACKETS")] = None
+    memlimit: Annotated[int | None, Count(low=1, unit="BYTES", key="memory-limit")] = None
+    target: Annotated[int | None, Time(low=1)] = None
+    tupdate: Annotated[int | None, Time(low=1)] = None
+    alpha: Annotated[float | None, Fraction(high=_BETA_MAX / _SCALE, step=1 / _SCALE, unit="HZ")] = None
+    beta: Annotated[float | None, Fraction(high=_BETA_MAX / _SCALE, step=1 / _SCALE, unit="HZ")] = None
+    max_rtt: Annotated[int | None, Time(low=1, shown=False)] = None
+    typical_rtt: Annotated[int | None, Time(low=1, shown=False)] = None
+    step_thresh_packets: Annotated[
+        int | None, PacketCount(word="step_thresh", key="step-thresh-pkts", low=1)
+    ] = None
+    step_thresh: Annotated[int | None, Time(key="step-thresh-us", low=1)] = None
+    min_qlen_step: Annotated[int | None, Count(unit="PACKETS", key="min-qlen-step")] = None
+    coupling_factor: Annotated[int | None, Count(low=1, high=255, key="coupling")] = None
+    overload: Annotated[
+        str | None, Choice(key="drop-overload", choices={"drop_on_overload": "drop", "overflow": "overflow"})
+    ] = None
+    drop_early: Annotated[
+        str | None,
+        Choice(key="drop-early", choices={"drop_enqueue": "drop-enqueue", "drop_dequeue": "drop-dequeue"}),
+    ] = None
+    classic_protection: Annotated[int | None, Percent(key="c-protection")] = None
+    ecn_mask: Annotated[
+        str | None, Choice(key="ecn-mask", choices={"l4s_ect": "l4s-ect", "any_ect": "any-ect"})
+    ] = None
+    split_gso: Annotated[bool | None, Flag(off="no_split_gso", key="split-gso")] = None
+
+    def validate_together(self) -> None:
+        if self.step_thresh is not None and self.step_thresh_packets is not None:
+            raise ValueError("step_thresh is given as a time and as packets; give one")
+        if self.max_rtt is None and self.typical_rtt is None:
+            return
+        if given := [n for n in ("target", "tupdate", "alpha", "beta") if getattr(self, n) is not None]:
+            raise ValueError(
+                f"max_rtt and typical_rtt set target, tupdate, alpha and beta: leave {given[0]} out"
+            )
+        automatic = self.automatic
+        if self.typical_rtt and self.max_rtt and self.typical_rtt > self.max_rtt:
+            raise ValueError("typical_rtt must not be above max_rtt")
+        if automatic["beta"] > _BETA_MAX:
+            raise ValueError("max_rtt is too low: beta would overflow")
+        if min(automatic["alpha"], automatic["beta"]) < 1 / _SCALE:
+            raise ValueError("max_rtt is too large: alpha or beta would be rounded to 0")
+
+    @property
+    def automatic(self) -> dict[str, float]:
+        """Return target and tupdate (µs), alpha and beta (Hz) that tc computes of max_rtt and typical_rtt (µs).
+
+        RFC 9332, appendix A.1: tupdate = min(RTT_typ, RTT_max/3), alpha = 0.1·tupdate/RTT_max², beta = 0.3/RTT_max.
+        """
+        typical = self.typical_rtt or max((self.max_rtt or 0) // 6, 1)
+        longest = self.max_rtt or typical * 6
+        tupdate = max(int(min(typical, longest / 3)), 1)
+        return {
+            "target": typical,
+            "tupdate": tupdate,
+            "alpha": 0.1 * tupdate / longest / longest * 1e6,
+            "beta": 0.3 / longest * 1e6,
+        }
+
+    def derived_differences(self, found: Mapping[str, Any]) -> list[str]:
+        if self.max_rtt is None and self.typical_rtt is None:
+            return []
+        parameters = self.parameters()
+        return [
+            line
+            for name, value in self.automatic.items()
+            for line in parameters[name].differences(int(value) if name[0] == "t" else value, found)
+        ]

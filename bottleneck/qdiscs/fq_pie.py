@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fq_pie: flow queueing with PIE on each queue (tc-fq_pie(8))."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from bottleneck.parameters import Count, Flag, Size, Time, jiffies, psched_time
+from bottleneck.qdiscs.base import Qdisc
+
+
+class FqPie(Qdisc):
+    """PIE on hashed flow queues; times in µs, sizes in bytes."""
+
+    kind: ClassVar[str] = "fq_pie"
+
+    limit: Annotated[int | None, Count(low=1, unit="PACKETS")] = None
+    flows: Annotated[int | None, Count(low=1, high=65536)] = None
+    target: Annotated[int | None, Time(low=1, rounding=psched_time)] = None
+    tupdate: Annotated[int | None, Time(low=1, rounding=jiffies)] = None
+    alpha: Annotated[int | None, Count(low=1, high=32)] = None
+    beta: Annotated[int | None, Count(low=1, high=32)] = None
+    quantum: Annotated[int | None, Size(low=1, high=2**20)] = None
+    memory_limit: Annotated[int | None, Size(low=1)] = None
+    ecn_prob: Annotated[int | None, Count(low=1, high=99, unit="PERCENT")] = None
+    ecn: Annotated[bool | None, Flag(off="noecn")] = None
+    bytemode: Annotated[bool | None, Flag(off="nobytemode")] = None
+    dq_rate_estimator: Annotated[bool | None, Flag(off="no_dq_rate_estimator")] = None

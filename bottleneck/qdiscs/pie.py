@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pie: proportional integral controller enhanced (RFC 8033, tc-pie(8))."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from bottleneck.parameters import Count, Flag, Time, jiffies, psched_time
+from bottleneck.qdiscs.base import Qdisc
+
+
+class Pie(Qdisc):
+    """PIE on one queue; times in µs, alpha and beta in sixteenths as tc has them."""
+
+    kind: ClassVar[str] = "pie"
+
+    limit: Annotated[int | None, Count(low=1, unit="PACKETS")] = None
+    target: Annotated[int | None, Time(low=1, rounding=psched_time)] = None
+    tupdate: Annotated[int | None, Time(low=1, rounding=jiffies)] = None
+    alpha: Annotated[int | None, Count(low=1, high=32)] = None
+    beta: Annotated[int | None, Count(low=1, high=32)] = None
+    ecn: Annotated[bool | None, Flag(off="noecn")] = None
+    bytemode: Annotated[bool | None, Flag(off="nobytemode")] = None
+    dq_rate_estimator: Annotated[bool | None, Flag(off="no_dq_rate_estimator")] = None

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sfq: stochastic fairness queueing, with RED on each flow when asked (McKenney 1990, tc-sfq(8))."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from bottleneck import red_math
+from bottleneck.parameters import Count, Flag, Fraction, Size
+from bottleneck.qdiscs.base import Qdisc
+
+_RED = ("min", "max", "avpkt", "burst", "probability", "ecn", "harddrop")
+
+
+class Sfq(Qdisc):
+    """Stochastic fair queueing; perturb in s, quantum, redflowlimit, min, max and avpkt in bytes."""
+
+    kind: ClassVar[str] = "sfq"
+
+    limit: Annotated[int | None, Count(low=2, unit="PACKETS")] = None
+    perturb: Annotated[int | None, Count(high=2**31 - 1, unit="SECONDS")] = None
+    quantum: Annotated[int | None, Size(low=1, high=2**31 - 1)] = None
+    divisor: Annotated[int | None, Count(low=1, high=65536)] = None
+    flows: Annotated[int | None, Count(low=1, high=65408)] = None
+    depth: Annotated[int | None, Count(low=1, high=127, unit="PACKETS")] = None
+    headdrop: Annotated[bool | None, Flag()] = None
+    redflowlimit: Annotated[int | None, Count(low=1, unit="BYTES", shown=False)] = None
+    min: Annotated[int | None, Count(low=1, unit="BYTES")] = None
+    max: Annotated[int | None, Count(low=1, unit="BYTES")] = None
+    avpkt: Annotated[int | None, Size(low=1, shown=False)] = None
+    burst: Annotated[int | None, Count(low=1, unit="PACKETS", shown=False)] = None
+    probability: Annotated[float | None, Fraction(high=1, step=2**-32)] = None
+    ecn: Annotated[bool | None, Flag()] = None
+    harddrop: Annotated[bool | None, Flag()] = None
+
+    def validate_together(self) -> None:
+        if self.divisor is not None and self.divisor & (self.divisor - 1):
+            raise ValueError(f"divisor {self.divisor} is no power of two")
+        if self.redflowlimit is None:
+            if given := [name for name in _RED if getattr(self, name)]:
+                raise ValueError(f"{given[0]} needs redflowlimit BYTES as well")
+            return
+        minimum, maximum = self.red_thresholds
+        if maximum > self.redflowlimit or minimum >= maximum:
+            raise ValueError(
+                f"min {minimum} < max {maximum} <= redflowlimit {self.redflowlimit} does not hold"
+            )
+        red_math.ewma_log(minimum, self.red_burst, self.avpkt or 1000)
+
+    @property
+    def red_thresholds(self) -> tuple[int, int]:
+        """Return min and max of the flows' RED in bytes, with tc's defaults."""
+        assert self.redflowlimit is not None
+        maximum = self.max or self.redflowlimit // 4
+        return self.min or maximum // 3, maximum
+
+    @property
+    def red_burst(self) -> int:
+        """Return the burst of the flows' RED in packets, with tc's default."""
+        return self.burst or red_math.burst_default(*self.red_thresholds, self.avpkt or 1000)
+
+    def derived_differences(self, found: Mapping[str, Any]) -> list[str]:
+        if self.redflowlimit is None:
+            return []
+        minimum, maximum = self.red_thresholds
+        wlog = red_math.ewma_log(minimum, self.red_burst, self.avpkt or 1000)
+        asked = {"min": minimum, "max": maximum, "ewma": wlog}
+        return [
+            f"{key}: asked {value}, found {found.get(key)}"
+            for key, value in asked.items()
+            if found.get(key) != value
+        ]

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a router says it does, compared with what was asked of it. Pure: the router's JSON comes in as
+text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bottleneck import shaper
+from bottleneck.path import Path
+from bottleneck.spec import IFB_DOWN, IFB_UP, Bottleneck, Direction
+
+Objects = list[dict[str, Any]]
+
+
+class ReadbackError(RuntimeError):
+    """The router's configuration is not the one asked for; the message has every difference, asked and
+    found.
+    """
+
+    def __init__(self, differences: list[str]) -> None:
+        self.differences = differences
+        super().__init__("the router's configuration is not what was asked: " + "; ".join(differences))
+
+
+@dataclass(frozen=True)
+class State:
+    """A router's ``tc -d -j … show``: qdiscs of all interfaces, classes and egress and ingress filters by
+    interface.
+    """
+
+    qdiscs: Objects
+    classes: dict[str, Objects]
+    filters: dict[str, Objects]
+    ingress: dict[str, Objects]
+
+
+def queries(lan: str = "lan", wan: str = "wan") -> list[str]:
+    """Return the lines for ``tc -d -j -batch -`` whose answers, in this order, :func:`state` reads."""
+    lines = ["qdisc show"]
+    for dev in (lan, wan):
+        lines += [f"class show dev {dev}", f"filter show dev {dev}", f"filter show dev {dev} parent ffff:"]
+    return lines
+
+
+def state(answers: str, lan: str = "lan", wan: str = "wan") -> State:
+    """Read the answers to :func:`queries`. Raises ValueError when they are not the JSON of so many
+    commands.
+    """
+    lists = list(json_values(answers))
+    if len(lists) != len(queries(lan, wan)):
+        raise ValueError(f"{len(lists)} answers from tc, {len(queries(lan, wan))} expected")
+    qdiscs, rest = lists[0], iter(lists[1:])
+    parts = {dev: (next(rest), next(rest), next(rest)) for dev in (lan, wan)}
+    return State(
+        qdiscs=qdiscs,
+        classes={dev: part[0] for dev, part in parts.items()},
+        filters={dev: part[1] for dev, part in parts.items()},
+        ingress={dev: part[2] for dev, part in parts.items()},
+    )
+
+
+def json_values(text: str) -> Iterator[Any]:
+    """Yield the JSON values that stand one after another in ``text``."""
+    decoder, at = json.JSONDecoder(), 0
+    while text[at:].strip():
+        at += len(text[at:]) - len(text[at:].lstrip())
+        value, at = decoder.raw_decode(text, at)
+        yield value
+
+
+def differences(asked: Bottleneck, found: State, lan: str = "lan", wan: str = "wan") -> list[str]:
+    """Return one line for each thing that the router does otherwise than ``asked``; empty when all agrees."""
+    return [
+        *_shaped(lan, asked.down, found),
+        *_shaped(wan, asked.up, found),
+        *_delayed(wan, IFB_DOWN, asked.down.path, found),
+        *_delayed(lan, IFB_UP, asked.up.path, found),
+    ]
+
+
+def leftovers(found: State, lan: str = "lan", wan: str = "wan") -> list[str]:
+    """Return one line for each shaper, delay or ingress hook that is still there after cleaning."""
+    ours = [q for q in found.qdiscs if q["dev"] in (IFB_DOWN, IFB_UP)]
+    ours += [q for q in found.qdiscs if q["dev"] in (lan, wan) and q["kind"] in ("htb", "ingress")]
+    return [f"{q['dev']}: {q['kind']} {q['handle']} is still there" for q in ours]
+
+
+def _qdisc(found: State, dev: str, handle: str) -> dict[str, Any]:
+    return next((q for q in found.qdiscs if q["dev"] == dev and q["handle"] == handle), {})
+
+
+def _placed(dev: str, found: State, handle: str, kind: str, parent: str | None) -> list[str]:
+    qdisc = _qdisc(found, dev, handle)
+    where = f"below {parent}" if parent else "as root"
+    right_place = qdisc.get("root", False) if parent is None else qdisc.get("parent") == parent
+    if qdisc.get("kind") == kind and right_place:
+        return []
+    have = [f"{q['kind']} {q['handle']} {q.get('parent', 'root')}" for q in found.qdiscs if q["dev"] == dev]
+    return [f"{dev}: asked {kind} {handle} {where}, found {', '.join(have) or 'no qdisc'}"]
+
+
+def _shaped(dev: str, asked: Direction, found: State) -> list[str]:
+    lines = _placed(dev, found, "1:", "htb", None) + _placed(dev, found, "10:", asked.qdisc.kind, "1:10")
+    if lines:
+        return lines
+    root, queue = _qdisc(found, dev, "1:"), _qdisc(found, dev, "10:")
+    if root["options"].get("default") != "0x10":
+        lines.append(f"{dev}: asked htb default 0x10, found {root['options'].get('default')}")
+    lines += [
+        f"{dev}: {asked.qdisc.kind} {line}" for line in asked.qdisc.differences(queue.get("options", {}))
+    ]
+    classes = {c["handle"]: c for c in found.classes[dev] if c.get("class") == "htb"}
+    for handle, rate in (("1:10", asked.rate_bps), ("1:20", shaper.UNSHAPED_BPS)):
+        have = classes.get(handle, {})
+        for key, want in (("rate", rate // 8), ("ceil", rate // 8), ("quantum", shaper.QUANTUM)):
+            if have.get(key) != want:
+                lines.append(f"{dev}: class {handle} {key}: asked {want}, found {have.get(key, 'nothing')}")
+        # HTB keeps a burst as a time in ticks of 64 ns: at high rates some bytes are lost in that.
+        slack = rate / 8 * 64e-9 + 1
+        for key in ("burst", "cburst"):
+            if abs(have.get(key, 0) - shaper.burst_bytes(rate)) > slack:
+                lines.append(
+                    f"{dev}: class {handle} {key}: asked {shaper.burst_bytes(rate)}, found {have.get(key)}"
+                )
+    keys = [
+        f["options"].get("keys", {})
+        for f in found.filters[dev]
+        if f.get("options", {}).get("classid") == "1:20"
+    ]
+    for end in ("dst_port", "src_port"):
+        if {"ip_proto": "udp", end: shaper.PROBE_PORT} not in [
+            {k: v for k, v in key.items() if k in ("ip_proto", "dst_port", "src_port")} for key in keys
+        ]:
+            lines.append(f"{dev}: asked UDP {end} {shaper.PROBE_PORT} to class 1:20, found no such filter")
+    return lines + _placed(dev, found, "20:", "pfifo", "1:20")
+
+
+def _delayed(dev: str, ifb: str, asked: Path, found: State) -> list[str]:
+    hook = _qdisc(found, dev, "ffff:")
+    if not asked.needed:
+        lines = [f"{dev}: asked no delay, found {hook['kind']} {hook['handle']}"] if hook else []
+        return lines + [
+            f"{q['dev']}: asked no delay, found {q['kind']}" for q in found.qdiscs if q["dev"] == ifb
+        ]
+    lines = _placed(ifb, found, "1:", "netem", None)
+    targets = [
+        action.get("to_dev")
+        for f in found.ingress[dev]
+        for action in f.get("options", {}).get("actions", [])
+        if f.get("kind") == "matchall" and action.get("kind") == "mirred"
+    ]
+    if hook.get("kind") != "ingress" or targets != [ifb]:
+        lines.append(f"{dev}: asked all that comes in to go to {ifb}, found {targets or 'no redirect'}")
+    if lines:
+        return lines
+    options = _qdisc(found, ifb, "1:")["options"]
+    delay, slot = options.get("delay", {}), options.get("slot", {})
+    shown = {
+        "limit": (asked.limit, options.get("limit")),
+        "delay": (asked.delay_us, _us(delay.get("delay"))),
+        "jitter": (asked.jitter_us, _us(delay.get("jitter"))),
+        "loss": (round(asked.loss_percent, 4), round(100 * options.get("loss-random", {}).get("loss", 0), 4)),
+        "slot": (asked.slot_us, _us(slot.get("min-delay"))),
+    }
+    return [
+        f"{ifb}: netem {key}: asked {want}, found {have}"
+        for key, (want, have) in shown.items()
+        if want != have
+    ]
+
+
+def _us(seconds: float | None) -> int:
+    return round((seconds or 0) * 1e6)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Linux router, virtual or physical, driven by ip and tc at its :class:`harness.place.Place`."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+
+from bottleneck import readback, shaper, spec
+from bottleneck.spec import Bottleneck
+from harness.place import CommandError, Place
+
+_FAILED_LINE = re.compile(r"Command failed -:(\d+)")
+_OFFLOADS = {
+    "tcp-segmentation-offload": "tso",
+    "generic-segmentation-offload": "gso",
+    "generic-receive-offload": "gro",
+    "large-receive-offload": "lro",
+}
+
+
+class RouterError(RuntimeError):
+    """The router refused a command; the message names the command and the router's reason."""
+
+
+class Router:
+    """The bottleneck's place. Every command goes through ``place.run``, many at a time."""
+
+    def __init__(self, place: Place, lan: str = "lan", wan: str = "wan") -> None:
+        self.place, self.lan, self.wan = place, lan, wan
+
+    def apply(self, bottleneck: Bottleneck) -> None:
+        """Make ``bottleneck`` on the router, whatever was there before, and verify it.
+
+        Qdiscs are replaced and never changed: ``tc qdisc change`` of dualpi2 under load can crash kernels
+        up to 7.0. Raises :class:`RouterError` and :class:`bottleneck.readback.ReadbackError`.
+        """
+        self.clear()
+        commands = spec.commands(bottleneck, self.lan, self.wan)
+        for program, group in groupby(commands, key=lambda command: command[0]):
+            self._batch(program, [command[1:] for command in group])
+        self.verify(bottleneck)
+
+    def verify(self, bottleneck: Bottleneck) -> None:
+        """Raise :class:`bottleneck.readback.ReadbackError` when the router is not set up as
+        ``bottleneck``.
+        """
+        if found := readback.differences(bottleneck, self.state(), self.lan, self.wan):
+            raise readback.ReadbackError(found)
+
+    def clear(self) -> None:
+        """Take shapers, queues and delays away. Raises :class:`bottleneck.readback.ReadbackError` if some
+        stay.
+        """
+        commands = sorted(spec.teardown_commands(self.lan, self.wan), key=lambda c: c[0], reverse=True)
+        for program, group in groupby(commands, key=lambda command: command[0]):
+            lines = "".join(" ".join(command[1:]) + "\n" for command in group)
+            self.place.run([program, "-force", "-batch", "-"], input=lines, check=False)
+        if left := readback.leftovers(self.state(), self.lan, self.wan):
+            raise readback.ReadbackError(left)
+
+    def state(self) -> readback.State:
+        """Read the router's qdiscs, classes and filters in one round trip. Raises :class:`RouterError`."""
+        lines = "\n".join(readback.queries(self.lan, self.wan)) + "\n"
+        answers = self.place.run(["tc", "-d", "-j", "-batch", "-"], input=lines)
+        try:
+            return readback.state(answers, self.lan, self.wan)
+        except ValueError as wrong:
+            raise RouterError(f"{self.place.name}: tc -j cannot be read: {wrong}") from wrong
+
+    def set_rate(self, dev: str, rate_bps: int) -> None:
+        """Give the shaper on ``dev`` a new rate (bit/s) under load; the AQM keeps its queue. Raises
+        RouterError.
+        """
+        self._batch("tc", [shaper.rate_change(dev, rate_bps)[1:]])
+
+    def final_statistics(self) -> str:
+        """Return ``tc -s -d`` of all qdiscs and classes as text, for the evidence."""
+        devices = "".join(f"class show dev {dev}\n" for dev in (self.lan, self.wan))
+        return self.place.run(["tc", "-s", "-d", "-batch", "-"], input="qdisc show\n" + devices)
+
+    def versions(self) -> dict[str, str]:
+        """Return the router's kernel and iproute2 versions."""
+        return {
+            "kernel": self.place.run(["uname", "-srv"]).strip(),
+            "tc": self.place.run(["tc", "-V"]).strip(),
+        }
+
+    def offloads_off(self) -> list[str] | None:
+        """Return the segmentation offloads that are still on (``lan: gro``); None when there is no
+        ethtool.
+        """
+        still_on = []
+        for dev in (self.lan, self.wan):
+            try:
+                features = self.place.run(["ethtool", "-k", dev])
+            except CommandError as failed:
+                if failed.returncode in (None, 127):
+                    return None
+                raise
+            states = dict(re.findall(r"^([\w-]+): (on|off)", features, re.MULTILINE))
+            still_on += [f"{dev}: {short}" for name, short in _OFFLOADS.items() if states.get(name) == "on"]
+        return still_on
+
+    def switch_offloads_off(self) -> None:
+        """Turn segmentation offloads off on both sides, as packets must meet the queue one by one."""
+        words = [word for short in _OFFLOADS.values() for word in (short, "off")]
+        for dev in (self.lan, self.wan):
+            # A fixed feature makes ethtool fail for the others' sake; offloads_off() tells what is left.
+            self.place.run(["ethtool", "-K", dev, *words], check=False)
+
+    def _batch(self, program: str, commands: list[list[str]]) -> None:
+        text = "".join(" ".join(command) + "\n" for command in commands)
+        try:
+            self.place.run([program, "-batch", "-"], input=text)
+        except CommandError as failed:
+            line = _FAILED_LINE.search(failed.stderr)
+            command = " ".join(commands[int(line[1]) - 1]) if line else "-batch -"
+            reason = _FAILED_LINE.sub("", failed.stderr).strip().replace("\n", " ")
+            raise RouterError(f"{self.place.name}: {program} {command}: {reason}") from failed

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bottleneck's rate: HTB on egress, the AQM below its shaped class, and a class beside it for the
+calibration probe.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from pydantic import BaseModel, ConfigDict
+
+from bottleneck import units
+from bottleneck.qdiscs import Qdisc
+
+PROBE_PORT = 2113  # UDP, either way: the unshaped path that shows the lab's own jitter
+UNSHAPED_BPS = 10_000_000_000
+QUANTUM = 1514
+_ROOT, _SHAPED, _UNSHAPED, _AQM, _PROBE_QUEUE = "1:", "1:10", "1:20", "10:", "20:"
+_PROBE_LIMIT = 1000
+_BURST_S = 0.001
+_BURST_LEAST = 2 * QUANTUM
+
+
+def burst_bytes(rate_bps: int) -> int:
+    """Return HTB's burst in bytes: 1 ms of ``rate_bps`` (bit/s), and no less than two full frames."""
+    return max(_BURST_LEAST, int(rate_bps * _BURST_S / 8))
+
+
+def _class(dev: str, verb: str, classid: str, rate_bps: int, prio: int) -> list[str]:
+    rate, burst = units.format_rate(rate_bps), str(burst_bytes(rate_bps))
+    return (
+        f"tc class {verb} dev {dev} parent {_ROOT} classid {classid} htb rate {rate} ceil {rate} "
+        f"burst {burst} cburst {burst} quantum {QUANTUM} prio {prio}"
+    ).split()
+
+
+def commands(dev: str, rate_bps: int, qdisc: Qdisc) -> list[list[str]]:
+    """Return the tc commands that shape the egress of a clean ``dev`` to ``rate_bps`` (bit/s) with
+    ``qdisc`` as queue.
+    """
+    probe = [
+        f"tc filter add dev {dev} parent {_ROOT} protocol ip prio 1 flower ip_proto udp {end} {PROBE_PORT} "
+        f"classid {_UNSHAPED}"
+        for end in ("dst_port", "src_port")
+    ]
+    return [
+        f"tc qdisc add dev {dev} root handle {_ROOT} htb default 10".split(),
+        _class(dev, "add", _SHAPED, rate_bps, prio=1),
+        _class(dev, "add", _UNSHAPED, UNSHAPED_BPS, prio=0),
+        [*f"tc qdisc add dev {dev} parent {_SHAPED} handle {_AQM}".split(), *qdisc.tc_args()],
+        f"tc qdisc add dev {dev} parent {_UNSHAPED} handle {_PROBE_QUEUE} pfifo limit {_PROBE_LIMIT}".split(),
+        *(line.split() for line in probe),
+    ]
+
+
+def teardown_commands(dev: str) -> list[list[str]]:
+    """Return the commands that take the shaper away; they fail where there is none."""
+    return [f"tc qdisc del dev {dev} root".split()]
+
+
+def rate_change(dev: str, rate_bps: int) -> list[str]:
+    """Return the command that gives the shaped class a new rate (bit/s) while traffic flows; the AQM is
+    not touched.
+    """
+    return _class(dev, "change", _SHAPED, rate_bps, prio=1)
+
+
+class RateStep(BaseModel):
+    """From ``at_s`` seconds after the schedule's start the rate is ``rate_bps`` bit/s."""
+
+    model_config = ConfigDict(frozen=True)
+
+    at_s: float
+    rate_bps: int
+
+
+def parse_schedule(text: str, option: str = "--rate-schedule") -> list[RateStep]:
+    """Read rate steps such as ``0s:10mbit,30s:5mbit``, in rising order of time.
+
+    Raises :class:`bottleneck.units.UnitError` naming ``option``.
+    """
+    steps = []
+    for part in text.split(","):
+        at, colon, rate = part.strip().partition(":")
+        if not colon:
+            raise units.UnitError(f'{option}: "{part.strip()}" is not TIME:RATE such as 30s:5mbit')
+        try:
+            steps.append(RateStep(at_s=units.parse_time(at) / 1e6, rate_bps=units.rate_option(rate, option)))
+        except units.UnitError as wrong:
+            raise units.UnitError(f"{option}: {str(wrong).removeprefix(f'{option}: ')}") from None
+    if any(a.at_s >= b.at_s for a, b in pairwise(steps)):
+        raise units.UnitError(f"{option}: the times must rise from step to step")
+    return steps

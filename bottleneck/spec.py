@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bottleneck in both directions, and the commands that make it on a router."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_serializer, field_validator
+
+from bottleneck import path, shaper, units
+from bottleneck.path import Path
+from bottleneck.qdiscs import Qdisc, parse_qdisc
+
+IFB_DOWN, IFB_UP = "ifb-down", "ifb-up"
+
+
+class Direction(BaseModel):
+    """One way through the router: a shaped rate in bit/s, the queue before it, and the path's delay."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    rate_bps: int = Field(ge=units.RATE_RANGE[0], le=units.RATE_RANGE[1])
+    qdisc: SerializeAsAny[Qdisc]
+    path: Path = Path()
+
+    @field_validator("qdisc", mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        return parse_qdisc(value) if isinstance(value, str) else value
+
+    @field_serializer("qdisc")
+    def _as_text(self, value: Qdisc) -> str:
+        return str(value)
+
+
+class Bottleneck(BaseModel):
+    """Both directions: down is the egress of the router's LAN side, up that of its WAN side."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    down: Direction
+    up: Direction
+
+    @classmethod
+    def symmetric(cls, rate_bps: int, qdisc: Qdisc | str, rtt_us: int = 0) -> Self:
+        """Return the same rate (bit/s) and qdisc both ways, each with half of ``rtt_us`` (µs) as delay."""
+        queue = parse_qdisc(qdisc) if isinstance(qdisc, str) else qdisc
+        half = rtt_us // 2
+        return cls(
+            down=Direction(rate_bps=rate_bps, qdisc=queue, path=Path(delay_us=rtt_us - half)),
+            up=Direction(rate_bps=rate_bps, qdisc=queue, path=Path(delay_us=half)),
+        )
+
+    @property
+    def rtt_us(self) -> int:
+        """Return the path's delay there and back in µs."""
+        return self.down.path.delay_us + self.up.path.delay_us
+
+
+def commands(bottleneck: Bottleneck, lan: str = "lan", wan: str = "wan") -> list[list[str]]:
+    """Return the ip and tc commands that make ``bottleneck`` on a router without qdiscs of its own.
+
+    A packet is delayed where it enters the router and shaped where it leaves.
+    """
+    down, up = bottleneck.down, bottleneck.up
+    return [
+        *path.commands(wan, IFB_DOWN, down.path),
+        *path.commands(lan, IFB_UP, up.path),
+        *shaper.commands(lan, down.rate_bps, down.qdisc),
+        *shaper.commands(wan, up.rate_bps, up.qdisc),
+    ]
+
+
+def teardown_commands(lan: str = "lan", wan: str = "wan") -> list[list[str]]:
+    """Return the commands that clean a router whatever was there; those with nothing to remove fail
+    harmlessly.
+    """
+    return [
+        *shaper.teardown_commands(lan),
+        *shaper.teardown_commands(wan),
+        *path.teardown_commands(wan, IFB_DOWN),
+        *path.teardown_commands(lan, IFB_UP),
+    ]

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traffic beside the victim: bulk flows and delay probes."""

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contenders: which congestion control a bulk flow has, and which ECN it negotiates."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from harness.place import Place
+
+_ECN = "/proc/sys/net/ipv4/tcp_ecn"
+_AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+NO_ECN, CLASSIC_ECN, ACCURATE_ECN = 0, 1, 3  # values of net.ipv4.tcp_ecn
+
+
+class ContenderError(RuntimeError):
+    """A host cannot be what a contender needs; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A congestion control by its kernel name and the ``net.ipv4.tcp_ecn`` of both ends."""
+
+    name: str
+    cc: str
+    tcp_ecn: int
+
+    def check(self, sender: Place, receiver: Place) -> None:
+        """Raise :class:`ContenderError` when an end lacks the congestion control or the ECN mode."""
+        # iperf3 asks its server for the same congestion control, and DCTCP's feedback needs it at the
+        # receiver.
+        for place in (sender, receiver):
+            available = place.run(["cat", _AVAILABLE]).split()
+            if self.cc not in available:
+                raise ContenderError(
+                    f"{place.name}: congestion control {self.cc} of contender {self.name} is not there: "
+                    f"its kernel has {', '.join(available)}; build or load tcp_{self.cc}"
+                )
+
+    def prepare(self, sender: Place, receiver: Place) -> None:
+        """Set and read back both ends' ECN mode; a new flow negotiates by it. Raises
+        :class:`ContenderError`.
+        """
+        self.check(sender, receiver)
+        for place in (sender, receiver):
+            script = f"echo {self.tcp_ecn} > {_ECN} && cat {_ECN}"
+            found = place.run(["sh", "-c", script], check=False).strip()
+            if found != str(self.tcp_ecn):
+                raise ContenderError(
+                    f"{place.name}: net.ipv4.tcp_ecn: asked {self.tcp_ecn} for contender {self.name}, "
+                    f"found {found or 'nothing'}"
+                    + (
+                        "; accurate ECN needs a kernel of 6.18 or newer"
+                        if self.tcp_ecn == ACCURATE_ECN
+                        else ""
+                    )
+                )
+
+
+CONTENDERS = {
+    c.name: c
+    for c in (
+        Contender("cubic", "cubic", CLASSIC_ECN),
+        Contender("cubic-noecn", "cubic", NO_ECN),
+        Contender("reno", "reno", CLASSIC_ECN),
+        Contender("bbr", "bbr", NO_ECN),
+        Contender("dctcp", "dctcp", CLASSIC_ECN),
+        Contender("prague", "prague", ACCURATE_ECN),
+    )
+}
+
+
+def contender(name: str, option: str = "--contender") -> Contender:
+    """Return the contender called ``name``. Raises :class:`ContenderError` naming ``option`` and those
+    known.
+    """
+    if name not in CONTENDERS:
+        near = difflib.get_close_matches(name, CONTENDERS, n=1)
+        hint = f' (did you mean "{near[0]}"?)' if near else ""
+        raise ContenderError(f'{option}: unknown contender "{name}"{hint}; known are {", ".join(CONTENDERS)}')
+    return CONTENDERS[name]

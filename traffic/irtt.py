@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delay probes: irtt through the bottleneck and, on another port, beside it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import signal
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from harness.place import Place
+from harness.process import Process, ProcessError
+from traffic import tools
+
+PORT, UNSHAPED_PORT = 2112, 2113
+Codepoint = Literal["not-ect", "ect1", "ect0", "ce"]
+# The IP header's ECN field (RFC 3168); irtt's --dscp is the whole former TOS byte.
+_TOS: dict[Codepoint, int] = {"not-ect": 0, "ect1": 1, "ect0": 2, "ce": 3}
+_LENGTH = 172  # bytes of payload: a G.711 packet of 20 ms
+_CONNECT_S = 10.0
+
+
+class IrttError(RuntimeError):
+    """A probe could not start or left no result; the message has irtt's own reason."""
+
+
+def start_server(
+    place: Place, address: str, log: Path, ports: Sequence[int] = (PORT, UNSHAPED_PORT)
+) -> Process:
+    """Start one irtt server for ``ports`` at ``address``, ready when it returns; end it with ``stop()``.
+
+    Raises :class:`harness.process.ProcessError`.
+    """
+    bind = ",".join(f"{address}:{port}" for port in ports)
+    listening = r"[\s\S]*".join([r"\[ListenerStart\] starting"] * len(ports))
+    return Process.start(
+        place, ["irtt", "server", "-b", bind], stdout=log, ready=listening, ready_in="stdout"
+    )
+
+
+class IrttClient:
+    """A probe from ``place`` to ``server:port``, until stopped; its JSON lands gzipped in ``output``
+    (….json.gz).
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        server: str,
+        output: Path,
+        *,
+        port: int = PORT,
+        interval_ms: float = 10,
+        codepoint: Codepoint = "not-ect",
+        length: int = _LENGTH,
+    ) -> None:
+        self.place, self.server, self.port, self.output = place, server, port, output
+        self._options = [
+            "-i",
+            f"{round(interval_ms * 1000)}us",
+            "-l",
+            str(length),
+            f"--dscp={_TOS[codepoint]}",
+        ]
+        # irtt 0.9.0 writes nothing to "-o -"; at an ssh host its file is fetched when the probe has ended.
+        self._remote = f"/tmp/sojourn-irtt-{uuid.uuid4().hex}.json.gz" if place.quote else ""
+        self._process: Process | None = None
+
+    def start(self, limit_s: float = 6 * 3600) -> Self:
+        """Start probing and return once the server has answered; ``limit_s`` (s) bounds it if it is never stopped.
+
+        Raises :class:`IrttError`.
+        """
+        target, log = self._remote or str(self.output), self.output.with_suffix(".log")
+        command = ["irtt", "client", *self._options, "-d", f"{limit_s:g}s", "-q", "-o", target]
+        command.append(f"{self.server}:{self.port}")
+        try:
+            self._process = Process.start(
+                self.place, command, stdout=log, ready=r"\[Connected\]", ready_in="stdout", timeout=_CONNECT_S
+            )
+        except ProcessError as failed:
+            raise IrttError(
+                f"{self.place.name}: no irtt answer from {self.server}:{self.port}: {failed}"
+            ) from failed
+        return self
+
+    def alive(self) -> bool:
+        """Tell whether the probe still runs."""
+        return self._process is not None and self._process.alive()
+
+    def stop(self) -> Path:
+        """End the probe and return ``output``. Raises :class:`IrttError` when irtt left no JSON."""
+        assert self._process is not None
+        # irtt waits for late replies before it writes: 3 RTTs, or 4 s when none came.
+        code = self._process.stop(signal.SIGINT, grace=15)
+        if self._remote:
+            fetched = self.place.run(
+                ["sh", "-c", f"base64 {self._remote}; rm -f {self._remote}"], check=False, timeout=60
+            )
+            if fetched:
+                self.output.write_bytes(base64.b64decode(fetched))
+        if not self.output.exists():
+            raise IrttError(
+                f"{self.place.name}: irtt to {self.server}:{self.port} left no result (exit code {code})"
+            )
+        return self.output
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One probe: when it was sent (Unix s), its round trip in ms (None: lost) and the one-way parts in ms."""
+
+    t: float
+    rtt_ms: float | None
+    up_ms: float | None
+    down_ms: float | None
+
+
+def replies(text: str) -> list[Reply]:
+    """Read the round trips of an irtt client's JSON. Raises ValueError when it is none."""
+    try:
+        return [_reply(trip) for trip in json.loads(text)["round_trips"]]
+    except (KeyError, TypeError) as wrong:
+        raise ValueError(f"no irtt JSON: {wrong!r} is missing") from wrong
+
+
+def read(path: Path) -> list[Reply]:
+    """Read an irtt.json.gz or irtt.json. Raises ValueError and OSError."""
+    raw = path.read_bytes()
+    return replies((gzip.decompress(raw) if path.suffix == ".gz" else raw).decode())
+
+
+def _reply(trip: dict[str, Any]) -> Reply:
+    delay = trip["delay"]
+
+    def milliseconds(name: str) -> float | None:
+        return delay[name] / 1e6 if name in delay and trip["lost"] == "false" else None
+
+    sent = trip["timestamps"]["client"]["send"]["wall"] / 1e9
+    return Reply(
+        t=sent, rtt_ms=milliseconds("rtt"), up_ms=milliseconds("send"), down_ms=milliseconds("receive")
+    )
+
+
+def check(place: Place) -> str:
+    """Return irtt's version at ``place``. Raises :class:`traffic.tools.ToolError` when it is missing or
+    too old.
+    """
+    have = tools.version(place, ["irtt", "version"], r"irtt version: (\d+\.\d+)", "irtt")
+    tools.at_least(place, "irtt", have, (0, 9), "the JSON of irtt 0.9 is read")
+    return ".".join(map(str, have))

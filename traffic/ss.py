@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of TCP's own state of a flow: ``ss -tin`` every 250 ms into ss.jsonl."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from bottleneck.periodic import PeriodicSampler
+from harness.place import Place
+from traffic import tools
+
+_END = "=="
+_SOCKET = re.compile(r"^\S+\s+\d+\s+\d+\s+(?P<local>\S+)\s+(?P<peer>\S+)\s+(?P<rest>.*)$")
+_PAIR = re.compile(r"(\w+):(\S+)")
+_RATE = re.compile(r"\b(delivery_rate|pacing_rate|send) (\d+)bps")
+_DCTCP = re.compile(r"dctcp:\(ce_state:\d+,alpha:(\d+)")
+_FLAGS = {"ts", "usec_ts", "sack", "ecn", "ecnseen", "fastopen"}
+_ALPHA_ONE = 1024  # DCTCP and Prague tell alpha in 1/1024
+
+COUNTERS = (
+    "bytes_sent",
+    "bytes_acked",
+    "bytes_retrans",
+    "delivered",
+    "delivered_ce",
+    "unacked",
+    "lost",
+    "ssthresh",
+)
+
+
+def parse(line: str) -> dict[str, Any] | None:
+    """Read one line of ``ss -tinHO`` (iproute2 6 and 7); None for a line without a socket.
+
+    Times are ms, rates bit/s, cwnd segments, alpha a fraction; alpha is None without DCTCP or Prague.
+    """
+    socket = _SOCKET.match(line)
+    if socket is None:
+        return None
+    rest = socket["rest"]
+    algorithm = next((w for w in rest.split() if ":" not in w and w not in _FLAGS), None)
+    pairs = {key: value for key, value in _PAIR.findall(rest)}
+    rates = {key: int(value) for key, value in _RATE.findall(rest)}
+    rtt, _, rttvar = pairs.get("rtt", "").partition("/")
+    _, _, retransmitted = pairs.get("retrans", "0/0").partition("/")
+    alpha = _DCTCP.search(rest)
+    return {
+        "flow": f"{socket['local']}>{socket['peer']}",
+        "cc": algorithm,
+        "ecn": " ecn " in f" {rest} ",
+        "ecnseen": " ecnseen " in f" {rest} ",
+        "cwnd": int(pairs.get("cwnd", 0)),
+        "mss": int(pairs.get("mss", 0)),
+        "rtt_ms": float(rtt) if rtt else None,
+        "rttvar_ms": float(rttvar) if rttvar else None,
+        "minrtt_ms": float(pairs["minrtt"]) if "minrtt" in pairs else None,
+        "delivery_rate_bps": rates.get("delivery_rate", 0),
+        "pacing_rate_bps": rates.get("pacing_rate", 0),
+        "retrans": int(retransmitted),
+        **{name: int(pairs.get(name, 0)) for name in COUNTERS},
+        "alpha": int(alpha[1]) / _ALPHA_ONE if alpha else None,
+    }
+
+
+class SsSampler(PeriodicSampler):
+    """Writes one line a flow each ``interval_s`` (s) for all flows to ``port``; the place is where data is sent.
+
+    ``on_throughput`` is called with (Unix s, flow, bit/s acknowledged since the last sample), for a live
+    display.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        output: Path,
+        port: int = 5201,
+        interval_s: float = 0.25,
+        on_throughput: Callable[[float, str, float], None] | None = None,
+    ) -> None:
+        # The filter leaves out iperf3's control connection, which carries no more than a few hundred bytes.
+        script = f"while read -r _; do ss -tinHO state established dport = :{port}; echo {_END}; done"
+        super().__init__(place, ["sh", "-c", script], output, interval_s)
+        self.on_throughput = on_throughput
+        self._last: dict[str, tuple[float, int]] = {}
+
+    def sample(self) -> Iterator[bytes]:
+        moment, answer = self.ask("", last=f"{_END}\n".encode())
+        for line in answer.decode(errors="replace").splitlines():
+            flow = parse(line)
+            if flow is None:
+                continue
+            self._tell(moment, flow)
+            yield json.dumps({"t": round(moment, 6), "place": self.place.name, **flow}).encode() + b"\n"
+
+    def _tell(self, moment: float, flow: dict[str, Any]) -> None:
+        before = self._last.get(flow["flow"])
+        self._last[flow["flow"]] = (moment, flow["bytes_acked"])
+        if before and self.on_throughput and moment > before[0]:
+            self.on_throughput(
+                moment, flow["flow"], 8 * (flow["bytes_acked"] - before[1]) / (moment - before[0])
+            )
+
+
+def check(place: Place) -> str:
+    """Return ss's version at ``place``. Raises :class:`traffic.tools.ToolError` when it is missing or too
+    old.
+    """
+    have = tools.version(place, ["ss", "-V"], r"iproute2-(\d+\.\d+)", "iproute2")
+    tools.at_least(place, "ss", have, (5, 0), "one line a socket (-O) came with iproute2 5.0")
+    return ".".join(map(str, have))

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a measurement tool is there and new enough, before anything starts."""
+
+from __future__ import annotations
+
+import re
+
+from harness.place import CommandError, Place
+
+
+class ToolError(RuntimeError):
+    """A tool is missing, too old or lacks a feature; the message names the fix."""
+
+
+def version(place: Place, command: list[str], pattern: str, package: str) -> tuple[int, ...]:
+    """Return the version that ``command`` prints (``pattern``'s first group). Raises :class:`ToolError`."""
+    try:
+        text = place.run(command)
+    except CommandError as failed:
+        raise ToolError(
+            f"{place.name}: {command[0]} does not run ({failed.stderr.strip()}): install {package}"
+        ) from failed
+    found = re.search(pattern, text)
+    if found is None:
+        raise ToolError(f"{place.name}: {' '.join(command)} printed no version: install {package}")
+    return tuple(int(part) for part in re.findall(r"\d+", found[1]))
+
+
+def at_least(place: Place, tool: str, have: tuple[int, ...], need: tuple[int, ...], why: str) -> None:
+    """Raise :class:`ToolError` when ``have`` is older than ``need``."""
+    if have < need:
+        dotted = [".".join(map(str, v)) for v in (have, need)]
+        raise ToolError(f"{place.name}: {tool} {dotted[0]} is too old, {dotted[1]} or newer is needed: {why}")
