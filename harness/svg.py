@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plots as small inline SVG: panels that share a time axis, and a CCDF with a logarithmic share axis.
+
+Colours and fonts are classes, left to the page's style sheet, so that one plot serves light, dark and paper.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+Points = Sequence[tuple[float, float | None]]
+
+_LEFT, _RIGHT, _WIDTH = 64.0, 12.0, 1000.0
+_GAP, _TOP, _BOTTOM = 26.0, 24.0, 40.0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Maps values ``lo`` to ``hi`` onto pixels ``a`` to ``b``, on a logarithmic scale if ``log``."""
+
+    lo: float
+    hi: float
+    a: float
+    b: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        if self.log:
+            low, high, at = math.log10(self.lo), math.log10(self.hi), math.log10(max(value, self.lo))
+        else:
+            low, high, at = self.lo, self.hi, value
+        return self.a + (min(max(at, low), high) - low) / ((high - low) or 1) * (self.b - self.a)
+
+
+def ticks(lo: float, hi: float, about: int = 6) -> list[float]:
+    """Return about ``about`` round values from ``lo`` to ``hi``, 1, 2 or 5 times a power of ten apart."""
+    raw = max(hi - lo, 1e-9) / about
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw * 0.999)
+    first = math.ceil(lo / step - 1e-9)
+    return [round(n * step, 10) for n in range(first, math.floor(hi / step + 1e-9) + 1)]
+
+
+@dataclass
+class Panel:
+    """One strip of a time plot: its title, height in px, y range, and what is drawn in it."""
+
+    title: str
+    height: float
+    top: float
+    labels: list[tuple[float, str]] | None = None  # (value, text); default: round numbers
+    lines: list[tuple[str, Points]] = field(default_factory=list)  # (css class, points)
+    steps: list[tuple[float, float, float]] = field(default_factory=list)  # (start, end, value)
+    spans: list[tuple[str, float, float, str]] = field(
+        default_factory=list
+    )  # (css class, start, length, tip)
+
+
+def time_plot(panels: Sequence[Panel], phases: Sequence[tuple[str, str, float, float]], label: str) -> str:
+    """Return the panels over one time axis in seconds; a phase is (name, css class, start, end)."""
+    end = max((stop for *_, stop in phases), default=1.0)
+    x = Scale(0, end, _LEFT, _WIDTH - _RIGHT)
+    height = _TOP + sum(panel.height + _GAP for panel in panels) - _GAP + _BOTTOM
+    bottom = height - _BOTTOM
+    out = [
+        f'<svg class="plot timeline" viewBox="0 0 {_WIDTH:g} {height:g}" data-left="{_LEFT:g}" '
+        f'data-right="{_WIDTH - _RIGHT:g}" data-end="{end:g}" role="img" aria-label="{escape(label)}">'
+    ]
+    for name, kind, start, stop in phases:
+        out.append(
+            f'<rect class="phase {kind}" x="{x(start):.1f}" y="{_TOP - 18:g}" '
+            f'width="{x(stop) - x(start):.1f}" height="{bottom - _TOP + 18:.1f}"/>'
+            f'<text class="phase-name" x="{x((start + stop) / 2):.1f}" y="{_TOP - 5:g}">{escape(name)}</text>'
+        )
+    y = _TOP
+    for panel in panels:
+        out += _panel(panel, x, y)
+        y += panel.height + _GAP
+    for tick in ticks(0, end, 10):
+        out.append(f'<text class="tick x" x="{x(tick):.1f}" y="{bottom + 16:g}">{tick:g}</text>')
+    out.append(
+        f'<text class="axis" x="{(x.a + x.b) / 2:g}" y="{bottom + 34:g}">'
+        "time from the start of the first phase (s)</text>"
+    )
+    out.append(f'<line class="cursor" x1="-9" x2="-9" y1="{_TOP:g}" y2="{bottom:g}"/></svg>')
+    return "".join(out)
+
+
+def _panel(panel: Panel, x: Scale, top: float) -> Iterable[str]:
+    y = Scale(0, panel.top or 1, top + panel.height, top + 14)
+    yield f'<text class="panel" x="{x.a + 6:g}" y="{top + 9:g}">{escape(panel.title)}</text>'
+    labels = panel.labels
+    if labels is None:
+        labels = [(tick, f"{tick:g}") for tick in ticks(0, panel.top or 1, max(int(panel.height // 34), 2))]
+    for value, text in labels:
+        yield f'<line class="grid" x1="{x.a:g}" x2="{x.b:g}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>'
+        yield f'<text class="tick y" x="{x.a - 6:g}" y="{y(value) + 4:.1f}">{escape(text)}</text>'
+    for kind, start, length, tip in panel.spans:
+        wide = max(x(start + length) - x(start), 1.5)
+        yield (
+            f'<rect class="{kind}" x="{x(start):.1f}" y="{y.b:g}" width="{wide:.1f}" height="{y.a - y.b:g}">'
+            f"<title>{escape(tip)}</title></rect>"
+        )
+    if panel.steps:
+        path = "".join(
+            f"{'L' if n else 'M'}{x(start):.1f},{y(value):.1f}H{x(stop):.1f}"
+            for n, (start, stop, value) in enumerate(panel.steps)
+        )
+        yield f'<path class="line quality" d="{path}"/>'
+    for kind, points in panel.lines:
+        yield f'<path class="line {kind}" d="{_path(points, x, y)}"/>'
+
+
+def ccdf_plot(curves: Sequence[tuple[str, str, Points]], label: str, floor: float = 0.1) -> str:
+    """Return a CCDF: share of samples above x in percent (logarithmic, down to ``floor``) against x in ms.
+
+    ``curves`` are (name, css class, points (x, percent)).
+    """
+    shown = [
+        [(at, share) for at, share in points if share is not None and share >= floor] for *_, points in curves
+    ]
+    xs = [at for points in shown for at, _ in points] or [0.0, 1.0]
+    lo, hi = min(xs), max(xs)
+    lo, hi = max(0.0, lo - 0.04 * (hi - lo)), hi + 0.04 * (hi - lo) + 0.1
+    height = 360.0
+    x, y = Scale(lo, hi, _LEFT, _WIDTH - _RIGHT), Scale(floor, 100, height - _BOTTOM, 12, log=True)
+    out = [f'<svg class="plot" viewBox="0 0 {_WIDTH:g} {height:g}" role="img" aria-label="{escape(label)}">']
+    for share in (100, 50, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1):
+        out.append(f'<line class="grid" x1="{x.a:g}" x2="{x.b:g}" y1="{y(share):.1f}" y2="{y(share):.1f}"/>')
+        out.append(f'<text class="tick y" x="{x.a - 6:g}" y="{y(share) + 4:.1f}">{share:g} %</text>')
+    for tick in ticks(lo, hi, 10):
+        out.append(f'<line class="grid" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{y.b:g}" y2="{y.a:g}"/>')
+        out.append(f'<text class="tick x" x="{x(tick):.1f}" y="{y.a + 16:g}">{tick:g}</text>')
+    for (name, kind, _), points in zip(curves, shown, strict=True):
+        out.append(
+            f'<path class="line {kind}" d="{_path(points, x, y)}"><title>{escape(name)}</title></path>'
+        )
+    out.append(
+        f'<text class="axis" x="{(x.a + x.b) / 2:g}" y="{height - 4:g}">'
+        "round-trip time of the probe (ms)</text></svg>"
+    )
+    return "".join(out)
+
+
+def _path(points: Points, x: Callable[[float], float], y: Callable[[float], float]) -> str:
+    # A value that is not known lifts the pen.
+    out, pen = [], "M"
+    for at, value in points:
+        if value is None:
+            pen = "M"
+        else:
+            out.append(f"{pen}{x(at):.1f},{y(value):.1f}")
+            pen = "L"
+    return "".join(out)
