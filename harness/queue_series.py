@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Series of the bottleneck's queue from ``qdisc.jsonl``: backlog, marks and drops, whatever the qdisc is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Points = list[tuple[float, float | None]]
+
+
+@dataclass
+class QueueSeries:
+    """Series over Unix seconds; empty where the router told nothing."""
+
+    kind: str = ""
+    backlog_ms: Points = field(default_factory=list)  # backlog over the shaper's rate
+    delays_ms: dict[str, Points] = field(default_factory=dict)  # what the qdisc itself says, e.g. delay_l
+    marks_per_s: Points = field(default_factory=list)
+    drops_per_s: Points = field(default_factory=list)
+
+
+def read_queue(file: Path, device: str, rate_bps: float, step: float = 0.5) -> QueueSeries:
+    """Return the series of the qdisc that carries the traffic of ``device``, a point each ``step`` s.
+
+    ``rate_bps`` turns the backlog into ms. Counters that restart (a qdisc replaced in mid-run) lift the pen. A
+    missing file gives empty series; a last line cut short by a kill is left out.
+    """
+    samples = _samples(file, device)
+    series = QueueSeries()
+    handle = _carrier(samples)
+    before: tuple[float, dict[str, Any]] | None = None
+    worst = 0.0
+    for t, qdiscs in samples:
+        now = next((q for q in qdiscs if q.get("handle") == handle), None)
+        if now is None:
+            continue
+        worst = max(worst, float(now.get("backlog", 0)))
+        if before and t - before[0] < step:
+            continue
+        series.kind = now["kind"]
+        # The worst of the samples between two points is drawn: a spike must not hide between them.
+        series.backlog_ms.append((t, worst * 8e3 / rate_bps))
+        worst = 0.0
+        for key, value in now.items():
+            if key.startswith("delay") and isinstance(value, int | float):
+                series.delays_ms.setdefault(key, []).append((t, value / 1e3))
+        if before:
+            series.marks_per_s.append((t, _rate(before, (t, now), _marks)))
+            series.drops_per_s.append((t, _rate(before, (t, now), _drops)))
+        before = (t, now)
+    return series
+
+
+def _samples(file: Path, device: str) -> list[tuple[float, list[dict[str, Any]]]]:
+    samples = []
+    for line in file.read_text().splitlines() if file.exists() else []:
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if entry.get("dev") == device:
+            samples.append((float(entry["t"]), entry["qdiscs"]))
+    return samples
+
+
+def _carrier(samples: list[tuple[float, list[dict[str, Any]]]]) -> str | None:
+    # The leaf that sent most; a root stands for all of its leaves, so it counts only where there is no leaf.
+    if not samples:
+        return None
+    qdiscs = samples[-1][1]
+    leaves = [q for q in qdiscs if "parent" in q and q.get("kind") not in ("ingress", "clsact")]
+    busiest = max(leaves or qdiscs, key=lambda q: q.get("bytes", 0), default=None)
+    return busiest.get("handle") if busiest else None
+
+
+def _marks(qdisc: dict[str, Any]) -> float:
+    return float(qdisc.get("ecn_mark", qdisc.get("ecn_marks", qdisc.get("marked", 0))))
+
+
+def _drops(qdisc: dict[str, Any]) -> float:
+    return float(qdisc.get("drops", 0))
+
+
+def _rate(
+    before: tuple[float, dict[str, Any]], now: tuple[float, dict[str, Any]], count: Any
+) -> float | None:
+    more = count(now[1]) - count(before[1])
+    return more / (now[0] - before[0]) if more >= 0 else None
