@@ -64,7 +64,10 @@ def commands(dev: str, ifb: str, path: Path) -> list[list[str]]:
         f"ip link set {ifb} up".split(),
         [*f"tc qdisc add dev {ifb} root handle 1:".split(), *path.tc_args()],
         f"tc qdisc add dev {dev} handle ffff: ingress".split(),
-        f"tc filter add dev {dev} parent ffff: protocol all prio 1 matchall action mirred egress redirect dev {ifb}".split(),
+        [
+            *f"tc filter add dev {dev} parent ffff: protocol all prio 1 matchall".split(),
+            *f"action mirred egress redirect dev {ifb}".split(),
+        ],
     ]
 
 

@@ -17,7 +17,7 @@ def burst_default(minimum: int, maximum: int, avpkt: int) -> int:
 
 
 def ewma_log(minimum: int, burst: int, avpkt: int) -> int:
-    """Return log2(1/W) of the average queue's weight W, the least for which ``burst`` packets fit below ``minimum``.
+    """Return log2(1/W), W the average's weight: the least for ``burst`` packets to stay below ``minimum``.
 
     Raises ValueError when ``burst`` is too small.
     """

@@ -30,7 +30,11 @@ class IrttError(RuntimeError):
 
 
 def start_server(
-    place: Place, address: str, log: Path, ports: Sequence[int] = (PORT, UNSHAPED_PORT)
+    place: Place,
+    address: str,
+    log: Path,
+    ports: Sequence[int] = (PORT, UNSHAPED_PORT),
+    wrap: Sequence[str] = (),
 ) -> Process:
     """Start one irtt server for ``ports`` at ``address``, ready when it returns; end it with ``stop()``.
 
@@ -39,7 +43,7 @@ def start_server(
     bind = ",".join(f"{address}:{port}" for port in ports)
     listening = r"[\s\S]*".join([r"\[ListenerStart\] starting"] * len(ports))
     return Process.start(
-        place, ["irtt", "server", "-b", bind], stdout=log, ready=listening, ready_in="stdout"
+        place, ["irtt", "server", "-i", "1ms", "-b", bind], stdout=log, ready=listening, ready_in="stdout", wrap=wrap
     )
 
 
@@ -58,7 +62,9 @@ class IrttClient:
         interval_ms: float = 10,
         codepoint: Codepoint = "not-ect",
         length: int = _LENGTH,
+        wrap: Sequence[str] = (),
     ) -> None:
+        self._wrap = tuple(wrap)
         self.place, self.server, self.port, self.output = place, server, port, output
         self._options = [
             "-i",
@@ -72,7 +78,7 @@ class IrttClient:
         self._process: Process | None = None
 
     def start(self, limit_s: float = 6 * 3600) -> Self:
-        """Start probing and return once the server has answered; ``limit_s`` (s) bounds it if it is never stopped.
+        """Start probing; return once the server has answered. ``limit_s`` (s) bounds a probe never stopped.
 
         Raises :class:`IrttError`.
         """
@@ -81,7 +87,7 @@ class IrttClient:
         command.append(f"{self.server}:{self.port}")
         try:
             self._process = Process.start(
-                self.place, command, stdout=log, ready=r"\[Connected\]", ready_in="stdout", timeout=_CONNECT_S
+                self.place, command, stdout=log, ready=r"\[Connected\]", ready_in="stdout", timeout=_CONNECT_S, wrap=self._wrap
             )
         except ProcessError as failed:
             raise IrttError(

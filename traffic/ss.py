@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of TCP's own state of a flow: ``ss -tin`` every 250 ms into ss.jsonl."""
+"""Samples of TCP's own state of a flow: ``ss -tino`` every 250 ms into ss.jsonl."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from bottleneck.periodic import PeriodicSampler
 from harness.place import Place
 from traffic import tools
 
+# Data flows are given local ports of this range, which tells them from iperf3's control connections.
+SENDER_PORTS = (40000, 40999)
 _END = "=="
-_SOCKET = re.compile(r"^\S+\s+\d+\s+\d+\s+(?P<local>\S+)\s+(?P<peer>\S+)\s+(?P<rest>.*)$")
+_SOCKET = re.compile(r"^ESTAB\s+\d+\s+\d+\s+(?P<local>\S+)\s+(?P<peer>\S+)\s+(?P<rest>.*)$")
 _PAIR = re.compile(r"(\w+):(\S+)")
 _RATE = re.compile(r"\b(delivery_rate|pacing_rate|send) (\d+)bps")
 _DCTCP = re.compile(r"dctcp:\(ce_state:\d+,alpha:(\d+)")
@@ -34,7 +37,7 @@ COUNTERS = (
 
 
 def parse(line: str) -> dict[str, Any] | None:
-    """Read one line of ``ss -tinHO`` (iproute2 6 and 7); None for a line without a socket.
+    """Read one line of ``ss -tinoHO`` (iproute2 6 and 7); None for a line without an open socket.
 
     Times are ms, rates bit/s, cwnd segments, alpha a fraction; alpha is None without DCTCP or Prague.
     """
@@ -67,7 +70,7 @@ def parse(line: str) -> dict[str, Any] | None:
 
 
 class SsSampler(PeriodicSampler):
-    """Writes one line a flow each ``interval_s`` (s) for all flows to ``port``; the place is where data is sent.
+    """Writes one line a flow each ``interval_s`` (s) for all flows from ``sender_ports`` to ``port``.
 
     ``on_throughput`` is called with (Unix s, flow, bit/s acknowledged since the last sample), for a live
     display.
@@ -78,11 +81,13 @@ class SsSampler(PeriodicSampler):
         place: Place,
         output: Path,
         port: int = 5201,
+        sender_ports: tuple[int, int] = SENDER_PORTS,
         interval_s: float = 0.25,
         on_throughput: Callable[[float, str, float], None] | None = None,
     ) -> None:
-        # The filter leaves out iperf3's control connection, which carries no more than a few hundred bytes.
-        script = f"while read -r _; do ss -tinHO state established dport = :{port}; echo {_END}; done"
+        low, high = sender_ports
+        wanted = f"dport = :{port} and sport ge :{low} and sport le :{high}"
+        script = f"while read -r _; do ss -tinoHO {shlex.quote(wanted)}; echo {_END}; done"
         super().__init__(place, ["sh", "-c", script], output, interval_s)
         self.on_throughput = on_throughput
         self._last: dict[str, tuple[float, int]] = {}

@@ -85,9 +85,10 @@ class DualPI2(Qdisc):
 
     @property
     def automatic(self) -> dict[str, float]:
-        """Return target and tupdate (µs), alpha and beta (Hz) that tc computes of max_rtt and typical_rtt (µs).
+        """Return target, tupdate (µs), alpha and beta (Hz) as tc computes them of the two RTTs (µs).
 
-        RFC 9332, appendix A.1: tupdate = min(RTT_typ, RTT_max/3), alpha = 0.1·tupdate/RTT_max², beta = 0.3/RTT_max.
+        RFC 9332, appendix A.1: tupdate = min(RTT_typ, RTT_max/3), alpha = 0.1·tupdate/RTT_max²,
+        beta = 0.3/RTT_max.
         """
         typical = self.typical_rtt or max((self.max_rtt or 0) // 6, 1)
         longest = self.max_rtt or typical * 6

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from bottleneck import shaper, spec
+from bottleneck.path import Path
+from bottleneck.spec import Bottleneck, Direction
+from bottleneck.units import UnitError
+
+
+def lines(bottleneck: Bottleneck) -> list[str]:
+    return [" ".join(command) for command in spec.commands(bottleneck)]
+
+
+def test_the_delay_stands_at_the_entrance_and_the_queue_at_the_exit() -> None:
+    asked = Bottleneck(
+        down=Direction(rate_bps=10_000_000, qdisc="fq_codel flows 1", path=Path(delay_us=12_000)),
+        up=Direction(rate_bps=2_000_000, qdisc="dualpi2", path=Path(delay_us=8_500)),
+    )
+    made = lines(asked)
+    assert "tc qdisc add dev ifb-down root handle 1: netem limit 200000 delay 12ms" in made
+    assert "tc qdisc add dev ifb-up root handle 1: netem limit 200000 delay 8500us" in made
+    assert (
+        "tc filter add dev wan parent ffff: protocol all prio 1 matchall "
+        "action mirred egress redirect dev ifb-down" in made
+    )
+    assert "tc qdisc add dev lan parent 1:10 handle 10: fq_codel flows 1" in made
+    assert "tc qdisc add dev wan parent 1:10 handle 10: dualpi2" in made
+    assert (
+        "tc class add dev lan parent 1: classid 1:10 htb rate 10mbit ceil 10mbit burst 3028 cburst 3028 "
+        "quantum 1514 prio 1" in made
+    )
+
+
+def test_no_delay_needs_no_ifb() -> None:
+    assert not [line for line in lines(Bottleneck.symmetric(10_000_000, "pfifo", 0)) if "ifb" in line]
+
+
+@pytest.mark.parametrize("rtt", [1, 20_000, 33_333])
+def test_both_ways_add_up_to_the_rtt(rtt: int) -> None:
+    assert Bottleneck.symmetric(10_000_000, "pfifo", rtt).rtt_us == rtt
+
+
+def test_it_survives_json_with_qdiscs_as_text() -> None:
+    asked = Bottleneck.symmetric(5_000_000, "pie ecn limit 100 target 5ms", 20_000)
+    assert asked.model_dump()["down"]["qdisc"] == "pie limit 100 target 5ms ecn"
+    assert Bottleneck.model_validate_json(asked.model_dump_json()) == asked
+
+
+def test_out_of_range_is_refused() -> None:
+    for rate in (99_999, 10_000_000_001):
+        with pytest.raises(ValidationError):
+            Direction(rate_bps=rate, qdisc="pfifo")
+    with pytest.raises(ValidationError, match="jitter"):
+        Path(delay_us=1000, jitter_us=2000)
+
+
+def test_netem_words() -> None:
+    path = Path(delay_us=10_000, jitter_us=500, loss_percent=0.5, slot_us=2000, limit=1000)
+    assert " ".join(path.tc_args()) == "netem limit 1000 delay 10ms 500us loss random 0.5% slot 2ms"
+    assert not Path().needed and Path(loss_percent=1).needed
+
+
+def test_burst_is_a_millisecond_and_two_frames_at_least() -> None:
+    assert shaper.burst_bytes(100_000_000) == 12_500
+    assert shaper.burst_bytes(1_000_000) == 3028
+
+
+def test_rate_schedule() -> None:
+    steps = shaper.parse_schedule("0s:10mbit, 30s:5mbit")
+    assert [(s.at_s, s.rate_bps) for s in steps] == [(0, 10_000_000), (30, 5_000_000)]
+    change = " ".join(shaper.rate_change("lan", steps[1].rate_bps))
+    assert change.startswith("tc class change dev lan parent 1: classid 1:10 htb rate 5mbit ceil 5mbit")
+    for text, message in (
+        ("30s", '"30s" is not TIME:RATE such as 30s:5mbit'),
+        ("0s:10", '"10" has no unit'),
+        ("5s:1mbit,5s:2mbit", "the times must rise"),
+        ("later:1mbit", '"later" is not a time'),
+    ):
+        with pytest.raises(UnitError) as error:
+            shaper.parse_schedule(text)
+        assert str(error.value).startswith("--rate-schedule: ") and message in str(error.value)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bulk flows with real iperf3 processes in two namespaces."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.place import LOCAL, Place
+from traffic import iperf3, ss
+from traffic.contender import CONTENDERS, Contender, ContenderError, contender
+from traffic.iperf3 import BulkError, BulkFlow
+from traffic.tools import ToolError
+
+if TYPE_CHECKING:
+    from tests.unit.traffic.conftest import Pair
+
+pytestmark = pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
+
+
+def test_a_flow_stopped_early_keeps_its_whole_json(pair: Pair, tmp_path: Path) -> None:
+    live: list[float] = []
+    sampler = ss.SsSampler(
+        pair.sender, tmp_path / "ss.jsonl", interval_s=0.1, on_throughput=lambda t, flow, bps: live.append(bps)
+    ).start()
+    flow = BulkFlow(
+        pair.sender, pair.receiver, pair.receiver_address, contender("reno"), tmp_path, sender_port=40101
+    )
+    flow.start()
+    assert flow.alive()
+    deadline = time.monotonic() + 10
+    while len(live) < 5 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    result = flow.stop()
+    sampler.stop()
+
+    assert result["end"]["sum_sent"]["bytes"] > 1_000_000
+    assert result["end"]["sender_tcp_congestion"] == "reno"
+    assert result["start"]["connected"][0]["local_port"] == 40101
+    entry = flow.record("reno", result)
+    assert (entry["sender"], entry["sender_port"]) == (pair.sender_address, 40101)
+    assert 0 < entry["end"] - entry["start"] < 15
+    assert not flow.alive()
+
+    assert sampler.error is None and min(live) > 0
+    rows = [json.loads(line) for line in (tmp_path / "ss.jsonl").read_text().splitlines()]
+    data = [row for row in rows if row["flow"] == "10.9.0.1:40101>10.9.0.2:5201"]
+    assert len(data) >= 5
+    assert {row["cc"] for row in data} == {"reno"}
+    assert all(row["cwnd"] > 0 and row["rtt_ms"] > 0 for row in data)
+    assert data[-1]["bytes_acked"] > data[0]["bytes_acked"]
+    assert data[-1]["ecn"] is True  # tcp_ecn 1 at both ends
+    assert entry["start"] < data[0]["t"] < entry["end"]
+
+
+def test_without_ecn_none_is_negotiated_and_the_port_is_free_again(pair: Pair, tmp_path: Path) -> None:
+    sampler = ss.SsSampler(pair.sender, tmp_path / "ss.jsonl", interval_s=0.05).start()
+    flow = BulkFlow(
+        pair.sender, pair.receiver, pair.receiver_address, contender("cubic-noecn"), tmp_path, sender_port=40102
+    )
+    flow.start()
+    deadline = time.monotonic() + 10
+    before = sampler.samples
+    while sampler.samples < before + 4 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    flow.stop()
+    sampler.stop()
+    rows = [json.loads(line) for line in (tmp_path / "ss.jsonl").read_text().splitlines()]
+    data = [row for row in rows if ":40102>" in row["flow"]]
+    assert data and not any(row["ecn"] for row in data)
+
+
+def test_a_flow_of_given_length_ends_by_itself(pair: Pair, tmp_path: Path) -> None:
+    flow = BulkFlow(
+        pair.sender, pair.receiver, pair.receiver_address, contender("cubic"), tmp_path, sender_port=40103
+    )
+    flow.start(duration_s=1)
+    deadline = time.monotonic() + 10
+    while flow.alive() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "error" not in flow.stop()
+
+
+def test_unknown_congestion_control_is_told_before_anything_starts(pair: Pair, tmp_path: Path) -> None:
+    nonesuch = Contender("prague", "nonesuch", 3)
+    with pytest.raises(ContenderError, match="sender: congestion control nonesuch of contender prague"):
+        BulkFlow(pair.sender, pair.receiver, pair.receiver_address, nonesuch, tmp_path).start()
+
+
+def test_receiver_that_cannot_be_reached_ends_with_iperf3s_reason(pair: Pair, tmp_path: Path) -> None:
+    flow = BulkFlow(pair.sender, pair.receiver, "10.9.0.3", contender("cubic"), tmp_path, sender_port=40104)
+    with pytest.raises(BulkError, match="sender: iperf3: .*No route to host|no connection to 10.9.0.3"):
+        flow.start()
+    assert not flow.alive()
+
+
+def test_receiver_that_dies_is_an_error(pair: Pair, tmp_path: Path) -> None:
+    flow = BulkFlow(
+        pair.sender, pair.receiver, pair.receiver_address, contender("cubic"), tmp_path, sender_port=40105
+    )
+    flow.start()
+    assert flow._server is not None
+    flow._server.stop(9)
+    deadline = time.monotonic() + 10
+    while flow.alive() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    with pytest.raises(BulkError, match="sender: iperf3: "):
+        flow.stop()
+
+
+def test_ecn_mode_is_set_and_read_back_at_both_ends(pair: Pair) -> None:
+    for name, mode in (("cubic", "1"), ("cubic-noecn", "0")):
+        contender(name).prepare(pair.sender, pair.receiver)
+        for place in (pair.sender, pair.receiver):
+            assert place.run(["cat", "/proc/sys/net/ipv4/tcp_ecn"]).strip() == mode
+
+
+def test_a_kernel_that_refuses_the_ecn_mode_is_told(pair: Pair) -> None:
+    with pytest.raises(ContenderError, match="sender: net.ipv4.tcp_ecn: asked 77 for contender odd, found"):
+        Contender("odd", "cubic", 77).prepare(pair.sender, pair.receiver)
+
+
+def test_contender_names() -> None:
+    assert set(CONTENDERS) == {"cubic", "cubic-noecn", "reno", "bbr", "dctcp", "prague"}
+    with pytest.raises(ContenderError, match=r'--contender: unknown contender "pragu" \(did you mean "prague"\?\)'):
+        contender("pragu")
+
+
+def test_check_names_the_version_or_the_fix() -> None:
+    assert iperf3.check(LOCAL).startswith("3.")
+    assert ss.check(LOCAL)
+    nowhere = Place("empty", ("env", "PATH=/nonexistent"))
+    for tool in (iperf3, ss):
+        with pytest.raises(ToolError, match="empty: .* install "):
+            tool.check(nowhere)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delay probes with real irtt processes in two namespaces."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.place import LOCAL, Place
+from harness.process import Process
+from traffic import irtt
+from traffic.tools import ToolError
+
+if TYPE_CHECKING:
+    from tests.unit.traffic.conftest import Pair
+
+pytestmark = pytest.mark.skipif(shutil.which("irtt") is None, reason="irtt is not installed")
+
+
+def test_two_probes_until_stopped(pair: Pair, tmp_path: Path) -> None:
+    server = irtt.start_server(pair.receiver, pair.receiver_address, tmp_path / "server.log")
+    start = time.time()
+    probes = [
+        irtt.IrttClient(pair.sender, pair.receiver_address, tmp_path / f"{name}.json.gz", port=port).start()
+        for name, port in (("irtt", irtt.PORT), ("irtt-unshaped", irtt.UNSHAPED_PORT))
+    ]
+    time.sleep(0.5)  # probes to be counted
+    assert all(probe.alive() for probe in probes)
+    results = [irtt.read(probe.stop()) for probe in probes]
+    assert server.stop() == 0
+    for replies in results:
+        assert 30 < len(replies) < 200
+        answered = [r for r in replies if r.rtt_ms is not None]
+        assert len(answered) >= len(replies) - 1
+        assert all(0 < r.rtt_ms < 1000 for r in answered if r.rtt_ms)
+        assert start < replies[0].t < replies[-1].t < time.time()
+        steps = [b.t - a.t for a, b in zip(replies, replies[1:], strict=False)]
+        assert sum(steps) / len(steps) == pytest.approx(0.010, rel=0.1)
+
+
+# tcpdump cannot give up its rights in a user namespace: a raw socket prints TOS byte and source port instead.
+_SNIFF = """
+import socket
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+s.bind(("e0", 0))
+print("ready", flush=True)
+while True:
+    p = s.recv(200)
+    if p[12:14] == b"\\x08\\x00" and p[23] == 17:
+        print(p[15], int.from_bytes(p[34:36], "big"), flush=True)
+"""
+
+
+@pytest.mark.parametrize(("codepoint", "tos"), [("not-ect", "0"), ("ect1", "1"), ("ect0", "2"), ("ce", "3")])
+def test_the_codepoint_is_on_the_wire_both_ways(
+    pair: Pair, tmp_path: Path, codepoint: irtt.Codepoint, tos: str
+) -> None:
+    seen, sniff = tmp_path / "seen", [sys.executable, "-c", _SNIFF]
+    with (
+        irtt.start_server(pair.receiver, pair.receiver_address, tmp_path / "server.log"),
+        Process.start(pair.sender, sniff, stdout=seen, ready="ready", ready_in="stdout"),
+    ):
+        probe = irtt.IrttClient(
+            pair.sender, pair.receiver_address, tmp_path / "p.json.gz", codepoint=codepoint, interval_ms=5
+        ).start()
+        deadline = time.monotonic() + 10
+        while seen.read_text().count("\n") < 40 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        probe.stop()
+    packets = [tuple(line.split()) for line in seen.read_text().splitlines()[10:-1]]
+    # Past the handshake, replies come from the server's port and probes from another.
+    assert {(field, port == str(irtt.PORT)) for field, port in packets} == {(tos, True), (tos, False)}
+
+
+def test_no_server_is_one_clear_error(pair: Pair, tmp_path: Path) -> None:
+    with pytest.raises(irtt.IrttError, match=r"sender: no irtt answer from 10.9.0.2:2119: .*refused"):
+        irtt.IrttClient(pair.sender, pair.receiver_address, tmp_path / "x.json.gz", port=2119).start()
+
+
+def test_a_text_that_is_no_irtt_json() -> None:
+    with pytest.raises(ValueError, match="no irtt JSON: .*round_trips"):
+        irtt.replies("{}")
+
+
+def test_lost_replies_have_no_delay() -> None:
+    # Two round trips of a real client's JSON, shortened: one answered, one lost.
+    text = """{"round_trips": [
+    {"seqno": 0, "lost": "false", "timestamps": {"client": {"receive": {"wall": 1795272997120305472, "monotonic": 1},
+      "send": {"wall": 1795272997120134219, "monotonic": 1}}, "server": {}},
+     "delay": {"receive": 69120, "rtt": 170850, "send": 101730}, "ipdv": {}},
+    {"seqno": 1, "lost": "true", "timestamps": {"client": {"receive": {}, "send": {"wall": 1795272997130134219}},
+     "server": {}}, "delay": {}, "ipdv": {}}]}"""
+    first, second = irtt.replies(text)
+    assert (first.rtt_ms, first.up_ms, first.down_ms) == (0.17085, 0.10173, 0.06912)
+    assert (second.rtt_ms, second.up_ms, second.down_ms) == (None, None, None)
+    assert second.t - first.t == pytest.approx(0.01, abs=1e-6)
+
+
+def test_check_names_the_version_or_the_fix() -> None:
+    assert irtt.check(LOCAL).startswith("0.9")
+    with pytest.raises(ToolError, match="empty: .* install irtt"):
+        irtt.check(Place("empty", ("env", "PATH=/nonexistent")))
