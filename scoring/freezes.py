@@ -71,8 +71,8 @@ def stalls(changes: pl.DataFrame, shortest: float = STALL_S) -> list[Freeze]:
 def webrtc_freezes(changes: pl.DataFrame) -> list[Freeze]:
     """Every interval d with d >= max(3 avg, avg + 150 ms), avg over the last 30 intervals.
 
-    W3C "Identifiers for WebRTC's Statistics API", freezeCount. As in libwebrtc, d itself is in the average and
-    nothing is judged before the fifth interval.
+    W3C "Identifiers for WebRTC's Statistics API", freezeCount. As in libwebrtc, d itself is in the average,
+    and nothing is judged before the fifth interval.
     """
     recent: deque[float] = deque(maxlen=_WINDOW)
     found = []

@@ -67,7 +67,7 @@ def with_advance(packets: pl.DataFrame) -> pl.DataFrame:
 
 
 def goodput_bps(advanced: pl.DataFrame, t0: float, t1: float) -> float:
-    """Payload bit/s of all flows given between Unix seconds t0 and t1: (seq(t1) - seq(t0)) * 8 / (t1 - t0)."""
+    """Payload bit/s of the flows given from t0 to t1 (Unix s): (seq(t1) - seq(t0)) * 8 / (t1 - t0)."""
     if t1 <= t0:
         raise ValueError(f"goodput window ends at {t1}, not after its start {t0}")
     inside = advanced.filter(pl.col("t_ns").is_between(round(t0 * 1e9), round(t1 * 1e9), closed="left"))

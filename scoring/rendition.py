@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -63,7 +64,7 @@ class Change:
 
 def changes(segments: Sequence[Segment]) -> list[Change]:
     """Every change of rendition, in order of time."""
-    return [Change(b.start, a.height, b.height) for a, b in zip(segments, segments[1:], strict=False)]
+    return [Change(b.start, a.height, b.height) for a, b in pairwise(segments)]
 
 
 def shares(segments: Sequence[Segment], windows: Sequence[tuple[float, float]]) -> dict[int, float]:

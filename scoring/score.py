@@ -1,0 +1,519 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that a run's raw files say, as one document: scores.json.
+
+The same files always give the same document: nothing is random, no clock is read, floats are rounded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import polars as pl
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from scoring import frames, freezes, latency, packets, pcapng, rendition, validity
+from scoring.harm import METRICS, Better, harm, solo_windows
+from scoring.validity import Gate, Limits, Validity
+
+SCHEMA = 1
+SCORER = "1.0"
+SCORES = "scores.json"
+_LAB = ("name", "rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_up")
+
+Number = Annotated[float, AfterValidator(lambda value: round(value, 4) + 0.0)]
+Window = tuple[float, float]
+
+
+class Metrics(BaseModel):
+    """What was measured inside some windows; None where it was not recorded.
+
+    Rates in Mbit/s of payload, heights in lines, lengths in s, RTT in ms; `speed` is media time per time.
+    """
+
+    seconds: Number
+    victim_mbps: Number | None = None
+    contender_mbps: Number | None = None
+    fps: Number | None = None
+    speed: Number | None = None
+    mean_height: Number | None = None
+    dominant_height: int | None = None
+    lowest_height: int | None = None
+    height_seconds: dict[int, Number] = {}
+    drops: int | None = None
+    stalls: int | None = None
+    stall_s: Number | None = None
+    freezes: int | None = None
+    freeze_s: Number | None = None
+    drops_per_min: Number | None = None
+    stall_s_per_min: Number | None = None
+    freezes_per_min: Number | None = None
+    rtt_p50_ms: Number | None = None
+    rtt_p90_ms: Number | None = None
+    rtt_p99_ms: Number | None = None
+    rtt_p999_ms: Number | None = None
+    rtt_max_ms: Number | None = None
+    probe_loss: Number | None = None
+    unread_share: Number | None = None
+
+
+class PhaseScores(Metrics):
+    """A row of the main table; `start` and `end` are seconds from the start of the first phase."""
+
+    name: str
+    contender: str | None
+    start: Number
+    end: Number
+
+
+class Harm(BaseModel):
+    """Harm of one metric in one contender phase against the solo baseline of the run."""
+
+    phase: str
+    contender: str
+    metric: str
+    better: Better
+    solo: Number
+    value: Number
+    harm: Number
+
+
+class FreezeEntry(BaseModel):
+    """One freeze: `t` in s from the start, `length` in s; `kind` tells the definition."""
+
+    t: Number
+    length: Number
+    kind: Literal["webrtc", "stall"]
+    phase: str | None
+    uncertain: bool
+
+
+class RenditionChange(BaseModel):
+    """At `t` (s from the start) the picture's height went from `before` to `after`."""
+
+    t: Number
+    before: int
+    after: int
+    drop: bool
+    phase: str | None
+
+
+class Flow(BaseModel):
+    """A contender's data flow in its phase; codepoints and resent as sent, `ce` behind the bottleneck."""
+
+    phase: str
+    contender: str
+    sport: int
+    data_packets: int
+    bytes: int
+    not_ect: int
+    ect0: int
+    ect1: int
+    ce: int
+    resent: int
+    accecn_syn: bool | None
+    d_ss_mbps: Number | None
+
+
+class Series(BaseModel):
+    """One value a step; bin i covers t[i] to t[i] + step_s, in s from the start of the first phase."""
+
+    step_s: float
+    t: list[Number]
+    victim_mbps: list[Number] | None = None
+    contender_mbps: list[Number] | None = None
+    height: list[Number | None] | None = None
+    fps: list[Number] | None = None
+    stalled_s: list[Number] | None = None
+
+
+class Curve(BaseModel):
+    """P(r > x): `percent[i]` of the probes took longer than `ms[i]`."""
+
+    name: str
+    ms: list[Number]
+    percent: list[Number]
+    probes: int
+
+
+class Scores(BaseModel):
+    """scores.json. `harm` is empty when the run is void: a void run gives reasons, no result."""
+
+    model_config = ConfigDict(ser_json_inf_nan="null")
+    schema_version: int = SCHEMA
+    scorer: str = SCORER
+    t0: float  # Unix s of the start of the first phase; every other time is counted from it
+    lab: dict[str, Any]
+    picture: Literal["strip", "player", "none"]  # where heights come from
+    validity: Validity
+    phases: list[PhaseScores]
+    baseline: Metrics | None
+    baseline_windows: list[tuple[Number, Number]]
+    harm: list[Harm]
+    renditions: list[RenditionChange]
+    freezes: list[FreezeEntry]
+    flows: list[Flow]
+    series: Series
+    goodput_100ms: Series
+    ccdf: list[Curve] = Field(description="one a phase, then solo (the baseline) and unshaped")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A phase of timeline.json; times in Unix s."""
+
+    name: str
+    contender: str | None
+    start: float
+    end: float
+
+
+class ScoringError(RuntimeError):
+    """A run directory that cannot be scored at all; the text names the file that is missing or damaged."""
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """What the raw files hold; None for what was not recorded."""
+
+    frames: pl.DataFrame | None  # t, frame (unwrapped, null unread), rendition
+    changes: pl.DataFrame | None
+    stalls: list[freezes.Freeze]
+    webrtc: list[freezes.Freeze]
+    segments: list[rendition.Segment] | None
+    clip_fps: float
+    victim: pl.DataFrame | None
+    contender: pl.DataFrame | None
+    probes: pl.DataFrame | None
+
+    def metrics(self, windows: Sequence[Window]) -> dict[str, Any]:
+        """The fields of Metrics over the windows together."""
+        seconds = sum(end - start for start, end in windows)
+        found: dict[str, Any] = {"seconds": seconds}
+
+        def weighted(values: Iterator[float]) -> float:
+            return sum(v * (b - a) for v, (a, b) in zip(values, windows, strict=True)) / seconds
+
+        for name, table in (("victim_mbps", self.victim), ("contender_mbps", self.contender)):
+            if table is not None:
+                found[name] = weighted(packets.goodput_bps(table, a, b) / 1e6 for a, b in windows)
+        if self.changes is not None and self.frames is not None:
+            inside = latency.within(self.frames, list(windows))
+            found |= {
+                "fps": weighted(freezes.fps_series(self.changes, window)[0] for window in windows),
+                "speed": weighted(freezes.speed(self.changes, a, b, self.clip_fps) for a, b in windows),
+                "stalls": sum(freezes.begun(self.stalls, a, b) for a, b in windows),
+                "stall_s": sum(freezes.frozen_s(self.stalls, a, b) for a, b in windows),
+                "freezes": sum(freezes.begun(self.webrtc, a, b) for a, b in windows),
+                "freeze_s": sum(freezes.frozen_s(self.webrtc, a, b) for a, b in windows),
+                "unread_share": inside["frame"].null_count() / inside.height if inside.height else None,
+            }
+        if self.segments is not None:
+            shown = rendition.shares(self.segments, windows)
+            drops = [c.t for c in rendition.changes(self.segments) if c.drop]
+            found |= {
+                "mean_height": rendition.mean_height(shown),
+                "dominant_height": rendition.dominant(shown),
+                "lowest_height": min(shown, default=None),
+                "height_seconds": shown,
+                "drops": sum(a <= t < b for t in drops for a, b in windows),
+            }
+        for count in ("drops", "stall_s", "freezes"):
+            if found.get(count) is not None:
+                found[f"{count}_per_min"] = found[count] * 60 / seconds
+        if self.probes is not None:
+            probes = latency.within(self.probes, list(windows))
+            for percent, name in ((50, "p50"), (90, "p90"), (99, "p99"), (99.9, "p999"), (100, "max")):
+                found[f"rtt_{name}_ms"] = latency.percentile(probes, percent)
+            found["probe_loss"] = latency.loss(probes)
+        return found
+
+
+def score_run(run: Path, *, limits: Limits | None = None, settle: float = 15.0) -> Scores:
+    """Score the run directory `run` from its raw files.
+
+    `settle` (s) is what is left out of a solo phase after a contender, see `scoring.harm.solo_windows`.
+    Missing records fail their gate and leave their metrics None. Raises ScoringError when there is no
+    timeline or no lab description, or when a file is damaged.
+    """
+    limits = limits or Limits()
+    phases = [
+        Phase(p["name"], p["contender"], p["start"], p["end"]) for p in _json(run, "timeline.json")["phases"]
+    ]
+    lab = _json(run, "lab.json")
+    if not phases:
+        raise ScoringError(f"{run / 'timeline.json'} has no phases")
+    t0, end = phases[0].start, phases[-1].end
+    need = (t0, end)
+    clip = lab.get("clip", {})
+    gates: list[Gate] = []
+
+    # The picture.
+    screen = _json(run, "screen.json") if (run / "screen.json").exists() else None
+    shown: pl.DataFrame | None = None
+    if screen is not None and (run / "screen.mp4").exists():
+        try:
+            shown = frames.read_recording(run / "screen.mp4", screen["start"])
+        except frames.RecordingError as error:
+            raise ScoringError(str(error)) from error
+    gates += [
+        validity.recorder(screen if shown is not None else None, limits),
+        validity.covers("recording", _span(shown["t"]) if shown is not None else None, need, limits),
+    ]
+    clip_fps = float(clip.get("fps", 30))
+    segments, changes, picture = None, None, "none"
+    samples = [s for s in _lines(run / "player.jsonl") if "event" not in s]
+    if shown is not None and (shown["frame"] >= 0).any():
+        picture = "strip"
+        segments = rendition.from_recording(shown, clip.get("heights", rendition.LADDER))
+        shown = shown.with_columns(frame=frames.unwrap(shown["frame"], clip.get("frames")))
+        changes = freezes.displayed(shown["t"], shown["frame"], clip_fps)
+        inside = shown.filter(pl.col("t").is_between(*need))
+        unread = inside["frame"].null_count() / inside.height if inside.height else None
+        gates.append(validity.at_most("strip unread", unread, limits.unread_share, "% of frames", 100))
+    elif samples:
+        picture, segments = "player", rendition.from_player(samples)
+    webrtc = freezes.webrtc_freezes(changes) if changes is not None else []
+    stalls = freezes.stalls(changes) if changes is not None else []
+
+    # The packets: the client side lies behind the downlink bottleneck, the server side before it.
+    bulk = _json(run, "bulk.json").get("flows", []) if (run / "bulk.json").exists() else []
+    behind = _capture(run, "client", lab, need, limits, gates)
+    victim, contender = (behind[1], behind[2]) if behind else (None, None)
+    before = _capture(run, "server", lab, need, limits, gates)
+    if behind and before:
+        gates.append(validity.offloads(max(behind[0], before[0])))
+
+    # The delay.
+    probes = _probes(run, "irtt.json")
+    unshaped = _probes(run, "irtt-unshaped.json")
+    gates.append(validity.covers("probe", _span(probes["t"]) if probes is not None else None, need, limits))
+    calm = latency.within(unshaped, [need]) if unshaped is not None else None
+    p99 = latency.percentile(calm, 99) if calm is not None else None
+    added = None if p99 is None else p99 - lab["rtt_ms"]
+    gates.append(validity.at_most("jitter of the lab (P99)", added, limits.jitter_ms, "ms"))
+
+    # The host and the router.
+    host = [s["stall_ms"] for s in _lines(run / "host.jsonl") if t0 <= s["t"] <= end + 1]
+    gates.append(validity.host_stalls(host, limits))
+    for dev, asked in (("lan", lab["qdisc_down"]), ("wan", lab["qdisc_up"])):
+        found = (s["qdiscs"] for s in _lines(run / "qdisc.jsonl") if s["dev"] == dev and t0 <= s["t"] <= end)
+        gates.append(validity.read_back(dev, asked, found))
+
+    # The contenders.
+    flows: list[Flow] = []
+    seen_cc = [(s["t"], s["flow"], s["cc"]) for s in _lines(run / "ss.jsonl") if s.get("flow")]
+    for phase in phases:
+        if phase.contender is None:
+            continue
+        record: dict[str, Any] = next((f for f in bulk if f["phase"] == phase.name), {})
+        flow = _flow(phase, record.get("sender_port"), contender, before[2] if before else None)
+        row = None
+        if flow is not None:
+            flows.append(flow)
+            row = flow.model_dump()
+        port = f":{flow.sport}>" if flow else ":"
+        ccs = {cc for t, name, cc in seen_cc if phase.start <= t <= phase.end and port in name}
+        gates.append(
+            validity.contender_proven(phase.name, phase.contender, row, ccs, lab["qdisc_down"], limits)
+        )
+        if victim is not None and contender is not None:
+            start = min(phase.start + limits.ramp_s, (phase.start + phase.end) / 2)
+            total = sum(packets.goodput_bps(table, start, phase.end) for table in (victim, contender))
+            gates.append(validity.saturated(phase.name, total, lab["rate_down_bps"], limits))
+
+    verdict = Validity.of(gates)
+    evidence = _Evidence(
+        shown if picture == "strip" else None,
+        changes,
+        stalls,
+        webrtc,
+        segments,
+        clip_fps,
+        victim,
+        contender,
+        probes,
+    )
+    rows = [
+        PhaseScores(name=p.name, contender=p.contender, start=p.start - t0, end=p.end - t0,
+                    **evidence.metrics([(p.start, p.end)]))
+        for p in phases
+    ]  # fmt: skip
+    windows = solo_windows(phases, settle)
+    baseline = Metrics(**evidence.metrics(windows)) if windows else None
+
+    def phase_at(t: float) -> str | None:
+        return next((p.name for p in phases if p.start <= t < p.end), None)
+
+    return Scores(
+        t0=t0,
+        lab={key: lab.get(key) for key in _LAB},
+        picture=picture,  # type: ignore[arg-type]
+        validity=verdict,
+        phases=rows,
+        baseline=baseline,
+        baseline_windows=[(a - t0, b - t0) for a, b in windows],
+        harm=_harms(rows, baseline) if verdict.valid and baseline else [],
+        renditions=[
+            RenditionChange(t=c.t - t0, before=c.before, after=c.after, drop=c.drop, phase=phase_at(c.t))
+            for c in (rendition.changes(segments) if segments else [])
+        ],
+        freezes=[
+            FreezeEntry(
+                t=f.onset - t0,
+                length=f.length,
+                kind=f.kind,
+                phase=phase_at(f.onset),
+                uncertain=f.uncertain,
+            )
+            for f in sorted([*stalls, *webrtc], key=lambda f: (f.onset, f.kind))
+        ],
+        flows=flows,
+        series=_series(evidence, t0, end, 1.0),
+        goodput_100ms=_goodput(evidence, t0, end, 0.1),
+        ccdf=_curves(phases, windows, probes, calm),
+    )  # fmt: skip
+
+
+def _harms(rows: Sequence[PhaseScores], baseline: Metrics) -> list[Harm]:
+    found = []
+    for row in rows:
+        for metric, better in METRICS.items() if row.contender else ():
+            solo, value = getattr(baseline, metric), getattr(row, metric)
+            if solo is not None and value is not None:
+                found.append(
+                    Harm(phase=row.name, contender=row.contender or "", metric=metric, better=better,
+                         solo=solo, value=value, harm=harm(solo, value, better))
+                )  # fmt: skip
+    return found
+
+
+def _capture(
+    run: Path, side: str, lab: Mapping[str, Any], need: Window, limits: Limits, gates: list[Gate]
+) -> tuple[int, pl.DataFrame, pl.DataFrame] | None:
+    """(largest IP packet, victim's packets, contender's packets) of one capture, and its gates."""
+    file = next((f for f in (run / f"{side}.pcapng.zst", run / f"{side}.pcapng") if f.exists()), None)
+    if file is None:
+        gates.append(validity.covers(f"{side} capture", None, need, limits))
+        return None
+    try:
+        capture = pcapng.read(file)
+    except pcapng.CaptureError as error:
+        raise ScoringError(str(error)) from error
+    table, addresses = capture.packets, lab["addresses"]
+    t = table["t_ns"]
+    span = (t[0] / 1e9, t[-1] / 1e9) if t.len() else None
+    gates += [
+        validity.covers(f"{side} capture", span, need, limits),
+        validity.capture_drops(side, capture.dropped),
+    ]
+    victim = packets.select(
+        table, src=addresses["server"], sport=lab["ports"]["origin"], dst=addresses["client"]
+    )
+    contender = packets.select(table, src=addresses["sender"], dst=addresses["receiver"])
+    largest = int(table["ip_bytes"].max() or 0)  # type: ignore[arg-type]
+    return largest, packets.with_advance(victim), packets.with_advance(contender)
+
+
+def _flow(
+    phase: Phase, port: int | None, behind: pl.DataFrame | None, before: pl.DataFrame | None
+) -> Flow | None:
+    """The contender's data flow: by its port, or the largest of the phase (iperf3 has a control flow too)."""
+    if behind is None or before is None:
+        return None
+    bounds = (round((phase.start - 1) * 1e9), round((phase.end + 1) * 1e9))
+    inside = [table.filter(pl.col("t_ns").is_between(*bounds)) for table in (behind, before)]
+    if port is not None:
+        inside = [table.filter(pl.col("sport") == port) for table in inside]
+    tables = [packets.flow_table(table) for table in inside]
+    if not all(table.height for table in tables):
+        return None
+    arrived = tables[0].row(0, named=True)
+    sent = tables[1].filter(pl.col("sport") == arrived["sport"]).row(0, named=True)
+    kept = inside[0].filter(pl.col("sport") == arrived["sport"])
+    # The published window is 60 s; a shorter phase is measured from its middle on.
+    window = min(60.0, (phase.end - phase.start) / 2 - 2)
+    d_ss = packets.d_ss_bps(kept, phase.end, window) / 1e6 if window > 0 else None
+    columns = ("sport", "data_packets", "not_ect", "ect0", "ect1", "resent", "accecn_syn")
+    return Flow(
+        phase=phase.name, contender=phase.contender or "", bytes=arrived["bytes"], ce=arrived["ce"],
+        d_ss_mbps=d_ss, **{name: sent[name] for name in columns},
+    )  # fmt: skip
+
+
+def _edges(t0: float, end: float, step: float) -> list[float]:
+    return [t0 + i * step for i in range(max(1, int(np.ceil((end - t0) / step - 1e-9))) + 1)]
+
+
+def _goodput(evidence: _Evidence, t0: float, end: float, step: float) -> Series:
+    def mbps(table: pl.DataFrame | None) -> list[float] | None:
+        return None if table is None else (packets.goodput_series(table, t0, end, step) / 1e6).tolist()
+
+    t = [edge - t0 for edge in _edges(t0, end, step)[:-1]]
+    return Series(
+        step_s=step, t=t, victim_mbps=mbps(evidence.victim), contender_mbps=mbps(evidence.contender)
+    )
+
+
+def _series(evidence: _Evidence, t0: float, end: float, step: float) -> Series:
+    edges = _edges(t0, end, step)
+    series = _goodput(evidence, t0, end, step)
+    if evidence.segments is not None:
+        series.height = [
+            rendition.mean_height(rendition.shares(evidence.segments, [bin_])) for bin_ in pairwise(edges)
+        ]
+    if evidence.changes is not None:
+        series.fps = freezes.fps_series(evidence.changes, edges)
+        series.stalled_s = [freezes.frozen_s(evidence.stalls, a, b) for a, b in pairwise(edges)]
+    return Series(**series.model_dump())
+
+
+def _curves(
+    phases: Sequence[Phase], solo: list[Window], probes: pl.DataFrame | None, calm: pl.DataFrame | None
+) -> list[Curve]:
+    parts = [] if probes is None else [(p.name, latency.within(probes, [(p.start, p.end)])) for p in phases]
+    parts += [("solo", latency.within(probes, solo))] if probes is not None else []
+    parts += [("unshaped", calm)] if calm is not None else []
+    curves = []
+    for name, part in parts:
+        x, above = latency.ccdf(part)
+        curves.append(Curve(name=name, ms=x.tolist(), percent=above.tolist(), probes=part.height))
+    return curves
+
+
+def _probes(run: Path, name: str) -> pl.DataFrame | None:
+    file = next((f for f in (run / f"{name}.gz", run / name) if f.exists()), None)
+    try:
+        return None if file is None else latency.read_irtt(file)
+    except latency.ProbeError as error:
+        raise ScoringError(str(error)) from error
+
+
+def _span(t: pl.Series) -> Window | None:
+    return (float(t[0]), float(t[-1])) if t.len() else None
+
+
+def _json(run: Path, name: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((run / name).read_text())
+    except (OSError, ValueError) as error:
+        raise ScoringError(f"{run / name} cannot be read: {error}") from error
+    return found
+
+
+def _lines(file: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a .jsonl file; a last line cut off by a kill is left out, a missing file has none."""
+    if not file.exists():
+        return
+    with file.open() as lines:
+        for line in lines:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                if line.endswith("\n"):
+                    raise ScoringError(f"{file} has a line that is no JSON: {line[:60]!r}") from None

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gates that a run must pass before its numbers mean anything. A run that fails one is void."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+MTU = 1500
+_MARKING = ("dualpi2", "fq_codel", "cake")  # mark ECN unless told not to; the others only when told to
+
+
+class Limits(BaseModel):
+    """What is still good enough; every figure can be set."""
+
+    model_config = ConfigDict(frozen=True)
+    missing_share: float = 0.005  # of the recorder's frames
+    unread_share: float = 0.05  # of recorded frames in which no strip could be read
+    stall_ms: float = 20.0  # a second with a longer host stall is a bad second
+    stall_share: float = 0.02  # bad seconds allowed
+    stall_worst_ms: float = 200.0  # no second may be worse than this
+    jitter_ms: float = 2.0  # P99 of the unshaped probe above the RTT asked for
+    saturation: float = 0.85  # of rate * 0.956, in every contender phase
+    ramp_s: float = 5.0  # of a contender phase, left out of the saturation
+    codepoint_share: float = 0.99  # of the contender's data packets with the codepoint it should send
+    tail_s: float = 1.0  # by which a record may end before the last phase does
+
+
+class Gate(BaseModel):
+    """One gate: `measured` and `limit` as text with units; `reason` is one line, empty when `ok`."""
+
+    name: str
+    ok: bool
+    measured: str
+    limit: str
+    reason: str = ""
+
+
+class Validity(BaseModel):
+    """All gates of a run, and whether it is valid: every gate is ok."""
+
+    valid: bool
+    gates: list[Gate]
+
+    @classmethod
+    def of(cls, gates: Iterable[Gate]) -> Validity:
+        """Judge the gates together."""
+        found = list(gates)
+        return cls(valid=all(gate.ok for gate in found), gates=found)
+
+
+def gate(name: str, ok: bool, measured: str, limit: str) -> Gate:
+    """A gate with its reason written from what was measured and allowed."""
+    return Gate(
+        name=name, ok=ok, measured=measured, limit=limit, reason="" if ok else f"{name}: {measured}; {limit}"
+    )
+
+
+def at_most(name: str, value: float | None, limit: float, unit: str, scale: float = 1.0) -> Gate:
+    """A figure that must exist and not pass `limit`; both are shown times `scale` in `unit`."""
+    measured = "not recorded" if value is None else f"{value * scale:.3g} {unit}"
+    return gate(name, value is not None and value <= limit, measured, f"at most {limit * scale:.3g} {unit}")
+
+
+def recorder(screen: Mapping[str, Any] | None, limits: Limits) -> Gate:
+    """Frames that the recorder missed, from screen.json."""
+    share = screen["missing"] / screen["expected"] if screen and screen["expected"] else None
+    return at_most("recorder frames missing", share, limits.missing_share, "%", 100)
+
+
+def host_stalls(stalls_ms: Sequence[float], limits: Limits) -> Gate:
+    """Few seconds may hold a host stall over the limit, and none a very long one.
+
+    A watcher of ordinary priority is late now and then on a host that works; what would spoil a run is
+    lateness that lasts or that a viewer could see.
+    """
+    limit = (
+        f"over {limits.stall_ms:g} ms in at most {limits.stall_share:.0%} of seconds, "
+        f"never over {limits.stall_worst_ms:g} ms"
+    )
+    if not stalls_ms:
+        return gate("host stalls", False, "not recorded", limit)
+    bad, worst = sum(s > limits.stall_ms for s in stalls_ms), max(stalls_ms)
+    ok = bad <= limits.stall_share * len(stalls_ms) and worst <= limits.stall_worst_ms
+    return gate("host stalls", ok, f"{bad} of {len(stalls_ms)} seconds, worst {worst:.1f} ms", limit)
+
+
+def covers(name: str, span: tuple[float, float] | None, need: tuple[float, float], limits: Limits) -> Gate:
+    """A record must span the timeline; both are (start, end) in Unix s."""
+    limit = "the whole timeline"
+    if span is None:
+        return gate(f"{name} complete", False, "not recorded or empty", limit)
+    late, early = span[0] - need[0], need[1] - span[1]
+    ok = late <= limits.tail_s and early <= limits.tail_s
+    return gate(f"{name} complete", ok, f"begins {late:+.1f} s, ends {-early:+.1f} s of it", limit)
+
+
+def capture_drops(name: str, dropped: int | None) -> Gate:
+    """Packets that the capture lost; a capture that left no count is not trusted."""
+    measured = "no count" if dropped is None else f"{dropped} packets"
+    return gate(f"{name} capture drops", dropped == 0, measured, "0 packets")
+
+
+def offloads(largest: int) -> Gate:
+    """No captured packet may be larger than the link carries: segmentation offload would hide the queue."""
+    return gate("offloads off", largest <= MTU, f"largest IP packet {largest} bytes", f"at most {MTU} bytes")
+
+
+def saturated(phase: str, total_bps: float, rate_bps: float, limits: Limits) -> Gate:
+    """Victim and contender together must fill the bottleneck; 0.956 is payload in 1514-byte frames."""
+    need = limits.saturation * 0.956 * rate_bps
+    return gate(
+        f"bottleneck saturated ({phase})", total_bps >= need, f"{total_bps / 1e6:.2f} Mbit/s",
+        f"at least {need / 1e6:.2f} Mbit/s",
+    )  # fmt: skip
+
+
+def marks(qdisc: str) -> bool:
+    """Tell whether a queue of this specification sets CE at all."""
+    words = qdisc.split()
+    return "noecn" not in words and (words[0] in _MARKING or "ecn" in words)
+
+
+def contender_proven(
+    phase: str, contender: str, flow: Mapping[str, Any] | None, ccs: set[str], qdisc: str, limits: Limits
+) -> Gate:
+    """The contender must be what its name says, by its packets and by what `ss` saw.
+
+    `flow` has the columns of `scoring.packets.flow_table`: accecn_syn and codepoints as sent, ce behind the
+    bottleneck. Prague: AccECN SYN, ECT(1) on data, CE where the queue marks. DCTCP: ECT(0). cubic-noecn:
+    Not-ECT. No other may send ECT(1).
+    """
+    name = f"contender proven ({phase})"
+    if flow is None or not flow["data_packets"]:
+        return gate(name, False, "no packets of it in the captures", f"{contender} data")
+    sent = flow["data_packets"]
+    ect1, ect0, not_ect = flow["ect1"] / sent, flow["ect0"] / sent, flow["not_ect"] / sent
+    measured = f"ECT(1) {ect1:.1%}, ECT(0) {ect0:.1%}, Not-ECT {not_ect:.1%}, CE {flow['ce']}"
+    measured += (
+        f", AccECN SYN {'yes' if flow['accecn_syn'] else 'no'}, ss {'/'.join(sorted(ccs)) or 'silent'}"
+    )
+    share = limits.codepoint_share
+    if contender == "prague":
+        ok = bool(flow["accecn_syn"]) and ect1 >= share and (flow["ce"] > 0 or not marks(qdisc))
+        limit = f"AccECN SYN, ECT(1) on {share:.0%} of data" + (", CE > 0" if marks(qdisc) else "")
+    elif contender == "dctcp":
+        ok, limit = ect0 >= share, f"ECT(0) on {share:.0%} of data"
+    elif contender == "cubic-noecn":
+        ok, limit = not_ect == 1, "Not-ECT on all data"
+    else:
+        ok, limit = ect1 == 0, "no ECT(1)"
+    wanted = contender.removesuffix("-noecn")
+    return gate(name, ok and ccs <= {wanted}, measured, f"{limit}, ss {wanted}")
+
+
+def read_back(dev: str, asked: str, samples: Iterable[Sequence[Mapping[str, Any]]]) -> Gate:
+    """Every sample of `tc -s -j qdisc show` must have the asked kind, with every number asked for by name."""
+    kind, *words = asked.split()
+    numbers = {k: int(v) for k, v in pairwise(words) if v.isdigit()}
+    count, wrong = 0, ""
+    for qdiscs in samples:
+        count += 1
+        found = [q for q in qdiscs if q.get("kind") == kind]
+        if not found:
+            wrong = wrong or f"no {kind} among {', '.join(str(q.get('kind')) for q in qdiscs) or 'nothing'}"
+        for key, value in numbers.items() if found else ():
+            options = found[0].get("options", {})
+            if isinstance(options.get(key), int) and options[key] != value:
+                wrong = wrong or f"{key} {options[key]}"
+    measured = wrong or (f"equal in {count} samples" if count else "not sampled")
+    return gate(f"qdisc of {dev}", not wrong and count > 0, measured, asked)
