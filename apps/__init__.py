@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The services under test, by the name that --service takes."""
+
+from apps.base import Service
+from apps.youtube import YouTube
+
+SERVICES: dict[str, type[Service]] = {service.name: service for service in (YouTube,)}

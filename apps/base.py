@@ -19,7 +19,7 @@ class ServiceError(RuntimeError):
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a service plays: the viewer's place and screen, the origin's place and address, the run's folder."""
+    """Where a service plays: the viewer's place and screen, the origin's place and address, the folder."""
 
     client: Place
     server: Place
@@ -44,7 +44,7 @@ class Service(ABC):
 
     @abstractmethod
     def start(self, stage: Stage) -> None:
-        """Begin to play and return when pictures are shown. Raises ServiceError with the reason if they are not."""
+        """Begin to play and return when pictures are shown; ServiceError with the reason if they are not."""
 
     @abstractmethod
     def sample(self) -> PlayerSample | None:

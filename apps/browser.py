@@ -77,9 +77,11 @@ def flags(
 
 
 class Browser:
-    """Chromium driven by Playwright, which stays in the one thread that made it; a fresh profile each time."""
+    """Chromium driven by Playwright, which stays in the thread that made it; a fresh profile each time."""
 
-    def __init__(self, place: Place, display: str, arguments: list[str], *, script: Path | None = None) -> None:
+    def __init__(
+        self, place: Place, display: str, arguments: list[str], *, script: Path | None = None
+    ) -> None:
         """Start the browser; `script` is run in every page before the page's own.
 
         Raises BrowserError when Chromium is missing or does not start.
@@ -146,7 +148,7 @@ class Browser:
             raise BrowserError(f"the page did not answer: {_reason(error)}") from error
 
     def click(self, selector: str, timeout: float = 2) -> bool:
-        """Click the first visible match with the real pointer; False when there is none within `timeout` s."""
+        """Click the first visible match with the real pointer; False without one within `timeout` s."""
         try:
             found = self._do(lambda: self._page.locator(f"{selector} >> visible=true").first)
             self._do(lambda: found.click(timeout=timeout * 1000))

@@ -40,6 +40,7 @@ CONSENT = (
 SKIP = ".ytp-skip-ad-button, .ytp-ad-skip-button-modern, .ytp-ad-skip-button"
 FULLSCREEN = ".ytp-fullscreen-button"
 AUTO = "() => document.querySelector('#movie_player').setPlaybackQualityRange('auto', 'auto')"
+STATS = "() => document.querySelector('#movie_player').getStatsForNerds()"
 PLAY = "() => document.querySelector('#movie_player').playVideo()"
 _POLL_S = 0.25
 
@@ -60,8 +61,8 @@ class YouTube(Service):
         congestion_control: str | None = "bbr",
         film_seconds: int = 660,
     ) -> None:
-        """`live`: the real site, with `video_id`. The rest is for the stand-in: seconds of film the player keeps
-        ahead, protocol, the origin's TCP congestion control (None: the host's), length of the film.
+        """`live`: the real site, with `video_id`. The rest is for the stand-in: seconds of film the player
+        keeps ahead, protocol, the origin's TCP congestion control (None: the host's), length of the film.
 
         Raises ServiceError for options that do not fit.
         """
@@ -97,8 +98,9 @@ class YouTube(Service):
     def start(self, stage: Stage) -> None:
         self._stage = stage
         try:
+            options: dict[str, Any] = {}
             if self.live:
-                url, options = f"https://www.youtube.com/watch?v={self.video_id}&hl=en", {}
+                url = f"https://www.youtube.com/watch?v={self.video_id}&hl=en"
             else:
                 url, options = self._serve(stage)
             arguments = flags(width=stage.width, height=stage.height, **options)
@@ -133,7 +135,8 @@ class YouTube(Service):
     def _check_congestion_control(self, stage: Stage) -> None:
         found = self.live_congestion_control()
         if not found or set(found.values()) != {self.congestion_control}:
-            raise ServiceError(f"the origin's connections: asked {self.congestion_control}, ss shows {found or 'none'}")
+            asked = self.congestion_control
+            raise ServiceError(f"the origin's connections: {asked} was asked, ss shows {found or 'none'}")
 
     def live_congestion_control(self) -> dict[str, str]:
         """What `ss -tin` shows at the origin now: {peer: congestion control}; empty over HTTP/3 and live."""
@@ -160,7 +163,7 @@ class YouTube(Service):
         """The player's own statistics, in the words of the page."""
         if self._browser is None:
             raise ServiceError("the player is not started")
-        return dict(self._browser.evaluate("() => document.querySelector('#movie_player').getStatsForNerds()"))
+        return dict(self._browser.evaluate(STATS))
 
     def stop(self) -> None:
         with contextlib.ExitStack() as last_first:  # each is tried, whatever the others do

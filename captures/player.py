@@ -42,7 +42,7 @@ class Page(Protocol):
 
 
 class PlayerRecorder:
-    """Fetches the samples that the page keeps and appends them to a file, once a second, in its own thread."""
+    """Fetches the samples that the page keeps and appends them to a file, once a second, in a thread."""
 
     def __init__(self, page: Page, path: Path, period: float = 1.0) -> None:
         """`period` in seconds: how often the page is asked, not how often it samples."""

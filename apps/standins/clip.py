@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
@@ -99,30 +98,32 @@ def ensure_clip(
     ladder: Sequence[Rung] = DEFAULT,
     film_seconds: int = 660,
 ) -> Clip:
-    """Return the packaged clip, encoding it first when the cache has none (1-2 min on two cores, 0.8 GB).
+    """Return the packaged clip, encoding it first when the cache has none (1-2 min on two cores).
 
-    `seconds` of pictures (a multiple of the 2-s segments) are repeated to a film of at least
-    `film_seconds`. Raises ClipError when ffmpeg is missing or fails, ValueError for lengths that do not fit.
+    `seconds` of pictures (a multiple of the 2-s segments) are repeated to a film of at least `film_seconds`;
+    the cache takes 1.2 MB for each second of it. Raises ClipError when ffmpeg is missing or fails, ValueError
+    for lengths that do not fit.
     """
     if seconds <= 0 or seconds % SEGMENT_SECONDS:
         raise ValueError(f"clip seconds={seconds}: must be a positive multiple of {SEGMENT_SECONDS}")
-    loops = max(1, -(-film_seconds // seconds))
-    recipe = hashlib.sha256(json.dumps([seconds, loops, [asdict(rung) for rung in ladder]]).encode())
-    for source in (__file__, scenes.__file__, strip.__file__):
-        recipe.update(Path(source).read_bytes())
-    folder = cache_root() / "clip" / recipe.hexdigest()[:16]
-    with building(folder) as work:
+    ladder = tuple(ladder)
+    strips = [_strip(index, seconds * FPS) for index in range(len(ladder))]
+    recipe = hashlib.sha256(repr((_command(Path(), ladder), strips)).encode())
+    recipe.update(Path(scenes.__file__).read_bytes())
+    base = cache_root() / "clip" / recipe.hexdigest()[:16]
+    with building(base) as work:
         if work:
-            _encode(work, seconds, ladder, progress or (lambda share: None))
-            rates = [_measure(work / str(index), seconds) for index in range(len(ladder))]
-            _lengthen(work, seconds, loops, len(ladder))
-            about = {"seconds": seconds * loops, "frames": seconds * FPS, "fps": FPS, "rates": rates}
-            (work / "clip.json").write_text(json.dumps(about | {"ladder": [asdict(rung) for rung in ladder]}))
-    about = json.loads((folder / "clip.json").read_text())
-    return Clip(folder, tuple(ladder), about["frames"], FPS, about["seconds"], tuple(about["rates"]))
+            _encode(work, seconds, strips, ladder, progress or (lambda share: None))
+    loops = max(1, -(-film_seconds // seconds))
+    film = base.with_name(f"{base.name}-x{loops}")
+    with building(film) as work:
+        if work:
+            _lengthen(base, work, seconds, loops, len(ladder))
+    rates = tuple(_rate(base / str(index), seconds) for index in range(len(ladder)))
+    return Clip(film, ladder, seconds * FPS, FPS, seconds * loops, rates)
 
 
-def _command(folder: Path, frames: int, ladder: Sequence[Rung]) -> list[str]:
+def _command(folder: Path, ladder: Sequence[Rung]) -> list[str]:
     """One ffmpeg that scales, adds the strips, encodes all rungs and cuts them into DASH segments."""
     inputs = ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{scenes.WIDTH}x{scenes.HEIGHT}"]
     inputs += ["-r", f"{FPS}", "-i", "pipe:0"]
@@ -142,7 +143,7 @@ def _command(folder: Path, frames: int, ladder: Sequence[Rung]) -> list[str]:
     gop = str(FPS * SEGMENT_SECONDS)
     coding += ["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p", "-g", gop, "-keyint_min", gop]
     coding += ["-sc_threshold", "0", "-color_range", "tv", "-colorspace", "smpte170m"]
-    coding += ["-color_trc", "smpte170m", "-color_primaries", "smpte170m", "-frames:v", f"{frames}"]
+    coding += ["-color_trc", "smpte170m", "-color_primaries", "smpte170m"]
     dash = ["-f", "dash", "-seg_duration", f"{SEGMENT_SECONDS}", "-use_template", "1", "-use_timeline", "0"]
     dash += ["-adaptation_sets", "id=0,streams=v", "-init_seg_name", "$RepresentationID$/init.mp4"]
     dash += ["-media_seg_name", "$RepresentationID$/$Number$.m4s", str(folder / "manifest.mpd")]
@@ -150,17 +151,25 @@ def _command(folder: Path, frames: int, ladder: Sequence[Rung]) -> list[str]:
     return [*start, *inputs, "-filter_complex", ";".join(graph), *coding, *dash]
 
 
-def _encode(folder: Path, seconds: int, ladder: Sequence[Rung], progress: Progress) -> None:
+def _strip(rendition: int, frames: int) -> bytes:
+    """The strips of all frames as raw yuv420p pictures of 40x2 px."""
+    cells = np.array([strip.pattern(number, rendition) for number in range(frames)])
+    luma = np.where(cells, strip.WHITE, strip.BLACK).astype(np.uint8)
+    chroma = np.full_like(luma, 128)  # two planes of 20x1
+    return np.hstack([luma, luma, chroma]).tobytes()
+
+
+def _encode(
+    folder: Path, seconds: int, strips: list[bytes], ladder: Sequence[Rung], progress: Progress
+) -> None:
     frames = seconds * FPS
-    chroma = bytes([128]) * strip.CELLS  # two quarter-size planes of a 40x2 picture
-    for i in range(len(ladder)):
+    for i, pictures in enumerate(strips):
         (folder / str(i)).mkdir()
-        levels = (np.where(strip.pattern(n, i), strip.WHITE, strip.BLACK).astype(np.uint8) for n in range(frames))
-        (folder / f"strip{i}.yuv").write_bytes(b"".join(row.tobytes() * 2 + chroma for row in levels))
+        (folder / f"strip{i}.yuv").write_bytes(pictures)
     log = folder / "ffmpeg.log"
     with open(log, "wb") as errors:
         try:
-            command = _command(folder, frames, ladder)
+            command = _command(folder, ladder)
             ffmpeg = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors)
         except FileNotFoundError:
             raise ClipError("the test clip needs ffmpeg: apt install ffmpeg") from None
@@ -184,11 +193,11 @@ def _encode(folder: Path, seconds: int, ladder: Sequence[Rung], progress: Progre
         leftover.unlink()
 
 
-def _measure(folder: Path, seconds: int) -> int:
+def _rate(folder: Path, seconds: int) -> int:
     return sum(path.stat().st_size for path in folder.glob("*.m4s")) * 8 // seconds
 
 
-def _lengthen(folder: Path, seconds: int, loops: int, renditions: int) -> None:
+def _lengthen(base: Path, film: Path, seconds: int, loops: int, renditions: int) -> None:
     """Repeat the segments as one period: the copies differ only in number and decode time.
 
     Real segments rather than a multi-period manifest, so that a player sees one ordinary film: no period
@@ -196,17 +205,19 @@ def _lengthen(folder: Path, seconds: int, loops: int, renditions: int) -> None:
     """
     count = seconds // SEGMENT_SECONDS
     for rendition in range(renditions):
-        home = folder / str(rendition)
-        timescale = _timescale((home / "init.mp4").read_bytes())
+        source, target = base / str(rendition), film / str(rendition)
+        target.mkdir()
+        os.link(source / "init.mp4", target / "init.mp4")
+        ticks = seconds * _timescale((source / "init.mp4").read_bytes())
         for number in range(1, count + 1):
-            segment = (home / f"{number}.m4s").read_bytes()
+            os.link(source / f"{number}.m4s", target / f"{number}.m4s")
+            segment = (source / f"{number}.m4s").read_bytes()
             for loop in range(1, loops):
-                target = home / f"{number + loop * count}.m4s"
-                target.write_bytes(shift(segment, loop * seconds * timescale, loop * count))
-    manifest = folder / "manifest.mpd"
+                copy = shift(segment, loop * ticks, loop * count)
+                (target / f"{number + loop * count}.m4s").write_bytes(copy)
     length = f'mediaPresentationDuration="PT{seconds * loops}S"'
-    text = re.sub(r'mediaPresentationDuration="[^"]*"', length, manifest.read_text())
-    manifest.write_text(re.sub(r'(<Period [^>]*?) duration="[^"]*"', r"\1", text))
+    text = re.sub(r'mediaPresentationDuration="[^"]*"', length, (base / "manifest.mpd").read_text())
+    (film / "manifest.mpd").write_text(re.sub(r'(<Period [^>]*?) duration="[^"]*"', r"\1", text))
 
 
 def _timescale(init: bytes) -> int:

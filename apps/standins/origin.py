@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stand-in's server: Caddy with a private certificate, and the congestion control of its TCP connections."""
+"""The stand-in's server: Caddy with a private certificate, and its TCP connections' congestion control."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -34,7 +34,7 @@ class OriginError(RuntimeError):
 
 @dataclass(frozen=True)
 class Certificate:
-    """PEM files of the server's certificate and key, and the public key's SHA-256 for Chromium (RFC 7469, 2.4)."""
+    """PEM files of the server's certificate and key, and the public key's SHA-256 (RFC 7469, 2.4)."""
 
     chain: Path
     key: Path
@@ -146,19 +146,22 @@ class Origin:
     ) -> Origin:
         """Serve the watch page and the clip in `media` at `address`:`port` of `place`.
 
-        HTTP/1.1 and 2 are always there, HTTP/3 with http="h3". Writes Caddyfile, caddy.log and the JSON access
-        log origin.jsonl into `run`. Raises OriginError without Caddy, ProcessError when it does not come up.
+        HTTP/1.1 and 2 are always there, HTTP/3 with http="h3". Writes Caddyfile, caddy.log and the access log
+        origin.jsonl into `run`. Raises OriginError without Caddy, ProcessError when it does not come up.
         """
         if not shutil.which("caddy"):
             raise OriginError("the stand-in's server needs Caddy: apt install caddy")
         certificate = ensure_certificate()
         config = run / "Caddyfile"
-        config.write_text(caddyfile(address, port, http, certificate, media, ensure_player(), run / "origin.jsonl"))
-        home = cache_root() / "caddy"  # Caddy wants a home; with our certificate and no admin it keeps nothing there
+        log = run / "origin.jsonl"
+        config.write_text(caddyfile(address, port, http, certificate, media, ensure_player(), log))
+        home = cache_root() / "caddy"  # Caddy wants a home, though it keeps nothing in it here
         home.mkdir(parents=True, exist_ok=True)
         command = ["env", f"HOME={home}", f"XDG_DATA_HOME={home}", f"XDG_CONFIG_HOME={home}"]
         command += ["caddy", "run", "--adapter", "caddyfile", "--config", str(config)]
-        process = Process.start(place, command, stderr=run / "caddy.log", ready="serving initial configuration")
+        process = Process.start(
+            place, command, stderr=run / "caddy.log", ready="serving initial configuration"
+        )
         return cls(process, address, port, http, certificate)
 
     @property
@@ -172,7 +175,7 @@ class Origin:
 def caddyfile(
     address: str, port: int, http: Http, certificate: Certificate, media: Path, player: Path, log: Path
 ) -> str:
-    """The configuration of Caddy 2.6 as text. Nothing may be cached: each segment has to cross the bottleneck."""
+    """The configuration of Caddy 2.6. Nothing may be cached: each segment has to cross the bottleneck."""
     return f"""{{
 	admin off
 	auto_https off
@@ -215,36 +218,34 @@ def set_congestion_control(place: Place, name: str, destination: str = "default"
     """
     route = _route(place, destination)
     command = ["ip", "route", "replace", str(route["dst"])]
-    for key, word in (("gateway", "via"), ("dev", "dev"), ("protocol", "proto"), ("scope", "scope"), ("prefsrc", "src")):
+    words = {"gateway": "via", "dev": "dev", "protocol": "proto", "scope": "scope", "prefsrc": "src"}
+    for key, word in (words | {"metric": "metric"}).items():
         if key in route:
             command += [word, str(route[key])]
-    if "metric" in route:
-        command += ["metric", str(route["metric"])]
     try:
         place.run([*command, "congctl", name])
     except CommandError as error:
         raise OriginError(f"congestion control {name}: this kernel does not have it ({error})") from error
     found = congestion_control(place, destination)
     if found != name:
-        raise OriginError(f"congestion control of {place.name}'s route to {destination}: asked {name}, found {found}")
+        raise OriginError(
+            f"{place.name}'s route to {destination}: congctl {name} was asked, {found} is there"
+        )
 
 
 def congestion_control(place: Place, destination: str = "default") -> str | None:
     """Return the congestion control that the route to `destination` sets, None when it sets none."""
+    metrics: dict[str, Any] = {}
     for metric in _route(place, destination).get("metrics") or []:
-        if "congctl" in metric:
-            return str(metric["congctl"])
-    # Older iproute2 leaves metrics out of its JSON.
-    text = place.run(["ip", "route", "show", destination])
-    found = re.search(r"\bcongctl (\S+)", text)
-    return found[1] if found else None
+        metrics |= metric
+    return metrics.get("congestion")  # iproute2's JSON name of congctl
 
 
-def _route(place: Place, destination: str) -> dict:
+def _route(place: Place, destination: str) -> dict[str, Any]:
     routes = json.loads(place.run(["ip", "-j", "route", "show", destination]) or "[]")
     if not routes:
         raise OriginError(f"{place.name} has no route to {destination}")
-    return routes[0]
+    return dict(routes[0])
 
 
 def live_congestion_control(place: Place, port: int = 443) -> dict[str, str]:

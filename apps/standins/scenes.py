@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The moving pictures of the test clip: coasts from above, mountain ranges at dusk, drifting nebulae.
 
-All of it grows from 1/f noise, whose spectrum is that of natural pictures (D. J. Field, "Relations between the
-statistics of natural images and the response properties of cortical cells", JOSA A 4(12), 1987).
+All of it grows from 1/f noise, whose spectrum is that of natural pictures (D. J. Field, "Relations between
+the statistics of natural images and the response properties of cortical cells", JOSA A 4(12), 1987).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-Image = npt.NDArray[np.uint8]
+Image = npt.NDArray[Any]  # RGB, uint8
 Field = npt.NDArray[np.float32]
 Painter = Callable[[float], Image]  # seconds since the scene began -> RGB picture
 
@@ -46,7 +47,8 @@ def _colours(stops: str, count: int = 256) -> npt.NDArray[np.float32]:
     """A colour map of `count` RGB rows through hexadecimal stops."""
     points = np.array([list(bytes.fromhex(stop)) for stop in stops.split()], np.float32)
     at = np.linspace(0, len(points) - 1, count)
-    return np.stack([np.interp(at, np.arange(len(points)), points[:, c]) for c in range(3)], 1).astype(np.float32)
+    channels = [np.interp(at, np.arange(len(points)), points[:, c]) for c in range(3)]
+    return np.stack(channels, 1).astype(np.float32)
 
 
 def _fly(texture: Image, t: float, *, speed: float, turn: float, zoom: float) -> Image:
@@ -56,7 +58,8 @@ def _fly(texture: Image, t: float, *, speed: float, turn: float, zoom: float) ->
     centre = columns / 2 + speed * (t - SCENE_SECONDS / 2), rows / 2
     view = cv2.getRotationMatrix2D(centre, turn * (t - SCENE_SECONDS / 2), scale)
     view[:, 2] += np.array([WIDTH / 2, HEIGHT / 2]) - centre
-    return cv2.warpAffine(texture, view, (WIDTH, HEIGHT), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
+    size = WIDTH, HEIGHT
+    return cv2.warpAffine(texture, view, size, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
 
 
 def coast(rng: np.random.Generator, variant: int) -> Painter:
@@ -97,8 +100,8 @@ def ridges(rng: np.random.Generator, variant: int) -> Painter:
         frame = sky.copy()
         for first, speed, picture, mask in layers:
             x = round(speed * t / 2)
-            view = slice(x, x + WIDTH)
-            cv2.copyTo(np.ascontiguousarray(picture[:, view]), np.ascontiguousarray(mask[:, view]), frame[first:])
+            seen, where = (np.ascontiguousarray(part[:, x : x + WIDTH]) for part in (picture, mask))
+            cv2.copyTo(seen, where, frame[first:])
         return frame
 
     return paint
@@ -109,8 +112,7 @@ def nebula(rng: np.random.Generator, variant: int) -> Painter:
     gas = _colours(_NEBULAE[variant % len(_NEBULAE)])[(noise(rng, _TEXTURE, 1.45) * 255).astype(np.uint8)]
     stars = cv2.GaussianBlur((rng.random(_TEXTURE, np.float32) > 0.9996).astype(np.float32), (0, 0), 1.3)
     gas = np.clip(gas + stars[..., None] * 1800, 0, 255).astype(np.uint8)
-    dust = noise(rng, _TEXTURE, 1.3)[..., None] * np.array([150, 140, 160], np.float32) + 50
-    dust = dust.astype(np.uint8)
+    dust = (noise(rng, _TEXTURE, 1.3)[..., None] * np.array([150, 140, 160]) + 50).astype(np.uint8)
 
     def paint(t: float) -> Image:
         near = _fly(dust, t, speed=-150, turn=-1.2, zoom=0.05)
@@ -136,7 +138,7 @@ def _label(frame: Image, text: str, x: int, y: int, size: float) -> None:
 
 
 def frames(seconds: int, fps: int, seed: int = 8) -> Iterator[Image]:
-    """Yield the clip's RGB pictures, shape (1080, 1920, 3) uint8, `fps` a second; the same seed, the same clip.
+    """Yield the clip's RGB pictures, shape (1080, 1920, 3) uint8, `fps` a second; one seed, one clip.
 
     Each shows its time and its frame number within the clip.
     """

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The adapter against pieces of watch pages, in a real Chromium."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Error, Page, sync_playwright
+
+from apps.base import ServiceError
+from apps.browser import CHROMIUM
+from apps.youtube import AUTO, FULLSCREEN, SKIP, STATE, YouTube, wait_playing
+
+# A player with moving pictures from a canvas; what lies over it differs from test to test.
+PLAYER = """
+<div id="movie_player" class="html5-video-player">
+  <video muted style="width:320px;height:180px"></video>
+  <button class="ytp-fullscreen-button" onclick="movie_player.requestFullscreen()">full</button>
+</div>
+<canvas width="64" height="36"></canvas>
+<script>
+  const context = document.querySelector('canvas').getContext('2d');
+  let n = 0;
+  setInterval(() => { context.fillStyle = n++ % 2 ? 'red' : 'blue'; context.fillRect(0, 0, 64, 36); }, 30);
+  window.asked = [];
+  const video = document.querySelector('video');
+  Object.assign(document.getElementById('movie_player'), {
+    getPlaybackQuality: () => 'hd720',
+    playVideo: () => { video.srcObject = document.querySelector('canvas').captureStream(30); video.play(); },
+    setPlaybackQualityRange: (...range) => window.asked.push(range),
+  });
+</script>
+"""
+BUMP = """
+<ytd-consent-bump-v2-lightbox style="position:fixed;inset:0;background:white">
+  <div class="eom-buttons">
+    <button aria-label="Reject the use of cookies and other data for the purposes described"
+      onclick="answer = 'reject'; document.querySelector('ytd-consent-bump-v2-lightbox').remove()">Reject all</button>
+    <button aria-label="Accept the use of cookies" onclick="window.answer='accept'">Accept all</button>
+  </div>
+</ytd-consent-bump-v2-lightbox>
+"""
+FORM = """
+<div id="wall">
+  <form action="https://consent.youtube.com/save">
+    <input type="hidden" name="set_eom" value="false"><button>Alles accepteren</button>
+  </form>
+  <form action="https://consent.youtube.com/save">
+    <input type="hidden" name="set_eom" value="true"><button>Alles afwijzen</button>
+  </form>
+</div>
+<script>
+  document.addEventListener('submit', (event) => {
+    event.preventDefault();
+    window.answer = event.target.elements.set_eom.value === 'true' ? 'reject' : 'accept';
+    document.getElementById('wall').remove();
+  });
+</script>
+"""
+ADVERT = """
+<button class="ytp-skip-ad-button" style="position:fixed;top:9px;left:9px" hidden>Skip</button>
+<script>
+  movie_player.classList.add('ad-showing');
+  const skip = document.querySelector('.ytp-skip-ad-button');
+  skip.onclick = (event) => {
+    if (!event.isTrusted) return;
+    movie_player.classList.remove('ad-showing');
+    skip.remove();
+  };
+  setTimeout(() => { skip.hidden = false; }, 600);
+</script>
+"""
+UNAVAILABLE = """
+<div id="movie_player"><video></video><div class="ytp-error"><div class="ytp-error-content-wrap-reason">
+  <span>Video   unavailable</span></div></div></div>
+"""
+
+
+class Tab:
+    """A headless page as the adapter's driver."""
+
+    version = "test"
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.clicks: list[str] = []
+
+    def open(self, url: str, timeout: float = 30) -> None:
+        self.page.goto(url)
+
+    def evaluate(self, script: str) -> Any:
+        return self.page.evaluate(script)
+
+    def click(self, selector: str, timeout: float = 2) -> bool:
+        try:
+            self.page.locator(f"{selector} >> visible=true").first.click(timeout=timeout * 1000)
+        except Error:
+            return False
+        self.clicks.append(selector)
+        return True
+
+    def close(self) -> None:
+        self.page.close()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    if not CHROMIUM.exists():
+        pytest.fail(f"{CHROMIUM} is missing: apt install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Any) -> Iterator[Tab]:
+    page = chromium.new_page()
+    yield Tab(page)
+    page.close()
+
+
+def test_player_at_rest_is_set_playing(tab: Tab) -> None:
+    tab.page.set_content(PLAYER)
+    assert tab.evaluate(STATE)["paused"]
+    wait_playing(tab, live=False, timeout=10)
+    assert tab.evaluate(STATE)["playing"]
+    assert tab.clicks == []
+
+
+@pytest.mark.parametrize("dialog", [BUMP, FORM])
+def test_consent_is_refused(tab: Tab, dialog: str) -> None:
+    tab.page.set_content(PLAYER + dialog)
+    assert tab.evaluate(STATE)["consent"]
+    wait_playing(tab, live=False, timeout=10)
+    assert tab.evaluate("() => window.answer") == "reject"
+
+
+def test_live_asks_for_auto_quality_and_the_whole_screen(tab: Tab) -> None:
+    tab.page.set_content(PLAYER)
+    wait_playing(tab, live=True, timeout=10)
+    assert tab.evaluate("() => window.asked") == [["auto", "auto"]]
+    assert tab.clicks == [FULLSCREEN]
+    assert tab.evaluate(STATE)["fullscreen"]
+    assert "auto" in AUTO
+
+
+def test_advertisement_is_skipped_once_it_can_be(tab: Tab) -> None:
+    tab.page.set_content(PLAYER + ADVERT)
+    assert tab.evaluate(STATE)["ad"]
+    wait_playing(tab, live=False, timeout=10)
+    assert tab.clicks == [SKIP]
+    assert not tab.evaluate(STATE)["ad"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (UNAVAILABLE, "the player reports: Video unavailable"),
+        ("<p>Service unavailable</p>", "no film after 1 s: the page has no player"),
+        (PLAYER + BUMP.replace("button", "span"), "no film after 1 s: the consent dialog stays"),
+        (
+            PLAYER + "<script>movie_player.classList.add('ad-showing')</script>",
+            "an advertisement is still playing",
+        ),
+    ],
+)
+def test_what_stands_in_the_way_is_named(tab: Tab, content: str, message: str) -> None:
+    tab.page.set_content(content)
+    with pytest.raises(ServiceError, match=message):
+        wait_playing(tab, live=True, timeout=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"live": True, "video_id": "nope"}, "--video-id='nope': a YouTube video id has 11"),
+        ({"http": "h1"}, "http='h1': must be h2 or h3"),
+        ({"buffer": 0.5}, r"buffer=0\.5: must be 2 to 120 s"),
+    ],
+)
+def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ServiceError, match=message):
+        YouTube(**options)

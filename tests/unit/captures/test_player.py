@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from captures.player import DRAIN, SCRIPT, PlayerRecorder, PlayerSample
+
+PAGE = """
+<div id="movie_player"><video muted></video></div><canvas width="64" height="36"></canvas>
+<script>
+  const canvas = document.querySelector('canvas'), context = canvas.getContext('2d');
+  let n = 0;
+  setInterval(() => { context.fillStyle = n++ % 2 ? 'red' : 'blue'; context.fillRect(0, 0, 64, 36); }, 30);
+  window.quality = 'hd720';
+  movie_player.getPlaybackQuality = () => window.quality;
+  const video = document.querySelector('video');
+  video.srcObject = canvas.captureStream(30);
+  video.play();
+</script>
+"""
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--disable-gpu"])
+        page = browser.new_page()
+        page.add_init_script(path=SCRIPT)
+        page.route("http://film.test/", lambda route: route.fulfill(body=PAGE, content_type="text/html"))
+        page.goto("http://film.test/")
+        yield page
+        browser.close()
+
+
+def test_page_samples_four_times_a_second_on_the_wall_clock(page: Page) -> None:
+    page.evaluate(DRAIN)
+    start = time.time()
+    page.wait_for_timeout(2000)
+    lines = page.evaluate(DRAIN)
+    end = time.time()
+    samples = [PlayerSample.model_validate(line) for line in lines if "event" not in line]
+    assert 6 <= len(samples) <= 9
+    assert all(start - 0.05 <= sample.t <= end + 0.05 for sample in samples)
+    last = samples[-1]
+    assert (last.playing, last.quality, last.width, last.height) == (True, "hd720", 64, 36)
+    assert last.totalFrames > samples[0].totalFrames
+    assert page.evaluate(DRAIN) == []
+
+
+def test_page_tells_events_and_changes_of_quality(page: Page) -> None:
+    page.evaluate("() => { window.quality = 'large'; document.querySelector('video').pause(); }")
+    page.wait_for_timeout(600)
+    lines = page.evaluate(DRAIN)
+    events = {line["event"]: line["detail"] for line in lines if "event" in line}
+    assert events["qualitychange"] == {"from": "hd720", "to": "large"}
+    assert events["pause"] > 0
+    assert lines[-1]["playing"] is False
+
+
+SAMPLE = {
+    "t": 1.25,
+    "playing": True,
+    "quality": "hd720",
+    "width": 1280,
+    "height": 720,
+    "currentTime": 3.5,
+    "buffer": 9.75,
+    "readyState": 4,
+    "totalFrames": 100,
+    "droppedFrames": 1,
+    "waiting": False,
+}
+
+
+class Replay:
+    """A page that answers with prepared batches, then has crashed."""
+
+    def __init__(self, *batches: list[dict[str, object]]) -> None:
+        self._batches = list(batches)
+
+    def evaluate(self, script: str) -> list[dict[str, object]]:
+        if not self._batches:
+            raise RuntimeError("page crashed\nmore")
+        return self._batches.pop(0)
+
+
+def test_recorder_keeps_all_lines_counts_stalls_and_survives_a_crash(tmp_path: Path) -> None:
+    def event(name: str) -> dict[str, object]:
+        return {"t": 1.0, "event": name, "detail": None}
+
+    first = [event("waiting"), event("playing"), SAMPLE]
+    second = [event("waiting"), SAMPLE | {"t": 2.25, "waiting": True}]
+    recorder = PlayerRecorder(Replay(first, second), tmp_path / "player.jsonl", period=0.01)
+    recorder.start()
+    deadline = time.monotonic() + 5
+    while recorder.failure is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    recorder.stop()
+    assert recorder.failure == "page crashed"
+    assert recorder.waits == 1  # the wait before the first picture is the start-up
+    assert recorder.latest is not None
+    assert recorder.latest.t == 2.25
+    lines = [json.loads(line) for line in (tmp_path / "player.jsonl").read_text().splitlines()]
+    assert lines == first + second
