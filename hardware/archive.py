@@ -8,9 +8,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from hardware.cache import BuildError
+from hardware.cache import BuildError, locked
 
 SUITES = ("forky", "sid")
 KEYRINGS = (
@@ -47,17 +48,22 @@ def mirrors(indextargets: str) -> list[str]:
     return sorted(found, key=lambda uri: not uri.rstrip("/").endswith("/debian"))
 
 
-def source_lines(mirror: str, keyring: Path, suites: tuple[str, ...] = SUITES) -> str:
+def source_lines(mirror: str, keyring: Path, suites: tuple[str, ...]) -> str:
     """One-line package sources for the main component of the suites, signed by `keyring`."""
     return "".join(f"deb [signed-by={keyring}] {mirror} {suite} main\n" for suite in suites)
 
 
 class Archive:
-    """A private apt under `folder`, told of forky and sid at the machine's own mirror."""
+    """A private apt under `folder`, told of newer suites at the machine's own mirror."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, suites: tuple[str, ...] = SUITES) -> None:
         self.folder = folder
+        self.suites = suites
         self.sources = folder / "sources.list"
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the folder for one user at a time; apt's own locks fail at once where this one waits."""
+        return locked(self.folder.with_name(f"{self.folder.name}.lock"))
 
     def options(self) -> list[str]:
         """Options that keep apt inside the folder; the suites' Release files may be past their date."""
@@ -89,15 +95,17 @@ class Archive:
         error = ""
         for keyring in self._keyrings():
             for uri in uris:
-                self.sources.write_text(source_lines(uri, keyring))
+                self.sources.write_text(source_lines(uri, keyring, self.suites))
                 done = subprocess.run(
                     ["apt-get", *self.options(), "-q", "--error-on=any", "update"],
                     capture_output=True, text=True, env=_environment(), check=False,
                 )  # fmt: skip
                 if done.returncode == 0:
                     return
-                error = next((line for line in done.stderr.splitlines() if line[:2] in ("E:", "W:")), done.stderr)
-        raise BuildError(f"cannot read {' and '.join(SUITES)} from {', '.join(uris)}: {error.strip()}")
+                error = next(
+                    (line for line in done.stderr.splitlines() if line[:2] in ("E:", "W:")), done.stderr
+                )
+        raise BuildError(f"cannot read {' and '.join(self.suites)} from {', '.join(uris)}: {error.strip()}")
 
     def _keyrings(self) -> Iterator[Path]:
         """Keyrings to verify with: the machine's, then the newest that the machine's own archive offers."""
@@ -106,7 +114,10 @@ class Archive:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         try:
-            _run(["apt-get", "-o", "APT::Sandbox::User=", "-q", "download", "debian-archive-keyring"], cwd=folder)
+            _run(
+                ["apt-get", "-o", "APT::Sandbox::User=", "-q", "download", "debian-archive-keyring"],
+                cwd=folder,
+            )
         except BuildError:
             return  # the failure of the mirrors says more than this one
         for package in folder.glob("*.deb"):
@@ -136,7 +147,9 @@ class Archive:
                     tell(float(match[1]) / 100)
             error = apt.stderr.read()
         if apt.returncode:
-            raise BuildError(f"cannot download {package}: {error.strip().splitlines()[-1] if error else 'apt failed'}")
+            raise BuildError(
+                f"cannot download {package}: {error.strip().splitlines()[-1] if error else 'apt failed'}"
+            )
         return next(folder.glob(f"{package}_*.deb"))
 
 
@@ -146,7 +159,9 @@ def _environment() -> dict[str, str]:
 
 def _run(command: list[str], cwd: Path | None = None) -> str:
     try:
-        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=_environment(), check=True)
+        done = subprocess.run(
+            command, cwd=cwd, capture_output=True, text=True, env=_environment(), check=True
+        )
     except FileNotFoundError as error:
         raise BuildError(f"{command[0]} is not installed: this needs Debian's apt and dpkg") from error
     except subprocess.CalledProcessError as error:

@@ -86,7 +86,7 @@ def _build(scratch: Path, given: Path | None, digest: str, tell: Progress) -> No
         tree, objects = scratch / "source", scratch / "objects"
         tree.mkdir()
         objects.mkdir()
-        _call(["tar", "-C", str(tree), "--strip-components=1", "--exclude=*/Documentation", "-xf", str(tarball)], log)
+        _call(["tar", "-C", str(tree), "--strip-components=1", "-xf", str(tarball)], log)
         patches.apply_all(tree)
         shutil.copy(PRAGUE, tree / "net/ipv4/tcp_prague.c")
 
@@ -134,12 +134,14 @@ def _tarball(given: Path | None, scratch: Path, tell: Progress) -> Iterator[tupl
         return
     tell("reading the package lists", 0.0)
     archive = Archive(cache.root() / "apt")
-    with cache.locked(archive.folder.with_name("apt.lock")):
+    with archive.locked():
         archive.update()
         package = newest_source(archive.names(r"^linux-source-7\.[0-9]+$"))
         version = archive.version(package)
         deb = archive.download(
-            package, scratch / "deb", lambda done: tell(f"downloading {package} {version}", 0.01 + 0.05 * done)
+            package,
+            scratch / "deb",
+            lambda done: tell(f"downloading {package} {version}", 0.01 + 0.05 * done),
         )
     _call(["dpkg-deb", "-x", str(deb), str(deb.parent)], scratch / "dpkg.log")
     tarball = next((deb.parent / "usr/src").glob("linux-source-*.tar.*"))
@@ -172,7 +174,8 @@ def self_check(linux: Path) -> None:
         init.chmod(0o755)
         done = subprocess.run(
             [str(linux), "mem=64M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet",
-             f"init={init}", "con0=null,fd:1", "con=null", "panic=-1", "seccomp=on"],
+             f"init={init}", "con0=null,fd:1", "con=null", "panic=-1",
+             "seccomp=on", f"uml_dir={folder}"],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
             timeout=SELF_CHECK_SECONDS, check=False,
         )  # fmt: skip
@@ -222,5 +225,6 @@ def _call(command: list[str], log: Path) -> None:
 
 
 def _last_error(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
-    return next((line for line in reversed(lines) if "error" in line.lower()), lines[-1] if lines else "no output")
+    lines = [line for line in log.read_text(errors="replace").splitlines() if not line.startswith("make")]
+    told = [line for line in lines if "error" in line.lower() or "can't" in line]
+    return (told or lines or ["no output"])[-1]

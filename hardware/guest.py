@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The userland of the virtual nodes: a directory of Debian packages that all nodes share as their read-only root."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from hardware import cache
+from hardware.archive import Archive
+from hardware.cache import BuildError, Progress
+
+SUITE = "forky"
+INIT = Path(__file__).parent / "userland" / "init"
+PACKAGES = (
+    "base-files", "busybox", "coreutils", "dash", "dropbear-bin", "ethtool", "grep", "hostname", "iperf3",
+    "iproute2", "iputils-ping", "irtt", "mount", "nftables", "procps", "sed", "tcpdump", "util-linux",
+)  # fmt: skip
+TOOLS = ("mmdebstrap", "ssh-keygen")
+APT_LINE = "apt-get install --no-install-recommends mmdebstrap openssh-client"
+HOST_ALIAS = "sojourn-node"
+"""HostKeyAlias under which `known_hosts` lists the host key that all nodes share."""
+ETC = {
+    "passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+    "group": "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n",
+    "shells": "/bin/sh\n",
+    "hosts": "127.0.0.1 localhost\n",
+}
+POWEROFF = "#!/bin/sh\nexec busybox poweroff -f\n"
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A built userland."""
+
+    root: Path
+    """Directory that the nodes mount as their root."""
+    ssh_key: Path
+    """Private key (OpenSSH format, mode 0600) that every node accepts for root."""
+    known_hosts: Path
+    """known_hosts file with the nodes' host key under the name HOST_ALIAS."""
+    versions: dict[str, str]
+    """Version of every package inside, by name."""
+    digest: str
+
+
+def ensure_guest(progress: Progress | None = None) -> Guest:
+    """The userland, put together now if the cache does not have it. Works as root and as a plain user.
+
+    Raises:
+        BuildError: a tool is missing, or the packages cannot be had.
+    """
+    parts = [("init", INIT.read_bytes()), ("packages", " ".join((SUITE, *PACKAGES)).encode())]
+    parts += [("etc", repr((ETC, POWEROFF)).encode())]
+    digest = cache.digest(parts)
+    tell = progress or (lambda _what, _fraction: None)
+    entry = cache.build_once(cache.root() / "guest" / digest, lambda scratch: _build(scratch, tell))
+    versions = json.loads((entry / "versions.json").read_text())
+    return Guest(entry / "root", entry / "ssh_key", entry / "known_hosts", versions, digest)
+
+
+def _build(scratch: Path, tell: Progress) -> None:
+    if missing := [tool for tool in TOOLS if not shutil.which(tool)]:
+        raise BuildError(f"not installed: {', '.join(missing)}; as root: {APT_LINE}")
+    root = scratch / "root"
+    tell("reading the package lists", 0.0)
+    archive = Archive(cache.root() / "apt", (SUITE,))
+    with archive.locked():
+        archive.update()
+        tell("fetching the guest's packages", 0.4)
+        # Extracting runs no maintainer script, so chrootless is safe, and it needs no subuids and no root.
+        _call([
+            "mmdebstrap", "--variant=extract", "--mode=chrootless", "--format=directory", "--quiet",
+            "--skip=check/chrootless,cleanup/apt,check/empty", f"--include={','.join(PACKAGES)}",
+            '--aptopt=Acquire::Check-Valid-Until "false"', '--aptopt=Acquire::Languages "none"',
+            SUITE, str(root), str(archive.sources),
+        ])  # fmt: skip
+    packages = root / "var/cache/apt/archives"
+    versions = dict(sorted(_name_version(deb.name) for deb in packages.glob("*.deb")))
+    if lacking := [name for name in PACKAGES if name not in versions]:
+        raise BuildError(f"the guest lacks {', '.join(lacking)}")
+    cache.remove_tree(root / "var")
+    tell("preparing the guest", 0.9)
+    _prepare(root)
+    _keys(scratch, root)
+    (scratch / "versions.json").write_text(json.dumps(versions, indent=1) + "\n")
+    tell("guest ready", 1.0)
+
+
+def _name_version(deb: str) -> tuple[str, str]:
+    """Package and version from the name of a package file; apt writes a colon in it as %3a."""
+    name, version, _architecture = deb.split("_")
+    return name, version.replace("%3a", ":")
+
+
+def _prepare(root: Path) -> None:
+    """What packages leave to their scripts: merged /usr, accounts, and our own init and poweroff."""
+    for name in ("bin", "sbin", "lib", "lib64"):
+        if not (root / name).exists():
+            (root / name).symlink_to(f"usr/{name}")
+    if not (root / "usr/bin/sh").exists():
+        (root / "usr/bin/sh").symlink_to("dash")
+    for name in ("dev", "proc", "sys", "run", "tmp", "var", "root", "etc/sojourn"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    for name, text in ETC.items():
+        (root / "etc" / name).write_text(text)
+    shutil.copy(INIT, root / "init")
+    (root / "usr/sbin/poweroff").write_text(POWEROFF)
+    for name in ("init", "usr/sbin/poweroff"):
+        (root / name).chmod(0o755)
+
+
+def _keys(scratch: Path, root: Path) -> None:
+    """Keys for this cache only: one to log in with, and one host key for all nodes."""
+    key = scratch / "ssh_key"
+    _call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "sojourn", "-f", str(key)])
+    shutil.move(key.with_suffix(".pub"), root / "etc/sojourn/authorized_keys")
+    library = next(root.glob("usr/lib/*/libc.so.6")).parent
+    loader = next(root.glob("usr/lib*/ld-linux-*.so.*"))
+    # dropbear has a key format of its own; its key maker is newer than this machine, so it brings its own libc.
+    told = _call([
+        str(loader), "--library-path", str(library), str(root / "usr/bin/dropbearkey"),
+        "-t", "ed25519", "-f", str(root / "etc/sojourn/host_key"),
+    ])  # fmt: skip
+    public = next(line for line in told.splitlines() if line.startswith("ssh-ed25519 "))
+    (scratch / "known_hosts").write_text(f"{HOST_ALIAS} {' '.join(public.split()[:2])}\n")
+
+
+def _call(command: list[str]) -> str:
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("E:")]
+        raise BuildError(f"{Path(command[0]).name} failed: {(errors or [done.stderr.strip()[-300:]])[0]}")
+    return done.stdout

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line that starts a virtual node: a User-Mode Linux kernel on the guest's root."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hardware.build import Kernel
+from hardware.guest import Guest
+
+READY = r"sojourn: ready"
+"""What a node prints on its console (stdout) when its network is up and ssh answers."""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One network interface of a node."""
+
+    name: str
+    """Its name inside the node, e.g. `lan`."""
+    device: str
+    """The interface where the node is started that carries its frames, e.g. one end of a veth."""
+    address: str
+    """IPv4 address with prefix length inside the node; the device itself must have none."""
+
+
+def node_command(
+    kernel: Kernel,
+    guest: Guest,
+    *,
+    name: str,
+    interfaces: Sequence[Interface],
+    gateway: str | None = None,
+    routes: Mapping[str, str] | None = None,
+    forward: bool = False,
+    memory: str = "128M",
+    extra: Sequence[str] = (),
+) -> list[str]:
+    """The argv of a node; start it where the interfaces' devices are.
+
+    The devices must be up with all offloads off (`ethtool -K DEV tso off gso off gro off tx off rx off`). The node
+    prints READY on stdout when it answers ssh (port 22, root, `guest.ssh_key`), and ends at SIGTERM or `poweroff`.
+
+    Args:
+        gateway: where the default route goes.
+        routes: destination (prefix) to gateway, for more routes.
+        forward: whether it forwards IPv4, as a router does.
+        memory: as `mem=` takes it; 128M is plenty.
+        extra: more words for the kernel command line, e.g. `time-travel=inf-cpu`.
+
+    Raises:
+        ValueError: a value holds a blank or a comma, which the kernel command line cannot carry.
+    """
+    table = {**({"default": gateway} if gateway else {}), **(routes or {})}
+    settings = {
+        "name": name,
+        "if": ",".join(f"vec{index}:{it.name}:{it.address}" for index, it in enumerate(interfaces)),
+        "route": ",".join(f"{destination}:{via}" for destination, via in table.items()),
+        "forward": str(int(forward)),
+    }
+    words = [
+        f"mem={memory}",
+        "root=/dev/root",
+        "rootfstype=hostfs",
+        f"rootflags={guest.root}",
+        "ro",
+        "init=/init",
+        "quiet",
+        "con0=null,fd:1",
+        "con=null",
+        "seccomp=on",  # system calls without ptrace: faster, and allowed to plain users
+        "panic=-1",
+        "uml_dir=/dev/null",  # no pid file that a killed node would leave behind
+        *(
+            f"vec{index}:transport=raw,ifname={it.device},depth=64,gro=0,mac={mac(name, it.name)}"
+            for index, it in enumerate(interfaces)
+        ),
+        *(f"sj.{key}={value}" for key, value in settings.items() if value),
+        *extra,
+    ]
+    for value in (
+        name,
+        str(guest.root),
+        *(part for it in interfaces for part in (it.name, it.device, it.address)),
+    ):
+        if not value or any(char in value for char in " \t\n,"):
+            raise ValueError(
+                f"node {name}: {value!r} cannot stand on a kernel command line: no blanks, no commas"
+            )
+    return [str(kernel.linux), *words]
+
+
+def mac(node: str, interface: str) -> str:
+    """A locally administered MAC address, the same for the same names, so that runs can be compared."""
+    return "02:53:" + zlib.crc32(f"{node}/{interface}".encode()).to_bytes(4, "big").hex(":")
