@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 import subprocess
 from collections.abc import Sequence
@@ -11,13 +12,21 @@ from dataclasses import dataclass
 
 COMMANDS = logging.getLogger("sojourn.commands")
 
+#: An ordinary user's PATH on Debian leaves out the folders of ethtool, tc and chrt.
+ENVIRONMENT = {
+    **os.environ,
+    "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]),
+}
+
 
 class CommandError(RuntimeError):
     """A command ended with a non-zero exit code, was not found, or took too long."""
 
     def __init__(self, place: str, command: Sequence[str], returncode: int | None, stderr: str) -> None:
         self.place, self.command, self.returncode, self.stderr = place, list(command), returncode, stderr
-        reason = stderr.strip() or (f"exit code {returncode}" if returncode is not None else "no answer in time")
+        reason = stderr.strip() or (
+            f"exit code {returncode}" if returncode is not None else "no answer in time"
+        )
         super().__init__(f"{place}: {shlex.join(command)}: {reason}")
 
 
@@ -60,6 +69,7 @@ class Place:
                 text=True,
                 errors="replace",
                 timeout=timeout,
+                env=ENVIRONMENT,
             )
         except subprocess.TimeoutExpired as late:
             raise CommandError(self.name, command, None, f"no answer within {timeout:g} s") from late
@@ -71,7 +81,9 @@ class Place:
         return done.stdout
 
 
-def _record(name: str, command: Sequence[str], sent: str | None, done: subprocess.CompletedProcess[str]) -> str:
+def _record(
+    name: str, command: Sequence[str], sent: str | None, done: subprocess.CompletedProcess[str]
+) -> str:
     lines = [f"[{name}] $ {shlex.join(command)}"]
     lines += [f"  < {line}" for line in (sent or "").splitlines()]
     lines += [f"  {line}" for line in done.stdout.splitlines()]

@@ -17,7 +17,7 @@ from typing import IO, Literal
 
 import psutil
 
-from harness.place import COMMANDS, CommandError, Place
+from harness.place import COMMANDS, ENVIRONMENT, CommandError, Place
 
 _POLL_S = 0.01
 # A remote shell tells the pid of what it becomes, so that a signal can be sent by a second ssh call.
@@ -32,10 +32,16 @@ class Process:
     """A program that runs beside us. Make one with :meth:`start`."""
 
     def __init__(
-        self, place: Place, command: Sequence[str], popen: subprocess.Popen[bytes], stdout: Path | None, stderr: Path
+        self,
+        place: Place,
+        command: Sequence[str],
+        popen: subprocess.Popen[bytes],
+        stdout: Path | None,
+        stderr: Path,
     ) -> None:
         self.place, self.command, self.popen = place, list(command), popen
         self.stdout_path, self.stderr_path = stdout, stderr
+        self._temporary = False
 
     @classmethod
     def start(
@@ -78,6 +84,7 @@ class Process:
                     stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
                     stdout=out,
                     stderr=err,
+                    env=ENVIRONMENT,
                     # Ctrl-C goes to us alone; we end each program in order.
                     start_new_session=True,
                 )
@@ -88,6 +95,7 @@ class Process:
                 out.close()
         COMMANDS.info("[%s] & %s", place.name, shlex.join(command))
         process = cls(place, command, popen, stdout if isinstance(stdout, Path) else None, errors)
+        process._temporary = stderr is None
         if ready is not None:
             process._await(ready, ready_in, timeout)
         return process
@@ -101,11 +109,11 @@ class Process:
             ended = self.popen.poll() is not None
             if pattern.search(path.read_text(errors="replace")):
                 return
-            if ended:
-                raise ProcessError(self._failure(f"ended with exit code {self.popen.returncode} before it was ready"))
-            if time.monotonic() > deadline:
+            if ended or time.monotonic() > deadline:
+                what = f"ended with exit code {self.popen.returncode} before it was ready" if ended else ""
+                failure = self._failure(what or f"was not ready within {timeout:g} s")
                 self.stop(signal.SIGKILL)
-                raise ProcessError(self._failure(f"was not ready within {timeout:g} s"))
+                raise ProcessError(failure)
             time.sleep(_POLL_S)
 
     def _failure(self, what: str) -> str:
@@ -114,7 +122,9 @@ class Process:
 
     def log_tail(self, lines: int = 5) -> str:
         """Return the last lines that the program wrote to its log, on one line."""
-        texts = [p.read_text(errors="replace") for p in (self.stderr_path, self.stdout_path) if p and p.exists()]
+        texts = [
+            p.read_text(errors="replace") for p in (self.stderr_path, self.stdout_path) if p and p.exists()
+        ]
         kept = [ln for text in texts for ln in text.splitlines() if ln.strip() and not _REMOTE_PID.match(ln)]
         return " | ".join(kept[-lines:])
 
@@ -129,7 +139,7 @@ class Process:
         except subprocess.TimeoutExpired as late:
             raise ProcessError(self._failure(f"still runs after {timeout:g} s")) from late
 
-    def signal(self, sig: int) -> None:
+    def send(self, sig: int) -> None:
         """Send ``sig`` to the program itself, through nsenter and ssh."""
         if self.place.quote:
             pid = _REMOTE_PID.search(self.stderr_path.read_text(errors="replace"))
@@ -152,11 +162,11 @@ class Process:
     def stop(self, sig: int = signal.SIGINT, grace: float = 10) -> int:
         """Signal the program, wait ``grace`` seconds, kill it if it still runs; return the exit code."""
         if self.alive():
-            self.signal(sig)
+            self.send(sig)
             try:
                 self.popen.wait(grace)
             except subprocess.TimeoutExpired:
-                self.signal(signal.SIGKILL)
+                self.send(signal.SIGKILL)
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self.popen.pid, signal.SIGKILL)
         code = self.popen.wait()
@@ -164,9 +174,9 @@ class Process:
             if pipe:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        if self.stderr_path.name.startswith("sojourn-") and self.stderr_path.parent == Path(tempfile.gettempdir()):
+        if self._temporary and self.stderr_path.exists():
             COMMANDS.info("[%s] ended %s (%s): %s", self.place.name, self.command[0], code, self.log_tail())
-            self.stderr_path.unlink(missing_ok=True)
+            self.stderr_path.unlink()
         return code
 
     def __enter__(self) -> Process:

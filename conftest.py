@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options and fixtures of every experiment. What they do is in harness/."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps import SERVICES
+from harness.lab import Lab
+from harness.options import OPTIONS, Options, OptionsError, parse_options
+from harness.progress import real_terminal
+from harness.run import Result, perform
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("sojourn", "Sojourn: what a run measures")
+    for option in OPTIONS:
+        action = "store_true" if option.flag else "store"
+        group.addoption(f"--{option.name}", action=action, default=option.default, help=option.help)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse options that cannot work before anything is collected, let alone started."""
+    try:
+        config.stash[_OPTIONS] = parse_options(
+            {option.name: config.getoption(f"--{option.name}") for option in OPTIONS}, SERVICES
+        )
+    except OptionsError as wrong:
+        raise pytest.UsageError(str(wrong)) from None
+
+
+_OPTIONS = pytest.StashKey[Options]()
+_RESULTS = pytest.StashKey[list[Result]]()
+
+
+@pytest.fixture(scope="session")
+def options(pytestconfig: pytest.Config) -> Options:
+    """What the user asked for on the command line."""
+    return pytestconfig.stash[_OPTIONS]
+
+
+@pytest.fixture
+def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[..., Result]:
+    """Run the experiment that the options describe under a test's name; a void run fails the test with its reasons."""
+    config = request.config
+
+    def run(test: str, **changes: Any) -> Result:
+        with real_terminal(config.pluginmanager.getplugin("capturemanager")) as terminal:
+            result = perform(test, options.but(**changes), SERVICES, ["pytest", *config.invocation_params.args], terminal)
+        config.stash.setdefault(_RESULTS, []).append(result)
+        return result
+
+    return run
+
+
+@pytest.fixture
+def virtual_lab(tmp_path: Path) -> Iterator[Lab]:
+    """A virtual lab that is up, its logs in the test's own folder."""
+    from harness.run import virtual_lab
+
+    with virtual_lab(tmp_path) as lab:
+        yield lab
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the harm table of every run, and where its evidence lies."""
+    for result in config.stash.get(_RESULTS, []):
+        terminalreporter.section(f"{result.path.name}", sep="-")
+        result.print(sys.stdout if not terminalreporter.hasmarkup else None)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The virtual screen that the browser shows on and the recorder records."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from harness.place import Place
+from harness.process import Process
+
+SIZE = (1280, 720)
+
+
+class Display:
+    """An Xvfb at a place, 1280x720x24, private to it; ``name`` is what DISPLAY must be."""
+
+    def __init__(self, process: Process, name: str) -> None:
+        self.process, self.name = process, name
+
+    @classmethod
+    def start(cls, place: Place, log: Path, size: tuple[int, int] = SIZE) -> Display:
+        """Start Xvfb and return once it tells its display number; raises ProcessError if it does not."""
+        width, height = size
+        # In a network namespace the abstract socket is private, so no file in /tmp is needed, nor left behind.
+        private = ["-nolock", "-nolisten", "unix"] if "nsenter" in place.prefix else []
+        number = log.with_suffix(".number")
+        process = Process.start(
+            place,
+            [
+                "Xvfb",
+                "-displayfd",
+                "1",
+                "-screen",
+                "0",
+                f"{width}x{height}x24",
+                "-nolisten",
+                "tcp",
+                "-noreset",
+                *private,
+            ],
+            stdout=number,
+            stderr=log,
+            ready=r"^\d+$",
+            ready_in="stdout",
+        )
+        found = re.search(r"\d+", number.read_text())
+        number.unlink()
+        return cls(process, f":{found[0] if found else 0}")
+
+    def stop(self) -> None:
+        """End the screen."""
+        self.process.stop(sig=15)

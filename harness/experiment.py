@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of a service beside contenders: set up, record every phase, tear down, score, report, commit."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from apps.base import Service, Stage
+from bottleneck.sampler import QdiscSampler
+from captures.host import HostWatch
+from captures.packets import PacketCapture
+from captures.screen import ScreenRecorder
+from harness.display import SIZE, Display
+from harness.lab import LOGS, Lab, LabFactory, log_file
+from harness.options import Options
+from harness.place import COMMANDS, CommandError, Place
+from harness.process import Process
+from harness.progress import ExperimentProgress
+from harness.store import RunDirectory
+from harness.timeline import Phase
+from harness.tools import host_versions
+from traffic import iperf3, irtt, ss
+from traffic.contender import CONTENDERS
+from traffic.iperf3 import BulkFlow
+
+PORTS = {"origin": 443, "irtt": 2112, "irtt_unshaped": 2113, "bulk": 5201}
+_TICK_S = 0.5
+_FIRST_PORT = 40000
+#: The player is given this long to fill its buffer and settle before the first phase.
+_WARM_UP_S = 30.0
+
+
+class ExperimentError(RuntimeError):
+    """Something that the run needs ended while it ran; the text names it and its last words."""
+
+
+def run_experiment(
+    options: Options,
+    run: RunDirectory,
+    lab_factory: LabFactory,
+    service: Service,
+    progress: ExperimentProgress,
+) -> None:
+    """Record one run into ``run``; scoring comes after, from the files alone.
+
+    Raises :class:`ExperimentError` when a part dies in mid-run; everything recorded until then is kept.
+    """
+    folder = run.path
+    _write(folder / "options.json", options.record())
+    with _command_log(folder / "setup.log") as turn_page, lab_factory as lab:
+        lab.router.apply(options.bottleneck)
+        try:
+            with ExitStack() as stack:
+                recording = _Recording(options, folder, lab, service, progress, stack)
+                recording.start()
+                _write(folder / "lab.json", _describe(lab, options))
+                run.add_versions(_versions(lab, service))
+                recording.play()
+        finally:
+            turn_page(folder / "teardown.log")
+            _statistics(lab)
+
+
+class _Recording:
+    """Everything that runs beside the phases; what starts last ends first."""
+
+    def __init__(
+        self,
+        options: Options,
+        folder: Path,
+        lab: Lab,
+        service: Service,
+        progress: ExperimentProgress,
+        stack: ExitStack,
+    ) -> None:
+        self.options, self.folder, self.lab, self.service = options, folder, lab, service
+        self.progress, self.stack = progress, stack
+        self.watched: dict[str, Callable[[], str | None]] = {}
+        self.phases: list[dict[str, Any]] = []
+        self.flows: list[dict[str, Any]] = []
+        self.contender_bps: float | None = None
+
+    def start(self) -> None:
+        """Start the probes, the player and the captures, in an order in which each finds what it needs."""
+        lab, folder, options = self.lab, self.folder, self.options
+        self.progress.say("starting probes, player and captures")
+        display = Display.start(lab.client, log_file(folder, "xvfb"))
+        self._keep("the screen (Xvfb)", display.process, display.stop)
+        for tap, name in ((lab.client_tap, "client"), (lab.server_tap, "server")):
+            capture = PacketCapture.start(tap.place, tap.interface, folder / f"{name}.pcapng")
+            self._keep(f"the {name} capture", capture.process, capture.stop)
+        echo = irtt.start_server(lab.server, lab.addresses.server, log_file(folder, "irtt-server"), wrap=lab.realtime)
+        self._keep("the irtt server", echo, echo.stop)
+        for name, port, codepoint in (
+            ("irtt", irtt.PORT, options.probe_ecn),
+            ("irtt-unshaped", irtt.UNSHAPED_PORT, "not-ect"),
+        ):
+            probe = irtt.IrttClient(
+                lab.client, lab.addresses.server, folder / f"{name}.json.gz",
+                port=port, codepoint=codepoint, wrap=lab.realtime,
+            ).start()
+            self.stack.callback(probe.stop)
+            self.watched[f"the probe {name}"] = lambda probe=probe: None if probe.alive() else "irtt is gone"
+        queues = QdiscSampler(
+            lab.router.place, folder / "qdisc.jsonl", lab.router.lan, lab.router.wan
+        ).start()
+        flows = ss.SsSampler(
+            lab.sender, folder / "ss.jsonl", PORTS["bulk"], on_throughput=self._tell_contender
+        ).start()
+        for name, sampler in (("the router", queues), ("the bulk sender", flows)):
+            self.stack.callback(sampler.stop)
+            self.watched[name] = lambda sampler=sampler: str(sampler.error) if sampler.error else None
+        host = HostWatch.start(folder, wrap=lab.realtime)
+        self._keep("the host watch", host.process, host.stop)
+        self.stack.callback(self.service.stop)
+        self.service.start(
+            Stage(
+                client=lab.client, server=lab.server, address=lab.addresses.server, run=folder,
+                display=display.name, port=PORTS["origin"], width=SIZE[0], height=SIZE[1],
+            )
+        )  # fmt: skip
+        self.watched["the player"] = lambda: self.service.failure
+        self._warm_up()
+        screen = ScreenRecorder.start(display.name, folder, place=lab.client, size=SIZE)
+        self._keep("the recorder", screen.process, screen.stop)
+
+    def _keep(self, name: str, process: Process, stop: Callable[[], Any]) -> None:
+        self.stack.callback(stop)
+        self.watched[name] = lambda: None if process.alive() else process.log_tail() or "no last words"
+
+    def _warm_up(self) -> None:
+        """Wait until the player has held its best quality for a moment; a slow path is no error."""
+        self.progress.say("warming the player up")
+        deadline, steady = time.monotonic() + _WARM_UP_S, 0
+        while time.monotonic() < deadline and steady < 6:
+            self._check()
+            before = self.service.sample()
+            time.sleep(_TICK_S)
+            sample = self.service.sample()
+            same = before is not None and sample is not None and before.quality == sample.quality
+            steady = steady + 1 if same and sample and sample.buffer >= 0.7 * self.options.buffer_s else 0
+
+    def play(self) -> None:
+        """Go through the phases; whatever happens, timeline.json and bulk.json say what was recorded."""
+        for index, phase in enumerate(self.options.phases):
+            self.progress.phase(index)
+            entry: dict[str, Any] = {"name": phase.name, "contender": phase.contender, "start": time.time()}
+            self.phases.append(entry)
+            try:
+                self._phase(phase, entry["start"] + phase.seconds)
+            finally:
+                entry["end"] = time.time()
+                _write(self.folder / "timeline.json", {"phases": self.phases})
+                _write(self.folder / "bulk.json", {"flows": self.flows})
+
+    def _phase(self, phase: Phase, end: float) -> None:
+        if phase.contender is None:
+            self._watch(end)
+            return
+        lab = self.lab
+        flow = BulkFlow(
+            lab.sender, lab.receiver, lab.addresses.receiver, CONTENDERS[phase.contender], self.folder / LOGS,
+            port=PORTS["bulk"], sender_port=_FIRST_PORT + len(self.phases), name=phase.name,
+        )  # fmt: skip
+        flow.start()
+        self.watched["the bulk flow"] = lambda: None if flow.alive() else "iperf3 is gone"
+        try:
+            self._watch(end)
+        finally:
+            self.watched.pop("the bulk flow")
+            self.contender_bps = None
+            self.flows.append(flow.record(phase.name, flow.stop()))
+
+    def _watch(self, end: float) -> None:
+        victim = _Meter(self.lab.client)
+        while (left := end - time.time()) > 0:
+            time.sleep(min(_TICK_S, left))
+            self._check()
+            sample = self.service.sample()
+            self.progress.update(
+                victim_bps=victim.rate_bps(),
+                contender_bps=self.contender_bps,
+                quality=sample.quality if sample else None,
+                playing=sample.playing if sample else None,
+                buffer_s=sample.buffer if sample else None,
+                stalls=self.service.stalls,
+            )
+
+    def _tell_contender(self, _t: float, flow: str, bps: float) -> None:
+        # iperf3's control connection has a port of its own choosing.
+        if flow.split(">")[0].endswith(f":{_FIRST_PORT + len(self.phases)}"):
+            self.contender_bps = bps
+
+    def _check(self) -> None:
+        for name, failure in self.watched.items():
+            if (words := failure()) is not None:
+                raise ExperimentError(f"{name} ended in mid-run: {words}")
+
+
+class _Meter:
+    """The rate at which a place's first network interface receives, for the live display alone."""
+
+    def __init__(self, place: Place) -> None:
+        # /proc/PID/net/dev shows another namespace without starting a program in it.
+        pid = place.prefix[place.prefix.index("--target") + 1] if "--target" in place.prefix else "self"
+        self._counters = Path(f"/proc/{pid}/net/dev")
+        self._last = (time.monotonic(), self._received())
+
+    def _received(self) -> int:
+        rows = (line.split() for line in self._counters.read_text().splitlines()[2:])
+        return sum(int(row[1]) for row in rows if not row[0].startswith("lo"))
+
+    def rate_bps(self) -> float:
+        """Return the mean rate since the last call in bit/s."""
+        (then, before), self._last = self._last, (time.monotonic(), self._received())
+        return 8 * (self._last[1] - before) / max(self._last[0] - then, 1e-3)
+
+
+def _describe(lab: Lab, options: Options) -> dict[str, Any]:
+    return {
+        "name": lab.name,
+        "addresses": asdict(lab.addresses),
+        "ports": PORTS,
+        "rate_down_bps": options.rate_down_bps,
+        "rate_up_bps": options.rate_up_bps,
+        "rtt_ms": options.rtt_us / 1000,
+        "qdisc_down": str(options.qdisc_down),
+        "qdisc_up": str(options.qdisc_up),
+        "realtime": bool(lab.realtime),
+        "clock_offset_s": {
+            p.name: _clock_offset(p) for p in (lab.router.place, lab.sender, lab.receiver, lab.server)
+        },
+        "offloads_on": lab.router.offloads_off(),
+    }
+
+
+def _versions(lab: Lab, service: Service) -> dict[str, str]:
+    found = {f"router {name}": text for name, text in lab.router.versions().items()}
+    found |= {"iperf3 (sender)": iperf3.check(lab.sender), "ss (sender)": ss.check(lab.sender)}
+    return host_versions() | found | {"irtt": irtt.check(lab.client)} | lab.versions | service.versions
+
+
+def _statistics(lab: Lab) -> None:
+    """Leave the router's final counters in the log; a router that is gone has none to give."""
+    with suppress(CommandError):
+        lab.router.final_statistics()
+
+
+def _clock_offset(place: Place) -> float:
+    """Return how far the clock of ``place`` is ahead of ours, in s; exact to half the command's round trip."""
+    asked = time.time()
+    there = float(place.run(["date", "+%s.%N"]))
+    return round(there - (asked + time.time()) / 2, 4)
+
+
+@contextmanager
+def _command_log(first: Path) -> Iterator[Callable[[Path], None]]:
+    """Write every command and its output to ``first``; the yielded function turns to another file."""
+    handlers: list[logging.Handler] = []
+
+    def turn_to(file: Path) -> None:
+        handler = logging.FileHandler(file)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        for old in handlers:
+            COMMANDS.removeHandler(old)
+            old.close()
+        handlers[:] = [handler]
+        COMMANDS.addHandler(handler)
+
+    before = COMMANDS.level, COMMANDS.propagate
+    COMMANDS.setLevel(logging.INFO)
+    COMMANDS.propagate = False
+    turn_to(first)
+    try:
+        yield turn_to
+    finally:
+        COMMANDS.removeHandler(handlers[0])
+        handlers[0].close()
+        COMMANDS.level, COMMANDS.propagate = before
+
+
+def _write(file: Path, data: Any) -> None:
+    file.write_text(json.dumps(data, indent=1) + "\n")

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bulk flows alone through a lab's bottleneck: who gets which share, and how long a probe takes on an idle path."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from bottleneck.spec import Bottleneck
+from captures.packets import PacketCapture
+from harness.lab import Lab
+from scoring import packets, pcapng
+from traffic import irtt
+from traffic.contender import CONTENDERS
+from traffic.iperf3 import PORT, BulkFlow
+
+_FIRST_PORT = 40000
+_TICK_S = 0.2
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one bulk flow got: D_SS in bit/s, and the row of :func:`scoring.packets.flow_table` that proves it."""
+
+    contender: str
+    d_ss_bps: float
+    proof: dict[str, object]
+
+
+def race(
+    lab: Lab,
+    bottleneck: Bottleneck,
+    contenders: Sequence[str],
+    folder: Path,
+    *,
+    seconds: float = 60,
+    window: float = 40,
+    tail: float = 2,
+) -> list[Share]:
+    """Let ``contenders`` start together, run for ``seconds`` and return their shares, in the order given.
+
+    D_SS is the goodput by TCP sequence progress over the ``window`` seconds that end ``tail`` seconds before the
+    end, captured on the router's LAN side. Raises :class:`RouterError`, :class:`BulkError`, :class:`ProcessError`.
+    """
+    lab.router.apply(bottleneck)
+    flows = [
+        BulkFlow(
+            lab.sender,
+            lab.receiver,
+            lab.addresses.receiver,
+            CONTENDERS[name],
+            folder,
+            port=PORT + i,
+            sender_port=_FIRST_PORT + i,
+            name=f"{i}-{name}",
+        )
+        for i, name in enumerate(contenders)
+    ]
+    capture = PacketCapture.start(
+        lab.client_tap.place, lab.client_tap.interface, folder / "race.pcapng", only="tcp", wrap=lab.realtime
+    )
+    with ExitStack() as stack:
+        captured = stack.enter_context(_Ended(capture))
+        for flow in flows:
+            stack.callback(_stop, flow)
+            flow.start()
+        end = time.time() + seconds
+        while (left := end - time.time()) > 0:
+            time.sleep(min(left, _TICK_S))
+    advanced = packets.with_advance(pcapng.read(captured.file).packets)
+    table = packets.flow_table(advanced)
+    shares = []
+    for i, name in enumerate(contenders):
+        ends = {"src": lab.addresses.sender, "sport": _FIRST_PORT + i, "dst": lab.addresses.receiver, "dport": PORT + i}
+        mine = packets.select(advanced, **ends)  # type: ignore[arg-type]
+        row = packets.select(table, **ends).row(0, named=True)  # type: ignore[arg-type]
+        shares.append(Share(name, packets.d_ss_bps(mine, end, window, tail), row))
+    return shares
+
+
+class _Ended:
+    """A capture whose file is known once it has ended."""
+
+    def __init__(self, capture: PacketCapture) -> None:
+        self._capture = capture
+        self.file = capture.raw
+
+    def __enter__(self) -> _Ended:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file = self._capture.stop().file
+
+
+def _stop(flow: BulkFlow) -> None:
+    if flow.alive():
+        flow.stop()
+
+
+def added_rtt_ms(lab: Lab, bottleneck: Bottleneck, file: Path, *, probes: int = 500, port: int = irtt.PORT) -> float:
+    """Return the median round trip in ms of ``probes`` irtt packets, 10 ms apart, on an otherwise idle path."""
+    lab.router.apply(bottleneck)
+    return statistics.median(idle_rtts_ms(lab, file, probes=probes, port=port))
+
+
+def idle_rtts_ms(lab: Lab, file: Path, *, probes: int, port: int = irtt.PORT) -> list[float]:
+    """Return every round trip in ms of ``probes`` irtt packets, 10 ms apart, through the router as it is set up."""
+    log = file.with_suffix(".server.log")
+    server = irtt.start_server(lab.server, lab.addresses.server, log, wrap=lab.realtime)
+    try:
+        probe = irtt.IrttClient(lab.client, lab.addresses.server, file, port=port, wrap=lab.realtime).start()
+        time.sleep(probes * 0.01)
+        replies = irtt.read(probe.stop())
+    finally:
+        server.stop()
+    return [reply.rtt_ms for reply in replies if reply.rtt_ms is not None]

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every lab offers an experiment: five places, a router, and the two points where packets are captured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from bottleneck.router import Router
+from harness.place import Place
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """IPv4 addresses; client and receiver are behind the router's LAN side, server and sender behind its WAN side."""
+
+    client: str = "10.42.1.10"
+    receiver: str = "10.42.1.20"
+    server: str = "10.42.2.10"
+    sender: str = "10.42.2.20"
+
+
+@dataclass(frozen=True)
+class Tap:
+    """Where packets are captured: an interface at a place."""
+
+    place: Place
+    interface: str
+
+
+@dataclass
+class Lab:
+    """The places of one lab while it is up."""
+
+    name: str
+    client: Place
+    server: Place
+    sender: Place
+    receiver: Place
+    router: Router
+    client_tap: Tap
+    server_tap: Tap
+    addresses: Addresses
+    versions: dict[str, str] = field(default_factory=dict)
+    #: Put before the argv of latency-critical programs, e.g. ``("chrt", "-r", "20")`` where the user may.
+    realtime: tuple[str, ...] = ()
+    #: pids (of this host) of the lab's nodes, for the account of processor time.
+    init_pid: int | None = None
+
+
+class LabFactory(Protocol):
+    """A context manager that yields a running :class:`Lab` and undoes all of it."""
+
+    def __enter__(self) -> Lab: ...
+
+    def __exit__(self, *exc: Any) -> None: ...
+
+
+LOGS = "logs"
+
+
+def log_file(run: Path, name: str) -> Path:
+    """Return the file in the run directory where a program's own messages go."""
+    folder = run / LOGS
+    folder.mkdir(exist_ok=True)
+    return folder / f"{name}.log"

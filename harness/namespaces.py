@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A private world of network namespaces for one lab, which a plain user may make and which dies with us.
+
+Everything hangs on one ``unshare`` process: it makes a user, mount and pid namespace, and the kernel ends every
+process in that pid namespace (and with them the network namespaces, veths and mounts) when it ends. It ends when we
+do, however we end, because its parent-death signal is SIGKILL.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+from harness.place import LOCAL, Place
+from harness.process import Process, ProcessError
+
+# The holder is pid 1: it holds one network namespace by each sleeping child, and `wait` reaps orphans.
+_HOLDER = """
+for name in "$@"; do
+    unshare --net sh -c 'echo "holds $0 $$"; exec sleep infinity' "$name" &
+done
+while :; do wait; done
+"""
+
+
+class Namespaces:
+    """Network namespaces by name; each is a :class:`Place`. Use as a context manager.
+
+    Raises :class:`ProcessError` when the kernel refuses user namespaces; the text names the fix.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._log = Path(tempfile.mkstemp(prefix="sojourn-", suffix=".holders")[1])
+        unshare = [
+            "unshare",
+            "--user",
+            "--map-root-user",
+            "--net",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        ]
+        try:
+            self._holder = Process.start(
+                LOCAL,
+                [
+                    "setpriv",
+                    "--pdeathsig",
+                    "KILL",
+                    "--",
+                    *unshare,
+                    "sh",
+                    "-c",
+                    _HOLDER,
+                    "sojourn-lab",
+                    *names,
+                ],
+                stdout=self._log,
+                ready="".join(f"(?=[\\s\\S]*^holds {re.escape(name)} )" for name in names),
+                ready_in="stdout",
+            )
+        except ProcessError as refused:
+            self._log.unlink(missing_ok=True)
+            raise ProcessError(
+                f"user namespaces are refused here ({refused}); allow them with "
+                "`sysctl kernel.unprivileged_userns_clone=1` or `kernel.apparmor_restrict_unprivileged_userns=0`, "
+                "or run as root"
+            ) from refused
+        self._inner = {
+            m[1]: int(m[2]) for m in re.finditer(r"^holds (\S+) (\d+)$", self._log.read_text(), re.MULTILINE)
+        }
+        self._log.unlink()
+        init = psutil.Process(self._holder.popen.pid).children()[0]
+        outer = {_inner_pid(child.pid): child.pid for child in init.children()}
+        self.places = {name: _place(name, outer[inner]) for name, inner in self._inner.items()}
+        self.init_pid = init.pid
+
+    def __getitem__(self, name: str) -> Place:
+        return self.places[name]
+
+    def veth(self, end: tuple[str, str], other: tuple[str, str]) -> None:
+        """Connect two namespaces by a veth pair; each end is (namespace, interface name), up, offloads off."""
+        (here, dev), (there, peer) = end, other
+        # `netns PID` is read in the pid namespace of ip itself, which nsenter has entered.
+        self[here].run(
+            ["ip", "link", "add", dev, "type", "veth", "peer", "name", peer, "netns", str(self._inner[there])]
+        )
+        for name, interface in (end, other):
+            self[name].run(["sh", "-c", _UP.format(dev=interface)])
+
+    def processes(self) -> list[psutil.Process]:
+        """Return every process that lives in the lab, as seen from the host."""
+        return psutil.Process(self.init_pid).children(recursive=True)
+
+    def close(self) -> None:
+        """End every process of the lab and with them all that it made. Safe to call twice."""
+        self._holder.stop(sig=9)
+
+    def __enter__(self) -> Namespaces:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+# Offloads would let packets of 64 KiB cross the bottleneck; IPv6 would add packets that nobody asked for.
+_UP = (
+    "ethtool -K {dev} tso off gso off gro off tx off rx off sg off >/dev/null 2>&1; "
+    "echo 1 >/proc/sys/net/ipv6/conf/{dev}/disable_ipv6; ip link set {dev} up"
+)
+
+
+def _place(name: str, pid: int) -> Place:
+    enter = [
+        "nsenter",
+        "--target",
+        str(pid),
+        "--user",
+        "--preserve-credentials",
+        "--mount",
+        "--pid",
+        "--net",
+        "--",
+    ]
+    return Place(name, tuple(enter))
+
+
+def _inner_pid(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[-1])

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may ask of a run: read from the command line, checked as a whole before anything starts."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from bottleneck.path import Path as DelayPath
+from bottleneck.qdiscs import Qdisc, parse_qdisc
+from bottleneck.spec import Bottleneck, Direction
+from bottleneck.units import format_rate, format_time, parse_time, rate_option, rtt_option
+from harness.timeline import Phase, parse_timeline
+from traffic.contender import CONTENDERS
+from traffic.irtt import Codepoint
+
+T = TypeVar("T")
+
+#: Codepoints of the IP header's ECN field that a probe may carry (RFC 3168, RFC 9331).
+ECN_CODEPOINTS: tuple[Codepoint, ...] = ("not-ect", "ect0", "ect1")
+
+
+class OptionsError(ValueError):
+    """An option that cannot work; the text is one line that names it and says what would be right."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One command-line option: its default and its help text."""
+
+    name: str
+    default: Any
+    help: str
+    flag: bool = False
+
+
+OPTIONS = [
+    Option("service", "youtube", "the victim: which service is watched (youtube)"),
+    Option("live", False, "open the real service instead of its stand-in (needs --lab=apu)", flag=True),
+    Option("video-id", "aqz-KE-bpKQ", "with --live: which YouTube video is watched"),
+    Option(
+        "lab", "virtual", "virtual (User-Mode Linux on this machine) or apu (a router over ssh, --lab-file)"
+    ),
+    Option("lab-file", "lab.toml", "with --lab=apu: where the lab is described"),
+    Option("qdisc", "fq_codel flows 1", "the bottleneck's queue discipline, as tc would take it"),
+    Option("qdisc-up", None, "the same for the uplink (default: as --qdisc)"),
+    Option("rate", "10mbit", "the bottleneck's rate towards the client"),
+    Option("rate-up", None, "the rate away from the client (default: as --rate)"),
+    Option("rtt", "20ms", "round-trip time that the router's path adds, half in each direction"),
+    Option(
+        "timeline", "short", "short (20/40/20/40/20 s), published (60/120/60/120/60 s) or solo:20,cubic:40,…"
+    ),
+    Option(
+        "contenders", "cubic,prague", "who competes, in order, in a named timeline: " + ", ".join(CONTENDERS)
+    ),
+    Option("origin-cc", "bbr", "TCP congestion control of the video's origin"),
+    Option("origin-protocol", "h2", "h2 (TCP) or h3 (QUIC) between the browser and the origin"),
+    Option("buffer", "12", "seconds of video that the stand-in's player tries to hold"),
+    Option("probe-ecn", "not-ect", "ECN codepoint of the latency probe: " + ", ".join(ECN_CODEPOINTS)),
+    Option(
+        "jitter-gate", "2ms", "a run is void when the host adds more than this at P99 to an unshaped probe"
+    ),
+    Option("results", "results", "folder that takes the evidence directories"),
+    Option(
+        "kernel-source",
+        None,
+        "a kernel.org tarball to build the virtual APU from (default: Debian's newest 7.x)",
+    ),
+    Option("seed", "1", "seed of everything random; stored in the evidence"),
+]
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one run, parsed. Rates are in bit/s, times in seconds unless the name says otherwise."""
+
+    service: str
+    live: bool
+    video_id: str
+    lab: str
+    lab_file: Path
+    qdisc_down: Qdisc
+    qdisc_up: Qdisc
+    rate_down_bps: int
+    rate_up_bps: int
+    rtt_us: int
+    phases: tuple[Phase, ...]
+    origin_cc: str
+    origin_protocol: str
+    buffer_s: float
+    probe_ecn: Codepoint
+    jitter_gate_ms: float
+    results: Path
+    kernel_source: Path | None
+    seed: int
+
+    @property
+    def bottleneck(self) -> Bottleneck:
+        """The bottleneck that these options describe; the round-trip time is split evenly."""
+        half = self.rtt_us // 2
+        down, up = DelayPath(delay_us=self.rtt_us - half), DelayPath(delay_us=half)
+        return Bottleneck(
+            down=Direction(rate_bps=self.rate_down_bps, qdisc=self.qdisc_down, path=down),
+            up=Direction(rate_bps=self.rate_up_bps, qdisc=self.qdisc_up, path=up),
+        )
+
+    def but(self, **changes: Any) -> Options:
+        """Return these options with some changed."""
+        return replace(self, **changes)
+
+    @property
+    def cell(self) -> str:
+        """A short name of this point of the experiment, fit for a directory."""
+        return (
+            f"{self.service} {self.qdisc_down} {format_rate(self.rate_down_bps)} {format_time(self.rtt_us)}"
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Return every option as JSON-ready data."""
+        return {
+            **asdict(self),
+            "lab_file": str(self.lab_file),
+            "qdisc_down": str(self.qdisc_down),
+            "qdisc_up": str(self.qdisc_up),
+            "results": str(self.results),
+            "kernel_source": str(self.kernel_source) if self.kernel_source else None,
+        }
+
+
+def parse_options(raw: Mapping[str, Any], services: Iterable[str]) -> Options:
+    """Check ``raw`` (option name with dashes → text, bool or None) and return the options of a run.
+
+    Raises :class:`OptionsError` for the first option that cannot work.
+    """
+
+    def parsed(name: str, parser: Callable[[str], T]) -> T:
+        try:
+            return parser(str(raw[name]))
+        except ValueError as wrong:
+            raise OptionsError(f"--{name}: {wrong}") from wrong
+
+    def chosen(name: str, choices: Iterable[str]) -> str:
+        text, known = str(raw[name]), list(choices)
+        if text not in known:
+            near = difflib.get_close_matches(text, known, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise OptionsError(f"--{name}: unknown {text!r}; known: {', '.join(known)}{hint}")
+        return text
+
+    lab = chosen("lab", ("virtual", "apu"))
+    live = bool(raw["live"])
+    if live and lab == "virtual":
+        raise OptionsError("--live: the virtual lab has no internet; use --lab=apu, or leave --live out")
+    contenders = tuple(name.strip() for name in str(raw["contenders"]).split(","))
+    phases = parsed("timeline", lambda text: parse_timeline(text, contenders))
+    for phase in phases:
+        if phase.contender not in (None, *CONTENDERS):
+            raise OptionsError(
+                f"--timeline/--contenders: unknown contender {phase.contender!r}; known: {', '.join(CONTENDERS)}"
+            )
+    source = Path(str(raw["kernel-source"])).expanduser() if raw["kernel-source"] else None
+    if source and not source.is_file():
+        raise OptionsError(f"--kernel-source: no such file: {source}; give a linux-*.tar.xz from kernel.org")
+    try:
+        qdisc = parse_qdisc(str(raw["qdisc"]), "--qdisc")
+        qdisc_up = parse_qdisc(str(raw["qdisc-up"]), "--qdisc-up") if raw["qdisc-up"] else qdisc
+        rate = rate_option(str(raw["rate"]), "--rate")
+        rate_up = rate_option(str(raw["rate-up"]), "--rate-up") if raw["rate-up"] else rate
+        rtt = rtt_option(str(raw["rtt"]), "--rtt")
+    except ValueError as wrong:
+        raise OptionsError(str(wrong)) from wrong
+    return Options(
+        service=chosen("service", services),
+        live=live,
+        video_id=str(raw["video-id"]),
+        lab=lab,
+        lab_file=Path(str(raw["lab-file"])).expanduser(),
+        qdisc_down=qdisc,
+        qdisc_up=qdisc_up,
+        rate_down_bps=rate,
+        rate_up_bps=rate_up,
+        rtt_us=rtt,
+        phases=tuple(phases),
+        origin_cc=chosen("origin-cc", ("bbr", "cubic", "reno")),
+        origin_protocol=chosen("origin-protocol", ("h2", "h3")),
+        buffer_s=parsed("buffer", _seconds),
+        probe_ecn=cast(Codepoint, chosen("probe-ecn", ECN_CODEPOINTS)),
+        jitter_gate_ms=parsed("jitter-gate", parse_time) / 1000,
+        results=Path(str(raw["results"])).expanduser().resolve(),
+        kernel_source=source,
+        seed=parsed("seed", int),
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text.removesuffix("s"))
+    except ValueError:
+        value = 0.0
+    if not 2 <= value <= 120:
+        raise ValueError(f"{text!r} is no buffer length; give 2 to 120 seconds")
+    return value

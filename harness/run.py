@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From options to a finished evidence directory: make the lab, record, score, report, commit."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+from rich.console import Console
+
+from apps.base import Service
+from hardware.build import ensure_kernel
+from hardware.guest import ensure_guest
+from harness.experiment import run_experiment
+from harness.lab import Lab, LabFactory
+from harness.options import Options
+from harness.physical import PhysicalLab, read_lab_file
+from harness.progress import ExperimentProgress, steps
+from harness.report import write_report
+from harness.store import RunStore
+from harness.virtual import VirtualLab
+from scoring.score import SCORES, Scores, score_run
+
+
+@dataclass(frozen=True)
+class Result:
+    """A committed run: where its evidence lies, what it scored, and why it is void (empty: valid)."""
+
+    path: Path
+    scores: Scores
+    void: tuple[str, ...]
+
+    def print(self, file: TextIO | None = None) -> None:
+        """Print the tables of the run and where its evidence lies."""
+        from harness.tables import print_scores
+
+        print_scores(self.scores, self.path, Console(file=file))
+
+
+def perform(
+    test: str,
+    options: Options,
+    services: Mapping[str, type[Service]],
+    command_line: Sequence[str],
+    terminal: TextIO,
+) -> Result:
+    """Run the experiment that ``options`` describe and return what it gave; progress goes to ``terminal``.
+
+    Raises whatever stops the run (each with one line that says what to do); what was recorded until then is kept
+    in a directory that ends in ``.partial``.
+    """
+    service = services[options.service].from_options(options)
+    console = Console(file=terminal)
+    store = RunStore(options.results)
+    with _ended_by_sigterm(), steps(console) as step:
+        lab_factory = _Prepared(options, step)
+        service.prepare(step("test clip"))
+    with _ended_by_sigterm(), store.create(test, options.cell, seed=options.seed, command_line=command_line) as run:
+        with ExperimentProgress(options.cell, options.phases, console) as progress:
+            run_experiment(options, run, lab_factory(run.path), service, progress)
+            progress.say("scoring")
+        scores = score_run(run.path)
+        (run.path / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
+        void = tuple(gate.reason for gate in scores.validity.gates if not gate.ok)
+        run.void(*void)
+        write_report(run.path)
+        path = run.commit()
+    return Result(path, scores, void)
+
+
+@contextmanager
+def virtual_lab(folder: Path, kernel_source: Path | None = None) -> Iterator[Lab]:
+    """A virtual lab that is up, for tests and benchmarks that need no service; consoles go to ``folder``/logs."""
+    with VirtualLab(ensure_kernel(kernel_source), ensure_guest(), folder) as lab:
+        yield lab
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM unwind as Ctrl-C does, so that everything is undone in order."""
+
+    def unwind(number: int, _: FrameType | None) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    before = signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

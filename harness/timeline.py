@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The phases of an experiment: when the victim is alone, and when which contender is beside it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+#: Lengths in seconds: solo, first contender, solo, second contender, solo.
+#: ``published`` is the timeline of the L4S Tests document (shared by its three video services); ``short`` keeps its shape.
+TIMELINES = {"published": (60, 120, 60, 120, 60), "short": (20, 40, 20, 40, 20)}
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase: its name in every table, the contender (None: solo) and its length in seconds."""
+
+    name: str
+    contender: str | None
+    seconds: float
+
+
+def parse_timeline(text: str, contenders: tuple[str, ...] = ("cubic", "prague")) -> list[Phase]:
+    """Return the phases that ``text`` asks for.
+
+    ``text`` is ``published``, ``short``, or explicit phases such as ``solo:20,cubic:40,solo:20,prague:40,solo:20``
+    (seconds). A named timeline takes its contenders from ``contenders``, in that order, with a solo phase before,
+    between and after. Raises ValueError with one line that says what would be right.
+    """
+    if text in TIMELINES:
+        solo, beside = TIMELINES[text][:2]
+        pairs: list[tuple[str, float]] = [("solo", solo)]
+        for contender in contenders:
+            pairs += [(contender, beside), ("solo", solo)]
+    else:
+        pairs = [_pair(part, text) for part in text.split(",")]
+    if pairs[0][0] != "solo":
+        raise ValueError(
+            f"timeline {text!r}: the first phase must be solo, the baseline of every harm figure"
+        )
+    counts = {name: [n for n, _ in pairs].count(name) for name, _ in pairs}
+    seen: dict[str, int] = {}
+    phases = []
+    for name, seconds in pairs:
+        seen[name] = seen.get(name, 0) + 1
+        numbered = f"{name}-{seen[name]}" if counts[name] > 1 else name
+        phases.append(Phase(numbered, None if name == "solo" else name, seconds))
+    return phases
+
+
+def _pair(part: str, text: str) -> tuple[str, float]:
+    match = re.fullmatch(r"\s*([a-z0-9-]+)\s*:\s*(\d+(?:\.\d+)?)\s*s?\s*", part)
+    if not match or float(match[2]) < 2:
+        raise ValueError(
+            f"timeline {text!r}: {part.strip()!r} is no phase; give {', '.join(TIMELINES)} or phases of at least 2 s "
+            "such as solo:20,cubic:40,solo:20,prague:40,solo:20"
+        )
+    return match[1], float(match[2])

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The virtual lab: three User-Mode Linux nodes and two namespaces of this host, joined by two switches.
+
+::
+
+    client ─┐                                     ┌─ server
+            ├─ br-lan ── lan [router] wan ── br-wan ┤
+    receiver┘                                     └─ sender
+
+client and server are namespaces of the host (browser, origin, irtt); router, sender and receiver are kernels of their
+own. Control traffic (ssh) has a switch of its own, so that it never shares the bottleneck.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from bottleneck.router import Router
+from hardware.build import Kernel
+from hardware.guest import Guest
+from hardware.node import Interface, node_command
+from harness.lab import Addresses, Lab, Tap, log_file
+from harness.namespaces import Namespaces
+from harness.place import Place
+from harness.process import Process, ProcessError
+
+_MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
+_ROUTER_LAN, _ROUTER_WAN = "10.42.1.1", "10.42.2.1"
+REALTIME = ("chrt", "--rr", "20")
+
+
+class VirtualLab:
+    """Boot the virtual lab; use as a context manager that yields a :class:`Lab`.
+
+    Node consoles are written to ``logs/`` of ``run``. Raises :class:`ProcessError` with the end of the console when a
+    node does not come up.
+    """
+
+    def __init__(self, kernel: Kernel, guest: Guest, run: Path) -> None:
+        self._kernel, self._guest, self._run = kernel, guest, run
+        self._stack = ExitStack()
+        self.nodes: dict[str, Process] = {}
+
+    def __enter__(self) -> Lab:
+        with ExitStack() as stack:
+            spaces = stack.enter_context(Namespaces(["hub", "client", "server", *_MGMT]))
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sojourn-lab-")))
+            _cable(spaces)
+            self._boot(spaces)
+            addresses = Addresses()
+            _address(spaces["client"], f"{addresses.client}/24", _ROUTER_LAN)
+            _address(spaces["server"], f"{addresses.server}/24", _ROUTER_WAN)
+            ssh = {name: _ssh(spaces["hub"], name, self._guest, scratch) for name in _MGMT}
+            for name in _MGMT:
+                _await_ssh(ssh[name], self.nodes[name])
+            lab = Lab(
+                name="virtual",
+                client=spaces["client"],
+                server=spaces["server"],
+                sender=ssh["sender"],
+                receiver=ssh["receiver"],
+                router=Router(ssh["router"]),
+                client_tap=Tap(spaces["hub"], "rtr-lan"),
+                server_tap=Tap(spaces["hub"], "rtr-wan"),
+                addresses=addresses,
+                realtime=realtime_prefix(),
+                init_pid=spaces.init_pid,
+            )
+            self._stack = stack.pop_all()
+        return lab
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _boot(self, spaces: Namespaces) -> None:
+        kernel, guest = self._kernel, self._guest
+        wired = {
+            "router": {"lan": f"{_ROUTER_LAN}/24", "wan": f"{_ROUTER_WAN}/24"},
+            "sender": {"eth0": f"{Addresses.sender}/24"},
+            "receiver": {"eth0": f"{Addresses.receiver}/24"},
+        }
+        gateway = {"sender": _ROUTER_WAN, "receiver": _ROUTER_LAN}
+        for name, devices in wired.items():
+            interfaces = [
+                Interface(dev, f"apu-{dev}", address)
+                for dev, address in {**devices, "mgmt": f"{_MGMT[name]}/24"}.items()
+            ]
+            self.nodes[name] = Process.start(
+                spaces[name],
+                node_command(
+                    kernel,
+                    guest,
+                    name=name,
+                    interfaces=interfaces,
+                    gateway=gateway.get(name),
+                    forward=name == "router",
+                ),
+                stdout=log_file(self._run, f"node-{name}"),
+                wrap=realtime_prefix(),
+            )
+
+
+def _cable(spaces: Namespaces) -> None:
+    """Make the three switches in the hub and plug every port in."""
+    hub = spaces["hub"]
+    ports = {
+        "lan": [("client", "eth0"), ("router", "apu-lan"), ("receiver", "apu-eth0")],
+        "wan": [("server", "eth0"), ("router", "apu-wan"), ("sender", "apu-eth0")],
+        "mgmt": [(name, "apu-mgmt") for name in _MGMT],
+    }
+    # One switch a bridge, no spanning tree, no snooping: a cable that forwards at once.
+    for net in ports:
+        hub.run(["ip", "link", "add", f"br-{net}", "type", "bridge", "stp_state", "0", "mcast_snooping", "0"])
+        hub.run(
+            ["sh", "-c", f"echo 1 >/proc/sys/net/ipv6/conf/br-{net}/disable_ipv6; ip link set br-{net} up"]
+        )
+    for net, ends in ports.items():
+        for name, dev in ends:
+            port = "rtr-" + net if name == "router" else f"{name[:8]}-{net}"
+            spaces.veth(("hub", port), (name, dev))
+            hub.run(["ip", "link", "set", port, "master", f"br-{net}"])
+    hub.run(["ip", "address", "add", "10.42.0.254/24", "dev", "br-mgmt"])
+
+
+def _address(place: Place, address: str, gateway: str) -> None:
+    place.run(["ip", "link", "set", "lo", "up"])
+    place.run(["ip", "address", "add", address, "dev", "eth0"])
+    place.run(["ip", "route", "add", "default", "via", gateway])
+
+
+def _ssh(hub: Place, name: str, guest: Guest, scratch: Path) -> Place:
+    """Return the node ``name`` as a place that is reached by ssh from the hub."""
+    config = scratch / "ssh_config"
+    if not config.exists():
+        config.write_text(
+            "Host *\n  User root\n  BatchMode yes\n  LogLevel ERROR\n  ConnectTimeout 3\n  ServerAliveInterval 2\n"
+            "  ServerAliveCountMax 3\n  ControlMaster auto\n  ControlPersist yes\n"
+            f"  IdentityFile {guest.ssh_key}\n  IdentitiesOnly yes\n  UserKnownHostsFile {guest.known_hosts}\n"
+            f"  HostKeyAlias sojourn-node\n  ControlPath {scratch}/%n\n"
+            + "".join(f"Host {node}\n  HostName {address}\n" for node, address in _MGMT.items())
+        )
+    return Place(name, (*hub.prefix, "ssh", "-F", str(config), name), quote=True)
+
+
+def _await_ssh(place: Place, node: Process, timeout: float = 15) -> None:
+    """Return once the node answers; the first call also makes the ControlMaster connection."""
+    deadline = time.monotonic() + timeout
+    while True:
+        # ConnectTimeout does not cover a host whose ARP is not yet answered; a short limit does.
+        done = subprocess.run(place.argv(["true"]), capture_output=True, text=True, timeout=timeout)
+        if done.returncode == 0:
+            return
+        if not node.alive() or time.monotonic() > deadline:
+            raise ProcessError(
+                f"{place.name}: no ssh to the node ({done.stderr.strip()}); console: {node.log_tail(8)}"
+            )
+        time.sleep(0.02)
+
+
+@functools.cache
+def realtime_prefix() -> tuple[str, ...]:
+    """Return the argv prefix that gives real-time priority, or nothing where the user may not (RLIMIT_RTPRIO)."""
+    may = shutil.which("chrt") and subprocess.run([*REALTIME, "true"], capture_output=True).returncode == 0
+    return REALTIME if may and os.environ.get("SOJOURN_REALTIME", "1") != "0" else ()

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.options import OPTIONS, Options, OptionsError, parse_options
+
+
+def parse(**given: Any) -> Options:
+    raw = {option.name: option.default for option in OPTIONS}
+    return parse_options(raw | {name.replace("_", "-"): value for name, value in given.items()}, ["youtube"])
+
+
+def test_defaults_are_the_short_main_job() -> None:
+    options = parse()
+    assert (options.service, options.lab, str(options.qdisc_down)) == ("youtube", "virtual", "fq_codel flows 1")
+    assert (options.rate_down_bps, options.rate_up_bps, options.rtt_us) == (10_000_000, 10_000_000, 20_000)
+    assert [p.contender for p in options.phases] == [None, "cubic", None, "prague", None]
+    assert options.cell == "youtube fq_codel flows 1 10mbit 20ms"
+
+
+def test_directions_are_apart_and_delay_is_split_without_loss() -> None:
+    options = parse(qdisc="dualpi2", qdisc_up="pfifo limit 50", rate="50mbit", rate_up="5mbit", rtt="25us")
+    down, up = options.bottleneck.down, options.bottleneck.up
+    assert (down.qdisc.kind, down.rate_bps, up.qdisc.kind, up.rate_bps) == ("dualpi2", 50_000_000, "pfifo", 5_000_000)
+    assert down.path.delay_us + up.path.delay_us == 25
+
+
+def test_record_is_json_and_names_everything() -> None:
+    record = json.loads(json.dumps(parse(results="somewhere").record()))
+    assert record["qdisc_down"] == "fq_codel flows 1"
+    assert record["phases"][1] == {"name": "cubic", "contender": "cubic", "seconds": 40}
+    assert Path(record["results"]).is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"service": "youtub"}, r"--service: unknown 'youtub'; known: youtube; did you mean youtube\?"),
+        ({"qdisc": "fq_codl"}, "--qdisc: unknown qdisc .*fq_codel"),
+        ({"qdisc_up": "pie target"}, "--qdisc-up: "),
+        ({"rate": "10"}, "--rate: .*10mbit"),
+        ({"rate": "fast"}, "--rate: .*such as"),
+        ({"rate": "90gbit"}, "--rate: .*out of range"),
+        ({"rtt": "-5ms"}, "--rtt: "),
+        ({"rtt": "5s"}, "--rtt: .*out of range"),
+        ({"timeline": "cubic:4"}, "--timeline: .*solo"),
+        ({"contenders": "cubic,vegas"}, "unknown contender 'vegas'"),
+        ({"origin_cc": "vegas"}, "--origin-cc: unknown"),
+        ({"buffer": "0"}, "--buffer: .*2 to 120 seconds"),
+        ({"live": True}, "--live: .*--lab=apu"),
+        ({"kernel_source": "/no/such.tar.xz"}, "--kernel-source: no such file"),
+        ({"seed": "x"}, "--seed: "),
+        ({"jitter_gate": "soon"}, "--jitter-gate: "),
+    ],
+)
+def test_bad_options_are_one_line_that_names_the_option(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(OptionsError, match=says) as wrong:
+        parse(**given)
+    assert "\n" not in str(wrong.value)
