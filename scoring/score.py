@@ -301,7 +301,9 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 15.0) 
     # The host and the router.
     host = [s["stall_ms"] for s in _lines(run / "host.jsonl") if t0 <= s["t"] <= end + 1]
     gates.append(validity.host_stalls(host, limits))
-    for dev, asked in (("lan", lab["qdisc_down"]), ("wan", lab["qdisc_up"])):
+    names = lab.get("interfaces", {})
+    for side, asked in (("lan", lab["qdisc_down"]), ("wan", lab["qdisc_up"])):
+        dev = names.get(side, side)
         found = (s["qdiscs"] for s in _lines(run / "qdisc.jsonl") if s["dev"] == dev and t0 <= s["t"] <= end)
         gates.append(validity.read_back(dev, asked, found))
 
