@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -20,6 +21,8 @@ from harness.place import Place
 
 CHROMIUM = Path("/usr/bin/chromium")
 T = TypeVar("T")
+_CLOSE_S = 15
+_LOG = logging.getLogger("sojourn.browser")
 
 
 class BrowserError(RuntimeError):
@@ -92,6 +95,7 @@ class Browser:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="browser")
         self._playwright: Playwright | None = None
         self._context: BrowserContext | None = None
+        self._closed = False
         try:
             self._do(lambda: self._launch(place, display, arguments, script))
         except Error as error:
@@ -125,6 +129,8 @@ class Browser:
             self._context.add_init_script(path=script)
 
     def _do(self, job: Callable[[], T]) -> T:
+        if self._closed:
+            raise BrowserError("the browser is closed")
         return self._thread.submit(job).result()
 
     @property
@@ -183,13 +189,18 @@ class Browser:
                     self._playwright.stop()
                     self._playwright = None
 
+        if self._closed:
+            return
+        self._closed = True
+        ending = self._thread.submit(end)
         try:
-            self._do(end)
-        except RuntimeError:
-            return  # closed before
-        except Error:
-            pass  # it had crashed; what is left of it ends below
-        self._thread.shutdown()
+            ending.result(_CLOSE_S)
+        except TimeoutError:  # a page that hangs: without its browser every call comes back
+            self._kill_rest()
+            wait([ending], _CLOSE_S)
+        except Exception as error:  # it had crashed, or Ctrl-C took the driver; the rest ends below
+            _LOG.info("the browser did not close by itself: %s", error)
+        self._thread.shutdown(wait=False)
         self._kill_rest()
         shutil.rmtree(self._home, ignore_errors=True)
 
@@ -205,7 +216,7 @@ class Browser:
 
 
 def _reason(error: Error) -> str:
-    """The first line of Playwright's message, or Chromium's own complaint when it could not start."""
+    """The first line of Playwright's message, or Chromium's own complaint about the display."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    chromium = [line for line in lines if ":ERROR:" in line or "Missing X server" in line]
+    chromium = [line for line in lines if "Missing X server" in line]
     return (chromium or lines or [type(error).__name__])[0]

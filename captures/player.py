@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 #: To be added to the page before its own scripts run.
 SCRIPT = Path(__file__).with_name("player.js")
 DRAIN = "() => window.__sojourn ? window.__sojourn.drain() : []"
+_MISSES = 3  # calls in a row without an answer after which the page counts as lost
 _LOG = logging.getLogger("sojourn.player")
 
 
@@ -74,14 +75,19 @@ class PlayerRecorder:
 
     def _run(self) -> None:
         with self._path.open("a", buffering=1) as file:
+            misses = 0
             while True:
                 last = self._ending.wait(self._period)
                 try:
                     lines = self._page.evaluate(DRAIN)
+                    misses = 0
                 except Exception as error:  # a crashed page must not take what was recorded with it
-                    self._failure = str(error).splitlines()[0]
-                    _LOG.warning("the page no longer answers: %s", self._failure)
-                    return
+                    lines = []
+                    misses += 1  # one alone: the page went on to another while it was asked
+                    if misses == _MISSES:
+                        self._failure = str(error).splitlines()[0]
+                        _LOG.warning("the page no longer answers: %s", self._failure)
+                        return
                 for line in lines:
                     file.write(json.dumps(line) + "\n")
                     self._note(line)

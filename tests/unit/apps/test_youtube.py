@@ -37,7 +37,7 @@ BUMP = """
 <ytd-consent-bump-v2-lightbox style="position:fixed;inset:0;background:white">
   <div class="eom-buttons">
     <button aria-label="Reject the use of cookies and other data for the purposes described"
-      onclick="answer = 'reject'; document.querySelector('ytd-consent-bump-v2-lightbox').remove()">Reject all</button>
+      onclick="answer = 'reject'; this.parentElement.parentElement.remove()">Reject all</button>
     <button aria-label="Accept the use of cookies" onclick="window.answer='accept'">Accept all</button>
   </div>
 </ytd-consent-bump-v2-lightbox>
