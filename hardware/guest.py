@@ -103,7 +103,7 @@ def _prepare(root: Path) -> None:
             (root / name).symlink_to(f"usr/{name}")
     if not (root / "usr/bin/sh").exists():
         (root / "usr/bin/sh").symlink_to("dash")
-    for name in ("dev", "proc", "sys", "run", "tmp", "var", "root", "etc/sojourn"):
+    for name in ("dev", "proc", "sys", "run", "tmp", "var", "root", "job", "etc/sojourn"):
         (root / name).mkdir(parents=True, exist_ok=True)
     for name, text in ETC.items():
         (root / "etc" / name).write_text(text)
