@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: ``sojourn …``. Every command is a thin call of a function that the tests call too."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.store import CHECKOUT
+
+# The commands import what they need themselves: a warm `sojourn build` is part of every make target.
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+bundle_app = typer.Typer(no_args_is_help=True, help="Pack a run into one archive; check an archive or a run.")
+app.add_typer(bundle_app, name="bundle")
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory under results/.")]
+P = ParamSpec("P")
+R = TypeVar("R")
+_STYLE = {"ok": ("✓", "green"), "note": ("!", "yellow"), "missing": ("✗", "red")}
+
+
+@app.callback()
+def main() -> None:
+    """Sojourn: what a bottleneck queue does to the video that people watch while a bulk flow competes."""
+
+
+def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn the errors that the parts raise for users into one line on standard error and exit code 1."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except (RuntimeError, OSError) as error:
+            if isinstance(error, typer.Exit | typer.Abort):
+                raise
+            print(f"sojourn: {error}", file=sys.stderr)
+            raise typer.Exit(1) from error
+
+    return wrapped
+
+
+@app.command()
+@one_line_errors
+def build(
+    kernel_source: Annotated[
+        Path | None,
+        typer.Option(help="A kernel tarball; default: the newest linux-source-7.x of the archive."),
+    ] = None,
+) -> None:
+    """Make what runs need and the cache lacks: the nodes' kernel and root, the test clip, the web player."""
+    from apps.standins.clip import ensure_clip
+    from apps.standins.origin import ensure_certificate, ensure_player
+    from hardware.build import ensure_kernel
+    from hardware.guest import ensure_guest
+    from harness.progress import Tell, steps
+
+    def named(tell: Tell) -> Callable[[str, float], None]:
+        return lambda what, share: tell(share, what)
+
+    with steps() as step:
+        ensure_guest(progress=named(step("guest root")))
+        ensure_kernel(kernel_source, progress=named(step("kernel")))
+        ensure_certificate()
+        ensure_player()
+        ensure_clip(step("test clip"))
+
+
+@app.command()
+def doctor(
+    results: Annotated[Path, typer.Option(help="Where the runs will go.")] = Path("results"),
+) -> None:
+    """Tell what this machine can do, what is missing, and the fix for each; exit code 1 if it cannot run."""
+    from hardware.cache import root
+    from harness.doctor import examine
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    findings = examine(root(), results)
+    for finding in findings:
+        mark, style = _STYLE[finding.verdict]
+        told = Text(finding.found)
+        if finding.verdict != "ok":
+            told.append(f"\n→ {finding.fix}", style=style)
+        table.add_row(Text(mark, style=style), finding.subject, told)
+    Console().print(table)
+    missing = [finding.subject for finding in findings if finding.verdict == "missing"]
+    if missing:
+        print(f"sojourn: runs cannot work here yet: {', '.join(missing)}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def harm(context: typer.Context) -> None:
+    """Run the main job; every further argument goes to pytest, e.g. --qdisc=dualpi2 --rate=10mbit."""
+    arguments = context.args
+    if not any(argument.startswith("--service") for argument in arguments):
+        arguments = ["--service=youtube", *arguments]
+    test = str(CHECKOUT / "tests" / "test_video_harm.py")
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", f"--rootdir={CHECKOUT}", test, *arguments])
+
+
+@app.command()
+@one_line_errors
+def rescore(
+    run: Run,
+    write: Annotated[
+        bool, typer.Option("--write", help="Replace the stored scores when they differ.")
+    ] = False,
+) -> None:
+    """Compute the scores from the raw files again, compare them with the stored ones, renew the report."""
+    from harness.report import SCORES, write_report
+    from harness.store import read_manifest, reseal
+    from scoring.score import score_run
+
+    read_manifest(run)
+    scores = score_run(run)
+    fresh = scores.model_dump_json(indent=1) + "\n"
+    stored = (run / SCORES).read_text() if (run / SCORES).exists() else "{}"
+    differing = list(differences(json.loads(stored), json.loads(fresh)))
+    for line in differing[:10]:
+        print(line)
+    if differing and not write:
+        print(
+            f"sojourn: {run}: {len(differing)} scores differ from the stored ones; --write replaces them",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1)
+    if differing:
+        (run / SCORES).write_text(fresh)
+        reseal(run, SCORES)
+    reseal(run, write_report(run, scores).name)
+    print(f"{run}: {'scores replaced' if differing else 'the same scores'}; report.html renewed")
+
+
+@app.command()
+@one_line_errors
+def report(run: Run) -> None:
+    """Write report.html of a run again, from its scores.json."""
+    from harness.report import read_scores, write_report
+    from harness.store import reseal
+
+    path = write_report(run, read_scores(run))
+    reseal(run, path.name)
+    print(path)
+
+
+@app.command()
+@one_line_errors
+def figure(
+    run: Run,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The picture; its suffix names the format.")
+    ] = Path("timeline.png"),
+) -> None:
+    """Draw the timeline of a run as a picture."""
+    from harness.figure import draw
+    from harness.report import read_scores
+
+    draw(read_scores(run), run, output)
+    print(output)
+
+
+@bundle_app.command("export")
+@one_line_errors
+def bundle_export(
+    run: Run,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Default: RUN.tar.zst beside the run.")
+    ] = None,
+) -> None:
+    """Check a run and write it as one .tar.zst."""
+    from harness.bundle import export
+
+    print(export(run, output))
+
+
+@bundle_app.command("verify")
+@one_line_errors
+def bundle_verify(path: Annotated[Path, typer.Argument(metavar="FILE_OR_RUN")]) -> None:
+    """Check every hash of an archive or a run; name the first file that is not as the manifest says."""
+    from harness.bundle import verify
+
+    manifest = verify(path)
+    why = f" ({'; '.join(manifest.reasons)})" if manifest.reasons else ""
+    print(f"{path}: all {len(manifest.files)} files as recorded; the run is {manifest.status}{why}")
+
+
+def differences(stored: Any, fresh: Any, where: str = "scores") -> Iterator[str]:
+    """Yield one line for each leaf in which two JSON values differ."""
+    if isinstance(stored, dict) and isinstance(fresh, dict):
+        for key in sorted(stored.keys() | fresh.keys()):
+            yield from differences(stored.get(key), fresh.get(key), f"{where}.{key}")
+    elif isinstance(stored, list) and isinstance(fresh, list) and len(stored) == len(fresh):
+        for index, (one, other) in enumerate(zip(stored, fresh, strict=True)):
+            yield from differences(one, other, f"{where}[{index}]")
+    elif stored != fresh:
+        yield f"{where}: stored {_short(stored)}, now {_short(fresh)}"
+
+
+def _short(value: Any, most: int = 60) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+if __name__ == "__main__":
+    app()

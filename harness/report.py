@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``report.html`` of a run: one page without anything from elsewhere, but for the recording beside it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+from pydantic import ValidationError
+
+from harness.store import MANIFEST, Manifest, read_manifest
+from harness.svg import Panel, Points, ccdf_plot, time_plot
+from harness.view import RunView, view_of
+from scoring.score import PhaseScores, Scores
+
+SCORES = "scores.json"
+REPORT = "report.html"
+_PICTURES = {"strip": "the strip in the recording", "player": "the player", "none": "–"}
+#: A harm from which a cell is marked: a tenth of what the victim had alone.
+_MARKED = 0.1
+_METRICS = {
+    "victim_mbps": ("goodput of the victim", "Mbit/s"),
+    "mean_height": ("mean height of the picture", "lines"),
+    "fps": ("displayed frame rate", "frames/s"),
+    "stall_s_per_min": ("stalled", "s per min"),
+    "freezes_per_min": ("freezes (WebRTC)", "per min"),
+    "drops_per_min": ("drops of resolution", "per min"),
+    "rtt_p99_ms": ("RTT of the probe, P99", "ms"),
+}
+
+
+class ReportError(RuntimeError):
+    """A run has no scores that a report could show."""
+
+
+@dataclass
+class Row:
+    """A row of a table; ``hurt`` holds the numbers of the cells to mark, the row's head is cell 0."""
+
+    cells: list[str]
+    beside: bool = False
+    hurt: set[int] = field(default_factory=set)
+
+
+@dataclass
+class Grid:
+    """A table with a head."""
+
+    caption: str
+    heads: list[str] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+
+
+def read_scores(run: Path) -> Scores:
+    """Return the scores stored in a run. Raises ReportError when there are none or they are no scores."""
+    try:
+        return Scores.model_validate_json((run / SCORES).read_bytes())
+    except OSError as error:
+        raise ReportError(f"{run}: {SCORES}: {error.strerror}; `sojourn rescore` makes it") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ReportError(f"{run}: {SCORES}: {where}: {first['msg']}; `sojourn rescore` makes it") from error
+
+
+def write_report(run: Path, scores: Scores | Mapping[str, Any], manifest: Manifest | None = None) -> Path:
+    """Write ``report.html`` into the run and return its path.
+
+    ``manifest`` is that of a run not committed yet; without it the one in the run is read if it is there.
+    """
+    scores = scores if isinstance(scores, Scores) else Scores.model_validate(scores)
+    if manifest is None and (run / MANIFEST).exists():
+        manifest = read_manifest(run)
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=select_autoescape(["html", "j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page = environment.get_template("report.html.j2").render(view=_content(run, scores, manifest))
+    (run / REPORT).write_text(page)
+    return run / REPORT
+
+
+def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, Any]:
+    view = view_of(scores, run)
+    lab = scores.lab
+    status, reasons = _status(scores, manifest)
+    screen = _json(run / "screen.json")
+    curves = [
+        (name, f"c{index % 6}" + ("" if contender else " solo-curve"), points)
+        for index, (name, contender, points) in enumerate(view.ccdfs)
+        if points
+    ]
+    return {
+        "title": manifest.run if manifest else run.name,
+        "subtitle": f"{lab.get('name') or 'lab'}: {(lab.get('rate_down_bps') or 0) / 1e6:g} Mbit/s through "
+        f"{lab.get('qdisc_down')}, RTT {_number(lab.get('rtt_ms'))} ms",
+        "status": status,
+        "reasons": reasons,
+        "verdict": headline(scores),
+        "harm": harm_table(scores),
+        "phases": phase_table(scores),
+        "timeline_svg": Markup(
+            time_plot(panels(view), _phases(view), "Goodput, quality and queue over time")
+        ),
+        "video": "screen.mp4" if (run / "screen.mp4").exists() else "",
+        "video_offset": f"{screen.get('start', scores.t0) - scores.t0:.3f}",
+        "ccdf_svg": Markup(ccdf_plot(curves, "CCDF of the probe's round-trip time")) if curves else "",
+        "ccdf_key": [(name, int(kind[1])) for name, kind, _ in curves],
+        "details": _details(run, scores, manifest),
+        "command": shlex.join(manifest.command_line) if manifest else "",
+    }
+
+
+def _status(scores: Scores, manifest: Manifest | None) -> tuple[str, list[str]]:
+    reasons = [gate.reason for gate in scores.validity.gates if not gate.ok]
+    if manifest and manifest.status == "interrupted" and manifest.finished:
+        return "interrupted", [*manifest.reasons, *reasons]
+    told = [reason for reason in (manifest.reasons if manifest else []) if reason not in reasons]
+    unfinished = manifest is not None and manifest.status == "interrupted" and manifest.finished is None
+    reasons += [] if unfinished and scores.validity.valid else told
+    return ("void", reasons) if reasons else ("valid", [])
+
+
+def headline(scores: Scores) -> str:
+    """Return the outcome of a valid run in a sentence: what each contender did to the picture."""
+    solo = scores.baseline.dominant_height if scores.baseline else None
+    parts = []
+    for phase in scores.phases:
+        if not phase.contender:
+            continue
+        lowest, stalls = phase.lowest_height, phase.stalls or 0
+        lost = solo is not None and lowest is not None and lowest < solo
+        picture = f"the picture falls from {solo}p to {lowest}p" if lost else f"the picture keeps {solo}p"
+        stalled = f"stalls {stalls} times ({phase.stall_s:.1f} s)" if stalls > 1 else "stalls once"
+        parts.append(f"beside {phase.name} {picture} and {stalled if stalls else 'never stalls'}")
+    sentence = "; ".join(parts)
+    return sentence[:1].upper() + sentence[1:] + "." if sentence else "No contender competed."
+
+
+def panels(view: RunView) -> list[Panel]:
+    """Return the strips of the timeline: goodput, quality with freezes, and what the queue told."""
+    goodput = Panel("goodput (Mbit/s)", 190, _top(view.victim, view.contender))
+    goodput.lines = [("contender", view.contender), ("victim", view.victim)]
+    rungs = {height: rung + 1 for rung, height in enumerate(view.heights)}
+    quality = Panel("quality shown", 42 + 26 * len(rungs), len(rungs) + 0.5)
+    quality.labels = [(rung, f"{height}p") for height, rung in rungs.items()]
+    quality.steps = [(start, end, rungs[height]) for start, end, height in view.quality]
+    stalls = [f for f in view.frozen if f.kind == "stall"]
+    for frozen in sorted(view.frozen, key=lambda f: f.kind != "webrtc"):
+        # A stall is a freeze by the other definition as well: it is drawn once.
+        if frozen.kind == "stall" or not any(abs(frozen.start - s.start) < 0.05 for s in stalls):
+            kind = "stall" if frozen.kind == "stall" else "freeze"
+            tip = f"{kind} of {frozen.length:.2f} s at {frozen.start:.1f} s"
+            quality.spans.append((kind, frozen.start, frozen.length, tip))
+    found = [goodput, quality]
+    queue = view.queue
+    if queue.backlog_ms:
+        title = f"backlog of {queue.kind} at the bottleneck's rate (ms)"
+        found.append(Panel(title, 100, _top(queue.backlog_ms), lines=[("c2", queue.backlog_ms)]))
+    for name, points in queue.delays_ms.items():
+        found.append(Panel(f"{name} of {queue.kind} (ms)", 80, _top(points), lines=[("c3", points)]))
+    if any(value for _, value in [*queue.marks_per_s, *queue.drops_per_s]):
+        title = f"CE marks (purple) and drops (red) per second of {queue.kind}"
+        lines: list[tuple[str, Points]] = [("c2", queue.marks_per_s), ("c5", queue.drops_per_s)]
+        found.append(Panel(title, 100, _top(queue.marks_per_s, queue.drops_per_s), lines=lines))
+    return found
+
+
+def _top(*series: Points) -> float:
+    return (
+        max((value for points in series for _, value in points if value is not None), default=1.0) * 1.05
+        or 1.0
+    )
+
+
+def _phases(view: RunView) -> list[tuple[str, str, float, float]]:
+    return [(p.name, "beside" if p.contender else "solo", p.start, p.end) for p in view.phases]
+
+
+def harm_table(scores: Scores) -> Grid:
+    grid = Grid(
+        "Value beside each contender, and harm: 0 none, 1 the worst, below 0 better than alone. Alone: the solo "
+        "phases, less the time in which the player recovers."
+    )
+    names = list(dict.fromkeys(harm.phase for harm in scores.harm))
+    grid.heads = ["", "alone", *(head for name in names for head in (f"beside {name}", "harm"))]
+    by_key = {(harm.metric, harm.phase): harm for harm in scores.harm}
+    for metric, (label, unit) in _METRICS.items():
+        cells, hurt = [f"{label} ({unit})"], set()
+        for name in names:
+            harm = by_key.get((metric, name))
+            if harm and len(cells) == 1:
+                cells.append(_number(harm.solo))
+            cells += [_number(harm.value), f"{harm.harm:.2f}"] if harm else ["–", "–"]
+            if harm and harm.harm >= _MARKED:
+                hurt |= {len(cells) - 2, len(cells) - 1}
+        if any((metric, name) in by_key for name in names):
+            grid.rows.append(Row(cells, hurt=hurt))
+    return grid
+
+
+_PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
+    ("phase", lambda p: p.name),
+    ("s", lambda p: _number(p.seconds)),
+    ("victim Mbit/s", lambda p: _number(p.victim_mbps)),
+    ("contender Mbit/s", lambda p: _number(p.contender_mbps) if p.contender else "–"),
+    ("mostly", lambda p: f"{p.dominant_height}p" if p.dominant_height else "–"),
+    ("lowest", lambda p: f"{p.lowest_height}p" if p.lowest_height else "–"),
+    ("drops", lambda p: _number(p.drops)),
+    ("frames/s", lambda p: _number(p.fps)),
+    ("stalls", lambda p: _number(p.stalls)),
+    ("stalled s", lambda p: _number(p.stall_s)),
+    ("freezes", lambda p: _number(p.freezes)),
+    ("RTT P50 ms", lambda p: _number(p.rtt_p50_ms)),
+    ("P99 ms", lambda p: _number(p.rtt_p99_ms)),
+    ("max ms", lambda p: _number(p.rtt_max_ms)),
+    ("probes lost", lambda p: "–" if p.probe_loss is None else f"{p.probe_loss:.2%}"),
+]
+
+
+def phase_table(scores: Scores) -> Grid:
+    rows = [
+        Row([tell(phase) for _, tell in _PHASE_COLUMNS], bool(phase.contender)) for phase in scores.phases
+    ]
+    return Grid("What was measured in each phase.", [head for head, _ in _PHASE_COLUMNS], rows)
+
+
+def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[str, Any]]:
+    gates = [
+        (("✓ " if gate.ok else "✗ ") + gate.name, f"{gate.measured} (wanted: {gate.limit})")
+        for gate in scores.validity.gates
+    ]
+    lab = scores.lab
+    setup = [
+        ("lab", lab.get("name") or "–"),
+        ("queue, down / up", f"{lab.get('qdisc_down')} / {lab.get('qdisc_up')}"),
+        ("rate, down / up", " / ".join(_mbit(lab.get(f"rate_{way}_bps")) for way in ("down", "up"))),
+        ("round-trip time of the path", f"{_number(lab.get('rtt_ms'))} ms"),
+        (
+            "picture read from",
+            {"strip": "the strip in the recording", "player": "the player"}.get(scores.picture, "–"),
+        ),
+    ]
+    for flow in scores.flows:
+        rate = "" if flow.d_ss_mbps is None else f"D_SS {_number(flow.d_ss_mbps)} Mbit/s, "
+        ecn = f"ECT(1) {flow.ect1}, ECT(0) {flow.ect0}, Not-ECT {flow.not_ect}, CE {flow.ce}"
+        told = f"{rate}{flow.data_packets} data packets: {ecn}; resent {flow.resent}"
+        setup.append((f"contender in {flow.phase}", told))
+    if manifest:
+        setup.append(("seed", str(manifest.seed)))
+    versions = dict(_json(run / "lab.json").get("versions", {}))
+    if manifest:
+        versions |= manifest.versions
+        if manifest.git:
+            dirty = " with changes" if manifest.git.dirty else ""
+            versions["Sojourn"] = f"commit {manifest.git.commit[:12]}{dirty}"
+    found = [{"title": "Validity", "rows": gates}, {"title": "Set-up", "rows": setup}]
+    return [*found, {"title": "Versions", "rows": sorted(versions.items())}] if versions else found
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text())
+    except (OSError, json.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _number(value: float | int | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, int) or float(value).is_integer():
+        return f"{value:.0f}"
+    return f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def _mbit(bps: float | None) -> str:
+    return "–" if bps is None else f"{bps / 1e6:g} Mbit/s"

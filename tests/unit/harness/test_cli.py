@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.cli import app, differences
+from harness.store import RunStore
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    with RunStore(tmp_path / "results").create("video_harm", "cell") as run:
+        (run.path / "player.jsonl").write_text("{}\n")
+        return run.commit()
+
+
+def sojourn(*arguments: str | Path) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_bundle_is_exported_and_verified(run: Path, tmp_path: Path) -> None:
+    code, out, _ = sojourn("bundle", "export", run, "-o", tmp_path / "a.tar.zst")
+    assert (code, out.strip()) == (0, str(tmp_path / "a.tar.zst"))
+    for path in (tmp_path / "a.tar.zst", run):
+        code, out, _ = sojourn("bundle", "verify", path)
+        assert code == 0 and "all 1 files as recorded; the run is valid" in out
+
+
+def test_a_changed_run_fails_with_one_line(run: Path) -> None:
+    (run / "player.jsonl").write_text("[]\n")
+    code, out, err = sojourn("bundle", "verify", run)
+    assert (code, out, err) == (1, "", "sojourn: player.jsonl: differs from the manifest\n")
+
+
+@pytest.mark.parametrize("command", ["rescore", "report", "figure"])
+def test_a_folder_that_is_no_run_is_one_line(command: str, tmp_path: Path) -> None:
+    code, _, err = sojourn(command, tmp_path)
+    assert code == 1 and err.startswith("sojourn: ") and str(tmp_path) in err and err.count("\n") == 1
+
+
+def test_differences_name_the_leaf() -> None:
+    stored = {"phases": [{"rtt": 20.0, "gone": 1}], "same": [1, 2]}
+    fresh = {"phases": [{"rtt": 20.5}], "same": [1, 2]}
+    assert list(differences(stored, fresh)) == [
+        "scores.phases[0].gone: stored 1, now null",
+        "scores.phases[0].rtt: stored 20.0, now 20.5",
+    ]
+    assert list(differences(fresh, fresh)) == []
+    assert list(differences({"a": [1]}, {"a": [1, 2]})) == ["scores.a: stored [1], now [1, 2]"]
+
+
+def test_doctor_lists_everything_and_its_exit_code_says_whether_runs_can_work() -> None:
+    code, out, err = sojourn("doctor")
+    assert "user namespaces" in out and "chromium" in out
+    assert (code == 1) == ("runs cannot work here yet" in err) == ("✗" in out)
+
+
+def test_every_command_has_help() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "harness.cli", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for command in ("build", "doctor", "harm", "rescore", "report", "figure", "bundle"):
+        assert command in done.stdout

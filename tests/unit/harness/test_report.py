@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import cv2
+import pytest
+
+from harness.figure import draw
+from harness.report import ReportError, headline, panels, read_scores, write_report
+from harness.store import RunStore
+from harness.view import Frozen, view_of
+from scoring.score import Scores
+
+
+class Page(HTMLParser):
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.references: list[str] = []
+        self.cells: list[str] = []
+        self.text = ""
+        self._in_cell = False
+        self.feed(page.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.references += [
+            value or "" for name, value in attrs if name in ("src", "href", "poster", "srcset")
+        ]
+        if tag in ("td", "th"):
+            self._in_cell = True
+            self.cells.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_cell = self._in_cell and tag not in ("td", "th")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self._in_cell:
+            self.cells[-1] += data
+
+
+def test_the_report_stands_alone_but_for_the_recording(scores: Scores, tmp_path: Path) -> None:
+    (tmp_path / "screen.mp4").write_bytes(b"")
+    (tmp_path / "screen.json").write_text(json.dumps({"start": scores.t0 - 2.5}))
+    path = write_report(tmp_path, scores)
+    page = Page(path)
+    assert page.references == ["screen.mp4"]
+    assert not re.search(r"https?://|url\(|@import", path.read_text())
+    assert 'data-offset="-2.500"' in path.read_text()
+    assert path.stat().st_size < 100_000
+
+
+def test_the_report_shows_harm_phases_and_proof(scores: Scores, tmp_path: Path) -> None:
+    page = Page(write_report(tmp_path, scores.model_dump()))
+    at = page.cells.index("goodput of the victim (Mbit/s)")
+    assert page.cells[at + 1 : at + 4] == ["2.50", "0.40", "0.84"]
+    at = page.cells.index("prague")
+    assert page.cells[at + 1 : at + 7] == ["10", "0.40", "9.10", "240p", "240p", "1"]
+    assert "ECT(1) 8000" in page.text and "CE 412" in page.text and "D_SS 9.08 Mbit/s" in page.text
+    assert headline(scores) in page.text
+    assert "recording" not in page.text.split("Shaded")[0].split("Timeline")[1]
+
+
+def test_the_headline_says_what_was_lost(scores: Scores) -> None:
+    assert headline(scores) == "Beside prague the picture falls from 720p to 240p and stalls 2 times (3.5 s)."
+    phase = scores.phases[1].model_copy(update={"lowest_height": 720, "stalls": 0})
+    spared = scores.model_copy(update={"phases": [scores.phases[0], phase]})
+    assert headline(spared) == "Beside prague the picture keeps 720p and never stalls."
+
+
+def test_a_void_run_gives_reasons_and_no_verdict(scores: Scores, tmp_path: Path) -> None:
+    gates = [{"name": "g", "ok": False, "measured": "9 ms", "limit": "2 ms", "reason": "g: 9 ms <b>; 2 ms"}]
+    void = scores.model_dump() | {"harm": [], "validity": {"valid": False, "gates": gates}}
+    path = write_report(tmp_path, void)
+    page = Page(path)
+    assert "g: 9 ms <b>; 2 ms" in page.text and "<b>;" not in path.read_text()
+    assert headline(scores) not in page.text and 'class="verdict void"' in path.read_text()
+
+
+def test_an_interrupted_run_says_so(scores: Scores, tmp_path: Path) -> None:
+    run = RunStore(tmp_path).create("t", "c", command_line=["pytest", "--qdisc=fq_codel flows 1"])
+    running = write_report(run.path, scores, run.manifest).read_text()
+    assert 'class="verdict valid"' in running and "pytest &#39;--qdisc=fq_codel flows 1&#39;" in running
+    run.interrupt("the router stopped answering")
+    assert "the router stopped answering" in Page(write_report(run.path, scores)).text
+
+
+def test_quality_is_rebuilt_from_its_changes(scores: Scores, tmp_path: Path) -> None:
+    view = view_of(scores, tmp_path)
+    assert view.quality == [(0, 13, 720), (13, 25, 240), (25, 30, 720)]
+    earlier = scores.renditions[0].model_copy(update={"t": -3.0, "before": 240, "after": 480})
+    view = view_of(scores.model_copy(update={"renditions": [earlier]}), tmp_path)
+    assert view.quality == [(0, 30, 480)]
+    assert view_of(scores.model_copy(update={"renditions": []}), tmp_path).quality == [(0, 30, 720)]
+
+
+def test_a_contender_is_drawn_only_while_it_competes(scores: Scores, tmp_path: Path) -> None:
+    view = view_of(scores, tmp_path)
+    assert [value for _, value in view.contender] == [None] * 10 + [9.1] * 10 + [None] * 10
+    assert view.victim[0] == (0.5, 2.5) and view.frozen[0] == Frozen("stall", 14.0, 2.5)
+    assert [name for name, *_ in view.ccdfs] == ["prague", "solo"]
+
+
+def test_a_stall_is_drawn_once(scores: Scores, tmp_path: Path) -> None:
+    spans = panels(view_of(scores, tmp_path))[1].spans
+    assert [(kind, start) for kind, start, *_ in spans] == [("freeze", 18.0), ("stall", 14.0)]
+
+
+def test_the_queue_gets_a_panel_when_it_was_sampled(scores: Scores, tmp_path: Path) -> None:
+    assert len(panels(view_of(scores, tmp_path))) == 2
+    lines = [
+        {
+            "t": scores.t0 + n,
+            "dev": "eth1",
+            "qdiscs": [{"kind": "pie", "handle": "1:", "backlog": 12_500, "drops": n}],
+        }
+        for n in range(-1, 5)
+    ]
+    (tmp_path / "qdisc.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "lab.json").write_text('{"interfaces": {"lan": "eth1"}}')
+    view = view_of(scores, tmp_path)
+    assert view.queue.backlog_ms == [(n, 10.0) for n in range(5)]
+    assert [panel.title for panel in panels(view)[2:]] == [
+        "backlog of pie at the bottleneck's rate (ms)",
+        "CE marks (purple) and drops (red) per second of pie",
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_the_figure_is_drawn(scores: Scores, tmp_path: Path, suffix: str) -> None:
+    output = tmp_path / f"harm.{suffix}"
+    draw(scores, tmp_path, output)
+    if suffix == "png":
+        picture = cv2.imread(str(output))
+        assert picture is not None and picture.shape[1] == 1500
+        stall_red = (abs(picture.astype(int) - [146, 146, 232]).sum(axis=2) < 40).any()
+        assert stall_red
+    else:
+        assert "prague" in output.read_text() or "<svg" in output.read_text()
+
+
+def test_scores_that_are_none_are_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match=r"No such file.*sojourn rescore"):
+        read_scores(tmp_path)
+    (tmp_path / "scores.json").write_text("{}")
+    with pytest.raises(ReportError, match="Field required") as error:
+        read_scores(tmp_path)
+    assert "\n" not in str(error.value)
