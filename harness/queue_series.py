@@ -25,7 +25,7 @@ class QueueSeries:
 def read_queue(file: Path, device: str, rate_bps: float, step: float = 0.5) -> QueueSeries:
     """Return the series of the qdisc that carries the traffic of ``device``, a point each ``step`` s.
 
-    ``rate_bps`` turns the backlog into ms. Counters that restart (a qdisc replaced in mid-run) lift the pen. A
+    ``rate_bps`` turns the backlog into ms. Counters that restart (a qdisc replaced) lift the pen. A
     missing file gives empty series; a last line cut short by a kill is left out.
     """
     samples = _samples(file, device)

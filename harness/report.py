@@ -188,8 +188,8 @@ def _phases(view: RunView) -> list[tuple[str, str, float, float]]:
 
 def harm_table(scores: Scores) -> Grid:
     grid = Grid(
-        "Value beside each contender, and harm: 0 none, 1 the worst, below 0 better than alone. Alone: the solo "
-        "phases, less the time in which the player recovers."
+        "Value beside each contender, and harm: 0 none, 1 the worst, below 0 better than alone. "
+        "Alone: the solo phases, less the time in which the player recovers."
     )
     names = list(dict.fromkeys(harm.phase for harm in scores.harm))
     grid.heads = ["", "alone", *(head for name in names for head in (f"beside {name}", "harm"))]

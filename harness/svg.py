@@ -14,7 +14,7 @@ from html import escape
 Points = Sequence[tuple[float, float | None]]
 
 _LEFT, _RIGHT, _WIDTH = 64.0, 12.0, 1000.0
-_GAP, _TOP, _BOTTOM = 26.0, 24.0, 40.0
+_GAP, _TOP, _BOTTOM = 26.0, 32.0, 40.0
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,10 @@ def time_plot(panels: Sequence[Panel], phases: Sequence[tuple[str, str, float, f
     ]
     for name, kind, start, stop in phases:
         out.append(
-            f'<rect class="phase {kind}" x="{x(start):.1f}" y="{_TOP - 18:g}" '
-            f'width="{x(stop) - x(start):.1f}" height="{bottom - _TOP + 18:.1f}"/>'
-            f'<text class="phase-name" x="{x((start + stop) / 2):.1f}" y="{_TOP - 5:g}">{escape(name)}</text>'
+            f'<rect class="phase {kind}" x="{x(start):.1f}" y="{_TOP - 26:g}" '
+            f'width="{x(stop) - x(start):.1f}" height="{bottom - _TOP + 26:.1f}"/>'
+            f'<text class="phase-name" x="{x((start + stop) / 2):.1f}" y="{_TOP - 11:g}">'
+            f"{escape(name)}</text>"
         )
     y = _TOP
     for panel in panels:

@@ -41,7 +41,7 @@ def test_a_time_plot_shades_phases_and_lifts_the_pen_where_nothing_is_known() ->
     assert [float(r.attrib["x"]) for r in shaded] == [64, 526] and float(shaded[0].attrib["width"]) == 462
     line = svg.find("s:path[@class='line victim']", NS)
     assert line is not None
-    assert numbers(line.attrib["d"]) == [("M", 64, 124), ("L", 295, 38), ("M", 757, 81)]
+    assert numbers(line.attrib["d"]) == [("M", 64, 132), ("L", 295, 46), ("M", 757, 89)]
     stall = svg.find("s:rect[@class='stall']", NS)
     assert stall is not None and float(stall.attrib["width"]) == 115.5
     assert stall.findtext("s:title", "", NS) == "stall of 5 s & more"
@@ -53,7 +53,7 @@ def test_quality_is_drawn_in_steps() -> None:
     svg = parsed(time_plot([panel], [("solo", "solo", 0, 40)], "q"))
     line = svg.find("s:path[@class='line quality']", NS)
     assert (
-        line is not None and line.attrib["d"].count("H") == 2 and line.attrib["d"].startswith("M64.0,38.0H")
+        line is not None and line.attrib["d"].count("H") == 2 and line.attrib["d"].startswith("M64.0,46.0H")
     )
     assert {t.text for t in svg.findall("s:text[@class='tick y']", NS)} == {"720p", "240p"}
 
