@@ -7,10 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from captures.player import PlayerSample
 from harness.place import Place
+
+if TYPE_CHECKING:
+    from apps.standins.clip import Clip
+    from harness.options import Options
 
 
 class ServiceError(RuntimeError):
@@ -38,6 +42,11 @@ class Service(ABC):
     #: Names of the qualities, lowest first.
     ladder: tuple[str, ...]
 
+    @classmethod
+    @abstractmethod
+    def from_options(cls, options: Options) -> Self:
+        """Make the service as the user asked for it. Raises ServiceError for options that do not fit."""
+
     @abstractmethod
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
         """Make and cache what is needed, before any lab is up; `progress` is told the share done, 0..1."""
@@ -49,6 +58,21 @@ class Service(ABC):
     @abstractmethod
     def sample(self) -> PlayerSample | None:
         """Return the newest sample of the player, None before the first one."""
+
+    @property
+    @abstractmethod
+    def stalls(self) -> int:
+        """How often the player has stopped for want of data since it first played."""
+
+    @property
+    @abstractmethod
+    def failure(self) -> str | None:
+        """Why it no longer plays (page crashed, origin gone); None while all is well."""
+
+    @property
+    def clip(self) -> Clip | None:
+        """The test clip that is shown, once prepared; None for a live service."""
+        return None
 
     @abstractmethod
     def stop(self) -> None:

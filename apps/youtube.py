@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apps.base import Service, ServiceError, Stage
 from apps.browser import Browser, BrowserError, Driver, flags
@@ -28,6 +28,9 @@ from captures.player import SCRIPT, PlayerRecorder, PlayerSample
 from harness.place import CommandError
 from harness.process import ProcessError
 
+if TYPE_CHECKING:
+    from harness.options import Options
+
 STATE = Path(__file__).with_name("youtube.js").read_text()
 #: Buttons, tried in this order; "reject all" comes before "accept all".
 CONSENT = (
@@ -43,6 +46,8 @@ AUTO = "() => document.querySelector('#movie_player').setPlaybackQualityRange('a
 STATS = "() => document.querySelector('#movie_player').getStatsForNerds()"
 PLAY = "() => document.querySelector('#movie_player').playVideo()"
 _POLL_S = 0.25
+#: Start, warm-up and what a slow path makes late.
+_FILM_MARGIN_S = 120
 
 
 class YouTube(Service):
@@ -79,6 +84,18 @@ class YouTube(Service):
         self._browser: Browser | None = None
         self._recorder: PlayerRecorder | None = None
         self._stage: Stage | None = None
+
+    @classmethod
+    def from_options(cls, options: Options) -> YouTube:
+        film = sum(phase.seconds for phase in options.phases) + _FILM_MARGIN_S
+        return cls(
+            live=options.live,
+            video_id=options.video_id if options.live else "",
+            buffer=options.buffer_s,
+            http=options.origin_protocol,
+            congestion_control=options.origin_cc,
+            film_seconds=max(660, round(film)),
+        )
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
         if self.live:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.base import Service, Stage
+from bottleneck.periodic import PeriodicSampler
 from bottleneck.sampler import QdiscSampler
 from captures.host import HostWatch
 from captures.packets import PacketCapture
@@ -60,7 +61,7 @@ def run_experiment(
             with ExitStack() as stack:
                 recording = _Recording(options, folder, lab, service, progress, stack)
                 recording.start()
-                _write(folder / "lab.json", _describe(lab, options))
+                _write(folder / "lab.json", _describe(lab, options, service))
                 run.add_versions(_versions(lab, service))
                 recording.play()
         finally:
@@ -107,7 +108,7 @@ class _Recording:
                 port=port, codepoint=codepoint, wrap=lab.realtime,
             ).start()
             self.stack.callback(probe.stop)
-            self.watched[f"the probe {name}"] = lambda probe=probe: None if probe.alive() else "irtt is gone"
+            self.watched[f"the probe {name}"] = _unless(probe.alive, "irtt is gone")
         queues = QdiscSampler(
             lab.router.place, folder / "qdisc.jsonl", lab.router.lan, lab.router.wan
         ).start()
@@ -116,7 +117,7 @@ class _Recording:
         ).start()
         for name, sampler in (("the router", queues), ("the bulk sender", flows)):
             self.stack.callback(sampler.stop)
-            self.watched[name] = lambda sampler=sampler: str(sampler.error) if sampler.error else None
+            self.watched[name] = _error_of(sampler)
         host = HostWatch.start(folder, wrap=lab.realtime)
         self._keep("the host watch", host.process, host.stop)
         self.stack.callback(self.service.stop)
@@ -170,7 +171,7 @@ class _Recording:
             port=PORTS["bulk"], sender_port=_FIRST_PORT + len(self.phases), name=phase.name,
         )  # fmt: skip
         flow.start()
-        self.watched["the bulk flow"] = lambda: None if flow.alive() else "iperf3 is gone"
+        self.watched["the bulk flow"] = _unless(flow.alive, "iperf3 is gone")
         try:
             self._watch(end)
         finally:
@@ -204,6 +205,14 @@ class _Recording:
                 raise ExperimentError(f"{name} ended in mid-run: {words}")
 
 
+def _unless(alive: Callable[[], bool], words: str) -> Callable[[], str | None]:
+    return lambda: None if alive() else words
+
+
+def _error_of(sampler: PeriodicSampler) -> Callable[[], str | None]:
+    return lambda: str(sampler.error) if sampler.error else None
+
+
 class _Meter:
     """The rate at which a place's first network interface receives, for the live display alone."""
 
@@ -223,8 +232,8 @@ class _Meter:
         return 8 * (self._last[1] - before) / max(self._last[0] - then, 1e-3)
 
 
-def _describe(lab: Lab, options: Options) -> dict[str, Any]:
-    return {
+def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
+    described = {
         "name": lab.name,
         "addresses": asdict(lab.addresses),
         "ports": PORTS,
@@ -233,12 +242,17 @@ def _describe(lab: Lab, options: Options) -> dict[str, Any]:
         "rtt_ms": options.rtt_us / 1000,
         "qdisc_down": str(options.qdisc_down),
         "qdisc_up": str(options.qdisc_up),
+        "interfaces": {"lan": lab.router.lan, "wan": lab.router.wan},
         "realtime": bool(lab.realtime),
         "clock_offset_s": {
             p.name: _clock_offset(p) for p in (lab.router.place, lab.sender, lab.receiver, lab.server)
         },
         "offloads_on": lab.router.offloads_off(),
     }
+    if clip := service.clip:
+        heights = [rung.height for rung in clip.ladder]
+        described["clip"] = {"frames": clip.frames, "fps": clip.fps, "heights": heights, "rates_bps": clip.rates}
+    return described
 
 
 def _versions(lab: Lab, service: Service) -> dict[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -85,15 +85,22 @@ class Namespaces:
     def __getitem__(self, name: str) -> Place:
         return self.places[name]
 
-    def veth(self, end: tuple[str, str], other: tuple[str, str]) -> None:
-        """Connect two namespaces by a veth pair; each end is (namespace, interface name), up, offloads off."""
-        (here, dev), (there, peer) = end, other
+    def cable(self, hub: str, ports: Mapping[str, tuple[str, str]]) -> None:
+        """Plug veth pairs from ``hub`` into other namespaces: port name → (namespace, interface name there).
+
+        Both ends come up with every offload off. Raises :class:`CommandError`.
+        """
         # `netns PID` is read in the pid namespace of ip itself, which nsenter has entered.
-        self[here].run(
-            ["ip", "link", "add", dev, "type", "veth", "peer", "name", peer, "netns", str(self._inner[there])]
-        )
-        for name, interface in (end, other):
-            self[name].run(["sh", "-c", _UP.format(dev=interface)])
+        pairs = [
+            f"link add {port} type veth peer name {dev} netns {self._inner[name]}\n"
+            for port, (name, dev) in ports.items()
+        ]
+        self[hub].run(["ip", "-batch", "-"], input="".join(pairs))
+        ends = {hub: list(ports)}
+        for name, dev in ports.values():
+            ends.setdefault(name, []).append(dev)
+        for name, devices in ends.items():
+            self[name].run(["sh", "-c", _UP, "up", *devices])
 
     def processes(self) -> list[psutil.Process]:
         """Return every process that lives in the lab, as seen from the host."""
@@ -113,10 +120,14 @@ class Namespaces:
 
 
 # Offloads would let packets of 64 KiB cross the bottleneck; IPv6 would add packets that nobody asked for.
-_UP = (
-    "ethtool -K {dev} tso off gso off gro off tx off rx off sg off >/dev/null 2>&1; "
-    "echo 1 >/proc/sys/net/ipv6/conf/{dev}/disable_ipv6; ip link set {dev} up"
-)
+_UP = """
+ip link set lo up
+for dev; do
+    ethtool -K "$dev" tso off gso off gro off tx off rx off sg off >/dev/null 2>&1
+    echo 1 >"/proc/sys/net/ipv6/conf/$dev/disable_ipv6"
+    ip link set "$dev" up
+done
+"""
 
 
 def _place(name: str, pid: int) -> Place:

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from bottleneck.path import Path as DelayPath
 from bottleneck.qdiscs import Qdisc, parse_qdisc
@@ -89,7 +89,7 @@ class Options:
     rtt_us: int
     phases: tuple[Phase, ...]
     origin_cc: str
-    origin_protocol: str
+    origin_protocol: Literal["h2", "h3"]
     buffer_s: float
     probe_ecn: Codepoint
     jitter_gate_ms: float
@@ -185,7 +185,7 @@ def parse_options(raw: Mapping[str, Any], services: Iterable[str]) -> Options:
         rtt_us=rtt,
         phases=tuple(phases),
         origin_cc=chosen("origin-cc", ("bbr", "cubic", "reno")),
-        origin_protocol=chosen("origin-protocol", ("h2", "h3")),
+        origin_protocol="h3" if chosen("origin-protocol", ("h2", "h3")) == "h3" else "h2",
         buffer_s=parsed("buffer", _seconds),
         probe_ecn=cast(Codepoint, chosen("probe-ecn", ECN_CODEPOINTS)),
         jitter_gate_ms=parsed("jitter-gate", parse_time) / 1000,

@@ -97,10 +97,11 @@ class Process:
         process = cls(place, command, popen, stdout if isinstance(stdout, Path) else None, errors)
         process._temporary = stderr is None
         if ready is not None:
-            process._await(ready, ready_in, timeout)
+            process.await_ready(ready, ready_in, timeout)
         return process
 
-    def _await(self, ready: str, ready_in: str, timeout: float) -> None:
+    def await_ready(self, ready: str, ready_in: str = "stderr", timeout: float = 15) -> None:
+        """Return once the regex ``ready`` shows in the file ``ready_in``; raises as :meth:`start` does."""
         path = self.stdout_path if ready_in == "stdout" else self.stderr_path
         if path is None:
             raise ValueError("ready_in='stdout' needs stdout to be a file")

@@ -165,6 +165,11 @@ class ExperimentProgress:
         return bar
 
 
+def named(tell: Tell) -> Callable[[str, float], None]:
+    """Return ``tell`` for builders that say what they do before the share done."""
+    return lambda what, share: tell(share, what)
+
+
 @contextmanager
 def steps(console: Console | None = None) -> Iterator[Callable[[str], Tell]]:
     """Show the steps of a set-up as bars: ``step(name)`` begins one and returns what takes its share done,

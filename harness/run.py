@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from harness.experiment import run_experiment
 from harness.lab import Lab, LabFactory
 from harness.options import Options
 from harness.physical import PhysicalLab, read_lab_file
-from harness.progress import ExperimentProgress, steps
+from harness.progress import ExperimentProgress, Tell, named, steps
 from harness.report import write_report
 from harness.store import RunStore
 from harness.virtual import VirtualLab
@@ -58,19 +58,29 @@ def perform(
     console = Console(file=terminal)
     store = RunStore(options.results)
     with _ended_by_sigterm(), steps(console) as step:
-        lab_factory = _Prepared(options, step)
+        make_lab = _prepare_lab(options, step)
         service.prepare(step("test clip"))
     with _ended_by_sigterm(), store.create(test, options.cell, seed=options.seed, command_line=command_line) as run:
         with ExperimentProgress(options.cell, options.phases, console) as progress:
-            run_experiment(options, run, lab_factory(run.path), service, progress)
-            progress.say("scoring")
+            run_experiment(options, run, make_lab(run.path), service, progress)
+        console.print("scoring")
         scores = score_run(run.path)
         (run.path / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
         void = tuple(gate.reason for gate in scores.validity.gates if not gate.ok)
         run.void(*void)
-        write_report(run.path)
+        write_report(run.path, scores, run.manifest)
         path = run.commit()
     return Result(path, scores, void)
+
+
+def _prepare_lab(options: Options, step: Callable[[str], Tell]) -> Callable[[Path], LabFactory]:
+    """Build or check what the lab needs, before anything starts; the result makes it for a run directory."""
+    if options.lab == "apu":
+        file = read_lab_file(options.lab_file)
+        return lambda _: PhysicalLab(file)
+    guest = ensure_guest(named(step("guest root")))
+    kernel = ensure_kernel(options.kernel_source, named(step("kernel")))
+    return lambda run: VirtualLab(kernel, guest, run)
 
 
 @contextmanager

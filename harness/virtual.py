@@ -18,7 +18,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -26,11 +26,11 @@ from types import TracebackType
 from bottleneck.router import Router
 from hardware.build import Kernel
 from hardware.guest import Guest
-from hardware.node import Interface, node_command
+from hardware.node import READY, Interface, node_command
 from harness.lab import Addresses, Lab, Tap, log_file
 from harness.namespaces import Namespaces
 from harness.place import Place
-from harness.process import Process, ProcessError
+from harness.process import Process
 
 _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
 _ROUTER_LAN, _ROUTER_WAN = "10.42.1.1", "10.42.2.1"
@@ -59,8 +59,8 @@ class VirtualLab:
             _address(spaces["client"], f"{addresses.client}/24", _ROUTER_LAN)
             _address(spaces["server"], f"{addresses.server}/24", _ROUTER_WAN)
             ssh = {name: _ssh(spaces["hub"], name, self._guest, scratch) for name in _MGMT}
-            for name in _MGMT:
-                _await_ssh(ssh[name], self.nodes[name])
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(lambda name: _greet(self.nodes[name], ssh[name]), _MGMT))
             lab = Lab(
                 name="virtual",
                 client=spaces["client"],
@@ -68,8 +68,8 @@ class VirtualLab:
                 sender=ssh["sender"],
                 receiver=ssh["receiver"],
                 router=Router(ssh["router"]),
-                client_tap=Tap(spaces["hub"], "rtr-lan"),
-                server_tap=Tap(spaces["hub"], "rtr-wan"),
+                client_tap=Tap(spaces["hub"], "lan-router"),
+                server_tap=Tap(spaces["hub"], "wan-router"),
                 addresses=addresses,
                 realtime=realtime_prefix(),
                 init_pid=spaces.init_pid,
@@ -113,29 +113,24 @@ class VirtualLab:
 def _cable(spaces: Namespaces) -> None:
     """Make the three switches in the hub and plug every port in."""
     hub = spaces["hub"]
-    ports = {
+    nets = {
         "lan": [("client", "eth0"), ("router", "apu-lan"), ("receiver", "apu-eth0")],
         "wan": [("server", "eth0"), ("router", "apu-wan"), ("sender", "apu-eth0")],
         "mgmt": [(name, "apu-mgmt") for name in _MGMT],
     }
-    # One switch a bridge, no spanning tree, no snooping: a cable that forwards at once.
-    for net in ports:
-        hub.run(["ip", "link", "add", f"br-{net}", "type", "bridge", "stp_state", "0", "mcast_snooping", "0"])
-        hub.run(
-            ["sh", "-c", f"echo 1 >/proc/sys/net/ipv6/conf/br-{net}/disable_ipv6; ip link set br-{net} up"]
-        )
-    for net, ends in ports.items():
-        for name, dev in ends:
-            port = "rtr-" + net if name == "router" else f"{name[:8]}-{net}"
-            spaces.veth(("hub", port), (name, dev))
-            hub.run(["ip", "link", "set", port, "master", f"br-{net}"])
-    hub.run(["ip", "address", "add", "10.42.0.254/24", "dev", "br-mgmt"])
+    ports = {f"{net}-{name}": (name, dev) for net, ends in nets.items() for name, dev in ends}
+    spaces.cable("hub", ports)
+    # No spanning tree, no snooping: a switch that forwards at once.
+    lines = [f"link add br-{net} type bridge stp_state 0 mcast_snooping 0" for net in nets]
+    lines += [f"link set {port} master br-{port.split('-')[0]}" for port in ports]
+    lines += [f"link set br-{net} addrgenmode none up" for net in nets]
+    lines += ["address add 10.42.0.254/24 dev br-mgmt"]
+    hub.run(["ip", "-batch", "-"], input="\n".join(lines) + "\n")
 
 
 def _address(place: Place, address: str, gateway: str) -> None:
-    place.run(["ip", "link", "set", "lo", "up"])
-    place.run(["ip", "address", "add", address, "dev", "eth0"])
-    place.run(["ip", "route", "add", "default", "via", gateway])
+    lines = [f"address add {address} dev eth0", f"route add default via {gateway}"]
+    place.run(["ip", "-batch", "-"], input="\n".join(lines) + "\n")
 
 
 def _ssh(hub: Place, name: str, guest: Guest, scratch: Path) -> Place:
@@ -152,19 +147,10 @@ def _ssh(hub: Place, name: str, guest: Guest, scratch: Path) -> Place:
     return Place(name, (*hub.prefix, "ssh", "-F", str(config), name), quote=True)
 
 
-def _await_ssh(place: Place, node: Process, timeout: float = 15) -> None:
-    """Return once the node answers; the first call also makes the ControlMaster connection."""
-    deadline = time.monotonic() + timeout
-    while True:
-        # ConnectTimeout does not cover a host whose ARP is not yet answered; a short limit does.
-        done = subprocess.run(place.argv(["true"]), capture_output=True, text=True, timeout=timeout)
-        if done.returncode == 0:
-            return
-        if not node.alive() or time.monotonic() > deadline:
-            raise ProcessError(
-                f"{place.name}: no ssh to the node ({done.stderr.strip()}); console: {node.log_tail(8)}"
-            )
-        time.sleep(0.02)
+def _greet(node: Process, ssh: Place) -> None:
+    """Wait until the node is up, and make the ssh connection that all later commands share."""
+    node.await_ready(READY, "stdout")
+    ssh.run(["true"])
 
 
 @functools.cache

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of a run on a terminal, the same that the report shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.report import Grid, harm_table, headline, phase_table
+from scoring.score import Scores
+
+
+def print_scores(scores: Scores, run: Path, console: Console) -> None:
+    """Print the verdict, what was measured in each phase, the harm of each contender, and where the evidence is."""
+    console.print(_table(phase_table(scores), sideways=True))
+    if scores.harm:
+        console.print(_table(harm_table(scores)))
+    if scores.validity.valid:
+        console.print(Text(headline(scores), style="bold"))
+    else:
+        console.print(Text("void, so no harm is told:", style="bold red"))
+        for gate in scores.validity.gates:
+            if not gate.ok:
+                console.print(Text(f"  {gate.reason}", style="red"))
+    console.print(Text(f"evidence: {run}"), soft_wrap=True)
+    console.print(Text(f"report:   {run / 'report.html'}"), soft_wrap=True)
+
+
+def _table(grid: Grid, sideways: bool = False) -> Table:
+    """A grid as it is, or on its side: a terminal is narrow, and phases are few."""
+    lines = [[Text(head) for head in grid.heads]]
+    lines += [[Text(cell, "red" if i in row.hurt else "") for i, cell in enumerate(row.cells)] for row in grid.rows]
+    if sideways:
+        lines = [list(line) for line in zip(*lines, strict=True)]
+    table = Table(title=grid.caption, title_justify="left", title_style="", header_style="bold", box=SIMPLE_HEAD)
+    for index, head in enumerate(lines[0]):
+        table.add_column(head, justify="right" if index else "left")
+    for line in lines[1:]:
+        table.add_row(*line)
+    return table
