@@ -41,8 +41,8 @@ def jiffies(us: int) -> set[int]:
 
 
 def power_of_two(value: int) -> set[int]:
-    """Hash tables are rounded down to a power of two."""
-    return {1 << (value.bit_length() - 1)}
+    """Hash tables have a power of two, rounded up by tc."""
+    return {1 << (value - 1).bit_length()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,6 +272,10 @@ class Numbers(Parameter):
     def check(self, value: tuple[int, ...]) -> None:
         if len(value) != self.count or not all(self.low <= v <= self.high for v in value):
             raise ParameterError(f"{self.word} needs {self.count} numbers of {self.low} to {self.high}")
+
+    def differences(self, value: tuple[int, ...], found: Mapping[str, Any]) -> list[str]:
+        # iproute2 7 writes the names of arrays with a blank at the end.
+        return super().differences(value, {key.rstrip(): shown for key, shown in found.items()})
 
     def agrees(self, value: tuple[int, ...], found: Any) -> bool:
         return bool(found == list(value))

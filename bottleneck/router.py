@@ -35,7 +35,7 @@ class Router:
         Qdiscs are replaced and never changed: ``tc qdisc change`` of dualpi2 under load can crash kernels
         up to 7.0. Raises :class:`RouterError` and :class:`bottleneck.readback.ReadbackError`.
         """
-        self.clear()
+        self._take_away()
         commands = spec.commands(bottleneck, self.lan, self.wan)
         for program, group in groupby(commands, key=lambda command: command[0]):
             self._batch(program, [command[1:] for command in group])
@@ -52,10 +52,7 @@ class Router:
         """Take shapers, queues and delays away. Raises :class:`bottleneck.readback.ReadbackError` if some
         stay.
         """
-        commands = sorted(spec.teardown_commands(self.lan, self.wan), key=lambda c: c[0], reverse=True)
-        for program, group in groupby(commands, key=lambda command: command[0]):
-            lines = "".join(" ".join(command[1:]) + "\n" for command in group)
-            self.place.run([program, "-force", "-batch", "-"], input=lines, check=False)
+        self._take_away()
         if left := readback.leftovers(self.state(), self.lan, self.wan):
             raise readback.ReadbackError(left)
 
@@ -108,6 +105,12 @@ class Router:
         for dev in (self.lan, self.wan):
             # A fixed feature makes ethtool fail for the others' sake; offloads_off() tells what is left.
             self.place.run(["ethtool", "-K", dev, *words], check=False)
+
+    def _take_away(self) -> None:
+        commands = sorted(spec.teardown_commands(self.lan, self.wan), key=lambda c: c[0], reverse=True)
+        for program, group in groupby(commands, key=lambda command: command[0]):
+            lines = "".join(" ".join(command[1:]) + "\n" for command in group)
+            self.place.run([program, "-force", "-batch", "-"], input=lines, check=False)
 
     def _batch(self, program: str, commands: list[list[str]]) -> None:
         text = "".join(" ".join(command) + "\n" for command in commands)

@@ -42,8 +42,14 @@ def start_server(
     """
     bind = ",".join(f"{address}:{port}" for port in ports)
     listening = r"[\s\S]*".join([r"\[ListenerStart\] starting"] * len(ports))
+    # A queue lets probes out in bursts; with a least interval the server would drop them.
     return Process.start(
-        place, ["irtt", "server", "-i", "1ms", "-b", bind], stdout=log, ready=listening, ready_in="stdout", wrap=wrap
+        place,
+        ["irtt", "server", "-i", "0", "-b", bind],
+        stdout=log,
+        ready=listening,
+        ready_in="stdout",
+        wrap=wrap,
     )
 
 
@@ -77,8 +83,10 @@ class IrttClient:
         self._remote = f"/tmp/sojourn-irtt-{uuid.uuid4().hex}.json.gz" if place.quote else ""
         self._process: Process | None = None
 
-    def start(self, limit_s: float = 6 * 3600) -> Self:
+    def start(self, limit_s: float = 1800) -> Self:
         """Start probing; return once the server has answered. ``limit_s`` (s) bounds a probe never stopped.
+
+        irtt reserves about 200 bytes for each probe up to the limit: hours are too much for a small node.
 
         Raises :class:`IrttError`.
         """
@@ -87,7 +95,13 @@ class IrttClient:
         command.append(f"{self.server}:{self.port}")
         try:
             self._process = Process.start(
-                self.place, command, stdout=log, ready=r"\[Connected\]", ready_in="stdout", timeout=_CONNECT_S, wrap=self._wrap
+                self.place,
+                command,
+                stdout=log,
+                ready=r"\[Connected\]",
+                ready_in="stdout",
+                timeout=_CONNECT_S,
+                wrap=self._wrap,
             )
         except ProcessError as failed:
             raise IrttError(
@@ -103,6 +117,7 @@ class IrttClient:
         """End the probe and return ``output``. Raises :class:`IrttError` when irtt left no JSON."""
         assert self._process is not None
         # irtt waits for late replies before it writes: 3 RTTs, or 4 s when none came.
+        reason = self._process.log_tail(1)
         code = self._process.stop(signal.SIGINT, grace=15)
         if self._remote:
             fetched = self.place.run(
@@ -112,7 +127,8 @@ class IrttClient:
                 self.output.write_bytes(base64.b64decode(fetched))
         if not self.output.exists():
             raise IrttError(
-                f"{self.place.name}: irtt to {self.server}:{self.port} left no result (exit code {code})"
+                f"{self.place.name}: irtt to {self.server}:{self.port} left no result "
+                f"(exit code {code}): {reason}"
             )
         return self.output
 

@@ -18,7 +18,9 @@ def test_canonical_text_means_the_same(text: str) -> None:
 
 def test_every_parameter_of_every_kind_is_in_the_lab_test() -> None:
     for kind, cls in KINDS.items():
-        used = {name for text in EVERY_PARAMETER if text.split()[0] == kind for name in parse_qdisc(text).given()}
+        used = {
+            name for text in EVERY_PARAMETER if text.split()[0] == kind for name in parse_qdisc(text).given()
+        }
         assert used == set(cls.parameters()), kind
 
 
@@ -32,7 +34,12 @@ def test_values_are_in_the_fields_units() -> None:
 def test_max_rtt_is_worked_out_as_rfc_9332_says() -> None:
     # RFC 9332's defaults: RTT_max 100 ms and RTT_typ 15 ms give Tupdate 15 ms, alpha 0.15 Hz, beta 3 Hz.
     automatic = DualPI2(max_rtt=100_000, typical_rtt=15_000).automatic
-    assert automatic == {"target": 15_000, "tupdate": 15_000, "alpha": pytest.approx(0.15), "beta": pytest.approx(3)}
+    assert automatic == {
+        "target": 15_000,
+        "tupdate": 15_000,
+        "alpha": pytest.approx(0.15),
+        "beta": pytest.approx(3),
+    }
 
 
 @pytest.mark.parametrize(
@@ -41,7 +48,10 @@ def test_max_rtt_is_worked_out_as_rfc_9332_says() -> None:
         ("", "--qdisc: no qdisc given; known are dualpi2, fq_codel,"),
         ("fqcodel", '--qdisc: unknown qdisc "fqcodel" (did you mean "fq_codel"?); known are dualpi2,'),
         ("DUALPI2", '--qdisc: unknown qdisc "DUALPI2"'),
-        ("fq_codel flow 1", 'unknown parameter "flow" (did you mean "flows"?); fq_codel takes: limit PACKETS,'),
+        (
+            "fq_codel flow 1",
+            'unknown parameter "flow" (did you mean "flows"?); fq_codel takes: limit PACKETS,',
+        ),
         ("fq_codel flows", "fq_codel: flows needs a value: flows NUMBER"),
         ("fq_codel flows many", 'fq_codel: flows: "many" is not a whole number'),
         ("fq_codel flows 65537", "fq_codel: flows: 65537 is out of range: 1 to 65536"),
@@ -77,5 +87,5 @@ def test_wrong_text_is_one_clear_line(text: str, message: str) -> None:
 
 
 def test_the_option_is_named() -> None:
-    with pytest.raises(QdiscError, match="^--qdisc-up: "):
+    with pytest.raises(QdiscError, match=r"^--qdisc-up: "):
         parse_qdisc("nothing", option="--qdisc-up")

@@ -53,7 +53,7 @@ def test_out_of_range_is_refused() -> None:
     for rate in (99_999, 10_000_000_001):
         with pytest.raises(ValidationError):
             Direction(rate_bps=rate, qdisc="pfifo")
-    with pytest.raises(ValidationError, match="jitter"):
+    with pytest.raises(ValidationError, match=r"jitter"):
         Path(delay_us=1000, jitter_us=2000)
 
 

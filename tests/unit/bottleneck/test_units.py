@@ -26,14 +26,16 @@ def test_rates_as_tc_reads_them(text: str, bps: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "us"), [("5ms", 5000), ("0.57ms", 570), ("100us", 100), ("2s", 2_000_000), ("15", 15), ("1msec", 1000)]
+    ("text", "us"),
+    [("5ms", 5000), ("0.57ms", 570), ("100us", 100), ("2s", 2_000_000), ("15", 15), ("1msec", 1000)],
 )
 def test_times_as_tc_reads_them(text: str, us: int) -> None:
     assert units.parse_time(text) == us
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("3000", 3000), ("150kb", 153_600), ("150k", 153_600), ("4Mb", 4_194_304), ("8kbit", 1024)]
+    ("text", "size"),
+    [("3000", 3000), ("150kb", 153_600), ("150k", 153_600), ("4Mb", 4_194_304), ("8kbit", 1024)],
 )
 def test_sizes_as_tc_reads_them(text: str, size: int) -> None:
     assert units.parse_size(text) == size

@@ -28,7 +28,9 @@ class Pair:
 def namespace(name: str, *prefix: str, unshare: str) -> Iterator[tuple[Place, str]]:
     """Hold a new network namespace open; gives the place inside and the holder's pid."""
     holder = subprocess.Popen(
-        [*prefix, "unshare", unshare, "sh", "-c", "echo up; exec sleep 600"], stdout=subprocess.PIPE, text=True
+        [*prefix, "unshare", unshare, "sh", "-c", "echo up; exec sleep 600"],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert holder.stdout is not None and holder.stdout.readline() == "up\n"

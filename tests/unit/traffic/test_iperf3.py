@@ -26,7 +26,10 @@ pytestmark = pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 i
 def test_a_flow_stopped_early_keeps_its_whole_json(pair: Pair, tmp_path: Path) -> None:
     live: list[float] = []
     sampler = ss.SsSampler(
-        pair.sender, tmp_path / "ss.jsonl", interval_s=0.1, on_throughput=lambda t, flow, bps: live.append(bps)
+        pair.sender,
+        tmp_path / "ss.jsonl",
+        interval_s=0.1,
+        on_throughput=lambda t, flow, bps: live.append(bps),
     ).start()
     flow = BulkFlow(
         pair.sender, pair.receiver, pair.receiver_address, contender("reno"), tmp_path, sender_port=40101
@@ -61,7 +64,12 @@ def test_a_flow_stopped_early_keeps_its_whole_json(pair: Pair, tmp_path: Path) -
 def test_without_ecn_none_is_negotiated_and_the_port_is_free_again(pair: Pair, tmp_path: Path) -> None:
     sampler = ss.SsSampler(pair.sender, tmp_path / "ss.jsonl", interval_s=0.05).start()
     flow = BulkFlow(
-        pair.sender, pair.receiver, pair.receiver_address, contender("cubic-noecn"), tmp_path, sender_port=40102
+        pair.sender,
+        pair.receiver,
+        pair.receiver_address,
+        contender("cubic-noecn"),
+        tmp_path,
+        sender_port=40102,
     )
     flow.start()
     deadline = time.monotonic() + 10
@@ -88,13 +96,13 @@ def test_a_flow_of_given_length_ends_by_itself(pair: Pair, tmp_path: Path) -> No
 
 def test_unknown_congestion_control_is_told_before_anything_starts(pair: Pair, tmp_path: Path) -> None:
     nonesuch = Contender("prague", "nonesuch", 3)
-    with pytest.raises(ContenderError, match="sender: congestion control nonesuch of contender prague"):
+    with pytest.raises(ContenderError, match=r"sender: congestion control nonesuch of contender prague"):
         BulkFlow(pair.sender, pair.receiver, pair.receiver_address, nonesuch, tmp_path).start()
 
 
 def test_receiver_that_cannot_be_reached_ends_with_iperf3s_reason(pair: Pair, tmp_path: Path) -> None:
     flow = BulkFlow(pair.sender, pair.receiver, "10.9.0.3", contender("cubic"), tmp_path, sender_port=40104)
-    with pytest.raises(BulkError, match="sender: iperf3: .*No route to host|no connection to 10.9.0.3"):
+    with pytest.raises(BulkError, match=r"sender: iperf3: .*No route to host|no connection to 10.9.0.3"):
         flow.start()
     assert not flow.alive()
 
@@ -109,7 +117,7 @@ def test_receiver_that_dies_is_an_error(pair: Pair, tmp_path: Path) -> None:
     deadline = time.monotonic() + 10
     while flow.alive() and time.monotonic() < deadline:
         time.sleep(0.05)
-    with pytest.raises(BulkError, match="sender: iperf3: "):
+    with pytest.raises(BulkError, match=r"sender: iperf3: "):
         flow.stop()
 
 
@@ -121,13 +129,15 @@ def test_ecn_mode_is_set_and_read_back_at_both_ends(pair: Pair) -> None:
 
 
 def test_a_kernel_that_refuses_the_ecn_mode_is_told(pair: Pair) -> None:
-    with pytest.raises(ContenderError, match="sender: net.ipv4.tcp_ecn: asked 77 for contender odd, found"):
+    with pytest.raises(ContenderError, match=r"sender: net.ipv4.tcp_ecn: asked 77 for contender odd, found"):
         Contender("odd", "cubic", 77).prepare(pair.sender, pair.receiver)
 
 
 def test_contender_names() -> None:
     assert set(CONTENDERS) == {"cubic", "cubic-noecn", "reno", "bbr", "dctcp", "prague"}
-    with pytest.raises(ContenderError, match=r'--contender: unknown contender "pragu" \(did you mean "prague"\?\)'):
+    with pytest.raises(
+        ContenderError, match=r'--contender: unknown contender "pragu" \(did you mean "prague"\?\)'
+    ):
         contender("pragu")
 
 
@@ -136,5 +146,5 @@ def test_check_names_the_version_or_the_fix() -> None:
     assert ss.check(LOCAL)
     nowhere = Place("empty", ("env", "PATH=/nonexistent"))
     for tool in (iperf3, ss):
-        with pytest.raises(ToolError, match="empty: .* install "):
+        with pytest.raises(ToolError, match=r"empty: .* install "):
             tool.check(nowhere)

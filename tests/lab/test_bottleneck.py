@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every qdisc with every parameter on a real router: set up, read back, alike; and differences are seen."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from bottleneck.path import Path as DelayPath
+from bottleneck.qdiscs import parse_qdisc
+from bottleneck.readback import ReadbackError
+from bottleneck.router import Router, RouterError
+from bottleneck.sampler import QdiscSampler
+from bottleneck.spec import Bottleneck, Direction
+from tests.lab.qdisc_texts import EVERY_PARAMETER
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.mark.parametrize("text", EVERY_PARAMETER)
+def test_what_is_asked_is_what_the_router_does(router: Router, text: str) -> None:
+    router.apply(Bottleneck.symmetric(10_000_000, text))
+
+
+@pytest.mark.parametrize("rate", [100_000, 1_234_567, 5_000_000, 50_000_000, 100_000_000, 10_000_000_000])
+@pytest.mark.parametrize("rtt", [0, 1, 20_000, 33_333, 2_000_000])
+def test_rates_and_delays(router: Router, rate: int, rtt: int) -> None:
+    router.apply(Bottleneck.symmetric(rate, "fq_codel flows 1", rtt))
+
+
+def test_both_directions_apart(router: Router) -> None:
+    path = DelayPath(delay_us=10_000, jitter_us=1_500, loss_percent=0.25, slot_us=4_000, limit=5000)
+    asked = Bottleneck(
+        down=Direction(rate_bps=20_000_000, qdisc="dualpi2", path=path),
+        up=Direction(rate_bps=2_000_000, qdisc="cake besteffort", path=DelayPath(delay_us=5_000)),
+    )
+    router.apply(asked)
+    router.apply(asked)
+    with pytest.raises(ReadbackError) as error:
+        router.verify(Bottleneck(down=asked.up, up=asked.down))
+    assert "lan: asked cake 10: below 1:10, found" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("made", "asked", "difference"),
+    [
+        ("fq_codel flows 1", "fq_codel flows 2", "flows: asked flows 2, found 1"),
+        ("fq_codel target 5ms", "fq_codel target 6ms", "target: asked target 6ms, found 4999"),
+        ("pie noecn", "pie ecn", "ecn: asked on, found off"),
+        (
+            "dualpi2 drop_enqueue",
+            "dualpi2 drop_dequeue",
+            "drop-early: asked drop_dequeue, found drop-enqueue",
+        ),
+        ("dualpi2 alpha 0.1", "dualpi2 alpha 0.2", "alpha: asked alpha 0.2, found 0.09"),
+        ("red limit 150000 avpkt 1000", "red limit 150000 avpkt 500", "ewma: asked"),
+        ("cake bandwidth 9mbit", "cake bandwidth 8mbit", "bandwidth: asked bandwidth 8mbit, found 1125000"),
+    ],
+)
+def test_a_difference_shows_asked_and_found(router: Router, made: str, asked: str, difference: str) -> None:
+    router.apply(Bottleneck.symmetric(10_000_000, made))
+    with pytest.raises(ReadbackError) as error:
+        router.verify(Bottleneck.symmetric(10_000_000, asked))
+    assert difference in str(error.value)
+
+
+def test_a_router_changed_behind_our_back_is_seen(router: Router) -> None:
+    asked = Bottleneck.symmetric(10_000_000, "fq_codel flows 1", 20_000)
+    behind = {
+        "tc qdisc change dev ifb-down root netem delay 11ms limit 200000": "netem delay: asked 10000, found 11000",
+        "tc qdisc del dev wan ingress": "wan: asked all that comes in to go to ifb-down, found no redirect",
+        "tc filter del dev lan parent 1:": "lan: asked UDP dst_port 2113 to class 1:20, found no such filter",
+        "tc qdisc replace dev lan parent 1:10 handle 11: pfifo": "lan: asked fq_codel 10: below 1:10, found",
+    }
+    for command, difference in behind.items():
+        router.apply(asked)
+        router.place.run(command.split())
+        with pytest.raises(ReadbackError) as error:
+            router.verify(asked)
+        assert difference in str(error.value)
+
+
+def test_a_rate_step_is_a_class_change(router: Router) -> None:
+    asked = Bottleneck.symmetric(10_000_000, "dualpi2", 20_000)
+    router.apply(asked)
+    router.set_rate(router.lan, 5_000_000)
+    stepped = asked.down.model_copy(update={"rate_bps": 5_000_000})
+    router.verify(asked.model_copy(update={"down": stepped}))
+
+
+def test_clearing_leaves_nothing_and_can_be_repeated(router: Router) -> None:
+    router.apply(Bottleneck.symmetric(10_000_000, "fq_codel flows 1", 20_000))
+    router.clear()
+    router.clear()
+    assert not [q for q in router.state().qdiscs if q["kind"] in ("htb", "netem", "ingress", "fq_codel")]
+
+
+def test_a_refused_command_is_named_with_the_reason(router: Router) -> None:
+    # tc lets it pass, the kernel does not: no device here can offload a horizon.
+    asked = Bottleneck.symmetric(10_000_000, parse_qdisc("fq offload_horizon 1s"))
+    with pytest.raises(
+        RouterError, match=r"tc qdisc add dev lan parent 1:10 handle 10: fq offload_horizon 1s: "
+    ):
+        router.apply(asked)
+
+
+def test_samples_come_every_100_ms(router: Router, tmp_path: Path) -> None:
+    router.apply(Bottleneck.symmetric(10_000_000, "dualpi2", 20_000))
+    output = tmp_path / "qdisc.jsonl"
+    sampler = QdiscSampler(router.place, output, router.lan, router.wan).start()
+    deadline = time.monotonic() + 10
+    while sampler.samples < 20 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    sampler.stop()
+    assert sampler.error is None
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
+    moments = [row["t"] for row in rows if row["dev"] == router.lan]
+    assert (moments[-1] - moments[0]) / (len(moments) - 1) == pytest.approx(0.1, rel=0.1)
+    queue = next(q for q in rows[0]["qdiscs"] if q["kind"] == "dualpi2")
+    assert {"prob", "delay-c", "delay-l", "backlog", "drops"} <= queue.keys()
+
+
+def test_statistics_and_versions_for_the_evidence(router: Router) -> None:
+    router.apply(Bottleneck.symmetric(10_000_000, "dualpi2"))
+    assert "qdisc dualpi2 10: dev lan parent 1:10" in router.final_statistics()
+    assert router.versions()["tc"].startswith("tc utility, iproute2-")
+    assert router.versions()["kernel"].startswith("Linux ")

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparison with what a real router (Linux 7.2, iproute2 7.2) showed: data/ was captured by tests/lab."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bottleneck import readback
+from bottleneck.path import Path as DelayPath
+from bottleneck.qdiscs import parse_qdisc
+from bottleneck.spec import Bottleneck, Direction
+
+DATA = Path(__file__).parent / "data"
+QDISCS: list[dict[str, Any]] = [json.loads(line) for line in (DATA / "qdiscs.jsonl").read_text().splitlines()]
+ASKED = Bottleneck(
+    down=Direction(
+        rate_bps=20_000_000,
+        qdisc="dualpi2",
+        path=DelayPath(delay_us=10_000, jitter_us=1_500, loss_percent=0.25, slot_us=4_000, limit=5000),
+    ),
+    up=Direction(rate_bps=2_000_000, qdisc="fq_codel flows 1", path=DelayPath(delay_us=5000)),
+)
+
+
+@pytest.fixture
+def found() -> readback.State:
+    return deepcopy(readback.state((DATA / "router.json").read_text()))
+
+
+@pytest.mark.parametrize("row", QDISCS, ids=lambda row: row["asked"])
+def test_real_output_agrees_with_what_was_asked(row: dict[str, Any]) -> None:
+    qdisc = parse_qdisc(row["asked"])
+    assert row["kind"] == qdisc.kind
+    assert qdisc.differences(row["options"]) == []
+
+
+@pytest.mark.parametrize("row", QDISCS, ids=lambda row: row["asked"])
+def test_each_changed_option_is_a_difference(row: dict[str, Any]) -> None:
+    qdisc = parse_qdisc(row["asked"])
+    parameters, adaptive = qdisc.parameters(), qdisc.not_compared()
+    for name, value in qdisc.given().items():
+        parameter = parameters[name]
+        if not parameter.shown or name in adaptive or name in ("framing", "ce_threshold_selector"):
+            continue
+        other = dict(row["options"])
+        key = next((k for k in other if k.rstrip() == parameter.key), parameter.key)
+        if isinstance(value, bool):
+            if value == getattr(parameter, "absent", False):
+                other[key] = not value
+            elif key in other and other[key] is not False:
+                del other[key]
+            else:
+                other[key] = True
+        else:
+            other[key] = "something else"
+        assert any(parameter.key in line for line in qdisc.differences(other)), name
+        other.pop(key, None)
+        if not isinstance(value, bool):
+            assert any("found nothing" in line for line in qdisc.differences(other)), name
+
+
+def test_a_whole_router_agrees(found: readback.State) -> None:
+    assert readback.differences(ASKED, found) == []
+
+
+def options(found: readback.State, dev: str, kind: str) -> Any:
+    return next(q["options"] for q in found.qdiscs if (q["dev"], q["kind"]) == (dev, kind))
+
+
+def test_each_change_of_the_router_is_one_line(found: readback.State) -> None:
+    options(found, "lan", "htb")["default"] = "0x20"
+    options(found, "wan", "fq_codel")["flows"] = 1024
+    options(found, "ifb-down", "netem")["delay"]["delay"] = 0.011
+    options(found, "ifb-up", "netem")["limit"] = 1000
+    next(c for c in found.classes["lan"] if c["handle"] == "1:10")["rate"] = 1_250_000
+    next(c for c in found.classes["wan"] if c["handle"] == "1:20")["quantum"] = 60_000
+    assert readback.differences(ASKED, found) == [
+        "lan: asked htb default 0x10, found 0x20",
+        "lan: class 1:10 rate: asked 2500000, found 1250000",
+        "wan: fq_codel flows: asked flows 1, found 1024",
+        "wan: class 1:20 quantum: asked 1514, found 60000",
+        "ifb-down: netem delay: asked 10000, found 11000",
+        "ifb-up: netem limit: asked 200000, found 1000",
+    ]
+
+
+def test_what_is_missing_is_told(found: readback.State) -> None:
+    bare = readback.State(
+        qdiscs=[q for q in found.qdiscs if q["dev"] not in ("ifb-down", "wan")],
+        classes=found.classes,
+        filters={**found.filters, "lan": []},
+        ingress={**found.ingress, "lan": []},
+    )
+    assert readback.differences(ASKED, bare) == [
+        "lan: asked UDP dst_port 2113 to class 1:20, found no such filter",
+        "lan: asked UDP src_port 2113 to class 1:20, found no such filter",
+        "wan: asked htb 1: as root, found no qdisc",
+        "wan: asked fq_codel 10: below 1:10, found no qdisc",
+        "ifb-down: asked netem 1: as root, found no qdisc",
+        "wan: asked all that comes in to go to ifb-down, found ['ifb-down']",
+        "lan: asked all that comes in to go to ifb-up, found no redirect",
+    ]
+
+
+def test_a_delay_nobody_asked_for_is_told(found: readback.State) -> None:
+    lines = readback.differences(Bottleneck.symmetric(20_000_000, "dualpi2"), found)
+    assert "wan: asked no delay, found ingress ffff:" in lines
+    assert "ifb-down: asked no delay, found netem" in lines
+
+
+def test_leftovers(found: readback.State) -> None:
+    assert "lan: htb 1: is still there" in readback.leftovers(found)
+    assert "ifb-up: netem 1: is still there" in readback.leftovers(found)
+    assert readback.leftovers(readback.State([], {}, {}, {})) == []
+
+
+def test_an_answer_too_few_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"2 answers from tc, 7 expected"):
+        readback.state("[]\n[]\n")
+
+
+def test_the_error_shows_all() -> None:
+    error = readback.ReadbackError(["a: asked 1, found 2", "b: asked 3, found 4"])
+    assert str(error).endswith("a: asked 1, found 2; b: asked 3, found 4")
+    assert error.differences == ["a: asked 1, found 2", "b: asked 3, found 4"]
