@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -141,10 +142,18 @@ class Browser:
 
     def open(self, url: str, timeout: float = 30) -> None:
         """Load `url`; returns once its document is there. Raises BrowserError with the network's reason."""
-        try:
-            self._do(lambda: self._page.goto(url, wait_until="domcontentloaded", timeout=timeout * 1000))
-        except Error as error:
-            raise BrowserError(f"{url} is not reachable: {_reason(error)}") from error
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                self._do(lambda: self._page.goto(url, wait_until="domcontentloaded", timeout=timeout * 1000))
+                return
+            except Error as error:
+                # A new lab's interfaces still get their addresses; Chromium then drops what it loads.
+                again = "ERR_NETWORK_CHANGED" in str(error) or "chrome-error://" in str(error)
+                if again and time.monotonic() < deadline:
+                    time.sleep(0.3)
+                    continue
+                raise BrowserError(f"{url} is not reachable: {_reason(error)}") from error
 
     def evaluate(self, script: str) -> Any:
         """Run a JavaScript function in the page and return its JSON-like result. Raises BrowserError."""
