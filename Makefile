@@ -28,7 +28,7 @@ check: environment lint unit
 
 lint:
 	$(BIN)/ruff check .
-	$(BIN)/mypy .
+	$(BIN)/mypy
 
 unit:
 	$(PYTEST) tests/unit -m "not lab and not experiment and not live"

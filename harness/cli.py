@@ -64,10 +64,7 @@ def build(
     from apps.standins.origin import ensure_certificate, ensure_player
     from hardware.build import ensure_kernel
     from hardware.guest import ensure_guest
-    from harness.progress import Tell, steps
-
-    def named(tell: Tell) -> Callable[[str, float], None]:
-        return lambda what, share: tell(share, what)
+    from harness.progress import named, steps
 
     with steps() as step:
         ensure_guest(progress=named(step("guest root")))

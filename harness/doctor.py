@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+import pwd
 import shutil
 import subprocess
 import time
@@ -118,7 +119,7 @@ def realtime() -> Finding:
     done = subprocess.run(["chrt", "--rr", "20", "true"], capture_output=True, check=False)
     if done.returncode == 0:
         return Finding("real-time priority", "ok", "allowed")
-    user = os.environ.get("USER", "YOU")
+    user = pwd.getpwuid(os.getuid()).pw_name
     fix = (
         f"as root: echo '{user} - rtprio 20' > /etc/security/limits.d/sojourn.conf, then log in again; "
         "or run as root"

@@ -36,7 +36,7 @@ install_packages() {
         as_root='sudo -n'
     else
         say "packages are missing and only root can install them; run this, then the same command again:" >&2
-        printf '\n  sudo apt-get install -y --no-install-recommends%s\n\n' "$missing" >&2
+        printf "\n  sudo sh -c 'apt-get update && apt-get install -y --no-install-recommends%s'\n\n" "$missing" >&2
         exit 1
     fi
     say "installing packages:$missing"
