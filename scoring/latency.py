@@ -59,7 +59,7 @@ def loss(probes: pl.DataFrame) -> float | None:
 def ccdf(probes: pl.DataFrame) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """(x in ms, P(r > x) in percent) of the answered probes: 2 % at x means that 98 % lie at or below x.
 
-    At most 200 points, spread over the shares as a log axis shows them; ends at the largest RTT with 0 %.
+    Some 200 points at most, spread over the shares as a log axis shows them; the last is the largest RTT.
     """
     rtt = np.sort(probes["rtt_ms"].drop_nulls().to_numpy())
     if not rtt.size:

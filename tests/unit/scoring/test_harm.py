@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Harm by the paper's formulas, and the solo baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from scoring.harm import harm, solo_windows
+
+
+@dataclass
+class Phase:
+    contender: str | None
+    start: float
+    end: float
+
+
+def test_the_papers_examples() -> None:
+    assert harm(10, 4, "more") == pytest.approx(0.6)
+    assert harm(20, 100, "less") == pytest.approx(0.8)
+
+
+def test_edges() -> None:
+    assert harm(0, 5, "less") == 1  # nothing bad alone, something beside
+    assert harm(0, 0, "less") == harm(0, 0, "more") == harm(3, 0, "less") == 0
+    assert harm(10, 11, "more") == pytest.approx(-0.1)
+
+
+def test_the_wake_of_a_contender_is_left_out_of_the_baseline() -> None:
+    phases = [
+        Phase(None, 0, 20),
+        Phase("cubic", 20, 60),
+        Phase(None, 60, 80),
+        Phase("prague", 80, 120),
+        Phase(None, 120, 138),
+    ]
+    assert solo_windows(phases, settle=15) == [(0, 20), (75, 80)]
+    assert solo_windows(phases, settle=0) == [(0, 20), (60, 80), (120, 138)]
