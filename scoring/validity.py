@@ -143,12 +143,15 @@ def contender_proven(
     measured += (
         f", AccECN SYN {'yes' if flow['accecn_syn'] else 'no'}, ss {'/'.join(sorted(ccs)) or 'silent'}"
     )
-    share = limits.codepoint_share
+    # Linux sends retransmissions as Not-ECT, whatever the flow negotiated.
+    share = limits.codepoint_share * (1 - flow["resent"] / sent)
     if contender == "prague":
         ok = bool(flow["accecn_syn"]) and ect1 >= share and (flow["ce"] > 0 or not marks(qdisc))
-        limit = f"AccECN SYN, ECT(1) on {share:.0%} of data" + (", CE > 0" if marks(qdisc) else "")
+        limit = f"AccECN SYN, ECT(1) on {limits.codepoint_share:.0%} of first sendings" + (
+            ", CE > 0" if marks(qdisc) else ""
+        )
     elif contender == "dctcp":
-        ok, limit = ect0 >= share, f"ECT(0) on {share:.0%} of data"
+        ok, limit = ect0 >= share, f"ECT(0) on {limits.codepoint_share:.0%} of first sendings"
     elif contender == "cubic-noecn":
         ok, limit = not_ect == 1, "Not-ECT on all data"
     else:

@@ -108,7 +108,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sites = {"client": "10.42.1.10", "receiver": "10.42.1.20", "server": "10.42.2.10", "sender": "10.42.2.20"}
     lab = {
         "addresses": sites, "ports": {"origin": 443, "bulk": 5201}, "rtt_ms": 20,
-        "rate_down_bps": RATE_BPS, "rate_up_bps": RATE_BPS, "qdisc_down": "fq_codel flows 1", "qdisc_up": "fq_codel flows 1",
+        "rate_down_bps": RATE_BPS, "rate_up_bps": RATE_BPS,
+        "qdisc_down": "fq_codel flows 1", "qdisc_up": "fq_codel flows 1",
     }  # fmt: skip
     bulk = {"flows": [{"contender": "prague", "phase": "prague", "sender_port": 40001}]}
     for name, content in (("timeline", {"phases": phases}), ("lab", lab), ("bulk", bulk)):

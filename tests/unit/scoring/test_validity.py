@@ -9,7 +9,15 @@ from scoring import validity
 from scoring.validity import Limits, Validity
 
 LIMITS = Limits()
-PRAGUE = {"data_packets": 1000, "ect1": 1000, "ect0": 0, "not_ect": 0, "ce": 40, "accecn_syn": True}
+PRAGUE = {
+    "data_packets": 1000,
+    "resent": 0,
+    "ect1": 1000,
+    "ect0": 0,
+    "not_ect": 0,
+    "ce": 40,
+    "accecn_syn": True,
+}
 
 
 def test_one_failed_gate_voids_the_run() -> None:
@@ -52,6 +60,8 @@ def test_covers() -> None:
         ({"ce": 0}, "pfifo limit 100", True),
         ({"accecn_syn": False}, "dualpi2", False),
         ({"ect1": 900, "ect0": 100}, "dualpi2", False),
+        ({"ect1": 900, "not_ect": 100, "resent": 100}, "dualpi2", True),
+        ({"ect1": 900, "not_ect": 100, "resent": 50}, "dualpi2", False),
     ],
 )
 def test_prague_must_prove_itself(change: dict[str, object], qdisc: str, ok: bool) -> None:
