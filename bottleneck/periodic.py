@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import threading
 import time
@@ -12,6 +14,8 @@ from typing import Self
 
 from harness.place import Place
 from harness.process import Process, ProcessError
+
+_SILENCE_S = 5.0
 
 
 class PeriodicSampler:
@@ -41,6 +45,9 @@ class PeriodicSampler:
         if self._process is None:
             return
         self._thread.join(timeout=2)
+        if self.error is not None:
+            # The place may be dead: no signal would reach the far end, our own end of the connection can go.
+            self._process.popen.kill()
         # A process that answers no more ends here, and with it a thread that still waits for the answer.
         self._process.stop(signal.SIGTERM, grace=2)
         self._thread.join(timeout=2)
@@ -50,7 +57,7 @@ class PeriodicSampler:
         raise NotImplementedError
 
     def ask(self, question: str, last: bytes) -> tuple[float, bytes]:
-        """Send one line and read up to the line that ends with ``last``.
+        """Send one line and read until the answer ends with ``last``.
 
         Returns the Unix time in the middle between question and answer, and the answer.
         """
@@ -61,13 +68,18 @@ class PeriodicSampler:
         stdin.write(question.encode() + b"\n")
         stdin.flush()
         while not answer.endswith(last):
-            line = stdout.readline()
-            if not line:
+            # A router that hangs or loses its power closes nothing: silence is how it shows.
+            if not select.select([stdout], [], [], _SILENCE_S)[0]:
+                raise ProcessError(
+                    f"{self.place.name}: {self.command[0]} gave no answer for {_SILENCE_S:g} s"
+                )
+            part = os.read(stdout.fileno(), 1 << 16)
+            if not part:
                 raise ProcessError(
                     f"{self.place.name}: {self.command[0]} stopped answering: "
                     + (self._process.log_tail() or "its connection ended")
                 )
-            answer += line
+            answer += part
         return (asked + time.time()) / 2, answer
 
     def _run(self) -> None:
