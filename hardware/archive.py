@@ -31,8 +31,8 @@ def stanzas(text: str) -> Iterator[dict[str, str]]:
 def mirrors(indextargets: str) -> list[str]:
     """URIs of Debian's main archive among the machine's package sources, the likeliest first.
 
-    Security, update and backport suites live elsewhere on some mirrors, and third parties use Debian's suite names,
-    so a known foreign origin is left out and a path that ends in /debian goes first.
+    Security, update and backport suites live elsewhere on some mirrors, and third parties use Debian's suite
+    names, so a known foreign origin is left out and a path that ends in /debian goes first.
     """
     found = []
     for target in stanzas(indextargets):
@@ -85,7 +85,7 @@ class Archive:
         """Read the package lists, from the first mirror and keyring that verify.
 
         Raises:
-            BuildError: the machine names no Debian mirror, or none of them answers with a signature that verifies.
+            BuildError: the machine names no Debian mirror, or none answers with a signature that verifies.
         """
         for name in ("state/lists/partial", "cache/archives/partial"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
@@ -102,9 +102,7 @@ class Archive:
                 )  # fmt: skip
                 if done.returncode == 0:
                     return
-                error = next(
-                    (line for line in done.stderr.splitlines() if line[:2] in ("E:", "W:")), done.stderr
-                )
+                error = next((line for line in done.stderr.splitlines() if line[:2] in ("E:", "W:")), done.stderr)
         raise BuildError(f"cannot read {' and '.join(self.suites)} from {', '.join(uris)}: {error.strip()}")
 
     def _keyrings(self) -> Iterator[Path]:
@@ -135,7 +133,7 @@ class Archive:
         return next(fields["Version"] for fields in stanzas(out))
 
     def download(self, package: str, folder: Path, tell: Callable[[float], None]) -> Path:
-        """Fetch a package file into `folder`; `tell` hears the fraction done. Verified by apt's chain of hashes."""
+        """Fetch a package file into `folder`; `tell` hears the fraction done. Verified by apt."""
         folder.mkdir(parents=True, exist_ok=True)
         command = ["apt-get", *self.options(), "-q", "-o", "APT::Status-Fd=1", "download", package]
         with subprocess.Popen(
@@ -147,9 +145,7 @@ class Archive:
                     tell(float(match[1]) / 100)
             error = apt.stderr.read()
         if apt.returncode:
-            raise BuildError(
-                f"cannot download {package}: {error.strip().splitlines()[-1] if error else 'apt failed'}"
-            )
+            raise BuildError(f"cannot download {package}: {error.strip().splitlines()[-1] if error else 'apt failed'}")
         return next(folder.glob(f"{package}_*.deb"))
 
 
@@ -159,9 +155,7 @@ def _environment() -> dict[str, str]:
 
 def _run(command: list[str], cwd: Path | None = None) -> str:
     try:
-        done = subprocess.run(
-            command, cwd=cwd, capture_output=True, text=True, env=_environment(), check=True
-        )
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=_environment(), check=True)
     except FileNotFoundError as error:
         raise BuildError(f"{command[0]} is not installed: this needs Debian's apt and dpkg") from error
     except subprocess.CalledProcessError as error:

@@ -39,7 +39,7 @@ class Kernel:
     version: str
     """Release, as `uname -r` in a node prints it."""
     source: str
-    """Where the source came from: Debian package and version, or the tarball's name; with the tarball's sha256."""
+    """Debian package and version, or the given tarball's name; with the tarball's sha256."""
     digest: str
     """Names the inputs: fragments, tcp_prague.c, patches, compiler, and the tarball if one was given."""
 
@@ -61,18 +61,16 @@ def ensure_kernel(source: Path | None = None, progress: Progress | None = None) 
     """The kernel that these fragments make, built now if the cache does not have it.
 
     Args:
-        source: a kernel tarball (linux-….tar.xz or .tar.gz); without, the newest linux-source-7.x of the archive.
+        source: a kernel tarball (.tar.xz, .tar.gz); without, the newest linux-source-7.x of the archive.
             With a cached build of the same recipe the archive is not asked.
         progress: told what is being done and the fraction done.
 
     Raises:
-        BuildError: a tool, an option or the source is missing, the compiler fails, or the kernel does not work.
+        BuildError: a tool, an option or the source is missing, or the kernel fails to compile or to work.
     """
     digest = recipe(source)
     tell = progress or (lambda _what, _fraction: None)
-    entry = cache.build_once(
-        cache.root() / "kernel" / digest, lambda scratch: _build(scratch, source, digest, tell)
-    )
+    entry = cache.build_once(cache.root() / "kernel" / digest, lambda scratch: _build(scratch, source, digest, tell))
     made = json.loads((entry / "kernel.json").read_text())
     return Kernel(entry / "linux", entry / "config", made["version"], made["source"], digest)
 
@@ -95,9 +93,7 @@ def _build(scratch: Path, given: Path | None, digest: str, tell: Progress) -> No
         wanted.write_text(kconfig.fragment(kconfig.VIRTUAL))
         make = ["make", "-C", str(tree), f"O={objects}", "ARCH=um"]
         _call([*make, f"KCONFIG_ALLCONFIG={wanted}", "allnoconfig"], log)
-        if unmet := kconfig.unmet(
-            kconfig.parse(wanted.read_text()), kconfig.parse((objects / ".config").read_text())
-        ):
+        if unmet := kconfig.unmet(kconfig.parse(wanted.read_text()), kconfig.parse((objects / ".config").read_text())):
             raise BuildError(f"{name} does not take these options: {', '.join(unmet)}")
 
         compiled = 0
@@ -128,7 +124,7 @@ def _build(scratch: Path, given: Path | None, digest: str, tell: Progress) -> No
 
 @contextmanager
 def _tarball(given: Path | None, scratch: Path, tell: Progress) -> Iterator[tuple[Path, str]]:
-    """The kernel source and its name for the evidence; what was downloaded goes away with the scratch directory."""
+    """The kernel source and its name for the evidence; a download is removed afterwards."""
     if given:
         yield given, f"{given.name} sha256:{_sha256(given)}"
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The userland of the virtual nodes: a directory of Debian packages that all nodes share as their read-only root."""
+"""The userland of the virtual nodes: Debian packages in a directory that all nodes mount read-only."""
 
 from __future__ import annotations
 
@@ -24,12 +24,16 @@ APT_LINE = "apt-get install --no-install-recommends mmdebstrap openssh-client"
 HOST_ALIAS = "sojourn-node"
 """HostKeyAlias under which `known_hosts` lists the host key that all nodes share."""
 ETC = {
-    "passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+    # tcpdump insists on becoming a user of its own name; here that is root, who may write where it is told to.
+    "passwd": "root:x:0:0:root:/root:/bin/sh\n"
+    "tcpdump:x:0:0:tcpdump:/root:/bin/sh\n"
+    "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
     "group": "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n",
     "shells": "/bin/sh\n",
     "hosts": "127.0.0.1 localhost\n",
 }
-POWEROFF = "#!/bin/sh\nexec busybox poweroff -f\n"
+# A moment later, so that the ssh session that asked for it ends before the node does.
+POWEROFF = "#!/bin/sh\n(sleep 0.2; exec busybox poweroff -f) </dev/null >/dev/null 2>&1 &\n"
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,7 @@ def _keys(scratch: Path, root: Path) -> None:
     shutil.move(key.with_suffix(".pub"), root / "etc/sojourn/authorized_keys")
     library = next(root.glob("usr/lib/*/libc.so.6")).parent
     loader = next(root.glob("usr/lib*/ld-linux-*.so.*"))
-    # dropbear has a key format of its own; its key maker is newer than this machine, so it brings its own libc.
+    # dropbear has a key format of its own; its key maker may need a newer libc than ours: the guest's.
     told = _call([
         str(loader), "--library-path", str(library), str(root / "usr/bin/dropbearkey"),
         "-t", "ed25519", "-f", str(root / "etc/sojourn/host_key"),

@@ -17,7 +17,7 @@ VIRTUAL = ("uml", *ROUTER)
 
 
 def parse(text: str) -> dict[str, str]:
-    """Options and their values; `# CONFIG_X is not set` counts as `n`. Raises BuildError at any other line."""
+    """Options and their values; `# CONFIG_X is not set` is `n`. Raises BuildError at any other line."""
     options = {}
     for line in text.splitlines():
         if match := re.fullmatch(r"(CONFIG_\w+)=(.+)|# (CONFIG_\w+) is not set", line.strip()):

@@ -40,8 +40,9 @@ def node_command(
 ) -> list[str]:
     """The argv of a node; start it where the interfaces' devices are.
 
-    The devices must be up with all offloads off (`ethtool -K DEV tso off gso off gro off tx off rx off`). The node
-    prints READY on stdout when it answers ssh (port 22, root, `guest.ssh_key`), and ends at SIGTERM or `poweroff`.
+    The devices must be up with all offloads off (`ethtool -K DEV tso off gso off gro off tx off rx off`). The
+    node prints READY on stdout when it answers ssh (port 22, root, `guest.ssh_key`), and ends at SIGTERM or
+    `poweroff`.
 
     Args:
         gateway: where the default route goes.
@@ -86,9 +87,7 @@ def node_command(
         *(part for it in interfaces for part in (it.name, it.device, it.address)),
     ):
         if not value or any(char in value for char in " \t\n,"):
-            raise ValueError(
-                f"node {name}: {value!r} cannot stand on a kernel command line: no blanks, no commas"
-            )
+            raise ValueError(f"node {name}: {value!r} cannot stand on a kernel command line: no blanks, no commas")
     return [str(kernel.linux), *words]
 
 

@@ -16,7 +16,7 @@ class PatchError(BuildError):
 
 @dataclass(frozen=True)
 class Edit:
-    """One place in one file: `pattern` must match exactly once and becomes `replacement` (with \\1-style groups).
+    """One place in one file: `pattern` must match exactly once and becomes `replacement` (groups: \\1).
 
     `done` matches a source in which the change is already there (taken upstream); such a file is left alone.
     """
@@ -67,20 +67,22 @@ static ssize_t seeded_random(const char *seed, unsigned char *buf, size_t len)
 
 """
 
-PRAGUE_KCONFIG = """config TCP_CONG_PRAGUE
-	tristate "TCP Prague"
-	default n
-	help
-	  Scalable congestion control for L4S (RFC 9331): ECT(1), AccECN
-	  feedback and a window that follows the fraction of marked packets.
-
-"""
+PRAGUE_KCONFIG = (
+    "config TCP_CONG_PRAGUE\n"
+    '\ttristate "TCP Prague"\n'
+    "\tdefault n\n"
+    "\thelp\n"
+    "\t  Scalable congestion control for L4S (RFC 9331): ECT(1), AccECN\n"
+    "\t  feedback and a window that follows the fraction of marked packets.\n"
+    "\n"
+)
 
 EDITS = (
     Edit(
         "net/ipv4/tcp_output.c",
         "send data of an ECT(1) congestion control as ECT(1)",
-        r"(if \(!tcp_accecn_ace_fail_recv\(tp\) &&\s+!tcp_accecn_ace_fail_send\(tp\)\)\s+)INET_ECN_xmit\(sk\);",
+        r"(if \(!tcp_accecn_ace_fail_recv\(tp\) &&\s+!tcp_accecn_ace_fail_send\(tp\)\)\s+)"
+        r"INET_ECN_xmit\(sk\);",
         r"\1INET_ECN_xmit_ect_1_negotiation(sk);",
         done=r"!tcp_accecn_ace_fail_send\(tp\)\)\s+INET_ECN_xmit_ect_1_negotiation\(sk\);",
     ),

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three nodes side by side: how soon a ping crosses the router, what they run, and that they end without a trace."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from hardware.build import ensure_kernel
+from hardware.guest import HOST_ALIAS, ensure_guest
+from hardware.node import READY, Interface, node_command
+from harness.namespaces import Namespaces
+from harness.place import Place
+from harness.process import Process
+
+pytestmark = pytest.mark.lab
+
+WIRES = {
+    "router": {"lan": "10.42.1.1/24", "wan": "10.42.2.1/24"},
+    "sender": {"wan": "10.42.2.20/24"},
+    "receiver": {"lan": "10.42.1.20/24"},
+}
+GATEWAYS = {"sender": "10.42.2.1", "receiver": "10.42.1.1"}
+
+
+def test_a_ping_crosses_within_two_seconds_and_ssh_answers(tmp_path: Path) -> None:
+    kernel, guest = ensure_kernel(), ensure_guest()
+    with Namespaces(["hub"]) as spaces:
+        hub = spaces["hub"]
+        lines = [f"link add br-{net} type bridge stp_state 0 mcast_snooping 0" for net in ("lan", "wan")]
+        for name, wires in WIRES.items():
+            for net in wires:
+                port = f"{name[:6]}-{net}"
+                lines += [f"link add {port} type veth peer name p-{port}", f"link set p-{port} master br-{net}"]
+        hub.run(["ip", "-batch", "-"], input="".join(f"{line}\n" for line in lines))
+        ports = [f"{name[:6]}-{net}" for name, wires in WIRES.items() for net in wires]
+        for device in ("br-lan", "br-wan", *ports, *(f"p-{port}" for port in ports)):
+            hub.run(
+                ["ethtool", "-K", device, *["tso", "off", "gso", "off", "gro", "off", "tx", "off", "rx", "off"]],
+                check=False,
+            )
+            hub.run(["ip", "link", "set", device, "up"])
+        hub.run(["ip", "address", "add", "10.42.2.254/24", "dev", "br-wan"])
+
+        begun = time.monotonic()
+        nodes = {
+            name: Process.start(
+                hub,
+                node_command(
+                    kernel, guest, name=name, forward=name == "router", gateway=GATEWAYS.get(name),
+                    interfaces=[Interface(net, f"{name[:6]}-{net}", address) for net, address in wires.items()],
+                ),
+                stdout=tmp_path / f"{name}.log",
+            )
+            for name, wires in WIRES.items()
+        }  # fmt: skip
+        for node in nodes.values():
+            node.await_ready(READY, "stdout")
+        ssh = Place(
+            "sender",
+            (*hub.prefix, "ssh", "-i", str(guest.ssh_key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes",
+             "-o", f"UserKnownHostsFile={guest.known_hosts}", "-o", f"HostKeyAlias={HOST_ALIAS}", "root@10.42.2.20"),
+            quote=True,
+        )  # fmt: skip
+        assert "1 received" in ssh.run(["ping", "-c", "1", "-W", "1", "10.42.1.20"])
+        assert time.monotonic() - begun < 2
+
+        assert ssh.run(["uname", "-r"]).strip() == kernel.version
+        assert f"iproute2-{guest.versions['iproute2'].split('-')[0]}" in ssh.run(["tc", "-V"])
+        ssh.run(["tc", "qdisc", "replace", "dev", "wan", "root", "dualpi2"])
+        assert "qdisc dualpi2" in ssh.run(["tc", "qdisc", "show", "dev", "wan"])
+        # Segments of 64 KiB must not reach a queue.
+        features = ssh.run(["ethtool", "-k", "wan"])
+        for feature in ("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload"):
+            assert f"{feature}: off" in features
+
+        ssh.run(["poweroff"])
+        assert nodes["sender"].wait(5) == 0
+        assert nodes["router"].stop(signal.SIGTERM, grace=5) is not None
+        assert not nodes["router"].alive()
+    assert not nodes["receiver"].alive()  # ended with the namespace that it lived in

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+from hardware.archive import mirrors, source_lines
+
+
+def target(uri: str, suite: str, **fields: str) -> str:
+    """A paragraph as apt 2.6 prints it, with the fields that matter and one that does not."""
+    known = {
+        "MetaKey": "main/binary-amd64/Packages",
+        "Repo-URI": uri,
+        "Release": suite,
+        "Component": "main",
+        "Created-By": "Packages",
+        "Fallback-Of": "",
+        **fields,
+    }
+    return "".join(f"{key}: {value}\n" for key, value in known.items()) + "\n"
+
+
+MAIN, SECURITY, VENDOR = "http://mirror/debian/", "http://mirror/debian-security/", "https://vendor/node_20.x/"
+
+
+def test_the_main_archive_is_found_once() -> None:
+    text = (
+        target(SECURITY, "bookworm-security", Origin="Debian")
+        + target(MAIN, "bookworm", Origin="Debian")
+        + target(MAIN, "bookworm", Origin="Debian", **{"Created-By": "DEP-11"})
+        + target("http://other/debian", "bookworm-updates", Origin="Debian")
+        + target(MAIN, "trixie", Origin="Debian")
+    )
+    assert mirrors(text) == [MAIN]
+
+
+def test_third_parties_are_left_out_or_come_last() -> None:
+    assert mirrors(target(VENDOR, "bookworm", Origin=". nodistro")) == []
+    # Before the first `apt-get update` no origin is known.
+    assert mirrors(target(VENDOR, "bookworm") + target(MAIN, "bookworm")) == [MAIN, VENDOR]
+    assert mirrors(target(MAIN, "bookworm", Component="contrib")) == []
+    assert mirrors("") == []
+
+
+def test_source_lines_are_signed() -> None:
+    assert source_lines(MAIN, Path("/keys/debian.gpg"), ("forky", "sid")) == (
+        "deb [signed-by=/keys/debian.gpg] http://mirror/debian/ forky main\n"
+        "deb [signed-by=/keys/debian.gpg] http://mirror/debian/ sid main\n"
+    )

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hardware.patches import EDITS, PatchError, apply_all
+
+# As in Linux 7.2.
+SOURCE = {
+    "net/ipv4/tcp_output.c": """\tif (tcp_ecn_mode_accecn(tp)) {
+\t\tif (!tcp_accecn_ace_fail_recv(tp) &&
+\t\t    !tcp_accecn_ace_fail_send(tp))
+\t\t\tINET_ECN_xmit(sk);
+\t\telse
+\t\t\tINET_ECN_dontxmit(sk);
+\t} else {
+\t\tif (skb->len != tcp_header_len) {
+\t\t\tINET_ECN_xmit(sk);
+""",
+    "net/ipv4/tcp_cong.c": """\tif (ca->flags & TCP_CONG_NEEDS_ECN)
+\t\tINET_ECN_xmit_ect_1_negotiation(sk);
+\telse
+\t\tINET_ECN_dontxmit(sk);
+\tif (tcp_ca_needs_ecn(sk))
+\t\tINET_ECN_xmit(sk);
+\telse
+\t\tINET_ECN_dontxmit(sk);
+""",
+    "net/ipv4/Kconfig": """config TCP_CONG_CDG
+\ttristate "CAIA Delay-Gradient (CDG)"
+
+config TCP_CONG_BBR
+\ttristate "BBR TCP"
+
+\tconfig DEFAULT_BBR
+\t\tbool "BBR" if TCP_CONG_BBR=y
+""",
+    "net/ipv4/Makefile": """obj-$(CONFIG_TCP_CONG_CUBIC) += tcp_cubic.o
+obj-$(CONFIG_TCP_CONG_DCTCP) += tcp_dctcp.o
+""",
+    "arch/um/os-Linux/util.c": """ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)
+{
+\treturn getrandom(buf, len, flags);
+}
+""",
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name, text in SOURCE.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
+    apply_all(tree)
+    text = {name: (tree / name).read_text() for name in SOURCE}
+    ect1 = "INET_ECN_xmit_ect_1_negotiation(sk);"
+    output = text["net/ipv4/tcp_output.c"]
+    assert f"!tcp_accecn_ace_fail_send(tp))\n\t\t\t{ect1}\n" in output
+    assert "if (skb->len != tcp_header_len) {\n\t\t\tINET_ECN_xmit(sk);" in output  # RFC 3168 stays ECT(0)
+    assert f"if (tcp_ca_needs_ecn(sk))\n\t\t{ect1}\n" in text["net/ipv4/tcp_cong.c"]
+    kconfig = text["net/ipv4/Kconfig"]
+    assert kconfig.count("TCP_CONG_PRAGUE") == 1
+    assert kconfig.index("\nconfig TCP_CONG_PRAGUE\n") < kconfig.index("\nconfig TCP_CONG_BBR\n")
+    assert text["net/ipv4/Makefile"].splitlines()[1:] == [
+        "obj-$(CONFIG_TCP_CONG_PRAGUE) += tcp_prague.o",
+        "obj-$(CONFIG_TCP_CONG_DCTCP) += tcp_dctcp.o",
+    ]
+    util = text["arch/um/os-Linux/util.c"]
+    assert util.index("static ssize_t seeded_random(") < util.index("ssize_t os_getrandom(")
+    assert util.endswith("\t\treturn seeded_random(seed, buf, len);\n\treturn getrandom(buf, len, flags);\n}\n")
+
+
+def test_what_upstream_took_is_left_alone(tree: Path) -> None:
+    ecn = EDITS[:2]
+    apply_all(tree, ecn)
+    once = {edit.path: (tree / edit.path).read_text() for edit in ecn}
+    apply_all(tree, ecn)
+    assert {edit.path: (tree / edit.path).read_text() for edit in ecn} == once
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.path)
+def test_a_place_that_is_gone_is_named(tree: Path, edit: object) -> None:
+    path = tree / edit.path  # type: ignore[attr-defined]
+    path.write_text("int nothing;\n")
+    with pytest.raises(PatchError, match=f"{edit.path}: .*found it 0 times"):  # type: ignore[attr-defined]
+        apply_all(tree)
+
+
+def test_an_ambiguous_place_is_named(tree: Path) -> None:
+    path = tree / "net/ipv4/tcp_cong.c"
+    path.write_text(path.read_text() * 2)
+    with pytest.raises(PatchError, match=r"tcp_cong.c: .*found it 2 times"):
+        apply_all(tree)
+
+
+def test_a_missing_file_is_named(tree: Path) -> None:
+    (tree / "net/ipv4/Makefile").unlink()
+    with pytest.raises(PatchError, match=r"net/ipv4/Makefile: .*no such file"):
+        apply_all(tree)
