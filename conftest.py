@@ -50,8 +50,13 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
     config = request.config
 
     def run(test: str, **changes: Any) -> Result:
+        command_line = ["pytest", *config.invocation_params.args]
         with real_terminal(config.pluginmanager.getplugin("capturemanager")) as terminal:
-            result = perform(test, options.but(**changes), SERVICES, ["pytest", *config.invocation_params.args], terminal)
+            try:
+                result = perform(test, options.but(**changes), SERVICES, command_line, terminal)
+            except (RuntimeError, OSError) as error:
+                # What our parts raise says in one line what is wrong; a stack would bury it.
+                pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
         config.stash.setdefault(_RESULTS, []).append(result)
         return result
 

@@ -7,7 +7,6 @@ import logging
 import os
 import shlex
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -19,6 +18,7 @@ from playwright.sync_api import BrowserContext, Error, Playwright, sync_playwrig
 from playwright.sync_api import Page as PlaywrightPage
 
 from harness.place import Place
+from harness.scratch import scratch_folder
 
 CHROMIUM = Path("/usr/bin/chromium")
 T = TypeVar("T")
@@ -83,16 +83,14 @@ def flags(
 class Browser:
     """Chromium driven by Playwright, which stays in the thread that made it; a fresh profile each time."""
 
-    def __init__(
-        self, place: Place, display: str, arguments: list[str], *, script: Path | None = None
-    ) -> None:
+    def __init__(self, place: Place, display: str, arguments: list[str], *, script: Path | None = None) -> None:
         """Start the browser; `script` is run in every page before the page's own.
 
         Raises BrowserError when Chromium is missing or does not start.
         """
         if not CHROMIUM.exists():
             raise BrowserError(f"the browser is missing: {CHROMIUM} (apt install chromium)")
-        self._home = Path(tempfile.mkdtemp(prefix="sojourn-browser-"))
+        self._home = scratch_folder("-browser")
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="browser")
         self._playwright: Playwright | None = None
         self._context: BrowserContext | None = None

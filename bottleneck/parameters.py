@@ -226,9 +226,7 @@ class Fraction(Valued):
 
     def agrees(self, value: float, found: Any) -> bool:
         kept = floor(value / self.step) * self.step if self.step else value
-        return isinstance(found, int | float) and abs(found - kept) <= (
-            1.01 * self.step or 1e-6 * abs(value) + 1e-9
-        )
+        return isinstance(found, int | float) and abs(found - kept) <= (1.01 * self.step or 1e-6 * abs(value) + 1e-9)
 
 
 @dataclass(frozen=True, kw_only=True)

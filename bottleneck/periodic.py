@@ -70,9 +70,7 @@ class PeriodicSampler:
         while not answer.endswith(last):
             # A router that hangs or loses its power closes nothing: silence is how it shows.
             if not select.select([stdout], [], [], _SILENCE_S)[0]:
-                raise ProcessError(
-                    f"{self.place.name}: {self.command[0]} gave no answer for {_SILENCE_S:g} s"
-                )
+                raise ProcessError(f"{self.place.name}: {self.command[0]} gave no answer for {_SILENCE_S:g} s")
             part = os.read(stdout.fileno(), 1 << 16)
             if not part:
                 raise ProcessError(

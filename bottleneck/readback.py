@@ -111,9 +111,7 @@ def _shaped(dev: str, asked: Direction, found: State) -> list[str]:
     root, queue = _qdisc(found, dev, "1:"), _qdisc(found, dev, "10:")
     if root["options"].get("default") != "0x10":
         lines.append(f"{dev}: asked htb default 0x10, found {root['options'].get('default')}")
-    lines += [
-        f"{dev}: {asked.qdisc.kind} {line}" for line in asked.qdisc.differences(queue.get("options", {}))
-    ]
+    lines += [f"{dev}: {asked.qdisc.kind} {line}" for line in asked.qdisc.differences(queue.get("options", {}))]
     classes = {c["handle"]: c for c in found.classes[dev] if c.get("class") == "htb"}
     for handle, rate in (("1:10", asked.rate_bps), ("1:20", shaper.UNSHAPED_BPS)):
         have = classes.get(handle, {})
@@ -124,14 +122,8 @@ def _shaped(dev: str, asked: Direction, found: State) -> list[str]:
         slack = rate / 8 * 64e-9 + 1
         for key in ("burst", "cburst"):
             if abs(have.get(key, 0) - shaper.burst_bytes(rate)) > slack:
-                lines.append(
-                    f"{dev}: class {handle} {key}: asked {shaper.burst_bytes(rate)}, found {have.get(key)}"
-                )
-    keys = [
-        f["options"].get("keys", {})
-        for f in found.filters[dev]
-        if f.get("options", {}).get("classid") == "1:20"
-    ]
+                lines.append(f"{dev}: class {handle} {key}: asked {shaper.burst_bytes(rate)}, found {have.get(key)}")
+    keys = [f["options"].get("keys", {}) for f in found.filters[dev] if f.get("options", {}).get("classid") == "1:20"]
     for end in ("dst_port", "src_port"):
         if {"ip_proto": "udp", end: shaper.PROBE_PORT} not in [
             {k: v for k, v in key.items() if k in ("ip_proto", "dst_port", "src_port")} for key in keys
@@ -144,9 +136,7 @@ def _delayed(dev: str, ifb: str, asked: Path, found: State) -> list[str]:
     hook = _qdisc(found, dev, "ffff:")
     if not asked.needed:
         lines = [f"{dev}: asked no delay, found {hook['kind']} {hook['handle']}"] if hook else []
-        return lines + [
-            f"{q['dev']}: asked no delay, found {q['kind']}" for q in found.qdiscs if q["dev"] == ifb
-        ]
+        return lines + [f"{q['dev']}: asked no delay, found {q['kind']}" for q in found.qdiscs if q["dev"] == ifb]
     lines = _placed(ifb, found, "1:", "netem", None)
     targets = [
         action.get("to_dev")
@@ -167,11 +157,7 @@ def _delayed(dev: str, ifb: str, asked: Path, found: State) -> list[str]:
         "loss": (round(asked.loss_percent, 4), round(100 * options.get("loss-random", {}).get("loss", 0), 4)),
         "slot": (asked.slot_us, _us(slot.get("min-delay"))),
     }
-    return [
-        f"{ifb}: netem {key}: asked {want}, found {have}"
-        for key, (want, have) in shown.items()
-        if want != have
-    ]
+    return [f"{ifb}: netem {key}: asked {want}, found {have}" for key, (want, have) in shown.items() if want != have]
 
 
 def _us(seconds: float | None) -> int:

@@ -13,9 +13,7 @@ from harness.place import Place
 class QdiscSampler(PeriodicSampler):
     """Writes ``{"t": unix s, "dev": …, "qdiscs": […]}`` lines, two each ``interval_s`` (s)."""
 
-    def __init__(
-        self, place: Place, output: Path, lan: str = "lan", wan: str = "wan", interval_s: float = 0.1
-    ) -> None:
+    def __init__(self, place: Place, output: Path, lan: str = "lan", wan: str = "wan", interval_s: float = 0.1) -> None:
         # tc flushes its output after each command of a batch: one process serves all samples.
         super().__init__(place, ["tc", "-s", "-j", "-batch", "-"], output, interval_s)
         self.devices = (lan, wan)

@@ -60,9 +60,7 @@ class PacketCapture:
         command = ["dumpcap", "-q", "-i", interface, "-s", str(snaplen), "-B", str(_BUFFER_MIB), "-w", "-"]
         command += ["-f", only] if only else []
         # "File:" comes after the interface is open and the ring is mapped; "Capturing on" comes before.
-        process = Process.start(
-            place, command, stdout=file, stderr=log, ready=r"^File: ", timeout=timeout, wrap=wrap
-        )
+        process = Process.start(place, command, stdout=file, stderr=log, ready=r"^File: ", timeout=timeout, wrap=wrap)
         return cls(process, file, log)
 
     def stop(self) -> Captured:

@@ -108,6 +108,13 @@ EDITS = (
         done=r"(?m)^obj-\$\(CONFIG_TCP_CONG_PRAGUE\) \+= tcp_prague\.o$",
     ),
     Edit(
+        "arch/um/Kconfig",
+        "tick 1000 times a second, as PIE's update interval of 15 ms is kept in ticks",
+        r"(config HZ\n\tint\n\tdefault )100\n",
+        r"\g<1>1000\n",
+        done=r"config HZ\n\tint\n\tdefault 1000\n",
+    ),
+    Edit(
         "arch/um/os-Linux/util.c",
         "take random numbers from a seed",
         r"(ssize_t os_getrandom\(void \*buf, size_t len, unsigned int flags\)\n\{\n)",

@@ -56,9 +56,7 @@ def export(run: Path, output: Path | None = None) -> Path:
                     tar.addfile(info, file)
         partial.rename(output)
     except FileExistsError as error:
-        raise BundleError(
-            f"{partial}: exists; another export is running, or was killed: remove it"
-        ) from error
+        raise BundleError(f"{partial}: exists; another export is running, or was killed: remove it") from error
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise BundleError(f"{output}: {error.strerror or error}") from error
@@ -120,9 +118,7 @@ def _verify_archive(raw: IO[bytes], name: str) -> Manifest:
                 raise BundleError(f"{inside}: extra: not in the manifest")
             entry = manifest.files[inside]
             if member.size != entry.size:
-                raise BundleError(
-                    f"{inside}: differs from the manifest: {member.size} bytes, not {entry.size}"
-                )
+                raise BundleError(f"{inside}: differs from the manifest: {member.size} bytes, not {entry.size}")
             if hashlib.file_digest(_content(tar, member), "sha256").hexdigest() != entry.sha256:
                 raise BundleError(f"{inside}: differs from the manifest")
             seen.add(inside)
@@ -156,9 +152,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> BufferedReader:
 
 def _sealed(manifest: Manifest, name: str) -> Manifest:
     if manifest.finished is None:
-        raise BundleError(
-            f"{name}: the run was killed before its files were hashed: {'; '.join(manifest.reasons)}"
-        )
+        raise BundleError(f"{name}: the run was killed before its files were hashed: {'; '.join(manifest.reasons)}")
     for path in manifest.files:
         if path.startswith("/") or ".." in PurePosixPath(path).parts or path != str(PurePosixPath(path)):
             raise BundleError(f"{path}: leads outside of the run")

@@ -111,9 +111,7 @@ def harm(context: typer.Context) -> None:
 @one_line_errors
 def rescore(
     run: Run,
-    write: Annotated[
-        bool, typer.Option("--write", help="Replace the stored scores when they differ.")
-    ] = False,
+    write: Annotated[bool, typer.Option("--write", help="Replace the stored scores when they differ.")] = False,
 ) -> None:
     """Compute the scores from the raw files again, compare them with the stored ones, renew the report."""
     from harness.report import SCORES, write_report
@@ -156,9 +154,9 @@ def report(run: Run) -> None:
 @one_line_errors
 def figure(
     run: Run,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The picture; its suffix names the format.")
-    ] = Path("timeline.png"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The picture; its suffix names the format.")] = Path(
+        "timeline.png"
+    ),
 ) -> None:
     """Draw the timeline of a run as a picture."""
     from harness.figure import draw
@@ -172,9 +170,7 @@ def figure(
 @one_line_errors
 def bundle_export(
     run: Run,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Default: RUN.tar.zst beside the run.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Default: RUN.tar.zst beside the run.")] = None,
 ) -> None:
     """Check a run and write it as one .tar.zst."""
     from harness.bundle import export

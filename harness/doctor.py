@@ -61,9 +61,7 @@ def machine(cache: Path, results: Path) -> Iterable[Finding]:
     """Yield findings about cores, memory, shared memory and disk."""
     cores, memory = len(os.sched_getaffinity(0)), psutil.virtual_memory()
     yield Finding("system", "ok", f"{_os_name()}, Linux {platform.release()}, {platform.machine()}")
-    yield _at_least(
-        "cores", cores, 2, "", "two cores carry the lab, browser and recorder; fewer make void runs"
-    )
+    yield _at_least("cores", cores, 2, "", "two cores carry the lab, browser and recorder; fewer make void runs")
     yield _at_least(
         "memory",
         memory.available / 1e9,
@@ -72,9 +70,7 @@ def machine(cache: Path, results: Path) -> Iterable[Finding]:
         "close something; three nodes and Chromium need it",
     )
     shm = shutil.disk_usage("/dev/shm").total if Path("/dev/shm").is_dir() else 0
-    yield _at_least(
-        "/dev/shm", shm / 1e6, 256, "MB", "mount it bigger (containers: --shm-size=1g); Chromium needs it"
-    )
+    yield _at_least("/dev/shm", shm / 1e6, 256, "MB", "mount it bigger (containers: --shm-size=1g); Chromium needs it")
     for name, folder, need in (("cache disk", cache, 6.0), ("results disk", results, 1.0)):
         free = shutil.disk_usage(_existing(folder)).free / 1e9
         yield _at_least(name, free, need, f"GB free for {folder}", "free some space, or put it elsewhere")
@@ -120,10 +116,7 @@ def realtime() -> Finding:
     if done.returncode == 0:
         return Finding("real-time priority", "ok", "allowed")
     user = pwd.getpwuid(os.getuid()).pw_name
-    fix = (
-        f"as root: echo '{user} - rtprio 20' > /etc/security/limits.d/sojourn.conf, then log in again; "
-        "or run as root"
-    )
+    fix = f"as root: echo '{user} - rtprio 20' > /etc/security/limits.d/sojourn.conf, then log in again; or run as root"
     return Finding("real-time priority", "note", "not allowed: expect P99 of some ms of added delay", fix)
 
 

@@ -34,6 +34,8 @@ from traffic.iperf3 import BulkFlow
 PORTS = {"origin": 443, "irtt": 2112, "irtt_unshaped": 2113, "bulk": 5201}
 _TICK_S = 0.5
 _FIRST_PORT = 40000
+#: Longest set-up and warm-up that the probes must outlast; irtt reserves memory for all of its time.
+_PROBE_MARGIN_S = 180
 #: The player is given this long to fill its buffer and settle before the first phase.
 _WARM_UP_S = 30.0
 
@@ -59,7 +61,7 @@ def run_experiment(
         lab.router.apply(options.bottleneck)
         try:
             with ExitStack() as stack:
-                recording = _Recording(options, folder, lab, service, progress, stack)
+                recording = _Recording(options, run, lab, service, progress, stack)
                 recording.start()
                 _write(folder / "lab.json", _describe(lab, options, service))
                 run.add_versions(_versions(lab, service))
@@ -75,13 +77,13 @@ class _Recording:
     def __init__(
         self,
         options: Options,
-        folder: Path,
+        run: RunDirectory,
         lab: Lab,
         service: Service,
         progress: ExperimentProgress,
         stack: ExitStack,
     ) -> None:
-        self.options, self.folder, self.lab, self.service = options, folder, lab, service
+        self.options, self.run, self.folder, self.lab, self.service = options, run, run.path, lab, service
         self.progress, self.stack = progress, stack
         self.watched: dict[str, Callable[[], str | None]] = {}
         self.phases: list[dict[str, Any]] = []
@@ -104,17 +106,17 @@ class _Recording:
             ("irtt-unshaped", irtt.UNSHAPED_PORT, "not-ect"),
         ):
             probe = irtt.IrttClient(
-                lab.client, lab.addresses.server, folder / f"{name}.json.gz",
-                port=port, codepoint=codepoint, wrap=lab.realtime,
-            ).start()
+                lab.client,
+                lab.addresses.server,
+                folder / f"{name}.json.gz",
+                port=port,
+                codepoint=codepoint,
+                wrap=lab.realtime,
+            ).start(limit_s=sum(phase.seconds for phase in options.phases) + _PROBE_MARGIN_S)
             self.stack.callback(probe.stop)
             self.watched[f"the probe {name}"] = _unless(probe.alive, "irtt is gone")
-        queues = QdiscSampler(
-            lab.router.place, folder / "qdisc.jsonl", lab.router.lan, lab.router.wan
-        ).start()
-        flows = ss.SsSampler(
-            lab.sender, folder / "ss.jsonl", PORTS["bulk"], on_throughput=self._tell_contender
-        ).start()
+        queues = QdiscSampler(lab.router.place, folder / "qdisc.jsonl", lab.router.lan, lab.router.wan).start()
+        flows = ss.SsSampler(lab.sender, folder / "ss.jsonl", PORTS["bulk"], on_throughput=self._tell_contender).start()
         for name, sampler in (("the router", queues), ("the bulk sender", flows)):
             self.stack.callback(sampler.stop)
             self.watched[name] = _error_of(sampler)
@@ -156,6 +158,10 @@ class _Recording:
             self.phases.append(entry)
             try:
                 self._phase(phase, entry["start"] + phase.seconds)
+            except RuntimeError:
+                # What failed may be only what missed something else: name the part that is gone.
+                self._check()
+                raise
             finally:
                 entry["end"] = time.time()
                 _write(self.folder / "timeline.json", {"phases": self.phases})
@@ -200,6 +206,8 @@ class _Recording:
             self.contender_bps = bps
 
     def _check(self) -> None:
+        """Raise when a part has ended or the disk is nearly full."""
+        self.run.check_space()
         for name, failure in self.watched.items():
             if (words := failure()) is not None:
                 raise ExperimentError(f"{name} ended in mid-run: {words}")
@@ -244,9 +252,7 @@ def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
         "qdisc_up": str(options.qdisc_up),
         "interfaces": {"lan": lab.router.lan, "wan": lab.router.wan},
         "realtime": bool(lab.realtime),
-        "clock_offset_s": {
-            p.name: _clock_offset(p) for p in (lab.router.place, lab.sender, lab.receiver, lab.server)
-        },
+        "clock_offset_s": {p.name: _clock_offset(p) for p in (lab.router.place, lab.sender, lab.receiver, lab.server)},
         "offloads_on": lab.router.offloads_off(),
     }
     if clip := service.clip:

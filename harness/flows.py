@@ -10,8 +10,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import polars as pl
-
 from bottleneck.spec import Bottleneck
 from captures.packets import PacketCapture
 from harness.lab import Lab

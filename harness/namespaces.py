@@ -9,7 +9,6 @@ do, however we end, because its parent-death signal is SIGKILL.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +17,7 @@ import psutil
 
 from harness.place import LOCAL, Place
 from harness.process import Process, ProcessError
+from harness.scratch import scratch_file
 
 # The holder is pid 1: it holds one network namespace by each sleeping child, and `wait` reaps orphans.
 _HOLDER = """
@@ -35,7 +35,7 @@ class Namespaces:
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._log = Path(tempfile.mkstemp(prefix="sojourn-", suffix=".holders")[1])
+        self._log = scratch_file(".holders")
         unshare = [
             "unshare",
             "--user",
@@ -121,6 +121,7 @@ class Namespaces:
 
 # Offloads would let packets of 64 KiB cross the bottleneck; IPv6 would add packets that nobody asked for.
 _UP = """
+echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6
 ip link set lo up
 for dev; do
     ethtool -K "$dev" tso off gso off gro off tx off rx off sg off >/dev/null 2>&1

@@ -41,28 +41,20 @@ OPTIONS = [
     Option("service", "youtube", "the victim: which service is watched (youtube)"),
     Option("live", False, "open the real service instead of its stand-in (needs --lab=apu)", flag=True),
     Option("video-id", "aqz-KE-bpKQ", "with --live: which YouTube video is watched"),
-    Option(
-        "lab", "virtual", "virtual (User-Mode Linux on this machine) or apu (a router over ssh, --lab-file)"
-    ),
+    Option("lab", "virtual", "virtual (User-Mode Linux on this machine) or apu (a router over ssh, --lab-file)"),
     Option("lab-file", "lab.toml", "with --lab=apu: where the lab is described"),
     Option("qdisc", "fq_codel flows 1", "the bottleneck's queue discipline, as tc would take it"),
     Option("qdisc-up", None, "the same for the uplink (default: as --qdisc)"),
     Option("rate", "10mbit", "the bottleneck's rate towards the client"),
     Option("rate-up", None, "the rate away from the client (default: as --rate)"),
     Option("rtt", "20ms", "round-trip time that the router's path adds, half in each direction"),
-    Option(
-        "timeline", "short", "short (20/40/20/40/20 s), published (60/120/60/120/60 s) or solo:20,cubic:40,…"
-    ),
-    Option(
-        "contenders", "cubic,prague", "who competes, in order, in a named timeline: " + ", ".join(CONTENDERS)
-    ),
+    Option("timeline", "short", "short (20/40/20/40/20 s), published (60/120/60/120/60 s) or solo:20,cubic:40,…"),
+    Option("contenders", "cubic,prague", "who competes, in order, in a named timeline: " + ", ".join(CONTENDERS)),
     Option("origin-cc", "bbr", "TCP congestion control of the video's origin"),
     Option("origin-protocol", "h2", "h2 (TCP) or h3 (QUIC) between the browser and the origin"),
     Option("buffer", "12", "seconds of video that the stand-in's player tries to hold"),
     Option("probe-ecn", "not-ect", "ECN codepoint of the latency probe: " + ", ".join(ECN_CODEPOINTS)),
-    Option(
-        "jitter-gate", "2ms", "a run is void when the host adds more than this at P99 to an unshaped probe"
-    ),
+    Option("jitter-gate", "2ms", "a run is void when the host adds more than this at P99 to an unshaped probe"),
     Option("results", "results", "folder that takes the evidence directories"),
     Option(
         "kernel-source",
@@ -114,9 +106,7 @@ class Options:
     @property
     def cell(self) -> str:
         """A short name of this point of the experiment, fit for a directory."""
-        return (
-            f"{self.service} {self.qdisc_down} {format_rate(self.rate_down_bps)} {format_time(self.rtt_us)}"
-        )
+        return f"{self.service} {self.qdisc_down} {format_rate(self.rate_down_bps)} {format_time(self.rtt_us)}"
 
     def record(self) -> dict[str, Any]:
         """Return every option as JSON-ready data."""

@@ -8,7 +8,6 @@ lab file are what they would type after ``ssh``.
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import tomllib
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bottleneck.router import Router
 from harness.lab import Addresses, Lab, Tap
 from harness.place import CommandError, Place
+from harness.scratch import scratch_folder
 
 # A local program must not outlive us, however we end.
 _LOCAL = ("setpriv", "--pdeathsig", "KILL", "--")
@@ -60,9 +60,7 @@ def read_lab_file(path: Path) -> LabFile:
     try:
         return LabFile.model_validate(tomllib.loads(path.read_text()))
     except OSError as missing:
-        raise ValueError(
-            f"--lab-file: {path}: {missing.strerror}; docs/physical-lab.md shows one"
-        ) from missing
+        raise ValueError(f"--lab-file: {path}: {missing.strerror}; docs/physical-lab.md shows one") from missing
     except tomllib.TOMLDecodeError as broken:
         raise ValueError(f"--lab-file: {path}: no TOML: {broken}") from broken
     except ValidationError as wrong:
@@ -81,7 +79,7 @@ class PhysicalLab:
     def __enter__(self) -> Lab:
         file = self._file
         with ExitStack() as stack:
-            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sojourn-lab-")))
+            scratch = scratch_folder("-ssh")
             hosts = {
                 "client": file.client,
                 "receiver": file.receiver,

@@ -24,9 +24,7 @@ class CommandError(RuntimeError):
 
     def __init__(self, place: str, command: Sequence[str], returncode: int | None, stderr: str) -> None:
         self.place, self.command, self.returncode, self.stderr = place, list(command), returncode, stderr
-        reason = stderr.strip() or (
-            f"exit code {returncode}" if returncode is not None else "no answer in time"
-        )
+        reason = stderr.strip() or (f"exit code {returncode}" if returncode is not None else "no answer in time")
         super().__init__(f"{place}: {shlex.join(command)}: {reason}")
 
 
@@ -81,9 +79,7 @@ class Place:
         return done.stdout
 
 
-def _record(
-    name: str, command: Sequence[str], sent: str | None, done: subprocess.CompletedProcess[str]
-) -> str:
+def _record(name: str, command: Sequence[str], sent: str | None, done: subprocess.CompletedProcess[str]) -> str:
     lines = [f"[{name}] $ {shlex.join(command)}"]
     lines += [f"  < {line}" for line in (sent or "").splitlines()]
     lines += [f"  {line}" for line in done.stdout.splitlines()]

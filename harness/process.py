@@ -9,7 +9,6 @@ import re
 import shlex
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import IO, Literal
 import psutil
 
 from harness.place import COMMANDS, ENVIRONMENT, CommandError, Place
+from harness.scratch import scratch_file
 
 _POLL_S = 0.01
 # A remote shell tells the pid of what it becomes, so that a signal can be sent by a second ssh call.
@@ -66,7 +66,7 @@ class Process:
 
         Raises :class:`ProcessError` when it cannot be started, dies before it is ready, or is late.
         """
-        errors = stderr or Path(tempfile.mkstemp(prefix="sojourn-", suffix=".stderr")[1])
+        errors = stderr or scratch_file(".stderr")
         if place.quote:
             remote = f"echo sojourn-pid $$ >&2; exec {shlex.join(command)}"
             argv = [*wrap, *place.prefix, remote]
@@ -123,9 +123,7 @@ class Process:
 
     def log_tail(self, lines: int = 5) -> str:
         """Return the last lines that the program wrote to its log, on one line."""
-        texts = [
-            p.read_text(errors="replace") for p in (self.stderr_path, self.stdout_path) if p and p.exists()
-        ]
+        texts = [p.read_text(errors="replace") for p in (self.stderr_path, self.stdout_path) if p and p.exists()]
         kept = [ln for text in texts for ln in text.splitlines() if ln.strip() and not _REMOTE_PID.match(ln)]
         return " | ".join(kept[-lines:])
 

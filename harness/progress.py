@@ -55,9 +55,7 @@ class ExperimentProgress:
         self._index = -1
         self._started = self._first = time.monotonic()
         self._seen: list[Sample] = []
-        self._history: dict[str, deque[float]] = {
-            who: deque(maxlen=_HISTORY) for who in ("victim", "contender")
-        }
+        self._history: dict[str, deque[float]] = {who: deque(maxlen=_HISTORY) for who in ("victim", "contender")}
         self._live: Live | None = None
 
     def phase(self, index: int) -> None:
@@ -131,9 +129,7 @@ class ExperimentProgress:
             Text(phase.name, style="bold"),
             f"{self._index + 1} of {len(self.phases)}, {_clock(phase.seconds - spent)} left",
         )
-        grid.add_row(
-            "victim", _rate(sample.victim_bps), Text(_sparkline(self._history["victim"]), style="blue")
-        )
+        grid.add_row("victim", _rate(sample.victim_bps), Text(_sparkline(self._history["victim"]), style="blue"))
         grid.add_row(
             Text("contender"),
             _rate(sample.contender_bps) if phase.contender else Text("none", style="dim"),
@@ -156,9 +152,7 @@ class ExperimentProgress:
         bar, at = Text(), 0.0
         for phase in self.phases:
             colour = "red" if phase.contender else "blue"
-            for cell in range(
-                round(at / self.total * width), round((at + phase.seconds) / self.total * width)
-            ):
+            for cell in range(round(at / self.total * width), round((at + phase.seconds) / self.total * width)):
                 past = cell < done / self.total * width
                 bar.append("━", style=colour if past else f"dim {colour}")
             at += phase.seconds

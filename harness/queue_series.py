@@ -84,8 +84,6 @@ def _drops(qdisc: dict[str, Any]) -> float:
     return float(qdisc.get("drops", 0))
 
 
-def _rate(
-    before: tuple[float, dict[str, Any]], now: tuple[float, dict[str, Any]], count: Any
-) -> float | None:
+def _rate(before: tuple[float, dict[str, Any]], now: tuple[float, dict[str, Any]], count: Any) -> float | None:
     more = count(now[1]) - count(before[1])
     return more / (now[0] - before[0]) if more >= 0 else None

@@ -108,9 +108,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "verdict": headline(scores),
         "harm": harm_table(scores),
         "phases": phase_table(scores),
-        "timeline_svg": Markup(
-            time_plot(panels(view), _phases(view), "Goodput, quality and queue over time")
-        ),
+        "timeline_svg": Markup(time_plot(panels(view), _phases(view), "Goodput, quality and queue over time")),
         "video": "screen.mp4" if (run / "screen.mp4").exists() else "",
         "video_offset": f"{screen.get('start', scores.t0) - scores.t0:.3f}",
         "ccdf_svg": Markup(ccdf_plot(curves, "CCDF of the probe's round-trip time")) if curves else "",
@@ -176,10 +174,7 @@ def panels(view: RunView) -> list[Panel]:
 
 
 def _top(*series: Points) -> float:
-    return (
-        max((value for points in series for _, value in points if value is not None), default=1.0) * 1.05
-        or 1.0
-    )
+    return max((value for points in series for _, value in points if value is not None), default=1.0) * 1.05 or 1.0
 
 
 def _phases(view: RunView) -> list[tuple[str, str, float, float]]:
@@ -228,9 +223,7 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
 
 
 def phase_table(scores: Scores) -> Grid:
-    rows = [
-        Row([tell(phase) for _, tell in _PHASE_COLUMNS], bool(phase.contender)) for phase in scores.phases
-    ]
+    rows = [Row([tell(phase) for _, tell in _PHASE_COLUMNS], bool(phase.contender)) for phase in scores.phases]
     return Grid("What was measured in each phase.", [head for head, _ in _PHASE_COLUMNS], rows)
 
 

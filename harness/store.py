@@ -299,13 +299,9 @@ def _mb(count: int) -> str:
 
 def _explained(error: OSError, where: Path) -> StoreError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreError(
-            f"disk full at {where}; what was recorded is kept; free some space or give another --results"
-        )
+        return StoreError(f"disk full at {where}; what was recorded is kept; free some space or give another --results")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return StoreError(
-            f"--results {where}: cannot be written ({error.strerror}); give a folder that you own"
-        )
+        return StoreError(f"--results {where}: cannot be written ({error.strerror}); give a folder that you own")
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
         return StoreError(f"--results {where}: is no folder, or lies inside a file; give a folder")
     return StoreError(f"{where}: {error.strerror or error}")

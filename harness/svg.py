@@ -54,9 +54,7 @@ class Panel:
     labels: list[tuple[float, str]] | None = None  # (value, text); default: round numbers
     lines: list[tuple[str, Points]] = field(default_factory=list)  # (css class, points)
     steps: list[tuple[float, float, float]] = field(default_factory=list)  # (start, end, value)
-    spans: list[tuple[str, float, float, str]] = field(
-        default_factory=list
-    )  # (css class, start, length, tip)
+    spans: list[tuple[str, float, float, str]] = field(default_factory=list)  # (css class, start, length, tip)
 
 
 def time_plot(panels: Sequence[Panel], phases: Sequence[tuple[str, str, float, float]], label: str) -> str:
@@ -120,9 +118,7 @@ def ccdf_plot(curves: Sequence[tuple[str, str, Points]], label: str, floor: floa
 
     ``curves`` are (name, css class, points (x, percent)).
     """
-    shown = [
-        [(at, share) for at, share in points if share is not None and share >= floor] for *_, points in curves
-    ]
+    shown = [[(at, share) for at, share in points if share is not None and share >= floor] for *_, points in curves]
     xs = [at for points in shown for at, _ in points] or [0.0, 1.0]
     lo, hi = min(xs), max(xs)
     lo, hi = max(0.0, lo - 0.04 * (hi - lo)), hi + 0.04 * (hi - lo) + 0.1
@@ -136,12 +132,9 @@ def ccdf_plot(curves: Sequence[tuple[str, str, Points]], label: str, floor: floa
         out.append(f'<line class="grid" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{y.b:g}" y2="{y.a:g}"/>')
         out.append(f'<text class="tick x" x="{x(tick):.1f}" y="{y.a + 16:g}">{tick:g}</text>')
     for (name, kind, _), points in zip(curves, shown, strict=True):
-        out.append(
-            f'<path class="line {kind}" d="{_path(points, x, y)}"><title>{escape(name)}</title></path>'
-        )
+        out.append(f'<path class="line {kind}" d="{_path(points, x, y)}"><title>{escape(name)}</title></path>')
     out.append(
-        f'<text class="axis" x="{(x.a + x.b) / 2:g}" y="{height - 4:g}">'
-        "round-trip time of the probe (ms)</text></svg>"
+        f'<text class="axis" x="{(x.a + x.b) / 2:g}" y="{height - 4:g}">round-trip time of the probe (ms)</text></svg>'
     )
     return "".join(out)
 

@@ -35,9 +35,7 @@ def parse_timeline(text: str, contenders: tuple[str, ...] = ("cubic", "prague"))
     else:
         pairs = [_pair(part, text) for part in text.split(",")]
     if pairs[0][0] != "solo":
-        raise ValueError(
-            f"timeline {text!r}: the first phase must be solo, the baseline of every harm figure"
-        )
+        raise ValueError(f"timeline {text!r}: the first phase must be solo, the baseline of every harm figure")
     counts = {name: [n for n, _ in pairs].count(name) for name, _ in pairs}
     seen: dict[str, int] = {}
     phases = []

@@ -17,7 +17,6 @@ import functools
 import os
 import shutil
 import subprocess
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,6 +30,7 @@ from harness.lab import Addresses, Lab, Tap, log_file
 from harness.namespaces import Namespaces
 from harness.place import Place
 from harness.process import Process
+from harness.scratch import scratch_folder
 
 _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
 _ROUTER_LAN, _ROUTER_WAN = "10.42.1.1", "10.42.2.1"
@@ -52,7 +52,7 @@ class VirtualLab:
     def __enter__(self) -> Lab:
         with ExitStack() as stack:
             spaces = stack.enter_context(Namespaces(["hub", "client", "server", *_MGMT]))
-            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sojourn-lab-")))
+            scratch = scratch_folder("-ssh")
             _cable(spaces)
             self._boot(spaces)
             addresses = Addresses()

@@ -68,9 +68,7 @@ def unwrap(frames: pl.Series, loop: int | None = None) -> pl.Series:
 
 def frame_times(video: Path) -> list[float]:
     """Presentation times of all frames in seconds, in order, without decoding. Raises RecordingError."""
-    out = _run(
-        ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pts_time"], video
-    )
+    out = _run(["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pts_time"], video)
     return sorted(float(line.strip(",")) for line in out.split())
 
 
@@ -88,9 +86,7 @@ def find_box(video: Path, width: int, height: int) -> strip.Box | None:
 
 
 def _size(video: Path) -> tuple[int, int]:
-    out = _run(
-        ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "stream=width,height"], video
-    )
+    out = _run(["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "stream=width,height"], video)
     width, height = out.strip().split(",")[:2]
     return int(width), int(height)
 
@@ -102,9 +98,7 @@ def _run(probe: list[str], video: Path) -> str:
     return done.stdout
 
 
-def _decode(
-    video: Path, filters: str, width: int, height: int, *before: str
-) -> Iterator[npt.NDArray[np.uint8]]:
+def _decode(video: Path, filters: str, width: int, height: int, *before: str) -> Iterator[npt.NDArray[np.uint8]]:
     command = ["ffmpeg", "-v", "error", "-nostdin", *before, "-i", str(video), "-map", "0:v:0", "-an"]
     command += ["-vf", filters, "-vsync", "passthrough", "-f", "rawvideo", "-pix_fmt", "gray", "pipe:1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ffmpeg:

@@ -57,12 +57,7 @@ def with_advance(packets: pl.DataFrame) -> pl.DataFrame:
     advance = highest.diff().fill_null(pl.col("payload").cast(pl.Int64))
     data = pl.col("payload") > 0
     return packets.with_columns(
-        pl.when(~data)
-        .then(0)
-        .when(tcp)
-        .then(advance.over(FLOW))
-        .otherwise(pl.col("payload"))
-        .alias("advance")
+        pl.when(~data).then(0).when(tcp).then(advance.over(FLOW)).otherwise(pl.col("payload")).alias("advance")
     ).with_columns((tcp & data & (pl.col("advance") == 0)).alias("resent"))
 
 

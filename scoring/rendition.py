@@ -41,9 +41,7 @@ def from_player(samples: Sequence[Mapping[str, Any]]) -> list[Segment]:
 
 
 def _segments(samples: Sequence[tuple[float, int]], end: float) -> list[Segment]:
-    starts = [
-        s for before, s in zip([None, *samples], samples, strict=False) if before is None or before[1] != s[1]
-    ]
+    starts = [s for before, s in zip([None, *samples], samples, strict=False) if before is None or before[1] != s[1]]
     ends = [t for t, _ in starts[1:]] + [end]
     return [Segment(t, stop, height) for (t, height), stop in zip(starts, ends, strict=True) if stop > t]
 

@@ -242,9 +242,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 15.0) 
     timeline or no lab description, or when a file is damaged.
     """
     limits = limits or Limits()
-    phases = [
-        Phase(p["name"], p["contender"], p["start"], p["end"]) for p in _json(run, "timeline.json")["phases"]
-    ]
+    phases = [Phase(p["name"], p["contender"], p["start"], p["end"]) for p in _json(run, "timeline.json")["phases"]]
     lab = _json(run, "lab.json")
     if not phases:
         raise ScoringError(f"{run / 'timeline.json'} has no phases")
@@ -321,9 +319,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 15.0) 
             row = flow.model_dump()
         port = f":{flow.sport}>" if flow else ":"
         ccs = {cc for t, name, cc in seen_cc if phase.start <= t <= phase.end and port in name}
-        gates.append(
-            validity.contender_proven(phase.name, phase.contender, row, ccs, lab["qdisc_down"], limits)
-        )
+        gates.append(validity.contender_proven(phase.name, phase.contender, row, ccs, lab["qdisc_down"], limits))
         if victim is not None and contender is not None:
             start = min(phase.start + limits.ramp_s, (phase.start + phase.end) / 2)
             total = sum(packets.goodput_bps(table, start, phase.end) for table in (victim, contender))
@@ -414,17 +410,13 @@ def _capture(
         validity.covers(f"{side} capture", span, need, limits),
         validity.capture_drops(side, capture.dropped),
     ]
-    victim = packets.select(
-        table, src=addresses["server"], sport=lab["ports"]["origin"], dst=addresses["client"]
-    )
+    victim = packets.select(table, src=addresses["server"], sport=lab["ports"]["origin"], dst=addresses["client"])
     contender = packets.select(table, src=addresses["sender"], dst=addresses["receiver"])
     largest = int(table["ip_bytes"].max() or 0)  # type: ignore[arg-type]
     return largest, packets.with_advance(victim), packets.with_advance(contender)
 
 
-def _flow(
-    phase: Phase, port: int | None, behind: pl.DataFrame | None, before: pl.DataFrame | None
-) -> Flow | None:
+def _flow(phase: Phase, port: int | None, behind: pl.DataFrame | None, before: pl.DataFrame | None) -> Flow | None:
     """The contender's data flow: by its port, or the largest of the phase (iperf3 has a control flow too)."""
     if behind is None or before is None:
         return None
@@ -457,18 +449,14 @@ def _goodput(evidence: _Evidence, t0: float, end: float, step: float) -> Series:
         return None if table is None else (packets.goodput_series(table, t0, end, step) / 1e6).tolist()
 
     t = [edge - t0 for edge in _edges(t0, end, step)[:-1]]
-    return Series(
-        step_s=step, t=t, victim_mbps=mbps(evidence.victim), contender_mbps=mbps(evidence.contender)
-    )
+    return Series(step_s=step, t=t, victim_mbps=mbps(evidence.victim), contender_mbps=mbps(evidence.contender))
 
 
 def _series(evidence: _Evidence, t0: float, end: float, step: float) -> Series:
     edges = _edges(t0, end, step)
     series = _goodput(evidence, t0, end, step)
     if evidence.segments is not None:
-        series.height = [
-            rendition.mean_height(rendition.shares(evidence.segments, [bin_])) for bin_ in pairwise(edges)
-        ]
+        series.height = [rendition.mean_height(rendition.shares(evidence.segments, [bin_])) for bin_ in pairwise(edges)]
     if evidence.changes is not None:
         series.fps = freezes.fps_series(evidence.changes, edges)
         series.stalled_s = [freezes.frozen_s(evidence.stalls, a, b) for a, b in pairwise(edges)]

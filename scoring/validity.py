@@ -55,9 +55,7 @@ class Validity(BaseModel):
 
 def gate(name: str, ok: bool, measured: str, limit: str) -> Gate:
     """A gate with its reason written from what was measured and allowed."""
-    return Gate(
-        name=name, ok=ok, measured=measured, limit=limit, reason="" if ok else f"{name}: {measured}; {limit}"
-    )
+    return Gate(name=name, ok=ok, measured=measured, limit=limit, reason="" if ok else f"{name}: {measured}; {limit}")
 
 
 def at_most(name: str, value: float | None, limit: float, unit: str, scale: float = 1.0) -> Gate:
@@ -140,9 +138,7 @@ def contender_proven(
     sent = flow["data_packets"]
     ect1, ect0, not_ect = flow["ect1"] / sent, flow["ect0"] / sent, flow["not_ect"] / sent
     measured = f"ECT(1) {ect1:.1%}, ECT(0) {ect0:.1%}, Not-ECT {not_ect:.1%}, CE {flow['ce']}"
-    measured += (
-        f", AccECN SYN {'yes' if flow['accecn_syn'] else 'no'}, ss {'/'.join(sorted(ccs)) or 'silent'}"
-    )
+    measured += f", AccECN SYN {'yes' if flow['accecn_syn'] else 'no'}, ss {'/'.join(sorted(ccs)) or 'silent'}"
     # Linux sends retransmissions as Not-ECT, whatever the flow negotiated.
     share = limits.codepoint_share * (1 - flow["resent"] / sent)
     if contender == "prague":
@@ -172,9 +168,7 @@ def read_back(dev: str, asked: str, samples: Iterable[Sequence[Mapping[str, Any]
         count += 1
         # A shaper may hold a second queue of the same kind, for the probes beside it.
         found = [q.get("options", {}) for q in qdiscs if q.get("kind") == kind]
-        if not any(
-            all(options.get(key, value) == value for key, value in sizes.items()) for options in found
-        ):
+        if not any(all(options.get(key, value) == value for key, value in sizes.items()) for options in found):
             shown = [{key: options.get(key) for key in sizes} for options in found]
             others = ", ".join(str(q.get("kind")) for q in qdiscs) or "nothing"
             wrong = wrong or (f"{kind} {shown}" if found else f"no {kind} among {others}")

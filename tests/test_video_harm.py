@@ -14,4 +14,5 @@ from harness.run import Result
 @pytest.mark.experiment
 def test_video_harm(experiment: Callable[..., Result]) -> None:
     result = experiment("video-harm")
-    assert not result.void, f"the run is void: {'; '.join(result.void)}\nevidence: {result.path}"
+    if result.void:
+        pytest.fail(f"the run is void: {'; '.join(result.void)}", pytrace=False)

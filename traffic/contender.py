@@ -49,11 +49,7 @@ class Contender:
                 raise ContenderError(
                     f"{place.name}: net.ipv4.tcp_ecn: asked {self.tcp_ecn} for contender {self.name}, "
                     f"found {found or 'nothing'}"
-                    + (
-                        "; accurate ECN needs a kernel of 6.18 or newer"
-                        if self.tcp_ecn == ACCURATE_ECN
-                        else ""
-                    )
+                    + ("; accurate ECN needs a kernel of 6.18 or newer" if self.tcp_ecn == ACCURATE_ECN else "")
                 )
 
 

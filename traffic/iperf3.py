@@ -84,8 +84,7 @@ class BulkFlow:
                 raise BulkError(f"{self.sender.name}: iperf3: {self._reason() or self._client.log_tail()}")
             if time.monotonic() > deadline:
                 raise BulkError(
-                    f"{self.sender.name}: no connection to {self.receiver_address}:{self.port} "
-                    f"within {_CONNECT_S:g} s"
+                    f"{self.sender.name}: no connection to {self.receiver_address}:{self.port} within {_CONNECT_S:g} s"
                 )
             time.sleep(_POLL_S)
         self.sender_address = line[2].rpartition(":")[0]
@@ -149,7 +148,5 @@ def check(place: Place) -> str:
     except CommandError as failed:
         raise tools.ToolError(str(failed)) from failed
     if "TCP congestion algorithm" not in features:
-        raise tools.ToolError(
-            f"{place.name}: iperf3 cannot set the congestion control: install a build for Linux"
-        )
+        raise tools.ToolError(f"{place.name}: iperf3 cannot set the congestion control: install a build for Linux")
     return ".".join(map(str, have))

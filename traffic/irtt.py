@@ -104,9 +104,7 @@ class IrttClient:
                 wrap=self._wrap,
             )
         except ProcessError as failed:
-            raise IrttError(
-                f"{self.place.name}: no irtt answer from {self.server}:{self.port}: {failed}"
-            ) from failed
+            raise IrttError(f"{self.place.name}: no irtt answer from {self.server}:{self.port}: {failed}") from failed
         return self
 
     def alive(self) -> bool:
@@ -127,8 +125,7 @@ class IrttClient:
                 self.output.write_bytes(base64.b64decode(fetched))
         if not self.output.exists():
             raise IrttError(
-                f"{self.place.name}: irtt to {self.server}:{self.port} left no result "
-                f"(exit code {code}): {reason}"
+                f"{self.place.name}: irtt to {self.server}:{self.port} left no result (exit code {code}): {reason}"
             )
         return self.output
 
@@ -164,9 +161,7 @@ def _reply(trip: dict[str, Any]) -> Reply:
         return delay[name] / 1e6 if name in delay and trip["lost"] == "false" else None
 
     sent = trip["timestamps"]["client"]["send"]["wall"] / 1e9
-    return Reply(
-        t=sent, rtt_ms=milliseconds("rtt"), up_ms=milliseconds("send"), down_ms=milliseconds("receive")
-    )
+    return Reply(t=sent, rtt_ms=milliseconds("rtt"), up_ms=milliseconds("send"), down_ms=milliseconds("receive"))
 
 
 def check(place: Place) -> str:

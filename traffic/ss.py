@@ -105,9 +105,7 @@ class SsSampler(PeriodicSampler):
         before = self._last.get(flow["flow"])
         self._last[flow["flow"]] = (moment, flow["bytes_acked"])
         if before and self.on_throughput and moment > before[0]:
-            self.on_throughput(
-                moment, flow["flow"], 8 * (flow["bytes_acked"] - before[1]) / (moment - before[0])
-            )
+            self.on_throughput(moment, flow["flow"], 8 * (flow["bytes_acked"] - before[1]) / (moment - before[0]))
 
 
 def check(place: Place) -> str:

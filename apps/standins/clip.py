@@ -159,9 +159,7 @@ def _strip(rendition: int, frames: int) -> bytes:
     return np.hstack([luma, luma, chroma]).tobytes()
 
 
-def _encode(
-    folder: Path, seconds: int, strips: list[bytes], ladder: Sequence[Rung], progress: Progress
-) -> None:
+def _encode(folder: Path, seconds: int, strips: list[bytes], ladder: Sequence[Rung], progress: Progress) -> None:
     frames = seconds * FPS
     for i, pictures in enumerate(strips):
         (folder / str(i)).mkdir()

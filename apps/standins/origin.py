@@ -141,9 +141,7 @@ class Origin:
     certificate: Certificate
 
     @classmethod
-    def start(
-        cls, place: Place, address: str, media: Path, run: Path, *, port: int = 443, http: Http = "h2"
-    ) -> Origin:
+    def start(cls, place: Place, address: str, media: Path, run: Path, *, port: int = 443, http: Http = "h2") -> Origin:
         """Serve the watch page and the clip in `media` at `address`:`port` of `place`.
 
         HTTP/1.1 and 2 are always there, HTTP/3 with http="h3". Writes Caddyfile, caddy.log and the access log
@@ -159,9 +157,7 @@ class Origin:
         home.mkdir(parents=True, exist_ok=True)
         command = ["env", f"HOME={home}", f"XDG_DATA_HOME={home}", f"XDG_CONFIG_HOME={home}"]
         command += ["caddy", "run", "--adapter", "caddyfile", "--config", str(config)]
-        process = Process.start(
-            place, command, stderr=run / "caddy.log", ready="serving initial configuration"
-        )
+        process = Process.start(place, command, stderr=run / "caddy.log", ready="serving initial configuration")
         return cls(process, address, port, http, certificate)
 
     @property
@@ -228,9 +224,7 @@ def set_congestion_control(place: Place, name: str, destination: str = "default"
         raise OriginError(f"congestion control {name}: this kernel does not have it ({error})") from error
     found = congestion_control(place, destination)
     if found != name:
-        raise OriginError(
-            f"{place.name}'s route to {destination}: congctl {name} was asked, {found} is there"
-        )
+        raise OriginError(f"{place.name}'s route to {destination}: congctl {name} was asked, {found} is there")
 
 
 def congestion_control(place: Place, destination: str = "default") -> str | None:

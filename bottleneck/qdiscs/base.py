@@ -54,9 +54,7 @@ class Qdisc(BaseModel):
         try:
             return cls(**values)
         except ValidationError as wrong:
-            raise QdiscError(
-                f"{cls.kind}: {wrong.errors()[0]['msg'].removeprefix('Value error, ')}"
-            ) from None
+            raise QdiscError(f"{cls.kind}: {wrong.errors()[0]['msg'].removeprefix('Value error, ')}") from None
 
     @classmethod
     def _first(cls, words: Sequence[str]) -> tuple[str, Any, int]:

@@ -79,11 +79,7 @@ class Framing(Parameter):
         if "raw" in value:
             # A raw link shows no cell mode.
             asked = {"overhead": asked["overhead"], "raw": True}
-        return [
-            f"{key}: asked {want}, found {found.get(key)}"
-            for key, want in asked.items()
-            if found.get(key) != want
-        ]
+        return [f"{key}: asked {want}, found {found.get(key)}" for key, want in asked.items() if found.get(key) != want]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +104,7 @@ class Cake(Qdisc):
     diffserv: Annotated[
         str | None,
         Choice(
-            choices=_same("besteffort", "precedence", "diffserv8", "diffserv4", "diffserv3")
-            | {"diffserv": "diffserv4"}
+            choices=_same("besteffort", "precedence", "diffserv8", "diffserv4", "diffserv3") | {"diffserv": "diffserv4"}
         ),
     ] = None
     flowmode: Annotated[
@@ -155,6 +150,4 @@ class Cake(Qdisc):
         if self.framing:
             for name in ("overhead", "atm", "mpu"):
                 if getattr(self, name) is not None:
-                    raise ValueError(
-                        f"{name} is set by {self.framing[0]} already; give numbers or framing words"
-                    )
+                    raise ValueError(f"{name} is set by {self.framing[0]} already; give numbers or framing words")

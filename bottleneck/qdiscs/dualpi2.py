@@ -47,9 +47,7 @@ class DualPI2(Qdisc):
     beta: Annotated[float | None, Fraction(high=_BETA_MAX / _SCALE, step=1 / _SCALE, unit="HZ")] = None
     max_rtt: Annotated[int | None, Time(low=1, shown=False)] = None
     typical_rtt: Annotated[int | None, Time(low=1, shown=False)] = None
-    step_thresh_packets: Annotated[
-        int | None, PacketCount(word="step_thresh", key="step-thresh-pkts", low=1)
-    ] = None
+    step_thresh_packets: Annotated[int | None, PacketCount(word="step_thresh", key="step-thresh-pkts", low=1)] = None
     step_thresh: Annotated[int | None, Time(key="step-thresh-us", low=1)] = None
     min_qlen_step: Annotated[int | None, Count(unit="PACKETS", key="min-qlen-step")] = None
     coupling_factor: Annotated[int | None, Count(low=1, high=255, key="coupling")] = None
@@ -61,9 +59,7 @@ class DualPI2(Qdisc):
         Choice(key="drop-early", choices={"drop_enqueue": "drop-enqueue", "drop_dequeue": "drop-dequeue"}),
     ] = None
     classic_protection: Annotated[int | None, Percent(key="c-protection")] = None
-    ecn_mask: Annotated[
-        str | None, Choice(key="ecn-mask", choices={"l4s_ect": "l4s-ect", "any_ect": "any-ect"})
-    ] = None
+    ecn_mask: Annotated[str | None, Choice(key="ecn-mask", choices={"l4s_ect": "l4s-ect", "any_ect": "any-ect"})] = None
     split_gso: Annotated[bool | None, Flag(off="no_split_gso", key="split-gso")] = None
 
     def validate_together(self) -> None:
@@ -72,9 +68,7 @@ class DualPI2(Qdisc):
         if self.max_rtt is None and self.typical_rtt is None:
             return
         if given := [n for n in ("target", "tupdate", "alpha", "beta") if getattr(self, n) is not None]:
-            raise ValueError(
-                f"max_rtt and typical_rtt set target, tupdate, alpha and beta: leave {given[0]} out"
-            )
+            raise ValueError(f"max_rtt and typical_rtt set target, tupdate, alpha and beta: leave {given[0]} out")
         automatic = self.automatic
         if self.typical_rtt and self.max_rtt and self.typical_rtt > self.max_rtt:
             raise ValueError("typical_rtt must not be above max_rtt")

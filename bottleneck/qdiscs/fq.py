@@ -22,9 +22,7 @@ class Fq(Qdisc):
     buckets: Annotated[int | None, Count(low=2, high=2**18, rounding=power_of_two)] = None
     pacing: Annotated[bool | None, Flag(off="nopacing", absent=True)] = None
     refill_delay: Annotated[int | None, Time(rounding=jiffies)] = None
-    priomap: Annotated[
-        tuple[int, ...] | None, Numbers(word="bands 3 priomap", key="priomap", count=16, high=2)
-    ] = None
+    priomap: Annotated[tuple[int, ...] | None, Numbers(word="bands 3 priomap", key="priomap", count=16, high=2)] = None
     weights: Annotated[tuple[int, ...] | None, Numbers(count=3, low=16384, high=2**31 - 1)] = None
     low_rate_threshold: Annotated[int | None, Rate()] = None
     orphan_mask: Annotated[int | None, Count(unit="MASK")] = None

@@ -41,12 +41,8 @@ class Red(Qdisc):
         if minimum > maximum:
             raise ValueError(f"min {minimum} is above max {maximum}")
         red_math.ewma_log(minimum, self.effective_burst, self.avpkt)
-        if not red_math.probability_fits(
-            minimum, maximum, 0.02 if self.probability is None else self.probability
-        ):
-            raise ValueError(
-                f"probability {self.probability} is too small for min {minimum} and max {maximum}"
-            )
+        if not red_math.probability_fits(minimum, maximum, 0.02 if self.probability is None else self.probability):
+            raise ValueError(f"probability {self.probability} is too small for min {minimum} and max {maximum}")
 
     @property
     def thresholds(self) -> tuple[int, int]:
@@ -73,9 +69,7 @@ class Red(Qdisc):
         cell = red_math.idle_cell_log(wlog, self.avpkt, self.bandwidth or _DEFAULT_BANDWIDTH)
         asked = {"min": minimum, "max": maximum, "ewma": wlog, "Scell_log": cell}
         lines = [
-            f"{key}: asked {value}, found {found.get(key)}"
-            for key, value in asked.items()
-            if found.get(key) != value
+            f"{key}: asked {value}, found {found.get(key)}" for key, value in asked.items() if found.get(key) != value
         ]
         blocks = {e.get("kind"): e.get("block") for e in found.get("qevents", [])}
         for name, block in (("early_drop", self.qevent_early_drop), ("mark", self.qevent_mark)):

@@ -43,9 +43,7 @@ class Sfq(Qdisc):
             return
         minimum, maximum = self.red_thresholds
         if maximum > self.redflowlimit or minimum >= maximum:
-            raise ValueError(
-                f"min {minimum} < max {maximum} <= redflowlimit {self.redflowlimit} does not hold"
-            )
+            raise ValueError(f"min {minimum} < max {maximum} <= redflowlimit {self.redflowlimit} does not hold")
         red_math.ewma_log(minimum, self.red_burst, self.avpkt or 1000)
 
     @property
@@ -67,7 +65,5 @@ class Sfq(Qdisc):
         wlog = red_math.ewma_log(minimum, self.red_burst, self.avpkt or 1000)
         asked = {"min": minimum, "max": maximum, "ewma": wlog}
         return [
-            f"{key}: asked {value}, found {found.get(key)}"
-            for key, value in asked.items()
-            if found.get(key) != value
+            f"{key}: asked {value}, found {found.get(key)}" for key, value in asked.items() if found.get(key) != value
         ]

@@ -30,8 +30,7 @@ EVERY_PARAMETER = [
     "ecn_prob 20 ecn bytemode dq_rate_estimator",
     "fq_pie noecn nobytemode no_dq_rate_estimator",
     "red limit 150000 avpkt 1000 adaptive bandwidth 10mbit ecn",
-    "red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 probability 0.05 bandwidth 100mbit "
-    "ecn harddrop nodrop",
+    "red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 probability 0.05 bandwidth 100mbit ecn harddrop nodrop",
     "red limit 150000 avpkt 1500",
     "red limit 150000 avpkt 1000 ecn qevent early_drop block 10 qevent mark block 11",
     "cake besteffort triple-isolate",

@@ -101,9 +101,7 @@ def test_clearing_leaves_nothing_and_can_be_repeated(router: Router) -> None:
 def test_a_refused_command_is_named_with_the_reason(router: Router) -> None:
     # tc lets it pass, the kernel does not: no device here can offload a horizon.
     asked = Bottleneck.symmetric(10_000_000, parse_qdisc("fq offload_horizon 1s"))
-    with pytest.raises(
-        RouterError, match=r"tc qdisc add dev lan parent 1:10 handle 10: fq offload_horizon 1s: "
-    ):
+    with pytest.raises(RouterError, match=r"tc qdisc add dev lan parent 1:10 handle 10: fq offload_horizon 1s: "):
         router.apply(asked)
 
 

@@ -90,9 +90,7 @@ def test_every_source_file_names_its_licence(tracked: list[Path]) -> None:
 
 def test_every_dependency_is_pinned_and_locked_with_hashes() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = project["dependencies"] + [
-        d for extra in project["optional-dependencies"].values() for d in extra
-    ]
+    wanted = project["dependencies"] + [d for extra in project["optional-dependencies"].values() for d in extra]
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", dependency) for dependency in wanted)
     lock = (ROOT / "requirements.txt").read_text()
     entries = re.split(r"\n(?=[a-z])", lock)

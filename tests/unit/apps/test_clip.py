@@ -47,9 +47,7 @@ def test_each_frame_names_itself_and_its_rendition(film: clip.Clip, rendition: i
 
 def test_time_runs_on_where_the_clip_wraps(film: clip.Clip, tmp_path: Path) -> None:
     probe = ["ffprobe", "-v", "error", "-show_entries", "packet=pts_time", "-of", "csv=p=0"]
-    output = subprocess.run(
-        [*probe, str(joined(film, 1, tmp_path))], capture_output=True, text=True, check=True
-    )
+    output = subprocess.run([*probe, str(joined(film, 1, tmp_path))], capture_output=True, text=True, check=True)
     times = sorted(float(line.strip(",")) for line in output.stdout.split())
     steps = [later - earlier for earlier, later in pairwise(times)]
     assert len(times) == 120
@@ -83,9 +81,7 @@ def test_a_killed_builder_leaves_nothing_in_the_way(tmp_path: Path) -> None:
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     root = Path(clip.__file__).parents[2]
-    killed = subprocess.run(
-        [sys.executable, "-c", code, str(target)], env={**os.environ, "PYTHONPATH": str(root)}
-    )
+    killed = subprocess.run([sys.executable, "-c", code, str(target)], env={**os.environ, "PYTHONPATH": str(root)})
     assert killed.returncode == -signal.SIGKILL
     assert not target.exists()
     with clip.building(target) as work:

@@ -47,9 +47,7 @@ def test_spki_is_what_openssl_computes(certificate: origin.Certificate) -> None:
         pytest.skip("no openssl to compare with")
     script = 'openssl x509 -in "$0" -pubkey -noout | openssl pkey -pubin -outform der'
     command = ["sh", "-c", f"{script} | openssl dgst -sha256 -binary | base64", str(certificate.chain)]
-    assert (
-        subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == certificate.spki
-    )
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == certificate.spki
 
 
 @pytest.mark.parametrize(("http", "protocols"), [("h2", ["h1", "h2"]), ("h3", ["h1", "h2", "h3"])])
@@ -57,9 +55,7 @@ def test_caddy_accepts_the_configuration(
     http: origin.Http, protocols: list[str], certificate: origin.Certificate, tmp_path: Path
 ) -> None:
     config = tmp_path / "Caddyfile"
-    config.write_text(
-        origin.caddyfile("10.42.2.10", 443, http, certificate, tmp_path, tmp_path, tmp_path / "log")
-    )
+    config.write_text(origin.caddyfile("10.42.2.10", 443, http, certificate, tmp_path, tmp_path, tmp_path / "log"))
     command = ["caddy", "adapt", "--adapter", "caddyfile", "--config", str(config)]
     adapted = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert re.findall(r'"protocols":\[([^]]*)\]', adapted) == [",".join(f'"{name}"' for name in protocols)]

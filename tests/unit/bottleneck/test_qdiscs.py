@@ -18,9 +18,7 @@ def test_canonical_text_means_the_same(text: str) -> None:
 
 def test_every_parameter_of_every_kind_is_in_the_lab_test() -> None:
     for kind, cls in KINDS.items():
-        used = {
-            name for text in EVERY_PARAMETER if text.split()[0] == kind for name in parse_qdisc(text).given()
-        }
+        used = {name for text in EVERY_PARAMETER if text.split()[0] == kind for name in parse_qdisc(text).given()}
         assert used == set(cls.parameters()), kind
 
 

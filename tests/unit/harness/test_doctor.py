@@ -65,9 +65,7 @@ def test_every_program_comes_from_a_package_that_set_up_installs() -> None:
 
 
 def test_examine_looks_at_every_part(tmp_path: Path) -> None:
-    findings = {
-        finding.subject: finding for finding in doctor.examine(tmp_path / "cache", tmp_path / "results")
-    }
+    findings = {finding.subject: finding for finding in doctor.examine(tmp_path / "cache", tmp_path / "results")}
     assert findings["kernel"].verdict == "note" and findings["kernel"].fix == "sojourn build"
     assert {
         "cores",

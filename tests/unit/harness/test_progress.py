@@ -20,9 +20,7 @@ def run_through(console: Console) -> None:
     with ExperimentProgress("video_harm", PHASES, console) as shown:
         for index, victim, contender in [(0, 2.5e6, None), (1, 0.4e6, 9.0e6), (2, 2.0e6, None)]:
             shown.phase(index)
-            shown.update(
-                victim_bps=victim, contender_bps=contender, quality="hd720", playing=True, stalls=index
-            )
+            shown.update(victim_bps=victim, contender_bps=contender, quality="hd720", playing=True, stalls=index)
 
 
 def test_off_a_terminal_every_phase_is_one_plain_line() -> None:
@@ -41,9 +39,7 @@ def test_a_terminal_shows_phase_rates_quality_and_stalls() -> None:
     console = Console(file=out, force_terminal=True, width=100)
     with ExperimentProgress("video_harm", PHASES, console) as shown:
         shown.phase(1)
-        shown.update(
-            victim_bps=0.4e6, contender_bps=9e6, quality="small", playing=False, buffer_s=0.2, stalls=3
-        )
+        shown.update(victim_bps=0.4e6, contender_bps=9e6, quality="small", playing=False, buffer_s=0.2, stalls=3)
         assert shown._live
         shown._live.refresh()
     text = out.getvalue()

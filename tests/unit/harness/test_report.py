@@ -26,9 +26,7 @@ class Page(HTMLParser):
         self.feed(page.read_text())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.references += [
-            value or "" for name, value in attrs if name in ("src", "href", "poster", "srcset")
-        ]
+        self.references += [value or "" for name, value in attrs if name in ("src", "href", "poster", "srcset")]
         if tag in ("td", "th"):
             self._in_cell = True
             self.cells.append("")

@@ -19,9 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_a_committed_run_holds_the_hash_of_every_file(tmp_path: Path) -> None:
-    with RunStore(tmp_path).create(
-        "video_harm", "fq_codel flows 1 10mbit", seed=7, command_line=["pytest"]
-    ) as run:
+    with RunStore(tmp_path).create("video_harm", "fq_codel flows 1 10mbit", seed=7, command_line=["pytest"]) as run:
         assert run.path.name.endswith("Z-video_harm-fq_codel-flows-1-10mbit.partial")
         (run.path / "logs").mkdir()
         (run.path / "logs" / "a.log").write_text("hello\n")
@@ -57,9 +55,7 @@ def test_a_killed_run_still_says_that_it_did_not_end(tmp_path: Path) -> None:
         import os, signal, sys; from pathlib import Path; from harness.store import RunStore
         run = RunStore(Path(sys.argv[1])).create("t", "c"); (run.path / "x").write_text("kept")
         os.kill(os.getpid(), signal.SIGKILL)"""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)], cwd=ROOT, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(tmp_path)], cwd=ROOT, check=False)
     assert done.returncode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
     manifest = read_manifest(left)
@@ -85,9 +81,7 @@ def test_commit_never_replaces_another_run(tmp_path: Path) -> None:
     assert (taken / "old").read_text() == "precious" and run.path.is_dir()
 
 
-@pytest.mark.parametrize(
-    ("folder", "says"), [("/sys/sojourn", "cannot be written"), ("/etc/hostname/x", "no folder")]
-)
+@pytest.mark.parametrize(("folder", "says"), [("/sys/sojourn", "cannot be written"), ("/etc/hostname/x", "no folder")])
 def test_an_unwritable_folder_is_one_clear_line(folder: str, says: str) -> None:
     with pytest.raises(StoreError, match=says) as error:
         RunStore(Path(folder)).create("t", "c")

@@ -52,9 +52,7 @@ def test_quality_is_drawn_in_steps() -> None:
     panel = Panel("quality", 100, 4, labels=[(4, "720p"), (1, "240p")], steps=[(0, 10, 4), (10, 40, 1)])
     svg = parsed(time_plot([panel], [("solo", "solo", 0, 40)], "q"))
     line = svg.find("s:path[@class='line quality']", NS)
-    assert (
-        line is not None and line.attrib["d"].count("H") == 2 and line.attrib["d"].startswith("M64.0,46.0H")
-    )
+    assert line is not None and line.attrib["d"].count("H") == 2 and line.attrib["d"].startswith("M64.0,46.0H")
     assert {t.text for t in svg.findall("s:text[@class='tick y']", NS)} == {"720p", "240p"}
 
 

@@ -78,9 +78,7 @@ def pcapng(file: Path, segments: Iterable[tuple[Segment, int]]) -> None:
     file.write_bytes(zstandard.compress(b"".join(out)))
 
 
-def flow(
-    start: float, end: float, bps: float, src: str, sport: int, dst: str, dport: int, syn: int
-) -> list[Segment]:
+def flow(start: float, end: float, bps: float, src: str, sport: int, dst: str, dport: int, syn: int) -> list[Segment]:
     """A TCP flow of 1448-byte segments at a steady rate that begins with a SYN of the given flags."""
     step = 1448 * 8 / bps
     count = int((end - start) / step)

@@ -36,9 +36,7 @@ def test_reads_answered_and_lost_probes(tmp_path: Path, name: str) -> None:
     assert latency.loss(probes) == 0.5
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{}", b'{"round_trips": [{"seqno": 1}]}', gzip.compress(b"{}" * 99)[:20]]
-)
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"round_trips": [{"seqno": 1}]}', gzip.compress(b"{}" * 99)[:20]])
 def test_a_broken_log_is_named(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / ("irtt.json.gz" if content[:2] == b"\x1f\x8b" else "irtt.json")
     file.write_bytes(content)

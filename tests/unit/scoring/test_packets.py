@@ -28,9 +28,7 @@ def made(rows: list[tuple[float, int, int, int]], proto: int = 6, **more: int) -
         "ecn": 0,
         "ip_bytes": 1500,
     } | more
-    table = [
-        {"t_ns": round(t * 1e9), "seq": s % 2**32, "payload": n, "flags": f, **base} for t, s, n, f in rows
-    ]
+    table = [{"t_ns": round(t * 1e9), "seq": s % 2**32, "payload": n, "flags": f, **base} for t, s, n, f in rows]
     return pl.DataFrame(table, schema=pcapng.SCHEMA)
 
 

@@ -38,9 +38,7 @@ def test_a_known_run(run: Path) -> None:
     assert harms["victim_mbps"] == pytest.approx(0.5, abs=0.01)
     assert harms["mean_height"] == pytest.approx((720 - 504) / 720, abs=0.01)
     assert harms["stall_s_per_min"] == harms["drops_per_min"] == 1
-    assert len(scores.series.t) == 20 and sum(scores.series.stalled_s or []) == pytest.approx(
-        prague.stall_s, abs=0.01
-    )
+    assert len(scores.series.t) == 20 and sum(scores.series.stalled_s or []) == pytest.approx(prague.stall_s, abs=0.01)
     assert len(scores.goodput_100ms.t) == 200
     assert [c.name for c in scores.ccdf] == ["solo", "prague", "solo", "unshaped"]
 

@@ -55,9 +55,7 @@ def test_locate_finds_a_player_anywhere_on_the_page(background: int, width: int)
     height = round(width * 9 / 16)
     page = np.full((720, 1280), background, np.uint8)
     x, y = min(31, 1280 - width), min(40, 720 - height)
-    page[y : y + height, x : x + width] = cv2.resize(
-        picture(4711, 2), (width, height), interpolation=cv2.INTER_AREA
-    )
+    page[y : y + height, x : x + width] = cv2.resize(picture(4711, 2), (width, height), interpolation=cv2.INTER_AREA)
     box = strip.locate(page)
     assert box is not None
     assert abs(box.x - x) <= 1 and abs(box.width - width) <= 1

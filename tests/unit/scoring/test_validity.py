@@ -80,9 +80,7 @@ def test_others_are_not_prague() -> None:
 
 def test_marks() -> None:
     assert validity.marks("fq_codel flows 1") and validity.marks("pie ecn") and validity.marks("dualpi2")
-    assert not any(
-        validity.marks(text) for text in ("fq_codel noecn", "pie", "pfifo limit 10", "red limit 9")
-    )
+    assert not any(validity.marks(text) for text in ("fq_codel noecn", "pie", "pfifo limit 10", "red limit 9"))
 
 
 def test_read_back_sees_another_kind_and_another_size() -> None:

@@ -31,9 +31,7 @@ def test_a_flow_stopped_early_keeps_its_whole_json(pair: Pair, tmp_path: Path) -
         interval_s=0.1,
         on_throughput=lambda t, flow, bps: live.append(bps),
     ).start()
-    flow = BulkFlow(
-        pair.sender, pair.receiver, pair.receiver_address, contender("reno"), tmp_path, sender_port=40101
-    )
+    flow = BulkFlow(pair.sender, pair.receiver, pair.receiver_address, contender("reno"), tmp_path, sender_port=40101)
     flow.start()
     assert flow.alive()
     deadline = time.monotonic() + 10
@@ -84,9 +82,7 @@ def test_without_ecn_none_is_negotiated_and_the_port_is_free_again(pair: Pair, t
 
 
 def test_a_flow_of_given_length_ends_by_itself(pair: Pair, tmp_path: Path) -> None:
-    flow = BulkFlow(
-        pair.sender, pair.receiver, pair.receiver_address, contender("cubic"), tmp_path, sender_port=40103
-    )
+    flow = BulkFlow(pair.sender, pair.receiver, pair.receiver_address, contender("cubic"), tmp_path, sender_port=40103)
     flow.start(duration_s=1)
     deadline = time.monotonic() + 10
     while flow.alive() and time.monotonic() < deadline:
@@ -108,9 +104,7 @@ def test_receiver_that_cannot_be_reached_ends_with_iperf3s_reason(pair: Pair, tm
 
 
 def test_receiver_that_dies_is_an_error(pair: Pair, tmp_path: Path) -> None:
-    flow = BulkFlow(
-        pair.sender, pair.receiver, pair.receiver_address, contender("cubic"), tmp_path, sender_port=40105
-    )
+    flow = BulkFlow(pair.sender, pair.receiver, pair.receiver_address, contender("cubic"), tmp_path, sender_port=40105)
     flow.start()
     assert flow._server is not None
     flow._server.stop(9)
@@ -135,9 +129,7 @@ def test_a_kernel_that_refuses_the_ecn_mode_is_told(pair: Pair) -> None:
 
 def test_contender_names() -> None:
     assert set(CONTENDERS) == {"cubic", "cubic-noecn", "reno", "bbr", "dctcp", "prague"}
-    with pytest.raises(
-        ContenderError, match=r'--contender: unknown contender "pragu" \(did you mean "prague"\?\)'
-    ):
+    with pytest.raises(ContenderError, match=r'--contender: unknown contender "pragu" \(did you mean "prague"\?\)'):
         contender("pragu")
 
 

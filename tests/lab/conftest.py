@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One virtual lab for all tests that need a router or bulk hosts; tests that break a lab make their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bottleneck.router import Router
+from harness.lab import Lab
+from harness.run import virtual_lab
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A virtual lab that is up."""
+    with virtual_lab(tmp_path_factory.mktemp("lab")) as lab:
+        yield lab
+
+
+@pytest.fixture
+def router(lab: Lab) -> Iterator[Router]:
+    """The lab's router, clean before and after."""
+    lab.router.clear()
+    yield lab.router
+    lab.router.clear()

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cannot work ends with one clear line and a non-zero exit code, and keeps what was recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.store import PARTIAL, read_manifest
+from tests.lab.test_main_job import CHECKOUT, run_main_job
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--service=youtub"], "--service: unknown 'youtub'; known: youtube; did you mean youtube?"),
+        (["--qdisc=fq_codle"], '--qdisc: unknown qdisc "fq_codle" (did you mean "fq_codel"?)'),
+        (["--qdisc=dualpi2 target soon"], "--qdisc: "),
+        (["--rate=12"], '--rate: "12" has no unit: write 12mbit'),
+        (["--rate=1kbit"], "--rate: "),
+        (["--rtt=1h"], "--rtt: "),
+        (["--timeline=prague:10"], "--timeline: "),
+        (["--lab=apu", "--lab-file=/no/lab.toml"], "--lab-file: /no/lab.toml: No such file"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_starts(tmp_path: Path, arguments: list[str], line: str) -> None:
+    done = run_main_job(tmp_path / "results", *arguments)
+    said = done.stderr + done.stdout
+    assert done.returncode != 0
+    assert line in said, said
+    assert "conftest.py" not in said
+    assert not (tmp_path / "results").exists(), "a run was begun"
+
+
+def test_results_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (file := tmp_path / "file").write_text("not a folder")
+    done = run_main_job(file / "results")
+    assert done.returncode != 0
+    assert f"--results {file / 'results'}: is no folder, or lies inside a file" in done.stdout
+    assert "conftest.py" not in done.stdout
+
+
+def test_missing_chromium_is_named_with_the_fix(tmp_path: Path) -> None:
+    """In a mount namespace of its own the browser is hidden."""
+    (empty := tmp_path / "empty").touch(0o644)
+    job = [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider",
+           "--service=youtube", f"--results={tmp_path / 'results'}"]  # fmt: skip
+    hidden = ["unshare", "-Urm", "sh", "-c", f'mount --bind {empty} /usr/bin/chromium && exec "$@"', "sh", *job]
+    done = subprocess.run(hidden, cwd=CHECKOUT, capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0
+    assert "apt install chromium" in done.stdout
+    assert "conftest.py" not in done.stdout
+
+
+def test_full_disk_keeps_what_was_recorded(tmp_path: Path) -> None:
+    """On a tmpfs that another file fills in mid-run, the run stops by itself while its files can still be closed."""
+    script = (
+        f"mount -t tmpfs -o size=360m tmpfs {tmp_path} && "
+        f"( until ls {tmp_path}/*/timeline.json >/dev/null 2>&1; do sleep 0.2; done; "
+        f"  dd if=/dev/zero of={tmp_path}/filler bs=1M 2>/dev/null ) & "
+        'sleep 0.1; "$@"; code=$?; rm -f ' + f"{tmp_path}/filler; cat {tmp_path}/*/manifest.json; exit $code"
+    )
+    job = [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider",
+           "--service=youtube", f"--results={tmp_path}", "--timeline=solo:4,cubic:60"]  # fmt: skip
+    done = subprocess.run(
+        ["unshare", "-Urm", "sh", "-c", script, "sh", *job], cwd=CHECKOUT, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode != 0
+    assert "disk full" in done.stdout, done.stdout + done.stderr
+    manifest = json.loads(done.stdout[done.stdout.index('{\n "schema_version"') :])
+    assert manifest["status"] == "interrupted"
+    assert "timeline.json" in manifest["files"] and "client.pcapng.zst" in manifest["files"]
+
+
+def test_stopped_router_in_mid_run_keeps_what_was_recorded(tmp_path: Path) -> None:
+    job = [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider",
+           "--service=youtube", f"--results={tmp_path}", "--timeline=solo:4,cubic:60"]  # fmt: skip
+    process = subprocess.Popen(job, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        deadline = time.monotonic() + 120
+        while not any(log.stat().st_size for log in tmp_path.glob(f"*{PARTIAL}/ss.jsonl")):
+            assert time.monotonic() < deadline and process.poll() is None, process.communicate()[0]
+            time.sleep(0.1)
+        (router,) = [
+            child
+            for child in psutil.Process(process.pid).children(recursive=True)
+            if "sj.name=router" in child.cmdline() and child.name() == "linux"
+        ][:1]
+        os.kill(router.pid, signal.SIGKILL)
+        said, _ = process.communicate(timeout=90)
+    finally:
+        process.kill()
+    assert process.returncode != 0
+    assert "the router ended in mid-run" in said, said
+    assert "conftest.py" not in said
+    (run,) = tmp_path.iterdir()
+    manifest = read_manifest(run)
+    assert run.suffix == PARTIAL and manifest.status == "interrupted"
+    assert {"timeline.json", "screen.mp4", "client.pcapng.zst", "player.jsonl", "qdisc.jsonl"} <= set(manifest.files)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main job from the command line, shortened: its evidence is whole, scores twice the same, packs and verifies."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.bundle import export, verify
+from harness.store import read_manifest
+from scoring.score import SCORES, Scores, score_run
+
+pytestmark = pytest.mark.lab
+
+CHECKOUT = Path(__file__).parents[2]
+#: What the evidence directory must hold.
+EVIDENCE = ["options.json", "timeline.json", "lab.json", "setup.log", "teardown.log", "screen.mp4", "screen.json", "player.jsonl", "qdisc.jsonl", "client.pcapng.zst", "server.pcapng.zst", "irtt.json.gz", "irtt-unshaped.json.gz", "bulk.json", "ss.jsonl", "host.jsonl", "scores.json", "report.html"]
+
+
+def run_main_job(results: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the main job as a user would."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider", "--service=youtube",
+         f"--results={results}", *arguments],
+        cwd=CHECKOUT, capture_output=True, text=True, timeout=400, env=os.environ | environment,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One short run; on a loaded machine it may be void, its evidence is whole all the same."""
+    results = tmp_path_factory.mktemp("results")
+    done = run_main_job(results, "--timeline=solo:10,cubic:15,solo:10,prague:20,solo:5", "--jitter-gate=50ms")
+    (path,) = results.iterdir()
+    assert path.suffix != ".partial", done.stdout + done.stderr
+    assert str(path) in done.stdout
+    assert (done.returncode == 0) == (read_manifest(path).status == "valid")
+    return path
+
+
+def test_evidence_is_whole(run: Path) -> None:
+    assert [name for name in EVIDENCE if not (run / name).exists()] == []
+    manifest = read_manifest(run)
+    assert set(EVIDENCE) <= set(manifest.files)
+    assert {"router kernel", "router tc", "chromium", "ffmpeg", "irtt", "player"} <= set(manifest.versions)
+    assert "dualpi2" not in (run / "setup.log").read_text()
+    assert "fq_codel" in (run / "teardown.log").read_text()
+
+
+def test_scores_tell_who_was_there(run: Path) -> None:
+    scores = Scores.model_validate_json((run / SCORES).read_bytes())
+    assert scores.picture == "strip"
+    assert [phase.contender for phase in scores.phases] == [None, "cubic", None, "prague", None]
+    proven = {gate.name: gate for gate in scores.validity.gates if gate.name.startswith("contender proven")}
+    assert len(proven) == 2 and all(gate.ok for gate in proven.values()), proven
+    prague = next(flow for flow in scores.flows if flow.contender == "prague")
+    assert prague.accecn_syn and prague.ect1 and prague.ce
+    by_name = {phase.name: phase for phase in scores.phases}
+    assert (by_name["solo-1"].fps or 0) > 20
+    assert (by_name["prague"].contender_mbps or 0) > (by_name["solo-1"].contender_mbps or 0)
+
+
+def test_rescoring_gives_the_same_bytes(run: Path) -> None:
+    assert score_run(run).model_dump_json(indent=1) + "\n" == (run / SCORES).read_text()
+
+
+def test_bundle_verifies_and_names_what_was_changed(run: Path, tmp_path: Path) -> None:
+    archive = export(run, tmp_path / "run.tar.zst")
+    verify(archive)
+    verify(run)
+    lab = run / "lab.json"
+    before = lab.read_text()
+    try:
+        lab.write_text(json.dumps(json.loads(before) | {"rate_down_bps": 1}))
+        with pytest.raises(RuntimeError, match=r"lab\.json"):
+            verify(run)
+    finally:
+        lab.write_text(before)

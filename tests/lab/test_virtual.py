@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The virtual lab is what it says, and leaves nothing behind however it ends."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bottleneck.spec import Bottleneck
+from harness.flows import idle_rtts_ms, race
+from harness.lab import Lab
+
+pytestmark = pytest.mark.lab
+
+_MARK = "SOJOURN_TEST_MARK"
+# A lab that says when it is up and then does nothing until it is ended.
+_HOLD = """
+import select, sys
+from pathlib import Path
+from harness.run import virtual_lab
+print("starting", flush=True)
+with virtual_lab(Path(sys.argv[1])) as lab:
+    lab.client.run(["ping", "-c", "1", "-W", "2", lab.addresses.server])
+    print("up", flush=True)
+    while not select.select([sys.stdin], [], [], 0.05)[0]:
+        pass
+"""
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """Return the processes of this host, in whatever namespace, that were started under ``mark``."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            environment = Path(f"/proc/{process.pid}/environ").read_bytes()
+        except OSError:
+            continue
+        if f"{_MARK}={mark}".encode() in environment.split(b"\0"):
+            found.append(process)
+    return found
+
+
+def host_state() -> tuple[str, str, set[str]]:
+    """Return mounts, interfaces and temporary files of the host, which no lab may change."""
+    links = subprocess.run(["ip", "-o", "-br", "link"], capture_output=True, text=True, check=True).stdout
+    names = "\n".join(sorted(line.split()[0] for line in links.splitlines()))
+    own = f"sojourn-{os.getpid()}"
+    litter = {p.name for p in Path("/tmp").glob("sojourn-*") if p.name != own} | {
+        p.name for p in Path("/tmp").glob(".X*-lock")
+    }
+    return Path("/proc/self/mounts").read_text(), names, litter
+
+
+def start(folder: Path, mark: str) -> subprocess.Popen[str]:
+    folder.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {_MARK: mark},
+    )
+    assert process.stdout and process.stdout.readline() == "starting\n"
+    return process
+
+
+def test_twenty_starts_five_killed_leave_nothing(tmp_path: Path) -> None:
+    before, mark, chance = host_state(), uuid.uuid4().hex, random.Random(7)
+    killed = set(chance.sample(range(19), 5))
+    for i in range(20):
+        process = start(tmp_path / str(i), mark)
+        assert process.stdin and process.stdout
+        if i in killed:
+            time.sleep(chance.uniform(0, 1.2))  # the random moment at which it is killed is the point here
+            process.kill()
+            process.wait()
+            continue
+        assert process.stdout.readline() == "up\n", f"start {i} after a kill failed"
+        if i % 3 == 0:
+            process.send_signal(signal.SIGINT)
+        else:
+            process.stdin.close()
+        process.wait(timeout=20)
+    psutil.wait_procs(marked(mark), timeout=3)
+    assert [p.cmdline() for p in marked(mark)] == []
+    mounts, links, litter = host_state()
+    assert (mounts, links) == before[:2]
+    assert litter <= before[2]
+
+
+def test_nodes_are_kernels_of_their_own_with_every_queue_and_control(lab: Lab) -> None:
+    assert lab.router.versions()["kernel"] != os.uname().release
+    controls = lab.sender.run(["cat", "/proc/sys/net/ipv4/tcp_available_congestion_control"]).split()
+    assert {"cubic", "reno", "bbr", "dctcp", "prague"} <= set(controls)
+
+
+def test_unshaped_probe_sees_the_path_and_not_the_queue(lab: Lab, tmp_path: Path) -> None:
+    """Port 2113 waits in no queue: beside a bulk flow it still takes the path's 20 ms, port 2112 takes longer."""
+    bottleneck = Bottleneck.symmetric(10_000_000, "pfifo limit 100", 20_000)
+    lab.router.apply(bottleneck)
+    idle = sorted(idle_rtts_ms(lab, tmp_path / "idle.json.gz", probes=100, port=2113))
+    assert idle[50] == pytest.approx(20, abs=1)
+
+
+def test_prague_proves_itself_and_takes_more_than_cubic(lab: Lab, tmp_path: Path) -> None:
+    """Through one queue of fq_codel Prague gets more than twice of CUBIC's share, by ECT(1) and AccECN."""
+    bottleneck = Bottleneck.symmetric(20_000_000, "fq_codel flows 1", 20_000)
+    prague, cubic = race(lab, bottleneck, ["prague", "cubic"], tmp_path, seconds=14, window=8)
+    print(f"prague {prague.d_ss_bps / 1e6:.2f} : cubic {cubic.d_ss_bps / 1e6:.2f} Mbit/s")
+    assert prague.proof["accecn_syn"] and prague.proof["ect1"] and prague.proof["ce"]
+    assert not cubic.proof["ect1"] and cubic.proof["ect0"]
+    assert prague.d_ss_bps > 2 * cubic.d_ss_bps
+    assert prague.d_ss_bps + cubic.d_ss_bps == pytest.approx(0.956 * 20e6, rel=0.05)
