@@ -30,6 +30,12 @@ class BrowserError(RuntimeError):
     """The browser is missing, did not start, or could not load a page."""
 
 
+def check() -> None:
+    """Raise BrowserError with the fix when Chromium is missing."""
+    if not os.access(CHROMIUM, os.X_OK):
+        raise BrowserError(f"the browser is missing: {CHROMIUM} (apt install chromium)")
+
+
 class Driver(Protocol):
     """What services need of a browser; every call may come from any thread."""
 
@@ -88,8 +94,7 @@ class Browser:
 
         Raises BrowserError when Chromium is missing or does not start.
         """
-        if not CHROMIUM.exists():
-            raise BrowserError(f"the browser is missing: {CHROMIUM} (apt install chromium)")
+        check()
         self._home = scratch_folder("-browser")
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="browser")
         self._playwright: Playwright | None = None

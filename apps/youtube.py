@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apps import browser
 from apps.base import Service, ServiceError, Stage
 from apps.browser import Browser, BrowserError, Driver, flags
 from apps.standins.clip import DEFAULT, Clip, ClipError, ensure_clip
@@ -98,13 +99,14 @@ class YouTube(Service):
         )
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
-        if self.live:
-            return
         try:
+            browser.check()
+            if self.live:
+                return
             ensure_certificate()
             ensure_player()
             self._clip = ensure_clip(progress, film_seconds=self.film_seconds)
-        except (ClipError, OriginError) as error:
+        except (BrowserError, ClipError, OriginError) as error:
             raise ServiceError(str(error)) from error
 
     @property

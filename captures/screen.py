@@ -66,7 +66,7 @@ class ScreenRecorder:
         command += ["-draw_mouse", "0", "-thread_queue_size", "64", "-i", display]
         # One thread and no B-frames: nothing waits in the encoder, and packets are in the order shown.
         command += ["-c:v", "libx264", "-preset", "superfast", "-bf", "0", "-threads", "1"]
-        command += ["-crf", "20", "-pix_fmt", "yuv420p", "-g", str(5 * fps)]
+        command += ["-crf", "24", "-pix_fmt", "yuv420p", "-g", str(5 * fps)]
         command += ["-vsync", "passthrough", "-enc_time_base", f"1:{TIMESCALE}"]
         command += ["-video_track_timescale", str(TIMESCALE), "-flush_packets", "1"]
         command += ["-movflags", "+frag_keyframe+empty_moov+default_base_moof", "-frag_duration", "1000000"]

@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardware import cache, kconfig, patches
+from hardware import kconfig, patches
 from hardware.archive import Archive
-from hardware.cache import BuildError, Progress
+from harness import cache
+from harness.cache import BuildError, Progress
 
 PRAGUE = kconfig.FRAGMENTS / "tcp_prague.c"
 TOOLS = ("gcc", "make", "bc", "bison", "flex", "xz", "tar")

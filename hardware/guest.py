@@ -9,9 +9,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardware import cache
 from hardware.archive import Archive
-from hardware.cache import BuildError, Progress
+from harness import cache
+from harness.cache import BuildError, Progress
 
 SUITE = "forky"
 INIT = Path(__file__).parent / "userland" / "init"

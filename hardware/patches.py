@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardware.cache import BuildError
+from harness.cache import BuildError
 
 
 class PatchError(BuildError):

@@ -79,7 +79,7 @@ def doctor(
     results: Annotated[Path, typer.Option(help="Where the runs will go.")] = Path("results"),
 ) -> None:
     """Tell what this machine can do, what is missing, and the fix for each; exit code 1 if it cannot run."""
-    from hardware.cache import root
+    from harness.cache import root
     from harness.doctor import examine
 
     table = Table(box=None, show_header=False, pad_edge=False)

@@ -24,6 +24,10 @@ from harness.scratch import scratch_folder
 _LOCAL = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
+class LabFileError(RuntimeError):
+    """A lab file is missing or wrong; the text is one line that names the entry."""
+
+
 class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -56,17 +60,17 @@ class LabFile(_Entry):
 
 
 def read_lab_file(path: Path) -> LabFile:
-    """Read and check a lab file; raises ValueError with one line that names the entry and what is wrong."""
+    """Read and check a lab file; raises :class:`LabFileError`."""
     try:
         return LabFile.model_validate(tomllib.loads(path.read_text()))
     except OSError as missing:
-        raise ValueError(f"--lab-file: {path}: {missing.strerror}; docs/physical-lab.md shows one") from missing
+        raise LabFileError(f"--lab-file: {path}: {missing.strerror}; docs/physical-lab.md shows one") from missing
     except tomllib.TOMLDecodeError as broken:
-        raise ValueError(f"--lab-file: {path}: no TOML: {broken}") from broken
+        raise LabFileError(f"--lab-file: {path}: no TOML: {broken}") from broken
     except ValidationError as wrong:
         first = wrong.errors()[0]
         entry = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"--lab-file: {path}: {entry}: {first['msg']}") from wrong
+        raise LabFileError(f"--lab-file: {path}: {entry}: {first['msg']}") from wrong
 
 
 class PhysicalLab:

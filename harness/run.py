@@ -19,7 +19,7 @@ from hardware.guest import ensure_guest
 from harness.experiment import run_experiment
 from harness.lab import Lab, LabFactory
 from harness.options import Options
-from harness.physical import PhysicalLab, read_lab_file
+from harness.physical import LabFile, PhysicalLab, read_lab_file
 from harness.progress import ExperimentProgress, Tell, named, steps
 from harness.report import write_report
 from harness.store import RunStore
@@ -57,8 +57,10 @@ def perform(
     service = services[options.service].from_options(options)
     console = Console(file=terminal)
     store = RunStore(options.results)
+    described = read_lab_file(options.lab_file) if options.lab == "apu" else None
+    store.check()
     with _ended_by_sigterm(), steps(console) as step:
-        make_lab = _prepare_lab(options, step)
+        make_lab = _prepare_lab(options, described, step)
         service.prepare(step("test clip"))
     with _ended_by_sigterm(), store.create(test, options.cell, seed=options.seed, command_line=command_line) as run:
         with ExperimentProgress(options.cell, options.phases, console) as progress:
@@ -73,11 +75,12 @@ def perform(
     return Result(path, scores, void)
 
 
-def _prepare_lab(options: Options, step: Callable[[str], Tell]) -> Callable[[Path], LabFactory]:
-    """Build or check what the lab needs, before anything starts; the result makes it for a run directory."""
-    if options.lab == "apu":
-        file = read_lab_file(options.lab_file)
-        return lambda _: PhysicalLab(file)
+def _prepare_lab(
+    options: Options, described: LabFile | None, step: Callable[[str], Tell]
+) -> Callable[[Path], LabFactory]:
+    """Build what the lab needs before anything starts; the result makes the lab for a run directory."""
+    if described:
+        return lambda _: PhysicalLab(described)
     guest = ensure_guest(named(step("guest root")))
     kernel = ensure_kernel(options.kernel_source, named(step("kernel")))
     return lambda run: VirtualLab(kernel, guest, run)

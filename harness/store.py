@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -155,6 +156,20 @@ class RunStore:
     def __init__(self, results: Path) -> None:
         self.results = results
 
+    def check(self, needed: int = NEEDED_BYTES) -> None:
+        """Raise StoreError when the folder cannot be made and written, or has not ``needed`` bytes free."""
+        try:
+            self.results.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=self.results).close()
+            free = shutil.disk_usage(self.results).free
+        except OSError as error:
+            raise _explained(error, self.results) from error
+        if free < needed:
+            raise StoreError(
+                f"--results {self.results}: {_mb(free)} free, a run needs {_mb(needed)}; "
+                "free some space or give another folder"
+            )
+
     def create(
         self,
         test: str,
@@ -171,14 +186,8 @@ class RunStore:
         letters, digits, dots and underscores becomes a dash. ``needed`` is the space in bytes that must be
         free. Raises StoreError when the folder cannot be written or has not that space.
         """
+        self.check(needed)
         try:
-            self.results.mkdir(parents=True, exist_ok=True)
-            free = shutil.disk_usage(self.results).free
-            if free < needed:
-                raise StoreError(
-                    f"--results {self.results}: {_mb(free)} free, a run needs {_mb(needed)}; "
-                    "free some space or give another folder"
-                )
             now = time.time()
             stem = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}Z-{_slug(test)}-{_slug(cell)}"
             path = self._make(stem)

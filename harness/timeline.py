@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 #: Lengths in seconds: solo, first contender, solo, second contender, solo.
-#: ``published`` is the timeline of the L4S Tests document (shared by its three video services); ``short`` keeps its shape.
+#: ``published`` is the timeline of the document "L4S Tests" for its three video services; ``short`` keeps its shape.
 TIMELINES = {"published": (60, 120, 60, 120, 60), "short": (20, 40, 20, 40, 20)}
 
 

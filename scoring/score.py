@@ -234,14 +234,20 @@ class _Evidence:
         return found
 
 
+def _limits_of(run: Path) -> Limits:
+    """The limits that the run was judged by when it was made."""
+    asked = _json(run, "options.json") if (run / "options.json").exists() else {}
+    return Limits(jitter_ms=asked["jitter_gate_ms"]) if "jitter_gate_ms" in asked else Limits()
+
+
 def score_run(run: Path, *, limits: Limits | None = None, settle: float = 15.0) -> Scores:
     """Score the run directory `run` from its raw files.
 
-    `settle` (s) is what is left out of a solo phase after a contender, see `scoring.harm.solo_windows`.
-    Missing records fail their gate and leave their metrics None. Raises ScoringError when there is no
-    timeline or no lab description, or when a file is damaged.
+    `limits` are those of the run's own options when none are given. `settle` (s) is what is left out of a solo
+    phase after a contender, see `scoring.harm.solo_windows`. Missing records fail their gate and leave their
+    metrics None. Raises ScoringError when there is no timeline or no lab description, or when a file is damaged.
     """
-    limits = limits or Limits()
+    limits = limits or _limits_of(run)
     phases = [Phase(p["name"], p["contender"], p["start"], p["end"]) for p in _json(run, "timeline.json")["phases"]]
     lab = _json(run, "lab.json")
     if not phases:

@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
-import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +15,7 @@ import cv2
 import numpy as np
 
 from apps.standins import scenes
+from harness import cache
 from scoring import strip
 
 FPS = 30
@@ -64,34 +62,6 @@ class Clip:
         return self.folder / "manifest.mpd"
 
 
-def cache_root() -> Path:
-    """Where built things are kept: $SOJOURN_CACHE, else ~/.cache/sojourn."""
-    return Path(os.environ.get("SOJOURN_CACHE") or Path.home() / ".cache" / "sojourn")
-
-
-@contextmanager
-def building(target: Path) -> Iterator[Path | None]:
-    """Yield a fresh folder that becomes `target` at the end, or None when `target` is there already.
-
-    Of two builders at once the second waits for the first. What a killed builder left is removed; the
-    rename is the commit, so a `target` that exists is whole.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with open(target.parent / f".{target.name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if target.exists():
-            yield None
-            return
-        work = target.parent / f".{target.name}.part"
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir()
-        try:
-            yield work
-            work.rename(target)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-
-
 def ensure_clip(
     progress: Progress | None = None,
     seconds: int = 60,
@@ -110,15 +80,12 @@ def ensure_clip(
     strips = [_strip(index, seconds * FPS) for index in range(len(ladder))]
     recipe = hashlib.sha256(repr((_command(Path(), ladder), strips)).encode())
     recipe.update(Path(scenes.__file__).read_bytes())
-    base = cache_root() / "clip" / recipe.hexdigest()[:16]
-    with building(base) as work:
-        if work:
-            _encode(work, seconds, strips, ladder, progress or (lambda share: None))
+    tell = progress or (lambda share: None)
+    base = cache.root() / "clip" / recipe.hexdigest()[:16]
+    cache.build_once(base, lambda work: _encode(work, seconds, strips, ladder, tell))
     loops = max(1, -(-film_seconds // seconds))
     film = base.with_name(f"{base.name}-x{loops}")
-    with building(film) as work:
-        if work:
-            _lengthen(base, work, seconds, loops, len(ladder))
+    cache.build_once(film, lambda work: _lengthen(base, work, seconds, loops, len(ladder)))
     rates = tuple(_rate(base / str(index), seconds) for index in range(len(ladder)))
     return Clip(film, ladder, seconds * FPS, FPS, seconds * loops, rates)
 

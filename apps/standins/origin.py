@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from apps.standins.clip import building, cache_root
+from harness import cache
 from harness.place import CommandError, Place
 from harness.process import Process
 
@@ -44,10 +44,7 @@ class Certificate:
 
 def ensure_certificate(host: str = HOST) -> Certificate:
     """Return the certificate of `host`, made by a private authority of this cache on first use."""
-    folder = cache_root() / "tls" / host
-    with building(folder) as work:
-        if work:
-            _issue(work, host)
+    folder = cache.build_once(cache.root() / "tls" / host, lambda work: _issue(work, host))
     chain = x509.load_pem_x509_certificate((folder / "chain.pem").read_bytes())
     public = chain.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -93,17 +90,17 @@ def ensure_player() -> Path:
     Raises OriginError when npm fails.
     """
     recipe = hashlib.sha256((PAGE / "package-lock.json").read_bytes()).hexdigest()[:16]
-    folder = cache_root() / "web" / recipe
-    with building(folder) as work:
-        if work:
-            for file in ("package.json", "package-lock.json"):
-                shutil.copy(PAGE / file, work)
-            _npm_ci(work)
-            library = work / "node_modules" / "dashjs"
-            for path in (library / "dist/modern/umd/dash.mediaplayer.min.js", library / "LICENSE.md"):
-                shutil.copy(path, work)
-            shutil.rmtree(work / "node_modules")
-    return folder
+    return cache.build_once(cache.root() / "web" / recipe, _install_player)
+
+
+def _install_player(folder: Path) -> None:
+    for file in ("package.json", "package-lock.json"):
+        shutil.copy(PAGE / file, folder)
+    _npm_ci(folder)
+    library = folder / "node_modules" / "dashjs"
+    for path in (library / "dist/modern/umd/dash.mediaplayer.min.js", library / "LICENSE.md"):
+        shutil.copy(path, folder)
+    shutil.rmtree(folder / "node_modules")
 
 
 def _npm_ci(folder: Path) -> None:
@@ -153,7 +150,7 @@ class Origin:
         config = run / "Caddyfile"
         log = run / "origin.jsonl"
         config.write_text(caddyfile(address, port, http, certificate, media, ensure_player(), log))
-        home = cache_root() / "caddy"  # Caddy wants a home, though it keeps nothing in it here
+        home = cache.root() / "caddy"  # Caddy wants a home, though it keeps nothing in it here
         home.mkdir(parents=True, exist_ok=True)
         command = ["env", f"HOME={home}", f"XDG_DATA_HOME={home}", f"XDG_CONFIG_HOME={home}"]
         command += ["caddy", "run", "--adapter", "caddyfile", "--config", str(config)]

@@ -19,7 +19,26 @@ pytestmark = pytest.mark.lab
 
 CHECKOUT = Path(__file__).parents[2]
 #: What the evidence directory must hold.
-EVIDENCE = ["options.json", "timeline.json", "lab.json", "setup.log", "teardown.log", "screen.mp4", "screen.json", "player.jsonl", "qdisc.jsonl", "client.pcapng.zst", "server.pcapng.zst", "irtt.json.gz", "irtt-unshaped.json.gz", "bulk.json", "ss.jsonl", "host.jsonl", "scores.json", "report.html"]
+EVIDENCE = [
+    "options.json",
+    "timeline.json",
+    "lab.json",
+    "setup.log",
+    "teardown.log",
+    "screen.mp4",
+    "screen.json",
+    "player.jsonl",
+    "qdisc.jsonl",
+    "client.pcapng.zst",
+    "server.pcapng.zst",
+    "irtt.json.gz",
+    "irtt-unshaped.json.gz",
+    "bulk.json",
+    "ss.jsonl",
+    "host.jsonl",
+    "scores.json",
+    "report.html",
+]
 
 
 def run_main_job(results: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

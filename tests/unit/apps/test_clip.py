@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -69,45 +65,3 @@ def test_shift_refuses_what_is_no_segment() -> None:
 def test_bad_lengths_are_refused(seconds: int) -> None:
     with pytest.raises(ValueError, match=f"seconds={seconds}"):
         clip.ensure_clip(seconds=seconds)
-
-
-def test_a_killed_builder_leaves_nothing_in_the_way(tmp_path: Path) -> None:
-    target = tmp_path / "thing"
-    code = (
-        "import os, signal, sys, pathlib\n"
-        "from apps.standins.clip import building\n"
-        "with building(pathlib.Path(sys.argv[1])) as work:\n"
-        "    (work / 'half').touch()\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    root = Path(clip.__file__).parents[2]
-    killed = subprocess.run([sys.executable, "-c", code, str(target)], env={**os.environ, "PYTHONPATH": str(root)})
-    assert killed.returncode == -signal.SIGKILL
-    assert not target.exists()
-    with clip.building(target) as work:
-        assert work
-        assert not list(work.iterdir())
-        (work / "whole").touch()
-    assert [path.name for path in target.iterdir()] == ["whole"]
-
-
-def test_of_two_builders_one_builds(tmp_path: Path) -> None:
-    built = []
-
-    def build(name: int) -> None:
-        with clip.building(tmp_path / "thing") as work:
-            if work:
-                built.append(name)
-                (work / str(name)).touch()
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(build, range(4)))
-    assert [path.name for path in (tmp_path / "thing").iterdir()] == [str(name) for name in built]
-    assert len(built) == 1
-
-
-def test_a_failed_build_is_not_kept(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="disk full"), clip.building(tmp_path / "thing"):
-        raise OSError("disk full")
-    assert not (tmp_path / "thing").exists()
-    assert not (tmp_path / ".thing.part").exists()

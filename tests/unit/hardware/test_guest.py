@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hardware import guest
-from hardware.cache import BuildError
+from harness.cache import BuildError
 
 
 @pytest.mark.parametrize(

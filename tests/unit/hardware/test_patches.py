@@ -40,6 +40,12 @@ config TCP_CONG_BBR
     "net/ipv4/Makefile": """obj-$(CONFIG_TCP_CONG_CUBIC) += tcp_cubic.o
 obj-$(CONFIG_TCP_CONG_DCTCP) += tcp_dctcp.o
 """,
+    "arch/um/Kconfig": """config HZ
+\tint
+\tdefault 100
+
+config SMP
+""",
     "arch/um/os-Linux/util.c": """ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)
 {
 \treturn getrandom(buf, len, flags);
@@ -71,6 +77,7 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
         "obj-$(CONFIG_TCP_CONG_PRAGUE) += tcp_prague.o",
         "obj-$(CONFIG_TCP_CONG_DCTCP) += tcp_dctcp.o",
     ]
+    assert text["arch/um/Kconfig"] == "config HZ\n\tint\n\tdefault 1000\n\nconfig SMP\n"
     util = text["arch/um/os-Linux/util.c"]
     assert util.index("static ssize_t seeded_random(") < util.index("ssize_t os_getrandom(")
     assert util.endswith("\t\treturn seeded_random(seed, buf, len);\n\treturn getrandom(buf, len, flags);\n}\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware import cache
+from harness import cache
 
 
 def test_digest_depends_on_names_and_contents_but_not_on_order() -> None:
