@@ -42,7 +42,7 @@ class Kernel:
     source: str
     """Debian package and version, or the given tarball's name; with the tarball's sha256."""
     digest: str
-    """Names the inputs: fragments, tcp_prague.c, patches, compiler, and the tarball if one was given."""
+    """Names the inputs: fragments, tcp_prague.c, patches (with the files they insert), compiler, a given tarball."""
 
 
 def recipe(source: Path | None) -> str:

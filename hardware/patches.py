@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from hardware.kconfig import FRAGMENTS
 from harness.cache import BuildError
 
 
@@ -40,42 +41,10 @@ class Edit:
         )
 
 
-SEEDED_RANDOM = r"""
-/* With $SOJOURN_SEED set, the same bytes on every run (splitmix64): simulated time repeats bit for bit. */
-static ssize_t seeded_random(const char *seed, unsigned char *buf, size_t len)
-{
-	static unsigned long long state;
-	static int started;
-	unsigned long long word = 0;
-	size_t i;
+def _addition(name: str) -> str:
+    """The text of a file that goes into the kernel source, as a replacement for an Edit."""
+    return (FRAGMENTS / name).read_text().replace("\\", r"\\") + "\n"
 
-	if (!started) {
-		state = strtoull(seed, NULL, 0);
-		started = 1;
-	}
-	for (i = 0; i < len; i++) {
-		if (i % 8 == 0) {
-			word = (state += 0x9e3779b97f4a7c15ULL);
-			word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9ULL;
-			word = (word ^ (word >> 27)) * 0x94d049bb133111ebULL;
-			word ^= word >> 31;
-		}
-		buf[i] = word >> (i % 8 * 8);
-	}
-	return len;
-}
-
-"""
-
-PRAGUE_KCONFIG = (
-    "config TCP_CONG_PRAGUE\n"
-    '\ttristate "TCP Prague"\n'
-    "\tdefault n\n"
-    "\thelp\n"
-    "\t  Scalable congestion control for L4S (RFC 9331): ECT(1), AccECN\n"
-    "\t  feedback and a window that follows the fraction of marked packets.\n"
-    "\n"
-)
 
 EDITS = (
     Edit(
@@ -97,7 +66,7 @@ EDITS = (
         "net/ipv4/Kconfig",
         "offer TCP Prague",
         r"(?m)^(?=config TCP_CONG_BBR\n)",
-        PRAGUE_KCONFIG,
+        _addition("Kconfig.prague"),
         done=r"(?m)^config TCP_CONG_PRAGUE$",
     ),
     Edit(
@@ -118,7 +87,7 @@ EDITS = (
         "arch/um/os-Linux/util.c",
         "take random numbers from a seed",
         r"(ssize_t os_getrandom\(void \*buf, size_t len, unsigned int flags\)\n\{\n)",
-        SEEDED_RANDOM.replace("\\", r"\\")
+        _addition("seeded_random.c")
         + r"""\1	const char *seed = getenv("SOJOURN_SEED");
 
 	if (seed)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hardware.kconfig import FRAGMENTS
 from hardware.patches import EDITS, PatchError, apply_all
 
 # As in Linux 7.2.
@@ -81,6 +82,15 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
     util = text["arch/um/os-Linux/util.c"]
     assert util.index("static ssize_t seeded_random(") < util.index("ssize_t os_getrandom(")
     assert util.endswith("\t\treturn seeded_random(seed, buf, len);\n\treturn getrandom(buf, len, flags);\n}\n")
+
+
+def test_what_goes_into_the_kernel_is_gpl_and_part_of_the_digest(tree: Path) -> None:
+    apply_all(tree)
+    for name, target in (("seeded_random.c", "arch/um/os-Linux/util.c"), ("Kconfig.prague", "net/ipv4/Kconfig")):
+        text = (FRAGMENTS / name).read_text()
+        assert "SPDX-License-Identifier: GPL-2.0" in text.splitlines()[0]
+        assert text in (tree / target).read_text()
+        assert sum(edit.replacement.startswith(text) for edit in EDITS) == 1  # hardware.build.recipe hashes EDITS
 
 
 def test_what_upstream_took_is_left_alone(tree: Path) -> None:
