@@ -6,9 +6,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from hardware.build import Kernel
-from hardware.guest import Guest
+if TYPE_CHECKING:
+    from hardware.build import Kernel
+    from hardware.guest import Guest
 
 READY = r"sojourn: ready"
 """What a node prints on its console (stdout) when its network is up and ssh answers."""

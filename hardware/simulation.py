@@ -6,10 +6,13 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hardware.build import Kernel
-from hardware.guest import Guest
 from hardware.node import node_command
+
+if TYPE_CHECKING:
+    from hardware.build import Kernel
+    from hardware.guest import Guest
 
 START_NS = 1_000_000_000
 """Simulated time at boot, nanoseconds; fixed, so that a run repeats bit for bit."""

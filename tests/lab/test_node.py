@@ -12,6 +12,8 @@ import pytest
 from hardware.build import ensure_kernel
 from hardware.guest import HOST_ALIAS, ensure_guest
 from hardware.node import READY, Interface, node_command
+from hardware.self_check import self_check
+from harness.cache import BuildError
 from harness.namespaces import Namespaces
 from harness.place import Place
 from harness.process import Process
@@ -24,6 +26,14 @@ WIRES = {
     "receiver": {"lan": "10.42.1.20/24"},
 }
 GATEWAYS = {"sender": "10.42.2.1", "receiver": "10.42.1.1"}
+
+
+def test_a_node_proves_prague_and_data_without_ect1_fails_the_check() -> None:
+    """DCTCP sends ECT(0), as Prague would on a kernel that lacks the edits for ECT(1)."""
+    kernel, guest = ensure_kernel(), ensure_guest()
+    self_check(kernel, guest)
+    with pytest.raises(BuildError, match=r"sends 0 of \d+ data packets as ECT\(1\)"):
+        self_check(kernel, guest, "dctcp")
 
 
 def test_a_ping_crosses_within_two_seconds_and_ssh_answers(tmp_path: Path) -> None:
