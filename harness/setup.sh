@@ -19,6 +19,14 @@ quietly() {
     "$@" >>"$log" 2>&1 </dev/null || { tail -n 15 "$log" >&2; fail "failed: $* (all of it: $log)"; }
 }
 
+# Sets as_root to what makes a command root's; fails for a user who may not become root without a question.
+find_root() {
+    as_root=
+    [ "$(id -u)" = 0 ] && return
+    as_root='sudo -n'
+    command -v sudo >/dev/null && sudo -n true 2>/dev/null
+}
+
 install_packages() {
     command -v dpkg-query >/dev/null || { say "no dpkg here: install by hand what harness/packages.txt names"; return; }
     wanted=$(grep -v '^#' "$checkout/harness/packages.txt")
@@ -30,11 +38,7 @@ install_packages() {
         case $installed in *" $package "*) ;; *) missing="$missing $package" ;; esac
     done
     [ -n "$missing" ] || return 0
-    if [ "$(id -u)" = 0 ]; then
-        as_root=
-    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
-        as_root='sudo -n'
-    else
+    if ! find_root; then
         say "packages are missing and only root can install them; run this, then the same command again:" >&2
         printf "\n  sudo sh -c 'apt-get update && apt-get install -y --no-install-recommends%s'\n\n" "$missing" >&2
         exit 1
@@ -52,11 +56,16 @@ install_packages() {
 }
 
 install_python() {
-    stamp=$(sha256sum "$checkout/requirements.txt" | cut -c1-64)
+    python=/usr/bin/python3
+    [ -x "$python" ] || python=python3
+    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    stamp="$version $(sha256sum "$checkout/requirements.txt" | cut -c1-64)"
     if [ "$(cat "$venv/sojourn-lock" 2>/dev/null)" != "$stamp" ]; then
-        python=/usr/bin/python3
-        [ -x "$python" ] || python=python3
-        [ -x "$venv/bin/python" ] || { say "making $venv"; quietly "$python" -m venv "$venv"; }
+        # After an upgrade of Debian the old environment's packages are another Python's.
+        if [ ! -x "$venv/bin/python" ] || [ ! -d "$venv/lib/python$version" ]; then
+            say "making $venv for Python $version"
+            quietly "$python" -m venv --clear "$venv"
+        fi
         total=$(grep '^[a-z].*==' "$checkout/requirements.txt" | grep -vc -e "'nt'" -e win32 -e '<')
         say "installing $total locked Python packages"
         : >"$log.pip"
@@ -83,5 +92,15 @@ install_python() {
     fi
 }
 
+# The origin sends by BBR, a module on Debian, and a user namespace cannot load it by itself.
+load_bbr() {
+    available=/proc/sys/net/ipv4/tcp_available_congestion_control
+    if [ ! -r "$available" ] || grep -qw bbr "$available"; then return 0; fi
+    if find_root; then $as_root modprobe tcp_bbr >>"$log" 2>&1 </dev/null || true; fi
+    grep -qw bbr "$available" ||
+        say "TCP BBR is not there: as root 'modprobe tcp_bbr', once each boot; without it give --origin-cc=cubic"
+}
+
 install_packages
 install_python
+load_bbr
