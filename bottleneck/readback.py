@@ -13,6 +13,7 @@ from typing import Any
 from bottleneck import shaper
 from bottleneck.path import Path
 from bottleneck.spec import IFB_DOWN, IFB_UP, Bottleneck, Direction
+from traffic.ports import IRTT_UNSHAPED
 
 Objects = list[dict[str, Any]]
 
@@ -125,10 +126,10 @@ def _shaped(dev: str, asked: Direction, found: State) -> list[str]:
                 lines.append(f"{dev}: class {handle} {key}: asked {shaper.burst_bytes(rate)}, found {have.get(key)}")
     keys = [f["options"].get("keys", {}) for f in found.filters[dev] if f.get("options", {}).get("classid") == "1:20"]
     for end in ("dst_port", "src_port"):
-        if {"ip_proto": "udp", end: shaper.PROBE_PORT} not in [
+        if {"ip_proto": "udp", end: IRTT_UNSHAPED} not in [
             {k: v for k, v in key.items() if k in ("ip_proto", "dst_port", "src_port")} for key in keys
         ]:
-            lines.append(f"{dev}: asked UDP {end} {shaper.PROBE_PORT} to class 1:20, found no such filter")
+            lines.append(f"{dev}: asked UDP {end} {IRTT_UNSHAPED} to class 1:20, found no such filter")
     return lines + _placed(dev, found, "20:", "pfifo", "1:20")
 
 

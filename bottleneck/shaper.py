@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict
 
 from bottleneck import units
 from bottleneck.qdiscs import Qdisc
+from traffic.ports import IRTT_UNSHAPED
 
-PROBE_PORT = 2113  # UDP, either way: the unshaped path that shows the lab's own jitter
 UNSHAPED_BPS = 10_000_000_000
 QUANTUM = 1514
 _ROOT, _SHAPED, _UNSHAPED, _AQM, _PROBE_QUEUE = "1:", "1:10", "1:20", "10:", "20:"
@@ -39,7 +39,7 @@ def commands(dev: str, rate_bps: int, qdisc: Qdisc) -> list[list[str]]:
     ``qdisc`` as queue.
     """
     probe = [
-        f"tc filter add dev {dev} parent {_ROOT} protocol ip prio 1 flower ip_proto udp {end} {PROBE_PORT} "
+        f"tc filter add dev {dev} parent {_ROOT} protocol ip prio 1 flower ip_proto udp {end} {IRTT_UNSHAPED} "
         f"classid {_UNSHAPED}"
         for end in ("dst_port", "src_port")
     ]

@@ -27,13 +27,12 @@ from harness.progress import ExperimentProgress
 from harness.store import RunDirectory
 from harness.timeline import Phase
 from harness.tools import host_versions
-from traffic import iperf3, irtt, ss
+from traffic import iperf3, irtt, ports, ss
 from traffic.contender import CONTENDERS
 from traffic.iperf3 import BulkFlow
 
-PORTS = {"origin": 443, "irtt": 2112, "irtt_unshaped": 2113, "bulk": 5201}
+PORTS = {"origin": 443, "irtt": ports.IRTT, "irtt_unshaped": ports.IRTT_UNSHAPED, "bulk": ports.BULK}
 _TICK_S = 0.5
-_FIRST_PORT = 40000
 #: Longest set-up and warm-up that the probes must outlast; irtt reserves memory for all of its time.
 _PROBE_MARGIN_S = 180
 #: The player is given this long to fill its buffer and settle before the first phase.
@@ -102,8 +101,8 @@ class _Recording:
         echo = irtt.start_server(lab.server, lab.addresses.server, log_file(folder, "irtt-server"), wrap=lab.realtime)
         self._keep("the irtt server", echo, echo.stop)
         for name, port, codepoint in (
-            ("irtt", irtt.PORT, options.probe_ecn),
-            ("irtt-unshaped", irtt.UNSHAPED_PORT, "not-ect"),
+            ("irtt", ports.IRTT, options.probe_ecn),
+            ("irtt-unshaped", ports.IRTT_UNSHAPED, "not-ect"),
         ):
             probe = irtt.IrttClient(
                 lab.client,
@@ -174,7 +173,7 @@ class _Recording:
         lab = self.lab
         flow = BulkFlow(
             lab.sender, lab.receiver, lab.addresses.receiver, CONTENDERS[phase.contender], self.folder / LOGS,
-            port=PORTS["bulk"], sender_port=_FIRST_PORT + len(self.phases), name=phase.name,
+            port=PORTS["bulk"], sender_port=ports.FIRST_SENDER + len(self.phases), name=phase.name,
         )  # fmt: skip
         flow.start()
         self.watched["the bulk flow"] = _unless(flow.alive, "iperf3 is gone")
@@ -202,7 +201,7 @@ class _Recording:
 
     def _tell_contender(self, _t: float, flow: str, bps: float) -> None:
         # iperf3's control connection has a port of its own choosing.
-        if flow.split(">")[0].endswith(f":{_FIRST_PORT + len(self.phases)}"):
+        if flow.split(">")[0].endswith(f":{ports.FIRST_SENDER + len(self.phases)}"):
             self.contender_bps = bps
 
     def _check(self) -> None:

@@ -13,12 +13,11 @@ from pathlib import Path
 from bottleneck.spec import Bottleneck
 from captures.packets import PacketCapture
 from harness.lab import Lab
-from scoring import packets, pcapng
-from traffic import irtt
+from scoring import latency, packets, pcapng
+from traffic import irtt, ports
 from traffic.contender import CONTENDERS
-from traffic.iperf3 import PORT, BulkFlow
+from traffic.iperf3 import BulkFlow
 
-_FIRST_PORT = 40000
 _TICK_S = 0.2
 
 
@@ -54,8 +53,8 @@ def race(
             lab.addresses.receiver,
             CONTENDERS[name],
             folder,
-            port=PORT + i,
-            sender_port=_FIRST_PORT + i,
+            port=ports.BULK + i,
+            sender_port=ports.FIRST_SENDER + i,
             name=f"{i}-{name}",
         )
         for i, name in enumerate(contenders)
@@ -75,7 +74,8 @@ def race(
     table = packets.flow_table(advanced)
     shares = []
     for i, name in enumerate(contenders):
-        ends = {"src": lab.addresses.sender, "sport": _FIRST_PORT + i, "dst": lab.addresses.receiver, "dport": PORT + i}
+        ends = {"src": lab.addresses.sender, "sport": flows[i].sender_port}
+        ends |= {"dst": lab.addresses.receiver, "dport": flows[i].port}
         mine = packets.select(advanced, **ends)  # type: ignore[arg-type]
         row = packets.select(table, **ends).row(0, named=True)  # type: ignore[arg-type]
         shares.append(Share(name, packets.d_ss_bps(mine, end, window, tail), row))
@@ -101,20 +101,20 @@ def _stop(flow: BulkFlow) -> None:
         flow.stop()
 
 
-def added_rtt_ms(lab: Lab, bottleneck: Bottleneck, file: Path, *, probes: int = 500, port: int = irtt.PORT) -> float:
+def added_rtt_ms(lab: Lab, bottleneck: Bottleneck, file: Path, *, probes: int = 500, port: int = ports.IRTT) -> float:
     """Return the median round trip in ms of ``probes`` irtt packets, 10 ms apart, on an otherwise idle path."""
     lab.router.apply(bottleneck)
-    return statistics.median(idle_rtts_ms(lab, file, probes=probes, port=port))
+    return statistics.median(rtts_ms(lab, file, probes=probes, port=port))
 
 
-def idle_rtts_ms(lab: Lab, file: Path, *, probes: int, port: int = irtt.PORT) -> list[float]:
+def rtts_ms(lab: Lab, file: Path, *, probes: int, port: int = ports.IRTT) -> list[float]:
     """Return every round trip in ms of ``probes`` irtt packets, 10 ms apart, through the router as it is set up."""
     log = file.with_suffix(".server.log")
     server = irtt.start_server(lab.server, lab.addresses.server, log, wrap=lab.realtime)
     try:
         probe = irtt.IrttClient(lab.client, lab.addresses.server, file, port=port, wrap=lab.realtime).start()
         time.sleep(probes * 0.01)
-        replies = irtt.read(probe.stop())
+        probed = latency.read_irtt(probe.stop())
     finally:
         server.stop()
-    return [reply.rtt_ms for reply in replies if reply.rtt_ms is not None]
+    return probed["rtt_ms"].drop_nulls().to_list()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
 from harness.place import Place
@@ -64,14 +63,3 @@ CONTENDERS = {
         Contender("prague", "prague", ACCURATE_ECN),
     )
 }
-
-
-def contender(name: str, option: str = "--contender") -> Contender:
-    """Return the contender called ``name``. Raises :class:`ContenderError` naming ``option`` and those
-    known.
-    """
-    if name not in CONTENDERS:
-        near = difflib.get_close_matches(name, CONTENDERS, n=1)
-        hint = f' (did you mean "{near[0]}"?)' if near else ""
-        raise ContenderError(f'{option}: unknown contender "{name}"{hint}; known are {", ".join(CONTENDERS)}')
-    return CONTENDERS[name]

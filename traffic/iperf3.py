@@ -12,10 +12,9 @@ from typing import Any
 
 from harness.place import CommandError, Place
 from harness.process import Process, ProcessError
-from traffic import tools
+from traffic import ports, tools
 from traffic.contender import Contender
 
-PORT = 5201
 _POLL_S = 0.02
 _CONNECT_S = 10.0
 # iperf3 says this when we end it by SIGINT; its JSON is whole then.
@@ -37,8 +36,8 @@ class BulkFlow:
         contender: Contender,
         directory: Path,
         *,
-        port: int = PORT,
-        sender_port: int = 40001,
+        port: int = ports.BULK,
+        sender_port: int = ports.FIRST_SENDER,
         name: str = "",
     ) -> None:
         self.sender, self.receiver, self.receiver_address = sender, receiver, receiver_address

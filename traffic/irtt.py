@@ -4,20 +4,16 @@
 from __future__ import annotations
 
 import base64
-import gzip
-import json
 import signal
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from harness.place import Place
 from harness.process import Process, ProcessError
-from traffic import tools
+from traffic import ports, tools
 
-PORT, UNSHAPED_PORT = 2112, 2113
 Codepoint = Literal["not-ect", "ect1", "ect0", "ce"]
 # The IP header's ECN field (RFC 3168); irtt's --dscp is the whole former TOS byte.
 _TOS: dict[Codepoint, int] = {"not-ect": 0, "ect1": 1, "ect0": 2, "ce": 3}
@@ -33,15 +29,15 @@ def start_server(
     place: Place,
     address: str,
     log: Path,
-    ports: Sequence[int] = (PORT, UNSHAPED_PORT),
+    listen: Sequence[int] = (ports.IRTT, ports.IRTT_UNSHAPED),
     wrap: Sequence[str] = (),
 ) -> Process:
-    """Start one irtt server for ``ports`` at ``address``, ready when it returns; end it with ``stop()``.
+    """Start one irtt server for the ports ``listen`` at ``address``, ready when it returns; end it with ``stop()``.
 
     Raises :class:`harness.process.ProcessError`.
     """
-    bind = ",".join(f"{address}:{port}" for port in ports)
-    listening = r"[\s\S]*".join([r"\[ListenerStart\] starting"] * len(ports))
+    bind = ",".join(f"{address}:{port}" for port in listen)
+    listening = r"[\s\S]*".join([r"\[ListenerStart\] starting"] * len(listen))
     # A queue lets probes out in bursts; with a least interval the server would drop them.
     return Process.start(
         place,
@@ -64,7 +60,7 @@ class IrttClient:
         server: str,
         output: Path,
         *,
-        port: int = PORT,
+        port: int = ports.IRTT,
         interval_ms: float = 10,
         codepoint: Codepoint = "not-ect",
         length: int = _LENGTH,
@@ -128,40 +124,6 @@ class IrttClient:
                 f"{self.place.name}: irtt to {self.server}:{self.port} left no result (exit code {code}): {reason}"
             )
         return self.output
-
-
-@dataclass(frozen=True)
-class Reply:
-    """One probe: when it was sent (Unix s), its round trip in ms (None: lost) and the one-way parts in ms."""
-
-    t: float
-    rtt_ms: float | None
-    up_ms: float | None
-    down_ms: float | None
-
-
-def replies(text: str) -> list[Reply]:
-    """Read the round trips of an irtt client's JSON. Raises ValueError when it is none."""
-    try:
-        return [_reply(trip) for trip in json.loads(text)["round_trips"]]
-    except (KeyError, TypeError) as wrong:
-        raise ValueError(f"no irtt JSON: {wrong!r} is missing") from wrong
-
-
-def read(path: Path) -> list[Reply]:
-    """Read an irtt.json.gz or irtt.json. Raises ValueError and OSError."""
-    raw = path.read_bytes()
-    return replies((gzip.decompress(raw) if path.suffix == ".gz" else raw).decode())
-
-
-def _reply(trip: dict[str, Any]) -> Reply:
-    delay = trip["delay"]
-
-    def milliseconds(name: str) -> float | None:
-        return delay[name] / 1e6 if name in delay and trip["lost"] == "false" else None
-
-    sent = trip["timestamps"]["client"]["send"]["wall"] / 1e9
-    return Reply(t=sent, rtt_ms=milliseconds("rtt"), up_ms=milliseconds("send"), down_ms=milliseconds("receive"))
 
 
 def check(place: Place) -> str:

@@ -12,10 +12,8 @@ from typing import Any
 
 from bottleneck.periodic import PeriodicSampler
 from harness.place import Place
-from traffic import tools
+from traffic import ports, tools
 
-# Data flows are given local ports of this range, which tells them from iperf3's control connections.
-SENDER_PORTS = (40000, 40999)
 _END = "=="
 _SOCKET = re.compile(r"^ESTAB\s+\d+\s+\d+\s+(?P<local>\S+)\s+(?P<peer>\S+)\s+(?P<rest>.*)$")
 _PAIR = re.compile(r"(\w+):(\S+)")
@@ -80,8 +78,8 @@ class SsSampler(PeriodicSampler):
         self,
         place: Place,
         output: Path,
-        port: int = 5201,
-        sender_ports: tuple[int, int] = SENDER_PORTS,
+        port: int = ports.BULK,
+        sender_ports: tuple[int, int] = (ports.FIRST_SENDER, ports.LAST_SENDER),
         interval_s: float = 0.25,
         on_throughput: Callable[[float, str, float], None] | None = None,
     ) -> None:

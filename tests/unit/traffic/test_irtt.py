@@ -6,7 +6,6 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,8 @@ import pytest
 
 from harness.place import LOCAL, Place
 from harness.process import Process
-from traffic import irtt
+from scoring.latency import read_irtt
+from traffic import irtt, ports
 from traffic.tools import ToolError
 
 if TYPE_CHECKING:
@@ -28,20 +28,19 @@ def test_two_probes_until_stopped(pair: Pair, tmp_path: Path) -> None:
     start = time.time()
     probes = [
         irtt.IrttClient(pair.sender, pair.receiver_address, tmp_path / f"{name}.json.gz", port=port).start()
-        for name, port in (("irtt", irtt.PORT), ("irtt-unshaped", irtt.UNSHAPED_PORT))
+        for name, port in (("irtt", ports.IRTT), ("irtt-unshaped", ports.IRTT_UNSHAPED))
     ]
     time.sleep(0.5)  # probes to be counted
     assert all(probe.alive() for probe in probes)
-    results = [irtt.read(probe.stop()) for probe in probes]
+    results = [read_irtt(probe.stop()) for probe in probes]
     assert server.stop() == 0
-    for replies in results:
-        assert 30 < len(replies) < 200
-        answered = [r for r in replies if r.rtt_ms is not None]
-        assert len(answered) >= len(replies) - 1
-        assert all(0 < r.rtt_ms < 1000 for r in answered if r.rtt_ms)
-        assert start < replies[0].t < replies[-1].t < time.time()
-        steps = [b.t - a.t for a, b in pairwise(replies)]
-        assert sum(steps) / len(steps) == pytest.approx(0.010, rel=0.1)
+    for result in results:
+        assert 30 < result.height < 200
+        assert result["rtt_ms"].null_count() <= 1
+        assert all(0 < rtt < 1000 for rtt in result["rtt_ms"].drop_nulls())
+        sent = result["t"].to_list()
+        assert start < sent[0] < sent[-1] < time.time()
+        assert (sent[-1] - sent[0]) / (len(sent) - 1) == pytest.approx(0.010, rel=0.1)
 
 
 # tcpdump cannot give up its rights in a user namespace: a raw socket prints TOS byte and source port instead.
@@ -75,31 +74,12 @@ def test_the_codepoint_is_on_the_wire_both_ways(
         probe.stop()
     packets = [tuple(line.split()) for line in seen.read_text().splitlines()[10:-1]]
     # Past the handshake, replies come from the server's port and probes from another.
-    assert {(field, port == str(irtt.PORT)) for field, port in packets} == {(tos, True), (tos, False)}
+    assert {(field, port == str(ports.IRTT)) for field, port in packets} == {(tos, True), (tos, False)}
 
 
 def test_no_server_is_one_clear_error(pair: Pair, tmp_path: Path) -> None:
     with pytest.raises(irtt.IrttError, match=r"sender: no irtt answer from 10.9.0.2:2119: .*refused"):
         irtt.IrttClient(pair.sender, pair.receiver_address, tmp_path / "x.json.gz", port=2119).start()
-
-
-def test_a_text_that_is_no_irtt_json() -> None:
-    with pytest.raises(ValueError, match=r"no irtt JSON: .*round_trips"):
-        irtt.replies("{}")
-
-
-def test_lost_replies_have_no_delay() -> None:
-    # Two round trips of a real client's JSON, shortened: one answered, one lost.
-    text = """{"round_trips": [
-    {"seqno": 0, "lost": "false", "timestamps": {"client": {"receive": {"wall": 1795272997120305472},
-      "send": {"wall": 1795272997120134219}}, "server": {}},
-     "delay": {"receive": 69120, "rtt": 170850, "send": 101730}, "ipdv": {}},
-    {"seqno": 1, "lost": "true", "timestamps": {"client": {"receive": {},
-     "send": {"wall": 1795272997130134219}}, "server": {}}, "delay": {}, "ipdv": {}}]}"""
-    first, second = irtt.replies(text)
-    assert (first.rtt_ms, first.up_ms, first.down_ms) == (0.17085, 0.10173, 0.06912)
-    assert (second.rtt_ms, second.up_ms, second.down_ms) == (None, None, None)
-    assert second.t - first.t == pytest.approx(0.01, abs=1e-6)
 
 
 def test_check_names_the_version_or_the_fix() -> None:

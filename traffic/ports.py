@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ports of the measurement's own traffic; filters of the router and of samplers tell flows apart by them."""
+
+from __future__ import annotations
+
+BULK = 5201
+"""TCP: iperf3 at the receiver; further flows at once take the next ones."""
+FIRST_SENDER, LAST_SENDER = 40000, 40999
+"""TCP: local ports of bulk data, which tell it from iperf3's control connections."""
+IRTT = 2112
+"""UDP: the probe through the bottleneck."""
+IRTT_UNSHAPED = 2113
+"""UDP: the probe beside it, which shows the lab's own jitter."""
