@@ -22,8 +22,9 @@ from scoring.harm import METRICS, Better, harm, solo_windows
 from scoring.validity import Gate, Limits, Validity
 
 SCHEMA = 1
-SCORER = "1.0"
+SCORER = "1.1"
 SCORES = "scores.json"
+_HTTPS = 443  # TCP (HTTP/2) and UDP (HTTP/3)
 _LAB = ("name", "rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_up")
 
 Number = Annotated[float, AfterValidator(lambda value: round(value, 4) + 0.0)]
@@ -141,6 +142,23 @@ class Curve(BaseModel):
     probes: int
 
 
+class Jitter(BaseModel):
+    """What the lab itself adds: RTT of the unshaped probe above the RTT asked for, in ms."""
+
+    p50: Number
+    p99: Number
+    max: Number
+
+
+class Host(BaseModel):
+    """The host during the timeline: cores in use of those there, and the longest scheduling stall."""
+
+    cpu_cores_mean: Number
+    cpu_cores_max: Number
+    cores: int
+    stall_worst_ms: Number
+
+
 class Scores(BaseModel):
     """scores.json. `harm` is empty when the run is void: a void run gives reasons, no result."""
 
@@ -151,6 +169,8 @@ class Scores(BaseModel):
     lab: dict[str, Any]
     picture: Literal["strip", "player", "none"]  # where heights come from
     validity: Validity
+    jitter_ms: Jitter | None = None
+    host: Host | None = None
     phases: list[PhaseScores]
     baseline: Metrics | None
     baseline_windows: list[tuple[Number, Number]]
@@ -254,7 +274,8 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 15.0) 
         raise ScoringError(f"{run / 'timeline.json'} has no phases")
     t0, end = phases[0].start, phases[-1].end
     need = (t0, end)
-    clip = lab.get("clip", {})
+    clip = lab.get("clip")  # a live service has none
+    standin, clip = clip is not None, clip or {}
     gates: list[Gate] = []
 
     # The picture.
@@ -267,11 +288,13 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 15.0) 
             raise ScoringError(str(error)) from error
     gates += [
         validity.recorder(screen if shown is not None else None, limits),
-        validity.covers("recording", _span(shown["t"]) if shown is not None else None, need, limits),
+        validity.covers("recording", shown["t"] if shown is not None else None, need, limits),
     ]
     clip_fps = float(clip.get("fps", 30))
     segments, changes, picture = None, None, "none"
     samples = [s for s in _lines(run / "player.jsonl") if "event" not in s]
+    gates.append(validity.covers("player samples", [s["t"] for s in samples], need, limits))
+    unread: float | None = None if shown is None else 1.0
     if shown is not None and (shown["frame"] >= 0).any():
         picture = "strip"
         segments = rendition.from_recording(shown, clip.get("heights", rendition.LADDER))
@@ -279,9 +302,11 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 15.0) 
         changes = freezes.displayed(shown["t"], shown["frame"], clip_fps)
         inside = shown.filter(pl.col("t").is_between(*need))
         unread = inside["frame"].null_count() / inside.height if inside.height else None
-        gates.append(validity.at_most("strip unread", unread, limits.unread_share, "% of frames", 100))
-    elif samples:
+    elif samples and not standin:
+        # Only a live picture has no strip: a stand-in's player is never believed instead of its picture.
         picture, segments = "player", rendition.from_player(samples)
+    if standin or picture == "strip":
+        gates.append(validity.at_most("strip unread", unread, limits.unread_share, "% of frames", 100))
     webrtc = freezes.webrtc_freezes(changes) if changes is not None else []
     stalls = freezes.stalls(changes) if changes is not None else []
 
@@ -296,29 +321,47 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 15.0) 
     # The delay.
     probes = _probes(run, "irtt.json")
     unshaped = _probes(run, "irtt-unshaped.json")
-    gates.append(validity.covers("probe", _span(probes["t"]) if probes is not None else None, need, limits))
     calm = latency.within(unshaped, [need]) if unshaped is not None else None
-    p99 = latency.percentile(calm, 99) if calm is not None else None
-    added = None if p99 is None else p99 - lab["rtt_ms"]
-    gates.append(validity.at_most("jitter of the lab (P99)", added, limits.jitter_ms, "ms"))
+    jitter = _jitter(calm, lab["rtt_ms"]) if calm is not None else None
+    lost = latency.loss(calm) if calm is not None else None
+    gates += [
+        validity.covers("probe", probes["t"] if probes is not None else None, need, limits),
+        validity.covers("unshaped probe", unshaped["t"] if unshaped is not None else None, need, limits),
+        validity.at_most("unshaped probe lost", lost, limits.unshaped_loss, "%", 100),
+        validity.at_most("jitter of the lab (P99)", jitter.p99 if jitter else None, limits.jitter_ms, "ms"),
+    ]
 
     # The host and the router.
-    host = [s["stall_ms"] for s in _lines(run / "host.jsonl") if t0 <= s["t"] <= end + 1]
-    gates.append(validity.host_stalls(host, limits))
+    watch = list(_lines(run / "host.jsonl"))
+    gates.append(validity.covers("host samples", [s["t"] for s in watch], need, limits))
+    watch = [s for s in watch if t0 <= s["t"] <= end + 1]
+    gates.append(validity.host_stalls([s["stall_ms"] for s in watch], limits))
     names = lab.get("interfaces", {})
     for side, asked in (("lan", lab["qdisc_down"]), ("wan", lab["qdisc_up"])):
         dev = names.get(side, side)
-        found = (s["qdiscs"] for s in _lines(run / "qdisc.jsonl") if s["dev"] == dev and t0 <= s["t"] <= end)
-        gates.append(validity.read_back(dev, asked, found))
+        seen = [s for s in _lines(run / "qdisc.jsonl") if s["dev"] == dev]
+        gates += [
+            validity.covers(f"qdisc samples of {dev}", [s["t"] for s in seen], need, limits),
+            validity.read_back(dev, asked, (s["qdiscs"] for s in seen if t0 <= s["t"] <= end)),
+        ]
+    if "verified_at_end" in lab:
+        gates.append(validity.verified_at_end(lab["verified_at_end"]))
 
     # The contenders.
     flows: list[Flow] = []
+    measured: dict[str, Window] = {}  # a phase beside a contender counts while its flow is there
     seen_cc = [(s["t"], s["flow"], s["cc"]) for s in _lines(run / "ss.jsonl") if s.get("flow")]
     for phase in phases:
+        measured[phase.name] = phase.start, phase.end
         if phase.contender is None:
             continue
         record: dict[str, Any] = next((f for f in bulk if f["phase"] == phase.name), {})
-        flow = _flow(phase, record.get("sender_port"), contender, before[2] if before else None)
+        span = (record["start"], record["end"]) if {"start", "end"} <= record.keys() else None
+        gates.append(validity.contender_throughout(phase.name, span, measured[phase.name], limits))
+        if span and max(phase.start, span[0]) < min(phase.end, span[1]):
+            measured[phase.name] = max(phase.start, span[0]), min(phase.end, span[1])
+        first, last = measured[phase.name]
+        flow = _flow(phase, measured[phase.name], record.get("sender_port"), contender, before[2] if before else None)
         row = None
         if flow is not None:
             flows.append(flow)
@@ -327,11 +370,10 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 15.0) 
         ccs = {cc for t, name, cc in seen_cc if phase.start <= t <= phase.end and port in name}
         gates.append(validity.contender_proven(phase.name, phase.contender, row, ccs, lab["qdisc_down"], limits))
         if victim is not None and contender is not None:
-            start = min(phase.start + limits.ramp_s, (phase.start + phase.end) / 2)
-            total = sum(packets.goodput_bps(table, start, phase.end) for table in (victim, contender))
+            start = min(first + limits.ramp_s, (first + last) / 2)
+            total = sum(packets.goodput_bps(table, start, last) for table in (victim, contender))
             gates.append(validity.saturated(phase.name, total, lab["rate_down_bps"], limits))
 
-    verdict = Validity.of(gates)
     evidence = _Evidence(
         shown if picture == "strip" else None,
         changes,
@@ -345,11 +387,17 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 15.0) 
     )
     rows = [
         PhaseScores(name=p.name, contender=p.contender, start=p.start - t0, end=p.end - t0,
-                    **evidence.metrics([(p.start, p.end)]))
+                    **evidence.metrics([measured[p.name]]))
         for p in phases
     ]  # fmt: skip
     windows = solo_windows(phases, settle)
     baseline = Metrics(**evidence.metrics(windows)) if windows else None
+    first_solo = [(p.start, p.end) for p in phases if p.contender is None][:1]
+    gates += [
+        _healthy(name, part, evidence, standin or picture == "strip", limits)
+        for name, part in (("first solo phase", first_solo), ("solo baseline", windows))
+    ]
+    verdict = Validity.of(gates)
 
     def phase_at(t: float) -> str | None:
         return next((p.name for p in phases if p.start <= t < p.end), None)
@@ -359,6 +407,8 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 15.0) 
         lab={key: lab.get(key) for key in _LAB},
         picture=picture,  # type: ignore[arg-type]
         validity=verdict,
+        jitter_ms=jitter,
+        host=_host(watch),
         phases=rows,
         baseline=baseline,
         baseline_windows=[(a - t0, b - t0) for a, b in windows],
@@ -380,8 +430,40 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 15.0) 
         flows=flows,
         series=_series(evidence, t0, end, 1.0),
         goodput_100ms=_goodput(evidence, t0, end, 0.1),
-        ccdf=_curves(phases, windows, probes, calm),
+        ccdf=_curves(measured, windows, probes, calm),
     )  # fmt: skip
+
+
+def _jitter(calm: pl.DataFrame, rtt_ms: float) -> Jitter | None:
+    found = [latency.percentile(calm, percent) for percent in (50, 99, 100)]
+    p50, p99, most = (None if rtt is None else rtt - rtt_ms for rtt in found)
+    return None if p50 is None or p99 is None or most is None else Jitter(p50=p50, p99=p99, max=most)
+
+
+def _host(watch: Sequence[Mapping[str, Any]]) -> Host | None:
+    if not watch:
+        return None
+    used = [s["cpu_cores_used"] for s in watch]
+    last = watch[-1]
+    cores = sum(last.get(f"cpu_{what}", 0) for what in ("cores_used", "idle_cores", "steal_cores"))
+    return Host(
+        cpu_cores_mean=sum(used) / len(used), cpu_cores_max=max(used), cores=round(cores),
+        stall_worst_ms=max(s["stall_ms"] for s in watch),
+    )  # fmt: skip
+
+
+def _healthy(name: str, windows: Sequence[Window], evidence: _Evidence, strip: bool, limits: Limits) -> Gate:
+    """Judge the victim alone, inside the windows."""
+    found = evidence.metrics(windows) if windows else {}
+    stalls = changes = None
+    if evidence.changes is not None:
+        long = freezes.stalls(evidence.changes, limits.baseline_stall_s)
+        stalls = sum(freezes.frozen_s([stall], a, b) > 0 for stall in long for a, b in windows)
+    if evidence.segments:
+        changes = sum(a <= c.t < b for c in rendition.changes(evidence.segments) for a, b in windows)
+    return validity.baseline(
+        name, evidence.clip_fps if strip else None, stalls, found.get("fps"), found.get("victim_mbps"), changes, limits
+    )
 
 
 def _harms(rows: Sequence[PhaseScores], baseline: Metrics) -> list[Harm]:
@@ -411,18 +493,28 @@ def _capture(
         raise ScoringError(str(error)) from error
     table, addresses = capture.packets, lab["addresses"]
     t = table["t_ns"]
-    span = (t[0] / 1e9, t[-1] / 1e9) if t.len() else None
     gates += [
-        validity.covers(f"{side} capture", span, need, limits),
+        validity.covers(f"{side} capture", t.to_numpy() / 1e9, need, limits),
         validity.capture_drops(side, capture.dropped),
     ]
-    victim = packets.select(table, src=addresses["server"], sport=lab["ports"]["origin"], dst=addresses["client"])
+    # A live service's address is not known: whatever reaches the client from the HTTPS port, but no contender.
+    live = "clip" not in lab
+    victim = packets.select(
+        table,
+        src=None if live else addresses["server"],
+        sport=_HTTPS if live else lab["ports"]["origin"],
+        dst=addresses["client"],
+    )
+    if live:
+        victim = victim.filter(pl.col("src") != packets.address(addresses["sender"]))
     contender = packets.select(table, src=addresses["sender"], dst=addresses["receiver"])
     largest = int(table["ip_bytes"].max() or 0)  # type: ignore[arg-type]
     return largest, packets.with_advance(victim), packets.with_advance(contender)
 
 
-def _flow(phase: Phase, port: int | None, behind: pl.DataFrame | None, before: pl.DataFrame | None) -> Flow | None:
+def _flow(
+    phase: Phase, measured: Window, port: int | None, behind: pl.DataFrame | None, before: pl.DataFrame | None
+) -> Flow | None:
     """The contender's data flow: by its port, or the largest of the phase (iperf3 has a control flow too)."""
     if behind is None or before is None:
         return None
@@ -437,8 +529,9 @@ def _flow(phase: Phase, port: int | None, behind: pl.DataFrame | None, before: p
     sent = tables[1].filter(pl.col("sport") == arrived["sport"]).row(0, named=True)
     kept = inside[0].filter(pl.col("sport") == arrived["sport"])
     # The published window is 60 s; a shorter phase is measured from its middle on.
-    window = min(60.0, (phase.end - phase.start) / 2 - 2)
-    d_ss = packets.d_ss_bps(kept, phase.end, window) / 1e6 if window > 0 else None
+    start, end = measured
+    window = min(60.0, (end - start) / 2 - 2)
+    d_ss = packets.d_ss_bps(kept, end, window) / 1e6 if window > 0 else None
     columns = ("sport", "data_packets", "not_ect", "ect0", "ect1", "resent", "accecn_syn")
     return Flow(
         phase=phase.name, contender=phase.contender or "", bytes=arrived["bytes"], ce=arrived["ce"],
@@ -470,9 +563,9 @@ def _series(evidence: _Evidence, t0: float, end: float, step: float) -> Series:
 
 
 def _curves(
-    phases: Sequence[Phase], solo: list[Window], probes: pl.DataFrame | None, calm: pl.DataFrame | None
+    phases: Mapping[str, Window], solo: list[Window], probes: pl.DataFrame | None, calm: pl.DataFrame | None
 ) -> list[Curve]:
-    parts = [] if probes is None else [(p.name, latency.within(probes, [(p.start, p.end)])) for p in phases]
+    parts = [] if probes is None else [(name, latency.within(probes, [window])) for name, window in phases.items()]
     parts += [("solo", latency.within(probes, solo))] if probes is not None else []
     parts += [("unshaped", calm)] if calm is not None else []
     curves = []
@@ -488,10 +581,6 @@ def _probes(run: Path, name: str) -> pl.DataFrame | None:
         return None if file is None else latency.read_irtt(file)
     except latency.ProbeError as error:
         raise ScoringError(str(error)) from error
-
-
-def _span(t: pl.Series) -> Window | None:
-    return (float(t[0]), float(t[-1])) if t.len() else None
 
 
 def _json(run: Path, name: str) -> dict[str, Any]:

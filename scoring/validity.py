@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
 MTU = 1500
 _SIZES = ("flows", "limit")  # the parameters that tc shows in packets, flows or bytes as they were given
+_CLASSIC_ECN = ("cubic", "reno", "dctcp")  # contenders with tcp_ecn 1, see traffic/contender.py
 _MARKING = ("dualpi2", "fq_codel", "cake")  # mark ECN unless told not to; the others only when told to
 
 
@@ -26,8 +29,14 @@ class Limits(BaseModel):
     jitter_ms: float = 2.0  # P99 of the unshaped probe above the RTT asked for
     saturation: float = 0.85  # of rate * 0.956, in every contender phase
     ramp_s: float = 5.0  # of a contender phase, left out of the saturation
+    contender_late_s: float = 5.0  # by which a contender's flow may miss the start or the end of its phase
     codepoint_share: float = 0.99  # of the contender's data packets with the codepoint it should send
     tail_s: float = 1.0  # by which a record may end before the last phase does
+    gap_s: float = 5.0  # longest time without a sample inside the timeline
+    unshaped_loss: float = 0.01  # of the probes beside the bottleneck
+    baseline_stall_s: float = 0.5  # a picture that stands this long in the solo baseline disturbs it
+    baseline_fps_share: float = 0.95  # of the clip's frame rate, shown in the solo baseline
+    baseline_changes: int = 0  # of the rendition in the solo baseline
 
 
 class Gate(BaseModel):
@@ -87,14 +96,68 @@ def host_stalls(stalls_ms: Sequence[float], limits: Limits) -> Gate:
     return gate("host stalls", ok, f"{bad} of {len(stalls_ms)} seconds, worst {worst:.1f} ms", limit)
 
 
-def covers(name: str, span: tuple[float, float] | None, need: tuple[float, float], limits: Limits) -> Gate:
-    """A record must span the timeline; both are (start, end) in Unix s."""
-    limit = "the whole timeline"
-    if span is None:
+def covers(name: str, times: npt.ArrayLike | None, need: tuple[float, float], limits: Limits) -> Gate:
+    """The `times` of a record's samples must span `need` = (start, end) without a long gap; all in Unix s."""
+    limit = f"the whole timeline, no gap over {limits.gap_s:g} s"
+    t = np.sort(np.asarray([] if times is None else times, dtype=np.float64))
+    if not t.size:
         return gate(f"{name} complete", False, "not recorded or empty", limit)
+    late, early = t[0] - need[0], need[1] - t[-1]
+    inside = (t[1:] > need[0]) & (t[:-1] < need[1])
+    gap = float(np.diff(t)[inside].max(initial=0.0))
+    ok = late <= limits.tail_s and early <= limits.tail_s and gap <= limits.gap_s
+    measured = f"begins {late:+.1f} s, ends {-early:+.1f} s of it, longest gap {gap:.1f} s"
+    return gate(f"{name} complete", bool(ok), measured, limit)
+
+
+def baseline(
+    name: str,
+    clip_fps: float | None,
+    stalls: int | None,
+    fps: float | None,
+    mbps: float | None,
+    changes: int | None,
+    limits: Limits,
+) -> Gate:
+    """The victim alone must fare well, else harm is told against a baseline that is itself disturbed.
+
+    `stalls` counts those of `baseline_stall_s` or longer, `fps` frames shown a second, `mbps` the victim's
+    goodput, `changes` those of the rendition; None was not recorded and fails. `clip_fps` is None for a live
+    picture: it has no strip that would tell stalls and frame rate.
+    """
+    checks = [
+        ("Mbit/s", mbps, mbps is not None and mbps > 0, "goodput"),
+        ("changes of rendition", changes, changes is not None and changes <= limits.baseline_changes,
+         f"at most {limits.baseline_changes} changes of rendition"),
+    ]  # fmt: skip
+    if clip_fps is not None:
+        least = limits.baseline_fps_share * clip_fps
+        checks += [
+            ("stalls", stalls, stalls == 0, f"no stall of {limits.baseline_stall_s:g} s"),
+            ("frames/s", fps, fps is not None and fps >= least, f"at least {least:.4g} frames/s"),
+        ]
+    told = [f"{unit} not recorded" if value is None else f"{value:.3g} {unit}" for unit, value, _, _ in checks]
+    found = gate(name, all(ok for _, _, ok, _ in checks), ", ".join(told), ", ".join(limit for *_, limit in checks))
+    bad = ", ".join(text for text, (_, _, ok, _) in zip(told, checks, strict=True) if not ok)
+    return found.model_copy(update={"reason": f"{name}: the baseline is disturbed: {bad}"}) if bad else found
+
+
+def contender_throughout(
+    phase: str, span: tuple[float, float] | None, need: tuple[float, float], limits: Limits
+) -> Gate:
+    """The contender's flow must last from the start of its phase to the end; both (start, end) in Unix s."""
+    name, most = f"contender throughout ({phase})", limits.contender_late_s
+    limit = f"at most {most:g} s less than the phase at either end"
+    if span is None:
+        return gate(name, False, "not recorded", limit)
     late, early = span[0] - need[0], need[1] - span[1]
-    ok = late <= limits.tail_s and early <= limits.tail_s
-    return gate(f"{name} complete", ok, f"begins {late:+.1f} s, ends {-early:+.1f} s of it", limit)
+    return gate(name, max(late, early) <= most, f"begins {late:+.1f} s, ends {-early:+.1f} s of it", limit)
+
+
+def verified_at_end(found: bool | str) -> Gate:
+    """The router's queues, read back once more when the run was over: true, or false, or what differed."""
+    measured = found if isinstance(found, str) else "equal" if found else "different"
+    return gate("router read back at the end", found is True, measured, "as it was set up")
 
 
 def capture_drops(name: str, dropped: int | None) -> Gate:
@@ -129,8 +192,8 @@ def contender_proven(
     """The contender must be what its name says, by its packets and by what `ss` saw.
 
     `flow` has the columns of `scoring.packets.flow_table`: accecn_syn and codepoints as sent, ce behind the
-    bottleneck. Prague: AccECN SYN, ECT(1) on data, CE where the queue marks. DCTCP: ECT(0). cubic-noecn:
-    Not-ECT. No other may send ECT(1).
+    bottleneck. Prague: AccECN SYN, ECT(1) on data, CE where the queue marks. CUBIC, Reno and DCTCP negotiate
+    classic ECN: ECT(0). BBR and cubic-noecn: Not-ECT. `ccs` are the congestion controls that `ss` named.
     """
     name = f"contender proven ({phase})"
     if flow is None or not flow["data_packets"]:
@@ -146,14 +209,13 @@ def contender_proven(
         limit = f"AccECN SYN, ECT(1) on {limits.codepoint_share:.0%} of first sendings" + (
             ", CE > 0" if marks(qdisc) else ""
         )
-    elif contender == "dctcp":
-        ok, limit = ect0 >= share, f"ECT(0) on {limits.codepoint_share:.0%} of first sendings"
-    elif contender == "cubic-noecn":
-        ok, limit = not_ect == 1, "Not-ECT on all data"
+    elif contender in _CLASSIC_ECN:
+        ok = ect0 >= share and ect1 == 0
+        limit = f"ECT(0) on {limits.codepoint_share:.0%} of first sendings, no ECT(1)"
     else:
-        ok, limit = ect1 == 0, "no ECT(1)"
+        ok, limit = not_ect == 1, "Not-ECT on all data"
     wanted = contender.removesuffix("-noecn")
-    return gate(name, ok and ccs <= {wanted}, measured, f"{limit}, ss {wanted}")
+    return gate(name, ok and ccs == {wanted}, measured, f"{limit}, ss {wanted}")
 
 
 def read_back(dev: str, asked: str, samples: Iterable[Sequence[Mapping[str, Any]]]) -> Gate:

@@ -108,8 +108,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "addresses": sites, "ports": {"origin": 443, "bulk": 5201}, "rtt_ms": 20,
         "rate_down_bps": RATE_BPS, "rate_up_bps": RATE_BPS,
         "qdisc_down": "fq_codel flows 1", "qdisc_up": "fq_codel flows 1",
+        "clip": {"frames": 1800, "fps": 30, "heights": [240, 360, 480, 720, 1080]},
     }  # fmt: skip
-    bulk = {"flows": [{"contender": "prague", "phase": "prague", "sender_port": 40001}]}
+    bulk = {
+        "flows": [{"contender": "prague", "phase": "prague", "sender_port": 40001, "start": middle, "end": end + 0.2}]
+    }
     for name, content in (("timeline", {"phases": phases}), ("lab", lab), ("bulk", bulk)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
 
@@ -140,7 +143,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ticks = [START + i for i in range(20)]
     queue = [{"kind": "htb", "options": {}}, {"kind": "fq_codel", "options": {"limit": 10240, "flows": 1}}]
     lines = {
-        "host": [{"t": t, "cpu_cores_used": 1.0, "stall_ms": 3.0} for t in ticks],
+        "host": [
+            {"t": t, "cpu_cores_used": 1.0 + (t == ticks[5]) / 2, "cpu_idle_cores": 1.0, "stall_ms": 3.0} for t in ticks
+        ],
+        "player": [{"t": t, "playing": True, "height": 720} for t in ticks],
         "qdisc": [{"t": t, "dev": dev, "qdiscs": queue} for t in ticks for dev in ("lan", "wan")],
         "ss": [{"t": t, "flow": "10.42.2.20:40001>10.42.1.20:5201", "cc": "prague"} for t in ticks[10:]],
     }

@@ -3,12 +3,22 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from scoring.score import Scores, ScoringError, score_run
+
+BASELINE = ("first solo phase", "solo baseline")
+
+
+def edit_lab(run: Path, **changes: object) -> None:
+    """Change keys of lab.json; None takes one away."""
+    lab = json.loads((run / "lab.json").read_text()) | changes
+    (run / "lab.json").write_text(json.dumps({key: value for key, value in lab.items() if value is not None}))
 
 
 def failed(scores: Scores) -> list[str]:
@@ -52,12 +62,17 @@ def test_the_same_files_give_the_same_bytes_and_a_schema_that_reads_back(run: Pa
 @pytest.mark.parametrize(
     ("gone", "gates"),
     [
-        ("screen.mp4", {"recorder frames missing", "recording complete"}),
-        ("client.pcapng.zst", {"client capture complete", "contender proven (prague)"}),
+        ("screen.mp4", {"recorder frames missing", "recording complete", "strip unread", *BASELINE}),
+        ("client.pcapng.zst", {"client capture complete", "contender proven (prague)", *BASELINE}),
         ("irtt.json.gz", {"probe complete"}),
-        ("irtt-unshaped.json.gz", {"jitter of the lab (P99)"}),
-        ("host.jsonl", {"host stalls"}),
-        ("qdisc.jsonl", {"qdisc of lan", "qdisc of wan"}),
+        ("irtt-unshaped.json.gz", {"jitter of the lab (P99)", "unshaped probe complete", "unshaped probe lost"}),
+        ("host.jsonl", {"host stalls", "host samples complete"}),
+        ("player.jsonl", {"player samples complete"}),
+        ("bulk.json", {"contender throughout (prague)"}),
+        (
+            "qdisc.jsonl",
+            {"qdisc of lan", "qdisc of wan", "qdisc samples of lan complete", "qdisc samples of wan complete"},
+        ),
     ],
 )
 def test_a_missing_record_voids_the_run(run: Path, gone: str, gates: set[str]) -> None:
@@ -75,12 +90,12 @@ def test_an_impostor_voids_the_run(run: Path) -> None:
 
 
 def test_an_empty_bottleneck_voids_the_run(run: Path) -> None:
-    lab = json.loads((run / "lab.json").read_text()) | {"rate_down_bps": 20e6}
-    (run / "lab.json").write_text(json.dumps(lab))
+    edit_lab(run, rate_down_bps=20e6)
     assert failed(score_run(run)) == ["bottleneck saturated (prague)"]
 
 
-def test_without_a_strip_the_player_tells_the_height(run: Path) -> None:
+def test_a_live_picture_has_no_strip_so_the_player_tells_the_height(run: Path) -> None:
+    edit_lab(run, clip=None)
     (run / "screen.mp4").unlink()
     t0 = json.loads((run / "timeline.json").read_text())["phases"][0]["start"]
     samples = [{"t": t0 + i / 4, "height": 720 if i < 60 else 480} for i in range(80)]
@@ -88,6 +103,86 @@ def test_without_a_strip_the_player_tells_the_height(run: Path) -> None:
     scores = score_run(run)
     assert scores.picture == "player" and scores.phases[1].fps is None
     assert scores.phases[1].lowest_height == 480
+    assert set(failed(scores)) == {"recorder frames missing", "recording complete"}
+
+
+def test_an_unreadable_strip_of_a_stand_in_is_void_whatever_the_player_says(run: Path) -> None:
+    blank = ["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", "color=gray:s=426x240:r=30:d=20"]
+    subprocess.run([*blank, "-pix_fmt", "yuv420p", str(run / "screen.mp4")], check=True)
+    scores = score_run(run)
+    assert scores.picture == "none" and scores.phases[0].mean_height is None and scores.harm == []
+    assert set(failed(scores)) == {"strip unread", *BASELINE}
+    assert next(g.measured for g in scores.validity.gates if g.name == "strip unread") == "100 % of frames"
+
+
+def test_a_live_victim_is_whatever_comes_from_the_https_port(run: Path) -> None:
+    sites = json.loads((run / "lab.json").read_text())["addresses"] | {"server": "10.42.2.99"}
+    edit_lab(run, addresses=sites)
+    assert score_run(run).phases[0].victim_mbps == 0
+    edit_lab(run, clip=None)
+    assert score_run(run).phases[0].victim_mbps == pytest.approx(4, abs=0.01)
+    # The contender's own flows never count, wherever they go.
+    edit_lab(run, addresses=sites | {"sender": "10.42.2.10"})
+    assert score_run(run).phases[0].victim_mbps == 0
+
+
+def test_a_page_that_hangs_voids_the_run(run: Path) -> None:
+    lines = (run / "player.jsonl").read_text().splitlines(keepends=True)
+    (run / "player.jsonl").write_text("".join(lines[:15]))
+    assert failed(score_run(run)) == ["player samples complete"]
+    (run / "player.jsonl").write_text("".join(lines[:8] + lines[14:]))
+    assert failed(score_run(run)) == ["player samples complete"]
+
+
+def test_lost_unshaped_probes_void_the_run(run: Path) -> None:
+    file = run / "irtt-unshaped.json.gz"
+    trips = json.loads(gzip.decompress(file.read_bytes()))["round_trips"]
+    for trip in trips[500:530]:
+        trip["lost"] = "true"
+    file.write_bytes(gzip.compress(json.dumps({"round_trips": trips}).encode()))
+    assert failed(score_run(run)) == ["unshaped probe lost"]
+
+
+def test_a_disturbed_baseline_voids_the_run(run: Path) -> None:
+    timeline = json.loads((run / "timeline.json").read_text())
+    solo, prague = timeline["phases"]
+    solo["end"] = prague["start"] = solo["start"] + 12.5
+    (run / "timeline.json").write_text(json.dumps(timeline))
+    bulk = json.loads((run / "bulk.json").read_text())
+    bulk["flows"][0]["start"] = prague["start"]
+    (run / "bulk.json").write_text(json.dumps(bulk))
+    scores = score_run(run)
+    # The flow's SYN now lies before its phase, which is no concern here.
+    assert set(failed(scores)) == {"contender proven (prague)", *BASELINE} and scores.harm == []
+    assert "the baseline is disturbed: 1 stalls" in scores.validity.gates[-1].reason
+
+
+def test_a_phase_is_measured_while_its_contender_is_there(run: Path) -> None:
+    timeline = json.loads((run / "timeline.json").read_text())
+    solo, prague = timeline["phases"]
+    # The flow begins 3 s into its phase: the solo phase ends earlier than in the files.
+    solo["end"] = prague["start"] = solo["start"] + 7
+    (run / "timeline.json").write_text(json.dumps(timeline))
+    scores = score_run(run)
+    assert failed(scores) == []
+    phase = scores.phases[1]
+    assert (phase.start, phase.end, phase.seconds) == (7, 20, 10)
+    assert phase.contender_mbps == pytest.approx(7, abs=0.01)
+
+
+@pytest.mark.parametrize(("found", "gates"), [(True, []), ("limit differs", ["router read back at the end"])])
+def test_the_router_must_be_the_same_at_the_end(run: Path, found: bool | str, gates: list[str]) -> None:
+    edit_lab(run, verified_at_end=found)
+    assert failed(score_run(run)) == gates
+
+
+def test_what_the_lab_adds_is_told(run: Path) -> None:
+    scores = score_run(run)
+    assert scores.jitter_ms and scores.host
+    added = scores.jitter_ms
+    assert (added.p50, added.p99, added.max) == (pytest.approx(0.3875, abs=0.01), 0.685, 0.695)
+    host = scores.host
+    assert (host.cpu_cores_mean, host.cpu_cores_max, host.cores, host.stall_worst_ms) == (1.025, 1.5, 2, 3)
 
 
 def test_damage_is_one_clear_line(run: Path) -> None:

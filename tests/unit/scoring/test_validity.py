@@ -47,9 +47,48 @@ def test_host_stalls() -> None:
 
 
 def test_covers() -> None:
-    assert validity.covers("recording", (-5, 140), (0, 140.5), LIMITS).ok
-    assert not validity.covers("recording", (-5, 120), (0, 140), LIMITS).ok
-    assert not validity.covers("recording", (2, 150), (0, 140), LIMITS).ok
+    need = (0, 140)
+    assert validity.covers("recording", range(-5, 140), need, LIMITS).ok
+    assert not validity.covers("recording", range(-5, 120), need, LIMITS).ok
+    assert not validity.covers("recording", range(2, 150), need, LIMITS).ok
+    assert not validity.covers("recording", [], need, LIMITS).ok
+    # A gap counts only where it touches the timeline.
+    assert validity.covers("player", [-60, *range(0, 60, 5), *range(60, 141, 5), 200], need, LIMITS).ok
+    stopped = validity.covers("player", [*range(0, 60), *range(66, 141)], need, LIMITS)
+    assert not stopped.ok and "longest gap 7.0 s" in stopped.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({}, ""),
+        ({"stalls": 1}, "1 stalls"),
+        ({"stalls": None}, "stalls not recorded"),
+        ({"fps": 28.4}, "28.4 frames/s"),
+        ({"mbps": 0.0}, "0 Mbit/s"),
+        ({"mbps": None}, "Mbit/s not recorded"),
+        ({"changes": 1}, "1 changes of rendition"),
+        ({"clip_fps": None, "stalls": None, "fps": None}, ""),
+        ({"clip_fps": None, "changes": None}, "changes of rendition not recorded"),
+    ],
+)
+def test_a_disturbed_baseline_is_named(change: dict[str, float | None], reason: str) -> None:
+    good = {"clip_fps": 30, "stalls": 0, "fps": 28.6, "mbps": 2.4, "changes": 0}
+    found = validity.baseline("solo baseline", **(good | change), limits=LIMITS)  # type: ignore[arg-type]
+    assert found.reason == (f"solo baseline: the baseline is disturbed: {reason}" if reason else "")
+    assert found.ok is not bool(reason)
+
+
+def test_a_contender_lasts_its_phase() -> None:
+    assert validity.contender_throughout("p", (10.7, 50.2), (10, 50), LIMITS).ok
+    assert not validity.contender_throughout("p", (15.1, 50.2), (10, 50), LIMITS).ok
+    assert not validity.contender_throughout("p", (10.7, 44.9), (10, 50), LIMITS).ok
+    assert not validity.contender_throughout("p", None, (10, 50), LIMITS).ok
+
+
+@pytest.mark.parametrize(("found", "ok"), [(True, True), (False, False), ("limit 10 instead of 20", False)])
+def test_the_router_is_read_back_at_the_end(found: bool | str, ok: bool) -> None:
+    assert validity.verified_at_end(found).ok is ok
 
 
 @pytest.mark.parametrize(
@@ -74,8 +113,26 @@ def test_others_are_not_prague() -> None:
     plain = PRAGUE | {"ect1": 0, "not_ect": 1000, "ce": 0, "accecn_syn": False}
     assert validity.contender_proven("c", "cubic-noecn", plain, {"cubic"}, "dualpi2", LIMITS).ok
     assert not validity.contender_proven("c", "cubic-noecn", plain, {"bbr"}, "dualpi2", LIMITS).ok
-    assert not validity.contender_proven("d", "dctcp", plain, {"dctcp"}, "dualpi2", LIMITS).ok
+    assert validity.contender_proven("b", "bbr", plain, {"bbr"}, "dualpi2", LIMITS).ok
     assert not validity.contender_proven("c", "cubic", None, set(), "dualpi2", LIMITS).ok
+
+
+@pytest.mark.parametrize("name", ["cubic", "reno", "dctcp"])
+def test_classic_ecn_shows_on_the_wire(name: str) -> None:
+    def ok(**change: object) -> bool:
+        flow = PRAGUE | {"ect1": 0, "ect0": 1000, "accecn_syn": False} | change
+        return validity.contender_proven("c", name, flow, {name}, "dualpi2", LIMITS).ok
+
+    assert ok() and ok(ect0=990, not_ect=10) and ok(ect0=950, not_ect=50, resent=50)
+    assert not ok(ect0=950, not_ect=50) and not ok(ect0=0, not_ect=1000) and not ok(ect0=999, ect1=1)
+
+
+@pytest.mark.parametrize("ccs", [set(), {"bbr"}, {"cubic", "bbr"}])
+def test_ss_must_have_seen_the_contender_and_no_other(ccs: set[str]) -> None:
+    flow = PRAGUE | {"ect1": 0, "ect0": 1000, "accecn_syn": False}
+    assert validity.contender_proven("c", "cubic", flow, {"cubic"}, "dualpi2", LIMITS).ok
+    assert not validity.contender_proven("c", "cubic", flow, ccs, "dualpi2", LIMITS).ok
+    assert not validity.contender_proven("p", "prague", PRAGUE, ccs, "dualpi2", LIMITS).ok
 
 
 def test_marks() -> None:
