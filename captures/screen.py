@@ -120,6 +120,7 @@ def finish(run: Path) -> Screen:
         remux += ["-video_track_timescale", str(TIMESCALE), "-movflags", "+faststart", str(whole)]
         done = subprocess.run(remux, capture_output=True, text=True)
         if done.returncode:
+            whole.unlink(missing_ok=True)  # a broken copy (disk full) beside the readable part would mislead
             raise ProcessError(f"screen recording {part} cannot be remuxed: {done.stderr.strip()}")
         part.unlink()
         _progress(run).unlink(missing_ok=True)
