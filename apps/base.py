@@ -61,6 +61,11 @@ class Service(ABC):
 
     @property
     @abstractmethod
+    def settled(self) -> bool:
+        """Whether it shows the best quality that its window has use for; to be asked at most a few times a second."""
+
+    @property
+    @abstractmethod
     def stalls(self) -> int:
         """How often the player has stopped for want of data since it first played."""
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shlex
@@ -222,7 +223,8 @@ class Browser:
         rest = []
         for process in psutil.process_iter(["cmdline"]):
             if any(argument.startswith(ours) for argument in process.info["cmdline"] or ()):
-                process.kill()
+                with contextlib.suppress(psutil.NoSuchProcess):  # it may be going by itself
+                    process.kill()
                 rest.append(process)
         psutil.wait_procs(rest, timeout=5)
 

@@ -167,6 +167,11 @@ class YouTube(Service):
         return self._recorder.latest if self._recorder else None
 
     @property
+    def settled(self) -> bool:
+        shown, _, best = str(self.stats_for_nerds().get("resolution", "")).partition(" / ")
+        return bool(best) and shown == best
+
+    @property
     def stalls(self) -> int:
         """How often the player has stopped for want of data since the start."""
         return self._recorder.waits if self._recorder else 0

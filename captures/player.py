@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +16,8 @@ from pydantic import BaseModel, ConfigDict
 SCRIPT = Path(__file__).with_name("player.js")
 DRAIN = "() => window.__sojourn ? window.__sojourn.drain() : []"
 _MISSES = 3  # calls in a row without an answer after which the page counts as lost
+#: Longer than any pause of a page that still lives.
+_SILENT_S = 8.0
 _LOG = logging.getLogger("sojourn.player")
 
 
@@ -52,6 +55,7 @@ class PlayerRecorder:
         self._waits = 0
         self._played = False
         self._failure: str | None = None
+        self._drained = 0.0
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="player-samples", daemon=True)
 
@@ -70,7 +74,9 @@ class PlayerRecorder:
 
     @property
     def failure(self) -> str | None:
-        """Why the page no longer answers; None while it does."""
+        """Why there are no more samples (page crashed or hangs, disk full); None while they come."""
+        if self._failure is None and self._drained and time.monotonic() - self._drained > _SILENT_S:
+            return f"the page has not answered for {_SILENT_S:g} s"
         return self._failure
 
     def _run(self) -> None:
@@ -80,7 +86,7 @@ class PlayerRecorder:
                 last = self._ending.wait(self._period)
                 try:
                     lines = self._page.evaluate(DRAIN)
-                    misses = 0
+                    misses, self._drained = 0, time.monotonic()
                 except Exception as error:  # a crashed page must not take what was recorded with it
                     lines = []
                     misses += 1  # one alone: the page went on to another while it was asked

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
@@ -63,15 +63,16 @@ def export(run: Path, output: Path | None = None) -> Path:
     return output
 
 
-def verify(path: Path) -> Manifest:
+def verify(path: Path, derived: Collection[str] = ()) -> Manifest:
     """Check every hash of a bundle or a run directory and return its manifest.
 
+    In a directory the files named in ``derived`` may be other ones or missing: they can be computed again.
     Raises BundleError naming the first file that differs, is missing or is not in the manifest, or what else
     is wrong (a link, a path that leads outside, a size beyond what the manifest says).
     """
     try:
         if path.is_dir():
-            return _verify_directory(path)
+            return _verify_directory(path, derived)
         with path.open("rb") as raw:
             return _verify_archive(raw, path.name)
     except StoreError as error:
@@ -82,15 +83,17 @@ def verify(path: Path) -> Manifest:
         raise BundleError(f"{path}: damaged archive: {error}") from error
 
 
-def _verify_directory(run: Path) -> Manifest:
+def _verify_directory(run: Path, derived: Collection[str]) -> Manifest:
     manifest = _sealed(read_manifest(run), str(run))
     for path in sorted(run.rglob("*")):
         name = path.relative_to(run).as_posix()
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
             raise BundleError(f"{name}: no plain file")
-        if path.is_file() and name != MANIFEST and name not in manifest.files:
+        if path.is_file() and name not in {MANIFEST, *manifest.files, *derived}:
             raise BundleError(f"{name}: extra: not in the manifest")
     for name, entry in manifest.files.items():
+        if name in derived:
+            continue
         if not (run / name).is_file():
             raise BundleError(f"{name}: missing")
         if hash_file(run / name) != entry:

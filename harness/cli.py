@@ -111,18 +111,21 @@ def harm(context: typer.Context) -> None:
 @one_line_errors
 def rescore(
     run: Run,
-    write: Annotated[bool, typer.Option("--write", help="Replace the stored scores when they differ.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Replace stored scores and status when they differ.")] = False,
 ) -> None:
-    """Compute the scores from the raw files again, compare them with the stored ones, renew the report."""
-    from harness.report import SCORES, write_report
-    from harness.store import read_manifest, reseal
+    """Check the raw files, compute the scores from them again, compare with the stored ones, renew the report."""
+    from harness.bundle import verify
+    from harness.report import REPORT, SCORES, write_report
+    from harness.store import hash_file, reseal
     from scoring.score import score_run
 
-    read_manifest(run)
+    manifest = verify(run, derived=(SCORES, REPORT))
     scores = score_run(run)
     fresh = scores.model_dump_json(indent=1) + "\n"
-    stored = (run / SCORES).read_text() if (run / SCORES).exists() else "{}"
-    differing = list(differences(json.loads(stored), json.loads(fresh)))
+    stored = _object(run / SCORES)
+    if (run / SCORES).exists() and manifest.files.get(SCORES) != hash_file(run / SCORES):
+        print(f"sojourn: {run}: {SCORES} is not the one that the manifest holds", file=sys.stderr)
+    differing = list(differences(stored, json.loads(fresh)))
     for line in differing[:10]:
         print(line)
     if differing and not write:
@@ -131,9 +134,13 @@ def rescore(
             file=sys.stderr,
         )
         raise typer.Exit(1)
-    if differing:
+    if write:
         (run / SCORES).write_text(fresh)
-        reseal(run, SCORES)
+        # What no gate said, such as why a run was interrupted, stays.
+        gates = {gate.get("reason") for gate in stored.get("validity", {}).get("gates", [])}
+        told = [reason for reason in manifest.reasons if reason not in gates]
+        now = [gate.reason for gate in scores.validity.gates if not gate.ok and gate.reason not in told]
+        reseal(run, SCORES, reasons=told + now)
     reseal(run, write_report(run, scores).name)
     print(f"{run}: {'scores replaced' if differing else 'the same scores'}; report.html renewed")
 
@@ -199,6 +206,14 @@ def differences(stored: Any, fresh: Any, where: str = "scores") -> Iterator[str]
             yield from differences(one, other, f"{where}[{index}]")
     elif stored != fresh:
         yield f"{where}: stored {_short(stored)}, now {_short(fresh)}"
+
+
+def _object(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _short(value: Any, most: int = 60) -> str:

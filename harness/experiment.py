@@ -14,6 +14,8 @@ from typing import Any
 
 from apps.base import Service, Stage
 from bottleneck.periodic import PeriodicSampler
+from bottleneck.readback import ReadbackError
+from bottleneck.router import RouterError
 from bottleneck.sampler import QdiscSampler
 from captures.host import HostWatch
 from captures.packets import PacketCapture
@@ -35,8 +37,10 @@ PORTS = {"origin": 443, "irtt": ports.IRTT, "irtt_unshaped": ports.IRTT_UNSHAPED
 _TICK_S = 0.5
 #: Longest set-up and warm-up that the probes must outlast; irtt reserves memory for all of its time.
 _PROBE_MARGIN_S = 180
-#: The player is given this long to fill its buffer and settle before the first phase.
-_WARM_UP_S = 30.0
+#: The player is given this long to settle before the first phase, and counts as settled after so many ticks.
+_WARM_UP_S, _STEADY_TICKS = 60.0, 6
+#: Share of the buffer asked for that counts as full: segments come in steps.
+_FULL = 0.7
 
 
 class ExperimentError(RuntimeError):
@@ -67,7 +71,7 @@ def run_experiment(
                 recording.play()
         finally:
             turn_page(folder / "teardown.log")
-            _statistics(lab)
+            _final_state(lab, options, folder / "lab.json")
 
 
 class _Recording:
@@ -138,16 +142,19 @@ class _Recording:
         self.watched[name] = lambda: None if process.alive() else process.log_tail() or "no last words"
 
     def _warm_up(self) -> None:
-        """Wait until the player has held its best quality for a moment; a slow path is no error."""
+        """Wait until the player has shown its best quality for a moment with a full buffer.
+
+        On a path too slow for that the run goes on after a while: whether its baseline is fit to compare with is
+        for the gates to say.
+        """
         self.progress.say("warming the player up")
         deadline, steady = time.monotonic() + _WARM_UP_S, 0
-        while time.monotonic() < deadline and steady < 6:
+        while time.monotonic() < deadline and steady < _STEADY_TICKS:
             self._check()
-            before = self.service.sample()
             time.sleep(_TICK_S)
             sample = self.service.sample()
-            same = before is not None and sample is not None and before.quality == sample.quality
-            steady = steady + 1 if same and sample and sample.buffer >= 0.7 * self.options.buffer_s else 0
+            full = sample is not None and sample.buffer >= _FULL * self.options.buffer_s
+            steady = steady + 1 if full and self.service.settled else 0
 
     def play(self) -> None:
         """Go through the phases; whatever happens, timeline.json and bulk.json say what was recorded."""
@@ -156,30 +163,40 @@ class _Recording:
             entry: dict[str, Any] = {"name": phase.name, "contender": phase.contender, "start": time.time()}
             self.phases.append(entry)
             try:
-                self._phase(phase, entry["start"] + phase.seconds)
+                self._phase(phase, entry)
             except RuntimeError:
                 # What failed may be only what missed something else: name the part that is gone.
                 self._check()
                 raise
             finally:
-                entry["end"] = time.time()
+                entry.setdefault("end", time.time())
                 _write(self.folder / "timeline.json", {"phases": self.phases})
                 _write(self.folder / "bulk.json", {"flows": self.flows})
 
-    def _phase(self, phase: Phase, end: float) -> None:
+    def _phase(self, phase: Phase, entry: dict[str, Any]) -> None:
+        """Live through one phase and note its end; a contender's phase begins when its data flows."""
         if phase.contender is None:
-            self._watch(end)
+            self._watch(entry["start"] + phase.seconds)
             return
         lab = self.lab
         flow = BulkFlow(
-            lab.sender, lab.receiver, lab.addresses.receiver, CONTENDERS[phase.contender], self.folder / LOGS,
-            port=PORTS["bulk"], sender_port=ports.FIRST_SENDER + len(self.phases), name=phase.name,
-        )  # fmt: skip
-        flow.start()
+            lab.sender,
+            lab.receiver,
+            lab.addresses.receiver,
+            CONTENDERS[phase.contender],
+            self.folder / LOGS,
+            port=PORTS["bulk"],
+            sender_port=ports.FIRST_SENDER + len(self.phases),
+            name=phase.name,
+        )
+        flow.start(phase.seconds + _PROBE_MARGIN_S)
+        entry["start"] = time.time()
         self.watched["the bulk flow"] = _unless(flow.alive, "iperf3 is gone")
         try:
-            self._watch(end)
+            self._watch(entry["start"] + phase.seconds)
         finally:
+            # Before the flow is stopped, which waits for what is still in the queue.
+            entry["end"] = time.time()
             self.watched.pop("the bulk flow")
             self.contender_bps = None
             self.flows.append(flow.record(phase.name, flow.stop()))
@@ -266,10 +283,20 @@ def _versions(lab: Lab, service: Service) -> dict[str, str]:
     return host_versions() | found | {"irtt": irtt.check(lab.client)} | lab.versions | service.versions
 
 
-def _statistics(lab: Lab) -> None:
-    """Leave the router's final counters in the log; a router that is gone has none to give."""
-    with suppress(CommandError):
+def _final_state(lab: Lab, options: Options, description: Path) -> None:
+    """Leave the router's last counters in the log, and note in lab.json whether it is still set up as asked.
+
+    A router that is gone has no counters to give; what ended the run is told elsewhere.
+    """
+    with suppress(CommandError, RouterError):
         lab.router.final_statistics()
+        try:
+            lab.router.verify(options.bottleneck)
+            verdict: bool | str = True
+        except ReadbackError as changed:
+            verdict = str(changed)
+        if description.exists():
+            _write(description, json.loads(description.read_text()) | {"verified_at_end": verdict})
 
 
 def _clock_offset(place: Place) -> float:

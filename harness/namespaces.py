@@ -3,7 +3,7 @@
 
 Everything hangs on one ``unshare`` process: it makes a user, mount and pid namespace, and the kernel ends every
 process in that pid namespace (and with them the network namespaces, veths and mounts) when it ends. It ends when we
-do, however we end, because its parent-death signal is SIGKILL.
+do, however we end, as everything at LOCAL does: its parent-death signal is SIGKILL.
 """
 
 from __future__ import annotations
@@ -51,10 +51,6 @@ class Namespaces:
             self._holder = Process.start(
                 LOCAL,
                 [
-                    "setpriv",
-                    "--pdeathsig",
-                    "KILL",
-                    "--",
                     *unshare,
                     "sh",
                     "-c",

@@ -17,11 +17,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bottleneck.router import Router
 from harness.lab import Addresses, Lab, Tap
-from harness.place import CommandError, Place
+from harness.place import LOCAL, CommandError, Place
 from harness.scratch import scratch_folder
-
-# A local program must not outlive us, however we end.
-_LOCAL = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
 class LabFileError(RuntimeError):
@@ -119,7 +116,7 @@ class PhysicalLab:
 
     def _place(self, name: str, ssh: str | None, scratch: Path) -> Place:
         if ssh is None:
-            return Place(name, _LOCAL)
+            return Place(name, LOCAL.prefix)
         config = ("-F", str(self._file.ssh_config)) if self._file.ssh_config else ()
         options = ("BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=5", "ControlMaster=auto",
                    "ControlPersist=yes", f"ControlPath={scratch}/%C")  # fmt: skip

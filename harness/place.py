@@ -89,4 +89,5 @@ def _record(name: str, command: Sequence[str], sent: str | None, done: subproces
     return "\n".join(lines)
 
 
-LOCAL = Place("local")
+#: This host. What runs here dies with the thread that started it, however that ends.
+LOCAL = Place("local", ("setpriv", "--pdeathsig", "KILL", "--"))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 from pydantic import ValidationError
@@ -21,7 +22,8 @@ from scoring.score import PhaseScores, Scores
 
 SCORES = "scores.json"
 REPORT = "report.html"
-_PICTURES = {"strip": "the strip in the recording", "player": "the player", "none": "–"}
+#: Facts of published runs of live services; its first line names the document.
+_PUBLISHED = Path(__file__).parent.parent / "scoring" / "reference" / "video_harm.csv"
 #: A harm from which a cell is marked: a tenth of what the victim had alone.
 _MARKED = 0.1
 _METRICS = {
@@ -107,6 +109,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "reasons": reasons,
         "verdict": headline(scores),
         "harm": harm_table(scores),
+        "published": published_table(scores, str(_json(run / "options.json").get("service", ""))),
         "phases": phase_table(scores),
         "timeline_svg": Markup(time_plot(panels(view), _phases(view), "Goodput, quality and queue over time")),
         "video": "screen.mp4" if (run / "screen.mp4").exists() else "",
@@ -130,18 +133,35 @@ def _status(scores: Scores, manifest: Manifest | None) -> tuple[str, list[str]]:
 
 def headline(scores: Scores) -> str:
     """Return the outcome of a valid run in a sentence: what each contender did to the picture."""
-    solo = scores.baseline.dominant_height if scores.baseline else None
-    parts = []
-    for phase in scores.phases:
-        if not phase.contender:
-            continue
-        lowest, stalls = phase.lowest_height, phase.stalls or 0
-        lost = solo is not None and lowest is not None and lowest < solo
-        picture = f"the picture falls from {solo}p to {lowest}p" if lost else f"the picture keeps {solo}p"
-        stalled = f"stalls {stalls} times ({phase.stall_s:.1f} s)" if stalls > 1 else "stalls once"
-        parts.append(f"beside {phase.name} {picture} and {stalled if stalls else 'never stalls'}")
-    sentence = "; ".join(parts)
+    told = (f"beside {phase.name} {_outcome(scores, phase)}" for phase in scores.phases if phase.contender)
+    sentence = "; ".join(told)
     return sentence[:1].upper() + sentence[1:] + "." if sentence else "No contender competed."
+
+
+def _outcome(scores: Scores, phase: PhaseScores) -> str:
+    solo = scores.baseline.dominant_height if scores.baseline else None
+    lowest, stalls = phase.lowest_height, phase.stalls or 0
+    lost = solo is not None and lowest is not None and lowest < solo
+    picture = f"the picture falls from {solo}p to {lowest}p" if lost else f"the picture keeps {solo}p"
+    stalled = f"stalls {stalls} times ({phase.stall_s:.1f} s)" if stalls > 1 else "stalls once"
+    return f"{picture} and {stalled if stalls else 'never stalls'}"
+
+
+def published_table(scores: Scores, service: str) -> Grid:
+    """Return this run's contenders above the published ones of the live ``service``; no rows without any."""
+    heads = ["", "contender", "bottleneck", "contender Mbit/s", "harm"]
+    grid = Grid('This run beside "L4S Tests", Harm to Video Streaming Services.', heads)
+    published = pl.read_csv(_PUBLISHED, comment_prefix="#").filter(pl.col("service") == service)
+    rate, queue = (scores.lab.get("rate_down_bps") or 0) / 1e6, scores.lab.get("qdisc_down")
+    for phase in scores.phases if published.height else ():
+        if phase.contender:
+            harm = _outcome(scores, phase) if scores.validity.valid else "void: not told"
+            mbps = _number(phase.contender_mbps)
+            grid.rows.append(Row(["this run", phase.contender, f"{rate:g} Mbit/s, {queue}", mbps, harm], True))
+    for row in published.iter_rows(named=True):
+        place = f"{row['bottleneck_mbps']:g} Mbit/s, {row['qdisc']}, {row['protocol']}"
+        grid.rows.append(Row(["published", row["contender"], place, f"{row['contender_mbps']:g}", row["harm"]]))
+    return grid
 
 
 def panels(view: RunView) -> list[Panel]:
@@ -224,7 +244,8 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
 
 def phase_table(scores: Scores) -> Grid:
     rows = [Row([tell(phase) for _, tell in _PHASE_COLUMNS], bool(phase.contender)) for phase in scores.phases]
-    return Grid("What was measured in each phase.", [head for head, _ in _PHASE_COLUMNS], rows)
+    void = "" if scores.validity.valid else " VOID: for diagnosis only, no result."
+    return Grid(f"What was measured in each phase.{void}", [head for head, _ in _PHASE_COLUMNS], rows)
 
 
 def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[str, Any]]:
@@ -243,6 +264,7 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
             {"strip": "the strip in the recording", "player": "the player"}.get(scores.picture, "–"),
         ),
     ]
+    setup += lab_table(scores)
     for flow in scores.flows:
         rate = "" if flow.d_ss_mbps is None else f"D_SS {_number(flow.d_ss_mbps)} Mbit/s, "
         ecn = f"ECT(1) {flow.ect1}, ECT(0) {flow.ect0}, Not-ECT {flow.not_ect}, CE {flow.ce}"
@@ -258,6 +280,18 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
             versions["Sojourn"] = f"commit {manifest.git.commit[:12]}{dirty}"
     found = [{"title": "Validity", "rows": gates}, {"title": "Set-up", "rows": setup}]
     return [*found, {"title": "Versions", "rows": sorted(versions.items())}] if versions else found
+
+
+def lab_table(scores: Scores) -> list[tuple[str, str]]:
+    """Return what the lab itself adds to the measurement: (name, text)."""
+    found, jitter, host = [], scores.jitter_ms, scores.host
+    if jitter:
+        told = f"P50 {_number(jitter.p50)}, P99 {_number(jitter.p99)}, max {_number(jitter.max)} ms"
+        found.append(("unshaped probe above the path's RTT", told))
+    if host:
+        used = f"mean {_number(host.cpu_cores_mean)}, max {_number(host.cpu_cores_max)} of {host.cores} cores"
+        found.append(("host", f"{used}; worst stall {_number(host.stall_worst_ms)} ms"))
+    return found
 
 
 def _json(file: Path) -> dict[str, Any]:

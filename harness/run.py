@@ -23,7 +23,7 @@ from harness.physical import LabFile, PhysicalLab, read_lab_file
 from harness.progress import ExperimentProgress, Tell, named, steps
 from harness.report import write_report
 from harness.store import RunStore
-from harness.virtual import VirtualLab
+from harness.virtual import ONE_CORE_BPS, VirtualLab
 from scoring.score import SCORES, Scores, score_run
 
 
@@ -83,7 +83,8 @@ def _prepare_lab(
         return lambda _: PhysicalLab(described)
     guest = ensure_guest(named(step("guest root")))
     kernel = ensure_kernel(options.kernel_source, named(step("kernel")))
-    return lambda run: VirtualLab(kernel, guest, run)
+    one_core = max(options.rate_down_bps, options.rate_up_bps) <= ONE_CORE_BPS
+    return lambda run: VirtualLab(kernel, guest, run, one_core=one_core)
 
 
 @contextmanager

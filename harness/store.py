@@ -273,9 +273,17 @@ def hash_file(path: Path) -> FileEntry:
         return FileEntry(sha256=hashlib.file_digest(file, "sha256").hexdigest(), size=file.tell())
 
 
-def reseal(run: Path, *names: str) -> None:
-    """Hash the derived files ``names`` (report, scores) again; all others stay as recorded."""
+def reseal(run: Path, *names: str, reasons: Sequence[str] | None = None) -> None:
+    """Hash the derived files ``names`` (report, scores) again; all others stay as recorded.
+
+    ``reasons``, when given, replace those of the manifest, and with them its status: void with reasons, else
+    valid; an interrupted run stays interrupted.
+    """
     manifest = read_manifest(run)
+    if reasons is not None:
+        manifest.reasons = list(reasons)
+        if manifest.status != "interrupted":
+            manifest.status = "void" if reasons else "valid"
     manifest.files.update({name: hash_file(run / name) for name in names})
     manifest.files = dict(sorted(manifest.files.items()))
     write_manifest(run, manifest)

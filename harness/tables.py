@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.report import Grid, harm_table, headline, phase_table
+from harness.report import Grid, harm_table, headline, lab_table, phase_table
 from scoring.score import Scores
 
 
@@ -19,6 +19,8 @@ def print_scores(scores: Scores, run: Path, console: Console) -> None:
     console.print(_table(phase_table(scores), sideways=True))
     if scores.harm:
         console.print(_table(harm_table(scores)))
+    if lab := lab_table(scores):
+        console.print(Text("lab: " + "; ".join(f"{name}: {told}" for name, told in lab)), soft_wrap=True)
     if scores.validity.valid:
         console.print(Text(headline(scores), style="bold"))
     else:

@@ -56,7 +56,7 @@ def test_early_death_and_lateness_are_told_with_the_last_words(tmp_path: Path) -
     with pytest.raises(ProcessError, match=r"not ready within 0\.1 s: still thinking"):
         Process.start(LOCAL, ["sh", "-c", "echo still thinking >&2; sleep 9"], ready="never", timeout=0.1)
     with pytest.raises(ProcessError, match="no-such-program"):
-        Process.start(LOCAL, ["no-such-program"], stdout=tmp_path / "out")
+        Process.start(Place("here"), ["no-such-program"], stdout=tmp_path / "out")
 
 
 def test_process_of_a_quoting_place_is_signalled_by_its_own_pid() -> None:
