@@ -136,11 +136,11 @@ def rescore(
         raise typer.Exit(1)
     if write:
         (run / SCORES).write_text(fresh)
-        # What no gate said, such as why a run was interrupted, stays.
+        # What no gate said stays; an interrupted run tells why it ended, and no more.
         gates = {gate.get("reason") for gate in stored.get("validity", {}).get("gates", [])}
         told = [reason for reason in manifest.reasons if reason not in gates]
-        now = [gate.reason for gate in scores.validity.gates if not gate.ok and gate.reason not in told]
-        reseal(run, SCORES, reasons=told + now)
+        failed = [gate.reason for gate in scores.validity.gates if not gate.ok and gate.reason not in told]
+        reseal(run, SCORES, reasons=manifest.reasons if manifest.status == "interrupted" else told + failed)
     reseal(run, write_report(run, scores).name)
     print(f"{run}: {'scores replaced' if differing else 'the same scores'}; report.html renewed")
 

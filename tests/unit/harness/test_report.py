@@ -4,14 +4,17 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from io import StringIO
 from pathlib import Path
 
 import cv2
 import pytest
+from rich.console import Console
 
 from harness.figure import draw
-from harness.report import ReportError, headline, panels, read_scores, write_report
+from harness.report import ReportError, headline, panels, published_table, read_scores, write_report
 from harness.store import RunStore
+from harness.tables import print_scores
 from harness.view import Frozen, view_of
 from scoring.score import Scores
 
@@ -76,6 +79,33 @@ def test_a_void_run_gives_reasons_and_no_verdict(scores: Scores, tmp_path: Path)
     page = Page(path)
     assert "g: 9 ms <b>; 2 ms" in page.text and "<b>;" not in path.read_text()
     assert headline(scores) not in page.text and 'class="verdict void"' in path.read_text()
+    assert "VOID: for diagnosis only" in page.text
+
+
+def test_a_youtube_run_stands_beside_the_published_one(scores: Scores, tmp_path: Path) -> None:
+    assert "Published" not in Page(write_report(tmp_path, scores)).text
+    (tmp_path / "options.json").write_text('{"service": "youtube"}')
+    cells = Page(write_report(tmp_path, scores)).cells
+    at = cells.index("this run")
+    ours = "the picture falls from 720p to 240p and stalls 2 times (3.5 s)"
+    assert cells[at + 1 : at + 5] == ["prague", "10 Mbit/s, fq_codel flows 1", "9.10", ours]
+    at = cells.index("resolution reduction 2160p to 1440p")
+    assert cells[at - 4 : at] == ["published", "prague", "30 Mbit/s, fq_codel flows 1, QUIC (BBR?)", "19"]
+    verdict = scores.validity.model_copy(update={"valid": False})
+    void = published_table(scores.model_copy(update={"validity": verdict}), "youtube")
+    assert void.rows[0].cells[-1] == "void: not told"
+
+
+def test_report_and_terminal_tell_what_the_lab_adds(scores: Scores, tmp_path: Path) -> None:
+    host = {"cpu_cores_mean": 1.02, "cpu_cores_max": 1.69, "cores": 2, "stall_worst_ms": 10.7}
+    told = Scores.model_validate(
+        scores.model_dump() | {"jitter_ms": {"p50": 0.46, "p99": 1.5, "max": 12}, "host": host}
+    )
+    output = StringIO()
+    print_scores(told, tmp_path, Console(file=output, width=200))
+    for text in (Page(write_report(tmp_path, told)).text, output.getvalue()):
+        assert "P50 0.46, P99 1.50, max 12 ms" in text
+        assert "mean 1.02, max 1.69 of 2 cores; worst stall 10.70 ms" in text
 
 
 def test_an_interrupted_run_says_so(scores: Scores, tmp_path: Path) -> None:
