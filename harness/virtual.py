@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -33,7 +34,9 @@ from harness.scratch import scratch_folder
 _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
 _ROUTER_LAN, _ROUTER_WAN = "10.42.1.1", "10.42.2.1"
 _TOLD = ("iproute2", "iperf3", "irtt", "tcpdump")
-_REALTIME = ("chrt", "--rr", "20")
+#: The router goes before the probes that measure it, and these before the hosts that fill it.
+_ROUTER, _PROBES, _HOSTS = 30, 25, 20
+_LATENCY = "/dev/cpu_dma_latency"
 #: Up to this rate (bit/s, one direction) one core carries all three nodes beside a browser.
 ONE_CORE_BPS = 30_000_000
 
@@ -41,7 +44,7 @@ ONE_CORE_BPS = 30_000_000
 class VirtualLab:
     """Boot the virtual lab; use as a context manager that yields a :class:`Lab`.
 
-    ``one_core``: see :func:`realtime_prefix`; right up to ONE_CORE_BPS.
+    ``one_core``: see :class:`Cores`; right up to ONE_CORE_BPS.
 
     Node consoles are written to ``logs/`` of ``run``. Raises :class:`ProcessError` with the end of the console when a
     node does not come up.
@@ -50,11 +53,12 @@ class VirtualLab:
     def __init__(self, kernel: Kernel, guest: Guest, run: Path, *, one_core: bool = False) -> None:
         self._kernel, self._guest, self._run = kernel, guest, run
         self._stack = ExitStack()
-        self._realtime = realtime_prefix(one_core)
+        self._cores = Cores(one_core)
         self.nodes: dict[str, Process] = {}
 
     def __enter__(self) -> Lab:
         with ExitStack() as stack:
+            stack.enter_context(self._cores)
             spaces = stack.enter_context(Namespaces(["hub", "client", "server", *_MGMT]))
             scratch = scratch_folder("-ssh")
             _cable(spaces)
@@ -75,7 +79,7 @@ class VirtualLab:
                 client_tap=Tap(spaces["hub"], "lan-router"),
                 server_tap=Tap(spaces["hub"], "wan-router"),
                 addresses=addresses,
-                realtime=self._realtime,
+                realtime=self._cores.realtime(_PROBES),
                 versions={
                     "kernel source": self._kernel.source,
                     "kernel build": self._kernel.digest,
@@ -116,7 +120,7 @@ class VirtualLab:
                     forward=name == "router",
                 ),
                 stdout=log_file(self._run, f"node-{name}"),
-                wrap=self._realtime,
+                wrap=self._cores.realtime(_ROUTER if name == "router" else _HOSTS),
             )
 
 
@@ -163,20 +167,45 @@ def _greet(node: Process, ssh: Place) -> None:
     ssh.run(["true"])
 
 
-def realtime_prefix(one_core: bool = False) -> tuple[str, ...]:
-    """Return the argv prefix that gives real-time priority, or nothing where the user may not (RLIMIT_RTPRIO).
+class Cores:
+    """Which cores the real-time nodes and everything else run on; undoes what it changed when left.
 
-    A packet visits the nodes one after the other. With ``one_core`` they share the last core: a wake-up on the same
-    core needs no interrupt to another one, which beside busy programs in a virtual machine can wait for the next
-    timer tick (measured: 4 ms instead of 0.03 ms).
+    A packet visits the nodes one after the other. With ``one_core`` they share the last core and leave the others to
+    the browser and the recorder: a wake-up on the same core needs no interrupt to another one, which beside busy
+    programs in a virtual machine can wait for the next timer tick (measured: 4 ms instead of 0.03 ms). Idle cores are
+    kept from sleeping as cyclictest does it, by /dev/cpu_dma_latency, where the user may open that. Nothing is changed
+    where the user may have no real-time priority (RLIMIT_RTPRIO), or on a single core.
     """
-    if not _may_be_realtime():
-        return ()
-    core = ("taskset", "--cpu-list", str(max(os.sched_getaffinity(0)))) if one_core else ()
-    return (*core, *_REALTIME)
+
+    def __init__(self, one_core: bool) -> None:
+        self._before = os.sched_getaffinity(0)
+        self._last = max(self._before)
+        self._apart = one_core and _may_be_realtime() and len(self._before) > 1
+        self._awake: int | None = None
+
+    def __enter__(self) -> Cores:
+        if self._apart:
+            os.sched_setaffinity(0, self._before - {self._last})
+        with suppress(OSError):
+            self._awake = os.open(_LATENCY, os.O_WRONLY)
+            os.write(self._awake, (0).to_bytes(4, sys.byteorder))  # us; in force while the file is open
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.sched_setaffinity(0, self._before)
+        if self._awake is not None:
+            os.close(self._awake)
+            self._awake = None
+
+    def realtime(self, priority: int) -> tuple[str, ...]:
+        """Return the argv prefix that gives real-time ``priority``; empty where the user may not."""
+        if not _may_be_realtime():
+            return ()
+        core = ("taskset", "--cpu-list", str(self._last)) if self._apart else ()
+        return (*core, "chrt", "--rr", str(priority))
 
 
 @functools.cache
 def _may_be_realtime() -> bool:
     wanted = os.environ.get("SOJOURN_REALTIME", "1") != "0"
-    return wanted and LOCAL.run(["sh", "-c", f"{' '.join(_REALTIME)} true 2>&1 || echo no"]).strip() == ""
+    return wanted and LOCAL.run(["sh", "-c", f"chrt --rr {_ROUTER} true 2>&1 || echo no"]).strip() == ""

@@ -65,7 +65,7 @@ class BulkFlow:
         )
         try:
             command = ["iperf3", "-c", self.receiver_address, "-p", str(self.port), "-C", self.contender.cc]
-            command += ["-t", f"{max(1, round(duration_s))}", "--cport", str(self.sender_port), "-J"]
+            command += ["-t", f"{max(1, round(duration_s))}", "--cport", str(self.sender_port), "-J", "-i", "0.25"]
             self.start_s = time.time()
             self._client = Process.start(self.sender, command, stdout=self._json)
             self._await_connection()
