@@ -68,12 +68,11 @@ def parse(line: str) -> dict[str, Any] | None:
 
 
 class SsSampler(PeriodicSampler):
-    """Asks seldom: in a virtual node each start of ss holds its host core for about 10 ms, which probes would see.
+    """Writes one line a flow each ``interval_s`` (s) for all flows from ``sender_ports`` to ``port``.
 
-    iperf3's own intervals, four a second, tell window and RTT in between. Writes one line a flow each ``interval_s`` (s) for all flows from ``sender_ports`` to ``port``.
-
-    ``on_throughput`` is called with (Unix s, flow, bit/s acknowledged since the last sample), for a live
-    display.
+    It asks seldom: each start of ss holds a virtual node's core for about 10 ms, which probes would see. iperf3's own
+    intervals, four a second, tell window and RTT in between. ``on_throughput`` is called with (Unix s, flow, bit/s
+    acknowledged since the last sample), for a live display.
     """
 
     def __init__(
