@@ -45,7 +45,7 @@ def harm(solo: float, beside: float, better: Better) -> float:
     return loss / base if base > 0 else 0.0
 
 
-def solo_windows(phases: Sequence[Phase], settle: float = 15.0, shortest: float = 5.0) -> list[tuple[float, float]]:
+def solo_windows(phases: Sequence[Phase], settle: float = 20.0, shortest: float = 5.0) -> list[tuple[float, float]]:
     """The parts of the solo phases that make the baseline, as (start, end).
 
     A player regains its quality only 10-20 s after a contender stops: `settle` s at the start of a solo phase

@@ -22,7 +22,7 @@ from scoring.harm import METRICS, Better, harm, solo_windows
 from scoring.validity import Gate, Limits, Validity
 
 SCHEMA = 1
-SCORER = "1.1"
+SCORER = "1.2"
 SCORES = "scores.json"
 _HTTPS = 443  # TCP (HTTP/2) and UDP (HTTP/3)
 _LAB = ("name", "rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_up")
@@ -260,7 +260,7 @@ def _limits_of(run: Path) -> Limits:
     return Limits(jitter_ms=asked["jitter_gate_ms"]) if "jitter_gate_ms" in asked else Limits()
 
 
-def score_run(run: Path, *, limits: Limits | None = None, settle: float = 15.0) -> Scores:
+def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) -> Scores:
     """Score the run directory `run` from its raw files.
 
     `limits` are those of the run's own options when none are given. `settle` (s) is what is left out of a solo

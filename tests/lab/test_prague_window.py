@@ -114,7 +114,7 @@ def test_shares_are_as_published_and_repeat_bit_for_bit(simulated: Simulated) ->
     assert 1.2 < prague / cubic < 5 and prague + cubic > 46
 
     first, second = shares(run("dualpi2", ["prague", "prague"]), 2, 60)
-    assert first == pytest.approx(second, rel=0.15)
+    assert abs(first - second) / max(first, second) <= 0.15
 
     again, other = run("dualpi2", ["prague", "cubic"]), run("dualpi2", ["prague", "cubic"], seed=2)
     texts = [[(folder / name).read_text() for name in ("flow0", "flow1")] for folder in (dual, again, other)]
