@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 _VALUE = re.compile(r"([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)([a-z]*)", re.IGNORECASE)
 
@@ -93,15 +94,7 @@ def rate_option(text: str, option: str = "--rate") -> int:
 
     Raises :class:`UnitError` naming the option.
     """
-    _require_unit(text, option, "mbit")
-    try:
-        rate = parse_rate(text)
-    except UnitError as wrong:
-        raise UnitError(f"{option}: {wrong}") from None
-    low, high = RATE_RANGE
-    if not low <= rate <= high:
-        raise UnitError(f'{option}: "{text}" is out of range: {format_rate(low)} to {format_rate(high)}')
-    return rate
+    return _option(text, option, "mbit", parse_rate, RATE_RANGE, format_rate)
 
 
 def rtt_option(text: str, option: str = "--rtt") -> int:
@@ -109,15 +102,27 @@ def rtt_option(text: str, option: str = "--rtt") -> int:
 
     Raises :class:`UnitError` naming the option.
     """
-    _require_unit(text, option, "ms")
+    return _option(text, option, "ms", parse_time, RTT_RANGE, format_time)
+
+
+def _option(
+    text: str,
+    option: str,
+    unit: str,
+    parse: Callable[[str], int],
+    limits: tuple[int, int],
+    write: Callable[[int], str],
+) -> int:
+    _require_unit(text, option, unit)
     try:
-        rtt = parse_time(text)
+        value = parse(text)
     except UnitError as wrong:
         raise UnitError(f"{option}: {wrong}") from None
-    low, high = RTT_RANGE
-    if not low <= rtt <= high:
-        raise UnitError(f'{option}: "{text}" is out of range: 0 to {format_time(high)}')
-    return rtt
+    low, high = limits
+    if not low <= value <= high:
+        # Zero has no unit to be told with.
+        raise UnitError(f'{option}: "{text}" is out of range: {write(low) if low else 0} to {write(high)}')
+    return value
 
 
 def _require_unit(text: str, option: str, unit: str) -> None:

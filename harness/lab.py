@@ -45,8 +45,6 @@ class Lab:
     versions: dict[str, str] = field(default_factory=dict)
     #: Put before the argv of latency-critical programs, e.g. ``("chrt", "-r", "20")`` where the user may.
     realtime: tuple[str, ...] = ()
-    #: pids (of this host) of the lab's nodes, for the account of processor time.
-    init_pid: int | None = None
 
 
 class LabFactory(Protocol):

@@ -76,7 +76,6 @@ class Namespaces:
         init = psutil.Process(self._holder.popen.pid).children()[0]
         outer = {_inner_pid(child.pid): child.pid for child in init.children()}
         self.places = {name: _place(name, outer[inner]) for name, inner in self._inner.items()}
-        self.init_pid = init.pid
 
     def __getitem__(self, name: str) -> Place:
         return self.places[name]
@@ -97,10 +96,6 @@ class Namespaces:
             ends.setdefault(name, []).append(dev)
         for name, devices in ends.items():
             self[name].run(["sh", "-c", _UP, "up", *devices])
-
-    def processes(self) -> list[psutil.Process]:
-        """Return every process that lives in the lab, as seen from the host."""
-        return psutil.Process(self.init_pid).children(recursive=True)
 
     def close(self) -> None:
         """End every process of the lab and with them all that it made. Safe to call twice."""

@@ -86,7 +86,6 @@ class VirtualLab:
                     "guest build": self._guest.digest,
                     **{f"guest {name}": self._guest.versions[name] for name in _TOLD if name in self._guest.versions},
                 },
-                init_pid=spaces.init_pid,
             )
             self._stack = stack.pop_all()
         return lab
