@@ -78,10 +78,10 @@ EDITS = (
     ),
     Edit(
         "arch/um/Kconfig",
-        "tick 1000 times a second, as PIE's update interval of 15 ms is kept in ticks",
+        "tick 250 times a second as distribution kernels do (at 100, PIE would round its 15 ms up to 20)",
         r"(config HZ\n\tint\n\tdefault )100\n",
-        r"\g<1>1000\n",
-        done=r"config HZ\n\tint\n\tdefault 1000\n",
+        r"\g<1>250\n",
+        done=r"config HZ\n\tint\n\tdefault 250\n",
     ),
     Edit(
         "arch/um/os-Linux/util.c",

@@ -78,7 +78,7 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
         "obj-$(CONFIG_TCP_CONG_PRAGUE) += tcp_prague.o",
         "obj-$(CONFIG_TCP_CONG_DCTCP) += tcp_dctcp.o",
     ]
-    assert text["arch/um/Kconfig"] == "config HZ\n\tint\n\tdefault 1000\n\nconfig SMP\n"
+    assert text["arch/um/Kconfig"] == "config HZ\n\tint\n\tdefault 250\n\nconfig SMP\n"
     util = text["arch/um/os-Linux/util.c"]
     assert util.index("static ssize_t seeded_random(") < util.index("ssize_t os_getrandom(")
     assert util.endswith("\t\treturn seeded_random(seed, buf, len);\n\treturn getrandom(buf, len, flags);\n}\n")

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cell: one point of a transport experiment, whole, as data. The same cell runs in simulated and in real time."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from bottleneck.shaper import RateStep
+from bottleneck.spec import Direction
+from traffic.contender import CONTENDERS
+from traffic.irtt import Codepoint
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Flow(_Frozen):
+    """One bulk TCP flow, from the server side to the client side (``up``: the other way). Times in s."""
+
+    contender: str
+    """A name of :data:`traffic.contender.CONTENDERS`."""
+    rtt_us: int = Field(ge=0, le=4_000_000)
+    """Delay of its own path there and back, half each way, µs; flows of one rtt share a host."""
+    start_s: float = Field(default=0, ge=0)
+    stop_s: float | None = Field(default=None, gt=0)
+    """Default: the end of the cell."""
+    up: bool = False
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if self.contender not in CONTENDERS:
+            raise ValueError(f"unknown contender {self.contender!r}; known: {', '.join(CONTENDERS)}")
+        if self.stop_s is not None and self.stop_s <= self.start_s:
+            raise ValueError(f"a flow cannot stop at {self.stop_s:g} s when it starts at {self.start_s:g} s")
+        return self
+
+
+class ShortFlows(_Frozen):
+    """Flows of lognormal length that arrive at random; their completion times are what is measured."""
+
+    contender: str = "cubic"
+    rtt_us: int = Field(ge=0, le=4_000_000)
+    start_s: float = Field(default=0, ge=0)
+    count: int = Field(default=900, ge=1)
+    mean_gap_s: float = Field(default=0.2, gt=0)
+    """Mean of the exponential time between arrivals, s."""
+    p5_bytes: int = 64 * 1024
+    p95_bytes: int = 2 * 1024 * 1024
+
+
+class Probe(_Frozen):
+    """Small UDP packets at a fixed interval whose one-way delays sample the queue; the clock is one, so they are exact."""
+
+    interval_s: float = Field(default=0.01, gt=0)
+    ecn: Codepoint = "not-ect"
+    rtt_us: int = Field(ge=0, le=4_000_000)
+
+
+class Hop(_Frozen):
+    """One middlebox. A direction that is None is forwarded as it comes, unshaped and with the kernel's own queue."""
+
+    down: Direction | None = None
+    up: Direction | None = None
+    schedule: tuple[RateStep, ...] = ()
+    """Rates of ``down`` over the time of the cell, beside its initial one."""
+    mangle: Literal["", "ect1-to-not-ect"] = ""
+    """What it does to the ECN field of packets that go down."""
+
+
+class Cell(_Frozen):
+    """Everything that decides the outcome of one run, but for the seed."""
+
+    name: str
+    """Names the cell in tables and for ``-k``; unique in its matrix."""
+    flows: tuple[Flow, ...] = ()
+    hops: tuple[Hop, ...]
+    """From the sender's side to the receiver's."""
+    seconds: float = Field(gt=0, le=3600)
+    short_flows: ShortFlows | None = None
+    probes: tuple[Probe, ...] = ()
+    tunnel: Literal["", "wireguard", "fou", "ipsec"] = ""
+    """Between the two ends of the chain of middleboxes, around the bottleneck."""
+    replay_window: int = Field(default=0, ge=0, le=4096)
+    """With ``ipsec``: packets; 0 is off."""
+    sample_s: float = Field(default=0.05, gt=0)
+    """Interval of the samples of every flow (tcp_info), s."""
+    needs: str = ""
+    """What the kernel must have beyond mainline, for the row of a cell that cannot run; empty: nothing."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if not self.hops:
+            raise ValueError(f"cell {self.name}: needs a middlebox")
+        if not self.flows and not self.short_flows:
+            raise ValueError(f"cell {self.name}: needs a flow")
+        return self
+
+    @property
+    def slug(self) -> str:
+        """The name as a directory's name."""
+        return re.sub(r"[^A-Za-z0-9_.=-]+", "-", self.name).strip("-")
+
+    def digest(self) -> str:
+        """A hash of all that is asked for: equal cells are the same experiment."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
