@@ -16,7 +16,8 @@ class Path(BaseModel):
     """What a packet meets before the bottleneck, one way. All times in µs, loss in percent, limit in packets.
 
     ``jitter_us`` varies the delay (and so reorders); ``slot_us`` instead lets packets out in bursts, as
-    Wi-Fi and LTE do, and keeps their order.
+    Wi-Fi and LTE do, and keeps their order: one burst each ``slot_us``, or at random between that and
+    ``slot_max_us``, of at most ``slot_packets``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -25,13 +26,19 @@ class Path(BaseModel):
     jitter_us: int = Field(default=0, ge=0, le=2_000_000)
     loss_percent: float = Field(default=0, ge=0, le=100)
     slot_us: int = Field(default=0, ge=0, le=1_000_000)
+    slot_max_us: int | None = Field(default=None, ge=1, le=1_000_000)
+    slot_packets: int | None = Field(default=None, ge=1)
     # Far above any bandwidth-delay product here: netem must never be the bottleneck.
     limit: int = Field(default=200_000, ge=1)
 
     @model_validator(mode="after")
-    def _jitter_needs_delay(self) -> Self:
+    def _together(self) -> Self:
         if self.jitter_us > self.delay_us:
             raise ValueError(f"a jitter of {self.jitter_us} us needs a delay of at least as much")
+        if self.slot_max_us is not None and not 0 < self.slot_us <= self.slot_max_us:
+            raise ValueError(f"a slot of at most {self.slot_max_us} us needs a least one, no longer than that")
+        if self.slot_packets is not None and not self.slot_us:
+            raise ValueError("a slot's packets need a slot")
         return self
 
     @property
@@ -50,6 +57,10 @@ class Path(BaseModel):
             words += ["loss", "random", f"{self.loss_percent:g}%"]
         if self.slot_us:
             words += ["slot", units.format_time(self.slot_us)]
+            if self.slot_max_us is not None:
+                words.append(units.format_time(self.slot_max_us))
+            if self.slot_packets is not None:
+                words += ["packets", str(self.slot_packets)]
         return words
 
 

@@ -157,6 +157,9 @@ def _delayed(dev: str, ifb: str, asked: Path, found: State) -> list[str]:
         "jitter": (asked.jitter_us, _us(delay.get("jitter"))),
         "loss": (round(asked.loss_percent, 4), round(100 * options.get("loss-random", {}).get("loss", 0), 4)),
         "slot": (asked.slot_us, _us(slot.get("min-delay"))),
+        # Without a second time netem takes the first for both.
+        "slot's largest": (asked.slot_max_us or asked.slot_us, _us(slot.get("max-delay"))),
+        "slot's packets": (asked.slot_packets or 0, slot.get("packets", 0)),
     }
     return [f"{ifb}: netem {key}: asked {want}, found {have}" for key, (want, have) in shown.items() if want != have]
 

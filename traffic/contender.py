@@ -58,6 +58,7 @@ CONTENDERS = {
         Contender("cubic", "cubic", CLASSIC_ECN),
         Contender("cubic-noecn", "cubic", NO_ECN),
         Contender("reno", "reno", CLASSIC_ECN),
+        Contender("reno-noecn", "reno", NO_ECN),
         Contender("bbr", "bbr", NO_ECN),
         Contender("dctcp", "dctcp", CLASSIC_ECN),
         Contender("prague", "prague", ACCURATE_ECN),

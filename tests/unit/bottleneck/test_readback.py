@@ -72,6 +72,15 @@ def options(found: readback.State, dev: str, kind: str) -> Any:
     return next(q["options"] for q in found.qdiscs if (q["dev"], q["kind"]) == (dev, kind))
 
 
+def test_another_slot_is_a_difference(found: readback.State) -> None:
+    slot = options(found, "ifb-down", "netem")["slot"]
+    slot |= {"max-delay": 0.005, "packets": 16}
+    assert readback.differences(ASKED, found) == [
+        "ifb-down: netem slot's largest: asked 4000, found 5000",
+        "ifb-down: netem slot's packets: asked 0, found 16",
+    ]
+
+
 def test_each_change_of_the_router_is_one_line(found: readback.State) -> None:
     options(found, "lan", "htb")["default"] = "0x20"
     options(found, "wan", "fq_codel")["flows"] = 1024

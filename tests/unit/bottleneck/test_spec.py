@@ -55,12 +55,18 @@ def test_out_of_range_is_refused() -> None:
             Direction(rate_bps=rate, qdisc="pfifo")
     with pytest.raises(ValidationError, match=r"jitter"):
         Path(delay_us=1000, jitter_us=2000)
+    with pytest.raises(ValidationError, match=r"slot"):
+        Path(slot_us=5000, slot_max_us=800)
+    with pytest.raises(ValidationError, match=r"slot"):
+        Path(slot_packets=16)
 
 
 def test_netem_words() -> None:
     path = Path(delay_us=10_000, jitter_us=500, loss_percent=0.5, slot_us=2000, limit=1000)
     assert " ".join(path.tc_args()) == "netem limit 1000 delay 10ms 500us loss random 0.5% slot 2ms"
     assert not Path().needed and Path(loss_percent=1).needed
+    bursts = Path(delay_us=200, slot_us=800, slot_max_us=5000, slot_packets=16, limit=10_000)
+    assert " ".join(bursts.tc_args()) == "netem limit 10000 delay 200us slot 800us 5ms packets 16"
 
 
 def test_burst_is_a_millisecond_and_two_frames_at_least() -> None:

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scores of a transport cell from its samples: rates, fairness, delays, convergence, spikes, completion times.
+
+Times are s of the cell, rates Mbit/s (decimal, payload), delays ms. All functions are pure: equal frames give equal
+scores, so that the scores of a run repeat with its seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from scoring.harm import harm
+from scoring.latency import ccdf
+
+Floats = npt.NDArray[np.float64]
+Json = dict[str, Any]
+
+FRAME_BYTES = 1514
+"""What the shaper counts for a full segment; PAYLOAD_BYTES of it is what the receiver gets."""
+PAYLOAD_BYTES = 1448
+
+FLOWS = {
+    "t_s": pl.Float64, "flow": pl.Int64, "received_bytes": pl.Int64, "srtt_us": pl.Int64, "min_rtt_us": pl.Int64,
+    "cwnd": pl.Int64, "retrans": pl.Int64, "lost": pl.Int64, "delivered": pl.Int64, "delivered_ce": pl.Int64,
+}  # fmt: skip
+PROBES = {"t_s": pl.Float64, "probe": pl.Int64, "owd_us": pl.Float64}
+SHORT = {"start_s": pl.Float64, "bytes": pl.Int64, "fct_s": pl.Float64}
+
+CONVERGED_JAIN = 0.95
+CONVERGED_OVER_S = 5.0
+SPIKE_SLACK_MS = 25.0
+SPIKE_FRAMES = 4
+SPIKE_HOLD_S = 1.0
+
+
+def jain(rates: Sequence[float]) -> float:
+    """Jain's fairness index (sum x)^2 / (n sum x^2): 1/n one flow has all, 1 all have the same; 0 without traffic.
+
+    Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness and Discrimination", DEC-TR-301, 1984.
+    """
+    squares = sum(x * x for x in rates)
+    return sum(rates) ** 2 / (len(rates) * squares) if squares else 0.0
+
+
+def rate_mbps(t: Floats, received: Floats, start: float, end: float) -> float:
+    """Mean goodput in Mbit/s from `start` to `end` s, of cumulative bytes sampled at `t`, linear in between."""
+    if end <= start or not t.size:
+        return 0.0
+    got = np.interp([start, end], t, received)
+    return float((got[1] - got[0]) * 8 / (end - start) / 1e6)
+
+
+def steady_window(flows: Sequence[Mapping[str, Any]], seconds: float, window_s: float, tail_s: float) -> list[float]:
+    """The window of D_SS as [start, end] in s: `window_s` long, ending `tail_s` before the first flow stops.
+
+    It never begins before the last flow has started.
+    """
+    end = min((_stop(flow, seconds) for flow in flows), default=seconds) - tail_s
+    return [max(end - window_s, max((float(flow["start_s"]) for flow in flows), default=0.0)), end]
+
+
+def convergence_s(curves: Sequence[tuple[Floats, Floats]], start: float, end: float) -> float | None:
+    """Time in s from `start`, when the last flow starts, until the flows share alike; None if never before `end`.
+
+    The rule: the first moment (in steps of 0.1 s) from which the goodputs over the next 5 s have a Jain's index of at
+    least 0.95, which is 1.6 : 1 for two flows. 5 s are more than a sawtooth of CUBIC at the rates and RTTs of the
+    experiments. `curves` are (t, cumulative bytes) per flow.
+    """
+    if len(curves) < 2:
+        return None
+    moments = np.arange(start, end - CONVERGED_OVER_S + 1e-9, 0.1)
+    got = np.array([np.interp(moments + CONVERGED_OVER_S, *c) - np.interp(moments, *c) for c in curves])
+    squares = len(curves) * (got**2).sum(axis=0)
+    index = np.divide(got.sum(axis=0) ** 2, squares, out=np.zeros_like(squares), where=squares > 0)
+    alike = np.flatnonzero(index >= CONVERGED_JAIN)
+    return round(float(moments[alike[0]] - start), 1) if alike.size else None
+
+
+def spike(t: Floats, srtt_ms: Floats, start: float, end: float, base_ms: float, rate_mbps: float) -> Json:
+    """The spike of TCP RTT after the rate changed to `rate_mbps` at `start` s, looked at until `end` s.
+
+    The rule: it is over at the first moment from which the RTT stays for 1 s at or below the level of the new rate:
+    the path's `base_ms` + 25 ms of queue (above the target of every AQM here) + the time of four full frames.
+    Keys: height_ms (largest RTT above `base_ms`), spike_s (0: the level was never left), spike_over (False: it lasts
+    longer than could be seen).
+    """
+    seen = (t >= start) & (t < end)
+    at, rtt = t[seen], srtt_ms[seen]
+    if not at.size:
+        return {"height_ms": None, "spike_s": None, "spike_over": None}
+    level = base_ms + SPIKE_SLACK_MS + SPIKE_FRAMES * FRAME_BYTES * 8 / (rate_mbps * 1e3)
+    above = at[rtt > level]
+    # The last sample above, before the first pause of 1 s in being above.
+    edges = np.concatenate([[start], above, [end]])
+    gaps = np.flatnonzero(np.diff(edges) >= SPIKE_HOLD_S)
+    return {
+        "height_ms": _r(float(rtt.max()) - base_ms),
+        "spike_s": _r(float(edges[gaps[0]] if gaps.size else end) - start),
+        "spike_over": bool(gaps.size),
+    }
+
+
+def completion(short: pl.DataFrame) -> Json:
+    """Flow completion times in s: count, unfinished, geometric_mean_s, median_s, p95_s (nearest rank)."""
+    times = short["fct_s"].drop_nulls().to_numpy()
+    found: Json = {"count": short.height, "unfinished": short.height - times.size}
+    if times.size:
+        found |= {
+            "geometric_mean_s": _r(float(np.exp(np.log(times).mean())), 6),
+            "median_s": _r(_percentile(times, 50), 6),
+            "p95_s": _r(_percentile(times, 95), 6),
+        }
+    return found
+
+
+def completion_harm(solo: Mapping[str, Any], beside: Mapping[str, Any]) -> Json:
+    """Harm to completion times, (beside - solo) / beside, of each statistic of :func:`completion` that both have."""
+    names = ("geometric_mean_s", "median_s", "p95_s")
+    return {
+        name.removesuffix("_s"): _r(harm(solo[name], beside[name], "less"), 4)
+        for name in names
+        if name in solo and name in beside
+    }
+
+
+def probe_scores(probes: pl.DataFrame, base_ms: float) -> Json:
+    """One-way delay of one probe's packets: sent, loss (share), p50/p95/p99/max in ms, and the queue's CCDF.
+
+    `base_ms` is the path's delay one way; the CCDF's ms are what the queues add to it, its percent the share above.
+    """
+    delays = probes["owd_us"].drop_nulls().to_numpy() / 1e3
+    found: Json = {"sent": probes.height, "loss": _r(1 - delays.size / probes.height, 6) if probes.height else None}
+    if not delays.size:
+        return found
+    found |= {f"p{p}_ms": _r(_percentile(delays, p)) for p in (50, 95, 99)} | {"max_ms": _r(float(delays.max()))}
+    ms, percent = ccdf(pl.DataFrame({"rtt_ms": np.maximum(delays - base_ms, 0)}))
+    found["ccdf"] = {"ms": [_r(x) for x in ms.tolist()], "percent": [_r(x, 4) for x in percent.tolist()]}
+    return found
+
+
+def score(
+    cell: Mapping[str, Any],
+    flows: pl.DataFrame,
+    probes: pl.DataFrame | None = None,
+    short: pl.DataFrame | None = None,
+    *,
+    window_s: float = 60.0,
+    tail_s: float = 2.0,
+) -> Json:
+    """Every score of one run of a cell (the JSON dump of a `harness.cell.Cell`), ready for JSON.
+
+    `flows`, `probes` and `short` have the columns of FLOWS, PROBES and SHORT. Per flow: d_ss_mbps (mean goodput in
+    the steady window, METRICS 1.2 on bytes received), goodput_mbps (mean of the whole flow with slow start), TCP RTT
+    mean and max over its samples, retransmitted packets and their share, CE share of the packets delivered.
+    """
+    seconds, asked = float(cell["seconds"]), list(cell.get("flows", ()))
+    window = steady_window(asked, seconds, window_s, tail_s)
+    by_flow = {key[0]: part for key, part in flows.partition_by("flow", as_dict=True, maintain_order=True).items()}
+    curves = [_curve(by_flow.get(n)) for n in range(len(asked))]
+    told = [_flow_scores(n, flow, by_flow.get(n), curves[n], window, seconds) for n, flow in enumerate(asked)]
+    found: Json = {"window_s": window, "flows": told}
+    for way in (False, True):
+        ours = [n for n, flow in enumerate(asked) if bool(flow.get("up")) is way]
+        if len(ours) > 1:
+            found |= _together([told[n] for n in ours], [curves[n] for n in ours], seconds, "up_" if way else "")
+    found["periods"] = _periods(cell, asked, by_flow, curves, seconds)
+    found["utilisation"] = _utilisation(found["periods"], window, told, asked)
+    if probes is not None and probes.height:
+        found["probes"] = _probes(cell, asked, probes, seconds)
+    if short is not None and cell.get("short_flows"):
+        found["short"] = completion(short)
+    return found
+
+
+def _flow_scores(
+    n: int,
+    flow: Mapping[str, Any],
+    part: pl.DataFrame | None,
+    curve: tuple[Floats, Floats],
+    window: list[float],
+    seconds: float,
+) -> Json:
+    start, stop = float(flow["start_s"]), _stop(flow, seconds)
+    found: Json = {"flow": n, "contender": flow["contender"], "rtt_ms": flow["rtt_us"] / 1e3, "up": bool(flow["up"])}
+    found["d_ss_mbps"] = _r(rate_mbps(*curve, *window), 4)
+    found["goodput_mbps"] = _r(rate_mbps(*curve, start, stop), 4)
+    if part is None or not part.height:
+        return found
+    rtt = part.filter(pl.col("srtt_us") > 0)["srtt_us"].to_numpy() / 1e3
+    if rtt.size:
+        found |= {"rtt_mean_ms": _r(float(rtt.mean())), "rtt_max_ms": _r(float(rtt.max()))}
+    last = part.row(-1, named=True)
+    sent = last["delivered"] + last["retrans"]
+    found |= {
+        "retrans": last["retrans"],
+        "retrans_share": _r(last["retrans"] / sent, 6) if sent else None,
+        "ce_share": _r(last["delivered_ce"] / last["delivered"], 6) if last["delivered"] else None,
+    }
+    return found
+
+
+def _together(told: list[Json], curves: list[tuple[Floats, Floats]], seconds: float, prefix: str) -> Json:
+    steady, whole = ([flow[name] for flow in told] for name in ("d_ss_mbps", "goodput_mbps"))
+    started = [_first(t, got) for t, got in curves]
+    found: Json = {"jain": _r(jain(steady), 4), "jain_whole": _r(jain(whole), 4)}
+    if len(told) == 2:
+        found["ratio"] = _r(steady[0] / steady[1], 3) if steady[1] else None
+        found["ratio_whole"] = _r(whole[0] / whole[1], 3) if whole[1] else None
+    found["convergence_s"] = convergence_s(curves, max(started), seconds)
+    return {prefix + name: value for name, value in found.items()}
+
+
+def _first(t: Floats, got: Floats) -> float:
+    return float(t[0]) if t.size else 0.0
+
+
+def _periods(
+    cell: Mapping[str, Any],
+    asked: list[Mapping[str, Any]],
+    by_flow: Mapping[Any, pl.DataFrame],
+    curves: list[tuple[Floats, Floats]],
+    seconds: float,
+) -> list[Json]:
+    """Each stretch of a constant bottleneck rate: goodput of the flows down, utilisation, and the first one's spike."""
+    steps = rate_periods(cell)
+    found = []
+    for (start, rate), (end, _) in pairwise([*steps, (seconds, None)]):
+        down = [n for n, flow in enumerate(asked) if not flow.get("up")]
+        got = sum(rate_mbps(*curves[n], start, end) for n in down)
+        period: Json = {"start_s": start, "end_s": end, "rate_mbps": rate, "goodput_mbps": _r(got, 4)}
+        if rate:
+            period["utilisation"] = _r(got / (rate * PAYLOAD_BYTES / FRAME_BYTES), 4)
+        if len(steps) > 1 and rate and down and down[0] in by_flow:
+            part = by_flow[down[0]].filter(pl.col("srtt_us") > 0)
+            rtt = part["srtt_us"].to_numpy() / 1e3
+            period |= spike(part["t_s"].to_numpy(), rtt, start, end, asked[down[0]]["rtt_us"] / 1e3, rate)
+        found.append(period)
+    return found
+
+
+def rate_periods(cell: Mapping[str, Any]) -> list[tuple[float, float | None]]:
+    """The bottleneck's rate down over time: (from s, Mbit/s), the least of all middleboxes; None where unshaped."""
+    hops = [hop for hop in cell["hops"] if hop.get("down")]
+    moments = sorted({0.0, *(float(step["at_s"]) for hop in hops for step in hop.get("schedule", ()))})
+    found: list[tuple[float, float | None]] = []
+    for moment in moments:
+        rates = [
+            ([hop["down"]["rate_bps"]] + [s["rate_bps"] for s in hop.get("schedule", ()) if s["at_s"] <= moment])[-1]
+            for hop in hops
+        ]
+        rate = min(rates) / 1e6 if rates else None
+        if not found or found[-1][1] != rate:
+            found.append((moment, rate))
+    return found
+
+
+def _utilisation(
+    periods: list[Json], window: list[float], told: list[Json], asked: list[Mapping[str, Any]]
+) -> float | None:
+    """Share of the bottleneck's payload rate that the flows down had in the steady window, under one rate."""
+    rates = {p["rate_mbps"] for p in periods if p["start_s"] < window[1] and p["end_s"] > window[0]}
+    rate = rates.pop() if len(rates) == 1 else None
+    down = [flow["d_ss_mbps"] for flow, ask in zip(told, asked, strict=True) if not ask.get("up")]
+    return _r(sum(down) / (rate * PAYLOAD_BYTES / FRAME_BYTES), 4) if rate and down else None
+
+
+def _probes(
+    cell: Mapping[str, Any], asked: list[Mapping[str, Any]], probes: pl.DataFrame, seconds: float
+) -> list[Json]:
+    """Each probe over the whole cell, and its P95 and loss while each flow runs (by number of the flow)."""
+    found = []
+    for n, asked_probe in enumerate(cell["probes"]):
+        mine = probes.filter(pl.col("probe") == n)
+        one: Json = {"probe": n, "ecn": asked_probe["ecn"]}
+        one |= probe_scores(mine, asked_probe["rtt_us"] / 2e3)
+        one["while_flow"] = [
+            {key: told.get(key) for key in ("p95_ms", "loss")}
+            for flow in asked
+            for told in [
+                probe_scores(mine.filter(pl.col("t_s").is_between(flow["start_s"], _stop(flow, seconds))), 0.0)
+            ]
+        ]
+        found.append(one)
+    return found
+
+
+def _curve(part: pl.DataFrame | None) -> tuple[Floats, Floats]:
+    if part is None:
+        return np.empty(0), np.empty(0)
+    return part["t_s"].to_numpy(), part["received_bytes"].to_numpy().astype(np.float64)
+
+
+def _stop(flow: Mapping[str, Any], seconds: float) -> float:
+    stop = flow.get("stop_s")
+    return seconds if stop is None else float(stop)
+
+
+def _percentile(values: Floats, percent: float) -> float:
+    return float(np.percentile(values, percent, method="inverted_cdf"))
+
+
+def _r(value: float, digits: int = 3) -> float:
+    return round(value, digits)
