@@ -69,6 +69,18 @@ class Reference(_Frozen):
     """Metric → largest relative deviation that counts as agreement; metrics without one are only shown."""
 
 
+class Chart(_Frozen):
+    """A plot over several cells: a group of bars a cell, or with ``ccdf`` one curve a cell and series."""
+
+    title: str
+    unit: str
+    series: dict[str, str]
+    """Name in the legend → metric; of a CCDF the one that holds its ``ms`` and ``percent``, e.g. ``probes.0.ccdf``."""
+    cells: dict[str, str]
+    """Label → name of the cell."""
+    ccdf: bool = False
+
+
 class Matrix(_Frozen):
     """An experiment as data."""
 
@@ -87,6 +99,9 @@ class Matrix(_Frozen):
     columns: tuple[Column, ...] = ()
     expectations: tuple[Expectation, ...] = ()
     reference: Reference | None = None
+    charts: tuple[Chart, ...] = ()
+    solo: dict[str, str] = {}
+    """Name of a cell → the cell in which its short flows are alone: the harm to them is told as ``harm.median`` …"""
     labs: tuple[Literal["sim", "virtual", "apu"], ...] = ("sim",)
     notes: str = ""
     """What a reader of the table must know, for the report."""
@@ -98,6 +113,9 @@ class Matrix(_Frozen):
             raise ValueError(f"matrix {self.name}: cells of one name: {', '.join(twice)}")
         if strange := set(self.reference.published if self.reference else ()) - set(names):
             raise ValueError(f"matrix {self.name}: published figures of no cell: {', '.join(sorted(strange))}")
+        drawn = {cell for chart in self.charts for cell in chart.cells.values()}
+        if strange := (drawn | self.solo.keys() | set(self.solo.values())) - set(names):
+            raise ValueError(f"matrix {self.name}: charts or solo runs of no cell: {', '.join(sorted(strange))}")
         return self
 
     @cached_property
