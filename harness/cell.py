@@ -68,8 +68,10 @@ class Hop(_Frozen):
     up: Direction | None = None
     schedule: tuple[RateStep, ...] = ()
     """Rates of ``down`` over the time of the cell, beside its initial one."""
-    mangle: Literal["", "ect1-to-not-ect"] = ""
-    """What it does to the ECN field of packets that go down."""
+    mangle: Literal["", "ect1-to-not-ect", "to-ect1"] = ""
+    """What it does to the ECN field of packets that go down; ``to-ect1`` is the bakeoff's gaming, whatever it was."""
+    mangled_flows: tuple[int, ...] = ()
+    """Numbers of the cell's flows that ``mangle`` is for; empty: all that goes down."""
 
 
 class Cell(_Frozen):

@@ -21,16 +21,14 @@ def bps(mbps: float) -> int:
     return round(mbps * 1e6)
 
 
-def bottleneck(
-    mbps: float, qdisc: str, *, path: Path | None = None, steps: Sequence[tuple[float, float]] = (), mangle: str = ""
-) -> Hop:
+def bottleneck(mbps: float, qdisc: str, *, path: Path | None = None, steps: Sequence[tuple[float, float]] = ()) -> Hop:
     """Return a middlebox with the same rate (Mbit/s), qdisc and path both ways.
 
     ``steps`` are (s, Mbit/s) at which the rate down changes: the way back, which carries acknowledgements, keeps its.
     """
     way = Direction(rate_bps=bps(mbps), qdisc=qdisc, path=path or Path())  # type: ignore[arg-type]
     schedule = tuple(RateStep(at_s=at, rate_bps=bps(rate)) for at, rate in steps)
-    return Hop.model_validate({"down": way, "up": way, "schedule": schedule, "mangle": mangle})
+    return Hop.model_validate({"down": way, "up": way, "schedule": schedule})
 
 
 def asymmetric(down_mbps: float, down: str, up_mbps: float, up: str) -> Hop:

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ours beside theirs: published figures, joined with measured ones cell by cell."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+FOLDER = Path(__file__).parent / "reference"
+
+
+@cache
+def rows(name: str) -> tuple[dict[str, str], ...]:
+    """The rows of a file of published figures as text by column; its lines from ``#`` on are comments."""
+    with (FOLDER / name).open(newline="") as file:
+        return tuple(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One figure of one cell: ours over all seeds beside the published one."""
+
+    cell: str
+    ours: float
+    low: float
+    high: float
+    theirs: float
+    agrees: bool | None
+    """None where no tolerance is stated."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over theirs; None where theirs is 0."""
+        return self.ours / self.theirs if self.theirs else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One metric over the cells that have it on both sides."""
+
+    metric: str
+    tolerance: float | None
+    pairs: tuple[Pair, ...]
+
+    @property
+    def spearman(self) -> float | None:
+        """Rank correlation of ours and theirs over the cells, ties at their mean rank; None where it has no value."""
+        return correlation(ranks([p.ours for p in self.pairs]), ranks([p.theirs for p in self.pairs]))
+
+    @property
+    def pearson(self) -> float | None:
+        """Correlation of ours and theirs over the cells; None where it has no value."""
+        return correlation([p.ours for p in self.pairs], [p.theirs for p in self.pairs])
+
+    @property
+    def agreeing(self) -> int:
+        """How many cells agree within the tolerance."""
+        return sum(p.agrees is True for p in self.pairs)
+
+    @property
+    def disagreeing(self) -> list[Pair]:
+        """The cells that differ by more than the tolerance, the worst first."""
+        return sorted(
+            (p for p in self.pairs if p.agrees is False), key=lambda p: -abs(p.ours - p.theirs) / (abs(p.theirs) or 1)
+        )
+
+
+def compare(
+    ours: Mapping[str, Mapping[str, Sequence[float]]],
+    published: Mapping[str, Mapping[str, float]],
+    tolerance: Mapping[str, float],
+) -> list[Comparison]:
+    """Join what was measured (cell → metric → one value a seed) with the published (cell → metric → value).
+
+    A cell agrees when the mean of its seeds is within the metric's relative tolerance of the published figure.
+    """
+    found = []
+    for metric in dict.fromkeys(metric for figures in published.values() for metric in figures):
+        most = tolerance.get(metric)
+        pairs = [
+            pair(cell, ours[cell][metric], figures[metric], most)
+            for cell, figures in published.items()
+            if metric in figures and ours.get(cell, {}).get(metric)
+        ]
+        found.append(Comparison(metric, most, tuple(pairs)))
+    return found
+
+
+def pair(cell: str, values: Sequence[float], theirs: float, tolerance: float | None) -> Pair:
+    """Ours (mean, least and largest of `values`) beside a published figure."""
+    ours = sum(values) / len(values)
+    agrees = None if tolerance is None else abs(ours - theirs) <= tolerance * abs(theirs) + 1e-12
+    return Pair(cell, ours, min(values), max(values), theirs, agrees)
+
+
+def ranks(values: Sequence[float]) -> list[float]:
+    """Ranks from 1 on, equal values at the mean of theirs."""
+    return pl.Series(values, dtype=pl.Float64).rank("average").to_list()
+
+
+def correlation(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Pearson's correlation; None for fewer than three points or when one side does not vary."""
+    if len(x) < 3 or len(set(x)) == 1 or len(set(y)) == 1:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
