@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of one cell: simulated, scored, described; what a worker does, and whether it was done before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.cache import digest
+from harness.cell import Cell
+from harness.store import CHECKOUT
+
+Endpoints = Literal["bulk", "iperf3"]
+RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl")
+"""What a seed decides bit for bit."""
+SCORES = "scores.json"
+RUN = "run.json"
+#: Sources that decide what a run gives, beside the kernel and the guest's root.
+_DECIDING = ("harness/sim*.py", "harness/cell.py", "hardware/simulation.py", "hardware/node.py", "bottleneck/*.py",
+             "traffic/bulk*", "traffic/contender.py")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run to be made. ``inputs`` names everything else that its outcome depends on."""
+
+    cell: Cell
+    seed: int
+    window_s: float
+    tail_s: float
+    inputs: str
+    endpoints: Endpoints = "bulk"
+    timeout_s: float = 300
+    run: Callable[..., None] | None = None
+    """What runs it, in place of :func:`harness.sim.run_cell`; must be importable by its name in another process."""
+
+    @property
+    def work(self) -> float:
+        """About how long it takes beside others: the packets that cross the bottleneck, in Mbit, and its set-up."""
+        rate = min((hop.down.rate_bps for hop in self.cell.hops if hop.down and hop.down.rate_bps), default=10**8)
+        return self.cell.seconds * rate / 1e6 + 200
+
+
+def inputs_digest(endpoints: Endpoints = "bulk") -> str:
+    """Name the kernel, the guest and the sources that decide what a run gives; builds what is missing.
+
+    Raises BuildError when they cannot be built.
+    """
+    from hardware.build import ensure_kernel
+    from hardware.guest import ensure_guest
+
+    parts = [("kernel", ensure_kernel().digest), ("guest", ensure_guest().digest), ("endpoints", endpoints)]
+    return digest([(name, text.encode()) for name, text in parts] + _sources(_DECIDING))
+
+
+def scoring_digest(job: Job) -> str:
+    """Name the sources and the parameters that make scores of a run's raw files."""
+    return digest([*_sources(("scoring/*.py",)), ("window", f"{job.window_s} {job.tail_s}".encode())])
+
+
+_read: dict[tuple[str, ...], list[tuple[str, bytes]]] = {}
+
+
+def _sources(patterns: tuple[str, ...]) -> list[tuple[str, bytes]]:
+    if patterns not in _read:
+        paths = [path for pattern in patterns for path in CHECKOUT.glob(pattern) if path.is_file()]
+        _read[patterns] = [(str(path.relative_to(CHECKOUT)), path.read_bytes()) for path in paths]
+    return _read[patterns]
+
+
+def perform(job: Job, folder: Path, core: int | None = None) -> None:
+    """Empty ``folder``, run the cell in it, score it and describe the run in ``run.json``.
+
+    Raises what the run raises (hardware.simulation.SimulationError).
+    """
+    run = job.run
+    if run is None:
+        from harness.sim import run_cell as run
+    empty(folder)
+    started = time.monotonic()
+    run(job.cell, folder, seed=job.seed, core=core, endpoints=job.endpoints, timeout_s=job.timeout_s)
+    ran = time.monotonic()
+    score(job, folder)
+    about: dict[str, Any] = {
+        "cell": job.cell.name,
+        "seed": job.seed,
+        "inputs": job.inputs,
+        "scoring": scoring_digest(job),
+        "result": result_digest(folder),
+        "seconds": job.cell.seconds,
+        "wall_s": round(ran - started, 3),
+        "scoring_s": round(time.monotonic() - ran, 3),
+    }
+    _write(folder / RUN, about)
+
+
+def empty(folder: Path) -> None:
+    """Remove all that is in a folder."""
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def score(job: Job, folder: Path) -> None:
+    """Write ``scores.json`` from the raw files of a run."""
+    import polars as pl
+
+    from scoring.transport import FLOWS, PROBES, SHORT
+    from scoring.transport import score as scored
+
+    def frame(name: str, schema: Any) -> pl.DataFrame:
+        path = folder / name
+        return pl.read_csv(path, schema=schema) if path.exists() else pl.DataFrame(schema=schema)
+
+    flows, probes, short = (frame(name, schema) for name, schema in zip(RAW[:3], (FLOWS, PROBES, SHORT), strict=True))
+    cell = job.cell.model_dump(mode="json")
+    _write(folder / SCORES, scored(cell, flows, probes, short, window_s=job.window_s, tail_s=job.tail_s))
+
+
+def rescore(job: Job, folder: Path) -> None:
+    """Renew the scores of a finished run whose raw files still hold."""
+    score(job, folder)
+    _write(folder / RUN, {**json.loads((folder / RUN).read_text()), "scoring": scoring_digest(job)})
+
+
+def standing(job: Job, folder: Path) -> Literal["missing", "stale", "unscored", "done"]:
+    """Tell what is to be done for a job whose finished run would be ``folder``."""
+    try:
+        about = json.loads((folder / RUN).read_text())
+    except (OSError, ValueError):
+        return "missing"
+    if about.get("inputs") != job.inputs:
+        return "stale"
+    return "done" if about.get("scoring") == scoring_digest(job) else "unscored"
+
+
+def result_digest(folder: Path) -> str:
+    """Return a hash of a run's raw files: equal runs have equal ones."""
+    total = hashlib.sha256()
+    for name in RAW:
+        if (path := folder / name).exists():
+            total.update(f"{name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return total.hexdigest()
+
+
+def _write(path: Path, value: Any) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(value, indent=1) + "\n")
+    fresh.replace(path)

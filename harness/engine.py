@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs in parallel: one guest a processor on this machine, and the loop that shares work with other runners."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self
+
+import psutil
+
+from harness import cores
+from harness.cell_run import Job, perform, rescore, standing
+from harness.claim import Claim, claim
+from harness.matrix import run_folder
+
+GUEST_BYTES = 400 << 20
+"""What a guest of 256 MB and its worker take at most."""
+_TRIES = 3
+"""How often a run is begun whose worker dies (out of memory, killed)."""
+
+
+class EngineError(RuntimeError):
+    """Nothing can run here; one line that says why."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a job: made now, there before (or made by another runner meanwhile), or failed."""
+
+    job: Job
+    folder: Path
+    """The finished run, or what a failed one left."""
+    status: Literal["ran", "kept", "failed"]
+    error: str = ""
+
+
+class Engine(Protocol):
+    """Where runs are made. Leaving it as a context ends what still runs."""
+
+    def free(self, running: int) -> int:
+        """Return how many more runs may be begun now, beside ``running``. Raises EngineError."""
+
+    def submit(self, job: Job, folder: Path) -> Future[Any]:
+        """Begin a run."""
+
+    def collect(self, result: Any, folder: Path) -> None:
+        """Put what a run's future returned into its folder."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def capacity(processors: int, available_bytes: int, asked: int | None = None) -> int:
+    """Return how many guests may run side by side. Raises EngineError when the memory is too little for one."""
+    fitting = available_bytes // GUEST_BYTES
+    if fitting < 1:
+        need, have = GUEST_BYTES >> 20, available_bytes >> 20
+        raise EngineError(f"a simulated node takes {need} MB of memory, {have} MB are available; end something first")
+    return max(1, min(asked or processors, fitting))
+
+
+class LocalEngine:
+    """Worker processes on this machine, each with its guest on a processor of its own."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = capacity(len(os.sched_getaffinity(0)), psutil.virtual_memory().available, workers)
+        self._pool: ProcessPoolExecutor | None = None
+
+    def free(self, running: int) -> int:
+        short = psutil.virtual_memory().available < GUEST_BYTES
+        return 0 if short and running else self.workers - running
+
+    def submit(self, job: Job, folder: Path) -> Future[None]:
+        try:
+            return self._started().submit(_work, job, folder)
+        except BrokenExecutor:
+            assert self._pool
+            self._pool.shutdown()  # all its workers are gone then
+            self._pool = None
+            return self._started().submit(_work, job, folder)
+
+    def collect(self, result: None, folder: Path) -> None:
+        pass
+
+    def _started(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            # Not forked: polars' threads do not survive it, and a fork would hold our claims open.
+            self._pool = ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn"), _begin_worker)
+        return self._pool
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is None:
+            return
+        if kind:
+            # A worker that is told to end kills its guest first.
+            for worker in list((self._pool._processes or {}).values()):
+                worker.terminate()
+        self._pool.shutdown(cancel_futures=True)
+
+
+_lease: cores.Lease | None = None
+
+
+def _begin_worker() -> None:
+    """Keep this worker and its guests on a processor of their own, and end with the runner."""
+    global _lease
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    parent = multiprocessing.parent_process()
+    assert parent
+
+    def follow() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=follow, daemon=True).start()
+    _lease = cores.Lease()
+    os.sched_setaffinity(0, {_lease.core})
+    import scoring.transport  # noqa: F401  # here, not in the time of the first run
+
+
+def _work(job: Job, folder: Path) -> None:
+    assert _lease
+    try:
+        perform(job, folder, _lease.core)
+    except SystemExit:  # told to end; the pool would keep this worker
+        os._exit(143)
+
+
+def complete(
+    jobs: Iterable[Job],
+    engine: Engine,
+    folder: Path,
+    *,
+    again: bool = False,
+    begun: Callable[[Job], None] = lambda _job: None,
+) -> Iterator[Outcome]:
+    """Yield the outcome of every job as it is known; finished runs are kept in ``folder``, that of the matrix.
+
+    A run that is finished and whose inputs are the same is not made again, unless ``again``; one that another runner
+    is making is left to it and waited for at the end. Takes over the engine and ends it; when the iteration is given
+    up, nothing partial stays. ``begun`` is told of every run that starts.
+    """
+    waiting, busy = deque((job, again) for job in jobs), deque[Job]()
+    running: dict[Future[Any], tuple[Job, Claim, int]] = {}
+
+    def submit(job: Job, claimed: Claim, tries: int) -> None:
+        running[engine.submit(job, claimed.folder)] = job, claimed, tries
+        begun(job)
+
+    def begin(job: Job, again: bool, wait: bool = False) -> Outcome | None:
+        final = run_folder(folder, job.cell, job.seed)
+        if not again and _stands(job, final):
+            return Outcome(job, final, "kept")
+        if not (claimed := claim(final, wait=wait)):
+            busy.append(job)
+        elif not again and _stands(job, final):  # another runner finished it meanwhile
+            claimed.release()
+            return Outcome(job, final, "kept")
+        else:
+            submit(job, claimed, 1)
+        return None
+
+    def end(future: Future[Any]) -> Outcome | None:
+        job, claimed, tries = running[future]
+        try:
+            engine.collect(future.result(), claimed.folder)
+        except BrokenExecutor:
+            if tries < _TRIES:
+                submit(job, claimed, tries + 1)
+                return None
+            return Outcome(job, claimed.fail("died"), "failed", f"its worker died {tries} times")
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}"
+            return Outcome(job, claimed.fail(told), "failed", told)
+        finally:
+            del running[future]
+        return Outcome(job, claimed.commit(), "ran")
+
+    try:
+        with engine:
+            while waiting or busy or running:
+                while waiting and engine.free(len(running)) > 0:
+                    if outcome := begin(*waiting.popleft()):
+                        yield outcome
+                if running:
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        if outcome := end(future):
+                            yield outcome
+                elif busy and (outcome := begin(busy.popleft(), again=False, wait=True)):
+                    yield outcome
+    finally:
+        for _, claimed, _ in running.values():
+            claimed.release()
+
+
+def _stands(job: Job, final: Path) -> bool:
+    """Tell whether a finished run can be kept; its scores are renewed if the scoring has changed."""
+    found = standing(job, final)
+    if found == "unscored":
+        rescore(job, final)
+    return found in ("done", "unscored")
