@@ -54,7 +54,7 @@ class ShortFlows(_Frozen):
 
 
 class Probe(_Frozen):
-    """Small UDP packets at a fixed interval whose one-way delays sample the queue; the clock is one, so they are exact."""
+    """Small UDP packets at a fixed interval whose one-way delays sample the queue; one clock makes them exact."""
 
     interval_s: float = Field(default=0.01, gt=0)
     ecn: Codepoint = "not-ect"

@@ -7,6 +7,7 @@ scores, so that the scores of a run repeat with its seed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from bottleneck.units import parse_rate
 from scoring.harm import harm
 from scoring.latency import ccdf
 
@@ -157,7 +159,10 @@ def score(
 
     `flows`, `probes` and `short` have the columns of FLOWS, PROBES and SHORT. Per flow: d_ss_mbps (mean goodput in
     the steady window, METRICS 1.2 on bytes received), goodput_mbps (mean of the whole flow with slow start), TCP RTT
-    mean and max over its samples, retransmitted packets and their share, CE share of the packets delivered.
+    mean and max over its samples, retransmitted packets and their share, CE share of the packets delivered, and
+    `normalised`, D_SS over an equal share of the bottleneck. `last` is the last flow. `ratio` is D_SS of the first over
+    the second of two flows, `inverse_ratio` the other way round; `jain` is of D_SS, `jain_whole` of whole flows; `up_…`
+    are those of the flows up. `periods` are the stretches of constant rate, `utilisation` the flows' share of it.
     """
     seconds, asked = float(cell["seconds"]), list(cell.get("flows", ()))
     window = steady_window(asked, seconds, window_s, tail_s)
@@ -168,9 +173,16 @@ def score(
     for way in (False, True):
         ours = [n for n, flow in enumerate(asked) if bool(flow.get("up")) is way]
         if len(ours) > 1:
-            found |= _together([told[n] for n in ours], [curves[n] for n in ours], seconds, "up_" if way else "")
+            overlap = max(float(asked[n]["start_s"]) for n in ours), min(_stop(asked[n], seconds) for n in ours)
+            found |= _together([told[n] for n in ours], [curves[n] for n in ours], overlap, "up_" if way else "")
     found["periods"] = _periods(cell, asked, by_flow, curves, seconds)
-    found["utilisation"] = _utilisation(found["periods"], window, told, asked)
+    if rate := _rate(found["periods"], window):
+        down = [flow for flow, ask in zip(told, asked, strict=True) if not ask.get("up")]
+        capacity = rate * PAYLOAD_BYTES / FRAME_BYTES
+        found["utilisation"] = _r(sum(flow["d_ss_mbps"] for flow in down) / capacity, 4)
+        for flow in down:
+            flow["normalised"] = _r(flow["d_ss_mbps"] / (capacity / len(down)), 4)
+    found["last"] = told[-1] if told else {}
     if probes is not None and probes.height:
         found["probes"] = _probes(cell, asked, probes, seconds)
     if short is not None and cell.get("short_flows"):
@@ -205,19 +217,14 @@ def _flow_scores(
     return found
 
 
-def _together(told: list[Json], curves: list[tuple[Floats, Floats]], seconds: float, prefix: str) -> Json:
+def _together(told: list[Json], curves: list[tuple[Floats, Floats]], overlap: tuple[float, float], prefix: str) -> Json:
     steady, whole = ([flow[name] for flow in told] for name in ("d_ss_mbps", "goodput_mbps"))
-    started = [_first(t, got) for t, got in curves]
     found: Json = {"jain": _r(jain(steady), 4), "jain_whole": _r(jain(whole), 4)}
     if len(told) == 2:
         found["ratio"] = _r(steady[0] / steady[1], 3) if steady[1] else None
-        found["ratio_whole"] = _r(whole[0] / whole[1], 3) if whole[1] else None
-    found["convergence_s"] = convergence_s(curves, max(started), seconds)
+        found["inverse_ratio"] = _r(steady[1] / steady[0], 3) if steady[0] else None
+    found["convergence_s"] = convergence_s(curves, *overlap)
     return {prefix + name: value for name, value in found.items()}
-
-
-def _first(t: Floats, got: Floats) -> float:
-    return float(t[0]) if t.size else 0.0
 
 
 def _periods(
@@ -251,7 +258,7 @@ def rate_periods(cell: Mapping[str, Any]) -> list[tuple[float, float | None]]:
     found: list[tuple[float, float | None]] = []
     for moment in moments:
         rates = [
-            ([hop["down"]["rate_bps"]] + [s["rate_bps"] for s in hop.get("schedule", ()) if s["at_s"] <= moment])[-1]
+            ([_shaped(hop["down"])] + [s["rate_bps"] for s in hop.get("schedule", ()) if s["at_s"] <= moment])[-1]
             for hop in hops
         ]
         rate = min(rates) / 1e6 if rates else None
@@ -260,14 +267,16 @@ def rate_periods(cell: Mapping[str, Any]) -> list[tuple[float, float | None]]:
     return found
 
 
-def _utilisation(
-    periods: list[Json], window: list[float], told: list[Json], asked: list[Mapping[str, Any]]
-) -> float | None:
-    """Share of the bottleneck's payload rate that the flows down had in the steady window, under one rate."""
+def _shaped(way: Mapping[str, Any]) -> int:
+    """bit/s of a direction: its own, or less where the queue shapes itself (cake)."""
+    own = re.search(r"\bbandwidth (\S+)", way["qdisc"])
+    return min(int(way["rate_bps"]), parse_rate(own[1])) if own else int(way["rate_bps"])
+
+
+def _rate(periods: list[Json], window: list[float]) -> float | None:
+    """The bottleneck's rate in the window, Mbit/s; None when it changes in it or is not shaped."""
     rates = {p["rate_mbps"] for p in periods if p["start_s"] < window[1] and p["end_s"] > window[0]}
-    rate = rates.pop() if len(rates) == 1 else None
-    down = [flow["d_ss_mbps"] for flow, ask in zip(told, asked, strict=True) if not ask.get("up")]
-    return _r(sum(down) / (rate * PAYLOAD_BYTES / FRAME_BYTES), 4) if rate and down else None
+    return rates.pop() if len(rates) == 1 else None
 
 
 def _probes(

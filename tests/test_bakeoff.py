@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The six chains of middleboxes of "sce-l4s-bakeoff", its L4S side, with one flow and with two, 10 s apart."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from harness import dumbbell
+from harness.cell import Cell, Hop, Probe
+from harness.dumbbell import LINK_MBPS, bottleneck
+from harness.matrix import Chart, Column, Matrix, Reference, matrix_tests
+
+# pfifo_fast with all packets in one band is a FIFO of the device's 1000 packets.
+FIFO = "pfifo limit 1000"
+CHAINS: dict[int, tuple[Hop, ...]] = {
+    1: (bottleneck(50, "dualpi2"),),
+    2: (bottleneck(50, "fq_codel"), bottleneck(LINK_MBPS, "dualpi2")),
+    3: (bottleneck(50, "fq_codel flows 1"), bottleneck(LINK_MBPS, "dualpi2")),
+    4: (Hop(mangle="to-ect1"), bottleneck(50, "dualpi2")),
+    5: (bottleneck(100, "dualpi2"), bottleneck(50, FIFO), bottleneck(47.5, "fq_codel")),
+    6: (bottleneck(52.5, FIFO), bottleneck(50, "fq_codel")),
+}
+RTTS = (0, 10, 80)
+ONE = (("cubic",), ("dctcp",), ("prague",))
+TWO = (("cubic", "cubic"), ("cubic", "prague"), ("prague", "prague"))
+# Only in chain 4: its mangler makes ECT(1) of a "gamed" flow's packets, and of every packet where there is one flow.
+GAMED = (("cubic", "cubic"), ("cubic", "cubic_gamed"), ("prague", "cubic"), ("prague", "cubic_gamed"))
+
+
+def name(scenario: int, ccs: tuple[str, ...], rtt: int) -> str:
+    return f"l4s-s{scenario}-{len(ccs)}-{'-vs-'.join(ccs)}-50mbit-{rtt}ms"
+
+
+def cell(scenario: int, ccs: tuple[str, ...], rtt: int) -> Cell:
+    hops = CHAINS[scenario]
+    if scenario == 4 and len(ccs) == 2:
+        gamed = tuple(n for n, cc in enumerate(ccs) if cc.endswith("_gamed"))
+        hops = (Hop(mangle="to-ect1", mangled_flows=gamed) if gamed else Hop(), *hops[1:])
+    return Cell(
+        name=name(scenario, ccs, rtt),
+        flows=dumbbell.flows([cc.removesuffix("_gamed") for cc in ccs], rtt, gap_s=10),
+        hops=hops,
+        seconds=60,
+        probes=(Probe(rtt_us=rtt * 1000), Probe(rtt_us=rtt * 1000, ecn="ect1")),
+    )
+
+
+POINTS = [
+    (scenario, ccs, rtt)
+    for scenario in CHAINS
+    for ccs, rtt in product((*ONE, *(GAMED if scenario == 4 else TWO)), RTTS)
+]
+MATRIX = Matrix(
+    name="bakeoff",
+    title="The bakeoff's scenarios 1 to 6",
+    source='"sce-l4s-bakeoff", Scenarios and Results, L4S side',
+    cells=tuple(cell(*point) for point in POINTS),
+    repeat=1,
+    window_s=48,
+    columns=(
+        Column(head="flow 1 Mbit/s", metric="flows.0.d_ss_mbps"),
+        Column(head="flow 2 Mbit/s", metric="flows.1.d_ss_mbps"),
+        Column(head="ratio 2 : 1", metric="inverse_ratio"),
+        Column(head="alike after s", metric="convergence_s", digits=1),
+        Column(head="TCP RTT 1 ms", metric="flows.0.rtt_mean_ms", digits=1),
+        Column(head="TCP RTT 2 ms", metric="flows.1.rtt_mean_ms", digits=1),
+        Column(head="C probe P99 ms", metric="probes.0.p99_ms", digits=1),
+        Column(head="L probe P99 ms", metric="probes.1.p99_ms", digits=1),
+    ),
+    reference=Reference(
+        csv="bakeoff_observations.csv",
+        published={
+            name(1, ("prague", "prague"), 80): {"convergence_s": 35},
+            name(1, ("cubic", "prague"), 80): {"convergence_s": 40},
+            name(3, ("cubic", "prague"), 10): {
+                "inverse_ratio": 7.5,
+                "flows.1.d_ss_mbps": 44.25,
+                "flows.0.d_ss_mbps": 5.78,
+            },
+            name(3, ("prague", "prague"), 10): {"convergence_s": 5},
+            name(3, ("prague", "prague"), 80): {"convergence_s": 50},
+        },
+        tolerance={},
+    ),
+    charts=tuple(
+        Chart(
+            title=f"Scenario {scenario}, two flows: steady rates",
+            unit="Mbit/s",
+            series={"flow 1": "flows.0.d_ss_mbps", "flow 2": "flows.1.d_ss_mbps"},
+            cells={
+                f"{' : '.join(ccs)} {rtt} ms": name(scenario, ccs, rtt)
+                for ccs, rtt in product(GAMED if scenario == 4 else TWO, RTTS)
+            },
+        )
+        for scenario in CHAINS
+    ),
+    notes="Rates: mean of the 48 s after the second flow's start that end 2 s before the end (one flow: the same "
+    "seconds). Alike after: seconds from the second flow's start until the goodputs of the next 5 s have a Jain's "
+    "index of 0.95. Theirs is told in words: 30-40 s, about 40 s, more than 50 s. One probe is Not-ECT, one ECT(1).",
+)
+test_cell = matrix_tests(MATRIX)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Harm to the completion of short CUBIC flows by one long CUBIC or Prague flow in a shared queue ("L4S Tests")."""
+
+from __future__ import annotations
+
+from harness import dumbbell
+from harness.cell import Cell, ShortFlows
+from harness.matrix import Chart, Column, Matrix, matrix_tests
+
+RTTS = (10, 20, 40, 80, 160)
+LONG = {"solo": (), "cubic": ("cubic",), "prague": ("prague",)}
+HEAD_START_S, COUNT, GAP_S = 20, 900, 0.2
+
+
+def name(beside: str, rtt: int) -> str:
+    return f"{beside}-fq_codel(1q)-50mbit-{rtt}ms"
+
+
+def cell(beside: str, rtt: int) -> Cell:
+    return Cell(
+        name=name(beside, rtt),
+        flows=dumbbell.flows(LONG[beside], rtt),
+        hops=(dumbbell.bottleneck(50, "fq_codel flows 1"),),
+        # Arrivals are random: 5 % more than their mean, and time for the last ones.
+        seconds=HEAD_START_S + COUNT * GAP_S * 1.05 + 20,
+        short_flows=ShortFlows(rtt_us=rtt * 1000, start_s=HEAD_START_S, count=COUNT, mean_gap_s=GAP_S),
+    )
+
+
+MATRIX = Matrix(
+    name="fct",
+    title="Harm to flow completion times",
+    source='"L4S Tests", FCT harm (conditions of the public harness)',
+    cells=tuple(cell(beside, rtt) for rtt in RTTS for beside in LONG),
+    repeat=1,
+    window_s=180,
+    columns=(
+        Column(head="geometric mean s", metric="short.geometric_mean_s", digits=3),
+        Column(head="median s", metric="short.median_s", digits=3),
+        Column(head="P95 s", metric="short.p95_s", digits=3),
+        Column(head="harm, geometric mean", metric="harm.geometric_mean"),
+        Column(head="harm, median", metric="harm.median"),
+        Column(head="harm, P95", metric="harm.p95"),
+        Column(head="unfinished", metric="short.unfinished", digits=0),
+    ),
+    solo={name(beside, rtt): name("solo", rtt) for rtt in RTTS for beside in LONG if beside != "solo"},
+    charts=(
+        Chart(
+            title="Harm to flow completion times, 50 Mbit/s, one shared queue",
+            unit="harm",
+            series={"geometric mean": "harm.geometric_mean", "median": "harm.median", "P95": "harm.p95"},
+            cells={f"{rtt} ms, {beside}": name(beside, rtt) for rtt in RTTS for beside in ("cubic", "prague")},
+        ),
+    ),
+    notes="900 short CUBIC flows of lognormal length (P5 64 KiB, P95 2 MiB), 0.2 s apart in the mean (exponential). "
+    "Harm is (beside - solo)/beside: 0 none, 1 the worst. The same seed draws the same flows in all three.",
+)
+test_cell = matrix_tests(MATRIX)

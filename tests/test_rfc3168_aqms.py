@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""S6: Prague beside CUBIC or Reno in one RFC 3168 queue, 50 Mbit/s, 20 ms ("L4S Tests", Scenario 6)."""
+
+from __future__ import annotations
+
+from harness import dumbbell
+from harness.cell import Cell
+from harness.matrix import Chart, Column, Expectation, Matrix, Reference, matrix_tests
+from scoring import published
+
+QDISCS = {
+    "fq_codel(1q)": "fq_codel flows 1",
+    "fq_codel(1q,1ms/20ms)": "fq_codel flows 1 target 1ms interval 20ms",
+    "pie": "pie ecn",
+    "pie(100p/5ms)": "pie limit 100 target 5ms tupdate 32ms alpha 2 beta 20 ecn",
+    "red(150000b)": "red limit 150000 avpkt 1000 adaptive bandwidth 50mbit ecn",
+    "red(400000b)": "red limit 400000 avpkt 1000 adaptive bandwidth 50mbit ecn",
+}
+ROWS = published.rows("fairness_rfc3168.csv")
+
+
+def name(row: dict[str, str]) -> str:
+    return f"{row['cc1']}-vs-{row['cc2']}-{row['cc2_ecn']}-{row['qdisc']}-50mbit-20ms"
+
+
+def cell(row: dict[str, str]) -> Cell:
+    second = row["cc2"] + ("-noecn" if row["cc2_ecn"] == "noecn" else "")
+    hop = dumbbell.bottleneck(float(row["rate_mbps"]), QDISCS[row["qdisc"]])
+    return Cell(
+        name=name(row), flows=dumbbell.flows([row["cc1"], second], float(row["rtt1_ms"])), hops=(hop,), seconds=60
+    )
+
+
+def chart(beside: str, ecn: str) -> Chart:
+    rows = [row for row in ROWS if (row["cc2"], row["cc2_ecn"]) == (beside, ecn)]
+    return Chart(
+        title=f"Prague beside {beside} {ecn}: D_SS",
+        unit="Mbit/s",
+        series={"prague": "flows.0.d_ss_mbps", beside: "flows.1.d_ss_mbps"},
+        cells={row["qdisc"]: name(row) for row in rows},
+    )
+
+
+MATRIX = Matrix(
+    name="s6",
+    title="S6: Prague in RFC 3168 queues",
+    source='"L4S Tests", Scenario 6 Fairness Table',
+    cells=tuple(cell(row) for row in ROWS),
+    window_s=40,
+    columns=(
+        Column(head="Prague Mbit/s", metric="flows.0.d_ss_mbps"),
+        Column(head="beside Mbit/s", metric="flows.1.d_ss_mbps"),
+        Column(head="ratio : 1", metric="ratio", digits=1),
+        Column(head="Prague RTT ms", metric="flows.0.rtt_mean_ms"),
+        Column(head="Prague CE share", metric="flows.0.ce_share", digits=4),
+    ),
+    expectations=(Expectation(metric="ratio", low=10, high=80),),
+    reference=Reference(
+        csv="fairness_rfc3168.csv",
+        published={
+            name(row): {
+                "flows.0.d_ss_mbps": float(row["dss1_mbps"]),
+                "flows.1.d_ss_mbps": float(row["dss2_mbps"]),
+                "ratio": float(row["ratio_1_to_2"]),
+            }
+            for row in ROWS
+        },
+        tolerance={"flows.0.d_ss_mbps": 0.03},
+    ),
+    charts=tuple(chart(beside, ecn) for beside in ("cubic", "reno") for ecn in ("ecn", "noecn")),
+    notes="noecn: the second flow negotiates no ECN (the source clears its ECN bits at the middlebox).",
+)
+test_cell = matrix_tests(MATRIX)

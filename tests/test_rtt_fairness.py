@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""S1: two flows of equal and unequal RTT in one queue ("L4S Tests", Scenario 1)."""
+
+from __future__ import annotations
+
+from harness import dumbbell
+from harness.cell import Cell, Hop
+from harness.matrix import Chart, Column, Matrix, Reference, matrix_tests
+from scoring import published
+
+QDISCS = {
+    "dualpi2": "dualpi2",
+    "fq_codel": "fq_codel",
+    "pfifo(200)": "pfifo limit 200",
+    "pfifo(1000)": "pfifo limit 1000",
+}
+PAIRS = (("prague", "prague"), ("cubic", "prague"), ("prague", "cubic"), ("cubic", "cubic"))
+ROWS = published.rows("fairness_rtt.csv")
+
+
+def name(row: dict[str, str]) -> str:
+    where = f"{row['qdisc']}-{row['rate_mbps']}mbit-{row['rtt1_ms']}ms-{row['rtt2_ms']}ms"
+    return f"{row['cc1']}-vs-{row['cc2']}-{where}"
+
+
+def cell(row: dict[str, str]) -> Cell:
+    qdisc = QDISCS.get(row["qdisc"])
+    return Cell(
+        name=name(row),
+        flows=dumbbell.flows([row["cc1"], row["cc2"]], [float(row["rtt1_ms"]), float(row["rtt2_ms"])]),
+        hops=(dumbbell.bottleneck(float(row["rate_mbps"]), qdisc) if qdisc else Hop(),),
+        seconds=90,
+        needs="" if qdisc else dumbbell.NEEDS_SCE,
+    )
+
+
+def chart(rate: str, rtts: tuple[str, str]) -> Chart:
+    rows = [row for row in ROWS if row["rate_mbps"] == rate and (row["rtt1_ms"], row["rtt2_ms"]) == rtts]
+    rows = [row for row in rows if row["qdisc"] in QDISCS]
+    return Chart(
+        title=f"{rate} Mbit/s, {rtts[0]} and {rtts[1]} ms: D_SS",
+        unit="Mbit/s",
+        series={"flow 1": "flows.0.d_ss_mbps", "flow 2": "flows.1.d_ss_mbps"},
+        cells={f"{row['qdisc']} {row['cc1']}:{row['cc2']}": name(row) for row in sorted(rows, key=_order)},
+    )
+
+
+def _order(row: dict[str, str]) -> tuple[str, int]:
+    return row["qdisc"], PAIRS.index((row["cc1"], row["cc2"]))
+
+
+MATRIX = Matrix(
+    name="s1",
+    title="S1: RTT fairness",
+    source='"L4S Tests", Scenario 1 Fairness Table',
+    cells=tuple(cell(row) for row in ROWS),
+    repeat=1,
+    window_s=60,
+    columns=(
+        Column(head="flow 1 Mbit/s", metric="flows.0.d_ss_mbps"),
+        Column(head="flow 2 Mbit/s", metric="flows.1.d_ss_mbps"),
+        Column(head="Jain's index", metric="jain", digits=3),
+        Column(head="RTT 1 ms", metric="flows.0.rtt_mean_ms", digits=1),
+        Column(head="RTT 2 ms", metric="flows.1.rtt_mean_ms", digits=1),
+    ),
+    reference=Reference(
+        csv="fairness_rtt.csv",
+        published={
+            name(row): {
+                "flows.0.d_ss_mbps": float(row["dss1_mbps"]),
+                "flows.1.d_ss_mbps": float(row["dss2_mbps"]),
+                "jain": float(row["jains_index"]),
+            }
+            for row in ROWS
+        },
+        tolerance={"flows.0.d_ss_mbps": 0.15, "jain": 0.1},
+    ),
+    charts=tuple(chart(rate, rtts) for rtts in (("20", "20"), ("80", "80"), ("160", "10")) for rate in ("50", "10")),
+    notes="90 s instead of the source's 180 s; the window, 60 s that end 2 s before the end, is the source's.",
+)
+test_cell = matrix_tests(MATRIX)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two flows through cake, one queue and fair queues ("Some Congestion Experienced One and Two-Flow Tests")."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement, product
+
+from harness import dumbbell
+from harness.cell import Cell, Hop
+from harness.matrix import Chart, Column, Matrix, Reference, matrix_tests
+from scoring import published
+
+PAIRS = (
+    ("cubic", "cubic"), ("cubic", "dctcp"), ("cubic", "reno"), ("dctcp", "dctcp"), ("reno", "dctcp"), ("reno", "reno"),
+)  # fmt: skip
+OURS = (("cubic", "prague"), ("reno", "prague"), ("prague", "prague"))
+SCE_CCS = ("cubic", "reno", "dctcp", "reno-sce", "dctcp-sce")
+MODES = ("flowblind", "triple-isolate")
+RATES = (1, 5, 10, 50, 100)
+DELAYS = (0, 10, 20, 80)
+
+
+def seconds(rate: int, delay: int) -> float:
+    return 120 if (rate, delay) == (100, 80) else 60 if delay == 80 or rate * delay >= 2000 else 30
+
+
+def name(mode: str, pair: tuple[str, str], rate: float, delay: int) -> str:
+    return f"{pair[0]}-vs-{pair[1]}-{mode}-{rate:g}mbit-{delay}ms"
+
+
+def cell(mode: str, pair: tuple[str, str], rate: int, delay: int) -> Cell:
+    sce = mode not in MODES or any(cc.endswith("-sce") for cc in pair)
+    queue = f"cake bandwidth {rate}mbit {mode}"
+    return Cell(
+        name=name(mode, pair, rate, delay),
+        flows=dumbbell.flows([cc.removesuffix("-sce") for cc in pair], delay),
+        hops=(Hop() if sce else dumbbell.bottleneck(dumbbell.LINK_MBPS, queue),),
+        seconds=seconds(rate, delay),
+        needs=dumbbell.NEEDS_SCE if sce else "",
+    )
+
+
+def figures() -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for file, column, metric in (
+        ("sce_two_flow_throughput.csv", "mean_tcp_throughput_mbps", "goodput_mbps"),
+        ("sce_two_flow_rtt.csv", "mean_tcp_rtt_ms", "rtt_mean_ms"),
+    ):
+        for row in published.rows(file):
+            where = float(row["cake_bandwidth_mbps"]), int(row["netem_delay_ms"])
+            cell = found.setdefault(name(row["cake_mode"], (row["cc1"], row["cc2"]), *where), {})
+            cell[f"flows.{int(row['flow']) - 1}.{metric}"] = float(row[column])
+    for cell in found.values():
+        # The source's own formula; its tables of the index agree to 0.0005.
+        x, y = cell["flows.0.goodput_mbps"], cell["flows.1.goodput_mbps"]
+        cell["jain_whole"] = (x + y) ** 2 / (2 * (x * x + y * y))
+    return found
+
+
+SCE_PAIRS = tuple(combinations_with_replacement(SCE_CCS, 2))
+MATRIX = Matrix(
+    name="two-flow",
+    title="Two flows through cake",
+    source='"Some Congestion Experienced One and Two-Flow Tests", A.3 to A.8',
+    cells=(
+        *(cell(*point) for point in product(MODES, (*PAIRS, *OURS), RATES, DELAYS)),
+        *(
+            cell(*point)
+            for point in product((*MODES, "flowblind sce-single"), SCE_PAIRS, RATES, DELAYS)
+            if point[0] not in MODES or any(cc.endswith("-sce") for cc in point[1])
+        ),
+    ),
+    repeat=1,
+    window_s=28,
+    columns=(
+        Column(head="flow 1 Mbit/s", metric="flows.0.goodput_mbps"),
+        Column(head="flow 2 Mbit/s", metric="flows.1.goodput_mbps"),
+        Column(head="Jain's index", metric="jain_whole", digits=3),
+        Column(head="TCP RTT 1 ms", metric="flows.0.rtt_mean_ms"),
+        Column(head="TCP RTT 2 ms", metric="flows.1.rtt_mean_ms"),
+    ),
+    reference=Reference(
+        csv="sce_two_flow_throughput.csv, sce_two_flow_rtt.csv",
+        published=figures(),
+        tolerance={"jain_whole": 0.1, "flows.0.rtt_mean_ms": 0.25},
+    ),
+    charts=tuple(
+        Chart(
+            title=f"cake {mode}, {delay} ms, 50 Mbit/s: mean rates",
+            unit="Mbit/s",
+            series={"flow 1": "flows.0.goodput_mbps", "flow 2": "flows.1.goodput_mbps"},
+            cells={" : ".join(pair): name(mode, pair, 50, delay) for pair in (*PAIRS, *OURS)},
+        )
+        for mode, delay in product(MODES, (10, 80))
+    ),
+    notes="Mean of the whole flow, slow start included.",
+)
+test_cell = matrix_tests(MATRIX)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""S3: one flow while the rate goes 100, 50, 10, 90, 5 Mbit/s at 25, 30, 35, 50 s ("L4S Tests", Scenario 3)."""
+
+from __future__ import annotations
+
+from harness import dumbbell
+from harness.cell import Cell
+from harness.matrix import Chart, Column, Matrix, matrix_tests
+from scoring import published
+
+STEPS = [(25.0, 50.0), (30.0, 10.0), (35.0, 90.0), (50.0, 5.0)]
+ROWS = published.rows("variable_rate_matrix.csv")
+
+
+def name(row: dict[str, str]) -> str:
+    return f"{row['burstiness']}-{row['cc']}-{row['qdisc']}-100mbit-{row['rtt_ms']}ms"
+
+
+def cell(row: dict[str, str]) -> Cell:
+    path = dumbbell.bursts(32) if row["burstiness"] == "bursty" else None
+    qdisc = "fq_codel noecn" if (row["qdisc"], row["cc"]) == ("fq_codel", "cubic") else row["qdisc"]
+    hop = dumbbell.bottleneck(float(row["rate_initial_mbps"]), qdisc, path=path, steps=STEPS)
+    return Cell(name=name(row), flows=dumbbell.flows([row["cc"]], float(row["rtt_ms"])), hops=(hop,), seconds=60)
+
+
+MATRIX = Matrix(
+    name="s3",
+    title="S3: variable rate",
+    source='"L4S Tests", Scenario 3',
+    cells=tuple(cell(row) for row in ROWS),
+    repeat=1,
+    window_s=40,
+    columns=(
+        Column(head="largest TCP RTT ms", metric="flows.0.rtt_max_ms", digits=0),
+        *(
+            Column(head=f"used at {rate:g}", metric=f"periods.{n}.utilisation")
+            for n, rate in enumerate([100, 50, 10, 90, 5])
+        ),
+        *(
+            Column(head=f"spike at {rate} s", metric=f"periods.{n}.spike_s", digits=1)
+            for n, rate in ((1, 50), (2, 10), (4, 5))
+        ),
+    ),
+    charts=(
+        Chart(
+            title="Largest TCP RTT",
+            unit="ms",
+            series={"TCP RTT": "flows.0.rtt_max_ms"},
+            cells={f"{row['burstiness']} {row['qdisc']} {row['cc']} {row['rtt_ms']} ms": name(row) for row in ROWS},
+        ),
+    ),
+    notes="As in the public harness, fq_codel has ECN on for Prague and off for CUBIC.",
+)
+test_cell = matrix_tests(MATRIX)
