@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import shutil
@@ -47,6 +48,7 @@ class Job:
         return self.cell.seconds * rate / 1e6 + 200
 
 
+@functools.cache
 def inputs_digest(endpoints: Endpoints = "bulk") -> str:
     """Name the kernel, the guest and the sources that decide what a run gives; builds what is missing.
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -105,6 +106,43 @@ def harm(context: typer.Context) -> None:
         arguments = ["--service=youtube", *arguments]
     test = str(CHECKOUT / "tests" / "test_video_harm.py")
     os.execv(sys.executable, [sys.executable, "-m", "pytest", f"--rootdir={CHECKOUT}", test, *arguments])
+
+
+@app.command()
+@one_line_errors
+def matrix(
+    name: Annotated[str, typer.Argument(help="Which matrix; without, all are listed.")] = "",
+    keyword: Annotated[str, typer.Option("-k", metavar="TEXT", help="Only cells whose name holds each word.")] = "",
+    seeds: Annotated[int | None, typer.Option(min=1, help="Runs of each cell [default: the matrix's own].")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The first seed; the others follow it.")] = 1,
+    results: Annotated[Path, typer.Option(help="Finished runs are kept here and not made again.")] = Path("results"),
+    engine: Annotated[str, typer.Option(help="local, or dask://HOST:PORT: an existing Dask cluster.")] = "local",
+    workers: Annotated[int | None, typer.Option(min=1, help="Guests side by side [default: processors].")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Make finished runs again.")] = False,
+    endpoints: Annotated[str, typer.Option(help="What sends and receives: bulk or iperf3.")] = "bulk",
+    listed: Annotated[bool, typer.Option("--list", help="List the cells and do nothing.")] = False,
+) -> None:
+    """Run a matrix of transport experiments in simulated time, all processors at once; resumes where it was left."""
+    from harness.matrix import matrices, named
+    from harness.matrix_run import Plan, cells_table, endpoints_named, matrices_table, run_and_report
+    from harness.matrix_run import seeds as seeds_from
+
+    known = matrices()
+    if not name:
+        Console().print(matrices_table(known.values()))
+        return
+    chosen = named(name, known)
+    plan = Plan(
+        chosen, chosen.select(keyword), seeds_from(seed, seeds or chosen.repeat), results, engine, workers, again,
+        endpoints_named(endpoints),
+    )  # fmt: skip
+    if listed:
+        Console().print(cells_table(plan))
+        return
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda number, _frame: sys.exit(128 + number))
+    if run_and_report(plan):
+        raise typer.Exit(1)
 
 
 @app.command()
