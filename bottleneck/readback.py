@@ -40,23 +40,23 @@ class State:
     ingress: dict[str, Objects]
 
 
-def queries(lan: str = "lan", wan: str = "wan") -> list[str]:
+def queries(*devices: str) -> list[str]:
     """Return the lines for ``tc -d -j -batch -`` whose answers, in this order, :func:`state` reads."""
     lines = ["qdisc show"]
-    for dev in (lan, wan):
+    for dev in devices:
         lines += [f"class show dev {dev}", f"filter show dev {dev}", f"filter show dev {dev} parent ffff:"]
     return lines
 
 
-def state(answers: str, lan: str = "lan", wan: str = "wan") -> State:
-    """Read the answers to :func:`queries`. Raises ValueError when they are not the JSON of so many
+def state(answers: str, *devices: str) -> State:
+    """Read the answers to :func:`queries` of the same devices. Raises ValueError when they are not the JSON of so many
     commands.
     """
     lists = list(json_values(answers))
-    if len(lists) != len(queries(lan, wan)):
-        raise ValueError(f"{len(lists)} answers from tc, {len(queries(lan, wan))} expected")
+    if len(lists) != len(queries(*devices)):
+        raise ValueError(f"{len(lists)} answers from tc, {len(queries(*devices))} expected")
     qdiscs, rest = lists[0], iter(lists[1:])
-    parts = {dev: (next(rest), next(rest), next(rest)) for dev in (lan, wan)}
+    parts = {dev: (next(rest), next(rest), next(rest)) for dev in devices}
     return State(
         qdiscs=qdiscs,
         classes={dev: part[0] for dev, part in parts.items()},
@@ -77,10 +77,10 @@ def json_values(text: str) -> Iterator[Any]:
 def differences(asked: Bottleneck, found: State, lan: str = "lan", wan: str = "wan") -> list[str]:
     """Return one line for each thing that the router does otherwise than ``asked``; empty when all agrees."""
     return [
-        *_shaped(lan, asked.down, found),
-        *_shaped(wan, asked.up, found),
-        *_delayed(wan, IFB_DOWN, asked.down.path, found),
-        *_delayed(lan, IFB_UP, asked.up.path, found),
+        *shaped(lan, asked.down, found),
+        *shaped(wan, asked.up, found),
+        *delayed(wan, IFB_DOWN, asked.down.path, found),
+        *delayed(lan, IFB_UP, asked.up.path, found),
     ]
 
 
@@ -105,7 +105,8 @@ def _placed(dev: str, found: State, handle: str, kind: str, parent: str | None) 
     return [f"{dev}: asked {kind} {handle} {where}, found {', '.join(have) or 'no qdisc'}"]
 
 
-def _shaped(dev: str, asked: Direction, found: State) -> list[str]:
+def shaped(dev: str, asked: Direction, found: State) -> list[str]:
+    """Return the differences of the shaper and its queue at the egress of ``dev``."""
     lines = _placed(dev, found, "1:", "htb", None) + _placed(dev, found, "10:", asked.qdisc.kind, "1:10")
     if lines:
         return lines
@@ -133,12 +134,13 @@ def _shaped(dev: str, asked: Direction, found: State) -> list[str]:
     return lines + _placed(dev, found, "20:", "pfifo", "1:20")
 
 
-def _delayed(dev: str, ifb: str, asked: Path, found: State) -> list[str]:
+def delayed(dev: str, ifb: str, asked: Path, found: State) -> list[str]:
+    """Return the differences of the path that ``ifb`` gives to all that ``dev`` receives."""
     hook = _qdisc(found, dev, "ffff:")
     if not asked.needed:
         lines = [f"{dev}: asked no delay, found {hook['kind']} {hook['handle']}"] if hook else []
         return lines + [f"{q['dev']}: asked no delay, found {q['kind']}" for q in found.qdiscs if q["dev"] == ifb]
-    lines = _placed(ifb, found, "1:", "netem", None)
+    lines = []
     targets = [
         action.get("to_dev")
         for f in found.ingress[dev]
@@ -147,9 +149,14 @@ def _delayed(dev: str, ifb: str, asked: Path, found: State) -> list[str]:
     ]
     if hook.get("kind") != "ingress" or targets != [ifb]:
         lines.append(f"{dev}: asked all that comes in to go to {ifb}, found {targets or 'no redirect'}")
-    if lines:
+    return [*netem(ifb, asked, found), *lines]
+
+
+def netem(dev: str, asked: Path, found: State) -> list[str]:
+    """Return the differences of the netem that is the root of ``dev``."""
+    if lines := _placed(dev, found, "1:", "netem", None):
         return lines
-    options = _qdisc(found, ifb, "1:")["options"]
+    options = _qdisc(found, dev, "1:")["options"]
     delay, slot = options.get("delay", {}), options.get("slot", {})
     shown = {
         "limit": (asked.limit, options.get("limit")),
@@ -161,7 +168,7 @@ def _delayed(dev: str, ifb: str, asked: Path, found: State) -> list[str]:
         "slot's largest": (asked.slot_max_us or asked.slot_us, _us(slot.get("max-delay"))),
         "slot's packets": (asked.slot_packets or 0, slot.get("packets", 0)),
     }
-    return [f"{ifb}: netem {key}: asked {want}, found {have}" for key, (want, have) in shown.items() if want != have]
+    return [f"{dev}: netem {key}: asked {want}, found {have}" for key, (want, have) in shown.items() if want != have]
 
 
 def _us(seconds: float | None) -> int:

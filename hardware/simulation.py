@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hardware.node import node_command
+from harness.place import ENVIRONMENT
 
 if TYPE_CHECKING:
     from hardware.build import Kernel
@@ -51,20 +54,40 @@ def run(
         name="sim",
         interfaces=(),
         memory=memory,
+        forward=True,
         # The folder goes by the working directory: its name would differ between runs and with it the memory layout.
         extra=("time-travel=inf-cpu", f"time-travel-start={START_NS}", "sj.job=/proc/self/cwd/."),
     )
     pinned = ["taskset", "-c", str(min(os.sched_getaffinity(0)) if core is None else core), *command]
     status, errors = folder / "status", folder / "err"
     status.unlink(missing_ok=True)
-    try:
-        node = subprocess.run(
-            pinned, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            cwd=folder, timeout=timeout, env={**os.environ, "SOJOURN_SEED": str(seed)}, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as late:
-        raise SimulationError(f"{folder}: not finished within {timeout:g} s") from late
+    # A session of its own, so that its helper processes end with it; and none outlives the thread that waits here.
+    with subprocess.Popen(
+        ["setpriv", "--pdeathsig", "KILL", "--", *pinned], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, errors="replace", cwd=folder, start_new_session=True,
+        # Nothing else of the environment: its size alone would move the guest's memory.
+        env={"PATH": ENVIRONMENT["PATH"], "HOME": "/", "SOJOURN_SEED": str(seed)},
+    ) as node:  # fmt: skip
+        try:
+            console, _ = node.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired as late:
+            _kill(node)
+            console, _ = node.communicate()
+            told = "; ".join(part for part in (_tail(errors), console.strip()[-300:]) if part)
+            raise SimulationError(f"{folder}: not finished within {timeout:g} s: {told or 'it said nothing'}") from late
+        finally:
+            _kill(node)
     if not status.exists():
-        raise SimulationError(f"{folder}: the node ended early: {node.stdout.strip()[-300:]}")
+        raise SimulationError(f"{folder}: the node ended early: {console.strip()[-300:]}")
     if (code := status.read_text().strip()) != "0":
-        raise SimulationError(f"{folder}: exit code {code}: {errors.read_text(errors='replace').strip()[-300:]}")
+        raise SimulationError(f"{folder}: exit code {code}: {_tail(errors)}")
+
+
+def _tail(file: Path) -> str:
+    return file.read_text(errors="replace").strip()[-300:] if file.exists() else ""
+
+
+def _kill(node: subprocess.Popen[str]) -> None:
+    """End the node and the processes that run its user space; those of an ended node are gone already."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(node.pid, signal.SIGKILL)

@@ -16,7 +16,7 @@ from traffic import ports, tools
 
 Codepoint = Literal["not-ect", "ect1", "ect0", "ce"]
 # The IP header's ECN field (RFC 3168); irtt's --dscp is the whole former TOS byte.
-_TOS: dict[Codepoint, int] = {"not-ect": 0, "ect1": 1, "ect0": 2, "ce": 3}
+TOS: dict[Codepoint, int] = {"not-ect": 0, "ect1": 1, "ect0": 2, "ce": 3}
 _LENGTH = 172  # bytes of payload: a G.711 packet of 20 ms
 _CONNECT_S = 10.0
 
@@ -73,7 +73,7 @@ class IrttClient:
             f"{round(interval_ms * 1000)}us",
             "-l",
             str(length),
-            f"--dscp={_TOS[codepoint]}",
+            f"--dscp={TOS[codepoint]}",
         ]
         # irtt 0.9.0 writes nothing to "-o -"; at an ssh host its file is fetched when the probe has ended.
         self._remote = f"/tmp/sojourn-irtt-{uuid.uuid4().hex}.json.gz" if place.quote else ""

@@ -11,3 +11,7 @@ IRTT = 2112
 """UDP: the probe through the bottleneck."""
 IRTT_UNSHAPED = 2113
 """UDP: the probe beside it, which shows the lab's own jitter."""
+PROBE = 2200
+"""UDP: one-way probes of a simulated cell; further ones take the next ports."""
+SHORT = 5100
+"""TCP: where short flows go."""

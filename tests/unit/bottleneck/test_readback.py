@@ -29,7 +29,7 @@ ASKED = Bottleneck(
 
 @pytest.fixture
 def found() -> readback.State:
-    return deepcopy(readback.state((DATA / "router.json").read_text()))
+    return deepcopy(readback.state((DATA / "router.json").read_text(), "lan", "wan"))
 
 
 @pytest.mark.parametrize("row", QDISCS, ids=lambda row: row["asked"])
@@ -130,7 +130,7 @@ def test_leftovers(found: readback.State) -> None:
 
 def test_an_answer_too_few_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"2 answers from tc, 7 expected"):
-        readback.state("[]\n[]\n")
+        readback.state("[]\n[]\n", "lan", "wan")
 
 
 def test_the_error_shows_all() -> None:

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a cell to the job of a simulated node: its namespaces, links, routes, queues and traffic. Pure.
+
+::
+
+    host0 ─┐                                                            one host for each RTT
+    host1 ─┴ switch ─ [near] ─ wan·hop0·lan ─ wan·hop1·lan ─ [far] ─ receiver      near, far: ends of a tunnel
+
+A host's packets are delayed by half its RTT where they leave it, and those to it by the rest where they enter it, so
+no queue that is measured is also a delay.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import exp, log
+
+from bottleneck import path, readback, shaper
+from bottleneck.path import Path
+from bottleneck.spec import IFB_DOWN, IFB_UP
+from hardware.node import mac
+from harness.cell import Cell, ShortFlows
+from traffic import ports
+from traffic.contender import CONTENDERS
+from traffic.irtt import TOS
+
+RECEIVER, NEAR, FAR = "receiver", "near", "far"
+HOST_DEV, IFB_BACK = "eth0", "ifb-back"
+START_SPREAD_S = 0.01
+"""What a flow starts later than asked is drawn from 0 to this, so that the seed is a start order and a phase too."""
+TUNNEL_MTU = 1400
+_Z95 = 1.6448536269514722
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a link."""
+
+    space: str
+    dev: str
+    address: str = ""
+
+    @property
+    def mac(self) -> str:
+        return mac(self.space, self.dev)
+
+    @property
+    def ip(self) -> str:
+        return self.address.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class Network:
+    """Where everything of a cell stands."""
+
+    hosts: dict[int, End]
+    """By RTT, µs: the hosts of the server side."""
+    receiver: End
+    boxes: tuple[str, ...]
+    """Routers from the hosts to the receiver, gateways of a tunnel among them."""
+    links: tuple[tuple[End, End], ...]
+
+    @property
+    def spaces(self) -> list[str]:
+        """All namespaces, in the order of the packets that go down."""
+        return list(dict.fromkeys(end.space for link in self.links for end in link))
+
+
+def hop_name(index: int) -> str:
+    """The namespace of the hop at ``index``, from 0."""
+    return f"hop{index}"
+
+
+def network(cell: Cell) -> Network:
+    """Return hosts, routers and links of ``cell``, addressed."""
+    wanted = [flow.rtt_us for flow in cell.flows] + [probe.rtt_us for probe in cell.probes]
+    wanted += [cell.short_flows.rtt_us] if cell.short_flows else []
+    hosts = {
+        rtt: End(f"host{n}", HOST_DEV, f"10.42.2.{20 + n}/24") for n, rtt in enumerate(sorted(dict.fromkeys(wanted)))
+    }
+    hops = tuple(hop_name(n) for n in range(len(cell.hops)))
+    boxes = (NEAR, *hops, FAR) if cell.tunnel else hops
+    first, receiver = End(boxes[0], "wan", "10.42.2.1/24"), End(RECEIVER, HOST_DEV, "10.42.1.20/24")
+    if len(hosts) == 1:
+        links = [(next(iter(hosts.values())), first)]
+    else:
+        links = [(host, End("switch", f"port{n}")) for n, host in enumerate(hosts.values())]
+        links.append((End("switch", "uplink"), first))
+    for n, (left, right) in enumerate(pairwise(boxes)):
+        links.append((End(left, "lan", f"10.43.{n}.1/30"), End(right, "wan", f"10.43.{n}.2/30")))
+    links.append((End(boxes[-1], "lan", "10.42.1.1/24"), receiver))
+    return Network(hosts, receiver, boxes, tuple(links))
+
+
+def devices(cell: Cell) -> list[str]:
+    """The ``ip -batch`` lines that make all namespaces and links."""
+    net = network(cell)
+    lines = [f"netns add {space}" for space in net.spaces]
+    for a, b in net.links:
+        one, other = (f"{end.dev} address {end.mac} netns {end.space}" for end in (a, b))
+        lines.append(f"link add {one} type veth peer name {other}")
+    return lines
+
+
+def addresses(cell: Cell, space: str) -> list[str]:
+    """The ``ip -batch`` lines inside ``space``: links up, addresses, routes, neighbours, ifbs.
+
+    Neighbours are known from the start: no packet waits for an address resolution, none is lost to it.
+    """
+    net = network(cell)
+    ends = [end for link in net.links for end in link if end.space == space]
+    lines = [f"link set dev {end.dev} up" for end in ends]
+    if space == "switch":
+        lines += ["link add bridge type bridge mcast_snooping 0", "link set dev bridge up"]
+        lines += [f"link set dev {end.dev} master bridge" for end in ends]
+        return lines
+    if cell.tunnel and space in (RECEIVER, *(host.space for host in net.hosts.values())):
+        lines.append(f"link set dev {HOST_DEV} mtu {TUNNEL_MTU}")
+    lines += [f"address add {end.address} dev {end.dev}" for end in ends]
+    for end in ends:
+        lines += [
+            f"neighbour replace {peer.ip} lladdr {peer.mac} dev {end.dev} nud permanent" for peer in _peers(net, end)
+        ]
+    lines += _routes(net, space)
+    for program, command in _bottleneck(cell, space):
+        if program == "ip":
+            lines.append(command)
+    return lines
+
+
+def _peers(net: Network, end: End) -> list[End]:
+    entry = End(net.boxes[0], "wan", "10.42.2.1/24")
+    if end == entry:
+        return list(net.hosts.values())
+    if end in net.hosts.values():
+        return [entry]
+    return [b if a == end else a for a, b in net.links if end in (a, b)]
+
+
+def _routes(net: Network, space: str) -> list[str]:
+    if space == RECEIVER:
+        return ["route add default via 10.42.1.1"]
+    if space not in net.boxes:
+        return ["route add default via 10.42.2.1"]
+    at = net.boxes.index(space)
+    down = [f"route add 10.42.1.0/24 via 10.43.{at}.2"] if at < len(net.boxes) - 1 else []
+    up = [f"route add 10.42.2.0/24 via 10.43.{at - 1}.1"] if at else []
+    return [*down, *up]
+
+
+def delays(rtt_us: int) -> tuple[Path, Path]:
+    """The halves of a host's RTT: what leaves it, what comes back to it."""
+    return Path(delay_us=rtt_us // 2), Path(delay_us=rtt_us - rtt_us // 2)
+
+
+def _bottleneck(cell: Cell, space: str) -> Iterator[tuple[str, str]]:
+    """The queues and delays of ``space``: program (ip or tc) and its command."""
+    commands: list[list[str]] = []
+    for rtt, host in network(cell).hosts.items():
+        if host.space == space and rtt:
+            out, back = delays(rtt)
+            if out.needed:
+                commands.append([*f"tc qdisc add dev {HOST_DEV} root handle 1:".split(), *out.tc_args()])
+            commands += path.commands(HOST_DEV, IFB_BACK, back)
+    for n, hop in enumerate(cell.hops):
+        if hop_name(n) == space:
+            for way, out_dev, in_dev, ifb in ((hop.down, "lan", "wan", IFB_DOWN), (hop.up, "wan", "lan", IFB_UP)):
+                if way:
+                    commands += path.commands(in_dev, ifb, way.path)
+                    commands += shaper.commands(out_dev, way.rate_bps, way.qdisc)
+    for command in commands:
+        yield command[0], " ".join(command[1:])
+
+
+def differences(cell: Cell, answers: dict[str, str]) -> list[str]:
+    """Compare what each namespace's tc says (readback.queries of :func:`shown`) with what the cell asks for."""
+    lines = []
+    for rtt, host in network(cell).hosts.items():
+        if not rtt:
+            continue
+        out, back = delays(rtt)
+        found = readback.state(answers[host.space], *shown(host.space))
+        told = (readback.netem(HOST_DEV, out, found) if out.needed else []) + readback.delayed(
+            HOST_DEV, IFB_BACK, back, found
+        )
+        lines += [f"{host.space}: {line}" for line in told]
+    for n, hop in enumerate(cell.hops):
+        found = readback.state(answers[hop_name(n)], *shown(hop_name(n)))
+        for way, out_dev, in_dev, ifb in ((hop.down, "lan", "wan", IFB_DOWN), (hop.up, "wan", "lan", IFB_UP)):
+            told = readback.delayed(in_dev, ifb, way.path if way else Path(), found)
+            told += readback.shaped(out_dev, way, found) if way else []
+            lines += [f"{hop_name(n)}: {line}" for line in told]
+    return lines
+
+
+def shown(space: str) -> tuple[str, ...]:
+    """The devices of ``space`` whose configuration is read back."""
+    return ("lan", "wan") if space.startswith("hop") else (HOST_DEV,)
+
+
+def arrivals(short: ShortFlows, seed: int, seconds: float) -> list[tuple[int, int]]:
+    """Return the time (ns) and length (bytes) of each short flow before ``seconds`` (s).
+
+    Gaps are exponential; lengths are lognormal with the 5th and 95th percentiles asked for (z = 1.645).
+    """
+    draw = random.Random(f"short {seed}")
+    mu = (log(short.p5_bytes) + log(short.p95_bytes)) / 2
+    sigma = (log(short.p95_bytes) - log(short.p5_bytes)) / (2 * _Z95)
+    at, found = short.start_s, []
+    for _ in range(short.count):
+        at += draw.expovariate(1 / short.mean_gap_s)
+        size = max(1, round(exp(draw.gauss(mu, sigma))))
+        if at < seconds:
+            found.append((round(at * _NS), size))
+    return found
+
+
+def starts(cell: Cell, seed: int) -> list[float]:
+    """When each flow starts, s: as asked and up to START_SPREAD_S later, as the seed says."""
+    draw = random.Random(f"start {seed}")
+    return [round(flow.start_s + draw.uniform(0, START_SPREAD_S), 6) for flow in cell.flows]
+
+
+def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
+    """Return the text for the program of traffic/bulk.c (traffic/bulk.py tells its form).
+
+    Args:
+        flows: whether it sends the bulk flows too, or another program does.
+    """
+    net = network(cell)
+    lines = [f"cell {_ns(cell.seconds)} {_ns(cell.sample_s)}"]
+    lines += [f"host {end.space}" for end in (*net.hosts.values(), net.receiver)]
+    lines += [f"device {end.space} {end.dev}" for link in net.links for end in link]
+    for space in net.spaces:
+        commands = [command for program, command in _bottleneck(cell, space) if program == "tc"]
+        lines += [f"tc {space} {command}" for command in commands]
+        if commands or space.startswith("hop"):
+            lines += [f"show {space} {query}" for query in readback.queries(*shown(space))]
+    lines += [f"queues {hop_name(n)}" for n in range(len(cell.hops))]
+    steps = [
+        (step.at_s, hop_name(n), " ".join(shaper.rate_change("lan", step.rate_bps)[1:]))
+        for n, hop in enumerate(cell.hops)
+        for step in hop.schedule
+    ]
+    lines += [f"step {_ns(at)} {space} {command}" for at, space, command in sorted(steps)]
+    offset = random.Random(f"probe {seed}")
+    for n, probe in enumerate(cell.probes):
+        first = offset.uniform(0, probe.interval_s)
+        where = f"{net.hosts[probe.rtt_us].space} {RECEIVER} {net.receiver.ip} {ports.PROBE + n} {TOS[probe.ecn]}"
+        lines.append(f"probe {where} {_ns(first)} {_ns(probe.interval_s)}")
+    if short := cell.short_flows:
+        contender = CONTENDERS[short.contender]
+        where = f"{net.hosts[short.rtt_us].space} {RECEIVER} {net.receiver.ip} {ports.SHORT}"
+        lines.append(f"short {where} {contender.cc} {contender.tcp_ecn}")
+        lines += [f"transfer {at} {size}" for at, size in arrivals(short, seed, cell.seconds)]
+    if flows:
+        lines += list(_flows(cell, net, starts(cell, seed)))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _flows(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
+    for n, (flow, start) in enumerate(zip(cell.flows, begins, strict=True)):
+        contender, ends = CONTENDERS[flow.contender], (net.hosts[flow.rtt_us], net.receiver)
+        sender, receiver = reversed(ends) if flow.up else ends
+        yield (
+            f"flow {sender.space} {receiver.space} {receiver.ip} {ports.BULK + n} {ports.FIRST_SENDER + n} "
+            f"{contender.cc} {contender.tcp_ecn} {_ns(start)} {_ns(flow.stop_s or cell.seconds)}"
+        )
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * _NS)
+
+
+def job(cell: Cell, seed: int) -> str:
+    """Return the shell script that makes the network and runs `./bulk` in it."""
+    parts = ["#!/bin/sh", "set -e", "echo 1 >/proc/sys/net/core/devconf_inherit_init_net"]
+    parts.append(_batch("ip -batch -", devices(cell)))
+    net = network(cell)
+    parts += [_batch(f"ip -n {space} -batch -", addresses(cell, space)) for space in net.spaces]
+    parts += [_batch(f"ip netns exec {hop_name(n)} nft -f -", _MANGLE) for n, hop in enumerate(cell.hops) if hop.mangle]
+    parts.append(_batch("./bulk", plan(cell, seed).splitlines()))
+    return "\n".join(parts) + "\n"
+
+
+_MANGLE = """table ip mangle {
+    chain forward {
+        type filter hook forward priority mangle
+        iifname "wan" ip ecn ect1 ip ecn set not-ect
+    }
+}""".splitlines()
+
+
+def _batch(command: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"{command} <<'END'", *lines, "END"])

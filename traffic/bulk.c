@@ -1,0 +1,702 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Every endpoint of one transport experiment in one process and one event loop, across network namespaces.
+ * The plan comes on stdin (traffic/bulk.py writes and describes it); results are files in the working directory.
+ * Every system call of a guest in simulated time hands over between processes of the host: there are few of them here.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define NEVER INT64_MAX
+#define SECOND ((int64_t)1000000000)
+#define TIME "%" PRId64 ".%06" PRId64
+#define TIME_OF(ns) (ns) / SECOND, (ns) % SECOND / 1000
+
+enum { WRITE = 1 << 20, LOWAT = 256 << 10, PROBE_BYTES = 172, ACCURATE_ECN = 3 };
+enum kind { TIMER, LISTENER, FLOW_OUT, FLOW_IN, SHORT_LISTENER, SHORT_OUT, SHORT_IN, PROBE_IN };
+
+struct watch {
+	enum kind kind;
+	int index, fd;
+};
+
+struct flow {
+	char from[32], to[32], address[32], control[16];
+	int port, from_port, ecn;
+	int64_t start, stop;
+	struct watch listener, out, in;
+	int64_t received;
+};
+
+struct probe {
+	char from[32], to[32], address[32];
+	int port, tos, out;
+	int64_t first, interval;
+	uint32_t sent, slots, arrived;
+	int64_t *sent_at, *arrived_at;
+	struct watch in;
+};
+
+struct transfer {
+	int64_t at, bytes, left, took;
+	struct watch out, in;
+};
+
+struct tc {
+	char space[32];
+	int in, out;
+	bool sampled;
+};
+
+struct step {
+	int64_t at;
+	int tc;
+	char command[256];
+};
+
+static struct flow flows[64];
+static struct probe probes[8];
+static struct transfer *transfers;
+static struct tc tcs[32];
+static struct step steps[4096];
+static int flow_count, probe_count, transfer_count, tc_count, step_count;
+static struct { char name[32]; int fd; } spaces[64];
+static int space_count, space_now = -1;
+static struct { char from[32], to[32], address[32], control[16]; int port, ecn; struct watch listener; } shorts;
+static uint32_t transfer_of_port[65536]; /* index + 1 */
+static int64_t length, sample, origin;
+static int epoll, timer;
+static char buffer[WRITE];
+static FILE *flows_csv, *queues;
+
+static void __attribute__((noreturn, format(printf, 1, 2))) die(const char *format, ...)
+{
+	va_list list;
+	int reason = errno;
+
+	va_start(list, format);
+	fputs("bulk: ", stderr);
+	vfprintf(stderr, format, list);
+	if (reason)
+		fprintf(stderr, ": %s", strerror(reason));
+	fputc('\n', stderr);
+	exit(1);
+}
+
+#define MUST(call, ...) ({ int result_ = (call); if (result_ < 0) die(__VA_ARGS__); result_; })
+
+static int64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * SECOND + t.tv_nsec - origin;
+}
+
+static FILE *output(const char *name, const char *header)
+{
+	FILE *file = fopen(name, "w");
+
+	if (!file)
+		die("%s", name);
+	setvbuf(file, NULL, _IOFBF, 1 << 20);
+	fputs(header, file);
+	return file;
+}
+
+static void enter(const char *name)
+{
+	char path[64];
+	int n;
+
+	for (n = 0; n < space_count && strcmp(spaces[n].name, name); n++)
+		;
+	if (n == space_count) {
+		if (n == COUNT(spaces))
+			die("too many namespaces");
+		snprintf(path, sizeof(path), "/run/netns/%s", name);
+		spaces[n].fd = MUST(open(path, O_RDONLY | O_CLOEXEC), "namespace %s", name);
+		snprintf(spaces[n].name, sizeof(spaces[n].name), "%s", name);
+		space_count++;
+	}
+	if (n != space_now)
+		MUST(setns(spaces[n].fd, CLONE_NEWNET), "namespace %s", name);
+	space_now = n;
+}
+
+/* A setting of the namespace that we are in. */
+static void set(const char *name, int value)
+{
+	char path[96], text[16];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv4/%s", name);
+	fd = MUST(open(path, O_WRONLY | O_CLOEXEC), "%s", name);
+	MUST((int)write(fd, text, snprintf(text, sizeof(text), "%d", value)), "%s = %d", name, value);
+	close(fd);
+}
+
+static void offloads_off(const char *device)
+{
+	static const uint32_t commands[] = { ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO };
+	struct ethtool_value value = { 0 };
+	struct ifreq request = { .ifr_data = (char *)&value };
+	int fd = MUST(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket");
+
+	snprintf(request.ifr_name, IFNAMSIZ, "%.15s", device);
+	for (int n = 0; n < COUNT(commands); n++) {
+		value.cmd = commands[n];
+		MUST(ioctl(fd, SIOCETHTOOL, &request), "offloads of %s", device);
+	}
+	close(fd);
+}
+
+/* tc: one process for each router, which takes commands until the end. */
+
+static void tc_start(const char *space)
+{
+	int in[2], out[2];
+	struct tc *tc = &tcs[tc_count];
+
+	if (tc_count++ == COUNT(tcs))
+		die("too many routers");
+	snprintf(tc->space, sizeof(tc->space), "%s", space);
+	MUST(pipe2(in, O_CLOEXEC), "pipe");
+	MUST(pipe2(out, O_CLOEXEC), "pipe");
+	if (MUST(vfork(), "vfork") == 0) {
+		dup2(in[0], 0);
+		dup2(out[1], 1);
+		execlp("tc", "tc", "-n", space, "-s", "-d", "-j", "-batch", "-", NULL);
+		_exit(127);
+	}
+	close(in[0]);
+	close(out[1]);
+	tc->in = in[1];
+	tc->out = out[0];
+}
+
+static void tc_do(struct tc *tc, const char *command)
+{
+	char line[512];
+	int size = snprintf(line, sizeof(line), "%s\n", command);
+
+	if (write(tc->in, line, size) != size)
+		die("tc in %s ended before: %s", tc->space, command);
+}
+
+static void tc_ask(struct tc *tc, const char *command, FILE *answer)
+{
+	ssize_t size;
+	bool whole = false;
+
+	tc_do(tc, command);
+	while (!whole) {
+		size = read(tc->out, buffer, sizeof(buffer));
+		errno = 0;
+		if (size <= 0)
+			die("tc in %s ended: %s", tc->space, command);
+		fwrite(buffer, 1, size, answer);
+		whole = size > 1 && !memcmp(buffer + size - 2, "]\n", 2);
+	}
+}
+
+static void sample_queues(int64_t at)
+{
+	for (int n = 0; n < tc_count; n++) {
+		if (!tcs[n].sampled)
+			continue;
+		fprintf(queues, TIME " %s ", TIME_OF(at), tcs[n].space);
+		tc_ask(&tcs[n], "qdisc show", queues);
+	}
+}
+
+/* Sockets */
+
+static struct sockaddr_in address_of(const char *address, int port)
+{
+	struct sockaddr_in it = { .sin_family = AF_INET, .sin_port = htons(port) };
+
+	if (address && inet_pton(AF_INET, address, &it.sin_addr) != 1)
+		die("no address: %s", address);
+	return it;
+}
+
+static void watch(struct watch *it, enum kind kind, int index, int fd, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = it };
+
+	*it = (struct watch){ .kind = kind, .index = index, .fd = fd };
+	MUST(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll");
+}
+
+static int bound(const char *space, int type, int port)
+{
+	struct sockaddr_in it = address_of(NULL, port);
+	int fd, on = 1;
+
+	enter(space);
+	fd = MUST(socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
+	MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), "SO_REUSEADDR");
+	MUST(bind(fd, (struct sockaddr *)&it, sizeof(it)), "port %d in %s", port, space);
+	return fd;
+}
+
+static void use_control(int fd, const char *control)
+{
+	MUST(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, control, strlen(control)), "congestion control %s", control);
+}
+
+static int listener(const char *space, int port, const char *control)
+{
+	int fd = bound(space, SOCK_STREAM, port);
+
+	/* Only DCTCP's feedback needs it on the receiver's side too. */
+	if (!strcmp(control, "dctcp"))
+		use_control(fd, control);
+	MUST(listen(fd, 128), "listen");
+	return fd;
+}
+
+static int connection(const char *from, int from_port, const char *address, int port, const char *control, int ecn)
+{
+	struct sockaddr_in to = address_of(address, port);
+	int fd = bound(from, SOCK_STREAM, from_port), least = WRITE;
+
+	use_control(fd, control);
+	MUST(setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &least, sizeof(least)), "TCP_NOTSENT_LOWAT");
+	/* The SYN asks for what the namespace says at that moment; passive opens find what they had before. */
+	if (ecn != ACCURATE_ECN)
+		set("tcp_ecn", ecn);
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 && errno != EINPROGRESS)
+		die("connect to %s", address);
+	if (ecn != ACCURATE_ECN)
+		set("tcp_ecn", ACCURATE_ECN);
+	return fd;
+}
+
+static void reset(struct watch *it)
+{
+	struct linger now_ = { .l_onoff = 1 };
+
+	if (it->fd <= 0)
+		return;
+	setsockopt(it->fd, SOL_SOCKET, SO_LINGER, &now_, sizeof(now_));
+	close(it->fd);
+	it->fd = 0;
+}
+
+static void wake_at(int fd, int64_t bytes)
+{
+	int least = bytes < LOWAT ? bytes : LOWAT;
+
+	MUST(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least)), "SO_RCVLOWAT");
+}
+
+/* What happens at a time */
+
+static void sample_flow(int n, int64_t at)
+{
+	struct flow *flow = &flows[n];
+	struct tcp_info out = { 0 }, in = { 0 };
+	socklen_t size = sizeof(out);
+
+	if (flow->out.fd <= 0)
+		return;
+	getsockopt(flow->out.fd, IPPROTO_TCP, TCP_INFO, &out, &size);
+	if (flow->in.fd > 0) {
+		size = sizeof(in);
+		getsockopt(flow->in.fd, IPPROTO_TCP, TCP_INFO, &in, &size);
+		flow->received = in.tcpi_bytes_received;
+	}
+	fprintf(flows_csv, TIME ",%d,%" PRId64 ",%u,%u,%u,%u,%u,%u,%u\n", TIME_OF(at), n, flow->received,
+		out.tcpi_rtt, out.tcpi_min_rtt == UINT32_MAX ? 0 : out.tcpi_min_rtt,
+		out.tcpi_snd_cwnd, out.tcpi_total_retrans, out.tcpi_lost, out.tcpi_delivered, out.tcpi_delivered_ce);
+}
+
+static void start_flow(int n)
+{
+	struct flow *flow = &flows[n];
+	int fd = connection(flow->from, flow->from_port, flow->address, flow->port, flow->control, flow->ecn);
+
+	watch(&flow->out, FLOW_OUT, n, fd, EPOLLOUT);
+}
+
+static void stop_flow(int n, int64_t at)
+{
+	sample_flow(n, at);
+	reset(&flows[n].out);
+	reset(&flows[n].in);
+}
+
+static void start_transfer(int n)
+{
+	struct sockaddr_in mine;
+	socklen_t size = sizeof(mine);
+	int fd = connection(shorts.from, 0, shorts.address, shorts.port, shorts.control, shorts.ecn);
+
+	MUST(getsockname(fd, (struct sockaddr *)&mine, &size), "getsockname");
+	transfer_of_port[ntohs(mine.sin_port)] = n + 1;
+	watch(&transfers[n].out, SHORT_OUT, n, fd, EPOLLOUT);
+}
+
+static void send_probe(struct probe *probe)
+{
+	uint32_t number = probe->sent++;
+
+	memcpy(buffer, &number, sizeof(number));
+	probe->sent_at[number] = now();
+	send(probe->out, buffer, PROBE_BYTES, MSG_DONTWAIT);
+	memset(buffer, 0, sizeof(number));
+}
+
+/* Does what is due at `at` and returns when something is due next; the order at one time is fixed. */
+static int64_t act(int64_t at)
+{
+	static int64_t next_sample, next_queues;
+	static int next_step, next_transfer;
+	int64_t next = length;
+	int n;
+
+#define EARLIEST(t) (next = (t) < next ? (t) : next)
+	while (next_step < step_count && steps[next_step].at <= at) {
+		tc_do(&tcs[steps[next_step].tc], steps[next_step].command);
+		next_step++;
+	}
+	if (next_step < step_count)
+		EARLIEST(steps[next_step].at);
+	if (next_queues <= at) {
+		sample_queues(next_queues);
+		next_queues += SECOND;
+	}
+	EARLIEST(next_queues);
+	for (n = 0; n < flow_count; n++) {
+		if (flows[n].stop <= at) {
+			stop_flow(n, flows[n].stop);
+			flows[n].start = flows[n].stop = NEVER;
+		} else if (flows[n].start <= at) {
+			start_flow(n);
+			flows[n].start = NEVER;
+		}
+		EARLIEST(flows[n].start);
+		EARLIEST(flows[n].stop);
+	}
+	while (next_transfer < transfer_count && transfers[next_transfer].at <= at)
+		start_transfer(next_transfer++);
+	if (next_transfer < transfer_count)
+		EARLIEST(transfers[next_transfer].at);
+	for (n = 0; n < probe_count; n++) {
+		struct probe *probe = &probes[n];
+
+		while (probe->sent < probe->slots && probe->first + probe->sent * probe->interval <= at)
+			send_probe(probe);
+		if (probe->sent < probe->slots)
+			EARLIEST(probe->first + probe->sent * probe->interval);
+	}
+	if (next_sample <= at) {
+		for (n = 0; n < flow_count; n++)
+			sample_flow(n, next_sample);
+		next_sample += sample;
+	}
+	EARLIEST(next_sample);
+	return next;
+}
+
+static void arm(int64_t at)
+{
+	struct itimerspec when = { .it_value = { (at + origin) / SECOND, (at + origin) % SECOND } };
+
+	MUST(timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, NULL), "timer");
+}
+
+/* What happens at a socket */
+
+static void check(const struct watch *it, const char *what, ssize_t result)
+{
+	if (result < 0 && errno != EAGAIN)
+		die("%s %d at %" PRId64 " ms", what, it->index, now() / 1000000);
+}
+
+static void take_transfer(void)
+{
+	struct sockaddr_in peer;
+	socklen_t size = sizeof(peer);
+	int fd = MUST(accept4(shorts.listener.fd, (struct sockaddr *)&peer, &size, SOCK_NONBLOCK | SOCK_CLOEXEC), "accept");
+	int n = transfer_of_port[ntohs(peer.sin_port)] - 1;
+
+	wake_at(fd, transfers[n].bytes);
+	watch(&transfers[n].in, SHORT_IN, n, fd, EPOLLIN);
+}
+
+static void feed_transfer(struct transfer *it)
+{
+	ssize_t size = send(it->out.fd, buffer, it->left < WRITE ? it->left : WRITE, MSG_DONTWAIT);
+
+	check(&it->out, "short flow", size);
+	if (size <= 0)
+		return;
+	it->left -= size;
+	if (it->left == 0) {
+		shutdown(it->out.fd, SHUT_WR);
+		epoll_ctl(epoll, EPOLL_CTL_DEL, it->out.fd, NULL);
+	}
+}
+
+static void drain_transfer(struct transfer *it)
+{
+	ssize_t size = recv(it->in.fd, buffer, sizeof(buffer), MSG_TRUNC | MSG_DONTWAIT);
+
+	check(&it->in, "short flow", size);
+	if (size == 0) {
+		it->took = now() - it->at;
+		close(it->in.fd);
+		close(it->out.fd);
+		it->in.fd = it->out.fd = 0;
+	}
+}
+
+static void take_probe(struct probe *probe)
+{
+	uint32_t number;
+
+	while (recv(probe->in.fd, &number, sizeof(number), MSG_DONTWAIT) == sizeof(number)) {
+		probe->arrived_at[number] = now();
+		probe->arrived++;
+	}
+}
+
+static void serve(struct watch *it)
+{
+	switch (it->kind) {
+	case LISTENER: {
+		int fd = MUST(accept4(it->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), "accept");
+
+		wake_at(fd, LOWAT);
+		watch(&flows[it->index].in, FLOW_IN, it->index, fd, EPOLLIN);
+		break;
+	}
+	case FLOW_OUT:
+		check(it, "flow", send(it->fd, buffer, WRITE, MSG_DONTWAIT));
+		break;
+	case FLOW_IN:
+		check(it, "flow", recv(it->fd, buffer, sizeof(buffer), MSG_TRUNC | MSG_DONTWAIT));
+		break;
+	case SHORT_LISTENER:
+		take_transfer();
+		break;
+	case SHORT_OUT:
+		feed_transfer(&transfers[it->index]);
+		break;
+	case SHORT_IN:
+		drain_transfer(&transfers[it->index]);
+		break;
+	case PROBE_IN:
+		take_probe(&probes[it->index]);
+		break;
+	case TIMER:
+		break;
+	}
+}
+
+/* Serves sockets until `until`, doing what is due in between when `acting`. */
+static void run(int64_t until, bool acting)
+{
+	struct epoll_event events[64];
+	int64_t next = acting ? act(0) : until;
+
+	arm(next);
+	for (;;) {
+		bool due = false;
+		int count = MUST(epoll_wait(epoll, events, COUNT(events), -1), "epoll");
+
+		for (int n = 0; n < count; n++) {
+			struct watch *it = events[n].data.ptr;
+
+			if (it->kind == TIMER)
+				due = true;
+			else if (it->fd > 0)
+				serve(it);
+		}
+		if (!due)
+			continue;
+		if (next >= until)
+			return;
+		next = act(next);
+		arm(next);
+	}
+}
+
+/* The plan */
+
+static int tc_of(const char *space)
+{
+	for (int n = 0; n < tc_count; n++)
+		if (!strcmp(tcs[n].space, space))
+			return n;
+	tc_start(space);
+	return tc_count - 1;
+}
+
+static void read_plan(void)
+{
+	static char line[1024], word[16], space[32], text[512], file[64];
+
+	while (fgets(line, sizeof(line), stdin)) {
+		struct flow *flow = &flows[flow_count];
+		struct probe *probe = &probes[probe_count];
+		int tos = 0, found = 0;
+
+		errno = 0;
+		sscanf(line, "%15s", word);
+		if (!strcmp(word, "cell")) {
+			found = sscanf(line, "%*s %" SCNd64 " %" SCNd64, &length, &sample) == 2;
+		} else if (!strcmp(word, "host")) {
+			found = sscanf(line, "%*s %31s", space) == 1;
+			enter(space);
+			set("tcp_ecn", ACCURATE_ECN);
+			set("tcp_no_metrics_save", 1);
+		} else if (!strcmp(word, "device")) {
+			found = sscanf(line, "%*s %31s %31s", space, text) == 2;
+			enter(space);
+			offloads_off(text);
+		} else if (!strcmp(word, "tc")) {
+			found = sscanf(line, "%*s %31s %511[^\n]", space, text) == 2;
+			tc_do(&tcs[tc_of(space)], text);
+		} else if (!strcmp(word, "show")) {
+			found = sscanf(line, "%*s %31s %511[^\n]", space, text) == 2;
+			snprintf(file, sizeof(file), "readback-%s", space);
+			FILE *answer = fopen(file, "a");
+			if (!answer)
+				die("%s", file);
+			tc_ask(&tcs[tc_of(space)], text, answer);
+			fclose(answer);
+		} else if (!strcmp(word, "queues")) {
+			found = sscanf(line, "%*s %31s", space) == 1;
+			tcs[tc_of(space)].sampled = true;
+		} else if (!strcmp(word, "step") && step_count < COUNT(steps)) {
+			struct step *step = &steps[step_count++];
+
+			found = sscanf(line, "%*s %" SCNd64 " %31s %255[^\n]", &step->at, space, step->command) == 3;
+			step->tc = tc_of(space);
+		} else if (!strcmp(word, "flow") && flow_count < COUNT(flows)) {
+			found = sscanf(line, "%*s %31s %31s %31s %d %d %15s %d %" SCNd64 " %" SCNd64, flow->from, flow->to,
+				       flow->address, &flow->port, &flow->from_port, flow->control, &flow->ecn,
+				       &flow->start, &flow->stop) == 9;
+			watch(&flow->listener, LISTENER, flow_count, listener(flow->to, flow->port, flow->control), EPOLLIN);
+			flow_count++;
+		} else if (!strcmp(word, "probe") && probe_count < COUNT(probes)) {
+			found = sscanf(line, "%*s %31s %31s %31s %d %d %" SCNd64 " %" SCNd64, probe->from, probe->to,
+				       probe->address, &probe->port, &tos, &probe->first, &probe->interval) == 7;
+			probe->slots = (length - probe->first + probe->interval - 1) / probe->interval;
+			probe->sent_at = calloc(probe->slots, sizeof(int64_t));
+			probe->arrived_at = calloc(probe->slots, sizeof(int64_t));
+			watch(&probe->in, PROBE_IN, probe_count, bound(probe->to, SOCK_DGRAM, probe->port), EPOLLIN);
+			probe->out = bound(probe->from, SOCK_DGRAM, 0);
+			struct sockaddr_in to = address_of(probe->address, probe->port);
+			MUST(connect(probe->out, (struct sockaddr *)&to, sizeof(to)), "probe");
+			MUST(setsockopt(probe->out, IPPROTO_IP, IP_TOS, &tos, sizeof(tos)), "IP_TOS");
+			probe_count++;
+		} else if (!strcmp(word, "short")) {
+			found = sscanf(line, "%*s %31s %31s %31s %d %15s %d", shorts.from, shorts.to, shorts.address,
+				       &shorts.port, shorts.control, &shorts.ecn) == 6;
+			watch(&shorts.listener, SHORT_LISTENER, 0, listener(shorts.to, shorts.port, shorts.control), EPOLLIN);
+		} else if (!strcmp(word, "transfer")) {
+			transfers = reallocarray(transfers, transfer_count + 1, sizeof(*transfers));
+			struct transfer *it = &transfers[transfer_count++];
+
+			memset(it, 0, sizeof(*it));
+			found = sscanf(line, "%*s %" SCNd64 " %" SCNd64, &it->at, &it->bytes) == 2;
+			it->left = it->bytes;
+			it->took = -1;
+		}
+		if (!found)
+			die("plan: %s", line);
+	}
+}
+
+static void report(void)
+{
+	FILE *csv;
+
+	if (probe_count) {
+		csv = output("probes.csv", "t_s,probe,owd_us\n");
+		for (int n = 0; n < probe_count; n++)
+			for (uint32_t i = 0; i < probes[n].sent; i++) {
+				int64_t sent = probes[n].sent_at[i], owd = probes[n].arrived_at[i] - sent;
+
+				fprintf(csv, TIME ",%d,", TIME_OF(sent), n);
+				if (probes[n].arrived_at[i])
+					fprintf(csv, "%" PRId64 ".%03" PRId64, owd / 1000, owd % 1000);
+				fputc('\n', csv);
+			}
+		fclose(csv);
+	}
+	if (shorts.port) {
+		csv = output("short.csv", "start_s,bytes,fct_s\n");
+		for (int n = 0; n < transfer_count; n++) {
+			struct transfer *it = &transfers[n];
+
+			fprintf(csv, TIME ",%" PRId64 ",", TIME_OF(it->at), it->bytes);
+			if (it->took >= 0)
+				fprintf(csv, TIME, TIME_OF(it->took));
+			fputc('\n', csv);
+		}
+		fclose(csv);
+	}
+	if (fclose(flows_csv) || fclose(queues))
+		die("results");
+}
+
+int main(void)
+{
+	static struct watch clock_watch;
+	bool waiting = false;
+
+	signal(SIGPIPE, SIG_IGN);
+	epoll = MUST(epoll_create1(EPOLL_CLOEXEC), "epoll");
+	timer = MUST(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timer");
+	watch(&clock_watch, TIMER, 0, timer, EPOLLIN | EPOLLET);
+	flows_csv = output("flows.csv",
+			   "t_s,flow,received_bytes,srtt_us,min_rtt_us,cwnd,retrans,lost,delivered,delivered_ce\n");
+	queues = output("queues", "");
+	read_plan();
+	origin = now();
+	run(length, true);
+	for (int n = 0; n < flow_count; n++)
+		stop_flow(n, length);
+	sample_queues(length);
+	/* Probes on the way may still arrive. */
+	for (int n = 0; n < probe_count; n++)
+		waiting |= probes[n].arrived < probes[n].sent;
+	if (waiting)
+		run(length + 10 * SECOND, false);
+	report();
+	for (int n = 0; n < tc_count; n++)
+		close(tcs[n].in);
+	while (wait(NULL) > 0)
+		;
+	return 0;
+}

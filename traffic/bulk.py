@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All endpoints of a transport experiment in one program: its plan's lines, its results' names, its compilation.
+
+A plan is text, one line each, times in ns::
+
+    cell LENGTH SAMPLE                                                 first; time 0 is when the plan is read
+    host NAMESPACE                                                     passive opens take what the SYN asks for
+    device NAMESPACE DEVICE                                            segmentation offloads off
+    tc NAMESPACE COMMAND / show NAMESPACE COMMAND                      now; answers go to readback-NAMESPACE
+    step TIME NAMESPACE COMMAND                                        tc, at that time
+    queues NAMESPACE                                                   sampled each second, see below
+    flow FROM TO ADDRESS PORT FROM_PORT CONTROL ECN START STOP
+    probe FROM TO ADDRESS PORT TOS FIRST INTERVAL
+    short FROM TO ADDRESS PORT CONTROL ECN / transfer START BYTES      short flows and each of their arrivals
+
+A line of the result `queues` has the time in s, the namespace and what its `tc -s -d -j qdisc show` said.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from harness import cache
+from harness.cache import BuildError
+
+SOURCE = Path(__file__).parent / "bulk.c"
+# Static: the guest's libc is another one.
+_COMPILE = ("gcc", "-static", "-O2", "-Wall", "-Wextra", "-Werror")
+_APT_LINE = "apt-get install --no-install-recommends gcc libc6-dev"
+
+
+def digest() -> str:
+    """Name what the program is made from: its source and the compiler. Raises BuildError when there is no gcc."""
+    if not shutil.which("gcc"):
+        raise BuildError(f"not installed: gcc; as root: {_APT_LINE}")
+    compiler = subprocess.run(["gcc", "-dumpfullversion", "-dumpmachine"], capture_output=True, check=False).stdout
+    return cache.digest([("source", SOURCE.read_bytes()), ("command", " ".join(_COMPILE).encode()), ("gcc", compiler)])
+
+
+def ensure_bulk() -> Path:
+    """The program, compiled now if the cache does not have it. Raises BuildError when it does not compile."""
+
+    def build(scratch: Path) -> None:
+        done = subprocess.run(
+            [*_COMPILE, "-o", str(scratch / "bulk"), str(SOURCE)], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise BuildError(f"bulk.c does not compile: {done.stderr.strip()[-300:]}")
+
+    return cache.build_once(cache.root() / "bulk" / digest(), build) / "bulk"
