@@ -57,7 +57,12 @@ class Panel:
     spans: list[tuple[str, float, float, str]] = field(default_factory=list)  # (css class, start, length, tip)
 
 
-def time_plot(panels: Sequence[Panel], phases: Sequence[tuple[str, str, float, float]], label: str) -> str:
+def time_plot(
+    panels: Sequence[Panel],
+    phases: Sequence[tuple[str, str, float, float]],
+    label: str,
+    axis: str = "time from the start of the first phase (s)",
+) -> str:
     """Return the panels over one time axis in seconds; a phase is (name, css class, start, end)."""
     end = max((stop for *_, stop in phases), default=1.0)
     x = Scale(0, end, _LEFT, _WIDTH - _RIGHT)
@@ -80,10 +85,7 @@ def time_plot(panels: Sequence[Panel], phases: Sequence[tuple[str, str, float, f
         y += panel.height + _GAP
     for tick in ticks(0, end, 10):
         out.append(f'<text class="tick x" x="{x(tick):.1f}" y="{bottom + 16:g}">{tick:g}</text>')
-    out.append(
-        f'<text class="axis" x="{(x.a + x.b) / 2:g}" y="{bottom + 34:g}">'
-        "time from the start of the first phase (s)</text>"
-    )
+    out.append(f'<text class="axis" x="{(x.a + x.b) / 2:g}" y="{bottom + 34:g}">{escape(axis)}</text>')
     out.append(f'<line class="cursor" x1="-9" x2="-9" y1="{_TOP:g}" y2="{bottom:g}"/></svg>')
     return "".join(out)
 
@@ -113,7 +115,12 @@ def _panel(panel: Panel, x: Scale, top: float) -> Iterable[str]:
         yield f'<path class="line {kind}" d="{_path(points, x, y)}"/>'
 
 
-def ccdf_plot(curves: Sequence[tuple[str, str, Points]], label: str, floor: float = 0.1) -> str:
+def ccdf_plot(
+    curves: Sequence[tuple[str, str, Points]],
+    label: str,
+    floor: float = 0.1,
+    axis: str = "round-trip time of the probe (ms)",
+) -> str:
     """Return a CCDF: share of samples above x in percent (logarithmic, down to ``floor``) against x in ms.
 
     ``curves`` are (name, css class, points (x, percent)).
@@ -133,9 +140,57 @@ def ccdf_plot(curves: Sequence[tuple[str, str, Points]], label: str, floor: floa
         out.append(f'<text class="tick x" x="{x(tick):.1f}" y="{y.a + 16:g}">{tick:g}</text>')
     for (name, kind, _), points in zip(curves, shown, strict=True):
         out.append(f'<path class="line {kind}" d="{_path(points, x, y)}"><title>{escape(name)}</title></path>')
-    out.append(
-        f'<text class="axis" x="{(x.a + x.b) / 2:g}" y="{height - 4:g}">round-trip time of the probe (ms)</text></svg>'
-    )
+    out.append(f'<text class="axis" x="{(x.a + x.b) / 2:g}" y="{height - 4:g}">{escape(axis)}</text></svg>')
+    return "".join(out)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar: css class, length, the range of its repetitions, a figure to stand beside it, what is told of it."""
+
+    kind: str
+    value: float
+    low: float
+    high: float
+    beside: float | None
+    tip: str
+
+
+def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], axis: str, label: str, width: float = 620.0) -> str:
+    """Return horizontal bars in groups (label, bars); a line over a bar is its range, a tick the figure beside it."""
+    longest = max((len(name) for name, _ in groups), default=0)
+    left, thick, gap = min(24 + 6.4 * longest, width / 2), 9.0, 7.0
+    values = [v for _, bars in groups for bar in bars for v in (bar.value, bar.high, bar.beside) if v is not None]
+    low = min([0.0, *values, *(bar.low for _, bars in groups for bar in bars)])
+    marks = ticks(low, max([*values, 1e-9]), 5)
+    x = Scale(min(low, marks[0]), max([*values, 1e-9]) * 1.02, left, width - _RIGHT)
+    height = 8 + sum(len(bars) * thick + gap for _, bars in groups) + _BOTTOM
+    bottom = height - _BOTTOM
+    out = [f'<svg class="plot" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}">']
+    for mark in marks:
+        out.append(f'<line class="grid" x1="{x(mark):.1f}" x2="{x(mark):.1f}" y1="4" y2="{bottom:g}"/>')
+        out.append(f'<text class="tick x" x="{x(mark):.1f}" y="{bottom + 15:g}">{mark:g}</text>')
+    y = 8.0
+    for name, bars in groups:
+        middle = y + len(bars) * thick / 2 + 4
+        out.append(f'<text class="tick y" x="{left - 7:g}" y="{middle:.1f}">{escape(name)}</text>')
+        for bar in bars:
+            a, b = sorted((x(0), x(bar.value)))
+            out.append(
+                f'<rect class="bar {bar.kind}" x="{a:.1f}" y="{y + 0.5:.1f}" width="{max(b - a, 0.8):.1f}" '
+                f'height="{thick - 1:g}"><title>{escape(bar.tip)}</title></rect>'
+            )
+            if bar.high > bar.low:
+                out.append(
+                    f'<line class="range" x1="{x(bar.low):.1f}" x2="{x(bar.high):.1f}" '
+                    f'y1="{y + thick / 2:.1f}" y2="{y + thick / 2:.1f}"/>'
+                )
+            if bar.beside is not None:
+                at = x(bar.beside)
+                out.append(f'<line class="theirs" x1="{at:.1f}" x2="{at:.1f}" y1="{y:.1f}" y2="{y + thick:.1f}"/>')
+            y += thick
+        y += gap
+    out.append(f'<text class="axis" x="{(x.a + x.b) / 2:g}" y="{height - 6:g}">{escape(axis)}</text></svg>')
     return "".join(out)
 
 
