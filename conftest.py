@@ -36,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 _OPTIONS = pytest.StashKey[Options]()
 _RESULTS = pytest.StashKey[list[Result]]()
+_REPORTS = pytest.StashKey[list[Path]]()
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +49,8 @@ def options(pytestconfig: pytest.Config) -> Options:
 def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[..., Result]:
     """Run the experiment that the options describe under a test's name; a void run fails the test with its reasons."""
     config = request.config
+    if options.lab == "sim":
+        pytest.fail("--lab=sim: simulated time has no browser; this test takes --lab=virtual or apu", pytrace=False)
 
     def run(test: str, **changes: Any) -> Result:
         command_line = ["pytest", *config.invocation_params.args]
@@ -59,6 +62,30 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
                 pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
         config.stash.setdefault(_RESULTS, []).append(result)
         return result
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def matrix_session(pytestconfig: pytest.Config, options: Options) -> Iterator[Any]:
+    """The matrices of this session: their cells run in parallel, ahead of the tests that wait for them."""
+    from harness.matrix_session import MatrixSession
+
+    session = MatrixSession(options)
+    yield session
+    pytestconfig.stash[_REPORTS] = session.close()
+
+
+@pytest.fixture
+def measure(request: pytest.FixtureRequest, matrix_session: Any) -> Callable[..., list[str]]:
+    """Run a cell of a matrix and return what does not hold of it."""
+
+    def run(matrix: Any, cell: Any) -> list[str]:
+        items = [item for item in request.session.items if getattr(item.module, "MATRIX", None) is matrix]
+        try:
+            return matrix_session.measure(matrix, cell, [item.callspec.params["cell"] for item in items])
+        except (RuntimeError, OSError) as error:
+            pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
 
     return run
 
@@ -77,3 +104,5 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for result in config.stash.get(_RESULTS, []):
         terminalreporter.section(f"{result.path.name}", sep="-")
         result.print(sys.stdout if not terminalreporter.hasmarkup else None)
+    for report in config.stash.get(_REPORTS, []):
+        terminalreporter.write_line(f"report: {report}")

@@ -50,14 +50,13 @@ class Job:
 
 @functools.cache
 def inputs_digest(endpoints: Endpoints = "bulk") -> str:
-    """Name the kernel, the guest and the sources that decide what a run gives; builds what is missing.
+    """Name the kernel, the guest, the endpoints and the sources that decide what a run gives; builds what is missing.
 
     Raises BuildError when they cannot be built.
     """
-    from hardware.build import ensure_kernel
-    from hardware.guest import ensure_guest
+    from harness.sim import versions
 
-    parts = [("kernel", ensure_kernel().digest), ("guest", ensure_guest().digest), ("endpoints", endpoints)]
+    parts = {**versions(), "endpoints": endpoints}.items()
     return digest([(name, text.encode()) for name, text in parts] + _sources(_DECIDING))
 
 
@@ -81,9 +80,9 @@ def perform(job: Job, folder: Path, core: int | None = None) -> None:
 
     Raises what the run raises (hardware.simulation.SimulationError).
     """
-    run = job.run
-    if run is None:
-        from harness.sim import run_cell as run
+    from harness.sim import run_cell
+
+    run = job.run or run_cell
     empty(folder)
     started = time.monotonic()
     run(job.cell, folder, seed=job.seed, core=core, endpoints=job.endpoints, timeout_s=job.timeout_s)

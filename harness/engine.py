@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,7 +152,7 @@ def complete(
     *,
     again: bool = False,
     begun: Callable[[Job], None] = lambda _job: None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome]:
     """Yield the outcome of every job as it is known; finished runs are kept in ``folder``, that of the matrix.
 
     A run that is finished and whose inputs are the same is not made again, unless ``again``; one that another runner

@@ -41,7 +41,7 @@ OPTIONS = [
     Option("service", "youtube", "the victim: which service is watched (youtube)"),
     Option("live", False, "open the real service instead of its stand-in (needs --lab=apu)", flag=True),
     Option("video-id", "aqz-KE-bpKQ", "with --live: which YouTube video is watched"),
-    Option("lab", "virtual", "virtual (User-Mode Linux on this machine) or apu (a router over ssh, --lab-file)"),
+    Option("lab", None, "virtual (default: User-Mode Linux here), apu (a router over ssh, --lab-file), sim (matrices)"),
     Option("lab-file", "lab.toml", "with --lab=apu: where the lab is described"),
     Option("qdisc", "fq_codel flows 1", "the bottleneck's queue discipline, as tc would take it"),
     Option("qdisc-up", None, "the same for the uplink (default: as --qdisc)"),
@@ -62,6 +62,7 @@ OPTIONS = [
         "a kernel.org tarball to build the virtual APU from (default: Debian's newest 7.x)",
     ),
     Option("seed", "1", "seed of everything random; stored in the evidence"),
+    Option("repeat", None, "matrices: runs of each cell, with seeds from --seed on (default: the matrix's own)"),
 ]
 
 
@@ -88,6 +89,9 @@ class Options:
     results: Path
     kernel_source: Path | None
     seed: int
+    asked_lab: str = ""
+    """The lab that was named, empty if none was."""
+    repeat: int | None = None
 
     @property
     def bottleneck(self) -> Bottleneck:
@@ -140,10 +144,10 @@ def parse_options(raw: Mapping[str, Any], services: Iterable[str]) -> Options:
             raise OptionsError(f"--{name}: unknown {text!r}; known: {', '.join(known)}{hint}")
         return text
 
-    lab = chosen("lab", ("virtual", "apu"))
+    lab = chosen("lab", ("virtual", "apu", "sim")) if raw["lab"] else "virtual"
     live = bool(raw["live"])
-    if live and lab == "virtual":
-        raise OptionsError("--live: the virtual lab has no internet; use --lab=apu, or leave --live out")
+    if live and lab != "apu":
+        raise OptionsError(f"--live: the {lab} lab has no internet; use --lab=apu, or leave --live out")
     contenders = tuple(name.strip() for name in str(raw["contenders"]).split(","))
     phases = parsed("timeline", lambda text: parse_timeline(text, contenders))
     for phase in phases:
@@ -182,7 +186,15 @@ def parse_options(raw: Mapping[str, Any], services: Iterable[str]) -> Options:
         results=Path(str(raw["results"])).expanduser().resolve(),
         kernel_source=source,
         seed=parsed("seed", int),
+        asked_lab=lab if raw["lab"] else "",
+        repeat=parsed("repeat", _count) if raw["repeat"] else None,
     )
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"{text!r} is no number of runs")
+    return int(text)
 
 
 def _seconds(text: str) -> float:
