@@ -72,7 +72,7 @@ class DaskEngine:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor.shutdown(wait=False)  # cancels what has not begun
         self._client.close()
 
 

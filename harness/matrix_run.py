@@ -100,7 +100,7 @@ def run_matrix(plan: Plan, console: Console | None = None) -> list[Outcome]:
 
 def run_and_report(plan: Plan) -> list[Outcome]:
     """Run a plan, write and print its report, tell every failure; return those that failed."""
-    from harness.matrix_report import write
+    from harness.matrix_report import summary, table, write
 
     console, began = Console(stderr=True), time.monotonic()
     outcomes = run_matrix(plan, console)
@@ -110,7 +110,11 @@ def run_and_report(plan: Plan) -> list[Outcome]:
     simulated = sum(it.job.cell.seconds for it in outcomes if it.status == "ran")
     speed = f", {simulated / ran:.0f} simulated s per s" if simulated else ""
     told = ", ".join(f"{count} {_TOLD[status]}" for status, count in counts.items() if count)
-    print(f"{told} in {time.monotonic() - began:.1f} s{speed}")
+    out = Console()
+    out.print(table(plan.matrix, plan.folder))
+    for line in summary(plan.matrix, plan.folder):
+        out.print(Text(line))
+    out.print(Text(f"{told} in {time.monotonic() - began:.1f} s{speed}"))
     print(report)
     failed = [it for it in outcomes if it.status == "failed"]
     for it in failed:

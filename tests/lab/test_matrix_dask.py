@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A matrix on a Dask cluster of two workers, one of them killed in mid-run: every run is made, the same as here."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bottleneck.qdiscs import parse_qdisc
+from bottleneck.spec import Direction
+from harness.cell import Cell, Flow, Hop
+from harness.cell_run import RAW, RUN, Job, inputs_digest
+from harness.dask_engine import DaskEngine
+from harness.engine import EngineError, LocalEngine, complete
+from harness.matrix import run_folder
+from harness.store import CHECKOUT
+
+pytestmark = pytest.mark.lab
+
+
+def jobs(count: int, seconds: float = 10) -> list[Job]:
+    hop = Hop(down=Direction(rate_bps=50_000_000, qdisc=parse_qdisc("dualpi2", "test")))
+    flows = tuple(Flow(contender=name, rtt_us=20_000) for name in ("prague", "cubic"))
+    cell = Cell(name="two", flows=flows, hops=(hop,), seconds=seconds)
+    return [Job(cell, seed, 5, 2, inputs_digest()) for seed in range(1, count + 1)]
+
+
+@contextmanager
+def daemon(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A process of Dask; the first line with an address is waited for."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]],
+        cwd=CHECKOUT, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def told(process: subprocess.Popen[str], words: str) -> str:
+    """Wait for a line of a process's log and return it."""
+    assert process.stderr
+    for line in process.stderr:
+        if words in line:
+            return line
+    pytest.fail(f"it ended without {words!r}")
+
+
+@contextmanager
+def cluster(workers: int, folder: Path, nanny: bool) -> Iterator[tuple[str, list[psutil.Process]]]:
+    """A scheduler and its workers of one thread each; the address and the processes that run the cells."""
+    with ExitStack() as stack:
+        where = ["--host=127.0.0.1", "--port=0", "--dashboard-address=127.0.0.1:0"]
+        scheduler = stack.enter_context(daemon("dask_scheduler", *where))
+        address = told(scheduler, "Scheduler at:").split()[-1]
+        kind = "--nanny" if nanny else "--no-nanny"
+        arguments = [address, "--nthreads=1", "--no-dashboard", f"--local-directory={folder}", kind]
+        started = [stack.enter_context(daemon("dask_worker", *arguments)) for _ in range(workers)]
+        for worker in started:
+            told(worker, "Registered to:")
+        processes = [psutil.Process(worker.pid) for worker in started]
+        yield address, [child for it in processes for child in it.children()] if nanny else processes
+
+
+@pytest.mark.parametrize("nanny", [False, True], ids=["lost", "restarted"])
+def test_a_lost_worker_costs_nothing_but_time(tmp_path: Path, nanny: bool) -> None:
+    here, there, scratch = (tmp_path / name for name in ("here", "there", "scratch"))
+    wanted = jobs(6)
+    assert {it.status for it in complete(wanted, LocalEngine(), here)} == {"ran"}
+    with cluster(2, scratch, nanny) as (address, workers):
+        statuses, killed = [], []
+        for outcome in complete(wanted, DaskEngine(address, wanted[0].inputs), there):
+            statuses.append(outcome.status)
+            if not killed:
+                victim = next(it for it in workers if it.children())
+                killed = [victim, *victim.children(recursive=True)]
+                victim.send_signal(signal.SIGKILL)
+        assert statuses == ["ran"] * 6
+        assert len(killed) > 1, "no guest ran on the worker that was killed"
+        assert not any(it.is_running() for it in psutil.wait_procs(killed, timeout=5)[1]), "guests outlive their worker"
+    for job in wanted:
+        runs = [run_folder(folder, job.cell, job.seed) for folder in (here, there)]
+        assert all((runs[0] / name).exists() == (runs[1] / name).exists() for name in RAW)
+        first, second = (json.loads((run / RUN).read_text())["result"] for run in runs)
+        assert first == second
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_worker_with_other_inputs_is_refused(tmp_path: Path) -> None:
+    with (
+        cluster(1, tmp_path, nanny=False) as (address, _),
+        pytest.raises(EngineError, match="kernel, guest or Sojourn is not this machine's"),
+    ):
+        DaskEngine(address, "other")
+
+
+def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.dask_engine._CONNECT_S", 1)
+    with pytest.raises(EngineError, match=r"--engine: tcp://127.0.0.1:9: no Dask scheduler"):
+        DaskEngine("tcp://127.0.0.1:9", "one")
