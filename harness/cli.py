@@ -147,6 +147,18 @@ def matrix(
 
 @app.command()
 @one_line_errors
+def flent(
+    results: Annotated[Path, typer.Argument(help="A matrix's results, or one run of a cell.")],
+    to: Annotated[Path, typer.Option(help="Where the files go.")] = Path("flent"),
+) -> None:
+    """Export runs of cells as flent's data files (.flent.gz)."""
+    from harness.flent import export
+
+    print(f"{len(export(results, to))} files in {to}")
+
+
+@app.command()
+@one_line_errors
 def rescore(
     run: Run,
     write: Annotated[bool, typer.Option("--write", help="Replace stored scores and status when they differ.")] = False,
