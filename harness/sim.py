@@ -68,7 +68,12 @@ def run_cell(
     if cell.needs:
         raise SimulationError(f"cell {cell.name}: needs {cell.needs}")
     kernel, guest, program = parts()
-    script = sim_plan.job(cell, seed)
+    if cell.tunnel not in ("", "ipsec"):
+        raise SimulationError(
+            f"cell {cell.name}: a {cell.tunnel} tunnel needs a kernel for each end (--lab=virtual): "
+            "in namespaces of one kernel the inner flow's hash leaks through"
+        )
+    script = sim_plan.job(cell, seed, iperf3=endpoints == "iperf3")
     (folder / "run").write_text(script)
     (folder / "run").chmod(0o755)
     shutil.copy(program, folder / "bulk")
@@ -81,12 +86,41 @@ def run_cell(
     (folder / "setup.log").write_text(script + (folder / "out").read_text() + (folder / "err").read_text() + log)
     if found := sim_plan.differences(cell, answers):
         raise SimulationError(f"cell {cell.name}: {ReadbackError(found)}")
+    if endpoints == "iperf3":
+        _flows_of_iperf3(cell, seed, folder)
     with (folder / "queues.jsonl").open("w") as out:
         out.writelines(json.dumps(line) + "\n" for line in queues((folder / "queues").read_text()))
     made = {"cell": cell.model_dump(mode="json"), "seed": seed, "endpoints": endpoints, "kernel": versions()}
     (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
     for name in ("run", "bulk", "out", "err", "status", "queues", *(f"readback-{space}" for space in answers)):
         (folder / name).unlink()
+
+
+def _flows_of_iperf3(cell: Cell, seed: int, folder: Path) -> None:
+    with (folder / "flows.csv").open("a") as out:
+        for n, start in enumerate(sim_plan.starts(cell, seed)):
+            ends = []
+            for name in (f"sender-{n}", f"receiver-{n}"):
+                ends.append(json.loads((folder / name).read_text()))
+                (folder / name).unlink()
+                if "error" in ends[-1]:
+                    raise SimulationError(f"cell {cell.name}: iperf3 {name}: {ends[-1]['error']}")
+            out.writelines(f"{row}\n" for row in iperf3_rows(n, start, *ends))
+
+
+def iperf3_rows(flow: int, start_s: float, sender: dict[str, Any], receiver: dict[str, Any]) -> Iterator[str]:
+    """Yield lines of flows.csv from both ends' iperf3 JSON; what iperf3 does not tell is empty.
+
+    Times count from ``start_s``, when the client was started: the first data comes a few RTTs later.
+    """
+    received, retransmits, least = 0, 0, 0
+    for theirs, ours in zip(receiver["intervals"], sender["intervals"], strict=False):
+        state = ours["streams"][0]
+        received += theirs["streams"][0]["bytes"]
+        retransmits += state["retransmits"]
+        least = min(least or state["rtt"], state["rtt"])
+        cwnd = round(state["snd_cwnd"] / 1448)
+        yield f"{start_s + theirs['sum']['end']:.6f},{flow},{received},{state['rtt']},{least},{cwnd},{retransmits},,,"
 
 
 def queues(text: str) -> Iterator[dict[str, Any]]:

@@ -22,9 +22,9 @@ from bottleneck import path, readback, shaper
 from bottleneck.path import Path
 from bottleneck.spec import IFB_DOWN, IFB_UP
 from hardware.node import mac
-from harness.cell import Cell, ShortFlows
+from harness.cell import Cell, Hop, ShortFlows
 from traffic import ports
-from traffic.contender import CONTENDERS
+from traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
 from traffic.irtt import TOS
 
 RECEIVER, NEAR, FAR = "receiver", "near", "far"
@@ -32,6 +32,8 @@ HOST_DEV, IFB_BACK = "eth0", "ifb-back"
 START_SPREAD_S = 0.01
 """What a flow starts later than asked is drawn from 0 to this, so that the seed is a start order and a phase too."""
 TUNNEL_MTU = 1400
+IPERF3_SERVERS_S = 0.1
+"""What iperf3's servers get to listen, s."""
 _Z95 = 1.6448536269514722
 _NS = 1_000_000_000
 
@@ -125,7 +127,7 @@ def addresses(cell: Cell, space: str) -> list[str]:
         lines += [
             f"neighbour replace {peer.ip} lladdr {peer.mac} dev {end.dev} nud permanent" for peer in _peers(net, end)
         ]
-    lines += _routes(net, space)
+    lines += _routes(net, space) + _tunnel(cell, net, space)
     for program, command in _bottleneck(cell, space):
         if program == "ip":
             lines.append(command)
@@ -146,10 +148,31 @@ def _routes(net: Network, space: str) -> list[str]:
         return ["route add default via 10.42.1.1"]
     if space not in net.boxes:
         return ["route add default via 10.42.2.1"]
-    at = net.boxes.index(space)
-    down = [f"route add 10.42.1.0/24 via 10.43.{at}.2"] if at < len(net.boxes) - 1 else []
-    up = [f"route add 10.42.2.0/24 via 10.43.{at - 1}.1"] if at else []
-    return [*down, *up]
+    at, last = net.boxes.index(space), len(net.boxes) - 2
+    # The far links too: a tunnel's ends stand on them.
+    down = [f"route add {to} via 10.43.{at}.2" for to in ("10.42.1.0/24", f"10.43.{last}.0/30")] if at <= last else []
+    up = [f"route add {to} via 10.43.{at - 1}.1" for to in ("10.42.2.0/24", "10.43.0.0/30")] if at else []
+    return [*down[: 2 if at < last else 1], *up[: 2 if at > 1 else 1]]
+
+
+def _tunnel(cell: Cell, net: Network, space: str) -> list[str]:
+    """ESP in tunnel mode between the two gateways; the ECN field is copied out and in again (RFC 6040)."""
+    if not cell.tunnel or space not in (NEAR, FAR):
+        return []
+    near, far = "10.43.0.1", f"10.43.{len(net.boxes) - 2}.2"
+    sides = [(near, "10.42.2.0/24"), (far, "10.42.1.0/24")]
+    (mine, inside), (other, outside) = sides if space == NEAR else reversed(sides)
+    states = [
+        f"xfrm state add src {src} dst {dst} proto esp spi {spi} reqid 1 mode tunnel "
+        f"replay-window {cell.replay_window} aead rfc4106(gcm(aes)) 0x{'5a' * 20} 128"
+        for spi, (src, dst) in enumerate([(near, far), (far, near)], start=256)
+    ]
+    template = "proto esp reqid 1 mode tunnel"
+    policies = [f"xfrm policy add src {inside} dst {outside} dir out tmpl src {mine} dst {other} {template}"] + [
+        f"xfrm policy add src {outside} dst {inside} dir {way} tmpl src {other} dst {mine} {template}"
+        for way in ("in", "fwd")
+    ]
+    return [*states, *policies]
 
 
 def delays(rtt_us: int) -> tuple[Path, Path]:
@@ -233,7 +256,8 @@ def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
     """
     net = network(cell)
     lines = [f"cell {_ns(cell.seconds)} {_ns(cell.sample_s)}"]
-    lines += [f"host {end.space}" for end in (*net.hosts.values(), net.receiver)]
+    modes = {} if flows else _ecn_modes(cell, net)
+    lines += [f"host {end.space} {modes.get(end.space, ACCURATE_ECN)}" for end in (*net.hosts.values(), net.receiver)]
     lines += [f"device {end.space} {end.dev}" for link in net.links for end in link]
     for space in net.spaces:
         commands = [command for program, command in _bottleneck(cell, space) if program == "tc"]
@@ -262,6 +286,17 @@ def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def _ecn_modes(cell: Cell, net: Network) -> dict[str, int]:
+    """The ECN mode that all flows of a sending host share with iperf3, which is the highest that one of them needs."""
+    modes: dict[str, int] = {}
+    for flow in cell.flows:
+        mode, space = CONTENDERS[flow.contender].tcp_ecn, (net.receiver if flow.up else net.hosts[flow.rtt_us]).space
+        if (modes.get(space, mode) == NO_ECN) != (mode == NO_ECN):
+            raise ValueError(f"cell {cell.name}: with iperf3 flows with and without ECN cannot share a host")
+        modes[space] = max(mode, modes.get(space, mode))
+    return modes
+
+
 def _flows(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
     for n, (flow, start) in enumerate(zip(cell.flows, begins, strict=True)):
         contender, ends = CONTENDERS[flow.contender], (net.hosts[flow.rtt_us], net.receiver)
@@ -276,23 +311,46 @@ def _ns(seconds: float) -> int:
     return round(seconds * _NS)
 
 
-def job(cell: Cell, seed: int) -> str:
-    """Return the shell script that makes the network and runs `./bulk` in it."""
+def job(cell: Cell, seed: int, *, iperf3: bool = False) -> str:
+    """Return the shell script that makes the network and runs the traffic in it.
+
+    With ``iperf3`` that sends the bulk flows, each end's JSON in `sender-N` and `receiver-N`.
+    """
+    net = network(cell)
     parts = ["#!/bin/sh", "set -e", "echo 1 >/proc/sys/net/core/devconf_inherit_init_net"]
     parts.append(_batch("ip -batch -", devices(cell)))
-    net = network(cell)
     parts += [_batch(f"ip -n {space} -batch -", addresses(cell, space)) for space in net.spaces]
-    parts += [_batch(f"ip netns exec {hop_name(n)} nft -f -", _MANGLE) for n, hop in enumerate(cell.hops) if hop.mangle]
-    parts.append(_batch("./bulk", plan(cell, seed).splitlines()))
-    return "\n".join(parts) + "\n"
+    mangled = [(hop_name(n), hop) for n, hop in enumerate(cell.hops) if hop.mangle]
+    parts += [_batch(f"ip netns exec {space} nft -f -", _mangle(hop)) for space, hop in mangled]
+    if iperf3:
+        parts += _iperf3(cell, net, starts(cell, seed))
+    parts.append(_batch("./bulk", plan(cell, seed, flows=not iperf3).splitlines()))
+    return "\n".join([*parts, "wait", ""])
 
 
-_MANGLE = """table ip mangle {
-    chain forward {
-        type filter hook forward priority mangle
-        iifname "wan" ip ecn ect1 ip ecn set not-ect
-    }
-}""".splitlines()
+def _iperf3(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
+    """Servers, and clients that wait for their time."""
+    every = max(0.1, cell.sample_s)  # iperf3 takes no shorter interval
+    for n, (flow, start) in enumerate(zip(cell.flows, begins, strict=True)):
+        contender, ends = CONTENDERS[flow.contender], (net.hosts[flow.rtt_us], net.receiver)
+        sender, receiver = reversed(ends) if flow.up else ends
+        seconds = max(1, round((flow.stop_s or cell.seconds) - flow.start_s))
+        yield f"ip netns exec {receiver.space} iperf3 -s -1 -p {ports.BULK + n} -i {every:g} -J >receiver-{n} &"
+        yield (
+            f"(sleep {start + IPERF3_SERVERS_S:.6f}; exec ip netns exec {sender.space} iperf3 -c {receiver.ip} "
+            f"-p {ports.BULK + n} --cport {ports.FIRST_SENDER + n} -C {contender.cc} -t {seconds} -i {every:g} "
+            f"-J >sender-{n}) &"
+        )
+    yield f"sleep {IPERF3_SERVERS_S:g}"
+
+
+def _mangle(hop: Hop) -> list[str]:
+    """The nftables rules of what ``hop`` does to the ECN field of packets that go down."""
+    what = {"ect1-to-not-ect": "ip ecn ect1 ip ecn set not-ect", "to-ect1": "ip ecn != ce ip ecn set ect1"}[hop.mangle]
+    numbers = ", ".join(str(ports.FIRST_SENDER + n) for n in hop.mangled_flows)
+    which = f"tcp sport {{ {numbers} }} " if numbers else ""
+    chain = "chain forward { type filter hook forward priority mangle;"
+    return ["table ip mangle {", f'{chain} iifname "wan" {which}{what}; }}', "}"]
 
 
 def _batch(command: str, lines: Sequence[str]) -> str:

@@ -567,16 +567,17 @@ static void read_plan(void)
 	while (fgets(line, sizeof(line), stdin)) {
 		struct flow *flow = &flows[flow_count];
 		struct probe *probe = &probes[probe_count];
-		int tos = 0, found = 0;
+		int tos = 0, mode = 0;
+		bool found = false;
 
 		errno = 0;
 		sscanf(line, "%15s", word);
 		if (!strcmp(word, "cell")) {
 			found = sscanf(line, "%*s %" SCNd64 " %" SCNd64, &length, &sample) == 2;
 		} else if (!strcmp(word, "host")) {
-			found = sscanf(line, "%*s %31s", space) == 1;
+			found = sscanf(line, "%*s %31s %d", space, &mode) == 2;
 			enter(space);
-			set("tcp_ecn", ACCURATE_ECN);
+			set("tcp_ecn", mode);
 			set("tcp_no_metrics_save", 1);
 		} else if (!strcmp(word, "device")) {
 			found = sscanf(line, "%*s %31s %31s", space, text) == 2;

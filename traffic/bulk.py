@@ -4,7 +4,7 @@
 A plan is text, one line each, times in ns::
 
     cell LENGTH SAMPLE                                                 first; time 0 is when the plan is read
-    host NAMESPACE                                                     passive opens take what the SYN asks for
+    host NAMESPACE ECN                                                 its net.ipv4.tcp_ecn but for flows' own SYNs
     device NAMESPACE DEVICE                                            segmentation offloads off
     tc NAMESPACE COMMAND / show NAMESPACE COMMAND                      now; answers go to readback-NAMESPACE
     step TIME NAMESPACE COMMAND                                        tc, at that time
