@@ -52,7 +52,7 @@ def jain(rates: Sequence[float]) -> float:
 
 def rate_mbps(t: Floats, received: Floats, start: float, end: float) -> float:
     """Mean goodput in Mbit/s from `start` to `end` s, of cumulative bytes sampled at `t`, linear in between."""
-    if end <= start or not t.size:
+    if end <= start:
         return 0.0
     got = np.interp([start, end], t, received)
     return float((got[1] - got[0]) * 8 / (end - start) / 1e6)
@@ -167,7 +167,7 @@ def score(
     seconds, asked = float(cell["seconds"]), list(cell.get("flows", ()))
     window = steady_window(asked, seconds, window_s, tail_s)
     by_flow = {key[0]: part for key, part in flows.partition_by("flow", as_dict=True, maintain_order=True).items()}
-    curves = [_curve(by_flow.get(n)) for n in range(len(asked))]
+    curves = [_curve(by_flow.get(n), float(flow["start_s"])) for n, flow in enumerate(asked)]
     told = [_flow_scores(n, flow, by_flow.get(n), curves[n], window, seconds) for n, flow in enumerate(asked)]
     found: Json = {"window_s": window, "flows": told}
     for way in (False, True):
@@ -299,10 +299,11 @@ def _probes(
     return found
 
 
-def _curve(part: pl.DataFrame | None) -> tuple[Floats, Floats]:
+def _curve(part: pl.DataFrame | None, start: float) -> tuple[Floats, Floats]:
+    """(t, cumulative bytes) of a flow, from nothing at its start on."""
     if part is None:
-        return np.empty(0), np.empty(0)
-    return part["t_s"].to_numpy(), part["received_bytes"].to_numpy().astype(np.float64)
+        return np.array([start]), np.zeros(1)
+    return np.insert(part["t_s"].to_numpy(), 0, start), np.insert(part["received_bytes"].to_numpy() * 1.0, 0, 0.0)
 
 
 def _stop(flow: Mapping[str, Any], seconds: float) -> float:

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from scoring import published
+
+
+def test_a_cell_agrees_within_its_tolerance() -> None:
+    ours = {"a": {"x": [9.0, 11.0]}, "b": {"x": [20.0]}, "c": {"x": [33.0]}, "d": {"y": [1.0]}}
+    theirs = {"a": {"x": 10.0}, "b": {"x": 30.0}, "c": {"x": 32.0}, "d": {"x": 1.0}, "e": {"x": 1.0}}
+    (found,) = published.compare(ours, theirs, {"x": 0.05})
+    assert [(p.cell, p.ours, p.low, p.high, p.agrees) for p in found.pairs] == [
+        ("a", 10, 9, 11, True),
+        ("b", 20, 20, 20, False),
+        ("c", 33, 33, 33, True),
+    ]
+    assert found.agreeing == 2
+    assert [p.cell for p in found.disagreeing] == ["b"]
+    assert found.pairs[1].ratio == pytest.approx(2 / 3)
+    # By hand: deviations (-11, -1, 12) and (-14, 6, 8).
+    assert found.pearson == pytest.approx((154 - 6 + 96) / ((121 + 1 + 144) * (196 + 36 + 64)) ** 0.5)
+    assert found.spearman == pytest.approx(1)
+
+
+def test_no_tolerance_is_no_verdict() -> None:
+    (found,) = published.compare({"a": {"x": [1.0]}}, {"a": {"x": 100.0}}, {})
+    assert found.pairs[0].agrees is None
+    assert found.disagreeing == [] and found.agreeing == 0
+
+
+def test_ties_share_their_rank_and_little_has_no_correlation() -> None:
+    assert published.ranks([3, 1, 3, 2]) == [3.5, 1, 3.5, 2]
+    assert published.correlation([1, 2], [1, 2]) is None
+    assert published.correlation([1, 1, 1], [1, 2, 3]) is None
+    assert published.correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+
+
+def test_a_published_zero_has_no_ratio() -> None:
+    assert published.pair("a", [1.0], 0.0, 0.1).ratio is None
+    assert published.pair("a", [1.0], 0.0, 0.1).agrees is False
+
+
+def test_the_files_say_where_they_come_from_and_hold_their_rows() -> None:
+    for path in published.FOLDER.glob("*.csv"):
+        assert path.read_text().startswith("# "), path
+        assert published.rows(path.name), path
+    assert len(published.rows("fairness_rfc3168.csv")) == 24
+    assert len(published.rows("fairness_rtt.csv")) == 192

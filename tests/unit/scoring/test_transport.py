@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from harness import dumbbell
+from harness.cell import Cell, Flow, Hop, Probe, ShortFlows
+from scoring import transport
+from scoring.transport import FLOWS, PROBES, SHORT, score
+
+STEP = 0.05
+
+
+def samples(rates: list[tuple[float, float, float]], flow: int = 0, srtt_ms: float = 30, **more: int) -> pl.DataFrame:
+    """Samples of a flow whose goodput is piecewise constant: (from s, to s, Mbit/s)."""
+    t = np.arange(round(rates[0][0] / STEP) + 1, round(rates[-1][1] / STEP) + 1) * STEP
+    got = sum(np.clip(t - a, 0, b - a) * mbps * 1e6 / 8 for a, b, mbps in rates)
+    fixed = {"min_rtt_us": 20_000, "cwnd": 10, "retrans": 0, "lost": 0, "delivered": 0, "delivered_ce": 0} | more
+    frame = pl.DataFrame({"t_s": t, "received_bytes": got}).with_columns(
+        flow=flow, srtt_us=srtt_ms * 1000, **{name: pl.lit(value) for name, value in fixed.items()}
+    )
+    return frame.select(FLOWS.keys()).cast(FLOWS)
+
+
+def cell(*flows: Flow, hops: tuple[Hop, ...] = (), seconds: float = 60, **more: Any) -> dict[str, Any]:
+    hops = hops or (dumbbell.bottleneck(50, "fq_codel flows 1"),)
+    return Cell(name="c", flows=flows, hops=hops, seconds=seconds, **more).model_dump(mode="json")
+
+
+PAIR = dumbbell.flows(["prague", "cubic"], 20)
+
+
+def test_jain_is_one_over_n_at_worst() -> None:
+    assert transport.jain([5, 5]) == 1
+    assert transport.jain([10, 0]) == 0.5
+    # (45 + 2)^2 / (2 (45^2 + 2^2)) by hand.
+    assert transport.jain([45, 2]) == pytest.approx(2209 / 4058)
+    assert transport.jain([0, 0]) == 0
+
+
+def test_a_steady_pair() -> None:
+    """40 Mbit/s in the window 18 to 58 s, whatever was before and after."""
+    first = samples([(0, 18, 10), (18, 58, 40), (58, 60, 1)], retrans=5, delivered=95, delivered_ce=19)
+    second = samples([(0, 18, 30), (18, 58, 5), (58, 60, 1)], flow=1)
+    found = score(cell(*PAIR), pl.concat([first, second]), window_s=40)
+    assert found["window_s"] == [18, 58]
+    one, two = found["flows"]
+    assert (one["d_ss_mbps"], two["d_ss_mbps"]) == (pytest.approx(40, abs=1e-3), pytest.approx(5, abs=1e-3))
+    # (18 x 10 + 40 x 40 + 2) / 60
+    assert one["goodput_mbps"] == pytest.approx(29.7, abs=1e-3)
+    assert (found["ratio"], found["inverse_ratio"]) == (pytest.approx(8), pytest.approx(0.125))
+    assert found["jain"] == pytest.approx(45**2 / (2 * (1600 + 25)), abs=1e-4)
+    assert (one["retrans"], one["retrans_share"], one["ce_share"]) == (5, 0.05, 0.2)
+    # 45 of 50 x 1448/1514 Mbit/s
+    assert found["utilisation"] == pytest.approx(45 / 47.82, abs=1e-3)
+    assert one["normalised"] == pytest.approx(40 / 23.91, abs=1e-3)
+    assert one["rtt_mean_ms"] == one["rtt_max_ms"] == 30
+    assert found["last"] == two
+
+
+def test_the_window_begins_with_the_last_flow_and_ends_before_the_first_stops() -> None:
+    late = Flow(contender="cubic", rtt_us=0, start_s=30, stop_s=50)
+    assert score(cell(PAIR[0], late), samples([(0, 60, 1)]), window_s=40)["window_s"] == [30, 48]
+
+
+def test_a_flow_that_never_was_has_no_rate() -> None:
+    found = score(cell(*PAIR), samples([(0, 60, 40)]))
+    assert found["flows"][1]["d_ss_mbps"] == 0
+    assert "rtt_mean_ms" not in found["flows"][1]
+    assert found["ratio"] is None and found["jain"] == 0.5
+
+
+def test_equal_frames_give_equal_json() -> None:
+    flows = pl.concat([samples([(0, 60, 40)]), samples([(0, 60, 7)], flow=1)])
+    probes = pl.DataFrame({"t_s": [1.0, 2.0], "probe": [0, 0], "owd_us": [11_000.0, None]}, schema=PROBES)
+    asked = cell(*PAIR, probes=(Probe(rtt_us=20_000),))
+    assert json.dumps(score(asked, flows, probes)) == json.dumps(score(asked, flows, probes))
+
+
+def test_convergence_is_when_the_next_five_seconds_are_alike() -> None:
+    """The second flow starts at 10 s and has its half from 20 s on: of 5 s from 18.6 s on, 3.6 s are alike."""
+    flows = dumbbell.flows(["prague", "prague"], 80, gap_s=10)
+    first = samples([(0, 20, 40), (20, 60, 20)])
+    second = samples([(10, 20, 0), (20, 60, 20)], flow=1)
+    found = score(cell(*flows), pl.concat([first, second]))
+    # x s alike of 5: the rates are 20 x/5 and 20 x/5 + 40 (1 - x/5); J = (a + b)^2 / (2 (a^2 + b^2)) >= 0.95.
+    x = next(x for x in np.arange(0, 5, 0.1) if transport.jain([4 * x, 40 - 4 * x]) >= 0.95)
+    assert found["convergence_s"] == pytest.approx(10 - 5 + x, abs=0.11)
+    never = pl.concat([samples([(0, 60, 40)]), samples([(10, 60, 2)], flow=1)])
+    assert score(cell(*flows), never)["convergence_s"] is None
+
+
+def test_spike_ends_when_the_rtt_stays_down() -> None:
+    t = np.arange(30, 60, 0.1)
+    rtt = np.where(t < 36, 300.0, 90.0)
+    # A relapse within a second does not end it, one after a second is another matter.
+    rtt[(t > 36.5) & (t < 37)] = 200
+    rtt[(t > 50) & (t < 51)] = 400
+    found = transport.spike(t, rtt, 30, 60, base_ms=80, rate_mbps=25)
+    assert found == {"height_ms": 320, "spike_s": pytest.approx(6.9, abs=0.11), "spike_over": True}
+    flat = transport.spike(t, np.full_like(t, 95.0), 30, 60, base_ms=80, rate_mbps=25)
+    assert flat == {"height_ms": 15, "spike_s": 0, "spike_over": True}
+    lasting = transport.spike(t, np.full_like(t, 4346.0), 30, 60, base_ms=80, rate_mbps=1)
+    assert lasting == {"height_ms": 4266, "spike_s": 30, "spike_over": False}
+
+
+def test_at_low_rates_four_frames_are_no_spike() -> None:
+    """At 1 Mbit/s a frame takes 12.1 ms: 80 + 25 + 48 ms is the level."""
+    t = np.arange(0, 10, 0.1)
+    assert transport.spike(t, np.full_like(t, 150.0), 0, 10, 80, 1)["spike_s"] == 0
+    assert transport.spike(t, np.full_like(t, 155.0), 0, 10, 80, 1)["spike_over"] is False
+
+
+def test_periods_follow_the_schedule() -> None:
+    hop = dumbbell.bottleneck(50, "fq_codel", steps=[(30, 25)])
+    found = score(cell(PAIR[0], hops=(hop,)), samples([(0, 30, 47.82), (30, 60, 11.955)]), window_s=20)
+    before, after = found["periods"]
+    assert (before["rate_mbps"], after["rate_mbps"]) == (50, 25)
+    assert before["utilisation"] == pytest.approx(1, abs=2e-3)
+    assert after["utilisation"] == pytest.approx(0.5, abs=1e-3)
+    assert after["height_ms"] == 10 and after["spike_s"] == 0
+    # The window of 38 to 58 s lies under one rate.
+    assert found["utilisation"] == pytest.approx(0.5, abs=1e-3)
+
+
+def test_the_least_rate_is_the_bottleneck_and_cake_shapes_itself() -> None:
+    hops = (
+        dumbbell.bottleneck(100, "dualpi2"),
+        Hop(),
+        dumbbell.bottleneck(1000, "cake bandwidth 47500000bit flowblind"),
+    )
+    assert transport.rate_periods(cell(PAIR[0], hops=hops)) == [(0, 47.5)]
+    assert transport.rate_periods(cell(PAIR[0], hops=(Hop(),))) == [(0, None)]
+
+
+def test_probes_tell_loss_percentiles_and_the_queue_above_the_path() -> None:
+    delays = [10_000.0 + 1000 * n for n in range(98)] + [None, None]
+    probes = pl.DataFrame({"t_s": [n / 10 for n in range(100)], "probe": 0, "owd_us": delays}, schema=PROBES)
+    flows = (Flow(contender="cubic", rtt_us=20_000), Flow(contender="cubic", rtt_us=20_000, start_s=5))
+    found = score(cell(*flows, probes=(Probe(rtt_us=20_000),)), samples([(0, 60, 1)]), probes)["probes"][0]
+    assert (found["sent"], found["loss"]) == (100, 0.02)
+    # Nearest rank of 98: the 49th, 94th (0.95 x 98 = 93.1), 98th.
+    assert (found["p50_ms"], found["p95_ms"], found["p99_ms"], found["max_ms"]) == (58, 103, 107, 107)
+    assert found["ccdf"]["ms"][0] == 0 and found["ccdf"]["ms"][-1] == 97
+    assert found["ccdf"]["percent"][-1] == 0
+    # While the second flow runs there are 48 answered of 50: delays 60 to 107 ms, the 46th.
+    assert found["while_flow"][1] == {"p95_ms": 105, "loss": 0.04}
+
+
+def test_short_flows_and_their_harm() -> None:
+    short = pl.DataFrame(
+        {"start_s": [0.0, 1.0, 2.0, 3.0], "bytes": [1, 2, 3, 4], "fct_s": [1.0, 2.0, 4.0, None]}, schema=SHORT
+    )
+    asked = cell(short_flows=ShortFlows(rtt_us=20_000))
+    found = score(asked, pl.DataFrame(schema=FLOWS), short=short)["short"]
+    assert found == {"count": 4, "unfinished": 1, "geometric_mean_s": 2, "median_s": 2, "p95_s": 4}
+    solo = {"geometric_mean_s": 1.0, "median_s": 0.5, "p95_s": 4.0}
+    assert transport.completion_harm(solo, found) == {"geometric_mean": 0.5, "median": 0.75, "p95": 0.0}
+
+
+def test_flows_up_are_told_apart() -> None:
+    up = tuple(flow.model_copy(update={"up": True}) for flow in PAIR)
+    parts = [samples([(0, 60, rate)], flow=n) for n, rate in enumerate((20, 20, 3, 1))]
+    found = score(cell(*PAIR, *up), pl.concat(parts))
+    assert found["jain"] == pytest.approx(1, abs=1e-4)
+    assert found["up_jain"] == pytest.approx(16 / 20, abs=1e-4)
+    assert found["utilisation"] == pytest.approx(40 / 47.82, abs=1e-3)
