@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.svg import Panel, Scale, ccdf_plot, ticks, time_plot
+from harness.svg import Bar, Panel, Scale, bar_chart, ccdf_plot, ticks, time_plot
 
 NS = {"s": "http://www.w3.org/2000/svg"}
 
@@ -64,3 +64,16 @@ def test_a_ccdf_leaves_out_what_lies_below_its_floor() -> None:
     assert len(points) == 3 and points[0][2] == 12 and points[-1][2] == 320
     assert points[1][2] == pytest.approx(12 + 308 / 3, abs=0.1)
     assert parsed(ccdf_plot([], "nothing measured")).attrib["role"] == "img"
+
+
+def test_bars_have_lengths_ranges_and_figures_beside() -> None:
+    bars = [Bar("c0", 40, 38, 42, 45, "ours"), Bar("c1", 10, 10, 10, None, "theirs <1>")]
+    svg = bar_chart([("queue", bars)], "Mbit/s", "rates")
+    root = ElementTree.fromstring(svg)
+    drawn = [float(e.attrib["width"]) for e in root.iter() if e.attrib.get("class", "").startswith("bar")]
+    assert drawn[0] == pytest.approx(4 * drawn[1], rel=0.01)
+    kinds = [e.attrib.get("class") for e in root.iter()]
+    assert kinds.count("range") == 1 and kinds.count("theirs") == 1
+    (tick,) = (float(e.attrib["x1"]) for e in root.iter() if e.attrib.get("class") == "theirs")
+    left = next(float(e.attrib["x"]) for e in root.iter() if e.attrib.get("class", "").startswith("bar"))
+    assert tick - left == pytest.approx(drawn[0] * 45 / 40, rel=0.01)
