@@ -33,7 +33,6 @@ from traffic import iperf3, irtt, ports, ss
 from traffic.contender import CONTENDERS
 from traffic.iperf3 import BulkFlow
 
-PORTS = {"origin": 443, "irtt": ports.IRTT, "irtt_unshaped": ports.IRTT_UNSHAPED, "bulk": ports.BULK}
 _TICK_S = 0.5
 #: Longest set-up and warm-up that the probes must outlast; irtt reserves memory for all of its time.
 _PROBE_MARGIN_S = 180
@@ -119,7 +118,7 @@ class _Recording:
             self.stack.callback(probe.stop)
             self.watched[f"the probe {name}"] = _unless(probe.alive, "irtt is gone")
         queues = QdiscSampler(lab.router.place, folder / "qdisc.jsonl", lab.router.lan, lab.router.wan).start()
-        flows = ss.SsSampler(lab.sender, folder / "ss.jsonl", PORTS["bulk"], on_throughput=self._tell_contender).start()
+        flows = ss.SsSampler(lab.sender, folder / "ss.jsonl", ports.BULK, on_throughput=self._tell_contender).start()
         for name, sampler in (("the router", queues), ("the bulk sender", flows)):
             self.stack.callback(sampler.stop)
             self.watched[name] = _error_of(sampler)
@@ -129,7 +128,7 @@ class _Recording:
         self.service.start(
             Stage(
                 client=lab.client, server=lab.server, address=lab.addresses.server, run=folder,
-                display=display.name, port=PORTS["origin"], width=SIZE[0], height=SIZE[1],
+                display=display.name, port=ports.ORIGIN, width=SIZE[0], height=SIZE[1],
             )
         )  # fmt: skip
         self.watched["the player"] = lambda: self.service.failure
@@ -185,7 +184,7 @@ class _Recording:
             lab.addresses.receiver,
             CONTENDERS[phase.contender],
             self.folder / LOGS,
-            port=PORTS["bulk"],
+            port=ports.BULK,
             sender_port=ports.FIRST_SENDER + len(self.phases),
             name=phase.name,
         )
@@ -260,7 +259,12 @@ def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
     described = {
         "name": lab.name,
         "addresses": asdict(lab.addresses),
-        "ports": PORTS,
+        "ports": {
+            "origin": ports.ORIGIN,
+            "irtt": ports.IRTT,
+            "irtt_unshaped": ports.IRTT_UNSHAPED,
+            "bulk": ports.BULK,
+        },
         "rate_down_bps": options.rate_down_bps,
         "rate_up_bps": options.rate_up_bps,
         "rtt_ms": options.rtt_us / 1000,

@@ -62,14 +62,16 @@ def race(
     capture = PacketCapture.start(
         lab.client_tap.place, lab.client_tap.interface, folder / "race.pcapng", only="tcp", wrap=lab.realtime
     )
-    with ExitStack() as stack:
-        captured = stack.enter_context(_Ended(capture))
-        for flow in flows:
-            stack.callback(_stop, flow)
-            flow.start()
-        end = time.time() + seconds
-        while (left := end - time.time()) > 0:
-            time.sleep(min(left, _TICK_S))
+    try:
+        with ExitStack() as stack:
+            for flow in flows:
+                stack.callback(_stop, flow)
+                flow.start()
+            end = time.time() + seconds
+            while (left := end - time.time()) > 0:
+                time.sleep(min(left, _TICK_S))
+    finally:
+        captured = capture.stop()
     advanced = packets.with_advance(pcapng.read(captured.file).packets)
     table = packets.flow_table(advanced)
     shares = []
@@ -80,20 +82,6 @@ def race(
         row = packets.select(table, **ends).row(0, named=True)  # type: ignore[arg-type]
         shares.append(Share(name, packets.d_ss_bps(mine, end, window, tail), row))
     return shares
-
-
-class _Ended:
-    """A capture whose file is known once it has ended."""
-
-    def __init__(self, capture: PacketCapture) -> None:
-        self._capture = capture
-        self.file = capture.raw
-
-    def __enter__(self) -> _Ended:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file = self._capture.stop().file
 
 
 def _stop(flow: BulkFlow) -> None:

@@ -19,6 +19,9 @@ from traffic.irtt import Codepoint
 
 T = TypeVar("T")
 
+_SPARE_BYTES = 150 << 20
+_RECORDING_BPS = 4_000_000
+
 #: Codepoints of the IP header's ECN field that a probe may carry (RFC 3168, RFC 9331).
 ECN_CODEPOINTS: tuple[Codepoint, ...] = ("not-ect", "ect0", "ect1")
 
@@ -106,6 +109,14 @@ class Options:
     def but(self, **changes: Any) -> Options:
         """Return these options with some changed."""
         return replace(self, **changes)
+
+    @property
+    def needed_bytes(self) -> int:
+        """Bytes that the evidence of such a run fits into with room to spare."""
+        seconds = sum(phase.seconds for phase in self.phases)
+        # Captures keep the headers, on both sides of the router: an eighth of full frames, a third of short ones.
+        captures = seconds * (self.rate_down_bps + self.rate_up_bps) / 8 / 4
+        return _SPARE_BYTES + round(seconds * _RECORDING_BPS / 8 + captures)
 
     @property
     def cell(self) -> str:

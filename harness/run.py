@@ -58,11 +58,16 @@ def perform(
     console = Console(file=terminal)
     store = RunStore(options.results)
     described = read_lab_file(options.lab_file) if options.lab == "apu" else None
-    store.check()
+    store.check(options.needed_bytes)
     with _ended_by_sigterm(), steps(console) as step:
         make_lab = _prepare_lab(options, described, step)
         service.prepare(step("test clip"))
-    with _ended_by_sigterm(), store.create(test, options.cell, seed=options.seed, command_line=command_line) as run:
+    with (
+        _ended_by_sigterm(),
+        store.create(
+            test, options.cell, seed=options.seed, command_line=command_line, needed=options.needed_bytes
+        ) as run,
+    ):
         with ExperimentProgress(options.cell, options.phases, console) as progress:
             run_experiment(options, run, make_lab(run.path), service, progress)
         console.print("scoring")

@@ -29,8 +29,6 @@ MANIFEST = "manifest.json"
 PARTIAL = ".partial"
 Status = Literal["valid", "void", "interrupted"]
 
-#: Bytes that a short run of the main job fits into with room to spare (recording 30 MB, captures 120 MB).
-NEEDED_BYTES = 300 << 20
 #: Below this a running experiment stops, while its files can still be closed properly.
 FLOOR_BYTES = 32 << 20
 #: Kept aside in the run directory, so that a manifest can be written when the disk is full.
@@ -156,7 +154,7 @@ class RunStore:
     def __init__(self, results: Path) -> None:
         self.results = results
 
-    def check(self, needed: int = NEEDED_BYTES) -> None:
+    def check(self, needed: int = FLOOR_BYTES) -> None:
         """Raise StoreError when the folder cannot be made and written, or has not ``needed`` bytes free."""
         try:
             self.results.mkdir(parents=True, exist_ok=True)
@@ -177,7 +175,7 @@ class RunStore:
         *,
         seed: int | None = None,
         command_line: Sequence[str] = tuple(sys.argv),
-        needed: int = NEEDED_BYTES,
+        needed: int = FLOOR_BYTES,
     ) -> RunDirectory:
         """Make the directory of a new run, with a manifest that says that the run has not ended, and return
         it.

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+ORIGIN = 443
+"""TCP and UDP: where the video's origin answers."""
 BULK = 5201
 """TCP: iperf3 at the receiver; further flows at once take the next ones."""
 FIRST_SENDER, LAST_SENDER = 40000, 40999

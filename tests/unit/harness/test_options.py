@@ -62,3 +62,9 @@ def test_bad_options_are_one_line_that_names_the_option(given: dict[str, Any], s
     with pytest.raises(OptionsError, match=says) as wrong:
         parse(**given)
     assert "\n" not in str(wrong.value)
+
+
+def test_space_needed_grows_with_length_and_rate() -> None:
+    short, long = parse(), parse(timeline="published")
+    assert 200 << 20 < short.needed_bytes < 400 << 20
+    assert long.needed_bytes > short.needed_bytes and parse(rate="100mbit").needed_bytes > long.needed_bytes
