@@ -22,6 +22,8 @@ from harness.matrix import Matrix, MatrixError, finished
 from harness.progress import named, steps
 
 LOCAL = "local"
+_WIDE = 160
+"""Columns of a table that goes to a file."""
 _SHOWN = 4
 """Names of running cells that the display has room for."""
 
@@ -110,7 +112,7 @@ def run_and_report(plan: Plan) -> list[Outcome]:
     simulated = sum(it.job.cell.seconds for it in outcomes if it.status == "ran")
     speed = f", {simulated / ran:.0f} simulated s per s" if simulated else ""
     told = ", ".join(f"{count} {_TOLD[status]}" for status, count in counts.items() if count)
-    out = Console()
+    out = Console(width=None if sys.stdout.isatty() else _WIDE)
     out.print(table(plan.matrix, plan.folder))
     for line in summary(plan.matrix, plan.folder):
         out.print(Text(line))

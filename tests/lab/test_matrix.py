@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``sojourn matrix`` and pytest on real simulated cells: run, kept, interrupted, refused."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.store import CHECKOUT, PARTIAL
+
+pytestmark = pytest.mark.lab
+
+
+def matrix(results: Path, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "harness.cli", "matrix", *arguments, f"--results={results}"]
+    return subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run_pytest(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120)
+
+
+def test_runs_are_made_once_and_shared_with_pytest(tmp_path: Path) -> None:
+    told, errors = matrix(tmp_path, "s6", "-k", "reno fq_codel(1q)", "--seeds=2").communicate(timeout=120)
+    assert "4 runs made" in told, told + errors
+    report = tmp_path / "s6" / "report.html"
+    assert told.splitlines()[-1] == str(report) and report.exists()
+    made = sorted((tmp_path / "s6").glob("*/seed-*/run.json"))
+    results = {json.loads(path.read_text())["result"] for path in made}
+    assert len(made) == len(results) == 4
+
+    chosen = ["-k", "vs-reno-ecn-fq_codel and not 1ms", "--repeat=1", f"--results={tmp_path}", "-s"]
+    done = run_pytest("tests/test_rfc3168_aqms.py", *chosen)
+    assert "1 passed" in done.stdout and f"report: {report}" in done.stdout, done.stdout
+    assert "fq_codel(1q)-50mbit-20ms, seed 1: Prague Mbit/s 4" in done.stdout
+    assert sorted((tmp_path / "s6").glob("*/seed-*/run.json")) == made
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_matrix_leaves_no_guest_and_resumes(tmp_path: Path, how: signal.Signals) -> None:
+    arguments = ("s6", "-k", "reno fq_codel", "--seeds=1")
+    process = matrix(tmp_path, *arguments)
+    tree = psutil.Process(process.pid)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("s6/*/seed-1")) or not any(it.name() == "linux" for it in tree.children(True)):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    children = tree.children(recursive=True)
+    process.send_signal(how)
+    process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert not psutil.wait_procs(children, timeout=5)[1]
+    finished = list(tmp_path.glob("s6/*/seed-1/run.json"))
+    assert finished
+    assert how == signal.SIGKILL or not list(tmp_path.rglob(f"*{PARTIAL}"))
+
+    told, errors = matrix(tmp_path, *arguments).communicate(timeout=200)
+    assert f"{4 - len(finished)} runs made, {len(finished)} kept" in told, told + errors
+    assert not list(tmp_path.rglob(f"*{PARTIAL}"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["s66"], "sojourn: unknown matrix 's66'; known: "),
+        (["s6", "-k", "nothing like it"], "sojourn: matrix s6: no cell's name holds 'nothing like it'"),
+        (["s5"], "sojourn: matrix s5 does not run in simulated time, only in virtual"),
+        (["s6", "--engine=spark"], "sojourn: --engine: 'spark' is neither local nor dask://HOST:PORT"),
+        (["s6", "--endpoints=netperf"], "sojourn: --endpoints: unknown 'netperf'; known: bulk, iperf3"),
+    ],
+)
+def test_what_cannot_run_ends_with_one_line(tmp_path: Path, arguments: list[str], line: str) -> None:
+    process = matrix(tmp_path, *arguments)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert errors.startswith(line) and errors.count("\n") == 1, errors
+
+
+def test_a_test_that_needs_a_browser_refuses_simulated_time(tmp_path: Path) -> None:
+    done = run_pytest("tests/test_video_harm.py", "--lab=sim", f"--results={tmp_path}")
+    assert done.returncode != 0 and "--lab=sim: simulated time has no browser" in done.stdout, done.stdout
