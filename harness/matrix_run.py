@@ -129,9 +129,11 @@ _TOLD = {"ran": "runs made", "kept": "kept as they were", "failed": "failed"}
 
 def endpoints_named(text: str) -> Endpoints:
     """Return the endpoints of that name. Raises EngineError when there are none."""
-    if text == "bulk" or text == "iperf3":
-        return text
-    raise EngineError(f"--endpoints: unknown {text!r}; known: bulk, iperf3")
+    known: tuple[Endpoints, ...] = ("bulk", "iperf3")
+    for name in known:
+        if name == text:
+            return name
+    raise EngineError(f"--endpoints: unknown {text!r}; known: {', '.join(known)}")
 
 
 def matrices_table(found: Iterable[Matrix]) -> Table:

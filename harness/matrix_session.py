@@ -35,7 +35,7 @@ class MatrixSession:
         while len(found) < len(plan.seeds):
             outcome = next(self._running[matrix.name])
             self._known.setdefault((matrix.name, outcome.job.cell.name), []).append(outcome)
-        return [broken for it in sorted(found, key=lambda it: it.job.seed) for broken in _judged(matrix, cell, it)]
+        return [broken for it in sorted(found, key=lambda it: it.job.seed) for broken in judged(matrix, it)]
 
     def _begin(self, matrix: Matrix, selected: Sequence[Cell]) -> None:
         lab = self._options.asked_lab or matrix.labs[0]
@@ -60,8 +60,9 @@ class MatrixSession:
         return [write(plan.matrix, plan.folder) for plan in self._plans.values()]
 
 
-def _judged(matrix: Matrix, cell: Cell, outcome: Outcome) -> list[str]:
-    seed = outcome.job.seed
+def judged(matrix: Matrix, outcome: Outcome) -> list[str]:
+    """Print the figures of a run and return what does not hold of it, one line each."""
+    cell, seed = outcome.job.cell, outcome.job.seed
     if outcome.status == "failed":
         return [f"seed {seed}: {outcome.error}; see {outcome.folder}"]
     scores = json.loads((outcome.folder / SCORES).read_text())
