@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cell import Cell
-from harness.cell_run import Endpoints, Job, inputs_digest
+from harness.cell_run import Endpoints, Job, inputs_digest, standing
 from harness.engine import Engine, EngineError, LocalEngine, Outcome, complete
 from harness.matrix import Matrix, MatrixError, finished
 from harness.progress import named, steps
@@ -117,6 +117,8 @@ def run_and_report(plan: Plan) -> list[Outcome]:
     for line in summary(plan.matrix, plan.folder):
         out.print(Text(line))
     out.print(Text(f"{told} in {time.monotonic() - began:.1f} s{speed}"))
+    if old := sum(standing(outcomes[0].job, run) == "stale" for _, _, run in finished(plan.matrix, plan.folder)):
+        out.print(Text(f"{old} of the runs reported are of another kernel, guest or source; run them to renew them"))
     print(report)
     failed = [it for it in outcomes if it.status == "failed"]
     for it in failed:
