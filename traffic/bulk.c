@@ -274,6 +274,10 @@ static int listener(const char *space, int port, const char *control)
 {
 	int fd = bound(space, SOCK_STREAM, port);
 
+	int room = 16 << 20;
+
+	/* Autotuning counts what is read in a round trip, and a high SO_RCVLOWAT reads seldom: it would close the window. */
+	MUST(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)), "SO_RCVBUF");
 	/* Only DCTCP's feedback needs it on the receiver's side too. */
 	if (!strcmp(control, "dctcp"))
 		use_control(fd, control);
