@@ -208,12 +208,12 @@ def _flow_scores(
     if rtt.size:
         found |= {"rtt_mean_ms": _r(float(rtt.mean())), "rtt_max_ms": _r(float(rtt.max()))}
     last = part.row(-1, named=True)
-    sent = last["delivered"] + last["retrans"]
-    found |= {
-        "retrans": last["retrans"],
-        "retrans_share": _r(last["retrans"] / sent, 6) if sent else None,
-        "ce_share": _r(last["delivered_ce"] / last["delivered"], 6) if last["delivered"] else None,
-    }
+    delivered, retrans, ce = last["delivered"], last["retrans"], last["delivered_ce"]
+    found["retrans"] = retrans
+    # iperf3 as sender does not tell what was delivered.
+    if delivered:
+        found["retrans_share"] = _r(retrans / (delivered + retrans), 6)
+        found["ce_share"] = None if ce is None else _r(ce / delivered, 6)
     return found
 
 

@@ -75,6 +75,12 @@ def test_a_flow_that_never_was_has_no_rate() -> None:
     assert found["ratio"] is None and found["jain"] == 0.5
 
 
+def test_an_end_that_does_not_tell_deliveries_has_no_shares() -> None:
+    told = samples([(0, 60, 40)], retrans=3).with_columns(delivered=pl.lit(None, pl.Int64), delivered_ce=None)
+    (found,) = score(cell(PAIR[0]), told.cast(FLOWS))["flows"]
+    assert found["retrans"] == 3 and "ce_share" not in found and found["d_ss_mbps"] == pytest.approx(40)
+
+
 def test_equal_frames_give_equal_json() -> None:
     flows = pl.concat([samples([(0, 60, 40)]), samples([(0, 60, 7)], flow=1)])
     probes = pl.DataFrame({"t_s": [1.0, 2.0], "probe": [0, 0], "owd_us": [11_000.0, None]}, schema=PROBES)
