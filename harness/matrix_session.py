@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.cell import Cell
 from harness.cell_run import SCORES
-from harness.engine import Outcome, complete
+from harness.engine import EngineError, Outcome, complete
 from harness.matrix import Matrix, MatrixError, figure
 from harness.matrix_run import Plan, prepare, seeds
 from harness.options import Options
@@ -33,7 +33,8 @@ class MatrixSession:
             self._begin(matrix, selected)
         plan, found = self._plans[matrix.name], self._known.setdefault((matrix.name, cell.name), [])
         while len(found) < len(plan.seeds):
-            outcome = next(self._running[matrix.name])
+            if not (outcome := next(self._running[matrix.name], None)):
+                raise EngineError("the runner has ended, see the first test of this matrix that failed")
             self._known.setdefault((matrix.name, outcome.job.cell.name), []).append(outcome)
         return [broken for it in sorted(found, key=lambda it: it.job.seed) for broken in judged(matrix, it)]
 
