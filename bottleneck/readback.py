@@ -105,8 +105,8 @@ def _placed(dev: str, found: State, handle: str, kind: str, parent: str | None) 
     return [f"{dev}: asked {kind} {handle} {where}, found {', '.join(have) or 'no qdisc'}"]
 
 
-def shaped(dev: str, asked: Direction, found: State) -> list[str]:
-    """Return the differences of the shaper and its queue at the egress of ``dev``."""
+def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True) -> list[str]:
+    """Return the differences of the shaper and its queue at the egress of ``dev``; ``unshaped`` as it was made."""
     lines = _placed(dev, found, "1:", "htb", None) + _placed(dev, found, "10:", asked.qdisc.kind, "1:10")
     if lines:
         return lines
@@ -115,7 +115,8 @@ def shaped(dev: str, asked: Direction, found: State) -> list[str]:
         lines.append(f"{dev}: asked htb default 0x10, found {root['options'].get('default')}")
     lines += [f"{dev}: {asked.qdisc.kind} {line}" for line in asked.qdisc.differences(queue.get("options", {}))]
     classes = {c["handle"]: c for c in found.classes[dev] if c.get("class") == "htb"}
-    for handle, rate in (("1:10", asked.rate_bps), ("1:20", shaper.UNSHAPED_BPS)):
+    rates = {"1:10": asked.rate_bps, **({"1:20": shaper.UNSHAPED_BPS} if unshaped else {})}
+    for handle, rate in rates.items():
         have = classes.get(handle, {})
         for key, want in (("rate", rate // 8), ("ceil", rate // 8), ("quantum", shaper.QUANTUM)):
             if have.get(key) != want:
@@ -125,6 +126,8 @@ def shaped(dev: str, asked: Direction, found: State) -> list[str]:
         for key in ("burst", "cburst"):
             if abs(have.get(key, 0) - shaper.burst_bytes(rate)) > slack:
                 lines.append(f"{dev}: class {handle} {key}: asked {shaper.burst_bytes(rate)}, found {have.get(key)}")
+    if not unshaped:
+        return lines
     keys = [f["options"].get("keys", {}) for f in found.filters[dev] if f.get("options", {}).get("classid") == "1:20"]
     for end in ("dst_port", "src_port"):
         if {"ip_proto": "udp", end: IRTT_UNSHAPED} not in [

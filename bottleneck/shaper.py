@@ -34,20 +34,25 @@ def _class(dev: str, verb: str, classid: str, rate_bps: int, prio: int) -> list[
     ).split()
 
 
-def commands(dev: str, rate_bps: int, qdisc: Qdisc) -> list[list[str]]:
+def commands(dev: str, rate_bps: int, qdisc: Qdisc, *, unshaped: bool = True) -> list[list[str]]:
     """Return the tc commands that shape the egress of a clean ``dev`` to ``rate_bps`` (bit/s) with
-    ``qdisc`` as queue.
+    ``qdisc`` as queue; ``unshaped`` tells whether the calibration probe has its class beside it.
     """
+    shaped = [
+        f"tc qdisc add dev {dev} root handle {_ROOT} htb default 10".split(),
+        _class(dev, "add", _SHAPED, rate_bps, prio=1),
+        [*f"tc qdisc add dev {dev} parent {_SHAPED} handle {_AQM}".split(), *qdisc.tc_args()],
+    ]
+    if not unshaped:
+        return shaped
     probe = [
         f"tc filter add dev {dev} parent {_ROOT} protocol ip prio 1 flower ip_proto udp {end} {IRTT_UNSHAPED} "
         f"classid {_UNSHAPED}"
         for end in ("dst_port", "src_port")
     ]
     return [
-        f"tc qdisc add dev {dev} root handle {_ROOT} htb default 10".split(),
-        _class(dev, "add", _SHAPED, rate_bps, prio=1),
+        *shaped,
         _class(dev, "add", _UNSHAPED, UNSHAPED_BPS, prio=0),
-        [*f"tc qdisc add dev {dev} parent {_SHAPED} handle {_AQM}".split(), *qdisc.tc_args()],
         f"tc qdisc add dev {dev} parent {_UNSHAPED} handle {_PROBE_QUEUE} pfifo limit {_PROBE_LIMIT}".split(),
         *(line.split() for line in probe),
     ]

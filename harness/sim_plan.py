@@ -4,10 +4,10 @@
 ::
 
     host0 ─┐                                                            one host for each RTT
-    host1 ─┴ switch ─ [near] ─ wan·hop0·lan ─ wan·hop1·lan ─ [far] ─ receiver      near, far: ends of a tunnel
+    host1 ─┴ [switch] ─ [near] ─ wan·hop0·lan ─ wan·hop1·lan ─ [far] ─ receiver      near, far: ends of a tunnel
 
-A host's packets are delayed by half its RTT where they leave it, and those to it by the rest where they enter it, so
-no queue that is measured is also a delay.
+A host's packets are delayed by half its RTT where they leave it, and those to it by the rest at the other end of its
+link, so no queue that is measured is also a delay: the switch is there where they would meet, and for several hosts.
 """
 
 from __future__ import annotations
@@ -20,20 +20,18 @@ from math import exp, log
 
 from bottleneck import path, readback, shaper
 from bottleneck.path import Path
-from bottleneck.spec import IFB_DOWN, IFB_UP
+from bottleneck.spec import IFB_DOWN, IFB_UP, Direction
 from hardware.node import mac
 from harness.cell import Cell, Hop, ShortFlows
 from traffic import ports
 from traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
 from traffic.irtt import TOS
 
-RECEIVER, NEAR, FAR = "receiver", "near", "far"
-HOST_DEV, IFB_BACK = "eth0", "ifb-back"
+RECEIVER, SWITCH, NEAR, FAR = "receiver", "switch", "near", "far"
+HOST_DEV = "eth0"
 START_SPREAD_S = 0.01
 """What a flow starts later than asked is drawn from 0 to this, so that the seed is a start order and a phase too."""
 TUNNEL_MTU = 1400
-IPERF3_SERVERS_S = 0.1
-"""What iperf3's servers get to listen, s."""
 _Z95 = 1.6448536269514722
 _NS = 1_000_000_000
 
@@ -87,11 +85,11 @@ def network(cell: Cell) -> Network:
     hops = tuple(hop_name(n) for n in range(len(cell.hops)))
     boxes = (NEAR, *hops, FAR) if cell.tunnel else hops
     first, receiver = End(boxes[0], "wan", "10.42.2.1/24"), End(RECEIVER, HOST_DEV, "10.42.1.20/24")
-    if len(hosts) == 1:
+    if len(hosts) == 1 and (cell.tunnel or not cell.hops[0].up):
         links = [(next(iter(hosts.values())), first)]
     else:
-        links = [(host, End("switch", f"port{n}")) for n, host in enumerate(hosts.values())]
-        links.append((End("switch", "uplink"), first))
+        links = [(host, End(SWITCH, f"port{n}")) for n, host in enumerate(hosts.values())]
+        links.append((End(SWITCH, "uplink"), first))
     for n, (left, right) in enumerate(pairwise(boxes)):
         links.append((End(left, "lan", f"10.43.{n}.1/30"), End(right, "wan", f"10.43.{n}.2/30")))
     links.append((End(boxes[-1], "lan", "10.42.1.1/24"), receiver))
@@ -116,10 +114,9 @@ def addresses(cell: Cell, space: str) -> list[str]:
     net = network(cell)
     ends = [end for link in net.links for end in link if end.space == space]
     lines = [f"link set dev {end.dev} up" for end in ends]
-    if space == "switch":
+    if space == SWITCH:
         lines += ["link add bridge type bridge mcast_snooping 0", "link set dev bridge up"]
-        lines += [f"link set dev {end.dev} master bridge" for end in ends]
-        return lines
+        return lines + [f"link set dev {end.dev} master bridge" for end in ends]
     if cell.tunnel and space in (RECEIVER, *(host.space for host in net.hosts.values())):
         lines.append(f"link set dev {HOST_DEV} mtu {TUNNEL_MTU}")
     lines += [f"address add {end.address} dev {end.dev}" for end in ends]
@@ -175,54 +172,56 @@ def _tunnel(cell: Cell, net: Network, space: str) -> list[str]:
     return [*states, *policies]
 
 
-def delays(rtt_us: int) -> tuple[Path, Path]:
-    """The halves of a host's RTT: what leaves it, what comes back to it."""
-    return Path(delay_us=rtt_us // 2), Path(delay_us=rtt_us - rtt_us // 2)
+def _delays(cell: Cell) -> Iterator[tuple[End, Path]]:
+    """Where each half of each host's RTT is added: at the egress of both ends of its link."""
+    net = network(cell)
+    for rtt, host in net.hosts.items():
+        peer = next(b for a, b in net.links if a == host)
+        for end, delay_us in ((host, rtt // 2), (peer, rtt - rtt // 2)):
+            if delay_us:
+                yield end, Path(delay_us=delay_us)
+
+
+def _ways(hop: Hop) -> Iterator[tuple[Direction | None, str, str, str]]:
+    """Both directions of ``hop``: what is asked, egress, ingress and its ifb."""
+    yield hop.down, "lan", "wan", IFB_DOWN
+    yield hop.up, "wan", "lan", IFB_UP
 
 
 def _bottleneck(cell: Cell, space: str) -> Iterator[tuple[str, str]]:
     """The queues and delays of ``space``: program (ip or tc) and its command."""
     commands: list[list[str]] = []
-    for rtt, host in network(cell).hosts.items():
-        if host.space == space and rtt:
-            out, back = delays(rtt)
-            if out.needed:
-                commands.append([*f"tc qdisc add dev {HOST_DEV} root handle 1:".split(), *out.tc_args()])
-            commands += path.commands(HOST_DEV, IFB_BACK, back)
+    for end, delay in _delays(cell):
+        if end.space == space:
+            commands.append([*f"tc qdisc add dev {end.dev} root handle 1:".split(), *delay.tc_args()])
     for n, hop in enumerate(cell.hops):
         if hop_name(n) == space:
-            for way, out_dev, in_dev, ifb in ((hop.down, "lan", "wan", IFB_DOWN), (hop.up, "wan", "lan", IFB_UP)):
+            for way, egress, ingress, ifb in _ways(hop):
                 if way:
-                    commands += path.commands(in_dev, ifb, way.path)
-                    commands += shaper.commands(out_dev, way.rate_bps, way.qdisc)
+                    commands += path.commands(ingress, ifb, way.path)
+                    commands += shaper.commands(egress, way.rate_bps, way.qdisc, unshaped=False)
     for command in commands:
         yield command[0], " ".join(command[1:])
 
 
 def differences(cell: Cell, answers: dict[str, str]) -> list[str]:
-    """Compare what each namespace's tc says (readback.queries of :func:`shown`) with what the cell asks for."""
-    lines = []
-    for rtt, host in network(cell).hosts.items():
-        if not rtt:
-            continue
-        out, back = delays(rtt)
-        found = readback.state(answers[host.space], *shown(host.space))
-        told = (readback.netem(HOST_DEV, out, found) if out.needed else []) + readback.delayed(
-            HOST_DEV, IFB_BACK, back, found
-        )
-        lines += [f"{host.space}: {line}" for line in told]
+    """Compare what each namespace's tc says to readback.queries with what the cell asks for: a line for each."""
+    lines: list[tuple[str, list[str]]] = []
+    states = {space: readback.state(text, *shown(cell, space)) for space, text in answers.items()}
+    for end, delay in _delays(cell):
+        lines.append((end.space, readback.netem(end.dev, delay, states[end.space])))
     for n, hop in enumerate(cell.hops):
-        found = readback.state(answers[hop_name(n)], *shown(hop_name(n)))
-        for way, out_dev, in_dev, ifb in ((hop.down, "lan", "wan", IFB_DOWN), (hop.up, "wan", "lan", IFB_UP)):
-            told = readback.delayed(in_dev, ifb, way.path if way else Path(), found)
-            told += readback.shaped(out_dev, way, found) if way else []
-            lines += [f"{hop_name(n)}: {line}" for line in told]
-    return lines
+        found = states[hop_name(n)]
+        for way, egress, ingress, ifb in _ways(hop):
+            lines.append((hop_name(n), readback.delayed(ingress, ifb, way.path if way else Path(), found)))
+            if way:
+                lines.append((hop_name(n), readback.shaped(egress, way, found, unshaped=False)))
+    return [f"{space}: {line}" for space, told in lines for line in told]
 
 
-def shown(space: str) -> tuple[str, ...]:
+def shown(cell: Cell, space: str) -> list[str]:
     """The devices of ``space`` whose configuration is read back."""
-    return ("lan", "wan") if space.startswith("hop") else (HOST_DEV,)
+    return [end.dev for link in network(cell).links for end in link if end.space == space]
 
 
 def arrivals(short: ShortFlows, seed: int, seconds: float) -> list[tuple[int, int]]:
@@ -263,7 +262,7 @@ def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
         commands = [command for program, command in _bottleneck(cell, space) if program == "tc"]
         lines += [f"tc {space} {command}" for command in commands]
         if commands or space.startswith("hop"):
-            lines += [f"show {space} {query}" for query in readback.queries(*shown(space))]
+            lines += [f"show {space} {query}" for query in readback.queries(*shown(cell, space))]
     lines += [f"queues {hop_name(n)}" for n in range(len(cell.hops))]
     steps = [
         (step.at_s, hop_name(n), " ".join(shaper.rate_change("lan", step.rate_bps)[1:]))
@@ -322,26 +321,29 @@ def job(cell: Cell, seed: int, *, iperf3: bool = False) -> str:
     parts += [_batch(f"ip -n {space} -batch -", addresses(cell, space)) for space in net.spaces]
     mangled = [(hop_name(n), hop) for n, hop in enumerate(cell.hops) if hop.mangle]
     parts += [_batch(f"ip netns exec {space} nft -f -", _mangle(hop)) for space, hop in mangled]
+    traffic = plan(cell, seed, flows=not iperf3).splitlines()
     if iperf3:
-        parts += _iperf3(cell, net, starts(cell, seed))
-    parts.append(_batch("./bulk", plan(cell, seed, flows=not iperf3).splitlines()))
-    return "\n".join([*parts, "wait", ""])
+        servers, clients = zip(*_iperf3(cell, net, starts(cell, seed)), strict=True)
+        parts += [*servers, "mkfifo /tmp/ready", _batch("./bulk >/tmp/ready", traffic, "&"), "bulk=$!"]
+        parts += ["read ready </tmp/ready", *clients, "wait $bulk", "wait"]
+    else:
+        parts.append(_batch("./bulk", traffic))
+    return "\n".join([*parts, ""])
 
 
-def _iperf3(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
-    """Servers, and clients that wait for their time."""
+def _iperf3(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[tuple[str, str]]:
+    """The server of each flow, and its client that waits for its time."""
     every = max(0.1, cell.sample_s)  # iperf3 takes no shorter interval
     for n, (flow, start) in enumerate(zip(cell.flows, begins, strict=True)):
-        contender, ends = CONTENDERS[flow.contender], (net.hosts[flow.rtt_us], net.receiver)
+        ends = (net.hosts[flow.rtt_us], net.receiver)
         sender, receiver = reversed(ends) if flow.up else ends
         seconds = max(1, round((flow.stop_s or cell.seconds) - flow.start_s))
-        yield f"ip netns exec {receiver.space} iperf3 -s -1 -p {ports.BULK + n} -i {every:g} -J >receiver-{n} &"
         yield (
-            f"(sleep {start + IPERF3_SERVERS_S:.6f}; exec ip netns exec {sender.space} iperf3 -c {receiver.ip} "
-            f"-p {ports.BULK + n} --cport {ports.FIRST_SENDER + n} -C {contender.cc} -t {seconds} -i {every:g} "
-            f"-J >sender-{n}) &"
+            f"ip netns exec {receiver.space} iperf3 -s -1 -p {ports.BULK + n} -i {every:g} -J >receiver-{n} &",
+            f"(sleep {start:.6f}; exec ip netns exec {sender.space} iperf3 -c {receiver.ip} -p {ports.BULK + n} "
+            f"--cport {ports.FIRST_SENDER + n} -C {CONTENDERS[flow.contender].cc} -t {seconds} -i {every:g} -J "
+            f">sender-{n}) &",
         )
-    yield f"sleep {IPERF3_SERVERS_S:g}"
 
 
 def _mangle(hop: Hop) -> list[str]:
@@ -353,5 +355,5 @@ def _mangle(hop: Hop) -> list[str]:
     return ["table ip mangle {", f'{chain} iifname "wan" {which}{what}; }}', "}"]
 
 
-def _batch(command: str, lines: Sequence[str]) -> str:
-    return "\n".join([f"{command} <<'END'", *lines, "END"])
+def _batch(command: str, lines: Sequence[str], after: str = "") -> str:
+    return "\n".join([f"{command} <<'END' {after}".rstrip(), *lines, "END"])

@@ -36,7 +36,7 @@
 #define TIME "%" PRId64 ".%06" PRId64
 #define TIME_OF(ns) (ns) / SECOND, (ns) % SECOND / 1000
 
-enum { WRITE = 1 << 20, LOWAT = 256 << 10, PROBE_BYTES = 172, ACCURATE_ECN = 3 };
+enum { WRITE = 1 << 20, LOWAT = 256 << 10, PROBE_BYTES = 172, CARRIER_MS = 10000, ACCURATE_ECN = 3 };
 enum kind { TIMER, LISTENER, FLOW_OUT, FLOW_IN, SHORT_LISTENER, SHORT_OUT, SHORT_IN, PROBE_IN };
 
 struct watch {
@@ -160,17 +160,26 @@ static void set(const char *name, int value)
 	close(fd);
 }
 
-static void offloads_off(const char *device)
+/* Segmentation offloads off. Returns when the kernel has seen the carrier: until then a bridge forwards nothing. */
+static void prepare(const char *device)
 {
 	static const uint32_t commands[] = { ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO };
 	struct ethtool_value value = { 0 };
-	struct ifreq request = { .ifr_data = (char *)&value };
+	struct ifreq request = { 0 };
 	int fd = MUST(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket");
 
 	snprintf(request.ifr_name, IFNAMSIZ, "%.15s", device);
+	request.ifr_data = (char *)&value;
 	for (int n = 0; n < COUNT(commands); n++) {
 		value.cmd = commands[n];
 		MUST(ioctl(fd, SIOCETHTOOL, &request), "offloads of %s", device);
+	}
+	for (int left = CARRIER_MS;; left--) {
+		MUST(ioctl(fd, SIOCGIFFLAGS, &request), "state of %s", device);
+		if (request.ifr_flags & IFF_RUNNING)
+			break;
+		if (left == 0 || nanosleep(&(struct timespec){ .tv_nsec = SECOND / 1000 }, NULL) < 0)
+			die("%s does not come up", device);
 	}
 	close(fd);
 }
@@ -272,9 +281,7 @@ static void use_control(int fd, const char *control)
 
 static int listener(const char *space, int port, const char *control)
 {
-	int fd = bound(space, SOCK_STREAM, port);
-
-	int room = 16 << 20;
+	int fd = bound(space, SOCK_STREAM, port), room = 16 << 20;
 
 	/* Autotuning counts what is read in a round trip, and a high SO_RCVLOWAT reads seldom: it would close the window. */
 	MUST(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)), "SO_RCVBUF");
@@ -586,7 +593,7 @@ static void read_plan(void)
 		} else if (!strcmp(word, "device")) {
 			found = sscanf(line, "%*s %31s %31s", space, text) == 2;
 			enter(space);
-			offloads_off(text);
+			prepare(text);
 		} else if (!strcmp(word, "tc")) {
 			found = sscanf(line, "%*s %31s %511[^\n]", space, text) == 2;
 			tc_do(&tcs[tc_of(space)], text);
@@ -688,6 +695,8 @@ int main(void)
 			   "t_s,flow,received_bytes,srtt_us,min_rtt_us,cwnd,retrans,lost,delivered,delivered_ce\n");
 	queues = output("queues", "");
 	read_plan();
+	puts("ready");
+	fflush(stdout);
 	origin = now();
 	run(length, true);
 	for (int n = 0; n < flow_count; n++)

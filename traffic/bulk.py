@@ -5,7 +5,7 @@ A plan is text, one line each, times in ns::
 
     cell LENGTH SAMPLE                                                 first; time 0 is when the plan is read
     host NAMESPACE ECN                                                 its net.ipv4.tcp_ecn but for flows' own SYNs
-    device NAMESPACE DEVICE                                            segmentation offloads off
+    device NAMESPACE DEVICE                                            segmentation offloads off; waits until it is up
     tc NAMESPACE COMMAND / show NAMESPACE COMMAND                      now; answers go to readback-NAMESPACE
     step TIME NAMESPACE COMMAND                                        tc, at that time
     queues NAMESPACE                                                   sampled each second, see below
@@ -13,7 +13,8 @@ A plan is text, one line each, times in ns::
     probe FROM TO ADDRESS PORT TOS FIRST INTERVAL
     short FROM TO ADDRESS PORT CONTROL ECN / transfer START BYTES      short flows and each of their arrivals
 
-A line of the result `queues` has the time in s, the namespace and what its `tc -s -d -j qdisc show` said.
+The program says `ready` when it has read the plan. A line of the result `queues` has the time in s, the namespace and
+what its `tc -s -d -j qdisc show` said.
 """
 
 from __future__ import annotations

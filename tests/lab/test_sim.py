@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated lab: repeatable to the bit, true to the network asked for, and it cleans up after a hung guest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import polars as pl
+import psutil
+import pytest
+
+from bottleneck.path import Path as Delay
+from bottleneck.shaper import RateStep
+from bottleneck.spec import Direction
+from hardware.simulation import SimulationError
+from harness import sim
+from harness.cell import Cell, Flow, Hop, Probe, ShortFlows
+
+pytestmark = pytest.mark.lab
+
+RTT = 20_000
+
+
+def way(mbit: float, qdisc: str, delay_us: int = 0) -> Direction:
+    return Direction(rate_bps=round(mbit * 1e6), qdisc=qdisc, path=Delay(delay_us=delay_us))
+
+
+def cell(*contenders: str, qdisc: str = "dualpi2", seconds: float = 10, rtt_us: int = RTT, **more: object) -> Cell:
+    flows = tuple(Flow(contender=name, rtt_us=rtt_us) for name in contenders)
+    return Cell.model_validate({"name": "test", "flows": flows, "hops": [Hop(down=way(50, qdisc))],
+                                "seconds": seconds, **more})  # fmt: skip
+
+
+def run(cell: Cell, tmp_path: Path, name: str = "run", seed: int = 1, core: int | None = None) -> Path:
+    folder = tmp_path / name
+    folder.mkdir()
+    sim.run_cell(cell, folder, seed=seed, core=core)
+    return folder
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+
+
+def goodput(folder: Path, flow: int, start_s: float, end_s: float) -> float:
+    """Mbit/s of received bytes between two times, s."""
+    rows = pl.read_csv(folder / "flows.csv").filter(pl.col("flow") == flow, pl.col("t_s").is_between(start_s, end_s))
+    return (rows["received_bytes"][-1] - rows["received_bytes"][0]) * 8e-6 / (rows["t_s"][-1] - rows["t_s"][0])
+
+
+def test_a_seed_gives_the_same_bytes_alone_and_beside_another_cell(tmp_path: Path) -> None:
+    everything = cell(
+        "prague", "cubic", qdisc="pie",
+        probes=[Probe(rtt_us=RTT), Probe(rtt_us=RTT, ecn="ect1")], short_flows=ShortFlows(rtt_us=RTT, count=20),
+    )  # fmt: skip
+    cores = sorted(os.sched_getaffinity(0))
+    alone = hashes(run(everything, tmp_path, "alone", core=cores[0]))
+    with ThreadPoolExecutor() as pool:
+        beside = pool.submit(run, everything, tmp_path, "a-much-longer-name-of-a-folder", 1, cores[-1])
+        other = pool.submit(run, everything, tmp_path, "other", 2, cores[0])
+    print(json.dumps(alone, indent=1))
+    assert set(alone) == {"cell.json", "setup.log", "flows.csv", "probes.csv", "short.csv", "queues.jsonl"}
+    assert hashes(beside.result()) == alone
+    different = hashes(other.result())
+    assert not [name for name, digest in different.items() if digest == alone[name]]
+
+
+def test_flows_and_steps_happen_when_asked(tmp_path: Path) -> None:
+    asked = cell(
+        seconds=20,
+        flows=[
+            Flow(contender="cubic", rtt_us=RTT),
+            Flow(contender="cubic", rtt_us=80_000, start_s=5, stop_s=9, up=True),
+        ],
+        hops=[
+            Hop(),
+            Hop(
+                down=way(50, "fq_codel"),
+                up=way(10, "fq_codel", 5000),
+                schedule=[RateStep(at_s=10, rate_bps=20_000_000), RateStep(at_s=15, rate_bps=40_000_000)],
+            ),
+        ],
+    )  # fmt: skip
+    folder = run(asked, tmp_path)
+    # 1448 of the 1514 bytes that the shaper counts are payload.
+    for mbit, start, end in ((50, 2.5, 5), (20, 11, 15), (40, 16, 20)):
+        assert goodput(folder, 0, start, end) == pytest.approx(mbit * 1448 / 1514, rel=0.07)
+    assert 5 < goodput(folder, 1, 6, 9) < 10 * 1448 / 1514
+    frame = pl.read_csv(folder / "flows.csv")
+    rows = frame.filter(pl.col("flow") == 1)
+    assert (rows["t_s"].min(), rows["t_s"].max()) == (5.05, 9.0)
+    assert frame.filter(pl.col("flow") == 0, pl.col("min_rtt_us") > 0)["min_rtt_us"].min() == pytest.approx(
+        25_000, 0.01
+    )
+    assert rows["min_rtt_us"].max() == pytest.approx(85_000, rel=0.01)
+    queues = [json.loads(line) for line in (folder / "queues.jsonl").read_text().splitlines()]
+    assert {(line["hop"], line["dev"]) for line in queues} == {(0, "lan"), (0, "wan"), (1, "lan"), (1, "wan")}
+    assert {queues[0]["t"], queues[-1]["t"]} == {0, 20}
+    last = next(q for q in queues[-2]["qdiscs"] if q["kind"] == "fq_codel")
+    assert (queues[-2]["hop"], queues[-2]["dev"]) == (1, "lan") and last["bytes"] > 60e6
+
+
+def test_probes_meet_half_the_rtt_and_the_queue(tmp_path: Path) -> None:
+    folder = run(cell("cubic-noecn", probes=[Probe(rtt_us=RTT), Probe(rtt_us=RTT, ecn="ect1")]), tmp_path)
+    probes = pl.read_csv(folder / "probes.csv")
+    first = probes.row(0, named=True)
+    assert first["owd_us"] == pytest.approx(RTT / 2, abs=2)  # sent before there is a queue
+    classic, scalable = (probes.filter(pl.col("probe") == n)["owd_us"].drop_nulls() for n in (0, 1))
+    assert len(classic) > 950 and len(scalable) == 1000
+    assert classic.median() > 20_000 and scalable.median() < 12_000  # the C queue fills, the L queue does not
+
+
+def test_short_flows_complete(tmp_path: Path) -> None:
+    folder = run(cell(short_flows=ShortFlows(rtt_us=RTT, count=30, mean_gap_s=0.1)), tmp_path)
+    short = pl.read_csv(folder / "short.csv")
+    assert len(short) == 30 and short["fct_s"].null_count() == 0
+    assert short["fct_s"].min() > 2 * RTT / 1e6  # handshake, then data
+    assert (short["bytes"] * 8e-6 / short["fct_s"]).max() < 50
+
+
+def test_marks_reach_the_sender_and_a_mangler_hides_them(tmp_path: Path) -> None:
+    clean = pl.read_csv(run(cell("prague"), tmp_path, "clean") / "flows.csv")
+    assert clean["delivered_ce"].max() > 100 and clean["retrans"].max() == 0
+    hops = [Hop(mangle="ect1-to-not-ect"), Hop(down=way(50, "dualpi2"))]
+    mangled = pl.read_csv(run(cell("prague", hops=hops), tmp_path, "mangled") / "flows.csv")
+    assert mangled["delivered_ce"].max() == 0 and mangled["retrans"].max() > 0
+    hops = [Hop(mangle="to-ect1", mangled_flows=[1]), Hop(down=way(50, "dualpi2"))]
+    gamed = run(cell("cubic", "cubic", hops=hops), tmp_path, "gamed")
+    assert goodput(gamed, 1, 5, 10) > 10 * goodput(gamed, 0, 5, 10)
+
+
+def test_a_tunnel_carries_the_marks_and_its_replay_window_drops(tmp_path: Path) -> None:
+    def through(window: int) -> Path:
+        hops = [Hop(down=way(100, "dualpi2"))]
+        tunnelled = cell("prague", "cubic", hops=hops, tunnel="ipsec", replay_window=window)
+        return run(tunnelled, tmp_path, f"window-{window}")
+
+    off, narrow = through(0), through(32)
+    last = pl.read_csv(off / "flows.csv").group_by("flow").last().sort("flow")
+    assert last["delivered_ce"].min() > 10 and last["retrans"].max() == 0
+    # In the 15 ms that CUBIC's packets queue more than 32 of Prague's overtake them: they come too late.
+    assert pl.read_csv(narrow / "flows.csv").filter(pl.col("flow") == 1)["retrans"].max() > 50
+    assert goodput(narrow, 1, 5, 10) < goodput(off, 1, 5, 10) / 2
+
+
+def test_iperf3_sees_what_our_endpoints_see(tmp_path: Path) -> None:
+    asked = cell("prague", "cubic", qdisc="fq_codel flows 1", seconds=30)
+    ours, theirs = run(asked, tmp_path, "bulk"), tmp_path / "iperf3"
+    theirs.mkdir()
+    sim.run_cell(asked, theirs, seed=1, endpoints="iperf3")
+    assert goodput(theirs, 0, 10, 28) == pytest.approx(goodput(ours, 0, 10, 28), rel=0.05)
+
+
+def guests() -> list[int]:
+    return [p.pid for p in psutil.process_iter(["name"]) if p.info["name"] in ("linux", "uml-userspace")]
+
+
+def test_a_hung_guest_is_killed_and_says_what_it_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sim.sim_plan, "job", lambda *_, **__: "#!/bin/sh\necho stuck here >&2\nwhile :; do :; done\n")
+    before, start = set(guests()), time.monotonic()
+    with pytest.raises(SimulationError, match=r"cell test, seed 1: .*not finished within 2 s: .*stuck here"):
+        sim.run_cell(cell("cubic"), tmp_path, seed=1, timeout_s=2)
+    assert time.monotonic() - start < 4
+    assert not {pid for pid in set(guests()) - before if tmp_path.name in cwd(pid)}
+
+
+def cwd(pid: int) -> str:
+    try:
+        return psutil.Process(pid).cwd()
+    except psutil.Error:
+        return ""
+
+
+def test_a_crashed_guest_shows_the_end_of_its_console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crash = "#!/bin/sh\necho 1 >/proc/sys/kernel/sysrq; echo c >/proc/sysrq-trigger\n"
+    monkeypatch.setattr(sim.sim_plan, "job", lambda *_, **__: crash)
+    with pytest.raises(SimulationError, match=r"cell test, seed 1: "):
+        sim.run_cell(cell("cubic"), tmp_path, seed=1, timeout_s=20)
+
+
+def test_another_configuration_than_asked_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, made = cell("cubic", qdisc="dualpi2", seconds=1), cell("cubic", qdisc="fq_codel", seconds=1)
+    script = sim.sim_plan.job(made, 1)
+    monkeypatch.setattr(sim.sim_plan, "job", lambda *_, **__: script)
+    with pytest.raises(SimulationError, match=r"asked dualpi2 10: below 1:10, found .*fq_codel"):
+        sim.run_cell(asked, tmp_path, seed=1)
+
+
+def test_what_cannot_run_here_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SimulationError, match="needs the SCE kernel"):
+        sim.run_cell(cell("cubic", needs="the SCE kernel"), tmp_path, seed=1)
+    with pytest.raises(SimulationError, match="a wireguard tunnel needs a kernel for each end"):
+        sim.run_cell(cell("cubic", tunnel="wireguard"), tmp_path, seed=1)
+    assert not list(tmp_path.iterdir())
