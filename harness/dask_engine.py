@@ -87,7 +87,10 @@ def run_packed(job: Job) -> bytes:
     """Run a job on a processor of its own and return its folder as a compressed tar."""
     if job.run is None and inputs_digest(job.endpoints) != job.inputs:  # a worker that joined later
         raise EngineError(f"this worker {_DIFFERENT}")
-    with tempfile.TemporaryDirectory(prefix="sojourn-") as name, Lease() as core:
+    from distributed import get_worker
+
+    # Dask sweeps this directory when the worker was killed.
+    with tempfile.TemporaryDirectory(dir=get_worker().local_directory) as name, Lease() as core:
         folder, packed = Path(name), io.BytesIO()
         perform(job, folder, core)
         with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as tar:
