@@ -18,6 +18,7 @@ INIT = Path(__file__).parent / "userland" / "init"
 PACKAGES = (
     "base-files", "busybox", "coreutils", "dash", "dropbear-bin", "ethtool", "grep", "hostname", "iperf3",
     "iproute2", "iputils-ping", "irtt", "mount", "nftables", "procps", "sed", "tcpdump", "util-linux",
+    "wireguard-tools",
 )  # fmt: skip
 TOOLS = ("mmdebstrap", "ssh-keygen")
 APT_LINE = "apt-get install --no-install-recommends mmdebstrap openssh-client"
