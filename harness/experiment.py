@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,11 @@ from bottleneck.sampler import QdiscSampler
 from captures.host import HostWatch
 from captures.packets import PacketCapture
 from captures.screen import ScreenRecorder
+from harness.command_log import command_log
 from harness.display import SIZE, Display
 from harness.lab import LOGS, Lab, LabFactory, log_file
 from harness.options import Options
-from harness.place import COMMANDS, CommandError, Place
+from harness.place import CommandError, Place
 from harness.process import Process
 from harness.progress import ExperimentProgress
 from harness.store import RunDirectory
@@ -59,7 +59,7 @@ def run_experiment(
     """
     folder = run.path
     _write(folder / "options.json", options.record())
-    with _command_log(folder / "setup.log") as turn_page, lab_factory as lab:
+    with command_log(folder / "setup.log") as turn_page, lab_factory as lab:
         lab.router.apply(options.bottleneck)
         try:
             with ExitStack() as stack:
@@ -118,7 +118,7 @@ class _Recording:
             self.stack.callback(probe.stop)
             self.watched[f"the probe {name}"] = _unless(probe.alive, "irtt is gone")
         queues = QdiscSampler(lab.router.place, folder / "qdisc.jsonl", lab.router.lan, lab.router.wan).start()
-        flows = ss.SsSampler(lab.sender, folder / "ss.jsonl", ports.BULK, on_throughput=self._tell_contender).start()
+        flows = ss.SsSampler(lab.sender, folder / "ss.jsonl", on_throughput=self._tell_contender).start()
         for name, sampler in (("the router", queues), ("the bulk sender", flows)):
             self.stack.callback(sampler.stop)
             self.watched[name] = _error_of(sampler)
@@ -308,32 +308,6 @@ def _clock_offset(place: Place) -> float:
     asked = time.time()
     there = float(place.run(["date", "+%s.%N"]))
     return round(there - (asked + time.time()) / 2, 4)
-
-
-@contextmanager
-def _command_log(first: Path) -> Iterator[Callable[[Path], None]]:
-    """Write every command and its output to ``first``; the yielded function turns to another file."""
-    handlers: list[logging.Handler] = []
-
-    def turn_to(file: Path) -> None:
-        handler = logging.FileHandler(file)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-        for old in handlers:
-            COMMANDS.removeHandler(old)
-            old.close()
-        handlers[:] = [handler]
-        COMMANDS.addHandler(handler)
-
-    before = COMMANDS.level, COMMANDS.propagate
-    COMMANDS.setLevel(logging.INFO)
-    COMMANDS.propagate = False
-    turn_to(first)
-    try:
-        yield turn_to
-    finally:
-        COMMANDS.removeHandler(handlers[0])
-        handlers[0].close()
-        COMMANDS.level, COMMANDS.propagate = before
 
 
 def _write(file: Path, data: Any) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +15,10 @@ import polars as pl
 
 # Shares of samples above x at which a curve is given: 100 % down to 0.01 %, dense where it is read.
 _TAILS = np.unique(np.concatenate([np.linspace(0, 1, 101), np.logspace(-4, 0, 121)]))[::-1]
+
+
+Trip = dict[str, Any]
+Row = tuple[float, float | None]
 
 
 class ProbeError(RuntimeError):
@@ -24,19 +30,39 @@ def read_irtt(file: Path) -> pl.DataFrame:
 
     t is the client's wall clock at sending (Unix s); rtt_ms is null for a lost probe. Raises ProbeError.
     """
+
+    def row(trip: Trip) -> Row:
+        sent = trip["timestamps"]["client"]["send"]["wall"]
+        return sent / 1e9, trip["delay"]["rtt"] / 1e6 if trip["lost"] == "false" else None
+
+    return pl.DataFrame(_rows(file, row), schema={"t": pl.Float64, "rtt_ms": pl.Float64}, orient="row")
+
+
+def read_irtt_down(file: Path) -> pl.DataFrame:
+    """One row a reply of an irtt server, from its client's JSON: columns t, owd_us, in order of sending.
+
+    t is the server's wall clock at sending (Unix s), the client's for a lost one; owd_us is the way to the client,
+    null for a lost reply. It is as exact as the two clocks agree. Raises ProbeError.
+    """
+
+    def row(trip: Trip) -> Row | None:
+        client, server = (trip["timestamps"].get(end, {}) for end in ("client", "server"))
+        sent = server.get("send", {}).get("wall") or client["send"]["wall"]
+        if trip["lost"] == "true_up":
+            return None
+        return sent / 1e9, trip["delay"]["receive"] / 1e3 if trip["lost"] == "false" else None
+
+    found = pl.DataFrame(_rows(file, row), schema={"t": pl.Float64, "owd_us": pl.Float64}, orient="row")
+    return found.sort("t")
+
+
+def _rows(file: Path, row: Callable[[Trip], Row | None]) -> list[Row]:
+    """What ``row`` makes of each round trip, but for None."""
     try:
         raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-        trips = json.loads(raw)["round_trips"]
-        rows = [
-            (
-                trip["timestamps"]["client"]["send"]["wall"] / 1e9,
-                trip["delay"]["rtt"] / 1e6 if trip["lost"] == "false" else None,
-            )
-            for trip in trips
-        ]
+        return [found for trip in json.loads(raw)["round_trips"] if (found := row(trip)) is not None]
     except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
         raise ProbeError(f"{file} is not a whole irtt result: {type(error).__name__}: {error}") from error
-    return pl.DataFrame(rows, schema={"t": pl.Float64, "rtt_ms": pl.Float64}, orient="row")
 
 
 def within(probes: pl.DataFrame, windows: list[tuple[float, float]]) -> pl.DataFrame:

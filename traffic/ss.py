@@ -26,12 +26,17 @@ COUNTERS = (
     "bytes_sent",
     "bytes_acked",
     "bytes_retrans",
+    "bytes_received",
     "delivered",
     "delivered_ce",
     "unacked",
     "lost",
     "ssthresh",
 )
+
+_SENDERS = f"sport ge :{ports.FIRST_SENDER} and sport le :{ports.LAST_SENDER}"
+ONE_SENDER = f"dport = :{ports.BULK} and {_SENDERS}"
+"""ss's filter for the bulk data of the main job at its sender, without iperf3's control connections."""
 
 
 def parse(line: str) -> dict[str, Any] | None:
@@ -68,7 +73,7 @@ def parse(line: str) -> dict[str, Any] | None:
 
 
 class SsSampler(PeriodicSampler):
-    """Writes one line a flow each ``interval_s`` (s) for all flows from ``sender_ports`` to ``port``.
+    """Writes one line a flow each ``interval_s`` (s) for all flows that ss's filter ``wanted`` lets through.
 
     It asks seldom: each start of ss holds a virtual node's core for about 10 ms, which probes would see. iperf3's own
     intervals, four a second, tell window and RTT in between. ``on_throughput`` is called with (Unix s, flow, bit/s
@@ -79,13 +84,10 @@ class SsSampler(PeriodicSampler):
         self,
         place: Place,
         output: Path,
-        port: int = ports.BULK,
-        sender_ports: tuple[int, int] = (ports.FIRST_SENDER, ports.LAST_SENDER),
+        wanted: str = ONE_SENDER,
         interval_s: float = 2.0,
         on_throughput: Callable[[float, str, float], None] | None = None,
     ) -> None:
-        low, high = sender_ports
-        wanted = f"dport = :{port} and sport ge :{low} and sport le :{high}"
         script = f"while read -r _; do ss -tinoHO {shlex.quote(wanted)}; echo {_END}; done"
         super().__init__(place, ["sh", "-c", script], output, interval_s)
         self.on_throughput = on_throughput

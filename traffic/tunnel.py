@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tunnel from a sender to a receiver, around the bottleneck between them, which sees only the outer headers.
+
+Both kinds copy the inner packet's ECN field to the outer header, and a CE mark back to the inner one (RFC 6040):
+
+- WireGuard: all flows are one UDP flow, encrypted; the outer header has no DSCP. A CE mark on what was not ECN-capable
+  inside is ignored.
+- IP in FOU (IPIP in UDP): all flows are one UDP flow with ``fou``; with ``fou-auto`` the outer source port is a hash of
+  the inner flow. A packet that is marked CE but was not ECN-capable inside is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.place import CommandError, Place
+
+Kind = Literal["wireguard", "fou", "fou-auto"]
+DEVICE = "sojourn"
+PORT = 5555
+"""UDP: of both tunnel ends."""
+NEAR, FAR, PREFIX = "10.44.0.1", "10.44.0.2", 30
+_IP, _UDP, _ICMP = 20, 8, 8
+MTU: dict[Kind, int] = {"wireguard": 1420, "fou": 1500 - _IP - _UDP, "fou-auto": 1500 - _IP - _UDP}
+"""Bytes of the largest inner packet whose outer one is not fragmented on Ethernet; WireGuard's own default."""
+
+
+class TunnelError(RuntimeError):
+    """A tunnel cannot be made or carries nothing; the message names the end and the reason."""
+
+
+@dataclass(frozen=True)
+class End:
+    """One end: where it is, its address outside, its address inside, and (WireGuard) its public key."""
+
+    place: Place
+    outer: str
+    inner: str
+    key: str = ""
+
+
+@contextmanager
+def tunnel(kind: Kind, sender: Place, sender_address: str, receiver: Place, receiver_address: str) -> Iterator[None]:
+    """Make a tunnel whose inner addresses are NEAR (sender) and FAR (receiver); take it away when left.
+
+    Raises TunnelError when an end refuses a command, or no packet of the full MTU gets through whole.
+    """
+    near, far = End(sender, sender_address, NEAR), End(receiver, receiver_address, FAR)
+    try:
+        for end in (near, far):
+            _take_away(end.place)
+        if kind == "wireguard":
+            near, far = (End(it.place, it.outer, it.inner, _make_key(it.place)) for it in (near, far))
+        for mine, other in ((near, far), (far, near)):
+            for command in commands(kind, mine, other):
+                mine.place.run(command)
+        # The first packet waits for WireGuard's handshake.
+        size = str(MTU[kind] - _IP - _ICMP)
+        sender.run(["ping", "-n", "-c", "2", "-i", "0.2", "-W", "5", "-M", "do", "-s", size, FAR])
+        yield
+    except CommandError as failed:
+        raise TunnelError(f"{kind} tunnel: {failed}") from failed
+    finally:
+        for end in (near, far):
+            _take_away(end.place)
+
+
+def commands(kind: Kind, mine: End, other: End) -> list[list[str]]:
+    """Return the commands that make the end ``mine`` of a tunnel."""
+    if kind == "wireguard":
+        made = [
+            f"ip link add {DEVICE} type wireguard",
+            f"wg set {DEVICE} listen-port {PORT} private-key {_KEY} peer {other.key} allowed-ips {other.inner}/32 "
+            f"endpoint {other.outer}:{PORT}",
+        ]
+    else:
+        source = "auto" if kind == "fou-auto" else str(PORT)
+        made = [
+            f"ip fou add port {PORT} ipproto 4",
+            f"ip link add {DEVICE} type ipip local {mine.outer} remote {other.outer} ttl 64 "
+            f"encap fou encap-sport {source} encap-dport {PORT}",
+        ]
+    made += [
+        f"ip address add {mine.inner}/{PREFIX} dev {DEVICE}",
+        f"ip link set {DEVICE} mtu {MTU[kind]} up",
+    ]
+    return [line.split() for line in made]
+
+
+_KEY = f"/run/{DEVICE}.key"
+
+
+def _make_key(place: Place) -> str:
+    """Make a private key at ``place`` and return the public one."""
+    return place.run(["sh", "-c", f"umask 077; wg genkey >{_KEY} && wg pubkey <{_KEY}"]).strip()
+
+
+def _take_away(place: Place) -> None:
+    place.run(["sh", "-c", f"ip link del {DEVICE}; ip fou del port {PORT}; rm -f {_KEY}"], check=False)
