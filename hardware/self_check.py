@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hardware.build import Kernel
     from hardware.guest import Guest
 
-CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "prague")
+CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "prague", "prague-simple")
 TIMEOUT_S = 30.0
 _CONSOLE_END = 300
 # A flow over loopback, its own packets counted; AE, CWR and ECE in a SYN ask for AccECN (RFC 9768).

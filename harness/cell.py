@@ -102,6 +102,14 @@ class Cell(_Frozen):
             raise ValueError(f"cell {self.name}: needs a flow")
         return self
 
+    def swapped(self, old: str, new: str) -> Cell:
+        """Return the cell with contender ``new`` in every flow that has ``old``."""
+        flows = tuple(f.model_copy(update={"contender": new}) if f.contender == old else f for f in self.flows)
+        short = self.short_flows
+        if short and short.contender == old:
+            short = short.model_copy(update={"contender": new})
+        return self.model_copy(update={"flows": flows, "short_flows": short})
+
     @property
     def slug(self) -> str:
         """The name as a directory's name."""

@@ -120,6 +120,7 @@ def matrix(
     workers: Annotated[int | None, typer.Option(min=1, help="Guests side by side [default: processors].")] = None,
     again: Annotated[bool, typer.Option("--again", help="Make finished runs again.")] = False,
     endpoints: Annotated[str, typer.Option(help="What sends and receives: bulk or iperf3.")] = "bulk",
+    swap: Annotated[str, typer.Option(metavar="OLD=NEW", help="Another contender in all flows that have OLD.")] = "",
     listed: Annotated[bool, typer.Option("--list", help="List the cells and do nothing.")] = False,
 ) -> None:
     """Run a matrix of transport experiments in simulated time, all processors at once; resumes where it was left."""
@@ -132,6 +133,8 @@ def matrix(
         Console().print(matrices_table(known.values()))
         return
     chosen = named(name, known)
+    if swap:
+        chosen = chosen.swapped(swap)
     plan = Plan(
         chosen, chosen.select(keyword), seeds_from(seed, seeds or chosen.repeat), results, engine, workers, again,
         endpoints_named(endpoints),

@@ -12,6 +12,12 @@ from harness.cell import Flow, Hop
 
 LINK_MBPS = 1000
 """Rate of a middlebox that is no bottleneck, Mbit/s."""
+PUBLISHED = {"prague": "prague-simple"}
+"""Contenders of the published fairness tables that differ from ours of that name.
+
+Their Prague has no RTT independence (20 beside 10 ms: 15.84 : 30.77 Mbit/s) and keeps a larger window at the same
+marking than the draft's arithmetic gives.
+"""
 NEEDS_SCE = "the SCE kernel"
 """For rows of algorithms that mainline has not: SCE congestion controls and queues, cnq_codel_af."""
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from harness.cell import Cell
 from harness.store import CHECKOUT
+from traffic.contender import CONTENDERS
 
 EXPERIMENTS = CHECKOUT / "tests"
 _DEFINES_ONE = re.compile(r"^MATRIX\b", re.MULTILINE)
@@ -122,6 +123,20 @@ class Matrix(_Frozen):
     def runnable(self) -> tuple[Cell, ...]:
         """The cells that need nothing beyond mainline."""
         return tuple(cell for cell in self.cells if not cell.needs)
+
+    def swapped(self, text: str) -> Matrix:
+        """Return the matrix with another contender, ``OLD=NEW``, in every flow; it keeps its own results.
+
+        Raises MatrixError when a name is unknown or no flow has OLD.
+        """
+        old, _, new = text.partition("=")
+        for name in (old, new):
+            if name not in CONTENDERS:
+                raise MatrixError(f"--swap: unknown contender {name!r} in {text!r}; known: {', '.join(CONTENDERS)}")
+        cells = tuple(cell.swapped(old, new) for cell in self.cells)
+        if cells == self.cells:
+            raise MatrixError(f"--swap: no flow of matrix {self.name} is {old}")
+        return self.model_copy(update={"name": f"{self.name}-{new}-for-{old}", "cells": cells})
 
     def select(self, text: str = "") -> tuple[Cell, ...]:
         """Return the runnable cells whose name holds every word of ``text``. Raises MatrixError when none does."""

@@ -9,8 +9,10 @@ from harness import dumbbell
 from harness.cell import Cell, Probe
 from harness.matrix import Chart, Column, Matrix, Reference, matrix_tests
 from scoring import published
+from traffic.contender import CONTENDERS
 
-CCS = {"TCP Cubic": "cubic", "TCP BBR": "bbr", "TCP Reno": "reno", "DCTCP": "dctcp", "TCP Prague": "prague"}
+PUBLISHED = {"TCP Cubic": "cubic", "TCP BBR": "bbr", "TCP Vegas": "vegas"}
+CCS = [name for name in CONTENDERS if not name.endswith("-noecn")]
 # 600 ms of full frames: what BBR's published delay says of the cellular path's buffer.
 QDISCS = {"pfifo(600)": "pfifo limit 600", "fq_codel": "fq_codel", "dualpi2": "dualpi2"}
 RATE, RTT = 12, 46
@@ -26,15 +28,15 @@ def cell(cc: str, qdisc: str) -> Cell:
         flows=dumbbell.flows([cc] * 3, RTT, gap_s=10),
         hops=(dumbbell.bottleneck(RATE, QDISCS[qdisc]),),
         seconds=30,
-        probes=(Probe(rtt_us=RTT * 1000, ecn="ect1" if cc == "prague" else "not-ect"),),
+        probes=(Probe(rtt_us=RTT * 1000, ecn="ect1" if cc.startswith("prague") else "not-ect"),),
     )
 
 
 def theirs() -> dict[str, dict[str, float]]:
     found = {}
     for row in published.rows("pantheon_schemes.csv"):
-        if row["scheme"] in CCS:
-            found[name(CCS[row["scheme"]], "pfifo(600)")] = {
+        if row["scheme"] in PUBLISHED:
+            found[name(PUBLISHED[row["scheme"]], "pfifo(600)")] = {
                 metric: float(row[f"flow{n + 1}_mean_{column}"])
                 for n in range(3)
                 for metric, column in (
@@ -49,7 +51,7 @@ MATRIX = Matrix(
     name="pantheon",
     title="Three flows of one congestion control, as Pantheon shows them",
     source='"Pantheon Report" (AWS India 1 to India cellular, 2019-01-02)',
-    cells=tuple(cell(*point) for point in product(CCS.values(), QDISCS)),
+    cells=tuple(cell(*point) for point in product(CCS, QDISCS)),
     window_s=10,
     columns=(
         *(Column(head=f"flow {n + 1} Mbit/s", metric=f"flows.{n}.goodput_mbps") for n in range(3)),
@@ -62,7 +64,7 @@ MATRIX = Matrix(
             title=f"{qdisc}: queue delay",
             unit="ms",
             series={"": "probes.0.ccdf"},
-            cells={cc: name(cc, qdisc) for cc in CCS.values()},
+            cells={cc: name(cc, qdisc) for cc in CCS},
             ccdf=True,
         )
         for qdisc in QDISCS

@@ -52,6 +52,23 @@ class Contender:
                 )
 
 
+#: Loss-based controls that a kernel may have besides; the virtual nodes' has them all.
+_FURTHER = (
+    "bic",
+    "cdg",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+)
+
 CONTENDERS = {
     c.name: c
     for c in (
@@ -62,5 +79,7 @@ CONTENDERS = {
         Contender("bbr", "bbr", NO_ECN),
         Contender("dctcp", "dctcp", CLASSIC_ECN),
         Contender("prague", "prague", ACCURATE_ECN),
+        Contender("prague-simple", "prague-simple", ACCURATE_ECN),
+        *(Contender(name, name, CLASSIC_ECN) for name in _FURTHER),
     )
 }

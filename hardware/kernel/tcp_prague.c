@@ -12,6 +12,10 @@
  * where rtt_virt = max(srtt, rtt_virt_us) and alpha is the moving average, with
  * gain 1/16 per virtual RTT, of the fraction of packets that carried CE.
  *
+ * "prague-simple" has DCTCP's arithmetic instead: no RTT independence, whole
+ * segments (a reduction is rounded down), and every ACK adds. Most published
+ * figures are nearer to it.
+ *
  * W is kept in 2^-20 segments: its whole part is snd_cwnd, its fraction lives
  * here, so that neither small increases nor small reductions are rounded away.
  */
@@ -45,9 +49,11 @@ struct prague {
 	u32	cwr_cwnd;	/* window before the last reduction on CE */
 	u32	loss_cwnd;	/* window before the last loss response */
 	bool	saw_ce;
+	bool	simple;
 };
 
 static struct tcp_congestion_ops prague_reno;
+static struct tcp_congestion_ops prague_simple;
 
 static u64 prague_window(const struct tcp_sock *tp, const struct prague *ca)
 {
@@ -71,23 +77,24 @@ static u32 prague_srtt_us(const struct tcp_sock *tp)
 	return max(tp->srtt_us >> 3, 1U);
 }
 
-static u32 prague_rtt_virt(const struct tcp_sock *tp)
+static u32 prague_rtt_virt(const struct tcp_sock *tp, const struct prague *ca)
 {
-	return max(prague_srtt_us(tp), READ_ONCE(rtt_virt_us));
+	return max(prague_srtt_us(tp), ca->simple ? 0 : READ_ONCE(rtt_virt_us));
 }
 
 /* A (virtual) round is over when what was sent at its start is acknowledged and
  * the virtual RTT has gone by.
  */
-static bool prague_round_over(const struct tcp_sock *tp, u32 seq, u64 mstamp)
+static bool prague_round_over(const struct tcp_sock *tp, const struct prague *ca, u32 seq, u64 mstamp)
 {
-	return !before(tp->snd_una, seq) &&
-	       tcp_stamp_us_delta(tp->tcp_mstamp, mstamp) >= prague_rtt_virt(tp);
+	if (before(tp->snd_una, seq))
+		return false;
+	return ca->simple || tcp_stamp_us_delta(tp->tcp_mstamp, mstamp) >= prague_rtt_virt(tp, ca);
 }
 
 static void prague_start_round(struct tcp_sock *tp, struct prague *ca)
 {
-	u64 ratio = div_u64((u64)prague_srtt_us(tp) << FRAC_BITS, prague_rtt_virt(tp));
+	u64 ratio = div_u64((u64)prague_srtt_us(tp) << FRAC_BITS, prague_rtt_virt(tp, ca));
 
 	ca->gain = max_t(u32, (ratio * ratio) >> FRAC_BITS, 1);
 	ca->round_mstamp = tp->tcp_mstamp;
@@ -102,7 +109,7 @@ static void prague_update_alpha(struct tcp_sock *tp, struct prague *ca)
 	u32 ce = min(tp->delivered_ce - ca->round_delivered_ce, delivered);
 	s64 error;
 
-	if (!prague_round_over(tp, ca->round_seq, ca->round_mstamp))
+	if (!prague_round_over(tp, ca, ca->round_seq, ca->round_mstamp))
 		return;
 	if (delivered && ca->saw_ce) {
 		error = (s64)div_u64((u64)ce << FRAC_BITS, delivered) - ca->alpha;
@@ -113,20 +120,23 @@ static void prague_update_alpha(struct tcp_sock *tp, struct prague *ca)
 
 static void prague_reduce_on_ce(struct tcp_sock *tp, struct prague *ca)
 {
-	u64 window = prague_window(tp, ca);
+	u64 window = prague_window(tp, ca), reduction;
 
 	if (!ca->saw_ce) {
 		/* The first mark ends slow start as a classic signal would. */
 		ca->saw_ce = true;
 		WRITE_ONCE(ca->alpha, ONE);
 		prague_start_round(tp, ca);
-	} else if (!prague_round_over(tp, ca->cwr_seq, ca->cwr_mstamp)) {
+	} else if (!prague_round_over(tp, ca, ca->cwr_seq, ca->cwr_mstamp)) {
 		return;
 	}
 	ca->cwr_cwnd = tcp_snd_cwnd(tp);
 	ca->cwr_seq = tp->snd_nxt;
 	ca->cwr_mstamp = tp->tcp_mstamp;
-	prague_set_window(tp, ca, window - ((window >> 1) * ca->alpha >> FRAC_BITS));
+	reduction = (window >> 1) * ca->alpha >> FRAC_BITS;
+	if (ca->simple)
+		reduction &= ~(u64)(ONE - 1);
+	prague_set_window(tp, ca, window - reduction);
 	WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
 }
 
@@ -138,7 +148,7 @@ static void prague_reduce_on_loss(struct tcp_sock *tp, struct prague *ca)
 	u32 cwnd = tcp_snd_cwnd(tp);
 
 	ca->loss_cwnd = cwnd;
-	if (ca->saw_ce && !prague_round_over(tp, ca->cwr_seq, ca->cwr_mstamp))
+	if (ca->saw_ce && !prague_round_over(tp, ca, ca->cwr_seq, ca->cwr_mstamp))
 		cwnd = min(2 * cwnd, max(cwnd, ca->cwr_cwnd));
 	WRITE_ONCE(tp->snd_ssthresh, max(cwnd >> 1, MIN_CWND));
 	ca->frac = 0;
@@ -189,7 +199,7 @@ static void prague_cong_control(struct sock *sk, u32 ack, int flag,
 	} else {
 		if (ce && state != TCP_CA_Loss)
 			prague_reduce_on_ce(tp, ca);
-		prague_increase(sk, rs->acked_sacked - min(ce, rs->acked_sacked));
+		prague_increase(sk, rs->acked_sacked - (ca->simple ? 0 : min(ce, rs->acked_sacked)));
 	}
 	prague_pace(sk);
 }
@@ -263,6 +273,7 @@ static void prague_init(struct sock *sk)
 		return;
 	}
 	memset(ca, 0, sizeof(*ca));
+	ca->simple = inet_csk(sk)->icsk_ca_ops == &prague_simple;
 	ca->delivered_ce = tp->delivered_ce;
 	tcp_mstamp_refresh(tp);
 	prague_start_round(tp, ca);
@@ -297,12 +308,18 @@ static struct tcp_congestion_ops prague_reno __read_mostly = {
 
 static int __init prague_register(void)
 {
+	int failed;
+
 	BUILD_BUG_ON(sizeof(struct prague) > ICSK_CA_PRIV_SIZE);
-	return tcp_register_congestion_control(&prague);
+	prague_simple = prague;
+	strscpy(prague_simple.name, "prague-simple");
+	failed = tcp_register_congestion_control(&prague);
+	return failed ?: tcp_register_congestion_control(&prague_simple);
 }
 
 static void __exit prague_unregister(void)
 {
+	tcp_unregister_congestion_control(&prague_simple);
 	tcp_unregister_congestion_control(&prague);
 }
 

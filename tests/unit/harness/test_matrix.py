@@ -118,3 +118,16 @@ def test_finished_runs_come_in_order_of_cells_and_seeds(tmp_path: Path) -> None:
         (folder / SCORES).write_text("{}")
     run_folder(tmp_path, whole.cells[1], 3).with_suffix(".partial").mkdir()
     assert [(it.name, seed) for it, seed, _ in finished(whole, tmp_path)] == [("a", 9), ("a", 10), ("b 2", 2)]
+
+
+def test_a_swapped_contender_is_another_experiment_with_results_of_its_own() -> None:
+    asked = named("s6", matrices())
+    swapped = asked.swapped("prague-simple=prague")
+    assert {flow.contender for cell in swapped.cells for flow in cell.flows} == {
+        "prague", "cubic", "cubic-noecn", "reno", "reno-noecn",
+    }  # fmt: skip
+    assert swapped.name == "s6-prague-for-prague-simple"
+    assert not {c.digest() for c in swapped.cells} & {c.digest() for c in asked.cells}
+    for wrong, told in (("prague", "unknown contender ''"), ("vegas=cubic", "no flow"), ("x=cubic", "unknown")):
+        with pytest.raises(MatrixError, match=told):
+            asked.swapped(wrong)
