@@ -12,6 +12,7 @@ import pytest
 
 from apps import SERVICES
 from harness.lab import Lab
+from harness.lab_limits import lacking
 from harness.options import OPTIONS, Options, OptionsError, parse_options
 from harness.progress import real_terminal
 from harness.run import Result, perform
@@ -81,6 +82,8 @@ def measure(request: pytest.FixtureRequest, matrix_session: Any) -> Callable[...
     """Run a cell of a matrix and return what does not hold of it."""
 
     def run(matrix: Any, cell: Any) -> list[str]:
+        if lacks := lacking(cell, lab := matrix_session.lab(matrix)):
+            pytest.skip(f"the {lab} lab has {lacks}")
         items = [item for item in request.session.items if getattr(item.module, "MATRIX", None) is matrix]
         try:
             return matrix_session.measure(matrix, cell, [item.callspec.params["cell"] for item in items])

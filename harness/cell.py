@@ -85,7 +85,7 @@ class Cell(_Frozen):
     seconds: float = Field(gt=0, le=3600)
     short_flows: ShortFlows | None = None
     probes: tuple[Probe, ...] = ()
-    tunnel: Literal["", "wireguard", "fou", "ipsec"] = ""
+    tunnel: Literal["", "wireguard", "fou", "fou-auto", "ipsec"] = ""
     """Between the two ends of the chain of middleboxes, around the bottleneck."""
     replay_window: int = Field(default=0, ge=0, le=4096)
     """With ``ipsec``: packets; 0 is off."""

@@ -25,6 +25,8 @@ RUN = "run.json"
 #: Sources that decide what a run gives, beside the kernel and the guest's root.
 _DECIDING = ("harness/sim*.py", "harness/cell.py", "hardware/simulation.py", "hardware/node.py", "bottleneck/*.py",
              "traffic/bulk*", "traffic/contender.py")  # fmt: skip
+_DECIDING_LIVE = ("harness/live_cell.py", "harness/virtual.py", "harness/cell.py", "hardware/node.py",
+                  "bottleneck/*.py", "traffic/*.py", "scoring/samples.py", "scoring/packets.py")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,19 @@ class Job:
         """About how long it takes beside others: the packets that cross the bottleneck, in Mbit, and its set-up."""
         rate = min((hop.down.rate_bps for hop in self.cell.hops if hop.down and hop.down.rate_bps), default=10**8)
         return self.cell.seconds * rate / 1e6 + 200
+
+
+@functools.cache
+def live_inputs_digest(lab_file: Path | None) -> str:
+    """Name what decides a run in a lab of real time: the nodes' kernel and guest, or the file of a physical lab.
+
+    Raises BuildError when they cannot be built, OSError when the file cannot be read.
+    """
+    from hardware.build import ensure_kernel
+    from hardware.guest import ensure_guest
+
+    lab = lab_file.read_bytes() if lab_file else f"{ensure_kernel().digest} {ensure_guest().digest}".encode()
+    return digest([("lab", lab), *_sources(_DECIDING_LIVE)])
 
 
 @functools.cache
@@ -111,16 +126,21 @@ def score(job: Job, folder: Path) -> None:
     """Write ``scores.json`` from the raw files of a run."""
     import polars as pl
 
-    from scoring.transport import FLOWS, PROBES, SHORT
+    from scoring.transport import FLOWS, PROBES, SHORT, WIRE
     from scoring.transport import score as scored
 
     def frame(name: str, schema: Any) -> pl.DataFrame:
         path = folder / name
-        return pl.read_csv(path, schema=schema) if path.exists() else pl.DataFrame(schema=schema)
+        return pl.read_csv(path, schema=schema, glob=False) if path.exists() else pl.DataFrame(schema=schema)
 
     flows, probes, short = (frame(name, schema) for name, schema in zip(RAW[:3], (FLOWS, PROBES, SHORT), strict=True))
+    wire = frame("wire.csv", WIRE)
+    lines = (folder / RAW[3]).read_text().splitlines() if (folder / RAW[3]).exists() else []
     cell = job.cell.model_dump(mode="json")
-    _write(folder / SCORES, scored(cell, flows, probes, short, window_s=job.window_s, tail_s=job.tail_s))
+    scores = scored(
+        cell, flows, probes, short, wire=wire, queues=map(json.loads, lines), window_s=job.window_s, tail_s=job.tail_s
+    )
+    _write(folder / SCORES, scores)
 
 
 def rescore(job: Job, folder: Path) -> None:

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harness.cell import Cell
+from harness.lab_limits import LABS, lacking
 from harness.store import CHECKOUT
 from traffic.contender import CONTENDERS
 
@@ -103,7 +104,6 @@ class Matrix(_Frozen):
     charts: tuple[Chart, ...] = ()
     solo: dict[str, str] = {}
     """Name of a cell → the cell in which its short flows are alone: the harm to them is told as ``harm.median`` …"""
-    labs: tuple[Literal["sim", "virtual", "apu"], ...] = ("sim",)
     notes: str = ""
     """What a reader of the table must know, for the report."""
 
@@ -123,6 +123,11 @@ class Matrix(_Frozen):
     def runnable(self) -> tuple[Cell, ...]:
         """The cells that need nothing beyond mainline."""
         return tuple(cell for cell in self.cells if not cell.needs)
+
+    @cached_property
+    def labs(self) -> tuple[str, ...]:
+        """The labs that can run cells of it, the preferred one first."""
+        return tuple(lab for lab in LABS if any(not lacking(cell, lab) for cell in self.runnable))
 
     def swapped(self, text: str) -> Matrix:
         """Return the matrix with another contender, ``OLD=NEW``, in every flow; it keeps its own results.

@@ -132,7 +132,7 @@ def summary(matrix: Matrix, folder: Path) -> list[str]:
 def _headlines(found: Results) -> list[str]:
     runs = sum(len(seeds) for seeds in found.runs.values())
     minutes = sum(cell.seconds * len(found.runs[cell.name]) for cell in found.cells) / 60
-    lines = [f"{len(found.cells)} of {len(found.matrix.runnable)} cells, {runs} runs, {minutes:.0f} simulated minutes"]
+    lines = [f"{len(found.cells)} of {len(found.matrix.runnable)} cells, {runs} runs, {minutes:.0f} min of lab time"]
     for one in found.comparisons():
         head = _head(found.matrix, one.metric)
         if one.tolerance is not None and one.pairs:

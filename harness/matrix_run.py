@@ -6,7 +6,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cell import Cell
-from harness.cell_run import Endpoints, Job, inputs_digest, standing
+from harness.cell_run import Endpoints, Job, inputs_digest, live_inputs_digest, standing
 from harness.engine import Engine, EngineError, LocalEngine, Outcome, complete
+from harness.lab import Lab
+from harness.lab_limits import LABS, lacking
 from harness.matrix import Matrix, MatrixError, finished
 from harness.progress import named, steps
 
@@ -41,11 +44,23 @@ class Plan:
     workers: int | None = None
     again: bool = False
     endpoints: Endpoints = "bulk"
+    lab: str = "sim"
+    lab_file: Path | None = None
+    """With ``apu``: where the lab is described."""
 
     @property
     def folder(self) -> Path:
-        """Where the runs of the matrix are kept."""
-        return self.results / self.matrix.name
+        """Where the runs of the matrix are kept: those of each lab apart."""
+        return self.results / (self.matrix.name if self.lab == "sim" else f"{self.matrix.name}-{self.lab}")
+
+    @property
+    def left_out(self) -> dict[str, list[str]]:
+        """What the lab lacks → the names of the cells that need it."""
+        found: dict[str, list[str]] = {}
+        for cell in self.cells:
+            if lacks := lacking(cell, self.lab):
+                found.setdefault(lacks, []).append(cell.name)
+        return found
 
 
 def seeds(first: int, count: int) -> tuple[int, ...]:
@@ -58,18 +73,23 @@ def prepare(plan: Plan, console: Console | None = None) -> tuple[list[Job], Engi
 
     Raises MatrixError, EngineError or BuildError.
     """
-    if "sim" not in plan.matrix.labs:
-        raise MatrixError(f"matrix {plan.matrix.name} does not run in simulated time, only in {plan.matrix.labs[0]}")
-    if plan.engine != LOCAL and "://" not in plan.engine:
-        raise EngineError(f"--engine: {plan.engine!r} is neither local nor dask://HOST:PORT")
-    inputs = _inputs(plan.endpoints, console)
+    cells = [cell for cell in plan.cells if not lacking(cell, plan.lab)]
+    if not cells:
+        reasons = "; ".join(plan.left_out)
+        others = " or ".join(f"--lab={lab}" for lab in plan.matrix.labs)
+        raise MatrixError(f"matrix {plan.matrix.name}: the {plan.lab} lab has {reasons}; it runs with {others}")
+    live = plan.lab != "sim"
+    if plan.engine != LOCAL and ("://" not in plan.engine or live):
+        wrong = "a lab of real time has none" if live else "neither local nor dask://HOST:PORT"
+        raise EngineError(f"--engine: {plan.engine!r} is {wrong}")
+    inputs = _live_inputs(plan, console) if live else _inputs(plan.endpoints, console)
     plan.folder.mkdir(parents=True, exist_ok=True)
-    matrix = plan.matrix
-    jobs = [
-        Job(cell, seed, matrix.window_s, matrix.tail_s, inputs, plan.endpoints)
-        for cell in plan.cells
-        for seed in plan.seeds
-    ]
+    matrix, endpoints = plan.matrix, "iperf3" if live else plan.endpoints
+    jobs = [Job(cell, seed, matrix.window_s, matrix.tail_s, inputs, endpoints) for cell in cells for seed in plan.seeds]
+    if live:
+        from harness.lab_engine import LabEngine
+
+        return jobs, LabEngine(_lab(plan))
     if plan.engine == LOCAL:
         return jobs, LocalEngine(plan.workers)
     from harness.dask_engine import DaskEngine
@@ -77,21 +97,46 @@ def prepare(plan: Plan, console: Console | None = None) -> tuple[list[Job], Engi
     return jobs, DaskEngine(plan.engine.replace("dask://", "tcp://"), inputs, plan.endpoints)
 
 
+def _live_inputs(plan: Plan, console: Console | None) -> str:
+    if plan.lab == "virtual":
+        _build(console)
+        return live_inputs_digest(None)
+    return live_inputs_digest(plan.lab_file)
+
+
+def _lab(plan: Plan) -> Callable[[], AbstractContextManager[Lab]]:
+    """What makes the lab of a plan. Raises LabFileError."""
+    from harness.physical import PhysicalLab, read_lab_file
+    from harness.run import virtual_lab
+
+    if plan.lab == "virtual":
+        return lambda: virtual_lab(plan.folder)
+    described = read_lab_file(plan.lab_file or Path("lab.toml"))
+    return lambda: PhysicalLab(described)
+
+
 def _inputs(endpoints: Endpoints, console: Console | None) -> str:
+    _build(console)
+    return inputs_digest(endpoints)
+
+
+def _build(console: Console | None) -> None:
     from hardware.build import ensure_kernel
     from hardware.guest import ensure_guest
 
     with steps(console) as step:
         ensure_guest(progress=named(step("guest root")))
         ensure_kernel(progress=named(step("kernel")))
-    return inputs_digest(endpoints)
 
 
 def run_matrix(plan: Plan, console: Console | None = None) -> list[Outcome]:
     """Run a plan, showing how far it is, and return what became of every run; the longest begin first."""
     console = console or Console(stderr=True)
     jobs, engine = prepare(plan, console)
-    jobs.sort(key=lambda job: -job.work)
+    for lacks, names in plan.left_out.items():
+        console.print(Text(f"left out, {len(names)} cells: the {plan.lab} lab has {lacks}"))
+    if plan.lab == "sim":
+        jobs.sort(key=lambda job: -job.work)
     with MatrixProgress(plan.matrix.name, jobs, console) as progress:
         outcomes = []
         for outcome in complete(jobs, engine, plan.folder, again=plan.again, begun=progress.begun):
@@ -109,8 +154,8 @@ def run_and_report(plan: Plan) -> list[Outcome]:
     ran = time.monotonic() - began
     report = write(plan.matrix, plan.folder)
     counts = {status: sum(it.status == status for it in outcomes) for status in ("ran", "kept", "failed")}
-    simulated = sum(it.job.cell.seconds for it in outcomes if it.status == "ran")
-    speed = f", {simulated / ran:.0f} simulated s per s" if simulated else ""
+    lab_s = sum(it.job.cell.seconds for it in outcomes if it.status == "ran")
+    speed = f", {lab_s / ran:.3g} s of lab time per s" if lab_s else ""
     told = ", ".join(f"{count} {_TOLD[status]}" for status, count in counts.items() if count)
     out = Console(width=None if sys.stdout.isatty() else _WIDE)
     out.print(table(plan.matrix, plan.folder))
@@ -138,9 +183,16 @@ def endpoints_named(text: str) -> Endpoints:
     raise EngineError(f"--endpoints: unknown {text!r}; known: {', '.join(known)}")
 
 
+def lab_named(text: str) -> str:
+    """Return the lab of that name; an empty one stays so. Raises EngineError when there is none."""
+    if text and text not in LABS:
+        raise EngineError(f"--lab: unknown {text!r}; known: {', '.join(LABS)}")
+    return text
+
+
 def matrices_table(found: Iterable[Matrix]) -> Table:
-    """Return a table of matrices: cells, runs and simulated time of each."""
-    table = Table("matrix", "", "cells", "runs", "simulated", "lab", box=None, pad_edge=False, header_style="dim")
+    """Return a table of matrices: cells, runs, lab time and labs of each."""
+    table = Table("matrix", "", "cells", "runs", "lab time", "lab", box=None, pad_edge=False, header_style="dim")
     for matrix in found:
         lacking = len(matrix.cells) - len(matrix.runnable)
         cells = f"{len(matrix.runnable)}" + (f" (+{lacking})" if lacking else "")
@@ -152,7 +204,7 @@ def matrices_table(found: Iterable[Matrix]) -> Table:
 
 def cells_table(plan: Plan) -> Table:
     """Return a table of the cells of a plan and of what the others of its matrix need."""
-    table = Table("cell", "simulated", "finished", box=None, pad_edge=False, header_style="dim")
+    table = Table("cell", "lab time", "finished", box=None, pad_edge=False, header_style="dim")
     done = Counter(cell.name for cell, _, _ in finished(plan.matrix, plan.folder))
     for cell in plan.cells:
         table.add_row(cell.name, f"{cell.seconds:g} s", str(done[cell.name] or ""))
@@ -173,7 +225,7 @@ class MatrixProgress:
         self._console, self._title, self._jobs = console, title, jobs
         self._running: dict[tuple[str, int], None] = {}
         self._done = self._failed = 0
-        self._simulated, self._started = 0.0, time.monotonic()
+        self._lab_s, self._started = 0.0, time.monotonic()
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -191,8 +243,8 @@ class MatrixProgress:
 
     @property
     def speed(self) -> float:
-        """Seconds simulated in a second."""
-        return self._simulated / max(time.monotonic() - self._started, 1e-9)
+        """Seconds of lab time in a second."""
+        return self._lab_s / max(time.monotonic() - self._started, 1e-9)
 
     def begun(self, job: Job) -> None:
         """Say that a run has begun."""
@@ -210,25 +262,25 @@ class MatrixProgress:
         else:
             self._bar.advance(self._task, job.work)
         if outcome.status == "ran":
-            self._simulated += job.cell.seconds
+            self._lab_s += job.cell.seconds
         if outcome.status == "failed":
             self._failed += 1
             self._console.print(Text(f"{job.cell.name}, seed {job.seed}: {outcome.error}", style="red"))
         self._show()
         if not self._console.is_terminal and self._done * 20 // len(self._jobs) > before:
-            self._console.print(Text(f"{self._title}: {self._runs()}{f', {self._speed()}' if self._simulated else ''}"))
+            self._console.print(Text(f"{self._title}: {self._runs()}{f', {self._speed()}' if self._lab_s else ''}"))
 
     def _runs(self) -> str:
         failed = f", {self._failed} failed" if self._failed else ""
         return f"{self._done}/{len(self._jobs)} runs{failed}"
 
     def _speed(self) -> str:
-        return f"{self.speed:.0f} simulated s per s"
+        return f"{self.speed:.3g} s of lab time per s"
 
     def _show(self) -> None:
         names = [f"{name}#{seed}" for name, seed in self._running]
         now = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-        self._bar.update(self._task, runs=self._runs(), speed=self._speed() if self._simulated else "", now=now)
+        self._bar.update(self._task, runs=self._runs(), speed=self._speed() if self._lab_s else "", now=now)
 
     def __enter__(self) -> MatrixProgress:
         self._bar.start()

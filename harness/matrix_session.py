@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.cell import Cell
 from harness.cell_run import SCORES
 from harness.engine import EngineError, Outcome, complete
-from harness.matrix import Matrix, MatrixError, figure
+from harness.matrix import Matrix, figure
 from harness.matrix_run import Plan, prepare, seeds
 from harness.options import Options
 
@@ -23,6 +23,10 @@ class MatrixSession:
         self._plans: dict[str, Plan] = {}
         self._running: dict[str, Generator[Outcome]] = {}
         self._known: dict[tuple[str, str], list[Outcome]] = {}
+
+    def lab(self, matrix: Matrix) -> str:
+        """The lab that was asked for, or the one that the matrix prefers."""
+        return self._options.asked_lab or matrix.labs[0]
 
     def measure(self, matrix: Matrix, cell: Cell, selected: Sequence[Cell]) -> list[str]:
         """Run ``cell`` with all its seeds, print its figures, return what does not hold of it.
@@ -39,14 +43,14 @@ class MatrixSession:
         return [broken for it in sorted(found, key=lambda it: it.job.seed) for broken in judged(matrix, it)]
 
     def _begin(self, matrix: Matrix, selected: Sequence[Cell]) -> None:
-        lab = self._options.asked_lab or matrix.labs[0]
-        if lab != "sim":
-            raise MatrixError(f"--lab={lab}: a matrix runs in --lab=sim only")
+        options = self._options
         plan = Plan(
             matrix,
             tuple(cell for cell in selected if not cell.needs),
-            seeds(self._options.seed, self._options.repeat or matrix.repeat),
-            self._options.results,
+            seeds(options.seed, options.repeat or matrix.repeat),
+            options.results,
+            lab=self.lab(matrix),
+            lab_file=options.lab_file,
         )
         jobs, engine = prepare(plan)
         self._plans[matrix.name] = plan

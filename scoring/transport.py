@@ -8,8 +8,9 @@ scores, so that the scores of a run repeat with its seed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,15 @@ FLOWS = {
     "cwnd": pl.Int64, "retrans": pl.Int64, "lost": pl.Int64, "delivered": pl.Int64, "delivered_ce": pl.Int64,
 }  # fmt: skip
 PROBES = {"t_s": pl.Float64, "probe": pl.Int64, "owd_us": pl.Float64}
+WIRE = {
+    "src": pl.UInt32, "sport": pl.UInt16, "dst": pl.UInt32, "dport": pl.UInt16, "proto": pl.UInt8, "packets": pl.Int64,
+    "data_packets": pl.Int64, "bytes": pl.Int64, "resent": pl.Int64, "not_ect": pl.Int64, "ect1": pl.Int64,
+    "ect0": pl.Int64, "ce": pl.Int64, "accecn_syn": pl.Boolean, "largest": pl.Int64,
+}  # fmt: skip
 SHORT = {"start_s": pl.Float64, "bytes": pl.Int64, "fct_s": pl.Float64}
 
+ECN_FIELDS = ("not_ect", "ect0", "ect1", "ce")
+"""Columns of WIRE: packets with data, by the ECN field of their IP header."""
 CONVERGED_JAIN = 0.95
 CONVERGED_OVER_S = 5.0
 SPIKE_SLACK_MS = 25.0
@@ -146,12 +154,39 @@ def probe_scores(probes: pl.DataFrame, base_ms: float) -> Json:
     return found
 
 
+def wire_scores(wire: pl.DataFrame) -> Json:
+    """What the bottleneck's queue saw of the data down: the outer headers, where there is a tunnel.
+
+    `wire` has a row of `scoring.packets.flow_table` for each flow by its outer headers. Keys: flows (those with 1 % of
+    all bytes or more), largest_bytes (IP packet), and the share of the packets with data by ECN field.
+    """
+    total = {name: sum(wire[name].to_list()) for name in ("data_packets", "bytes", *ECN_FIELDS)}
+    shares = {name: _r(total[name] / total["data_packets"], 4) for name in ECN_FIELDS if total["data_packets"]}
+    flows = wire.filter(pl.col("bytes") * 100 >= total["bytes"]).height
+    return {"flows": flows, "largest_bytes": wire["largest"].max(), **shares}
+
+
+def active_queues(samples: Iterable[Mapping[str, Any]]) -> float | None:
+    """How many flows' queues were in use at once, down: the median over queues.jsonl; None where there is one queue."""
+    lengths = ("new_flows_len", "old_flows_len")
+    counts = [
+        sum(qdisc[name] for name in lengths)
+        for sample in samples
+        if sample["dev"] == "lan"
+        for qdisc in sample["qdiscs"]
+        if lengths[0] in qdisc and qdisc.get("packets")
+    ]
+    return median(counts) if counts else None
+
+
 def score(
     cell: Mapping[str, Any],
     flows: pl.DataFrame,
     probes: pl.DataFrame | None = None,
     short: pl.DataFrame | None = None,
     *,
+    wire: pl.DataFrame | None = None,
+    queues: Iterable[Mapping[str, Any]] = (),
     window_s: float = 60.0,
     tail_s: float = 2.0,
 ) -> Json:
@@ -163,6 +198,7 @@ def score(
     `normalised`, D_SS over an equal share of the bottleneck. `last` is the last flow. `ratio` is D_SS of the first over
     the second of two flows, `inverse_ratio` the other way round; `jain` is of D_SS, `jain_whole` of whole flows; `up_…`
     are those of the flows up. `periods` are the stretches of constant rate, `utilisation` the flows' share of it.
+    `wire` and `active_queues` are what the bottleneck saw, see :func:`wire_scores` and :func:`active_queues`.
     """
     seconds, asked = float(cell["seconds"]), list(cell.get("flows", ()))
     window = steady_window(asked, seconds, window_s, tail_s)
@@ -187,6 +223,10 @@ def score(
         found["probes"] = _probes(cell, asked, probes, seconds)
     if short is not None and cell.get("short_flows"):
         found["short"] = completion(short)
+    if wire is not None and wire.height:
+        found["wire"] = wire_scores(wire)
+    if (active := active_queues(queues)) is not None:
+        found["active_queues"] = active
     return found
 
 

@@ -36,7 +36,6 @@ MATRIX = Matrix(
         Column(head="beside Mbit/s", metric="flows.1.d_ss_mbps"),
         Column(head="ratio : 1", metric="ratio", digits=1),
     ),
-    labs=("virtual", "apu"),
     notes="The second flow negotiates no ECN (the source clears its ECN bits). Kernels of their own are needed for "
     "client, router and server.",
 )
