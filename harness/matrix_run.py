@@ -25,7 +25,7 @@ from harness.matrix import Matrix, MatrixError, finished
 from harness.progress import named, steps
 
 LOCAL = "local"
-_WIDE = 160
+_WIDE = 240
 """Columns of a table that goes to a file."""
 _SHOWN = 4
 """Names of running cells that the display has room for."""
