@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from harness.lab import Lab
 from harness.lab_limits import lacking
 from harness.options import OPTIONS, Options, OptionsError, parse_options
 from harness.progress import real_terminal
+from harness.report import published_services
 from harness.run import Result, perform
 
 
@@ -22,28 +24,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("sojourn", "Sojourn: what a run measures")
     for option in OPTIONS:
         action = "store_true" if option.flag else "store"
-        group.addoption(f"--{option.name}", action=action, default=option.default, help=option.help)
+        told = option.help + (f" (default: {option.default})" if option.default and not option.flag else "")
+        # None says that the user named none: a service may bring a default of its own.
+        group.addoption(f"--{option.name}", action=action, default=None, help=told)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse options that cannot work before anything is collected, let alone started."""
+    given = {option.name: config.getoption(f"--{option.name}") for option in OPTIONS}
+    defaults = {name: service.defaults for name, service in SERVICES.items()}
+    names = published_services() if given["service"] == "all" else [given["service"]]
     try:
-        config.stash[_OPTIONS] = parse_options(
-            {option.name: config.getoption(f"--{option.name}") for option in OPTIONS}, SERVICES
-        )
+        config.stash[_OPTIONS] = [parse_options(given | {"service": name}, defaults) for name in names]
     except OptionsError as wrong:
         raise pytest.UsageError(str(wrong)) from None
 
 
-_OPTIONS = pytest.StashKey[Options]()
+_OPTIONS = pytest.StashKey[list[Options]]()
 _RESULTS = pytest.StashKey[list[Result]]()
+_TOLD = pytest.StashKey[list[str]]()
 _REPORTS = pytest.StashKey[list[Path]]()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run an experiment once for each service that was asked for."""
+    if "experiment" in metafunc.fixturenames and len(every := metafunc.config.stash[_OPTIONS]) > 1:
+        metafunc.parametrize("options", every, ids=[each.service for each in every], indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def options(pytestconfig: pytest.Config) -> Options:
+def options(request: pytest.FixtureRequest) -> Options:
     """What the user asked for on the command line."""
-    return pytestconfig.stash[_OPTIONS]
+    return getattr(request, "param", request.config.stash[_OPTIONS][0])
 
 
 @pytest.fixture
@@ -78,19 +90,53 @@ def matrix_session(pytestconfig: pytest.Config, options: Options) -> Iterator[An
 
 
 @pytest.fixture
-def measure(request: pytest.FixtureRequest, matrix_session: Any) -> Callable[..., list[str]]:
+def measure(selected: Callable[..., list[Any]], matrix_session: Any) -> Callable[..., list[str]]:
     """Run a cell of a matrix and return what does not hold of it."""
 
     def run(matrix: Any, cell: Any) -> list[str]:
         if lacks := lacking(cell, lab := matrix_session.lab(matrix)):
             pytest.skip(f"the {lab} lab has {lacks}")
-        items = [item for item in request.session.items if getattr(item.module, "MATRIX", None) is matrix]
-        try:
-            return matrix_session.measure(matrix, cell, [item.callspec.params["cell"] for item in items])
-        except (RuntimeError, OSError) as error:
-            pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
+        with _one_line_failures():
+            return matrix_session.measure(matrix, cell, selected(matrix))
 
     return run
+
+
+@pytest.fixture
+def scores_in(selected: Callable[..., list[Any]], matrix_session: Any) -> Callable[..., list[dict[str, Any]]]:
+    """Run a cell of a matrix in a lab and return the scores of its runs."""
+    from harness.matrix_session import scores
+
+    def run(matrix: Any, cell: Any, lab: str) -> list[dict[str, Any]]:
+        with _one_line_failures():
+            return scores(matrix_session.outcomes(matrix, cell, selected(matrix), lab))
+
+    return run
+
+
+@pytest.fixture
+def selected(request: pytest.FixtureRequest) -> Callable[..., list[Any]]:
+    """Return the cells of a matrix that were selected, in their order."""
+
+    def cells(matrix: Any) -> list[Any]:
+        items = (item for item in request.session.items if getattr(item.module, "MATRIX", None) is matrix)
+        return list(dict.fromkeys(item.callspec.params["cell"] for item in items if hasattr(item, "callspec")))
+
+    return cells
+
+
+@pytest.fixture
+def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
+    """Take a line that is printed when all tests are over."""
+    return pytestconfig.stash.setdefault(_TOLD, []).append
+
+
+@contextmanager
+def _one_line_failures() -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, OSError) as error:
+        pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
 
 
 @pytest.fixture
@@ -107,5 +153,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for result in config.stash.get(_RESULTS, []):
         terminalreporter.section(f"{result.path.name}", sep="-")
         result.print(sys.stdout if not terminalreporter.hasmarkup else None)
+    for line in config.stash.get(_TOLD, []):
+        terminalreporter.write_line(line)
     for report in config.stash.get(_REPORTS, []):
         terminalreporter.write_line(f"report: {report}")

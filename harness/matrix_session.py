@@ -6,23 +6,28 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.cell import Cell
 from harness.cell_run import SCORES
 from harness.engine import EngineError, Outcome, complete
-from harness.matrix import Matrix, figure
+from harness.matrix import Matrix, MatrixError, figure
 from harness.matrix_run import Plan, prepare, seeds
 from harness.options import Options
 
 
+Key = tuple[str, str]
+"""A matrix's name and a lab."""
+
+
 class MatrixSession:
-    """The matrices of one session of tests."""
+    """The matrices of one session of tests, each in one lab or more."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._plans: dict[str, Plan] = {}
-        self._running: dict[str, Generator[Outcome]] = {}
-        self._known: dict[tuple[str, str], list[Outcome]] = {}
+        self._plans: dict[Key, Plan] = {}
+        self._running: dict[Key, Generator[Outcome]] = {}
+        self._known: dict[Key, dict[str, list[Outcome]]] = {}
 
     def lab(self, matrix: Matrix) -> str:
         """The lab that was asked for, or the one that the matrix prefers."""
@@ -31,30 +36,47 @@ class MatrixSession:
     def measure(self, matrix: Matrix, cell: Cell, selected: Sequence[Cell]) -> list[str]:
         """Run ``cell`` with all its seeds, print its figures, return what does not hold of it.
 
+        Raises as :meth:`outcomes` does.
+        """
+        outcomes = self.outcomes(matrix, cell, selected, self.lab(matrix))
+        return [broken for it in outcomes for broken in judged(matrix, it)]
+
+    def outcomes(self, matrix: Matrix, cell: Cell, selected: Sequence[Cell], lab: str) -> list[Outcome]:
+        """Run ``cell`` in ``lab`` and return what became of its runs, by seed.
+
         The first call starts all ``selected`` cells of the matrix. Raises MatrixError, EngineError or BuildError.
         """
-        if matrix.name not in self._running:
-            self._begin(matrix, selected)
-        plan, found = self._plans[matrix.name], self._known.setdefault((matrix.name, cell.name), [])
-        while len(found) < len(plan.seeds):
-            if not (outcome := next(self._running[matrix.name], None)):
+        key = (matrix.name, lab)
+        if key not in self._running:
+            self._begin(key, matrix, selected)
+        while len(found := self._known[key].get(cell.name, [])) < len(self._plans[key].seeds):
+            if not self._next(key):
                 raise EngineError("the runner has ended, see the first test of this matrix that failed")
-            self._known.setdefault((matrix.name, outcome.job.cell.name), []).append(outcome)
-        return [broken for it in sorted(found, key=lambda it: it.job.seed) for broken in judged(matrix, it)]
+        return sorted(found, key=lambda it: it.job.seed)
 
-    def _begin(self, matrix: Matrix, selected: Sequence[Cell]) -> None:
-        options = self._options
+    def _begin(self, key: Key, matrix: Matrix, selected: Sequence[Cell]) -> None:
+        lab, options = key[1], self._options
+        if lab != "sim":  # which nothing may disturb
+            for other in self._running:
+                while self._next(other):
+                    pass
         plan = Plan(
             matrix,
             tuple(cell for cell in selected if not cell.needs),
             seeds(options.seed, options.repeat or matrix.repeat),
             options.results,
-            lab=self.lab(matrix),
+            lab=lab,
             lab_file=options.lab_file,
         )
         jobs, engine = prepare(plan)
-        self._plans[matrix.name] = plan
-        self._running[matrix.name] = complete(jobs, engine, plan.folder)
+        self._plans[key], self._known[key] = plan, {}
+        self._running[key] = complete(jobs, engine, plan.folder)
+
+    def _next(self, key: Key) -> bool:
+        """Wait for the next run of a plan to end; False when there is none."""
+        if outcome := next(self._running[key], None):
+            self._known[key].setdefault(outcome.job.cell.name, []).append(outcome)
+        return outcome is not None
 
     def close(self) -> list[Path]:
         """End what still runs; write the report of every matrix that ran and return where."""
@@ -63,6 +85,14 @@ class MatrixSession:
         for running in self._running.values():
             running.close()
         return [write(plan.matrix, plan.folder) for plan in self._plans.values()]
+
+
+def scores(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Return the scores of runs. Raises MatrixError when one has failed."""
+    for it in outcomes:
+        if it.status == "failed":
+            raise MatrixError(f"{it.job.cell.name}, seed {it.job.seed}: {it.error}; see {it.folder}")
+    return [json.loads((it.folder / SCORES).read_text()) for it in outcomes]
 
 
 def judged(matrix: Matrix, outcome: Outcome) -> list[str]:
