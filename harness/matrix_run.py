@@ -108,9 +108,12 @@ def _lab(plan: Plan) -> Callable[[], AbstractContextManager[Lab]]:
     """What makes the lab of a plan. Raises LabFileError."""
     from harness.physical import PhysicalLab, read_lab_file
     from harness.run import virtual_lab
+    from harness.virtual import ONE_CORE_BPS
 
     if plan.lab == "virtual":
-        return lambda: virtual_lab(plan.folder)
+        rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
+        one_core = max(rates, default=0) <= ONE_CORE_BPS
+        return lambda: virtual_lab(plan.folder, one_core=one_core)
     described = read_lab_file(plan.lab_file or Path("lab.toml"))
     return lambda: PhysicalLab(described)
 

@@ -15,7 +15,6 @@ from harness.matrix import Matrix, MatrixError, figure
 from harness.matrix_run import Plan, prepare, seeds
 from harness.options import Options
 
-
 Key = tuple[str, str]
 """A matrix's name and a lab."""
 
