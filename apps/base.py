@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -39,6 +39,8 @@ class Service(ABC):
     """A service under test. Order of calls: prepare, start, sample …, stop; stop is always safe."""
 
     name: ClassVar[str]
+    #: Options that come with the service where the user names none, as on the command line: {"rate": "5mbit"}.
+    defaults: ClassVar[Mapping[str, str]] = {}
     #: Names of the qualities, lowest first.
     ladder: tuple[str, ...]
 

@@ -46,6 +46,8 @@ class Driver(Protocol):
 
     def click(self, selector: str, timeout: float = 2) -> bool: ...
 
+    def fill(self, selector: str, text: str, timeout: float = 2) -> bool: ...
+
     @property
     def version(self) -> str: ...
 
@@ -171,6 +173,15 @@ class Browser:
         try:
             found = self._do(lambda: self._page.locator(f"{selector} >> visible=true").first)
             self._do(lambda: found.click(timeout=timeout * 1000))
+        except Error:
+            return False
+        return True
+
+    def fill(self, selector: str, text: str, timeout: float = 2) -> bool:
+        """Type `text` into the first visible match; False without one. `text` may be secret: no error shows it."""
+        try:
+            found = self._do(lambda: self._page.locator(f"{selector} >> visible=true").first)
+            self._do(lambda: found.fill(text, timeout=timeout * 1000))
         except Error:
             return False
         return True

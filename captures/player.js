@@ -30,7 +30,8 @@
     const frames = video.getVideoPlaybackQuality();
     const showing = Boolean(player && player.classList.contains('ad-showing'));
     if (showing !== ad) keep({ t: now(), event: 'ad', detail: (ad = showing) });
-    const named = (player && player.getPlaybackQuality && player.getPlaybackQuality()) || 'unknown';
+    const rows = video.videoHeight ? `${video.videoHeight}p` : 'unknown'; // where the page has no name for it
+    const named = (player && player.getPlaybackQuality && player.getPlaybackQuality()) || rows;
     if (named !== quality) {
       if (quality !== null) keep({ t: now(), event: 'qualitychange', detail: { from: quality, to: named } });
       quality = named;

@@ -32,7 +32,7 @@ class OptionsError(ValueError):
 
 @dataclass(frozen=True)
 class Option:
-    """One command-line option: its default and its help text."""
+    """One command-line option: its default, unless the service brings another, and its help text."""
 
     name: str
     default: Any
@@ -41,9 +41,11 @@ class Option:
 
 
 OPTIONS = [
-    Option("service", "youtube", "the victim: which service is watched (youtube)"),
+    Option("service", "youtube", "the victim: which service is watched; all: each that has published figures"),
     Option("live", False, "open the real service instead of its stand-in (needs --lab=apu)", flag=True),
     Option("video-id", "aqz-KE-bpKQ", "with --live: which YouTube video is watched"),
+    Option("url", "", "television: an HLS or DASH stream to play, or with --live the channel's page"),
+    Option("credentials", None, "with --live: a file with your account that only you may read (docs/services.md)"),
     Option("lab", None, "virtual (default: User-Mode Linux here), apu (a router over ssh, --lab-file), sim (matrices)"),
     Option("lab-file", "lab.toml", "with --lab=apu: where the lab is described"),
     Option("qdisc", "fq_codel flows 1", "the bottleneck's queue discipline, as tc would take it"),
@@ -76,6 +78,8 @@ class Options:
     service: str
     live: bool
     video_id: str
+    url: str
+    credentials: Path | None
     lab: str
     lab_file: Path
     qdisc_down: Qdisc
@@ -130,16 +134,21 @@ class Options:
             "lab_file": str(self.lab_file),
             "qdisc_down": str(self.qdisc_down),
             "qdisc_up": str(self.qdisc_up),
+            "credentials": str(self.credentials) if self.credentials else None,
             "results": str(self.results),
             "kernel_source": str(self.kernel_source) if self.kernel_source else None,
         }
 
 
-def parse_options(raw: Mapping[str, Any], services: Iterable[str]) -> Options:
-    """Check ``raw`` (option name with dashes → text, bool or None) and return the options of a run.
+def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, str]]) -> Options:
+    """Check ``given`` (option name with dashes → text or bool; None where not given) and return the options of a run.
 
-    Raises :class:`OptionsError` for the first option that cannot work.
+    ``services`` are the names that ``service`` may have, each with the defaults that it brings. Raises
+    :class:`OptionsError` for the first option that cannot work.
     """
+    named = {name: value for name, value in given.items() if value is not None}
+    raw: dict[str, Any] = {option.name: option.default for option in OPTIONS} | named
+    raw |= {name: text for name, text in services.get(str(raw["service"]), {}).items() if name not in named}
 
     def parsed(name: str, parser: Callable[[str], T]) -> T:
         try:
@@ -181,6 +190,8 @@ def parse_options(raw: Mapping[str, Any], services: Iterable[str]) -> Options:
         service=chosen("service", services),
         live=live,
         video_id=str(raw["video-id"]),
+        url=str(raw["url"]),
+        credentials=Path(str(raw["credentials"])).expanduser() if raw["credentials"] else None,
         lab=lab,
         lab_file=Path(str(raw["lab-file"])).expanduser(),
         qdisc_down=qdisc,

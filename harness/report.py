@@ -147,6 +147,11 @@ def _outcome(scores: Scores, phase: PhaseScores) -> str:
     return f"{picture} and {stalled if stalls else 'never stalls'}"
 
 
+def published_services() -> list[str]:
+    """Return the services that have published figures, in their order."""
+    return pl.read_csv(_PUBLISHED, comment_prefix="#")["service"].unique(maintain_order=True).to_list()
+
+
 def published_table(scores: Scores, service: str) -> Grid:
     """Return this run's contenders above the published ones of the live ``service``; no rows without any."""
     heads = ["", "contender", "bottleneck", "contender Mbit/s", "harm"]

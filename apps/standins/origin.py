@@ -23,9 +23,15 @@ from harness import cache
 from harness.place import CommandError, Place
 from harness.process import Process
 
-HOST = "www.youtube.test"
-PAGE = Path(__file__).with_name("youtube")
+HOST = "tv.test"
+HERE = Path(__file__).parent
 Http = Literal["h2", "h3"]
+PLAYLIST = "application/vnd.apple.mpegurl"  # RFC 8216, 4
+#: npm package: its script for browsers and its licence.
+PLAYERS = {
+    "dashjs": ("dist/modern/umd/dash.mediaplayer.min.js", "LICENSE.md"),
+    "hls.js": ("dist/hls.min.js", "LICENSE"),
+}
 
 
 class OriginError(RuntimeError):
@@ -85,21 +91,22 @@ def _issue(folder: Path, host: str) -> None:
 
 
 def ensure_player() -> Path:
-    """Return the folder with dash.js as package-lock.json pins it, installed by npm on first use.
+    """Return the folder with the players as package-lock.json pins them, installed by npm on first use.
 
     Raises OriginError when npm fails.
     """
-    recipe = hashlib.sha256((PAGE / "package-lock.json").read_bytes()).hexdigest()[:16]
+    recipe = hashlib.sha256((HERE / "package-lock.json").read_bytes() + repr(PLAYERS).encode()).hexdigest()[:16]
     return cache.build_once(cache.root() / "web" / recipe, _install_player)
 
 
 def _install_player(folder: Path) -> None:
     for file in ("package.json", "package-lock.json"):
-        shutil.copy(PAGE / file, folder)
+        shutil.copy(HERE / file, folder)
     _npm_ci(folder)
-    library = folder / "node_modules" / "dashjs"
-    for path in (library / "dist/modern/umd/dash.mediaplayer.min.js", library / "LICENSE.md"):
-        shutil.copy(path, folder)
+    for package, (script, licence) in PLAYERS.items():
+        library = folder / "node_modules" / package
+        shutil.copy(library / script, folder)
+        shutil.copy(library / licence, folder / f"{package}.{licence}")
     shutil.rmtree(folder / "node_modules")
 
 
@@ -109,7 +116,7 @@ def _npm_ci(folder: Path) -> None:
         Place("local").run([*_npm(), *options], timeout=300)
     except CommandError as error:
         said = [line for line in str(error).splitlines() if "rror" in line] or [str(error)]
-        raise OriginError(f"npm could not install the pinned player: {' '.join(said[:3])}") from error
+        raise OriginError(f"npm could not install the pinned players: {' '.join(said[:3])}") from error
 
 
 def _npm() -> list[str]:
@@ -121,10 +128,19 @@ def _npm() -> list[str]:
     return [str(root / "bin/node"), str(root / "lib/node_modules/npm/bin/npm-cli.js")]
 
 
-def player_version() -> str:
-    """Return the pinned version of dash.js."""
-    lock = json.loads((PAGE / "package-lock.json").read_text())
-    return f"dash.js {lock['packages']['node_modules/dashjs']['version']}"
+def player_version(package: str) -> str:
+    """Return the pinned version of one of PLAYERS, such as "hls.js 1.7.4"."""
+    lock = json.loads((HERE / "package-lock.json").read_text())
+    return f"{package} {lock['packages'][f'node_modules/{package}']['version']}"
+
+
+@dataclass(frozen=True)
+class Site:
+    """What an origin serves: the folders of its page, of its media, and of playlists that change with time."""
+
+    page: Path
+    media: Path
+    live: Path | None = None
 
 
 @dataclass
@@ -132,14 +148,12 @@ class Origin:
     """A running origin; `start` makes one."""
 
     process: Process
-    address: str
     port: int
-    http: Http
     certificate: Certificate
 
     @classmethod
-    def start(cls, place: Place, address: str, media: Path, run: Path, *, port: int = 443, http: Http = "h2") -> Origin:
-        """Serve the watch page and the clip in `media` at `address`:`port` of `place`.
+    def start(cls, place: Place, address: str, site: Site, run: Path, *, port: int = 443, http: Http = "h2") -> Origin:
+        """Serve `site` at `address`:`port` of `place`.
 
         HTTP/1.1 and 2 are always there, HTTP/3 with http="h3". Writes Caddyfile, caddy.log and the access log
         origin.jsonl into `run`. Raises OriginError without Caddy, ProcessError when it does not come up.
@@ -149,13 +163,13 @@ class Origin:
         certificate = ensure_certificate()
         config = run / "Caddyfile"
         log = run / "origin.jsonl"
-        config.write_text(caddyfile(address, port, http, certificate, media, ensure_player(), log))
+        config.write_text(caddyfile(address, port, http, certificate, site, ensure_player(), log))
         home = cache.root() / "caddy"  # Caddy wants a home, though it keeps nothing in it here
         home.mkdir(parents=True, exist_ok=True)
         command = ["env", f"HOME={home}", f"XDG_DATA_HOME={home}", f"XDG_CONFIG_HOME={home}"]
         command += ["caddy", "run", "--adapter", "caddyfile", "--config", str(config)]
         process = Process.start(place, command, stderr=run / "caddy.log", ready="serving initial configuration")
-        return cls(process, address, port, http, certificate)
+        return cls(process, port, certificate)
 
     @property
     def url(self) -> str:
@@ -166,9 +180,20 @@ class Origin:
 
 
 def caddyfile(
-    address: str, port: int, http: Http, certificate: Certificate, media: Path, player: Path, log: Path
+    address: str, port: int, http: Http, certificate: Certificate, site: Site, players: Path, log: Path
 ) -> str:
     """The configuration of Caddy 2.6. Nothing may be cached: each segment has to cross the bottleneck."""
+    live = f"""\
+	handle_path /live/* {{
+		root * "{site.live}"
+		header Content-Type {PLAYLIST}
+		templates {{
+			mime {PLAYLIST}
+		}}
+		file_server
+	}}
+"""
+    scripts = " ".join(f"/{Path(script).name}" for script, _ in PLAYERS.values())
     return f"""{{
 	admin off
 	auto_https off
@@ -181,15 +206,16 @@ https://{HOST}:{port} {{
 	tls "{certificate.chain}" "{certificate.key}"
 	header Cache-Control no-store
 	handle_path /media/* {{
-		root * "{media}"
+		root * "{site.media}"
 		file_server
 	}}
-	handle /dash.mediaplayer.min.js {{
-		root * "{player}"
+{live if site.live else ""}	@player path {scripts}
+	handle @player {{
+		root * "{players}"
 		file_server
 	}}
 	handle {{
-		root * "{PAGE}"
+		root * "{site.page}"
 		rewrite /watch /index.html
 		file_server
 	}}

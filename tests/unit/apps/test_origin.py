@@ -55,17 +55,19 @@ def test_caddy_accepts_the_configuration(
     http: origin.Http, protocols: list[str], certificate: origin.Certificate, tmp_path: Path
 ) -> None:
     config = tmp_path / "Caddyfile"
-    config.write_text(origin.caddyfile("10.42.2.10", 443, http, certificate, tmp_path, tmp_path, tmp_path / "log"))
+    site = origin.Site(tmp_path, tmp_path)
+    config.write_text(origin.caddyfile("10.42.2.10", 443, http, certificate, site, tmp_path, tmp_path / "log"))
     command = ["caddy", "adapt", "--adapter", "caddyfile", "--config", str(config)]
     adapted = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert re.findall(r'"protocols":\[([^]]*)\]', adapted) == [",".join(f'"{name}"' for name in protocols)]
     assert '"listen":["10.42.2.10:443"]' in adapted
 
 
-def test_lock_file_pins_the_player_and_names_no_registry() -> None:
-    lock = (origin.PAGE / "package-lock.json").read_text()
+def test_lock_file_pins_the_players_and_names_no_registry() -> None:
+    lock = (origin.HERE / "package-lock.json").read_text()
     assert "resolved" not in lock
-    assert re.fullmatch(r"dash\.js 5\.\d+\.\d+", origin.player_version())
+    assert re.fullmatch(r"dashjs 5\.\d+\.\d+", origin.player_version("dashjs"))
+    assert re.fullmatch(r"hls\.js 1\.\d+\.\d+", origin.player_version("hls.js"))
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from harness.options import OPTIONS, Options, OptionsError, parse_options
 
 
 def parse(**given: Any) -> Options:
-    raw = {option.name: option.default for option in OPTIONS}
-    return parse_options(raw | {name.replace("_", "-"): value for name, value in given.items()}, ["youtube"])
+    raw = {option.name: None for option in OPTIONS}
+    services = {"youtube": {}, "tv": {"rate": "5mbit", "origin-cc": "cubic", "buffer": "6"}}
+    return parse_options(raw | {name.replace("_", "-"): value for name, value in given.items()}, services)
 
 
 def test_defaults_are_the_short_main_job() -> None:
@@ -23,6 +24,14 @@ def test_defaults_are_the_short_main_job() -> None:
     assert options.cell == "youtube fq_codel flows 1 10mbit 20ms"
 
 
+def test_defaults_come_with_the_service_unless_the_user_says_otherwise() -> None:
+    tv = parse(service="tv")
+    assert (tv.rate_down_bps, tv.rate_up_bps, tv.origin_cc, tv.buffer_s) == (5_000_000, 5_000_000, "cubic", 6)
+    # 12 is the general default, but here it was asked for.
+    asked = parse(service="tv", rate="8mbit", buffer="12")
+    assert (asked.rate_down_bps, asked.origin_cc, asked.buffer_s) == (8_000_000, "cubic", 12)
+
+
 def test_directions_are_apart_and_delay_is_split_without_loss() -> None:
     options = parse(qdisc="dualpi2", qdisc_up="pfifo limit 50", rate="50mbit", rate_up="5mbit", rtt="25us")
     down, up = options.bottleneck.down, options.bottleneck.up
@@ -31,16 +40,16 @@ def test_directions_are_apart_and_delay_is_split_without_loss() -> None:
 
 
 def test_record_is_json_and_names_everything() -> None:
-    record = json.loads(json.dumps(parse(results="somewhere").record()))
+    record = json.loads(json.dumps(parse(results="somewhere", credentials="~/tv.toml").record()))
     assert record["qdisc_down"] == "fq_codel flows 1"
     assert record["phases"][1] == {"name": "cubic", "contender": "cubic", "seconds": 40}
-    assert Path(record["results"]).is_absolute()
+    assert Path(record["results"]).is_absolute() and record["credentials"].endswith("/tv.toml")
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"service": "youtub"}, r"--service: unknown 'youtub'; known: youtube; did you mean youtube\?"),
+        ({"service": "youtub"}, r"--service: unknown 'youtub'; known: youtube, tv; did you mean youtube\?"),
         ({"qdisc": "fq_codl"}, "--qdisc: unknown qdisc .*fq_codel"),
         ({"qdisc_up": "pie target"}, "--qdisc-up: "),
         ({"rate": "10"}, "--rate: .*10mbit"),
@@ -49,7 +58,7 @@ def test_record_is_json_and_names_everything() -> None:
         ({"rtt": "-5ms"}, "--rtt: "),
         ({"rtt": "5s"}, "--rtt: .*out of range"),
         ({"timeline": "cubic:4"}, "--timeline: .*solo"),
-        ({"contenders": "cubic,vegas"}, "unknown contender 'vegas'"),
+        ({"contenders": "cubic,nonsuch"}, "unknown contender 'nonsuch'"),
         ({"origin_cc": "vegas"}, "--origin-cc: unknown"),
         ({"buffer": "0"}, "--buffer: .*2 to 120 seconds"),
         ({"live": True}, "--live: .*--lab=apu"),

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Internet television: live HLS from the stand-in, any HLS or DASH stream (`url`), or a channel's own page (`live`)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlencode, urlsplit
+
+from apps.base import ServiceError, Stage
+from apps.browser import Browser, BrowserError, Driver
+from apps.credentials import Credentials, read_credentials
+from apps.page import PageService
+from apps.standins.clip import DEFAULT, Clip
+from apps.standins.hls import window_segments, write_playlists
+from apps.standins.origin import HERE, PLAYERS, Site, ensure_player, player_version
+from harness.scratch import scratch_folder
+
+if TYPE_CHECKING:
+    from harness.options import Options
+
+STATE = Path(__file__).with_name("iptv.js").read_text()
+PLAY = "() => document.querySelectorAll('video').forEach((video) => video.play().catch(() => {}))"
+SHOWN = "() => window.player ? [window.player.shown(), window.player.best()] : [0, 0]"
+USER = "form:has(input[type=password]) input:is([type=email], [type=text], [type=tel], :not([type]))"
+PASSWORD = "input[type=password]"
+SUBMIT = "form:has(input[type=password]) :is(button[type=submit], input[type=submit], button:not([type]))"
+_PAGE = HERE / "iptv"
+_POLL_S = 0.25
+#: A site answers a login within this, or has refused it.
+_LOGIN_S = 15.0
+#: Without a sample for so long the page no longer shows a film.
+_SILENT_S = 3.0
+
+
+class Iptv(PageService):
+    """One channel."""
+
+    name = "iptv"
+    defaults: ClassVar[Mapping[str, str]] = {"buffer": "6", "origin-cc": "cubic"}
+    #: Indices into the clip's ladder, lowest first; none above 720p, the height of the screen.
+    rungs: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
+    #: The page that `live` opens where the user names no other.
+    home: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        *,
+        live: bool = False,
+        url: str = "",
+        credentials: Credentials | None = None,
+        lab: str = "",
+        **of_page: Any,
+    ) -> None:
+        """`live`: open the page `url` of the real site; else `url` is a stream, and without one the stand-in plays.
+
+        `lab` is named when a stream cannot be reached. For `of_page` see PageService. Raises ServiceError for
+        options that do not fit.
+        """
+        url = url or (self.home if live else "")
+        if live and not url:
+            raise ServiceError(f"--service={self.name} --live: give the channel's page, --url=https://…")
+        if url and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
+            raise ServiceError(f"--url={url}: is no http or https address")
+        super().__init__(standin=not url, **of_page)
+        self.live, self.url, self.credentials, self.lab = live, url, credentials, lab
+        self.ladder = tuple(f"{DEFAULT[rung].height}p" for rung in self.rungs)
+
+    @classmethod
+    def page_options(cls, options: Options) -> dict[str, Any]:
+        account = read_credentials(cls.name, options.credentials) if options.live or options.credentials else None
+        return {"live": options.live, "url": options.url, "credentials": account, "lab": options.lab}
+
+    def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
+        live = write_playlists(stage.run / "live", clip, self.rungs, window_segments(self.buffer))
+        query = urlencode({"url": "live/master.m3u8", "buffer": f"{self.buffer:g}"})
+        return Site(_PAGE, clip.folder, live), f"/watch?{query}"
+
+    def address(self) -> tuple[str, tuple[str, ...]]:
+        if self.live:
+            return self.url, ()
+        # From a folder: the page itself shall not cross the bottleneck, and a stream may be plain http.
+        folder = scratch_folder("-page")
+        shutil.copytree(_PAGE, folder, dirs_exist_ok=True)
+        for script, _ in PLAYERS.values():
+            shutil.copy(ensure_player() / Path(script).name, folder)
+        query = urlencode({"url": self.url, "buffer": f"{self.buffer:g}"})
+        # A stream's server need not allow other sites to read it (CORS).
+        return f"file://{folder}/index.html?{query}", ("--disable-web-security",)
+
+    def await_playing(self, browser: Browser) -> None:
+        if self.live and self.credentials and self.credentials.cookie:
+            show_cookie(browser, self.url, self.credentials.cookie)
+        try:
+            wait_playing(browser, self.url if self.live else "", self.credentials)
+        except StreamError as error:
+            hint = f" (the {self.lab} lab has no internet; --lab=apu has)" if self.lab == "virtual" else ""
+            unreachable = self.url and "no answer" in str(error)
+            raise ServiceError(f"--url={self.url}: {error}{hint}" if unreachable else str(error)) from error
+
+    @property
+    def settled(self) -> bool:
+        """Always of a live site: what it could show at best is not known."""
+        if self.live:
+            return True
+        shown, best = self.ask(SHOWN)
+        return bool(best) and shown == best
+
+    @property
+    def failure(self) -> str | None:
+        if failure := super().failure:
+            return failure
+        sample = self.sample()
+        if sample is None or (sample.playing and time.time() - sample.t < _SILENT_S):
+            return None
+        try:
+            return refusal(self.ask(STATE), self.credentials)
+        except BrowserError:  # a page between two others; one that is gone is noticed above
+            return None
+
+    @property
+    def player(self) -> str:
+        if self.live:
+            return f"{urlsplit(self.url).hostname}"
+        return player_version("dashjs" if urlsplit(self.url).path.endswith(".mpd") else "hls.js")
+
+
+class StreamError(ServiceError):
+    """The player cannot get the stream."""
+
+
+def show_cookie(browser: Driver, url: str, cookie: str) -> None:
+    """Give the session cookie to the site of `url` and load that page again; only over https."""
+    if not url.startswith("https://"):
+        raise ServiceError(f"--url={url}: a session cookie is sent over https only")
+    for pair in cookie.split(";"):
+        browser.evaluate(f"() => {{ document.cookie = {json.dumps(pair.strip() + '; path=/; secure')} }}")
+    browser.open(url)
+
+
+def refusal(state: dict[str, Any], credentials: Credentials | None, logged_in: bool = True) -> str | None:
+    """Why the page does not let us watch; None when it does. `logged_in`: our account was given already."""
+    source = credentials.source if credentials else ""
+    if "HTTP 401" in state["error"] or "HTTP 403" in state["error"]:
+        return f"the stream is refused, its token has expired or is wrong: {state['error']}"
+    if state["error"]:
+        return f"the player reports: {state['error']}"
+    if state["expired"]:
+        return f"the login has expired, renew {source or 'it'}; the page says: {state['expired']}"
+    if state["login"] and not credentials:
+        return "the page asks for a login; give an account (--credentials, see docs/services.md)"
+    if state["login"] and credentials and credentials.cookie:
+        return f"the page asks for a login: the session cookie of {source} has expired, renew it"
+    if state["login"] and logged_in:
+        said = f"; the page says: {state['refused']}" if state["refused"] else ""
+        return f"the login is refused, check {source}{said}"
+    return None
+
+
+def wait_playing(browser: Driver, url: str, credentials: Credentials | None, timeout: float = 60) -> None:
+    """Log in where the page asks for it, come back to `url` and return when the channel plays.
+
+    Raises StreamError for a stream that the player cannot get, ServiceError that says what the page shows instead.
+    """
+    deadline = time.monotonic() + timeout
+    given = 0.0  # when the account was typed in
+    while time.monotonic() < deadline:
+        try:
+            state = browser.evaluate(STATE)
+        except BrowserError:  # the page went on to another while it was asked
+            time.sleep(_POLL_S)
+            continue
+        if state["playing"]:
+            return
+        waiting = bool(given) and state["login"] and time.monotonic() < given + _LOGIN_S and not state["refused"]
+        if not waiting and (why := refusal(state, credentials, logged_in=bool(given))):
+            raise StreamError(why) if state["error"] else ServiceError(why)
+        if state["login"] and credentials and not given:
+            log_in(browser, state, credentials)
+            given = time.monotonic()
+        elif given and not state["login"] and not state["video"]:
+            browser.open(url)  # many sites go to their front page after a login
+        elif state["paused"]:
+            browser.evaluate(PLAY)
+        time.sleep(_POLL_S)
+    raise ServiceError(f"no picture after {timeout:g} s: the page has no film that plays")
+
+
+def log_in(browser: Driver, state: dict[str, Any], credentials: Credentials) -> None:
+    """Fill the page's login form and send it; ServiceError over plain http or when the form is an unknown one."""
+    if not state["secure"]:
+        raise ServiceError("the login page is plain http: a password is sent over https only")
+    filled = browser.fill(USER, credentials.user) and browser.fill(PASSWORD, credentials.password)
+    if not filled or not browser.click(SUBMIT):
+        raise ServiceError("the login form is an unknown one: log in by hand and give the session cookie instead")

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A service that is watched in a page of a real browser, and where it is no real site: its stand-in's origin."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from apps import browser
+from apps.base import Service, ServiceError, Stage
+from apps.browser import Browser, BrowserError, flags
+from apps.standins.clip import Clip, ClipError, ensure_clip
+from apps.standins.origin import (
+    HOST,
+    Http,
+    Origin,
+    OriginError,
+    Site,
+    ensure_certificate,
+    ensure_player,
+    live_congestion_control,
+    set_congestion_control,
+)
+from captures.player import SCRIPT, PlayerRecorder, PlayerSample
+from harness.place import CommandError
+from harness.process import ProcessError
+
+if TYPE_CHECKING:
+    from harness.options import Options
+
+#: Start, warm-up and what a slow path makes late.
+_FILM_MARGIN_S = 120
+
+
+class PageService(Service):
+    """What all services in a page share; a service adds its page, and when that plays."""
+
+    def __init__(
+        self,
+        *,
+        standin: bool = True,
+        buffer: float = 12,
+        http: Http = "h2",
+        congestion_control: str | None = None,
+        film_seconds: int = 660,
+    ) -> None:
+        """`standin`: our own origin serves the page. `buffer`: seconds of film that its player keeps ahead.
+
+        `http`, `congestion_control` (TCP, None: the host's) and `film_seconds` are the origin's. Raises
+        ServiceError for options that do not fit.
+        """
+        if http not in ("h2", "h3"):
+            raise ServiceError(f"http={http!r}: must be h2 or h3")
+        if not 2 <= buffer <= 120:
+            raise ServiceError(f"buffer={buffer:g}: must be 2 to 120 s")
+        self.standin, self.buffer, self.http = standin, buffer, http
+        self.congestion_control, self.film_seconds = congestion_control, film_seconds
+        self._clip: Clip | None = None
+        self._origin: Origin | None = None
+        self._browser: Browser | None = None
+        self._recorder: PlayerRecorder | None = None
+        self._stage: Stage | None = None
+
+    @classmethod
+    def from_options(cls, options: Options) -> Self:
+        film = sum(phase.seconds for phase in options.phases) + _FILM_MARGIN_S
+        return cls(
+            buffer=options.buffer_s,
+            http=options.origin_protocol,
+            congestion_control=options.origin_cc,
+            film_seconds=max(660, round(film)),
+            **cls.page_options(options),
+        )
+
+    @classmethod
+    @abstractmethod
+    def page_options(cls, options: Options) -> dict[str, Any]:
+        """The keyword arguments that only this service has, by what the user asked for."""
+
+    @abstractmethod
+    def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
+        """What the stand-in's origin serves from now on, and the path of the page that plays it."""
+
+    @abstractmethod
+    def address(self) -> tuple[str, tuple[str, ...]]:
+        """The page that plays where there is no stand-in, and what its browser needs on its command line."""
+
+    @abstractmethod
+    def await_playing(self, browser: Browser) -> None:
+        """Return when the page plays; ServiceError with what it shows instead."""
+
+    @property
+    @abstractmethod
+    def player(self) -> str:
+        """Name and version of the player."""
+
+    def prepare(self, progress: Callable[[float], None] | None = None) -> None:
+        try:
+            browser.check()
+            ensure_player()
+            if self.standin:
+                ensure_certificate()
+                self._clip = ensure_clip(progress, film_seconds=self.film_seconds)
+        except (BrowserError, ClipError, OriginError) as error:
+            raise ServiceError(str(error)) from error
+
+    @property
+    def clip(self) -> Clip | None:
+        return self._clip
+
+    def start(self, stage: Stage) -> None:
+        self._stage = stage
+        try:
+            trusted: dict[str, Any] = {}
+            further: tuple[str, ...] = ()
+            if self.standin:
+                url, trusted = self._serve(stage)
+            else:
+                url, further = self.address()
+            arguments = [*flags(width=stage.width, height=stage.height, **trusted), *further]
+            self._browser = Browser(stage.client, stage.display, arguments, script=SCRIPT)
+            self._recorder = PlayerRecorder(self._browser, stage.run / "player.jsonl")
+            self._browser.open(url)
+            self._recorder.start()
+            self.await_playing(self._browser)
+            if self.standin and self.http == "h2" and self.congestion_control:
+                self._check_congestion_control(stage)
+        except (BrowserError, OriginError, ProcessError, CommandError) as error:
+            self.stop()
+            raise ServiceError(str(error)) from error
+        except BaseException:
+            self.stop()
+            raise
+
+    def _serve(self, stage: Stage) -> tuple[str, dict[str, Any]]:
+        if self._clip is None:
+            self.prepare()
+        assert self._clip
+        if self.congestion_control:
+            set_congestion_control(stage.server, self.congestion_control)
+        site, path = self.site(stage, self._clip)
+        self._origin = Origin.start(stage.server, stage.address, site, stage.run, port=stage.port, http=self.http)
+        trusted: dict[str, Any] = {"hosts": {HOST: stage.address}, "spki": self._origin.certificate.spki}
+        if self.http == "h3":
+            trusted["quic"] = f"{HOST}:{stage.port}"
+        return self._origin.url + path, trusted
+
+    def _check_congestion_control(self, stage: Stage) -> None:
+        found = live_congestion_control(stage.server, stage.port)
+        if not found or set(found.values()) != {self.congestion_control}:
+            asked = self.congestion_control
+            raise ServiceError(f"the origin's connections: {asked} was asked, ss shows {found or 'none'}")
+
+    def sample(self) -> PlayerSample | None:
+        return self._recorder.latest if self._recorder else None
+
+    @property
+    def stalls(self) -> int:
+        return self._recorder.waits if self._recorder else 0
+
+    @property
+    def failure(self) -> str | None:
+        if self._origin and not self._origin.process.alive():
+            return f"the origin has ended: {self._origin.process.log_tail()}"
+        return self._recorder.failure if self._recorder else None
+
+    def ask(self, script: str) -> Any:
+        """What a JavaScript function gives in the page; ServiceError before the start, BrowserError without answer."""
+        if self._browser is None:
+            raise ServiceError("the player is not started")
+        return self._browser.evaluate(script)
+
+    def stop(self) -> None:
+        with contextlib.ExitStack() as last_first:  # each is tried, whatever the others do
+            if self._origin:
+                last_first.callback(self._origin.stop)
+            if self._browser:
+                last_first.callback(self._browser.close)
+            if self._recorder:
+                last_first.callback(self._recorder.stop)
+            self._origin = self._browser = None
+
+    @property
+    def versions(self) -> dict[str, str]:
+        found = {"player": self.player}
+        if self._browser:
+            found["chromium"] = self._browser.version
+        if self._origin and self._stage:
+            found["caddy"] = self._stage.server.run(["caddy", "version"]).strip()
+        return found

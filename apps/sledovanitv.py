@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SledovaniTV: published with 5 Mbit/s, CUBIC taking 3.9 and Prague 4.6 of it."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from apps.iptv import Iptv
+
+
+class SledovaniTV(Iptv):
+    """Its best rung takes 1.5 Mbit/s."""
+
+    name = "sledovanitv"
+    defaults: ClassVar[Mapping[str, str]] = {**Iptv.defaults, "rate": "5mbit"}
+    rungs = (0, 1, 2)
+    home = "https://sledovanitv.cz/"

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A clip as live television: HLS playlists whose window slides as time goes on.
+
+The playlists are templates that Caddy fills in for each request from the clock alone: nothing runs beside it, and
+the same moment always gives the same window.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from apps.standins.clip import SEGMENT_SECONDS, Clip
+
+_MS = SEGMENT_SECONDS * 1000
+#: A segment is listed once it has passed on the air, as an encoder writes it.
+_WINDOW = """\
+{{{{- $on_air := div (sub (now).UnixMilli {first_ms}) {ms} -}}}}
+{{{{- $first := max 1 (add1 (sub $on_air {window})) -}}}}
+#EXTM3U
+#EXT-X-VERSION:7
+#EXT-X-TARGETDURATION:{seconds}
+#EXT-X-INDEPENDENT-SEGMENTS
+#EXT-X-MEDIA-SEQUENCE:{{{{ $first }}}}
+#EXT-X-MAP:URI="/media/{rung}/init.mp4"
+{{{{- range untilStep (int $first) (int (min (add1 $on_air) {end})) 1 }}}}
+#EXTINF:{seconds}.0,
+/media/{rung}/{{{{ . }}}}.m4s
+{{{{- end }}}}
+"""
+
+
+def window_segments(behind_s: float) -> int:
+    """How many segments are listed for players that stay `behind_s` behind the newest one."""
+    return int(behind_s // SEGMENT_SECONDS) + 5
+
+
+def write_playlists(folder: Path, clip: Clip, rungs: Sequence[int], window: int, now: float | None = None) -> Path:
+    """Write the master playlist of some `rungs` (indices into the clip's ladder) and their templates into `folder`.
+
+    `window` segments are there already at `now` (Unix s, default: this moment); the broadcast ends with the clip.
+    """
+    folder.mkdir()
+    first_ms = round(((time.time() if now is None else now) - window * SEGMENT_SECONDS) * 1000)
+    codecs = re.findall(r'codecs="([^"]+)"', clip.manifest.read_text())
+    master = ["#EXTM3U", "#EXT-X-VERSION:7", "#EXT-X-INDEPENDENT-SEGMENTS"]
+    for index in rungs:
+        rung = clip.ladder[index]
+        # Peak: what the encoder's rate control allows (clip.py, maxrate).
+        rates = f"BANDWIDTH={rung.bps * 5 // 4},AVERAGE-BANDWIDTH={clip.rates[index]}"
+        size = f"RESOLUTION={rung.width}x{rung.height},FRAME-RATE={clip.fps}"
+        master += [f'#EXT-X-STREAM-INF:{rates},{size},CODECS="{codecs[index]}"', f"{index}.m3u8"]
+        (folder / f"{index}.m3u8").write_text(
+            _WINDOW.format(
+                first_ms=first_ms, ms=_MS, seconds=SEGMENT_SECONDS, window=window, rung=index,
+                end=clip.seconds // SEGMENT_SECONDS + 1,
+            )
+        )  # fmt: skip
+    (folder / "master.m3u8").write_text("\n".join(master) + "\n")
+    return folder
