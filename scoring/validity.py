@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
+from traffic.contender import ACCURATE_ECN, CLASSIC_ECN, CONTENDERS
+
 MTU = 1500
 _SIZES = ("flows", "limit")  # the parameters that tc shows in packets, flows or bytes as they were given
-_CLASSIC_ECN = ("cubic", "reno", "dctcp")  # contenders with tcp_ecn 1, see traffic/contender.py
 _MARKING = ("dualpi2", "fq_codel", "cake")  # mark ECN unless told not to; the others only when told to
 
 
@@ -192,10 +193,11 @@ def contender_proven(
     """The contender must be what its name says, by its packets and by what `ss` saw.
 
     `flow` has the columns of `scoring.packets.flow_table`: accecn_syn and codepoints as sent, ce behind the
-    bottleneck. Prague: AccECN SYN, ECT(1) on data, CE where the queue marks. CUBIC, Reno and DCTCP negotiate
-    classic ECN: ECT(0). BBR and cubic-noecn: Not-ECT. `ccs` are the congestion controls that `ss` named.
+    bottleneck. By the `tcp_ecn` of `contender`, a name of CONTENDERS: accurate ECN (Prague) has an AccECN SYN, ECT(1)
+    on data, CE where the queue marks; classic ECN has ECT(0); none Not-ECT. `ccs` are the congestion controls that
+    `ss` named.
     """
-    name = f"contender proven ({phase})"
+    name, asked = f"contender proven ({phase})", CONTENDERS[contender]
     if flow is None or not flow["data_packets"]:
         return gate(name, False, "no packets of it in the captures", f"{contender} data")
     sent = flow["data_packets"]
@@ -204,18 +206,17 @@ def contender_proven(
     measured += f", AccECN SYN {'yes' if flow['accecn_syn'] else 'no'}, ss {'/'.join(sorted(ccs)) or 'silent'}"
     # Linux sends retransmissions as Not-ECT, whatever the flow negotiated.
     share = limits.codepoint_share * (1 - flow["resent"] / sent)
-    if contender == "prague":
+    if asked.tcp_ecn == ACCURATE_ECN:
         ok = bool(flow["accecn_syn"]) and ect1 >= share and (flow["ce"] > 0 or not marks(qdisc))
         limit = f"AccECN SYN, ECT(1) on {limits.codepoint_share:.0%} of first sendings" + (
             ", CE > 0" if marks(qdisc) else ""
         )
-    elif contender in _CLASSIC_ECN:
+    elif asked.tcp_ecn == CLASSIC_ECN:
         ok = ect0 >= share and ect1 == 0
         limit = f"ECT(0) on {limits.codepoint_share:.0%} of first sendings, no ECT(1)"
     else:
         ok, limit = not_ect == 1, "Not-ECT on all data"
-    wanted = contender.removesuffix("-noecn")
-    return gate(name, ok and ccs == {wanted}, measured, f"{limit}, ss {wanted}")
+    return gate(name, ok and ccs == {asked.cc}, measured, f"{limit}, ss {asked.cc}")
 
 
 def read_back(dev: str, asked: str, samples: Iterable[Sequence[Mapping[str, Any]]]) -> Gate:

@@ -7,6 +7,7 @@ import pytest
 
 from scoring import validity
 from scoring.validity import Limits, Validity
+from traffic.contender import CLASSIC_ECN, CONTENDERS
 
 LIMITS = Limits()
 PRAGUE = {
@@ -103,8 +104,9 @@ def test_the_router_is_read_back_at_the_end(found: bool | str, ok: bool) -> None
         ({"ect1": 900, "not_ect": 100, "resent": 50}, "dualpi2", False),
     ],
 )
-def test_prague_must_prove_itself(change: dict[str, object], qdisc: str, ok: bool) -> None:
-    found = validity.contender_proven("prague", "prague", PRAGUE | change, {"prague"}, qdisc, LIMITS)
+@pytest.mark.parametrize("name", ["prague", "prague-simple"])
+def test_prague_must_prove_itself(name: str, change: dict[str, object], qdisc: str, ok: bool) -> None:
+    found = validity.contender_proven("prague", name, PRAGUE | change, {name}, qdisc, LIMITS)
     assert found.ok is ok
 
 
@@ -117,7 +119,7 @@ def test_others_are_not_prague() -> None:
     assert not validity.contender_proven("c", "cubic", None, set(), "dualpi2", LIMITS).ok
 
 
-@pytest.mark.parametrize("name", ["cubic", "reno", "dctcp"])
+@pytest.mark.parametrize("name", [c.name for c in CONTENDERS.values() if c.tcp_ecn == CLASSIC_ECN])
 def test_classic_ecn_shows_on_the_wire(name: str) -> None:
     def ok(**change: object) -> bool:
         flow = PRAGUE | {"ect1": 0, "ect0": 1000, "accecn_syn": False} | change
