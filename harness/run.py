@@ -60,7 +60,7 @@ def perform(
     described = read_lab_file(options.lab_file) if options.lab == "apu" else None
     store.check(options.needed_bytes)
     with _ended_by_sigterm(), steps(console) as step:
-        make_lab = _prepare_lab(options, service, described, step)
+        make_lab = _prepare_lab(options, described, step)
         service.prepare(step("test clip"))
     with (
         _ended_by_sigterm(),
@@ -81,7 +81,7 @@ def perform(
 
 
 def _prepare_lab(
-    options: Options, service: Service, described: LabFile | None, step: Callable[[str], Tell]
+    options: Options, described: LabFile | None, step: Callable[[str], Tell]
 ) -> Callable[[Path], LabFactory]:
     """Build what the lab needs before anything starts; the result makes the lab for a run directory."""
     if described:
@@ -89,7 +89,7 @@ def _prepare_lab(
     guest = ensure_guest(named(step("guest root")))
     kernel = ensure_kernel(options.kernel_source, named(step("kernel")))
     one_core = max(options.rate_down_bps, options.rate_up_bps) <= ONE_CORE_BPS
-    return lambda run: VirtualLab(kernel, guest, run, one_core=one_core, shared=service.heavy)
+    return lambda run: VirtualLab(kernel, guest, run, one_core=one_core)
 
 
 @contextmanager
