@@ -36,6 +36,16 @@ def test_reads_answered_and_lost_probes(tmp_path: Path, name: str) -> None:
     assert latency.loss(probes) == 0.5
 
 
+def test_the_way_down_alone(tmp_path: Path) -> None:
+    """What was lost on its way up was never sent down; a reply counts from when the server sent it."""
+    trips = json.loads(ROUND_TRIPS)
+    lost = json.loads(json.dumps(trips[1])) | {"lost": "true_down", "delay": {}}
+    (tmp_path / "irtt.json").write_text(json.dumps({"round_trips": [*trips, lost]}))
+    down = latency.read_irtt_down(tmp_path / "irtt.json")
+    assert down["owd_us"].to_list() == [pytest.approx(54.701), None]
+    assert down["t"][0] == pytest.approx(1795273897.68430981, abs=1e-6)
+
+
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"round_trips": [{"seqno": 1}]}', gzip.compress(b"{}" * 99)[:20]])
 def test_a_broken_log_is_named(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / ("irtt.json.gz" if content[:2] == b"\x1f\x8b" else "irtt.json")

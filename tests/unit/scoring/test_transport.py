@@ -176,3 +176,36 @@ def test_flows_up_are_told_apart() -> None:
     assert found["jain"] == pytest.approx(1, abs=1e-4)
     assert found["up_jain"] == pytest.approx(16 / 20, abs=1e-4)
     assert found["utilisation"] == pytest.approx(40 / 47.82, abs=1e-3)
+
+
+def test_the_wire_is_told_by_outer_headers() -> None:
+    """One tunnel's flow, with control packets of less than 1 % of the bytes beside it."""
+    rows = [(1, 9000, 1500, 6000, 500, 1000, 12_000_000, 1480), (2, 10, 10, 0, 0, 0, 900, 240)]
+    named = ("sport", "data_packets", "not_ect", "ect1", "ect0", "ce", "bytes", "largest")
+    columns: dict[str, list[Any]] = {name: [row[n] for row in rows] for n, name in enumerate(named)}
+    blank = {name: [None] * 2 for name in transport.WIRE if name not in named}
+    wire = pl.DataFrame(columns | blank, schema=transport.WIRE)
+    assert transport.wire_scores(wire) == {
+        "flows": 1, "largest_bytes": 1480, "not_ect": 0.1676, "ect0": 0.0555, "ect1": 0.6659, "ce": 0.111,
+    }  # fmt: skip
+
+
+def test_active_queues_are_the_median_of_the_way_down() -> None:
+    def sample(dev: str, new: int, old: int) -> dict[str, Any]:
+        queue = {"kind": "fq_codel", "packets": 9, "new_flows_len": new, "old_flows_len": old}
+        return {"dev": dev, "qdiscs": [{"kind": "htb", "packets": 9}, queue]}
+
+    down = [sample("lan", 0, 0), sample("lan", 1, 1), sample("lan", 0, 2)]
+    assert transport.active_queues([*down, sample("wan", 0, 9)]) == 2
+    assert transport.active_queues([{"dev": "lan", "qdiscs": [{"kind": "dualpi2", "packets": 9}]}]) is None
+
+
+def test_the_ccdf_of_two_runs_counts_each_packet_once() -> None:
+    def probes(ms: list[float]) -> pl.DataFrame:
+        return pl.DataFrame({"t_s": ms, "probe": 0, "owd_us": [it * 1e3 for it in ms]}, schema=PROBES)
+
+    one = transport.probe_scores(probes([1, 2, 3, 4]), 0)
+    other = transport.probe_scores(probes([4, 8]), 0)
+    both = transport.probe_scores(probes([1, 2, 3, 4, 4, 8]), 0)["ccdf"]
+    pooled = transport.pooled_ccdf([one, other])
+    assert pooled["ms"] == both["ms"] and pooled["percent"] == pytest.approx(both["percent"], abs=1e-3)
