@@ -93,6 +93,11 @@ def bottleneck(cell: Cell) -> Bottleneck:
     return Bottleneck(down=_delayed(hop.down, rtt - rtt // 2), up=_delayed(hop.up, rtt // 2))
 
 
+def path_rtt_ms(asked: Bottleneck) -> float:
+    """Return what a packet beside the bottleneck's queue takes there and back, ms."""
+    return (asked.down.path.delay_us + asked.up.path.delay_us) / 1e3
+
+
 def _at_the_end(cell: Cell, asked: Bottleneck) -> Bottleneck:
     """What a bottleneck has become when the steps of its rate are done."""
     rates = [step.rate_bps for step in working_hops(cell)[0].schedule if step.at_s <= cell.seconds]
@@ -254,13 +259,13 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame]) -> list[Gate]:
     together = max(flow.start_s for flow in run.flows), run.began + cell.seconds
     percent = 99 if cell.probes else 95
     late = latency.percentile(latency.within(latency.read_irtt(run.evidence / _JITTER), [together]), percent)
-    added = None if late is None else late - cell.flows[0].rtt_us / 1e3
+    ways = bottleneck(cell)
+    added = None if late is None else late - path_rtt_ms(ways)
     gates = [validity.capture_drops(side, it.dropped) for side, it in run.captures.items()]
     gates.append(validity.offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
     gates.append(validity.at_most(f"jitter (P{percent})", added, limits.jitter_ms, "ms"))
     if cell.tunnel:
         return gates
-    ways = bottleneck(cell)
     controls = [(told["flow"], told["cc"]) for told in map(json.loads, run.lines("sending-*.jsonl"))]
     for n, (flow, asked) in enumerate(run.pairs):
         sent, behind = (packets.flow_table(_of(flow, seen[side])) for side in _sides(asked))
