@@ -22,26 +22,27 @@ class Claim:
 
     def __init__(self, final: Path, folder: Path, lock: int) -> None:
         self.final, self.folder, self._lock = final, folder, lock
+        self._failed = final.with_name(final.name + FAILED)
 
     def commit(self) -> Path:
-        """Give the folder its name, in place of what had it, and return it."""
+        """Give the folder its name, in place of what had it or had failed, and return it."""
         aside = self.final.with_name(self.final.name + ".old")
         shutil.rmtree(aside, ignore_errors=True)
         if self.final.exists():
             self.final.rename(aside)
         self.folder.rename(self.final)
         shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(self._failed, ignore_errors=True)
         os.close(self._lock)
         return self.final
 
     def fail(self, error: str) -> Path:
         """Keep the folder beside its name, with the error in ``error.txt``, and return it."""
-        failed = self.final.with_name(self.final.name + FAILED)
-        shutil.rmtree(failed, ignore_errors=True)
+        shutil.rmtree(self._failed, ignore_errors=True)
         (self.folder / "error.txt").write_text(error + "\n")
-        self.folder.rename(failed)
+        self.folder.rename(self._failed)
         os.close(self._lock)
-        return failed
+        return self._failed
 
     def release(self) -> None:
         """Give it up; what was written is removed."""

@@ -26,7 +26,7 @@ from harness.matrix import run_folder
 GUEST_BYTES = 400 << 20
 """What a guest of 256 MB and its worker take at most."""
 _TRIES = 3
-"""How often a run is begun whose worker dies (out of memory, killed)."""
+"""How often a run is begun whose worker dies (out of memory, killed); the last time with no other beside it."""
 
 
 class EngineError(RuntimeError):
@@ -160,6 +160,8 @@ def complete(
     up, nothing partial stays. ``begun`` is told of every run that starts.
     """
     waiting, busy = deque((job, again) for job in jobs), deque[Job]()
+    # A dead worker breaks all runs beside its own: whose fault it is shows when each has its last try by itself.
+    alone = deque[tuple[Job, Claim]]()
     running: dict[Future[Any], tuple[Job, Claim, int]] = {}
 
     def submit(job: Job, claimed: Claim, tries: int) -> None:
@@ -168,13 +170,13 @@ def complete(
 
     def begin(job: Job, again: bool, wait: bool = False) -> Outcome | None:
         final = run_folder(folder, job.cell, job.seed)
-        if not again and _stands(job, final):
+        if not again and standing(job, final) == "done":
             return Outcome(job, final, "kept")
         if not (claimed := claim(final, wait=wait)):
             busy.append(job)
-        elif not again and _stands(job, final):  # another runner finished it meanwhile
-            claimed.release()
-            return Outcome(job, final, "kept")
+        # Asked again: another runner may have finished it meanwhile.
+        elif not again and (found := standing(job, final)) in ("done", "unscored"):
+            return _kept(job, claimed, rescored=found == "unscored")
         else:
             submit(job, claimed, 1)
         return None
@@ -184,8 +186,11 @@ def complete(
         try:
             engine.collect(future.result(), claimed.folder)
         except BrokenExecutor:
-            if tries < _TRIES:
+            if tries + 1 < _TRIES:
                 submit(job, claimed, tries + 1)
+                return None
+            if tries < _TRIES:
+                alone.append((job, claimed))
                 return None
             return Outcome(job, claimed.fail("died"), "failed", f"its worker died {tries} times")
         except Exception as error:
@@ -197,8 +202,11 @@ def complete(
 
     try:
         with engine:
-            while waiting or busy or running:
-                while waiting and engine.free(len(running)) > 0:
+            while waiting or busy or running or alone:
+                if alone and not running:
+                    submit(*alone.popleft(), _TRIES)
+                last = alone or any(tries == _TRIES for *_, tries in running.values())
+                while waiting and not last and engine.free(len(running)) > 0:
                     if outcome := begin(*waiting.popleft()):
                         yield outcome
                 if running:
@@ -208,13 +216,18 @@ def complete(
                 elif busy and (outcome := begin(busy.popleft(), again=False, wait=True)):
                     yield outcome
     finally:
-        for _, claimed, _ in running.values():
+        for claimed in (*(claimed for _, claimed, _ in running.values()), *(claimed for _, claimed in alone)):
             claimed.release()
 
 
-def _stands(job: Job, final: Path) -> bool:
-    """Tell whether a finished run can be kept; its scores are renewed if the scoring has changed."""
-    found = standing(job, final)
-    if found == "unscored":
-        rescore(job, final)
-    return found in ("done", "unscored")
+def _kept(job: Job, claimed: Claim, *, rescored: bool) -> Outcome:
+    """Keep a finished run, its scores renewed if need be, and give up the claim to it."""
+    try:
+        if rescored:
+            rescore(job, claimed.final)
+    except Exception as error:
+        told = f"cannot be scored anew ({type(error).__name__}: {error}); --again runs it"
+        return Outcome(job, claimed.final, "failed", told)
+    finally:
+        claimed.release()
+    return Outcome(job, claimed.final, "kept")

@@ -29,7 +29,9 @@ def job(name: str, seed: int = 1, **fields: Any) -> Job:
 
 
 def run(cell: Cell, folder: Path, *, seed: int, core: int | None = None, **_: Any) -> None:
-    """What the name of the cell says: run well, fail, die, or block until the file named in $SOJOURN_TEST_GO is there.
+    """What the name of the cell says: run well, fail, die, be slow (end with its third try), or block.
+
+    It blocks until the file ``go`` is there, beside ``made``.
 
     Every run appends a line to ``made`` two folders up, so that a test can count.
     """
@@ -42,6 +44,10 @@ def run(cell: Cell, folder: Path, *, seed: int, core: int | None = None, **_: An
         raise RuntimeError("the guest fell over")
     if word == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
+    if word == "slow" and (folder.parents[1] / "made").read_text().count("slow ") < 3:
+        time.sleep(60)  # until another run's death ends this worker
+    if word == "slow":
+        time.sleep(0.5)
     if word == "blocks":
         # A process that ends with the thread that started it, as a guest is.
         guest = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", "sleep", "600"])

@@ -89,6 +89,35 @@ def test_a_worker_that_dies_takes_only_its_own_run_along(tmp_path: Path) -> None
     assert sum(it.status == "ran" for it in outcomes.values()) == 6
 
 
+def test_a_run_beside_one_that_kills_its_worker_has_its_last_try_alone(tmp_path: Path) -> None:
+    outcomes = run_all([job("slow"), job("dies"), job("a")], tmp_path)
+    assert {name: it.status for name, it in outcomes.items()} == {"slow 1": "ran", "dies 1": "failed", "a 1": "ran"}
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_scores_that_cannot_be_renewed_fail_their_run_and_no_other(tmp_path: Path) -> None:
+    run_all([job("a"), job("b")], tmp_path)
+    damaged = run_folder(tmp_path, job("a").cell, 1)
+    (damaged / "flows.csv").write_text("t_s\nx,y\n")
+    outcomes = run_all([job("a", window_s=1), job("b", window_s=1), job("c")], tmp_path)
+    assert {name: it.status for name, it in outcomes.items()} == {"a 1": "failed", "b 1": "kept", "c 1": "ran"}
+    assert "cannot be scored anew" in outcomes["a 1"].error
+    assert run_all([job("a", window_s=1)], tmp_path, again=True)["a 1"].status == "ran"
+
+
+def test_scores_are_renewed_under_the_claim(tmp_path: Path) -> None:
+    run_all([job("a")], tmp_path)
+    folder = run_folder(tmp_path, job("a").cell, 1)
+    other = claim(folder)
+    assert other
+    running = complete([job("a", window_s=1), job("b")], LocalEngine(2), tmp_path)
+    assert next(running).job.cell.name == "b", "the other runner has it"
+    assert json.loads((folder / SCORES).read_text())["window_s"] == [2.0, 4.0]
+    other.release()
+    assert [it.status for it in running] == ["kept"]
+    assert json.loads((folder / SCORES).read_text())["window_s"] == [3.0, 4.0]
+
+
 def test_a_run_that_is_given_up_leaves_no_process_and_nothing_partial(tmp_path: Path) -> None:
     running = complete([job("a"), job("blocks")], LocalEngine(2), tmp_path)
     assert next(running).status == "ran"
@@ -140,8 +169,12 @@ def test_a_claim_is_exclusive_while_its_holder_lives(tmp_path: Path) -> None:
     (mine.folder / "file").write_text("text")
     assert (mine.commit() / "file").read_text() == "text"
     second = claim(tmp_path / "run")
-    assert second
-    second.release()
+    assert second and second.fail("fell over").exists() and (tmp_path / "run.failed").exists()
+    third = claim(tmp_path / "run")
+    assert third and third.commit().exists() and not (tmp_path / "run.failed").exists()
+    fourth = claim(tmp_path / "run")
+    assert fourth
+    fourth.release()
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
