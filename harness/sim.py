@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
+
+import polars as pl
 
 from bottleneck.readback import ReadbackError
 from hardware import simulation
@@ -17,7 +19,9 @@ from hardware.guest import Guest, ensure_guest
 from hardware.simulation import SimulationError
 from harness import sim_plan
 from harness.cell import Cell
+from scoring.transport import FLOWS
 from traffic.bulk import ensure_bulk
+from traffic.contender import ACCURATE_ECN, CONTENDERS
 
 Endpoints = Literal["bulk", "iperf3"]
 
@@ -67,6 +71,8 @@ def run_cell(
     """
     if cell.needs:
         raise SimulationError(f"cell {cell.name}: needs {cell.needs}")
+    if endpoints == "iperf3" and not cell.flows:
+        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends bulk flows, and this cell has none")
     kernel, guest, program = parts()
     if cell.tunnel not in ("", "ipsec"):
         raise SimulationError(
@@ -88,8 +94,11 @@ def run_cell(
         raise SimulationError(f"cell {cell.name}: {ReadbackError(found)}")
     if endpoints == "iperf3":
         _flows_of_iperf3(cell, seed, folder)
+    seen = list(queues((folder / "queues").read_text()))
     with (folder / "queues.jsonl").open("w") as out:
-        out.writelines(json.dumps(line) + "\n" for line in queues((folder / "queues").read_text()))
+        out.writelines(json.dumps(line) + "\n" for line in seen)
+    if deaf := unheard(cell, pl.read_csv(folder / "flows.csv", schema=FLOWS, glob=False), seen):
+        raise SimulationError(f"cell {cell.name}, seed {seed}: {deaf}")
     made = {"cell": cell.model_dump(mode="json"), "seed": seed, "endpoints": endpoints, "kernel": versions()}
     (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
     for name in ("run", "bulk", "out", "err", "status", "queues", *(f"readback-{space}" for space in answers)):
@@ -121,6 +130,30 @@ def iperf3_rows(flow: int, start_s: float, sender: dict[str, Any], receiver: dic
         least = min(least or state["rtt"], state["rtt"])
         cwnd = round(state["snd_cwnd"] / 1448)
         yield f"{start_s + theirs['sum']['end']:.6f},{flow},{received},{state['rtt']},{least},{cwnd},{retransmits},,,"
+
+
+def unheard(cell: Cell, flows: pl.DataFrame, seen: Sequence[dict[str, Any]]) -> str:
+    """Return which flow with accurate ECN was told of no CE although the queues on its way marked; empty: none.
+
+    ``flows`` and ``seen`` are flows.csv and the lines of queues.jsonl. Cells whose middleboxes change the ECN field and
+    senders that do not tell what was delivered are not judged.
+    """
+    if any(hop.mangle for hop in cell.hops):
+        return ""
+    for n, flow in enumerate(cell.flows):
+        told = flows.filter(pl.col("flow") == n)["delivered_ce"].drop_nulls()
+        if CONTENDERS[flow.contender].tcp_ecn != ACCURATE_ECN or not told.len() or told[-1]:
+            continue
+        last = {line["hop"]: line for line in seen if line["dev"] == ("wan" if flow.up else "lan")}
+        if marked := sum(_marks(qdisc) for line in last.values() for qdisc in line["qdiscs"]):
+            return f"flow {n}, {flow.contender}: no CE came back, but the queues on its way marked {marked} packets"
+    return ""
+
+
+def _marks(qdisc: dict[str, Any]) -> int:
+    # Each qdisc has a name of its own for them; one with tins counts in each.
+    names = ("ecn_mark", "marked", "ecn-mark", "step-mark")
+    return sum(part.get(name, 0) for part in (qdisc, *qdisc.get("tins", ())) for name in names)
 
 
 def queues(text: str) -> Iterator[dict[str, Any]]:
