@@ -100,6 +100,11 @@ class Cell(_Frozen):
             raise ValueError(f"cell {self.name}: needs a middlebox")
         if not self.flows and not self.short_flows:
             raise ValueError(f"cell {self.name}: needs a flow")
+        short = [self.short_flows] if self.short_flows else []
+        if late := [f"{flow.start_s:g}" for flow in (*self.flows, *short) if flow.start_s >= self.seconds]:
+            raise ValueError(f"cell {self.name}: a flow cannot start at {late[0]} s of {self.seconds:g}")
+        if late := [f"{step.at_s:g}" for hop in self.hops for step in hop.schedule if step.at_s >= self.seconds]:
+            raise ValueError(f"cell {self.name}: a rate cannot change at {late[0]} s of {self.seconds:g}")
         return self
 
     def swapped(self, old: str, new: str) -> Cell:

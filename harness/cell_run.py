@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,9 +25,10 @@ SCORES = "scores.json"
 RUN = "run.json"
 #: Sources that decide what a run gives, beside the kernel and the guest's root.
 _DECIDING = ("harness/sim*.py", "harness/cell.py", "hardware/simulation.py", "hardware/node.py", "bottleneck/*.py",
-             "traffic/bulk*", "traffic/contender.py")  # fmt: skip
-_DECIDING_LIVE = ("harness/live_cell.py", "harness/virtual.py", "harness/cell.py", "hardware/node.py",
-                  "bottleneck/*.py", "traffic/*.py", "scoring/samples.py", "scoring/packets.py")  # fmt: skip
+             "traffic/bulk*", "traffic/contender.py", "traffic/irtt.py", "traffic/ports.py")  # fmt: skip
+_DECIDING_LIVE = ("harness/live_cell.py", "harness/virtual.py", "harness/physical.py", "harness/cell.py",
+                  "hardware/node.py", "bottleneck/*.py", "traffic/*.py", "captures/packets.py", "scoring/samples.py",
+                  "scoring/packets.py", "scoring/pcapng.py", "scoring/latency.py", "scoring/validity.py")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,10 @@ class Job:
     @property
     def work(self) -> float:
         """About how long it takes beside others: the packets that cross the bottleneck, in Mbit, and its set-up."""
-        rate = min((hop.down.rate_bps for hop in self.cell.hops if hop.down and hop.down.rate_bps), default=10**8)
-        return self.cell.seconds * rate / 1e6 + 200
+        from scoring.transport import rate_periods
+
+        periods = [*rate_periods(self.cell.model_dump(mode="json")), (self.cell.seconds, None)]
+        return sum((b - a) * (rate or 100) for (a, rate), (b, _) in pairwise(periods)) + 200
 
 
 @functools.cache
