@@ -103,6 +103,23 @@ def measure(selected: Callable[..., list[Any]], matrix_session: Any) -> Callable
 
 
 @pytest.fixture
+def missed(selected: Callable[..., list[Any]], matrix_session: Any) -> Callable[..., list[str]]:
+    """Run all cells of a matrix and return what does not hold of it as a whole."""
+
+    def run(matrix: Any) -> list[str]:
+        cells = [cell for cell in selected(matrix) if not cell.needs]
+        if len(cells) < len(matrix.runnable):
+            pytest.skip(f"{len(cells)} of {len(matrix.runnable)} cells are selected")
+        lab = matrix_session.lab(matrix)
+        if lacks := next(filter(None, (lacking(cell, lab) for cell in cells)), ""):
+            pytest.skip(f"the {lab} lab has {lacks}")
+        with _one_line_failures():
+            return matrix_session.missed(matrix, cells)
+
+    return run
+
+
+@pytest.fixture
 def scores_in(selected: Callable[..., list[Any]], matrix_session: Any) -> Callable[..., list[dict[str, Any]]]:
     """Run a cell of a matrix in a lab and return the scores of its runs."""
     from harness.matrix_session import scores

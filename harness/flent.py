@@ -121,7 +121,8 @@ def _flow_series(cell: Cell, flows: pl.DataFrame, t0: float) -> Iterator[tuple[s
                     "dur": cell.sample_s,
                     "val": row["mbps"],
                     "tcp_delivery_rate": row["mbps"],
-                    "tcp_rtt": row["srtt_us"] / 1e3,
+                    # Labs of real time may not know it for a sample.
+                    "tcp_rtt": None if row["srtt_us"] is None else row["srtt_us"] / 1e3,
                     "tcp_cwnd": row["cwnd"],
                     "tcp_retransmit": row["retrans"],
                 }

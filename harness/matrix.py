@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -60,6 +60,14 @@ class Expectation(_Frozen):
         return f"{self.metric} is {'missing' if found is None else f'{found:.4g}'}, not {self.low:g} to {self.high:g}"
 
 
+class Correlation(_Frozen):
+    """The least correlation with the published figures that the matrix as a whole must have."""
+
+    metric: str
+    kind: Literal["spearman", "pearson"]
+    least: float
+
+
 class Reference(_Frozen):
     """Published figures to stand beside ours."""
 
@@ -69,6 +77,8 @@ class Reference(_Frozen):
     """Name of the cell → metric → figure, in the unit of our metric."""
     tolerance: dict[str, float]
     """Metric → largest relative deviation that counts as agreement; metrics without one are only shown."""
+    correlations: tuple[Correlation, ...] = ()
+    """What must hold once all runnable cells with a published figure have run."""
 
 
 class Chart(_Frozen):
@@ -114,6 +124,8 @@ class Matrix(_Frozen):
             raise ValueError(f"matrix {self.name}: cells of one name: {', '.join(twice)}")
         if strange := set(self.reference.published if self.reference else ()) - set(names):
             raise ValueError(f"matrix {self.name}: published figures of no cell: {', '.join(sorted(strange))}")
+        if useless := [e.cells for e in self.expectations if not any(re.search(e.cells, name) for name in names)]:
+            raise ValueError(f"matrix {self.name}: an expectation of no cell: {', '.join(useless)}")
         drawn = {cell for chart in self.charts for cell in chart.cells.values()}
         if strange := (drawn | self.solo.keys() | set(self.solo.values())) - set(names):
             raise ValueError(f"matrix {self.name}: charts or solo runs of no cell: {', '.join(sorted(strange))}")
@@ -141,7 +153,9 @@ class Matrix(_Frozen):
         cells = tuple(cell.swapped(old, new) for cell in self.cells)
         if cells == self.cells:
             raise MatrixError(f"--swap: no flow of matrix {self.name} is {old}")
-        return self.model_copy(update={"name": f"{self.name}-{new}-for-{old}", "cells": cells})
+        # Made anew: a copy would keep what is cached of the old cells.
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self)(**fields | {"name": f"{self.name}-{new}-for-{old}", "cells": cells})
 
     def select(self, text: str = "") -> tuple[Cell, ...]:
         """Return the runnable cells whose name holds every word of ``text``. Raises MatrixError when none does."""
@@ -237,4 +251,20 @@ def matrix_tests(matrix: Matrix) -> Callable[..., None]:
     test_cell.__doc__ = matrix.title
     cells = pytest.mark.parametrize("cell", matrix.cells, ids=[cell.name for cell in matrix.cells])
     test: Callable[..., None] = pytest.mark.experiment(cells(test_cell))
+    return test
+
+
+def matrix_targets(matrix: Matrix) -> Callable[..., None]:
+    """Return the test of what must hold of a matrix as a whole: ``test_targets = matrix_targets(MATRIX)``.
+
+    It waits for all cells of the matrix, and is skipped where they are not all selected.
+    """
+    import pytest
+
+    def test_targets(missed: Callable[[Matrix], list[str]]) -> None:
+        if told := missed(matrix):
+            pytest.fail("; ".join(told), pytrace=False)
+
+    test_targets.__doc__ = f"{matrix.title}: correlations with the published figures."
+    test: Callable[..., None] = pytest.mark.experiment(test_targets)
     return test

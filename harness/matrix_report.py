@@ -19,10 +19,11 @@ from rich.text import Text
 
 from harness.cell import Cell
 from harness.cell_page import COLOURS, cell_page
+from harness.cell_run import Job, standing
 from harness.matrix import Chart, Column, Matrix, cell_folder, figure, finished
 from harness.svg import Bar, Points, bar_chart, ccdf_plot
 from scoring.published import Comparison, Pair, compare, pair
-from scoring.transport import completion_harm
+from scoring.transport import completion_harm, pooled_ccdf
 
 REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
 _MISSING = "–"
@@ -36,6 +37,8 @@ class Results:
     folder: Path
     runs: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
     paths: dict[str, dict[int, Path]] = field(default_factory=dict)
+    left_out: int = 0
+    """Finished runs of other inputs or other scorers, which are not comparable."""
 
     @property
     def cells(self) -> list[Cell]:
@@ -63,6 +66,21 @@ class Results:
             return None
         return pair(cell, values, theirs, reference.tolerance.get(metric))
 
+    def correlations(self) -> list[tuple[str, bool | None]]:
+        """What each correlation is, in a line, and whether it is met; None until all cells have run."""
+        found, reference = [], self.matrix.reference
+        for asked in reference.correlations if reference else ():
+            one = next(it for it in self.comparisons() if it.metric == asked.metric)
+            whole = sum(asked.metric in reference.published.get(cell.name, ()) for cell in self.matrix.runnable)
+            value = getattr(one, asked.kind)
+            met = None if len(one.pairs) < whole else value is not None and value >= asked.least
+            told = {None: f"asked of all {whole}", True: "met", False: "NOT met"}[met]
+            name = {"spearman": "rank correlation", "pearson": "Pearson's correlation"}[asked.kind]
+            head = _head(self.matrix, asked.metric)
+            over = f"{name} {_number(value, 4)} over {len(one.pairs)} cells"
+            found.append((f"{head}: {over}, at least {asked.least:g}: {told}", met))
+        return found
+
     def broken(self) -> list[str]:
         """What runs do not meet, one line each."""
         return [
@@ -74,10 +92,16 @@ class Results:
         ]
 
 
-def results(matrix: Matrix, folder: Path) -> Results:
-    """Read the scores of all finished runs under ``folder``, with the harm to short flows where it has a meaning."""
+def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
+    """Read the scores of finished runs under ``folder``, with the harm to short flows where it has a meaning.
+
+    Only of runs of these ``inputs`` (``Job.inputs``) with the scores that this scorer makes: others are counted.
+    """
     found = Results(matrix, folder)
     for cell, seed, run in finished(matrix, folder):
+        if standing(Job(cell, seed, matrix.window_s, matrix.tail_s, inputs), run) != "done":
+            found.left_out += 1
+            continue
         found.runs.setdefault(cell.name, {})[seed] = json.loads((run / "scores.json").read_bytes())
         found.paths.setdefault(cell.name, {})[seed] = run
     for beside, solo in matrix.solo.items():
@@ -87,9 +111,9 @@ def results(matrix: Matrix, folder: Path) -> Results:
     return found
 
 
-def write(matrix: Matrix, folder: Path) -> Path:
+def write(matrix: Matrix, folder: Path, inputs: str) -> Path:
     """Write report, table and cell pages of the finished runs under ``folder``; return the report's path."""
-    found = results(matrix, folder)
+    found = results(matrix, folder, inputs)
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=select_autoescape(["html", "j2"]),
@@ -106,9 +130,9 @@ def write(matrix: Matrix, folder: Path) -> Path:
     return folder / REPORT
 
 
-def table(matrix: Matrix, folder: Path) -> Table:
+def table(matrix: Matrix, folder: Path, inputs: str) -> Table:
     """Return the matrix's table for a terminal: the mean of the seeds, in brackets the published figure."""
-    found = results(matrix, folder)
+    found = results(matrix, folder, inputs)
     shown = Table(title=matrix.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     shown.add_column("cell", overflow="fold")
     for column in matrix.columns:
@@ -124,9 +148,9 @@ def table(matrix: Matrix, folder: Path) -> Table:
     return shown
 
 
-def summary(matrix: Matrix, folder: Path) -> list[str]:
+def summary(matrix: Matrix, folder: Path, inputs: str) -> list[str]:
     """Return the headline figures, one line each."""
-    return _headlines(results(matrix, folder))
+    return _headlines(results(matrix, folder, inputs))
 
 
 def _headlines(found: Results) -> list[str]:
@@ -139,6 +163,10 @@ def _headlines(found: Results) -> list[str]:
             lines.append(
                 f"{head}: {one.agreeing} of {len(one.pairs)} cells within {one.tolerance:.0%} of the published"
             )
+    lines += [told for told, _ in found.correlations()]
+    if found.left_out:
+        left = "runs of another kernel, guest, source or scoring are left out; run them to renew them"
+        lines.append(f"{found.left_out} {left}")
     if found.matrix.expectations and runs:
         broken = len(found.broken())
         lines.append(f"expectations: {'all met' if not broken else f'not met {broken} times'}")
@@ -147,6 +175,7 @@ def _headlines(found: Results) -> list[str]:
 
 def _content(found: Results) -> dict[str, Any]:
     matrix, comparisons, broken = found.matrix, found.comparisons(), found.broken()
+    bad = bool(broken) or any(met is False for _, met in found.correlations())
     needs: dict[str, list[str]] = {}
     for cell in matrix.cells:
         if cell.needs and cell.name not in found.runs:
@@ -156,8 +185,8 @@ def _content(found: Results) -> dict[str, Any]:
     return {
         "title": matrix.title,
         "subtitle": matrix.source,
-        "state": "not as expected" if broken else "complete" if whole else "in part",
-        "bad": bool(broken),
+        "state": "not as expected" if bad else "complete" if whole else "in part",
+        "bad": bad,
         "headlines": [*_headlines(found), *broken],
         "notes": matrix.notes,
         "reference": f"Published: {matrix.source}; {matrix.reference.csv}." if matrix.reference else "",
@@ -174,7 +203,7 @@ def _content(found: Results) -> dict[str, Any]:
             for one in comparisons
             for pair in one.disagreeing
         ],
-        "charts": [drawn for chart in matrix.charts if (drawn := _chart(found, chart))],
+        "charts": [drawn for chart in matrix.charts for drawn in _chart(found, chart)],
         "chart_note": "Thick ticks: the published figure. Thin lines: least to largest of the seeds."
         if matrix.reference
         else "Thin lines: least to largest of the seeds.",
@@ -232,11 +261,11 @@ def _comparison(matrix: Matrix, one: Comparison) -> list[str]:
     ]
 
 
-def _chart(found: Results, chart: Chart) -> dict[str, Any] | None:
-    return _ccdf(found, chart) if chart.ccdf else _bars(found, chart)
+def _chart(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
+    return _ccdfs(found, chart) if chart.ccdf else _bars(found, chart)
 
 
-def _bars(found: Results, chart: Chart) -> dict[str, Any] | None:
+def _bars(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
     groups = []
     for label, cell in chart.cells.items():
         bars = []
@@ -249,25 +278,30 @@ def _bars(found: Results, chart: Chart) -> dict[str, Any] | None:
         if bars:
             groups.append((label, bars))
     if not groups:
-        return None
+        return
     key = [(name, COLOURS[n % 6]) for n, name in enumerate(chart.series)]
     svg = bar_chart(groups, chart.unit, chart.title)
-    return {"title": chart.title, "key": key, "svg": Markup(svg), "ccdf": False}
+    yield {"title": chart.title, "key": key, "svg": Markup(svg), "ccdf": False}
 
 
-def _ccdf(found: Results, chart: Chart) -> dict[str, Any] | None:
-    curves: list[tuple[str, str, Points]] = []
+def _ccdfs(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
+    """One chart for as many curves as there are colours; a curve is of all seeds."""
+    curves: list[tuple[str, Points]] = []
     for label, cell in chart.cells.items():
         for name, metric in chart.series.items():
-            scores = next(iter(found.runs.get(cell, {}).values()), {})
-            if curve := _at(scores, metric):
+            probe = metric.removesuffix(".ccdf")
+            told = [it for scores in found.runs.get(cell, {}).values() if "ccdf" in (it := _at(scores, probe) or {})]
+            if told:
+                curve = pooled_ccdf(told)
                 points = list(zip(curve["ms"], curve["percent"], strict=True))
-                curves.append((" ".join(filter(None, (name, label))), f"c{len(curves) % 6}", points))
-    if not curves:
-        return None
-    key = [(name, COLOURS[n % 6]) for n, (name, *_) in enumerate(curves)]
-    svg = ccdf_plot(curves, chart.title, axis=f"queue delay ({chart.unit})")
-    return {"title": chart.title, "key": key, "svg": Markup(svg), "ccdf": True}
+                curves.append((" ".join(filter(None, (name, label))), points))
+    parts = [curves[n : n + len(COLOURS)] for n in range(0, len(curves), len(COLOURS))]
+    for n, part in enumerate(parts, 1):
+        title = chart.title + (f" ({n} of {len(parts)})" if len(parts) > 1 else "")
+        key = [(name, colour) for (name, _), colour in zip(part, COLOURS, strict=False)]
+        drawn = [(name, f"c{at}", points) for at, (name, points) in enumerate(part)]
+        svg = ccdf_plot(drawn, title, axis=f"queue delay ({chart.unit})")
+        yield {"title": title, "key": key, "svg": Markup(svg), "ccdf": True}
 
 
 def _at(scores: Mapping[str, Any], path: str) -> Any:

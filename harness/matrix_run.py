@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cell import Cell
-from harness.cell_run import Endpoints, Job, inputs_digest, live_inputs_digest, standing
+from harness.cell_run import Endpoints, Job, inputs_digest, live_inputs_digest
 from harness.engine import Engine, EngineError, LocalEngine, Outcome, complete
 from harness.lab import Lab
 from harness.lab_limits import LABS, lacking
@@ -50,8 +50,9 @@ class Plan:
 
     @property
     def folder(self) -> Path:
-        """Where the runs of the matrix are kept: those of each lab apart."""
-        return self.results / (self.matrix.name if self.lab == "sim" else f"{self.matrix.name}-{self.lab}")
+        """Where the runs of the matrix are kept: those of each lab, and of endpoints that are not ours, apart."""
+        apart = self.lab if self.lab != "sim" else self.endpoints if self.endpoints != "bulk" else ""
+        return self.results / "-".join(filter(None, (self.matrix.name, apart)))
 
     @property
     def left_out(self) -> dict[str, list[str]]:
@@ -155,18 +156,17 @@ def run_and_report(plan: Plan) -> list[Outcome]:
     console, began = Console(stderr=True), time.monotonic()
     outcomes = run_matrix(plan, console)
     ran = time.monotonic() - began
-    report = write(plan.matrix, plan.folder)
+    told_of = plan.matrix, plan.folder, outcomes[0].job.inputs
+    report = write(*told_of)
     counts = {status: sum(it.status == status for it in outcomes) for status in ("ran", "kept", "failed")}
     lab_s = sum(it.job.cell.seconds for it in outcomes if it.status == "ran")
     speed = f", {lab_s / ran:.3g} s of lab time per s" if lab_s else ""
     told = ", ".join(f"{count} {_TOLD[status]}" for status, count in counts.items() if count)
     out = Console(width=None if sys.stdout.isatty() else _WIDE)
-    out.print(table(plan.matrix, plan.folder))
-    for line in summary(plan.matrix, plan.folder):
+    out.print(table(*told_of))
+    for line in summary(*told_of):
         out.print(Text(line))
     out.print(Text(f"{told} in {time.monotonic() - began:.1f} s{speed}"))
-    if old := sum(standing(outcomes[0].job, run) == "stale" for _, _, run in finished(plan.matrix, plan.folder)):
-        out.print(Text(f"{old} of the runs reported are of another kernel, guest or source; run them to renew them"))
     print(report)
     failed = [it for it in outcomes if it.status == "failed"]
     for it in failed:

@@ -25,6 +25,7 @@ class MatrixSession:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._plans: dict[Key, Plan] = {}
+        self._inputs: dict[Key, str] = {}
         self._running: dict[Key, Generator[Outcome]] = {}
         self._known: dict[Key, dict[str, list[Outcome]]] = {}
 
@@ -53,6 +54,21 @@ class MatrixSession:
                 raise EngineError("the runner has ended, see the first test of this matrix that failed")
         return sorted(found, key=lambda it: it.job.seed)
 
+    def missed(self, matrix: Matrix, selected: Sequence[Cell]) -> list[str]:
+        """Wait for all ``selected`` cells and return which correlations with published figures are not met.
+
+        Raises as :meth:`outcomes` does.
+        """
+        from harness.matrix_report import results
+
+        key = (matrix.name, self.lab(matrix))
+        for cell in selected:
+            self.outcomes(matrix, cell, selected, key[1])
+        found = results(matrix, self._plans[key].folder, self._inputs[key]).correlations()
+        for told, _ in found:
+            print(told)
+        return [told for told, met in found if not met]
+
     def _begin(self, key: Key, matrix: Matrix, selected: Sequence[Cell]) -> None:
         lab, options = key[1], self._options
         if lab != "sim":  # which nothing may disturb
@@ -68,7 +84,7 @@ class MatrixSession:
             lab_file=options.lab_file,
         )
         jobs, engine = prepare(plan)
-        self._plans[key], self._known[key] = plan, {}
+        self._plans[key], self._known[key], self._inputs[key] = plan, {}, jobs[0].inputs
         self._running[key] = complete(jobs, engine, plan.folder)
 
     def _next(self, key: Key) -> bool:
@@ -83,7 +99,7 @@ class MatrixSession:
 
         for running in self._running.values():
             running.close()
-        return [write(plan.matrix, plan.folder) for plan in self._plans.values()]
+        return [write(plan.matrix, plan.folder, self._inputs[key]) for key, plan in self._plans.items()]
 
 
 def scores(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from harness import dumbbell
 from harness.cell import Cell, Hop
-from harness.matrix import Chart, Column, Matrix, Reference, matrix_tests
+from harness.matrix import Chart, Column, Correlation, Matrix, Reference, matrix_targets, matrix_tests
 from scoring import published
 
 QDISCS = {
@@ -77,6 +77,10 @@ MATRIX = Matrix(
             for row in ROWS
         },
         tolerance={"flows.0.d_ss_mbps": 0.15, "jain": 0.1},
+        correlations=(
+            Correlation(metric="jain", kind="spearman", least=0.87),
+            Correlation(metric="flows.0.d_ss_mbps", kind="pearson", least=0.985),
+        ),
     ),
     charts=tuple(chart(rate, rtts) for rtts in (("20", "20"), ("80", "80"), ("160", "10")) for rate in ("50", "10")),
     notes="Prague is prague-simple here: the published one has no RTT independence either; "
@@ -84,3 +88,4 @@ MATRIX = Matrix(
     "90 s instead of the source's 180 s; the window, 60 s that end 2 s before the end, is the source's.",
 )
 test_cell = matrix_tests(MATRIX)
+test_targets = matrix_targets(MATRIX)

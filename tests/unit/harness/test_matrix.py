@@ -23,6 +23,7 @@ from harness.matrix import (
     named,
     run_folder,
 )
+from harness.matrix_run import Plan
 from harness.matrix_session import judged
 from tests.unit.harness.runs import cell, job
 
@@ -88,6 +89,20 @@ def test_figures_of_no_cell_are_refused() -> None:
         matrix(reference=Reference(csv="x.csv", published={"c": {"ratio": 1}}, tolerance={}))
 
 
+def test_an_expectation_of_no_cell_is_refused() -> None:
+    with pytest.raises(ValidationError, match=r"an expectation of no cell: \^c"):
+        matrix(expectations=(Expectation(metric="ratio", cells="^a"), Expectation(metric="ratio", cells="^c")))
+
+
+def test_runs_of_other_endpoints_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    whole = matrix()
+
+    def folder(**fields: object) -> str:
+        return Plan(whole, whole.cells, (1,), tmp_path, **fields).folder.name  # type: ignore[arg-type]
+
+    assert folder() == "m" and folder(endpoints="iperf3") == "m-iperf3" and folder(lab="virtual") == "m-virtual"
+
+
 def test_figures_are_found_by_their_path() -> None:
     scores = {"flows": [{"d_ss_mbps": 4}], "ratio": 2.5, "name": "x"}
     assert (figure(scores, "flows.0.d_ss_mbps"), figure(scores, "ratio")) == (4.0, 2.5)
@@ -122,11 +137,13 @@ def test_finished_runs_come_in_order_of_cells_and_seeds(tmp_path: Path) -> None:
 
 def test_a_swapped_contender_is_another_experiment_with_results_of_its_own() -> None:
     asked = named("s6", matrices())
+    assert asked.runnable
     swapped = asked.swapped("prague-simple=prague")
     assert {flow.contender for cell in swapped.cells for flow in cell.flows} == {
         "prague", "cubic", "cubic-noecn", "reno", "reno-noecn",
     }  # fmt: skip
     assert swapped.name == "s6-prague-for-prague-simple"
+    assert swapped.runnable == swapped.cells, "not the cells that were asked for first"
     assert not {c.digest() for c in swapped.cells} & {c.digest() for c in asked.cells}
     for wrong, told in (("prague", "unknown contender ''"), ("vegas=cubic", "no flow"), ("x=cubic", "unknown")):
         with pytest.raises(MatrixError, match=told):

@@ -12,7 +12,8 @@ import pytest
 from harness import dumbbell, flent, matrix_report
 from harness.cell import Cell, Flow, Hop, Probe, ShortFlows
 from harness.cell_page import series
-from harness.matrix import Chart, Column, Expectation, Matrix, Reference, cell_folder, run_folder
+from harness.cell_run import Job, scoring_digest
+from harness.matrix import Chart, Column, Correlation, Expectation, Matrix, Reference, cell_folder, run_folder
 from scoring.transport import FLOWS, PROBES, SHORT, score
 
 SECONDS = 10
@@ -73,6 +74,14 @@ RATES = {"near": (40.0, 40.4), "far <1>": (10.0, 10.0), "mid": (30.0, 30.0)}
 TIMES = {"alone": 1.0, "beside": 4.0}
 
 
+INPUTS = "these"
+
+
+def describe(run: Path, cell: Cell, seed: int, **fields: str) -> None:
+    scoring = scoring_digest(Job(cell, seed, MATRIX.window_s, MATRIX.tail_s, INPUTS))
+    (run / "run.json").write_text(json.dumps({"inputs": INPUTS, "scoring": scoring} | fields))
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for cell in MATRIX.runnable:
@@ -94,12 +103,13 @@ def folder(tmp_path: Path) -> Path:
                 cell.model_dump(mode="json"), flows, probes if cell.probes else None, times, window_s=6, tail_s=2
             )
             (run / "scores.json").write_text(json.dumps(scores))
+            describe(run, cell, seed)
             (run / "cell.json").write_text(json.dumps({"cell": cell.model_dump(mode="json"), "seed": seed}))
     return tmp_path
 
 
 def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
-    page = matrix_report.write(MATRIX, folder).read_text()
+    page = matrix_report.write(MATRIX, folder, INPUTS).read_text()
     assert "2 of 3 cells within 3% of the published" in page
     assert "5 of 5 cells, 10 runs" in page and "1 cells need the SCE kernel" in page
     # Means of the seeds, their range, the ratio of the cell that disagrees.
@@ -111,15 +121,48 @@ def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
     assert not re.search(r'(src|href)="(https?:)?//', page)
 
 
+@pytest.mark.parametrize("other", [{"inputs": "others"}, {"scoring": "another"}])
+def test_runs_that_do_not_compare_are_left_out_and_counted(folder: Path, other: dict[str, str]) -> None:
+    cell = MATRIX.cells[0]
+    describe(run_folder(folder, cell, 2), cell, 2, **other)
+    page = matrix_report.write(MATRIX, folder, INPUTS).read_text()
+    assert "1 runs of another kernel, guest, source or scoring are left out" in page
+    assert "40.00–40.40" not in page and "5 of 5 cells, 9 runs" in page
+
+
+@pytest.mark.parametrize(("least", "met"), [(0.98, True), (0.99, False)])
+def test_a_target_of_the_whole_matrix_is_told_and_judged(folder: Path, least: float, met: bool) -> None:
+    assert MATRIX.reference
+    asked = Correlation(metric="flows.0.d_ss_mbps", kind="pearson", least=least)
+    reference = MATRIX.reference.model_copy(update={"correlations": (asked,)})
+    whole = MATRIX.model_copy(update={"reference": reference})
+    ((told, found),) = matrix_report.results(whole, folder, INPUTS).correlations()
+    assert found is met and told.startswith("Prague Mbit/s: Pearson's correlation 0.98")
+    assert told.endswith(f"over 3 cells, at least {least:g}: {'met' if met else 'NOT met'}")
+    page = matrix_report.write(whole, folder, INPUTS).read_text()
+    assert ("not as expected" in page) is not met
+    for seed in (1, 2):
+        describe(run_folder(folder, MATRIX.cells[0], seed), MATRIX.cells[0], seed, inputs="others")
+    ((told, found),) = matrix_report.results(whole, folder, INPUTS).correlations()
+    assert found is None and told.endswith("asked of all 3")
+
+
+def test_a_chart_of_many_ccdfs_is_split_and_pools_the_seeds(folder: Path) -> None:
+    cells = {f"again {n}": "near" for n in range(7)}
+    chart = Chart(title="delays", unit="ms", series={"": "probes.0.ccdf"}, cells=cells, ccdf=True)
+    page = matrix_report.write(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS).read_text()
+    assert page.count("<figure>") == 2 and "delays (1 of 2)" in page and "delays (2 of 2)" in page
+
+
 def test_an_expectation_not_met_is_told(folder: Path) -> None:
     strict = MATRIX.model_copy(update={"expectations": (Expectation(metric="ratio", low=6, cells="near|far"),)})
-    page = matrix_report.write(strict, folder).read_text()
+    page = matrix_report.write(strict, folder, INPUTS).read_text()
     assert "far &lt;1&gt;, seed 1: ratio is 5" in page
     assert "not as expected" in page
 
 
 def test_every_cell_has_a_page_that_the_report_links(folder: Path) -> None:
-    page = matrix_report.write(MATRIX, folder).read_text()
+    page = matrix_report.write(MATRIX, folder, INPUTS).read_text()
     for cell in MATRIX.runnable:
         link = f"{cell_folder(Path(), cell).name}/cell.html"
         assert f'href="{link}"' in page
@@ -130,18 +173,18 @@ def test_every_cell_has_a_page_that_the_report_links(folder: Path) -> None:
 
 
 def test_the_table_is_there_for_programs_and_terminals(folder: Path) -> None:
-    matrix_report.write(MATRIX, folder)
+    matrix_report.write(MATRIX, folder, INPUTS)
     rows = list(csv.DictReader((folder / "table.csv").open()))
     far = next(row for row in rows if (row["cell"], row["metric"]) == ("far <1>", "flows.0.d_ss_mbps"))
     assert (far["mean"], far["seeds"], far["published"], far["ratio"]) == ("10", "2", "20", "0.5000")
     assert far["within_tolerance"] == "false"
-    table = matrix_report.table(MATRIX, folder)
+    table = matrix_report.table(MATRIX, folder, INPUTS)
     assert table.row_count == 5
     assert list(table.columns[1].cells)[1].plain == "10.00 (20.00)"  # type: ignore[union-attr]
 
 
 def test_a_matrix_without_runs_has_a_report(tmp_path: Path) -> None:
-    assert "0 of 5 cells" in matrix_report.write(MATRIX, tmp_path).read_text()
+    assert "0 of 5 cells" in matrix_report.write(MATRIX, tmp_path, INPUTS).read_text()
 
 
 def test_series_are_rates_between_samples() -> None:
@@ -168,5 +211,11 @@ def test_a_run_as_a_flent_file(folder: Path, tmp_path: Path) -> None:
     assert first[0]["val"] == pytest.approx(40, rel=1e-3) and first[0]["tcp_rtt"] == 25.2
     assert data["results"]["TCP upload sum"][4] == pytest.approx(42, rel=1e-3)
     assert [p["val"] for p in data["raw_values"]["Ping (ms) one way 1 not-ect"]] == [11, 14]
+    run = run_folder(folder, MATRIX.cells[0], 1)
+    told = (run / "flows.csv").read_text().splitlines()
+    (run / "flows.csv").write_text("\n".join(re.sub(r"^(([^,]*,){3})\d+", r"\1", line) for line in told) + "\n")
+    (path, _) = flent.export(cell_folder(folder, MATRIX.cells[0]), tmp_path / "out")
+    unknown = json.loads(gzip.decompress(path.read_bytes()))["raw_values"]["TCP upload::1"][0]
+    assert unknown["tcp_rtt"] is None and unknown["val"] == pytest.approx(40, rel=1e-3)
     with pytest.raises(flent.ExportError, match="no run of a cell"):
         flent.export(tmp_path / "out", tmp_path)
