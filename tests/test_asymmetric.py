@@ -44,7 +44,7 @@ MATRIX = Matrix(
     repeat=1,
     window_s=40,
     columns=(
-        Column(head="used down", metric="utilisation"),
+        Column(head="utilisation down", metric="utilisation"),
         Column(head="Jain down", metric="jain", digits=3),
         Column(head="Jain up", metric="up_jain", digits=3),
         Column(head="TCP RTT ms", metric="flows.0.rtt_mean_ms", digits=1),

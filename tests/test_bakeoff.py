@@ -61,7 +61,7 @@ MATRIX = Matrix(
         Column(head="flow 1 Mbit/s", metric="flows.0.d_ss_mbps"),
         Column(head="flow 2 Mbit/s", metric="flows.1.d_ss_mbps"),
         Column(head="ratio 2 : 1", metric="inverse_ratio"),
-        Column(head="alike after s", metric="convergence_s", digits=1),
+        Column(head="convergence s", metric="convergence_s", digits=1),
         Column(head="TCP RTT 1 ms", metric="flows.0.rtt_mean_ms", digits=1),
         Column(head="TCP RTT 2 ms", metric="flows.1.rtt_mean_ms", digits=1),
         Column(head="C probe P99 ms", metric="probes.0.p99_ms", digits=1),

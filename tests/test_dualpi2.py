@@ -46,7 +46,7 @@ MATRIX = Matrix(
     columns=(
         Column(head="CUBIC Mbit/s", metric="flows.0.d_ss_mbps"),
         Column(head="Prague Mbit/s", metric="last.d_ss_mbps"),
-        Column(head="used", metric="utilisation", digits=3),
+        Column(head="utilisation", metric="utilisation", digits=3),
         Column(head="Jain's index", metric="jain", digits=3),
         Column(head="C P50 ms", metric="probes.0.p50_ms"),
         Column(head="C P99 ms", metric="probes.0.p99_ms"),

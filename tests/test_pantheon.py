@@ -56,7 +56,7 @@ MATRIX = Matrix(
     columns=(
         *(Column(head=f"flow {n + 1} Mbit/s", metric=f"flows.{n}.goodput_mbps") for n in range(3)),
         *(Column(head=f"flow {n + 1} P95 ms", metric=f"probes.0.while_flow.{n}.p95_ms", digits=1) for n in range(3)),
-        *(Column(head=f"flow {n + 1} resent", metric=f"flows.{n}.retrans_share", digits=4) for n in range(3)),
+        *(Column(head=f"flow {n + 1} retransmitted", metric=f"flows.{n}.retrans_share", digits=4) for n in range(3)),
     ),
     reference=Reference(csv="pantheon_schemes.csv", published=theirs(), tolerance={}),
     charts=tuple(

@@ -45,8 +45,8 @@ MATRIX = Matrix(
         Column(head="spike above path ms", metric="periods.1.height_ms", digits=0),
         Column(head="spike s", metric="periods.1.spike_s", digits=1),
         Column(head="over at the end", metric="periods.1.spike_over", digits=0),
-        Column(head="used before", metric="periods.0.utilisation"),
-        Column(head="used after", metric="periods.1.utilisation"),
+        Column(head="utilisation before", metric="periods.0.utilisation"),
+        Column(head="utilisation after", metric="periods.1.utilisation"),
     ),
     reference=Reference(
         csv="rate_step_matrix.csv",

@@ -35,7 +35,7 @@ MATRIX = Matrix(
     columns=(
         Column(head="CUBIC Mbit/s", metric="flows.0.d_ss_mbps"),
         Column(head="Prague Mbit/s", metric="flows.1.d_ss_mbps"),
-        Column(head="CUBIC resent", metric="flows.0.retrans_share", digits=4),
+        Column(head="CUBIC retransmitted", metric="flows.0.retrans_share", digits=4),
         Column(head="CUBIC RTT ms", metric="flows.0.rtt_mean_ms", digits=1),
         Column(head="Prague RTT ms", metric="flows.1.rtt_mean_ms", digits=1),
     ),

@@ -33,11 +33,11 @@ MATRIX = Matrix(
     columns=(
         Column(head="largest TCP RTT ms", metric="flows.0.rtt_max_ms", digits=0),
         *(
-            Column(head=f"used at {rate:g}", metric=f"periods.{n}.utilisation")
+            Column(head=f"utilisation at {rate:g} Mbit/s", metric=f"periods.{n}.utilisation")
             for n, rate in enumerate([100, 50, 10, 90, 5])
         ),
         *(
-            Column(head=f"spike at {rate} s", metric=f"periods.{n}.spike_s", digits=1)
+            Column(head=f"spike s at {rate} Mbit/s", metric=f"periods.{n}.spike_s", digits=1)
             for n, rate in ((1, 50), (2, 10), (4, 5))
         ),
     ),
