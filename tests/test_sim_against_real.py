@@ -25,6 +25,8 @@ CELLS = (
     (20, "dualpi2", ("prague", "cubic")),
 )
 WITHIN = 0.05
+FLOOR_MBPS = 0.5
+"""By which a small share may differ: 5 % of the 2.6 Mbit/s beside Prague would be less than its seeds vary."""
 
 
 def cell(mbps: float, qdisc: str, contenders: tuple[str, str]) -> Cell:
@@ -53,7 +55,7 @@ MATRIX = Matrix(
 @pytest.mark.experiment
 @pytest.mark.parametrize("cell", MATRIX.cells, ids=[cell.name for cell in MATRIX.cells])
 def test_labs_agree(cell: Cell, scores_in: Callable[..., list[dict[str, Any]]], tell: Callable[[str], None]) -> None:
-    """D_SS of the first flow and of both together, means of the runs, differ by 5 % at most."""
+    """D_SS of each flow and of both together, means of the runs, differ by 5 % at most, or by 0.5 Mbit/s."""
     shares = {
         lab: [[flow["d_ss_mbps"] for flow in run["flows"]] for run in scores_in(MATRIX, cell, lab)]
         for lab in ("sim", "virtual")
@@ -63,5 +65,6 @@ def test_labs_agree(cell: Cell, scores_in: Callable[..., list[dict[str, Any]]], 
     ratios = [real / simulated for simulated, real in zip(*means.values(), strict=True)]
     tell(f"| {cell.name} | {told} | {' : '.join(f'{it:.3f}' for it in ratios)} |")
     sim, real = means["sim"], means["virtual"]
-    assert real[0] == pytest.approx(sim[0], rel=WITHIN)
+    for ours, theirs in zip(real, sim, strict=True):
+        assert ours == pytest.approx(theirs, rel=WITHIN, abs=FLOOR_MBPS)
     assert sum(real) == pytest.approx(sum(sim), rel=WITHIN)
