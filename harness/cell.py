@@ -100,11 +100,12 @@ class Cell(_Frozen):
             raise ValueError(f"cell {self.name}: needs a middlebox")
         if not self.flows and not self.short_flows:
             raise ValueError(f"cell {self.name}: needs a flow")
-        short = [self.short_flows] if self.short_flows else []
-        if late := [f"{flow.start_s:g}" for flow in (*self.flows, *short) if flow.start_s >= self.seconds]:
-            raise ValueError(f"cell {self.name}: a flow cannot start at {late[0]} s of {self.seconds:g}")
-        if late := [f"{step.at_s:g}" for hop in self.hops for step in hop.schedule if step.at_s >= self.seconds]:
-            raise ValueError(f"cell {self.name}: a rate cannot change at {late[0]} s of {self.seconds:g}")
+        starts = [flow.start_s for flow in self.flows] + ([self.short_flows.start_s] if self.short_flows else [])
+        if (last := max(starts)) >= self.seconds:
+            raise ValueError(f"cell {self.name}: a flow cannot start at {last:g} s of {self.seconds:g}")
+        steps = [step.at_s for hop in self.hops for step in hop.schedule]
+        if steps and (last := max(steps)) >= self.seconds:
+            raise ValueError(f"cell {self.name}: a rate cannot change at {last:g} s of {self.seconds:g}")
         return self
 
     def swapped(self, old: str, new: str) -> Cell:

@@ -68,8 +68,10 @@ class Results:
 
     def correlations(self) -> list[tuple[str, bool | None]]:
         """What each correlation is, in a line, and whether it is met; None until all cells have run."""
-        found, reference = [], self.matrix.reference
-        for asked in reference.correlations if reference else ():
+        if not (reference := self.matrix.reference):
+            return []
+        found: list[tuple[str, bool | None]] = []
+        for asked in reference.correlations:
             one = next(it for it in self.comparisons() if it.metric == asked.metric)
             whole = sum(asked.metric in reference.published.get(cell.name, ()) for cell in self.matrix.runnable)
             value = getattr(one, asked.kind)
