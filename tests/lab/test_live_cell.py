@@ -4,47 +4,136 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import polars as pl
+import psutil
 import pytest
 
 from harness import dumbbell
 from harness.cell import Cell, Flow, Hop, Probe
+from harness.cell_run import Job, score
 from harness.lab import Lab
-from harness.live_cell import run_cell
-from scoring.transport import FLOWS, PROBES, WIRE, score
+from harness.live_cell import LiveCellError, run_cell
+from harness.run import virtual_lab
+from tests.lab.test_matrix import matrix
+from traffic.tunnel import Kind
 
 pytestmark = pytest.mark.lab
+PAIR = dumbbell.flows(["prague", "cubic-noecn"], 20)
 
 
-def scored(cell: Cell, folder: Path) -> dict[str, Any]:
-    flows = pl.read_csv(folder / "flows.csv", schema=FLOWS)
-    probes = pl.read_csv(folder / "probes.csv", schema=PROBES) if cell.probes else None
-    wire = pl.read_csv(folder / "wire.csv", schema=WIRE)
-    queues = [json.loads(line) for line in (folder / "queues.jsonl").read_text().splitlines()]
-    dump = cell.model_dump(mode="json")
-    return score(dump, flows, probes, wire=wire, queues=queues, window_s=4, tail_s=0.5)
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with virtual_lab(tmp_path_factory.mktemp("lab"), one_core=True) as lab:
+        yield lab
 
 
-def test_flows_probes_and_queues_of_a_step(lab: Lab, tmp_path: Path) -> None:
-    """Prague from the start, CUBIC in the middle, 20 then 10 Mbit/s, a probe through the queue."""
-    hop = dumbbell.bottleneck(20, "fq_codel flows 1", steps=[(3, 10)])
-    flows = (
-        Flow(contender="prague", rtt_us=20_000),
-        Flow(contender="cubic-noecn", rtt_us=20_000, start_s=1, stop_s=5),
-    )
+def scored(lab: Lab, cell: Cell, folder: Path) -> dict[str, Any]:
+    """Run a cell and return its scores."""
+    run_cell(lab, cell, folder, seed=1)
+    score(Job(cell, 1, window_s=3, tail_s=0.5, inputs=""), folder)
+    told: dict[str, Any] = json.loads((folder / "scores.json").read_text())
+    print([(flow["contender"], flow["d_ss_mbps"], flow.get("rtt_mean_ms")) for flow in told["flows"]], told.get("wire"))
+    return told
+
+
+def test_a_step_with_a_flow_that_comes_and_goes(lab: Lab, tmp_path: Path) -> None:
+    """20, from 4 s on 10 Mbit/s; CUBIC from 1 to 6 s beside Prague; a probe through their queue."""
+    flows = (PAIR[0], Flow(contender="cubic-noecn", rtt_us=20_000, start_s=1, stop_s=6))
+    hop = dumbbell.bottleneck(20, "fq_codel flows 1", steps=[(4, 10)])
     cell = Cell(name="step", flows=flows, hops=(hop,), seconds=8, probes=(Probe(rtt_us=20_000),))
-    run_cell(lab, cell, tmp_path, seed=1)
-    told = scored(cell, tmp_path)
-    print(json.dumps({**told, "probes": []}))
+    told = scored(lab, cell, tmp_path)
+
+    samples = pl.read_csv(tmp_path / "flows.csv", infer_schema_length=None)
+    second = samples.filter(pl.col("flow") == 1)["t_s"]
+    assert 1 <= second[0] < 2.5 and second[-1] == 6
+    assert samples["t_s"].max() == 8 and samples["srtt_us"].max() > 20_000
+    assert [period["rate_mbps"] for period in told["periods"]] == [20, 10]
+    assert told["periods"][1]["goodput_mbps"] == pytest.approx(0.956 * 10, rel=0.1)
+    assert told["flows"][0]["ce_share"] > 0 and told["flows"][1]["retrans"] > 0
+    probe = told["probes"][0]
+    assert probe["sent"] == pytest.approx(800, abs=10) and 10 < probe["p50_ms"] < 40
+    queues = [json.loads(line) for line in (tmp_path / "queues.jsonl").read_text().splitlines()]
+    assert {(it["hop"], it["dev"]) for it in queues} == {(0, "lan"), (0, "wan")}
+    assert queues[0]["t"] <= 0.2 and queues[-1]["t"] >= 8
+    assert not [q for q in lab.router.state().qdiscs if q["kind"] in ("htb", "netem")]
 
 
-@pytest.mark.parametrize("kind", ["wireguard", "fou", "fou-auto"])
-def test_a_tunnel(lab: Lab, tmp_path: Path, kind: Any) -> None:
-    flows = dumbbell.flows(["prague", "cubic-noecn"], 20)
-    cell = Cell(name="t", flows=flows, hops=(Hop(), dumbbell.bottleneck(20, "fq_codel"), Hop()), seconds=6, tunnel=kind)
-    run_cell(lab, cell, tmp_path, seed=1)
-    print(json.dumps(scored(cell, tmp_path)))
-    print((tmp_path / "wire.csv").read_text())
+def test_a_flow_up_is_measured_behind_the_uplink(lab: Lab, tmp_path: Path) -> None:
+    flows = (PAIR[0], Flow(contender="cubic", rtt_us=20_000, up=True))
+    cell = Cell(name="both", flows=flows, hops=(dumbbell.asymmetric(20, "fq_codel", 5, "pfifo limit 50"),), seconds=6)
+    down, up = scored(lab, cell, tmp_path)["flows"]
+    # The acknowledgements of what goes down take a tenth of the uplink.
+    assert 0.8 < up["d_ss_mbps"] / (0.956 * 5) < 1 and up["up"]
+    assert down["d_ss_mbps"] > 15
+
+
+@pytest.mark.parametrize(("kind", "largest", "seen"), [("wireguard", 1480, 1), ("fou", 1500, 1), ("fou-auto", 1500, 2)])
+def test_a_tunnel_is_one_flow_unless_it_varies_its_port(
+    lab: Lab, tmp_path: Path, kind: Kind, largest: int, seen: int
+) -> None:
+    """fq_codel sees outer headers: in one flow Prague rules, in two both share alike. ECN shows outside, whole."""
+    hops = (Hop(), dumbbell.bottleneck(20, "fq_codel"), Hop())
+    told = scored(lab, Cell(name=kind, flows=PAIR, hops=hops, seconds=6, tunnel=kind), tmp_path)
+    wire = told["wire"]
+    assert wire["flows"] == seen and wire["largest_bytes"] == largest
+    assert wire["ect1"] > 0.3 and wire["not_ect"] > 0.05 and wire["ce"] > 0.005 and wire["ect0"] < 0.01
+    assert told["flows"][0]["ce_share"] > 0.005  # the mark outside reached the flow inside
+    assert (told["ratio"] > 2.5) == (seen == 1)
+    for place in (lab.sender, lab.receiver):
+        links = place.run(["ip", "-o", "link"])
+        assert "sojourn" not in links and "5555" not in place.run(["ip", "fou", "show"])
+
+
+def test_what_the_lab_lacks_is_one_line(lab: Lab, tmp_path: Path) -> None:
+    box = dumbbell.bottleneck(20, "fq_codel")
+    with pytest.raises(LiveCellError, match=r"^cell two: the virtual lab has only one middlebox, not 2$"):
+        run_cell(lab, Cell(name="two", flows=PAIR, hops=(box, box), seconds=6), tmp_path, seed=1)
+
+
+def test_a_run_that_is_stopped_undoes_everything(lab: Lab, tmp_path: Path) -> None:
+    cell = Cell(name="long", flows=PAIR, hops=(dumbbell.bottleneck(20, "fq_codel"),), seconds=60)
+    stopped, failures = Event(), list[BaseException]()
+
+    def run() -> None:
+        try:
+            run_cell(lab, cell, tmp_path, seed=1, stopped=stopped)
+        except LiveCellError as told:
+            failures.append(told)
+
+    thread = Thread(target=run)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while "iperf3" not in lab.sender.run(["ps", "-e"]):
+        assert time.monotonic() < deadline
+    stopped.set()
+    thread.join(timeout=20)
+    assert not thread.is_alive() and "stopped" in str(failures[0])
+    for place in (lab.sender, lab.receiver, lab.server, lab.client):
+        assert "iperf3" not in place.run(["ps", "-e"])
+    assert not [child for child in psutil.Process(os.getpid()).children(True) if child.name() in ("dumpcap", "irtt")]
+
+
+def test_an_interrupted_matrix_leaves_nothing_and_resumes(tmp_path: Path) -> None:
+    """Ctrl-C in the second of two runs: the first stays, the second is made when asked again."""
+    arguments = ("labs", "--lab=virtual", "-k", "20mbit", "--seeds=1")
+    process = matrix(tmp_path, *arguments)
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("labs-virtual/*/seed-1.partial")) or not list(tmp_path.glob("*/*/seed-1/run.json")):
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.1)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode != 0 and not psutil.wait_procs(children, timeout=5)[1]
+    assert len(list(tmp_path.glob("*/*/seed-1*"))) == 1
+
+    told, errors = matrix(tmp_path, *arguments).communicate(timeout=120)
+    assert "1 runs made, 1 kept" in told, told + errors
