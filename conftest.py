@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from apps import SERVICES
 from harness.lab import Lab
@@ -18,6 +19,7 @@ from harness.options import OPTIONS, Options, OptionsError, parse_options
 from harness.progress import real_terminal
 from harness.report import published_services
 from harness.run import Result, perform
+from harness.tables import print_services
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -170,6 +172,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for result in config.stash.get(_RESULTS, []):
         terminalreporter.section(f"{result.path.name}", sep="-")
         result.print(sys.stdout if not terminalreporter.hasmarkup else None)
+    if len(results := config.stash.get(_RESULTS, [])) > 1:
+        print_services([(result.path, result.scores) for result in results], Console())
     for line in config.stash.get(_TOLD, []):
         terminalreporter.write_line(line)
     for report in config.stash.get(_REPORTS, []):

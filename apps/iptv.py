@@ -19,6 +19,7 @@ from apps.standins.clip import DEFAULT, Clip
 from apps.standins.hls import window_segments, write_playlists
 from apps.standins.origin import HERE, PLAYERS, Site, ensure_player, player_version
 from harness.scratch import scratch_folder
+from traffic import ports
 
 if TYPE_CHECKING:
     from harness.options import Options
@@ -101,6 +102,12 @@ class Iptv(PageService):
             hint = f" (the {self.lab} lab has no internet; --lab=apu has)" if self.lab == "virtual" else ""
             unreachable = self.url and "no answer" in str(error)
             raise ServiceError(f"--url={self.url}: {error}{hint}" if unreachable else str(error)) from error
+
+    @property
+    def port(self) -> int:
+        """Where the stream's server answers."""
+        address = urlsplit(self.url)
+        return address.port or (80 if address.scheme == "http" else ports.ORIGIN)
 
     @property
     def settled(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -167,6 +167,38 @@ def published_table(scores: Scores, service: str) -> Grid:
         place = f"{row['bottleneck_mbps']:g} Mbit/s, {row['qdisc']}, {row['protocol']}"
         grid.rows.append(Row(["published", row["contender"], place, f"{row['contender_mbps']:g}", row["harm"]]))
     return grid
+
+
+def services_table(runs: Sequence[tuple[Path, Scores]]) -> Grid:
+    """Return the published table, a row a service, with what `runs` gave beside it; no rows without such a run."""
+    published = pl.read_csv(_PUBLISHED, comment_prefix="#")
+    ours: dict[str, list[Scores]] = {}
+    for path, scores in runs:
+        ours.setdefault(str(_json(path / "options.json").get("service", "")), []).append(scores)
+    contenders = published["contender"].unique(maintain_order=True).to_list()
+    heads = ["service", "bottleneck", "ours"]
+    heads += [head for name in contenders for head in (f"beside {name}, published", f"beside {name}, ours")]
+    grid = Grid('"L4S Tests", Harm to Video Streaming Services (live services), and our stand-ins.', heads)
+    for (service,), rows in published.group_by("service", maintain_order=True):
+        if found := ours.get(str(service)):
+            first = rows.row(0, named=True)
+            lab = found[0].lab
+            cells = [str(service), f"{first['bottleneck_mbps']:g} Mbit/s, {first['qdisc']}"]
+            cells.append(f"{(lab.get('rate_down_bps') or 0) / 1e6:g} Mbit/s, {lab.get('qdisc_down')}")
+            for row in rows.iter_rows(named=True):
+                told = [_beside(scores, row["contender"]) for scores in found]
+                cells += [f"{row['contender_mbps']:g} Mbit/s; {row['harm']}", " / ".join(told)]
+            grid.rows.append(Row(cells))
+    return grid
+
+
+def _beside(scores: Scores, contender: str) -> str:
+    """What one run gave beside a contender, in the words of the published table."""
+    if not scores.validity.valid:
+        return "void"
+    phases = [phase for phase in scores.phases if phase.contender == contender]
+    told = (f"{_number(phase.contender_mbps)} Mbit/s; {_outcome(scores, phase)}" for phase in phases)
+    return ", ".join(told) or "not run"
 
 
 def panels(view: RunView) -> list[Panel]:

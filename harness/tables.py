@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -10,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.report import Grid, harm_table, headline, lab_table, phase_table
+from harness.report import Grid, harm_table, headline, lab_table, phase_table, services_table
 from scoring.score import Scores
 
 
@@ -30,6 +31,13 @@ def print_scores(scores: Scores, run: Path, console: Console) -> None:
                 console.print(Text(f"  {gate.reason}", style="red"))
     console.print(Text(f"evidence: {run}"), soft_wrap=True)
     console.print(Text(f"report:   {run / 'report.html'}"), soft_wrap=True)
+
+
+def print_services(runs: Sequence[tuple[Path, Scores]], console: Console) -> None:
+    """Print the published figures of the services that were run, with ours beside them."""
+    grid = services_table(runs)
+    if grid.rows:
+        console.print(_table(grid, sideways=True))
 
 
 def _table(grid: Grid, sideways: bool = False) -> Table:

@@ -24,7 +24,6 @@ from scoring.validity import Gate, Limits, Validity
 SCHEMA = 1
 SCORER = "1.2"
 SCORES = "scores.json"
-_HTTPS = 443  # TCP (HTTP/2) and UDP (HTTP/3)
 _LAB = ("name", "rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_up")
 
 Number = Annotated[float, AfterValidator(lambda value: round(value, 4) + 0.0)]
@@ -497,12 +496,12 @@ def _capture(
         validity.covers(f"{side} capture", t.to_numpy() / 1e9, need, limits),
         validity.capture_drops(side, capture.dropped),
     ]
-    # A live service's address is not known: whatever reaches the client from the HTTPS port, but no contender.
+    # A live service's address is not known: whatever reaches the client from its port, but no contender.
     live = "clip" not in lab
     victim = packets.select(
         table,
         src=None if live else addresses["server"],
-        sport=_HTTPS if live else lab["ports"]["origin"],
+        sport=lab["ports"]["origin"],
         dst=addresses["client"],
     )
     if live:

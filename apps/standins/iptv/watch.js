@@ -10,6 +10,7 @@
   const buffer = Number(query.get('buffer') || 6);
 
   const fail = (text) => { window.playerError ||= text; };
+  const answer = (status) => (status ? `HTTP ${status}` : 'no answer');
   const fits = (width) => width <= video.clientWidth;
 
   function playHls() {
@@ -27,7 +28,7 @@
       if (type === Hls.ErrorTypes.NETWORK_ERROR && video.currentTime > 0 && ![401, 403].includes(response?.code)) {
         return void setTimeout(() => hls.startLoad(), 500);
       }
-      fail(`${details}, ${response?.code ? `HTTP ${response.code}` : 'no answer'}`);
+      fail(`${details}, ${answer(response?.code)}`);
     });
     hls.on(Hls.Events.MANIFEST_PARSED, () => { video.play().catch(() => {}); });
     hls.loadSource(url);
@@ -44,7 +45,10 @@
         abr: { limitBitrateByPortal: true },
       },
     });
-    dash.on('error', ({ error }) => fail(`${error.message} (${error.code})`));
+    dash.on('error', ({ error }) => {
+      const { request, response } = error.data || {};
+      fail(`${error.message}, ${request ? answer(response?.status) : `code ${error.code}`}`);
+    });
     return () => dash.getRepresentationsByType('video').filter(({ width }) => fits(width)).map(({ height }) => height);
   }
 

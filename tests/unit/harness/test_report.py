@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from harness.figure import draw
-from harness.report import ReportError, headline, panels, published_table, read_scores, write_report
+from harness.report import ReportError, headline, panels, published_table, read_scores, services_table, write_report
 from harness.store import RunStore
 from harness.tables import print_scores
 from harness.view import Frozen, view_of
@@ -177,3 +177,22 @@ def test_scores_that_are_none_are_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="Field required") as error:
         read_scores(tmp_path)
     assert "\n" not in str(error.value)
+
+
+def test_services_stand_in_the_published_table_with_ours_beside(scores: Scores, tmp_path: Path) -> None:
+    runs = []
+    gates = [{"name": "g", "ok": False, "measured": "", "limit": "", "reason": "g"}]
+    void = Scores.model_validate(scores.model_dump() | {"validity": {"valid": False, "gates": gates}})
+    for name, service, scored in (("a", "o2tv", scores), ("b", "o2tv", void), ("c", "nobody", scores)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "options.json").write_text(json.dumps({"service": service}))
+        runs.append((tmp_path / name, scored))
+    grid = services_table(runs)
+    (row,) = grid.rows
+    told = dict(zip(grid.heads, row.cells, strict=True))
+    assert (told["service"], told["bottleneck"]) == ("o2tv", "20 Mbit/s, fq_codel flows 1")
+    assert told["beside prague, published"] == "19 Mbit/s; two freezes; quality reduction"
+    assert told["beside prague, ours"] == (
+        "9.10 Mbit/s; the picture falls from 720p to 240p and stalls 2 times (3.5 s) / void"
+    )
+    assert told["beside cubic, ours"] == "not run / void"

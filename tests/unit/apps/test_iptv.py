@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The adapter against a television site of ours, served over https, in a real Chromium."""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+import threading
+from collections.abc import Iterator
+from http.cookies import SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+from playwright.sync_api import BrowserContext, Error, Page, sync_playwright
+
+from apps.base import ServiceError
+from apps.browser import CHROMIUM
+from apps.credentials import Credentials
+from apps.iptv import STATE, Iptv, StreamError, refusal, show_cookie, wait_playing
+from apps.standins.origin import ensure_certificate, ensure_player
+
+# A channel whose moving picture comes from a canvas.
+CHANNEL = """<video muted autoplay style="width:320px;height:180px"></video><canvas width="64" height="36"></canvas>
+<script>
+  const context = document.querySelector('canvas').getContext('2d');
+  let n = 0;
+  setInterval(() => { context.fillStyle = n++ % 2 ? 'red' : 'blue'; context.fillRect(0, 0, 64, 36); }, 30);
+  document.querySelector('video').srcObject = document.querySelector('canvas').captureStream(30);
+</script>"""
+FORM = """<form method="post" action="/login">{said}
+  <input type="email" name="user"><input type="password" name="password"><button>Přihlásit</button></form>"""
+REFUSED = '<p role="alert">Wrong user or password</p>'
+EXPIRED = "<h1>Sorry</h1><p>Platnost přihlášení vypršela. Přihlaste se znovu.</p>"
+ACCOUNT = {"user": ["me@tv.test"], "password": ["hunter2"]}
+
+
+class Television(BaseHTTPRequestHandler):
+    """A site with a login form, sessions in a cookie, a front page after the login, and a channel."""
+
+    sessions: set[str]
+    channel = ""  # what /channel shows to who is logged in; empty: the channel
+    posted: list[str]
+
+    def do_GET(self) -> None:
+        cookie = SimpleCookie(self.headers.get("Cookie", ""))
+        known = "session" in cookie and cookie["session"].value in self.sessions
+        if self.path == "/channel":
+            self.answer((self.channel or CHANNEL) if known else FORM.format(said=""))
+        else:
+            self.answer("<h1>All channels</h1>")
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.posted.append(body)
+        if parse_qs(body) != ACCOUNT:
+            return self.answer(FORM.format(said=REFUSED))
+        session = secrets.token_hex(8)
+        self.sessions.add(session)
+        self.send_response(303)
+        self.send_header("Set-Cookie", f"session={session}; Secure; HttpOnly; Path=/")
+        self.send_header("Location", "/")
+        self.end_headers()
+
+    def answer(self, page: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(page.encode())
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class Tab:
+    """A headless page as the adapter's driver."""
+
+    version = "test"
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    def open(self, url: str, timeout: float = 30) -> None:
+        self.page.goto(url)
+
+    def evaluate(self, script: str) -> Any:
+        return self.page.evaluate(script)
+
+    def click(self, selector: str, timeout: float = 2) -> bool:
+        try:
+            self.page.locator(f"{selector} >> visible=true").first.click(timeout=timeout * 1000)
+        except Error:
+            return False
+        return True
+
+    def fill(self, selector: str, text: str, timeout: float = 2) -> bool:
+        try:
+            self.page.locator(f"{selector} >> visible=true").first.fill(text, timeout=timeout * 1000)
+        except Error:
+            return False
+        return True
+
+    def close(self) -> None:
+        self.page.close()
+
+
+@pytest.fixture
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[type[Television], str]]:
+    """The site's handler, fresh for each test, and its address."""
+    handler = type("Site", (Television,), {"sessions": set(), "posted": []})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOJOURN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        certificate = ensure_certificate()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.chain, certificate.key)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        yield handler, f"https://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with sync_playwright() as playwright:
+        flags = ["--disable-gpu", "--disable-web-security", "--autoplay-policy=no-user-gesture-required"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(chromium: Any) -> Iterator[BrowserContext]:
+    context = chromium.new_context(ignore_https_errors=True)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def tab(context: BrowserContext) -> Tab:
+    return Tab(context.new_page())
+
+
+def account(**given: str) -> Credentials:
+    return Credentials("--credentials=tv.toml", **given)
+
+
+def watch(tab: Tab, url: str, credentials: Credentials | None, timeout: float = 20) -> None:
+    tab.open(url)
+    if credentials and credentials.cookie:
+        show_cookie(tab, url, credentials.cookie)
+    wait_playing(tab, url, credentials, timeout)
+
+
+def test_login_leads_to_the_channel(tab: Tab, site: tuple[type[Television], str]) -> None:
+    handler, url = site
+    watch(tab, f"{url}/channel", account(user="me@tv.test", password="hunter2"))
+    assert tab.page.url == f"{url}/channel"
+    assert tab.evaluate(STATE)["playing"]
+    assert len(handler.posted) == 1
+
+
+def test_session_cookie_leads_to_the_channel(tab: Tab, site: tuple[type[Television], str]) -> None:
+    handler, url = site
+    handler.sessions.add("abc")
+    watch(tab, f"{url}/channel", account(cookie="theme=dark; session=abc"))
+    assert tab.evaluate(STATE)["playing"] and not handler.posted
+
+
+def test_expired_session_cookie_is_told(tab: Tab, site: tuple[type[Television], str]) -> None:
+    _, url = site
+    with pytest.raises(ServiceError, match=r"session cookie of --credentials=tv.toml has expired, renew it") as wrong:
+        watch(tab, f"{url}/channel", account(cookie="session=0123abc"))
+    assert "0123abc" not in str(wrong.value)
+
+
+def test_page_that_says_that_the_token_has_expired_is_quoted(tab: Tab, site: tuple[type[Television], str]) -> None:
+    handler, url = site
+    handler.sessions.add("abc")
+    handler.channel = EXPIRED
+    with pytest.raises(ServiceError, match=r"renew --credentials=tv.toml; the page says: Platnost přihlášení vypršela"):
+        watch(tab, f"{url}/channel", account(cookie="session=abc"))
+
+
+def test_session_that_ends_in_mid_run_is_noticed(tab: Tab, site: tuple[type[Television], str]) -> None:
+    handler, url = site
+    mine = account(user="me@tv.test", password="hunter2")
+    watch(tab, f"{url}/channel", mine)
+    assert refusal(tab.evaluate(STATE), mine) is None
+    handler.sessions.clear()
+    tab.open(f"{url}/channel")
+    assert (refusal(tab.evaluate(STATE), mine) or "").startswith("the login is refused")
+
+
+def test_refused_login_quotes_the_page_and_is_tried_once(tab: Tab, site: tuple[type[Television], str]) -> None:
+    handler, url = site
+    with pytest.raises(ServiceError, match=r"check --credentials=tv.toml; the page says: Wrong user or pass") as wrong:
+        watch(tab, f"{url}/channel", account(user="me@tv.test", password="hunter3"))
+    assert len(handler.posted) == 1 and "hunter3" not in str(wrong.value)
+
+
+def test_login_without_an_account_is_told(tab: Tab, site: tuple[type[Television], str]) -> None:
+    with pytest.raises(ServiceError, match=r"asks for a login; give an account \(--credentials"):
+        watch(tab, f"{site[1]}/channel", None)
+
+
+def test_password_is_not_sent_over_plain_http(tab: Tab) -> None:
+    tab.page.route("http://tv.test/", lambda route: route.fulfill(body=FORM, content_type="text/html"))
+    with pytest.raises(ServiceError, match="plain http: a password is sent over https only"):
+        watch(tab, "http://tv.test/", account(user="me", password="hunter2"))
+    assert tab.page.locator("input[type=password]").input_value() == ""
+    with pytest.raises(ServiceError, match="a session cookie is sent over https only"):
+        watch(tab, "http://tv.test/", account(cookie="session=abc"))
+
+
+@pytest.mark.parametrize("name", ["live.m3u8", "film.mpd"])
+def test_unreachable_stream_is_told(tab: Tab, name: str, site: tuple[type[Television], str]) -> None:
+    """Nothing listens at port 9 (discard)."""
+    service = Iptv(url=f"http://127.0.0.1:9/{name}", lab="virtual")
+    page, flags = service.address()
+    assert flags == ("--disable-web-security",) and not service.standin
+    tab.open(page)
+    with pytest.raises(ServiceError, match=rf"^--url=http://127.0.0.1:9/{name}: .*no answer.*--lab=apu has"):
+        service.await_playing(tab)  # type: ignore[arg-type]
+
+
+def test_stream_whose_token_has_expired_is_told(tab: Tab) -> None:
+    page, _ = Iptv(url="https://tv.test/live.m3u8").address()
+    tab.page.route("https://tv.test/**", lambda route: route.fulfill(status=403, body="token expired"))
+    tab.open(page)
+    with pytest.raises(StreamError, match=r"its token has expired or is wrong: .*HTTP 403"):
+        wait_playing(tab, "", None, timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"live": True}, "--service=iptv --live: give the channel's page"),
+        ({"url": "tv.test/live.m3u8"}, "is no http or https address"),
+        ({"url": "file:///etc/passwd"}, "is no http or https address"),
+        ({"buffer": 0.5}, r"buffer=0\.5: must be 2 to 120 s"),
+    ],
+)
+def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ServiceError, match=message):
+        Iptv(**options)
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [("", 443), ("https://tv.test/a.m3u8", 443), ("http://tv.test/a.mpd", 80), ("http://tv.test:8080/a.m3u8", 8080)],
+)
+def test_port_is_that_of_the_stream(url: str, port: int) -> None:
+    assert Iptv(url=url).port == port
+
+
+def test_players_are_installed() -> None:
+    assert (ensure_player() / "hls.min.js").exists()
