@@ -2,9 +2,11 @@
 """The services under test, by the name that --service takes."""
 
 from apps.base import Service
+from apps.call import Call, Skype
 from apps.iptv import Iptv
 from apps.o2tv import O2tv
 from apps.sledovanitv import SledovaniTV
 from apps.youtube import YouTube
 
-SERVICES: dict[str, type[Service]] = {service.name: service for service in (YouTube, Iptv, O2tv, SledovaniTV)}
+_ALL: tuple[type[Service], ...] = (YouTube, Iptv, O2tv, SledovaniTV, Call, Skype)
+SERVICES = {service.name: service for service in _ALL}

@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from captures.player import PlayerSample
 from harness.place import Place
+from traffic import ports
 
 if TYPE_CHECKING:
     from apps.standins.clip import Clip
@@ -43,6 +44,8 @@ class Service(ABC):
     defaults: ClassVar[Mapping[str, str]] = {}
     #: Names of the qualities, lowest first.
     ladder: tuple[str, ...]
+    #: Seconds of film that its player keeps ahead.
+    buffer: float = 0.0
 
     @classmethod
     @abstractmethod
@@ -80,6 +83,19 @@ class Service(ABC):
     def clip(self) -> Clip | None:
         """The test clip that is shown, once prepared; None for a live service."""
         return None
+
+    @property
+    def port(self) -> int:
+        """The port of the server from which the pictures come, TCP or UDP."""
+        return ports.ORIGIN
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What scoring must know of the pictures, JSON-ready, for lab.json."""
+        if not (clip := self.clip):
+            return {}
+        heights = [rung.height for rung in clip.ladder]
+        return {"clip": {"frames": clip.frames, "fps": clip.fps, "heights": heights, "rates_bps": clip.rates}}
 
     @abstractmethod
     def stop(self) -> None:

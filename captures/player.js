@@ -69,5 +69,5 @@
   }
 
   setInterval(sample, 250);
-  window.__sojourn = { drain: () => lines.splice(0) };
+  window.__sojourn = { keep, drain: () => lines.splice(0) };
 })();

@@ -108,6 +108,8 @@ class PlayerRecorder:
             self._played = True
         elif event == "waiting" and self._played:
             self._waits += 1
+        elif event == "failed":
+            self._failure = str(line["detail"])
 
     def stop(self) -> None:
         """Fetch what is left and close the file."""

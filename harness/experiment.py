@@ -152,7 +152,7 @@ class _Recording:
             self._check()
             time.sleep(_TICK_S)
             sample = self.service.sample()
-            full = sample is not None and sample.buffer >= _FULL * self.options.buffer_s
+            full = sample is not None and sample.buffer >= _FULL * self.service.buffer
             steady = steady + 1 if full and self.service.settled else 0
 
     def play(self) -> None:
@@ -260,7 +260,7 @@ def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
         "name": lab.name,
         "addresses": asdict(lab.addresses),
         "ports": {
-            "origin": ports.ORIGIN,
+            "origin": service.port,
             "irtt": ports.IRTT,
             "irtt_unshaped": ports.IRTT_UNSHAPED,
             "bulk": ports.BULK,
@@ -275,10 +275,7 @@ def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
         "clock_offset_s": {p.name: _clock_offset(p) for p in (lab.router.place, lab.sender, lab.receiver, lab.server)},
         "offloads_on": lab.router.offloads_off(),
     }
-    if clip := service.clip:
-        heights = [rung.height for rung in clip.ladder]
-        described["clip"] = {"frames": clip.frames, "fps": clip.fps, "heights": heights, "rates_bps": clip.rates}
-    return described
+    return described | service.facts
 
 
 def _versions(lab: Lab, service: Service) -> dict[str, str]:

@@ -58,6 +58,8 @@ OPTIONS = [
     Option("origin-cc", "bbr", "TCP congestion control of the video's origin"),
     Option("origin-protocol", "h2", "h2 (TCP) or h3 (QUIC) between the browser and the origin"),
     Option("buffer", "12", "seconds of video that the stand-in's player tries to hold"),
+    Option("call-bitrate", None, "a call's video each way, at most (default: 2.5mbit, or 1mbit on a slow machine)"),
+    Option("call-ecn", "not-ect", "ECN codepoint of a call's packets: not-ect, ect1"),
     Option("probe-ecn", "not-ect", "ECN codepoint of the latency probe: " + ", ".join(ECN_CODEPOINTS)),
     Option("jitter-gate", "2ms", "a run is void when the host adds more than this at P99 to an unshaped probe"),
     Option("results", "results", "folder that takes the evidence directories"),
@@ -91,6 +93,8 @@ class Options:
     origin_cc: str
     origin_protocol: Literal["h2", "h3"]
     buffer_s: float
+    call_bitrate_bps: int | None
+    call_ecn: Literal["not-ect", "ect1"]
     probe_ecn: Codepoint
     jitter_gate_ms: float
     results: Path
@@ -184,6 +188,7 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
         rate = rate_option(str(raw["rate"]), "--rate")
         rate_up = rate_option(str(raw["rate-up"]), "--rate-up") if raw["rate-up"] else rate
         rtt = rtt_option(str(raw["rtt"]), "--rtt")
+        call_bitrate = rate_option(str(raw["call-bitrate"]), "--call-bitrate") if raw["call-bitrate"] else None
     except ValueError as wrong:
         raise OptionsError(str(wrong)) from wrong
     return Options(
@@ -203,6 +208,8 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
         origin_cc=chosen("origin-cc", ("bbr", "cubic", "reno")),
         origin_protocol="h3" if chosen("origin-protocol", ("h2", "h3")) == "h3" else "h2",
         buffer_s=parsed("buffer", _seconds),
+        call_bitrate_bps=call_bitrate,
+        call_ecn="ect1" if chosen("call-ecn", ("not-ect", "ect1")) == "ect1" else "not-ect",
         probe_ecn=cast(Codepoint, chosen("probe-ecn", ECN_CODEPOINTS)),
         jitter_gate_ms=parsed("jitter-gate", parse_time) / 1000,
         results=Path(str(raw["results"])).expanduser().resolve(),

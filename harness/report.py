@@ -24,6 +24,7 @@ SCORES = "scores.json"
 REPORT = "report.html"
 #: Facts of published runs of live services; its first line names the document.
 _PUBLISHED = Path(__file__).parent.parent / "scoring" / "reference" / "video_harm.csv"
+_FRAME_AXIS = "from the camera to the screen (ms)"
 #: A harm from which a cell is marked: a tenth of what the victim had alone.
 _MARKED = 0.1
 _METRICS = {
@@ -34,6 +35,7 @@ _METRICS = {
     "freezes_per_min": ("freezes (WebRTC)", "per min"),
     "drops_per_min": ("drops of resolution", "per min"),
     "rtt_p99_ms": ("RTT of the probe, P99", "ms"),
+    "frame_p99_ms": ("camera to screen, P99", "ms"),
 }
 
 
@@ -115,10 +117,19 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "video": "screen.mp4" if (run / "screen.mp4").exists() else "",
         "video_offset": f"{screen.get('start', scores.t0) - scores.t0:.3f}",
         "ccdf_svg": Markup(ccdf_plot(curves, "CCDF of the probe's round-trip time")) if curves else "",
+        "far": far_table(scores),
+        "frames_svg": Markup(ccdf_plot(_frame_curves(scores), "CCDF of the frames' latency", axis=_FRAME_AXIS)),
+        "frames_key": [(name, int(kind[1])) for name, kind, _ in _frame_curves(scores)],
         "ccdf_key": [(name, int(kind[1])) for name, kind, _ in curves],
         "details": _details(run, scores, manifest),
         "command": shlex.join(manifest.command_line) if manifest else "",
     }
+
+
+def _frame_curves(scores: Scores) -> list[tuple[str, str, Points]]:
+    beside = {phase.name for phase in scores.phases if phase.contender} | {"solo"}
+    shown = [curve for curve in scores.frame_ccdf if curve.name in beside and curve.ms]
+    return [(c.name, f"c{i % 6}", list(zip(c.ms, c.percent, strict=True))) for i, c in enumerate(shown)]
 
 
 def _status(scores: Scores, manifest: Manifest | None) -> tuple[str, list[str]]:
@@ -275,14 +286,28 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("RTT P50 ms", lambda p: _number(p.rtt_p50_ms)),
     ("P99 ms", lambda p: _number(p.rtt_p99_ms)),
     ("max ms", lambda p: _number(p.rtt_max_ms)),
+    ("camera to screen P50 ms", lambda p: _number(p.frame_p50_ms)),
+    ("camera to screen P99 ms", lambda p: _number(p.frame_p99_ms)),
     ("probes lost", lambda p: "–" if p.probe_loss is None else f"{p.probe_loss:.2%}"),
 ]
 
 
 def phase_table(scores: Scores) -> Grid:
-    rows = [Row([tell(phase) for _, tell in _PHASE_COLUMNS], bool(phase.contender)) for phase in scores.phases]
+    return _phase_table("What was measured in each phase.", scores, scores.phases)
+
+
+def far_table(scores: Scores) -> Grid:
+    """Return what the other end of a call saw; no rows without one."""
+    return _phase_table("What the call's other end saw: the way up.", scores, scores.far)
+
+
+def _phase_table(caption: str, scores: Scores, phases: Sequence[PhaseScores]) -> Grid:
+    """A row a phase; a column that has nothing to tell in any of them is left out."""
+    columns = [(head, cells) for head, tell in _PHASE_COLUMNS if set(cells := [tell(p) for p in phases]) - {"–"}]
+    lines = zip(*(cells for _, cells in columns), strict=True)
+    rows = [Row(list(line), bool(phase.contender)) for phase, line in zip(phases, lines, strict=True)]
     void = "" if scores.validity.valid else " VOID: for diagnosis only, no result."
-    return Grid(f"What was measured in each phase.{void}", [head for head, _ in _PHASE_COLUMNS], rows)
+    return Grid(caption + void, [head for head, _ in columns], rows)
 
 
 def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[str, Any]]:

@@ -11,13 +11,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.report import Grid, harm_table, headline, lab_table, phase_table, services_table
+from harness.report import Grid, far_table, harm_table, headline, lab_table, phase_table, services_table
 from scoring.score import Scores
 
 
 def print_scores(scores: Scores, run: Path, console: Console) -> None:
     """Print the verdict, what was measured in each phase, the harm of each contender, and where the evidence is."""
     console.print(_table(phase_table(scores), sideways=True))
+    if scores.far:
+        console.print(_table(far_table(scores), sideways=True))
     if scores.harm:
         console.print(_table(harm_table(scores)))
     if lab := lab_table(scores):

@@ -21,6 +21,7 @@ METRICS: dict[str, Better] = {
     "freezes_per_min": "less",
     "drops_per_min": "less",
     "rtt_p99_ms": "less",
+    "frame_p99_ms": "less",
 }
 
 

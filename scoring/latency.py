@@ -71,9 +71,9 @@ def within(probes: pl.DataFrame, windows: list[tuple[float, float]]) -> pl.DataF
     return probes.filter(pl.any_horizontal(inside)) if inside else probes.clear()
 
 
-def percentile(probes: pl.DataFrame, percent: float) -> float | None:
+def percentile(probes: pl.DataFrame, percent: float, column: str = "rtt_ms") -> float | None:
     """RTT in ms below or at which `percent` of the answered probes lie (nearest rank); None without any."""
-    rtt = probes["rtt_ms"].drop_nulls()
+    rtt = probes[column].drop_nulls()
     return float(np.percentile(rtt.to_numpy(), percent, method="inverted_cdf")) if rtt.len() else None
 
 
@@ -82,12 +82,12 @@ def loss(probes: pl.DataFrame) -> float | None:
     return probes["rtt_ms"].null_count() / probes.height if probes.height else None
 
 
-def ccdf(probes: pl.DataFrame) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def ccdf(probes: pl.DataFrame, column: str = "rtt_ms") -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """(x in ms, P(r > x) in percent) of the answered probes: 2 % at x means that 98 % lie at or below x.
 
     Some 200 points at most, spread over the shares as a log axis shows them; the last is the largest RTT.
     """
-    rtt = np.sort(probes["rtt_ms"].drop_nulls().to_numpy())
+    rtt = np.sort(probes[column].drop_nulls().to_numpy())
     if not rtt.size:
         return np.empty(0), np.empty(0)
     below = np.unique(np.ceil((1 - _TAILS) * rtt.size).astype(int).clip(1, rtt.size))

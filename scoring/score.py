@@ -11,19 +11,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from scoring import frames, freezes, latency, packets, pcapng, rendition, validity
+from scoring import frames, freezes, glass, latency, packets, pcapng, rendition, validity
 from scoring.harm import METRICS, Better, harm, solo_windows
 from scoring.validity import Gate, Limits, Validity
 
 SCHEMA = 1
 SCORER = "1.2"
 SCORES = "scores.json"
+FAR = "far"  # the folder of a call's other end
 _LAB = ("name", "rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_up")
 
 Number = Annotated[float, AfterValidator(lambda value: round(value, 4) + 0.0)]
@@ -33,7 +34,8 @@ Window = tuple[float, float]
 class Metrics(BaseModel):
     """What was measured inside some windows; None where it was not recorded.
 
-    Rates in Mbit/s of payload, heights in lines, lengths in s, RTT in ms; `speed` is media time per time.
+    Rates in Mbit/s of payload, heights in lines, lengths in s, RTT in ms; `speed` is media time per time, `frame_…_ms`
+    the capture-to-display latency of a call's frames.
     """
 
     seconds: Number
@@ -60,6 +62,10 @@ class Metrics(BaseModel):
     rtt_max_ms: Number | None = None
     probe_loss: Number | None = None
     unread_share: Number | None = None
+    frame_p50_ms: Number | None = None
+    frame_p90_ms: Number | None = None
+    frame_p99_ms: Number | None = None
+    frame_max_ms: Number | None = None
 
 
 class PhaseScores(Metrics):
@@ -180,6 +186,8 @@ class Scores(BaseModel):
     series: Series
     goodput_100ms: Series
     ccdf: list[Curve] = Field(description="one a phase, then solo (the baseline) and unshaped")
+    frame_ccdf: list[Curve] = Field([], description="of a call: how long frames took, one a phase, then solo")
+    far: list[PhaseScores] = Field([], description="of a call: what its other end saw, `victim_mbps` upwards")
 
 
 @dataclass(frozen=True)
@@ -196,19 +204,37 @@ class ScoringError(RuntimeError):
     """A run directory that cannot be scored at all; the text names the file that is missing or damaged."""
 
 
+@dataclass
+class _Picture:
+    """What a recording and the player beside it hold; None for what was not recorded."""
+
+    source: Literal["strip", "player", "none"] = "none"
+    frames: pl.DataFrame | None = None  # t, frame (ever rising, null unread)
+    changes: pl.DataFrame | None = None
+    stalls: Sequence[freezes.Freeze] = ()
+    webrtc: Sequence[freezes.Freeze] = ()
+    segments: list[rendition.Segment] | None = None
+    delays: pl.DataFrame | None = None  # of a call's frames
+
+
+class _Capture(NamedTuple):
+    """Largest IP packet (bytes), the packets of victim and contender down, and those of a call up."""
+
+    largest: int
+    victim: pl.DataFrame
+    contender: pl.DataFrame
+    back: pl.DataFrame
+
+
 @dataclass(frozen=True)
 class _Evidence:
     """What the raw files hold; None for what was not recorded."""
 
-    frames: pl.DataFrame | None  # t, frame (unwrapped, null unread), rendition
-    changes: pl.DataFrame | None
-    stalls: list[freezes.Freeze]
-    webrtc: list[freezes.Freeze]
-    segments: list[rendition.Segment] | None
+    picture: _Picture
     clip_fps: float
-    victim: pl.DataFrame | None
-    contender: pl.DataFrame | None
-    probes: pl.DataFrame | None
+    victim: pl.DataFrame | None = None
+    contender: pl.DataFrame | None = None
+    probes: pl.DataFrame | None = None
 
     def metrics(self, windows: Sequence[Window]) -> dict[str, Any]:
         """The fields of Metrics over the windows together."""
@@ -221,20 +247,20 @@ class _Evidence:
         for name, table in (("victim_mbps", self.victim), ("contender_mbps", self.contender)):
             if table is not None:
                 found[name] = weighted(packets.goodput_bps(table, a, b) / 1e6 for a, b in windows)
-        if self.changes is not None and self.frames is not None:
-            inside = latency.within(self.frames, list(windows))
+        if self.picture.changes is not None and self.picture.frames is not None:
+            inside = latency.within(self.picture.frames, list(windows))
             found |= {
-                "fps": weighted(freezes.fps_series(self.changes, window)[0] for window in windows),
-                "speed": weighted(freezes.speed(self.changes, a, b, self.clip_fps) for a, b in windows),
-                "stalls": sum(freezes.begun(self.stalls, a, b) for a, b in windows),
-                "stall_s": sum(freezes.frozen_s(self.stalls, a, b) for a, b in windows),
-                "freezes": sum(freezes.begun(self.webrtc, a, b) for a, b in windows),
-                "freeze_s": sum(freezes.frozen_s(self.webrtc, a, b) for a, b in windows),
+                "fps": weighted(freezes.fps_series(self.picture.changes, window)[0] for window in windows),
+                "speed": weighted(freezes.speed(self.picture.changes, a, b, self.clip_fps) for a, b in windows),
+                "stalls": sum(freezes.begun(self.picture.stalls, a, b) for a, b in windows),
+                "stall_s": sum(freezes.frozen_s(self.picture.stalls, a, b) for a, b in windows),
+                "freezes": sum(freezes.begun(self.picture.webrtc, a, b) for a, b in windows),
+                "freeze_s": sum(freezes.frozen_s(self.picture.webrtc, a, b) for a, b in windows),
                 "unread_share": inside["frame"].null_count() / inside.height if inside.height else None,
             }
-        if self.segments is not None:
-            shown = rendition.shares(self.segments, windows)
-            drops = [c.t for c in rendition.changes(self.segments) if c.drop]
+        if self.picture.segments is not None:
+            shown = rendition.shares(self.picture.segments, windows)
+            drops = [c.t for c in rendition.changes(self.picture.segments) if c.drop]
             found |= {
                 "mean_height": rendition.mean_height(shown),
                 "dominant_height": rendition.dominant(shown),
@@ -250,6 +276,10 @@ class _Evidence:
             for percent, name in ((50, "p50"), (90, "p90"), (99, "p99"), (99.9, "p999"), (100, "max")):
                 found[f"rtt_{name}_ms"] = latency.percentile(probes, percent)
             found["probe_loss"] = latency.loss(probes)
+        if self.picture.delays is not None:
+            delays = latency.within(self.picture.delays, list(windows))
+            for percent, name in ((50, "p50"), (90, "p90"), (99, "p99"), (100, "max")):
+                found[f"frame_{name}_ms"] = latency.percentile(delays, percent, "delay_ms")
         return found
 
 
@@ -274,48 +304,19 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     t0, end = phases[0].start, phases[-1].end
     need = (t0, end)
     clip = lab.get("clip")  # a live service has none
-    standin, clip = clip is not None, clip or {}
     gates: list[Gate] = []
 
-    # The picture.
-    screen = _json(run, "screen.json") if (run / "screen.json").exists() else None
-    shown: pl.DataFrame | None = None
-    if screen is not None and (run / "screen.mp4").exists():
-        try:
-            shown = frames.read_recording(run / "screen.mp4", screen["start"])
-        except frames.RecordingError as error:
-            raise ScoringError(str(error)) from error
-    gates += [
-        validity.recorder(screen if shown is not None else None, limits),
-        validity.covers("recording", shown["t"] if shown is not None else None, need, limits),
-    ]
-    clip_fps = float(clip.get("fps", 30))
-    segments, changes, picture = None, None, "none"
-    samples = [s for s in _lines(run / "player.jsonl") if "event" not in s]
-    gates.append(validity.covers("player samples", [s["t"] for s in samples], need, limits))
-    unread: float | None = None if shown is None else 1.0
-    if shown is not None and (shown["frame"] >= 0).any():
-        picture = "strip"
-        segments = rendition.from_recording(shown, clip.get("heights", rendition.LADDER))
-        shown = shown.with_columns(frame=frames.unwrap(shown["frame"], clip.get("frames")))
-        changes = freezes.displayed(shown["t"], shown["frame"], clip_fps)
-        inside = shown.filter(pl.col("t").is_between(*need))
-        unread = inside["frame"].null_count() / inside.height if inside.height else None
-    elif samples and not standin:
-        # Only a live picture has no strip: a stand-in's player is never believed instead of its picture.
-        picture, segments = "player", rendition.from_player(samples)
-    if standin or picture == "strip":
-        gates.append(validity.at_most("strip unread", unread, limits.unread_share, "% of frames", 100))
-    webrtc = freezes.webrtc_freezes(changes) if changes is not None else []
-    stalls = freezes.stalls(changes) if changes is not None else []
+    clip_fps = float(clip.get("fps", 30)) if clip else 30.0
+    call = lab.get("call")
+    picture = _picture(run, clip, run / FAR if call else None, need, limits, gates)
 
     # The packets: the client side lies behind the downlink bottleneck, the server side before it.
     bulk = _json(run, "bulk.json").get("flows", []) if (run / "bulk.json").exists() else []
     behind = _capture(run, "client", lab, need, limits, gates)
-    victim, contender = (behind[1], behind[2]) if behind else (None, None)
+    victim, contender = (behind.victim, behind.contender) if behind else (None, None)
     before = _capture(run, "server", lab, need, limits, gates)
     if behind and before:
-        gates.append(validity.offloads(max(behind[0], before[0])))
+        gates.append(validity.offloads(max(behind.largest, before.largest)))
 
     # The delay.
     probes = _probes(run, "irtt.json")
@@ -360,7 +361,9 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         if span and max(phase.start, span[0]) < min(phase.end, span[1]):
             measured[phase.name] = max(phase.start, span[0]), min(phase.end, span[1])
         first, last = measured[phase.name]
-        flow = _flow(phase, measured[phase.name], record.get("sender_port"), contender, before[2] if before else None)
+        flow = _flow(
+            phase, measured[phase.name], record.get("sender_port"), contender, before.contender if before else None
+        )
         row = None
         if flow is not None:
             flows.append(flow)
@@ -373,27 +376,27 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
             total = sum(packets.goodput_bps(table, start, last) for table in (victim, contender))
             gates.append(validity.saturated(phase.name, total, lab["rate_down_bps"], limits))
 
-    evidence = _Evidence(
-        shown if picture == "strip" else None,
-        changes,
-        stalls,
-        webrtc,
-        segments,
-        clip_fps,
-        victim,
-        contender,
-        probes,
-    )
-    rows = [
-        PhaseScores(name=p.name, contender=p.contender, start=p.start - t0, end=p.end - t0,
-                    **evidence.metrics([measured[p.name]]))
-        for p in phases
-    ]  # fmt: skip
+    evidence = _Evidence(picture, clip_fps, victim, contender, probes)
+
+    def table(of: _Evidence) -> list[PhaseScores]:
+        return [
+            PhaseScores(name=p.name, contender=p.contender, start=p.start - t0, end=p.end - t0,
+                        **of.metrics([measured[p.name]]))
+            for p in phases
+        ]  # fmt: skip
+
+    rows, far = table(evidence), []
+    if call:
+        other = _picture(run / FAR, clip, run, need, limits, gates)
+        far = table(_Evidence(other, clip_fps, before.back if before else None))
+        sent = {"client": behind.back if behind else None, "server": before.victim if before else None}
+        gates += [validity.call_marked(end, _sent(packed, need), call["ecn"], limits) for end, packed in sent.items()]
     windows = solo_windows(phases, settle)
     baseline = Metrics(**evidence.metrics(windows)) if windows else None
     first_solo = [(p.start, p.end) for p in phases if p.contender is None][:1]
+    fair = limits.model_copy(update={"baseline_fps_share": limits.call_fps_share}) if call else limits
     gates += [
-        _healthy(name, part, evidence, standin or picture == "strip", limits)
+        _healthy(name, part, evidence, bool(clip) or picture.source == "strip", fair)
         for name, part in (("first solo phase", first_solo), ("solo baseline", windows))
     ]
     verdict = Validity.of(gates)
@@ -404,7 +407,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     return Scores(
         t0=t0,
         lab={key: lab.get(key) for key in _LAB},
-        picture=picture,  # type: ignore[arg-type]
+        picture=picture.source,
         validity=verdict,
         jitter_ms=jitter,
         host=_host(watch),
@@ -414,7 +417,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         harm=_harms(rows, baseline) if verdict.valid and baseline else [],
         renditions=[
             RenditionChange(t=c.t - t0, before=c.before, after=c.after, drop=c.drop, phase=phase_at(c.t))
-            for c in (rendition.changes(segments) if segments else [])
+            for c in (rendition.changes(picture.segments) if picture.segments else [])
         ],
         freezes=[
             FreezeEntry(
@@ -424,13 +427,60 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
                 phase=phase_at(f.onset),
                 uncertain=f.uncertain,
             )
-            for f in sorted([*stalls, *webrtc], key=lambda f: (f.onset, f.kind))
+            for f in sorted([*picture.stalls, *picture.webrtc], key=lambda f: (f.onset, f.kind))
         ],
         flows=flows,
         series=_series(evidence, t0, end, 1.0),
         goodput_100ms=_goodput(evidence, t0, end, 0.1),
         ccdf=_curves(measured, windows, probes, calm),
+        frame_ccdf=_curves(measured, windows, picture.delays, None, "delay_ms"),
+        far=far,
     )  # fmt: skip
+
+
+def _picture(
+    folder: Path, clip: Mapping[str, Any] | None, other: Path | None, need: Window, limits: Limits, gates: list[Gate]
+) -> _Picture:
+    """What the screen recorded in `folder` showed, and its gates; `other` is the folder of a call's other end."""
+    who = f"{FAR} end's " if folder.name == FAR else ""
+    screen = _json(folder, "screen.json") if (folder / "screen.json").exists() else None
+    shown: pl.DataFrame | None = None
+    if screen is not None and (folder / "screen.mp4").exists():
+        try:
+            shown = frames.read_recording(folder / "screen.mp4", screen["start"])
+        except frames.RecordingError as error:
+            raise ScoringError(str(error)) from error
+    samples = [s for s in _lines(folder / "player.jsonl") if "event" not in s]
+    gates += [
+        validity.recorder(screen if shown is not None else None, limits, who),
+        validity.covers(f"{who}recording", shown["t"] if shown is not None else None, need, limits),
+        validity.covers(f"{who}player samples", [s["t"] for s in samples], need, limits),
+    ]
+    found = _Picture()
+    unread: float | None = None if shown is None else 1.0
+    facts = clip or {}
+    fps = float(facts.get("fps", 30))
+    if shown is not None and (shown["frame"] >= 0).any():
+        found.source = "strip"
+        # A camera's strip names no rendition: what the encoder makes of it, only the player knows.
+        heights = facts.get("heights", rendition.LADDER)
+        found.segments = rendition.from_recording(shown, heights) if heights else rendition.from_player(samples)
+        if other is not None:
+            camera = glass.camera_log(_lines(other / "player.jsonl"), facts["frames"])
+            shown = glass.shown_frames(shown, camera, facts["frames"] / fps)
+            found.delays = glass.frame_delays(shown)
+        else:
+            shown = shown.with_columns(frame=frames.unwrap(shown["frame"], facts.get("frames")))
+        found.frames, found.changes = shown, freezes.displayed(shown["t"], shown["frame"], fps)
+        found.webrtc, found.stalls = freezes.webrtc_freezes(found.changes), freezes.stalls(found.changes)
+        inside = shown.filter(pl.col("t").is_between(*need))
+        unread = inside["frame"].null_count() / inside.height if inside.height else None
+    elif samples and not clip:
+        # Only a live picture has no strip: a stand-in's player is never believed instead of its picture.
+        found.source, found.segments = "player", rendition.from_player(samples)
+    if clip or found.source == "strip":
+        gates.append(validity.at_most(f"{who}strip unread", unread, limits.unread_share, "% of frames", 100))
+    return found
 
 
 def _jitter(calm: pl.DataFrame, rtt_ms: float) -> Jitter | None:
@@ -455,11 +505,11 @@ def _healthy(name: str, windows: Sequence[Window], evidence: _Evidence, strip: b
     """Judge the victim alone, inside the windows."""
     found = evidence.metrics(windows) if windows else {}
     stalls = changes = None
-    if evidence.changes is not None:
-        long = freezes.stalls(evidence.changes, limits.baseline_stall_s)
+    if evidence.picture.changes is not None:
+        long = freezes.stalls(evidence.picture.changes, limits.baseline_stall_s)
         stalls = sum(freezes.frozen_s([stall], a, b) > 0 for stall in long for a, b in windows)
-    if evidence.segments:
-        changes = sum(a <= c.t < b for c in rendition.changes(evidence.segments) for a, b in windows)
+    if evidence.picture.segments:
+        changes = sum(a <= c.t < b for c in rendition.changes(evidence.picture.segments) for a, b in windows)
     return validity.baseline(
         name, evidence.clip_fps if strip else None, stalls, found.get("fps"), found.get("victim_mbps"), changes, limits
     )
@@ -480,8 +530,8 @@ def _harms(rows: Sequence[PhaseScores], baseline: Metrics) -> list[Harm]:
 
 def _capture(
     run: Path, side: str, lab: Mapping[str, Any], need: Window, limits: Limits, gates: list[Gate]
-) -> tuple[int, pl.DataFrame, pl.DataFrame] | None:
-    """(largest IP packet, victim's packets, contender's packets) of one capture, and its gates."""
+) -> _Capture | None:
+    """One capture, and its gates."""
     file = next((f for f in (run / f"{side}.pcapng.zst", run / f"{side}.pcapng") if f.exists()), None)
     if file is None:
         gates.append(validity.covers(f"{side} capture", None, need, limits))
@@ -508,7 +558,17 @@ def _capture(
         victim = victim.filter(pl.col("src") != packets.address(addresses["sender"]))
     contender = packets.select(table, src=addresses["sender"], dst=addresses["receiver"])
     largest = int(table["ip_bytes"].max() or 0)  # type: ignore[arg-type]
-    return largest, packets.with_advance(victim), packets.with_advance(contender)
+    call = lab.get("call")
+    back = packets.select(
+        table, src=addresses["client"], sport=call["client_port"] if call else 0, dst=addresses["server"]
+    )
+    return _Capture(largest, *(packets.with_advance(part) for part in (victim, contender, back)))
+
+
+def _sent(table: pl.DataFrame | None, need: Window) -> list[int]:
+    """The ECN fields of the packets that were sent inside the timeline."""
+    inside = None if table is None else table.filter((pl.col("t_ns") / 1e9).is_between(*need))
+    return [] if inside is None else inside["ecn"].to_list()
 
 
 def _flow(
@@ -553,23 +613,29 @@ def _goodput(evidence: _Evidence, t0: float, end: float, step: float) -> Series:
 def _series(evidence: _Evidence, t0: float, end: float, step: float) -> Series:
     edges = _edges(t0, end, step)
     series = _goodput(evidence, t0, end, step)
-    if evidence.segments is not None:
-        series.height = [rendition.mean_height(rendition.shares(evidence.segments, [bin_])) for bin_ in pairwise(edges)]
-    if evidence.changes is not None:
-        series.fps = freezes.fps_series(evidence.changes, edges)
-        series.stalled_s = [freezes.frozen_s(evidence.stalls, a, b) for a, b in pairwise(edges)]
+    if evidence.picture.segments is not None:
+        series.height = [
+            rendition.mean_height(rendition.shares(evidence.picture.segments, [bin_])) for bin_ in pairwise(edges)
+        ]
+    if evidence.picture.changes is not None:
+        series.fps = freezes.fps_series(evidence.picture.changes, edges)
+        series.stalled_s = [freezes.frozen_s(evidence.picture.stalls, a, b) for a, b in pairwise(edges)]
     return Series(**series.model_dump())
 
 
 def _curves(
-    phases: Mapping[str, Window], solo: list[Window], probes: pl.DataFrame | None, calm: pl.DataFrame | None
+    phases: Mapping[str, Window],
+    solo: list[Window],
+    probes: pl.DataFrame | None,
+    calm: pl.DataFrame | None,
+    column: str = "rtt_ms",
 ) -> list[Curve]:
     parts = [] if probes is None else [(name, latency.within(probes, [window])) for name, window in phases.items()]
     parts += [("solo", latency.within(probes, solo))] if probes is not None else []
     parts += [("unshaped", calm)] if calm is not None else []
     curves = []
     for name, part in parts:
-        x, above = latency.ccdf(part)
+        x, above = latency.ccdf(part, column)
         curves.append(Curve(name=name, ms=x.tolist(), percent=above.tolist(), probes=part.height))
     return curves
 

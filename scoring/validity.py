@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
+from scoring.pcapng import ECT0, ECT1, NOT_ECT
 from traffic.contender import ACCURATE_ECN, CLASSIC_ECN, CONTENDERS
 
 MTU = 1500
 _SIZES = ("flows", "limit")  # the parameters that tc shows in packets, flows or bytes as they were given
+CODEPOINTS = {"not-ect": NOT_ECT, "ect0": ECT0, "ect1": ECT1}
 _MARKING = ("dualpi2", "fq_codel", "cake")  # mark ECN unless told not to; the others only when told to
 
 
@@ -37,6 +39,7 @@ class Limits(BaseModel):
     unshaped_loss: float = 0.01  # of the probes beside the bottleneck
     baseline_stall_s: float = 0.5  # a picture that stands this long in the solo baseline disturbs it
     baseline_fps_share: float = 0.95  # of the clip's frame rate, shown in the solo baseline
+    call_fps_share: float = 0.9  # the same of a call: the recorder misses what jitter makes shorter than its own frame
     baseline_changes: int = 0  # of the rendition in the solo baseline
 
 
@@ -74,10 +77,10 @@ def at_most(name: str, value: float | None, limit: float, unit: str, scale: floa
     return gate(name, value is not None and value <= limit, measured, f"at most {limit * scale:.3g} {unit}")
 
 
-def recorder(screen: Mapping[str, Any] | None, limits: Limits) -> Gate:
-    """Frames that the recorder missed, from screen.json."""
+def recorder(screen: Mapping[str, Any] | None, limits: Limits, who: str = "") -> Gate:
+    """Frames that the recorder missed, from screen.json; `who` is put before the gate's name."""
     share = screen["missing"] / screen["expected"] if screen and screen["expected"] else None
-    return at_most("recorder frames missing", share, limits.missing_share, "%", 100)
+    return at_most(f"{who}recorder frames missing", share, limits.missing_share, "%", 100)
 
 
 def host_stalls(stalls_ms: Sequence[float], limits: Limits) -> Gate:
@@ -217,6 +220,13 @@ def contender_proven(
     else:
         ok, limit = not_ect == 1, "Not-ECT on all data"
     return gate(name, ok and ccs == {asked.cc}, measured, f"{limit}, ss {asked.cc}")
+
+
+def call_marked(end: str, sent: Sequence[int], asked: str, limits: Limits) -> Gate:
+    """The packets that an `end` of a call sent, by their ECN fields before the bottleneck, carry what was `asked`."""
+    share = sent.count(CODEPOINTS[asked]) / len(sent) if sent else 0.0
+    measured = f"{asked} on {share:.1%} of {len(sent)} packets"
+    return gate(f"call marked ({end})", share >= limits.codepoint_share, measured, f"{limits.codepoint_share:.0%}")
 
 
 def read_back(dev: str, asked: str, samples: Iterable[Sequence[Mapping[str, Any]]]) -> Gate:

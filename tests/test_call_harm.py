@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Harm to a call: what a CUBIC and a Prague download do to a video call, in three queues: freezes, resolution, and how
+long each frame takes from the other's camera to the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bottleneck.qdiscs import parse_qdisc
+from harness.options import Options
+from harness.run import Result
+
+
+@pytest.mark.experiment
+@pytest.mark.parametrize("queue", ["fq_codel flows 1", "dualpi2", "pfifo"])
+def test_call_harm(experiment: Callable[..., Result], options: Options, queue: str) -> None:
+    qdisc = parse_qdisc(queue)
+    service = options.service if options.service in ("call", "skype") else "call"
+    result = experiment("call-harm", service=service, qdisc_down=qdisc, qdisc_up=qdisc)
+    if result.void:
+        pytest.fail(f"the run is void: {'; '.join(result.void)}", pytrace=False)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The call's camera, its meeting place and what is refused before anything starts."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import cv2
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from apps.base import ServiceError, Stage
+from apps.call import FULL, LIGHT, Call
+from apps.standins.call import camera, signalling
+from harness.place import Place
+from scoring import strip
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path))
+    monkeypatch.setattr(camera, "FRAMES", 4)
+    return tmp_path
+
+
+def test_each_picture_of_the_camera_names_itself(cache: Path) -> None:
+    made = camera.ensure_camera(640, 360)
+    assert made.file.stat().st_size == pytest.approx(4 * 640 * 360 * 1.5, rel=0.001)
+    video, seen = cv2.VideoCapture(str(made.file)), []
+    while (got := video.read())[0]:
+        seen.append(strip.read(cv2.cvtColor(got[1], cv2.COLOR_BGR2GRAY)))
+    assert seen == [(number, 0) for number in range(4)]
+    assert camera.ensure_camera(640, 360) == made
+
+
+def test_a_missing_clip_is_one_clear_error(cache: Path, tmp_path: Path) -> None:
+    call = Call(bitrate_bps=1_000_000)
+    call.prepare()
+    made = camera.ensure_camera(LIGHT.width, LIGHT.height)
+    made.file.unlink()
+    here = Place("local")
+    with pytest.raises(ServiceError, match=rf"the camera's clip is missing: {made.file}"):
+        call.start(Stage(client=here, server=here, address="127.0.0.1", run=tmp_path, display=":0"))
+    call.stop()
+
+
+@pytest.mark.parametrize(("bitrate", "shape"), [(2_500_000, FULL), (1_790_000, FULL), (1_000_000, LIGHT)])
+def test_the_bit_rate_chooses_the_size(bitrate: int, shape: object) -> None:
+    (chosen,) = Call(bitrate_bps=bitrate)._formats
+    assert (chosen.width, chosen.height, chosen.bitrate_bps) == (shape.width, shape.height, bitrate)  # type: ignore[attr-defined]
+
+
+def test_who_comes_second_calls_what_one_says_the_other_hears_and_a_third_is_refused() -> None:
+    async def meet() -> None:
+        async with TestClient(TestServer(signalling.application())) as client:
+            page = await client.get("/?width=640")
+            assert page.status == 200 and "call.js" in await page.text()
+            first, second = await client.ws_connect("/room"), await client.ws_connect("/room")
+            assert await second.receive_json(timeout=5) == {"call": True}
+            await second.send_json({"description": "offer"})
+            assert await first.receive_json(timeout=5) == {"description": "offer"}
+            third = await client.ws_connect("/room")
+            assert (await third.receive(timeout=5)).extra == "the call has two ends already"
+            await second.close()
+            assert await first.receive_json(timeout=5) == {"left": True}
+
+    asyncio.run(meet())

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Set the ECN field of a program's packets as they leave its host, where the program itself cannot (nftables)."""
+
+from __future__ import annotations
+
+from harness.place import Place
+
+_TABLE = "ip sojourn_marking"
+
+
+def mark_udp(place: Place, port: int, codepoint: str) -> None:
+    """Send every UDP packet from local `port` of `place` as `codepoint` (ect0, ect1) from now on.
+
+    Raises CommandError where nft is missing or refused.
+    """
+    rules = (
+        f"add table {_TABLE}\n"
+        f"add chain {_TABLE} egress {{ type filter hook postrouting priority mangle; }}\n"
+        f"add rule {_TABLE} egress udp sport {port} ip ecn set {codepoint}\n"
+    )
+    place.run(["nft", "-f", "-"], input=rules)
+
+
+def clear_marking(place: Place) -> None:
+    """Undo `mark_udp`; raises CommandError when there was none."""
+    place.run(["nft", "delete", "table", *_TABLE.split()])
