@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The known run as that of a call: both ends' pictures, how long frames took, and how packets were marked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from scoring import validity
+from scoring.score import score_run
+from scoring.validity import Limits
+
+DELAY_S = 0.1
+FIRST, LOOP = 1700, 1800  # of the recorded strip
+
+
+@pytest.fixture
+def call(run: Path) -> Path:
+    """The run with a far end that saw the same, and cameras that captured each frame 100 ms before it was shown."""
+    start = json.loads((run / "timeline.json").read_text())["phases"][0]["start"]
+    lab = json.loads((run / "lab.json").read_text())
+    lab["clip"]["heights"] = []
+    lab["call"] = {"ecn": "not-ect", "client_port": 50000}
+    (run / "lab.json").write_text(json.dumps(lab))
+    detail = [[(FIRST + n) % LOOP, n / 30 * 1e6, (start + n / 30 - DELAY_S) * 1e3] for n in range(600)]
+    with (run / "player.jsonl").open("a") as file:
+        file.write(json.dumps({"t": start, "event": "camera", "detail": detail}) + "\n")
+    far = run / "far"
+    far.mkdir()
+    for name in ("screen.mp4", "screen.json", "player.jsonl"):
+        shutil.copy(run / name, far)
+    return run
+
+
+def test_frames_of_both_ends_are_timed_from_the_others_camera(call: Path) -> None:
+    scores = score_run(call)
+    solo, prague = scores.phases
+    # The recording shows each frame at the grab that is taken as half a grab too late.
+    assert [solo.frame_p50_ms, solo.frame_p99_ms] == pytest.approx([DELAY_S * 1e3 - 1e3 / 60] * 2, abs=0.5)
+    # Two stops of 2.75 s in all, which this picture never makes good.
+    assert prague.frame_max_ms == pytest.approx(solo.frame_p50_ms + 2750, abs=40)  # type: ignore[operator]
+    assert (solo.dominant_height, prague.stalls) == (720, 2)
+    assert [phase.name for phase in scores.far] == ["solo", "prague"]
+    assert scores.far[1].stalls == 2 and scores.far[0].frame_p50_ms == solo.frame_p50_ms
+    assert [curve.name for curve in scores.frame_ccdf] == ["solo", "prague", "solo"]
+
+
+def test_a_call_without_the_other_end_is_void(call: Path) -> None:
+    shutil.rmtree(call / "far")
+    failed = {gate.name for gate in score_run(call).validity.gates if not gate.ok}
+    assert {"far end's recording complete", "far end's player samples complete"} <= failed
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent", "ok"),
+    [("ect1", [1] * 995 + [0] * 5, True), ("ect1", [1] * 90 + [0] * 10, False), ("not-ect", [0], True),
+     ("not-ect", [1], False), ("not-ect", [], False)],
+)  # fmt: skip
+def test_marking_is_proven_by_the_packets_sent(asked: str, sent: list[int], ok: bool) -> None:
+    assert validity.call_marked("client", sent, asked, Limits()).ok is ok
