@@ -30,7 +30,10 @@ def test_a_kernel_that_proves_prague_passes() -> None:
         (DCTCP, r"sends 0 of 20 data packets as ECT\(1\)"),
         (PRAGUE.replace("data_ect1: 20", "data_ect1: 19"), r"sends 19 of 20 data packets as ECT\(1\)"),
         (PRAGUE.replace("accecn_syn: 1", "accecn_syn: 0"), "does not ask for AccECN"),
-        (PRAGUE.replace(" prague prague-simple", "").replace("dualpi2", "pfifo_fast"), "lacks prague, prague-simple, dualpi2"),
+        (
+            PRAGUE.replace(" prague prague-simple", "").replace("dualpi2", "pfifo_fast"),
+            "lacks prague, prague-simple, dualpi2",
+        ),
         (PRAGUE[: PRAGUE.index("accecn_syn")], "no TCP Prague flow: 'iperf3: error'"),
     ],
 )
