@@ -74,7 +74,7 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
                 result = perform(test, options.but(**changes), SERVICES, command_line, terminal)
             except (RuntimeError, OSError) as error:
                 # What our parts raise says in one line what is wrong; a stack would bury it.
-                pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
+                raise pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False) from None
         config.stash.setdefault(_RESULTS, []).append(result)
         return result
 
@@ -155,7 +155,7 @@ def _one_line_failures() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, OSError) as error:
-        pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
+        raise pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False) from None
 
 
 @pytest.fixture
