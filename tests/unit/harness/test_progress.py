@@ -34,7 +34,8 @@ def test_off_a_terminal_every_phase_is_one_plain_line() -> None:
     ]
 
 
-def test_a_terminal_shows_phase_rates_quality_and_stalls() -> None:
+def test_a_terminal_shows_phase_rates_quality_and_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # rich shows nothing live on a dumb one
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100)
     with ExperimentProgress("video_harm", PHASES, console) as shown:
