@@ -75,8 +75,6 @@ class Call(Service):
 
     name = "call"
     ladder = ("180p", "270p", "360p", "540p", "720p")
-    #: What the browsers get on their command lines besides.
-    further: tuple[str, ...] = ()
 
     def __init__(self, *, bitrate_bps: int | None = None, ecn: Literal["not-ect", "ect1"] = "not-ect") -> None:
         """`bitrate_bps` is the video's largest bit rate each way; None: the best that the machine holds.
@@ -169,7 +167,7 @@ class Call(Service):
         query = urlencode({"width": camera.width, "height": camera.height, "bitrate": self._format.bitrate_bps})
         for name, place, display, (width, height), folder in ends:
             trusted = flags(width=width, height=height, hosts={HOST: stage.address}, spki=ensure_certificate(HOST).spki)
-            chromium = Browser(place, display, [*trusted, *_camera_flags(camera), *self.further], script=SCRIPT)
+            chromium = Browser(place, display, [*trusted, *_camera_flags(camera)], script=SCRIPT)
             end = _End(name, chromium, PlayerRecorder(chromium, folder / "player.jsonl"))
             self._ends.append(end)
             chromium.open(f"https://{HOST}:{stage.port}/?{query}")
@@ -259,12 +257,10 @@ class Call(Service):
 
 
 class Skype(Call):
-    """The same call shaped as the published Skype traffic: 1.79 Mbit/s, each frame's packets in one burst."""
+    """The same call at the bit rate of the published Skype call."""
 
     name = "skype"
     defaults: ClassVar[Mapping[str, str]] = {"call-bitrate": "1790kbit"}
-    # libwebrtc spreads a frame over the time to the next one; so high a factor does away with that.
-    further = ("--force-fieldtrials=WebRTC-Video-Pacing/factor:40/",)
 
 
 _STATE = "() => window.callState ? window.callState() : 'has no camera'"
