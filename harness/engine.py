@@ -21,6 +21,7 @@ import psutil
 from harness import cores
 from harness.cell_run import Job, perform, rescore, standing
 from harness.claim import Claim, claim
+from harness.ctrl_c import end_waits
 from harness.matrix import run_folder
 
 GUEST_BYTES = 400 << 20
@@ -200,6 +201,7 @@ def complete(
             del running[future]
         return Outcome(job, claimed.commit(), "ran")
 
+    end_waits()
     try:
         with engine:
             while waiting or busy or running or alone:

@@ -16,6 +16,7 @@ from rich.console import Console
 from apps.base import Service
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
+from harness.ctrl_c import end_waits
 from harness.experiment import run_experiment
 from harness.lab import Lab, LabFactory
 from harness.options import Options
@@ -106,6 +107,7 @@ def _ended_by_sigterm() -> Iterator[None]:
     def unwind(number: int, _: FrameType | None) -> None:
         raise KeyboardInterrupt(signal.Signals(number).name)
 
+    end_waits()
     before = signal.signal(signal.SIGTERM, unwind)
     try:
         yield
