@@ -76,12 +76,15 @@ class Call(Service):
     name = "call"
     ladder = ("180p", "270p", "360p", "540p", "720p")
 
-    def __init__(self, *, bitrate_bps: int | None = None, ecn: Literal["not-ect", "ect1"] = "not-ect") -> None:
+    def __init__(
+        self, *, bitrate_bps: int | None = None, ecn: Literal["not-ect", "ect1"] = "not-ect", recorded: bool = True
+    ) -> None:
         """`bitrate_bps` is the video's largest bit rate each way; None: the best that the machine holds.
 
-        `ecn` is the codepoint of the call's packets as they leave each end.
+        `ecn` is the codepoint of the call's packets as they leave each end; `recorded` whether the other end's screen
+        is recorded.
         """
-        self.ecn = ecn
+        self.ecn, self._recorded = ecn, recorded
         self._formats: Sequence[Format] = (FULL, LIGHT)
         if bitrate_bps is not None:
             shape = FULL if bitrate_bps > LIGHT.bitrate_bps else LIGHT
@@ -151,8 +154,9 @@ class Call(Service):
         screen = Display.start(stage.server, log_file(stage.run, "xvfb-far"), _FAR_SIZE)
         self._far_display = screen.name
         self._keep("the other end's screen", screen.process, screen.stop)
-        recorder = ScreenRecorder.start(screen.name, self._far, place=stage.server, size=_FAR_SIZE)
-        self._keep("the other end's recorder", recorder.process, recorder.stop)
+        if self._recorded:
+            recorder = ScreenRecorder.start(screen.name, self._far, place=stage.server, size=_FAR_SIZE)
+            self._keep("the other end's recorder", recorder.process, recorder.stop)
 
     def _keep(self, name: str, process: Process, stop: Callable[[], Any] | None = None) -> None:
         self._processes[name] = process

@@ -54,10 +54,26 @@ class ShortFlows(_Frozen):
 
 
 class Probe(_Frozen):
-    """Small UDP packets at a fixed interval whose one-way delays sample the queue; one clock makes them exact."""
+    """Small UDP packets at a fixed interval whose delays sample the queue; one way down, one clock makes them exact."""
 
     interval_s: float = Field(default=0.01, gt=0)
     ecn: Codepoint = "not-ect"
+    rtt_us: int = Field(ge=0, le=4_000_000)
+    round_trip: bool = False
+    """Whether the delay is there and back, through the queues of both directions."""
+
+
+class Call(_Frozen):
+    """A video call that lasts as long as the cell, both ways between the two ends.
+
+    In simulated time a talker each way sends frames at the bit rate, whatever becomes of them; in real time two
+    browsers call each other (apps/call.py).
+    """
+
+    bitrate_bps: int = Field(default=1_790_000, ge=10_000, le=20_000_000)
+    """Of the video, each way; the default is that of the published call."""
+    ecn: Literal["not-ect", "ect1"] = "not-ect"
+    """ect1: in dualpi2 the L queue."""
     rtt_us: int = Field(ge=0, le=4_000_000)
 
 
@@ -84,6 +100,7 @@ class Cell(_Frozen):
     """From the sender's side to the receiver's."""
     seconds: float = Field(gt=0, le=3600)
     short_flows: ShortFlows | None = None
+    call: Call | None = None
     probes: tuple[Probe, ...] = ()
     tunnel: Literal["", "wireguard", "fou", "fou-auto", "ipsec"] = ""
     """Between the two ends of the chain of middleboxes, around the bottleneck."""
@@ -98,10 +115,10 @@ class Cell(_Frozen):
     def _whole(self) -> Self:
         if not self.hops:
             raise ValueError(f"cell {self.name}: needs a middlebox")
-        if not self.flows and not self.short_flows:
-            raise ValueError(f"cell {self.name}: needs a flow")
+        if not (self.flows or self.short_flows or self.call or self.probes):
+            raise ValueError(f"cell {self.name}: needs a flow, a call or a probe")
         starts = [flow.start_s for flow in self.flows] + ([self.short_flows.start_s] if self.short_flows else [])
-        if (last := max(starts)) >= self.seconds:
+        if (last := max(starts, default=0)) >= self.seconds:
             raise ValueError(f"cell {self.name}: a flow cannot start at {last:g} s of {self.seconds:g}")
         steps = [step.at_s for hop in self.hops for step in hop.schedule]
         if steps and (last := max(steps)) >= self.seconds:

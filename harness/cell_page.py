@@ -30,6 +30,8 @@ _ROWS = {
     "rtt_max_ms": ("TCP RTT, largest ms", 1),
     "retrans": ("packets sent again", 0),
     "ce_share": ("share marked CE", 4),
+    "steady_start_s": ("steady from s", 0),
+    "steady_mbps": ("steady Mbit/s", 2),
 }
 _PERIODS = {
     "rate_mbps": ("bottleneck Mbit/s", 1),
@@ -41,6 +43,11 @@ _PERIODS = {
 }
 _PROBES = {"sent": ("sent", 0), "loss": ("lost", 4), "p50_ms": ("P50 ms", 2), "p95_ms": ("P95 ms", 2)} | {
     "p99_ms": ("P99 ms", 2),
+    "max_ms": ("largest ms", 2),
+}
+
+
+_CALL = {"mbps": ("Mbit/s that arrived", 2), "loss": ("lost", 4), "p50_ms": ("P50 ms", 2), "p99_ms": ("P99 ms", 2)} | {
     "max_ms": ("largest ms", 2),
 }
 
@@ -76,6 +83,8 @@ def _setup(cell: Cell) -> list[str]:
         lines.append(f"middlebox {n}: {told or 'forwards as it comes'}")
     if cell.tunnel:
         lines.append(f"tunnel: {cell.tunnel}" + (f", replay window {cell.replay_window}" if cell.replay_window else ""))
+    if cell.call:
+        lines.append(f"call: {cell.call.bitrate_bps / 1e6:g} Mbit/s each way, {cell.call.ecn}")
     if cell.short_flows:
         short = cell.short_flows
         lines.append(
@@ -93,7 +102,8 @@ def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[in
     for title, key, rows, heads in (
         ("Flows", "flows", _ROWS, names),
         ("Stretches of constant rate", "periods", _PERIODS, None),
-        ("Probes, one way", "probes", _PROBES, [f"probe {p.ecn}" for p in cell.probes]),
+        ("Probes", "probes", _PROBES, [f"{p.ecn}, {'round trip' if p.round_trip else 'one way'}" for p in cell.probes]),
+        ("Call", "call", _CALL, ["down", "up"]),
     ):
         lists = [scores.get(key) or [] for scores in runs.values()]
         wide = max((len(items) for items in lists), default=0)
@@ -174,7 +184,7 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
         if probe.get("ccdf")
     ]
     if curves:
-        svg = ccdf_plot(curves, f"CCDF of the queue delay, seed {seed}", axis="queue delay, one way (ms)")
+        svg = ccdf_plot(curves, f"CCDF of the queue delay, seed {seed}", axis="queue delay (ms)")
         key = [(f"probe {name}", COLOURS[n % 6]) for n, (name, *_) in enumerate(curves)]
         found.append({"title": f"Queue delay, seed {seed}", "key": key, "svg": Markup(svg), "note": ""})
     return found

@@ -19,14 +19,15 @@ from harness.cell import Cell
 from harness.store import CHECKOUT
 
 Endpoints = Literal["bulk", "iperf3"]
-RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl")
+RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv")
 """What a seed decides bit for bit."""
 SCORES = "scores.json"
 RUN = "run.json"
 #: Sources that decide what a run gives, beside the kernel and the guest's root.
 _DECIDING = ("harness/sim*.py", "harness/cell.py", "hardware/simulation.py", "hardware/node.py", "bottleneck/*.py",
-             "traffic/bulk*", "traffic/contender.py", "traffic/irtt.py", "traffic/ports.py")  # fmt: skip
-_DECIDING_LIVE = ("harness/live_cell.py", "harness/virtual.py", "harness/physical.py", "harness/cell.py",
+             "traffic/bulk*", "traffic/contender.py", "traffic/irtt.py", "traffic/ports.py",
+             "traffic/talk.py")  # fmt: skip
+_DECIDING_LIVE = ("harness/live_*.py", "apps/call.py", "harness/virtual.py", "harness/physical.py", "harness/cell.py",
                   "hardware/node.py", "bottleneck/*.py", "traffic/*.py", "captures/packets.py", "scoring/samples.py",
                   "scoring/packets.py", "scoring/pcapng.py", "scoring/latency.py", "scoring/validity.py")  # fmt: skip
 
@@ -130,7 +131,7 @@ def score(job: Job, folder: Path) -> None:
     """Write ``scores.json`` from the raw files of a run."""
     import polars as pl
 
-    from scoring.transport import FLOWS, PROBES, SHORT, WIRE
+    from scoring.transport import FLOWS, PROBES, SHORT, TALKS, WIRE
     from scoring.transport import score as scored
 
     def frame(name: str, schema: Any) -> pl.DataFrame:
@@ -138,12 +139,13 @@ def score(job: Job, folder: Path) -> None:
         return pl.read_csv(path, schema=schema, glob=False) if path.exists() else pl.DataFrame(schema=schema)
 
     flows, probes, short = (frame(name, schema) for name, schema in zip(RAW[:3], (FLOWS, PROBES, SHORT), strict=True))
-    wire = frame("wire.csv", WIRE)
+    wire, talks = frame("wire.csv", WIRE), frame("talks.csv", TALKS)
     lines = (folder / RAW[3]).read_text().splitlines() if (folder / RAW[3]).exists() else []
     cell = job.cell.model_dump(mode="json")
     scores = scored(
-        cell, flows, probes, short, wire=wire, queues=map(json.loads, lines), window_s=job.window_s, tail_s=job.tail_s
-    )
+        cell, flows, probes, short, wire=wire, talks=talks, queues=map(json.loads, lines), window_s=job.window_s,
+        tail_s=job.tail_s,
+    )  # fmt: skip
     _write(folder / SCORES, scores)
 
 

@@ -135,12 +135,12 @@ def _probe_series(cell: Cell, probes: pl.DataFrame | None, t0: float) -> Iterato
     if probes is None:
         return
     for n, probe in enumerate(cell.probes):
-        answered = probes.filter((pl.col("probe") == n) & pl.col("owd_us").is_not_null())
+        answered = probes.filter((pl.col("probe") == n) & pl.col("delay_us").is_not_null())
         yield (
             f"Ping (ms) one way {n + 1} {probe.ecn}",
             [
                 {"t": t0 + t, "val": owd / 1e3, "seq": seq}
-                for seq, (t, owd) in enumerate(answered.select("t_s", "owd_us").iter_rows())
+                for seq, (t, owd) in enumerate(answered.select("t_s", "delay_us").iter_rows())
             ],
         )
 

@@ -15,6 +15,7 @@ def lacking(cell: Cell, lab: str) -> str:
         return "" if cell.tunnel in ("", "ipsec") else f"no kernel of its own for each end of a {cell.tunnel} tunnel"
     boxes = working_hops(cell)
     rtts = {flow.rtt_us for flow in cell.flows} | {probe.rtt_us for probe in cell.probes}
+    rtts |= {cell.call.rtt_us} if cell.call else set()
     first = boxes[0] if boxes else Hop()
     lacks = {
         f"only one middlebox, not {len(boxes)}": len(boxes) > 1,

@@ -13,6 +13,7 @@ from typing import Literal
 
 import polars as pl
 
+from apps.call import Call as Browsers
 from bottleneck.periodic import PeriodicSampler
 from bottleneck.sampler import QdiscSampler
 from bottleneck.spec import Bottleneck, Direction
@@ -21,6 +22,7 @@ from harness.cell import Cell, Flow, Probe
 from harness.command_log import command_log
 from harness.lab import Lab, Tap
 from harness.lab_limits import lacking, working_hops
+from harness.live_call import arrived, live_call, marked, talks
 from scoring import latency, packets, pcapng, samples, validity
 from scoring.transport import WIRE
 from scoring.validity import Gate, Limits
@@ -52,7 +54,8 @@ def run_cell(lab: Lab, cell: Cell, folder: Path, *, seed: int, stopped: Event | 
 
     Raises:
         LiveCellError: the lab lacks what the cell needs, the run was stopped, or a gate makes it void.
-        RouterError, ReadbackError, BulkError, ContenderError, IrttError, ProcessError, TunnelError: a part failed.
+        RouterError, ReadbackError, BulkError, ContenderError, IrttError, ProcessError, TunnelError, ServiceError: a
+            part failed.
     """
     if lacks := cell.needs or lacking(cell, lab.name):
         raise LiveCellError(f"cell {cell.name}: the {lab.name} lab has {lacks}")
@@ -65,7 +68,8 @@ def run_cell(lab: Lab, cell: Cell, folder: Path, *, seed: int, stopped: Event | 
         if cell.tunnel in ("wireguard", "fou", "fou-auto"):
             outer = lab.addresses
             stack.enter_context(tunnel(cell.tunnel, lab.sender, outer.sender, lab.receiver, outer.receiver))
-        run = _Run(lab, cell, evidence, stopped or Event())
+        call = stack.enter_context(live_call(lab, cell.call, evidence)) if cell.call else None
+        run = _Run(lab, cell, evidence, stopped or Event(), call)
         run.play()
         lab.router.verify(_at_the_end(cell, asked))
         versions = lab.versions | lab.router.versions()
@@ -89,7 +93,7 @@ def bottleneck(cell: Cell) -> Bottleneck:
     """Return the cell's one middlebox, with the RTT of its flows as delay of the path, half each way."""
     (hop,) = working_hops(cell)
     assert hop.down and hop.up
-    rtt = cell.flows[0].rtt_us
+    rtt = next(it.rtt_us for it in (*cell.flows, cell.call, *cell.probes) if it)
     return Bottleneck(down=_delayed(hop.down, rtt - rtt // 2), up=_delayed(hop.up, rtt // 2))
 
 
@@ -113,8 +117,8 @@ def _delayed(way: Direction, delay_us: int) -> Direction:
 class _Run:
     """What runs beside a cell's flows, started so that each part finds what it needs, and what it left."""
 
-    def __init__(self, lab: Lab, cell: Cell, evidence: Path, stopped: Event) -> None:
-        self.lab, self.cell, self.evidence, self.stopped = lab, cell, evidence, stopped
+    def __init__(self, lab: Lab, cell: Cell, evidence: Path, stopped: Event, call: Browsers | None) -> None:
+        self.lab, self.cell, self.evidence, self.stopped, self.call = lab, cell, evidence, stopped, call
         self.flows = [self._flow(n, flow) for n, flow in enumerate(cell.flows)]
         self.pairs = list(zip(self.flows, cell.flows, strict=True))
         self.captures: dict[Side, Captured] = {}
@@ -204,6 +208,8 @@ class _Run:
                 if not flow.alive():
                     flow.stop()
                     raise LiveCellError(f"cell {cell.name}: {flow.contender.name} ended before the cell")
+            if self.call and self.call.failure:
+                raise LiveCellError(f"cell {cell.name}: the call: {self.call.failure}")
 
     def _wait(self, seconds: float) -> None:
         if self.stopped.wait(seconds):
@@ -233,13 +239,19 @@ def _write(run: _Run, folder: Path) -> list[Gate]:
         got = samples.received(run.lines("receiving-*.jsonl"), ports.FIRST_SENDER, t0)
     else:
         behind = (_of(flow, seen[_sides(asked)[1]]) for flow, asked in run.pairs)
-        got = pl.concat(samples.progress(part, n, t0) for n, part in enumerate(behind))
+        parts = [samples.progress(part, n, t0) for n, part in enumerate(behind)]
+        got = pl.concat([samples.received([], ports.FIRST_SENDER, t0), *parts])
     told = samples.states(run.lines("sending-*.jsonl"), ports.FIRST_SENDER, t0)
     until = {n: min(flow.stop_s or cell.seconds, cell.seconds) for n, flow in enumerate(cell.flows)}
     samples.sampled(got, told, cell.sample_s, until).write_csv(folder / "flows.csv")
     if cell.probes:
         files = [run.evidence / _probe_file(n) for n in range(len(cell.probes))]
-        samples.one_way(map(latency.read_irtt_down, files), t0, cell.seconds).write_csv(folder / "probes.csv")
+        read = (latency.delays if probe.round_trip else latency.read_irtt_down for probe in cell.probes)
+        found = [of(file) for of, file in zip(read, files, strict=True)]
+        samples.probed(found, t0, cell.seconds).write_csv(folder / "probes.csv")
+    if run.call:
+        ways = arrived(run.call, run.lab, seen["client"], seen["server"])
+        talks(ways, t0, cell.seconds).write_csv(folder / "talks.csv")
     outer = packets.select(seen["client"], src=run.lab.addresses.sender, dst=run.lab.addresses.receiver)
     packets.flow_table(outer).select(list(WIRE)).write_csv(folder / "wire.csv")
     hop, (lan, wan) = cell.hops.index(working_hops(cell)[0]), (run.lab.router.lan, run.lab.router.wan)
@@ -256,7 +268,7 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame]) -> list[Gate]:
     limits, cell = Limits(), run.cell
     # While all flows run: starting and ending them takes time of the nodes too. What rates follow is the bulk of the
     # delays; where probes sample a queue, the tail counts as well.
-    together = max(flow.start_s for flow in run.flows), run.began + cell.seconds
+    together = max((flow.start_s for flow in run.flows), default=run.began), run.began + cell.seconds
     percent = 99 if cell.probes else 95
     late = latency.percentile(latency.within(latency.read_irtt(run.evidence / _JITTER), [together]), percent)
     ways = bottleneck(cell)
@@ -264,6 +276,8 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame]) -> list[Gate]:
     gates = [validity.capture_drops(side, it.dropped) for side, it in run.captures.items()]
     gates.append(validity.offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
     gates.append(validity.at_most(f"jitter (P{percent})", added, limits.jitter_ms, "ms"))
+    if run.call and cell.call:
+        gates += marked(cell.call, arrived(run.call, run.lab, seen["client"], seen["server"]), run.began)
     if cell.tunnel:
         return gates
     controls = [(told["flow"], told["cc"]) for told in map(json.loads, run.lines("sending-*.jsonl"))]

@@ -93,6 +93,19 @@ class Chart(_Frozen):
     ccdf: bool = False
 
 
+class Contrast(_Frozen):
+    """A figure in one cell beside that in another, each the mean of its runs; without limits it is only told."""
+
+    title: str
+    metric: str
+    cell: str
+    beside: str
+    kind: Literal["ratio", "difference"] = "ratio"
+    """Of the cell's figure over the other's, or less the other's."""
+    low: float = float("-inf")
+    high: float = float("inf")
+
+
 class Matrix(_Frozen):
     """An experiment as data."""
 
@@ -112,6 +125,9 @@ class Matrix(_Frozen):
     expectations: tuple[Expectation, ...] = ()
     reference: Reference | None = None
     charts: tuple[Chart, ...] = ()
+    without_call: dict[str, str] = {}
+    """Name of a cell → the same without its call: what the first flow gives way to it is told as ``backoff_mbps``."""
+    contrasts: tuple[Contrast, ...] = ()
     solo: dict[str, str] = {}
     """Name of a cell → the cell in which its short flows are alone: the harm to them is told as ``harm.median`` …"""
     notes: str = ""
@@ -127,8 +143,10 @@ class Matrix(_Frozen):
         if useless := [e.cells for e in self.expectations if not any(re.search(e.cells, name) for name in names)]:
             raise ValueError(f"matrix {self.name}: an expectation of no cell: {', '.join(useless)}")
         drawn = {cell for chart in self.charts for cell in chart.cells.values()}
+        drawn |= {cell for it in self.contrasts for cell in (it.cell, it.beside)}
+        drawn |= self.without_call.keys() | set(self.without_call.values())
         if strange := (drawn | self.solo.keys() | set(self.solo.values())) - set(names):
-            raise ValueError(f"matrix {self.name}: charts or solo runs of no cell: {', '.join(sorted(strange))}")
+            raise ValueError(f"matrix {self.name}: charts or comparisons of no cell: {', '.join(sorted(strange))}")
         return self
 
     @cached_property
@@ -255,7 +273,7 @@ def matrix_tests(matrix: Matrix) -> Callable[..., None]:
 
 
 def matrix_targets(matrix: Matrix) -> Callable[..., None]:
-    """Return the test of what must hold of a matrix as a whole: ``test_targets = matrix_targets(MATRIX)``.
+    """Return the test of its correlations and contrasts: ``test_targets = matrix_targets(MATRIX)``.
 
     It waits for all cells of the matrix, and is skipped where they are not all selected.
     """
@@ -265,6 +283,6 @@ def matrix_targets(matrix: Matrix) -> Callable[..., None]:
         if told := missed(matrix):
             pytest.fail("; ".join(told), pytrace=False)
 
-    test_targets.__doc__ = f"{matrix.title}: correlations with the published figures."
+    test_targets.__doc__ = f"{matrix.title}: what must hold of all cells together."
     test: Callable[..., None] = pytest.mark.experiment(test_targets)
     return test

@@ -7,6 +7,7 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -83,6 +84,26 @@ class Results:
             found.append((f"{head}: {over}, at least {asked.least:g}: {told}", met))
         return found
 
+    def contrasts(self) -> list[tuple[str, bool | None]]:
+        """What each contrast is, in a line, and whether it holds; None until both its cells have run."""
+        found: list[tuple[str, bool | None]] = []
+        for it in self.matrix.contrasts:
+            ours, theirs = (_mean(self.values(cell, it.metric)) for cell in (it.cell, it.beside))
+            if ours is None or theirs is None or (it.kind == "ratio" and not theirs):
+                found.append((f"{it.title}: not run", None))
+                continue
+            value = ours / theirs if it.kind == "ratio" else ours - theirs
+            limits = {"at least": it.low, "at most": it.high}
+            asked = [f"{bound} {limit:g}" for bound, limit in limits.items() if isfinite(limit)]
+            met = it.low <= value <= it.high if asked else None
+            told = [f"{it.title}: {_number(value, 2)}", *asked]
+            found.append((", ".join(told) + {None: "", True: ": met", False: ": NOT met"}[met], met))
+        return found
+
+    def targets(self) -> list[tuple[str, bool | None]]:
+        """What must hold of all cells together, a line each, and whether it does; None: not all that it needs ran."""
+        return [*self.correlations(), *self.contrasts()]
+
     def broken(self) -> list[str]:
         """What runs do not meet, one line each."""
         return [
@@ -95,7 +116,8 @@ class Results:
 
 
 def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
-    """Read the scores of finished runs under ``folder``, with the harm to short flows where it has a meaning.
+    """Read the scores of finished runs under ``folder``, with the harm to short flows and the backoff where
+    they have a meaning.
 
     Only of runs of these ``inputs`` (``Job.inputs``) with the scores that this scorer makes: others are counted.
     """
@@ -110,6 +132,11 @@ def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
         for seed, scores in found.runs.get(beside, {}).items():
             if alone := found.runs.get(solo, {}).get(seed):
                 scores["harm"] = completion_harm(alone.get("short", {}), scores.get("short", {}))
+    for beside, without in matrix.without_call.items():
+        for seed, scores in found.runs.get(beside, {}).items():
+            if alone := found.runs.get(without, {}).get(seed):
+                lost = alone["flows"][0]["steady_mbps"] - scores["flows"][0]["steady_mbps"]
+                scores["backoff_mbps"] = round(lost, 4)
     return found
 
 
@@ -165,7 +192,7 @@ def _headlines(found: Results) -> list[str]:
             lines.append(
                 f"{head}: {one.agreeing} of {len(one.pairs)} cells within {one.tolerance:.0%} of the published"
             )
-    lines += [told for told, _ in found.correlations()]
+    lines += [told for told, _ in found.targets()]
     if found.left_out:
         left = "runs of another kernel, guest, source or scoring are left out; run them to renew them"
         lines.append(f"{found.left_out} {left}")
@@ -177,7 +204,7 @@ def _headlines(found: Results) -> list[str]:
 
 def _content(found: Results) -> dict[str, Any]:
     matrix, comparisons, broken = found.matrix, found.comparisons(), found.broken()
-    bad = bool(broken) or any(met is False for _, met in found.correlations())
+    bad = bool(broken) or any(met is False for _, met in found.targets())
     needs: dict[str, list[str]] = {}
     for cell in matrix.cells:
         if cell.needs and cell.name not in found.runs:

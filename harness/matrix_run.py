@@ -84,6 +84,11 @@ def prepare(plan: Plan, console: Console | None = None) -> tuple[list[Job], Engi
         wrong = "a lab of real time has none" if live else "neither local nor dask://HOST:PORT"
         raise EngineError(f"--engine: {plan.engine!r} is {wrong}")
     inputs = _live_inputs(plan, console) if live else _inputs(plan.endpoints, console)
+    if live and (calls := [cell.call for cell in cells if cell.call]):
+        from harness.live_call import browsers
+
+        for call in calls:
+            browsers(call)
     plan.folder.mkdir(parents=True, exist_ok=True)
     matrix, endpoints = plan.matrix, "iperf3" if live else plan.endpoints
     jobs = [Job(cell, seed, matrix.window_s, matrix.tail_s, inputs, endpoints) for cell in cells for seed in plan.seeds]

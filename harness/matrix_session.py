@@ -55,7 +55,7 @@ class MatrixSession:
         return sorted(found, key=lambda it: it.job.seed)
 
     def missed(self, matrix: Matrix, selected: Sequence[Cell]) -> list[str]:
-        """Wait for all ``selected`` cells and return which correlations with published figures are not met.
+        """Wait for all ``selected`` cells and return which correlations and contrasts are not met.
 
         Raises as :meth:`outcomes` does.
         """
@@ -64,7 +64,7 @@ class MatrixSession:
         key = (matrix.name, self.lab(matrix))
         for cell in selected:
             self.outcomes(matrix, cell, selected, key[1])
-        found = results(matrix, self._plans[key].folder, self._inputs[key]).correlations()
+        found = results(matrix, self._plans[key].folder, self._inputs[key]).targets()
         for told, _ in found:
             print(told)
         return [told for told, met in found if not met]

@@ -22,10 +22,11 @@ from bottleneck import path, readback, shaper
 from bottleneck.path import Path
 from bottleneck.spec import IFB_DOWN, IFB_UP, Direction
 from hardware.node import mac
-from harness.cell import Cell, Hop, ShortFlows
+from harness.cell import Call, Cell, Hop, ShortFlows
 from traffic import ports
 from traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
 from traffic.irtt import TOS
+from traffic.talk import Schedule
 
 RECEIVER, SWITCH, NEAR, FAR = "receiver", "switch", "near", "far"
 HOST_DEV = "eth0"
@@ -78,7 +79,7 @@ def hop_name(index: int) -> str:
 def network(cell: Cell) -> Network:
     """Return hosts, routers and links of ``cell``, addressed."""
     wanted = [flow.rtt_us for flow in cell.flows] + [probe.rtt_us for probe in cell.probes]
-    wanted += [cell.short_flows.rtt_us] if cell.short_flows else []
+    wanted += [one.rtt_us for one in (cell.short_flows, cell.call) if one]
     hosts = {
         rtt: End(f"host{n}", HOST_DEV, f"10.42.2.{20 + n}/24") for n, rtt in enumerate(sorted(dict.fromkeys(wanted)))
     }
@@ -274,7 +275,9 @@ def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
     for n, probe in enumerate(cell.probes):
         first = offset.uniform(0, probe.interval_s)
         where = f"{net.hosts[probe.rtt_us].space} {RECEIVER} {net.receiver.ip} {ports.PROBE + n} {TOS[probe.ecn]}"
-        lines.append(f"probe {where} {_ns(first)} {_ns(probe.interval_s)}")
+        lines.append(f"probe {where} {_ns(first)} {_ns(probe.interval_s)} {int(probe.round_trip)}")
+    if cell.call:
+        lines += _talks(cell.call, net, offset)
     if short := cell.short_flows:
         contender = CONTENDERS[short.contender]
         where = f"{net.hosts[short.rtt_us].space} {RECEIVER} {net.receiver.ip} {ports.SHORT}"
@@ -283,6 +286,19 @@ def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
     if flows:
         lines += list(_flows(cell, net, starts(cell, seed)))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _talks(call: Call, net: Network, draw: random.Random) -> Iterator[str]:
+    """The talkers of a call: down first."""
+    host, receiver = net.hosts[call.rtt_us], net.receiver
+    schedule = Schedule(bitrate_bps=call.bitrate_bps)
+    frame_s = 1 / schedule.fps
+    for n, (sender, listener) in enumerate([(host, receiver), (receiver, host)]):
+        yield (
+            f"talk {sender.space} {listener.space} {listener.ip} {ports.TALK + n} {TOS[call.ecn]} "
+            f"{_ns(draw.uniform(0, frame_s))} {_ns(frame_s)} "
+            f"{schedule.frame_bytes(1)} {schedule.key_every} {schedule.frame_bytes(0)}"
+        )
 
 
 def _ecn_modes(cell: Cell, net: Network) -> dict[str, int]:

@@ -38,10 +38,15 @@ def read_irtt(file: Path) -> pl.DataFrame:
     return pl.DataFrame(_rows(file, row), schema={"t": pl.Float64, "rtt_ms": pl.Float64}, orient="row")
 
 
-def read_irtt_down(file: Path) -> pl.DataFrame:
-    """One row a reply of an irtt server, from its client's JSON: columns t, owd_us, in order of sending.
+def delays(file: Path) -> pl.DataFrame:
+    """What :func:`read_irtt` tells as columns t, delay_us. Raises ProbeError."""
+    return read_irtt(file).select("t", delay_us=pl.col("rtt_ms") * 1e3)
 
-    t is the server's wall clock at sending (Unix s), the client's for a lost one; owd_us is the way to the client,
+
+def read_irtt_down(file: Path) -> pl.DataFrame:
+    """One row a reply of an irtt server, from its client's JSON: columns t, delay_us, in order of sending.
+
+    t is the server's wall clock at sending (Unix s), the client's for a lost one; delay_us is the way to the client,
     null for a lost reply. It is as exact as the two clocks agree. Raises ProbeError.
     """
 
@@ -52,7 +57,7 @@ def read_irtt_down(file: Path) -> pl.DataFrame:
             return None
         return sent / 1e9, trip["delay"]["receive"] / 1e3 if trip["lost"] == "false" else None
 
-    found = pl.DataFrame(_rows(file, row), schema={"t": pl.Float64, "owd_us": pl.Float64}, orient="row")
+    found = pl.DataFrame(_rows(file, row), schema={"t": pl.Float64, "delay_us": pl.Float64}, orient="row")
     return found.sort("t")
 
 

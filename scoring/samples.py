@@ -51,18 +51,18 @@ def progress(advanced: pl.DataFrame, flow: int, t0: float) -> pl.DataFrame:
 
 def sampled(bytes_: pl.DataFrame, told: pl.DataFrame, every_s: float, until: dict[int, float]) -> pl.DataFrame:
     """A row of FLOWS for each flow and `every_s` s, with what was known last; from its first byte to `until` s."""
-    parts = []
+    parts = [pl.DataFrame(schema=FLOWS)]
     for flow, end in until.items():
         moments = np.round(np.arange(1, round(end / every_s) + 1) * every_s, 6)
         row = pl.DataFrame({"t_s": moments, "flow": np.full(len(moments), flow, dtype=np.int64)})
         for known in (bytes_, told):
             row = row.join_asof(known.filter(pl.col("flow") == flow).drop("flow"), on="t_s")
-        parts.append(row.drop_nulls("received_bytes"))
-    return pl.concat(parts).select(list(FLOWS)).sort("t_s", "flow")
+        parts.append(row.drop_nulls("received_bytes").select(list(FLOWS)))
+    return pl.concat(parts).sort("t_s", "flow")
 
 
-def one_way(probes: Iterable[pl.DataFrame], t0: float, seconds: float) -> pl.DataFrame:
-    """The rows of PROBES from each probe's `scoring.latency.read_irtt_down`, sent within `seconds` s from `t0` on."""
+def probed(probes: Iterable[pl.DataFrame], t0: float, seconds: float) -> pl.DataFrame:
+    """The rows of PROBES from each probe's t (Unix s) and delay_us, sent within `seconds` s from `t0` on."""
     numbered = (part.with_columns(t_s=pl.col("t") - t0, probe=pl.lit(n, pl.Int64)) for n, part in enumerate(probes))
     return pl.concat(numbered).select(list(PROBES)).filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "probe")
 

@@ -20,6 +20,7 @@ import polars as pl
 from bottleneck.units import parse_rate
 from scoring.harm import harm
 from scoring.latency import ccdf
+from scoring.steady import truncation
 
 Floats = npt.NDArray[np.float64]
 Json = dict[str, Any]
@@ -32,7 +33,8 @@ FLOWS = {
     "t_s": pl.Float64, "flow": pl.Int64, "received_bytes": pl.Int64, "srtt_us": pl.Int64, "min_rtt_us": pl.Int64,
     "cwnd": pl.Int64, "retrans": pl.Int64, "lost": pl.Int64, "delivered": pl.Int64, "delivered_ce": pl.Int64,
 }  # fmt: skip
-PROBES = {"t_s": pl.Float64, "probe": pl.Int64, "owd_us": pl.Float64}
+PROBES = {"t_s": pl.Float64, "probe": pl.Int64, "delay_us": pl.Float64}
+TALKS = {"t_s": pl.Float64, "talk": pl.Int64, "delay_us": pl.Float64, "bytes": pl.Int64}
 WIRE = {
     "src": pl.UInt32, "sport": pl.UInt16, "dst": pl.UInt32, "dport": pl.UInt16, "proto": pl.UInt8, "packets": pl.Int64,
     "data_packets": pl.Int64, "bytes": pl.Int64, "resent": pl.Int64, "not_ect": pl.Int64, "ect1": pl.Int64,
@@ -140,15 +142,17 @@ def completion_harm(solo: Mapping[str, Any], beside: Mapping[str, Any]) -> Json:
 
 
 def probe_scores(probes: pl.DataFrame, base_ms: float) -> Json:
-    """One-way delay of one probe's packets: sent, loss (share), p50/p95/p99/max in ms, and the queue's CCDF.
+    """Delay of one probe's packets: sent, loss (share), p50/p90/p95/p99/p99.9/max in ms, and the queue's CCDF.
 
-    `base_ms` is the path's delay one way; the CCDF's ms are what the queues add to it, its percent the share above.
+    `base_ms` is the path's delay, one way or there and back as the probe's; the CCDF's ms are what the queues add to
+    it, its percent the share above.
     """
-    delays = probes["owd_us"].drop_nulls().to_numpy() / 1e3
+    delays = probes["delay_us"].drop_nulls().to_numpy() / 1e3
     found: Json = {"sent": probes.height, "loss": _r(1 - delays.size / probes.height, 6) if probes.height else None}
     if not delays.size:
         return found
-    found |= {f"p{p}_ms": _r(_percentile(delays, p)) for p in (50, 95, 99)} | {"max_ms": _r(float(delays.max()))}
+    found |= {f"p{p}_ms": _r(_percentile(delays, p)) for p in (50, 90, 95, 99)}
+    found |= {"p999_ms": _r(_percentile(delays, 99.9)), "max_ms": _r(float(delays.max()))}
     ms, percent = ccdf(pl.DataFrame({"rtt_ms": np.maximum(delays - base_ms, 0)}))
     found["ccdf"] = {"ms": [_r(x) for x in ms.tolist()], "percent": [_r(x, 4) for x in percent.tolist()]}
     return found
@@ -161,6 +165,33 @@ def pooled_ccdf(probes: Sequence[Mapping[str, Any]]) -> Json:
     above = [percent[np.searchsorted(x, ms, side="right")] for x, percent in curves]
     share = np.average(above, axis=0, weights=[it["sent"] * (1 - it["loss"]) for it in probes])
     return {"ms": ms.tolist(), "percent": [_r(x, 4) for x in share.tolist()]}
+
+
+def talk_scores(talk: pl.DataFrame, seconds: float) -> Json:
+    """One way of a call over a cell of `seconds`: mbps (payload that arrived), and where delays are known the share
+    lost and the one-way delay of its packets, p50/p99/max in ms.
+
+    `talk` has the columns of TALKS: without any delay its rows are packets that arrived.
+    """
+    arrived = talk.drop_nulls("delay_us")
+    known = arrived.height > 0
+    found: Json = {"mbps": _r(sum((arrived if known else talk)["bytes"].to_list()) * 8 / seconds / 1e6, 4)}
+    if known:
+        delays = arrived["delay_us"].to_numpy() / 1e3
+        found |= {"loss": _r(1 - arrived.height / talk.height, 6), "p50_ms": _r(_percentile(delays, 50))}
+        found |= {"p99_ms": _r(_percentile(delays, 99)), "max_ms": _r(float(delays.max()))}
+    return found
+
+
+def steady_state(curve: tuple[Floats, Floats], start: float, stop: float) -> Json:
+    """Goodput of a flow without its warm-up: steady_start_s (s of the cell) and steady_mbps from there to `stop`.
+
+    The warm-up is found by :func:`scoring.steady.truncation` in the goodput of each whole second from `start` on.
+    """
+    moments = start + np.arange(int(stop - start) + 1)
+    warm_up = truncation(np.diff(np.interp(moments, *curve)).tolist())
+    begins = start + warm_up
+    return {"steady_start_s": _r(begins), "steady_mbps": _r(rate_mbps(*curve, begins, stop), 4)}
 
 
 def wire_scores(wire: pl.DataFrame) -> Json:
@@ -195,6 +226,7 @@ def score(
     short: pl.DataFrame | None = None,
     *,
     wire: pl.DataFrame | None = None,
+    talks: pl.DataFrame | None = None,
     queues: Iterable[Mapping[str, Any]] = (),
     window_s: float = 60.0,
     tail_s: float = 2.0,
@@ -204,9 +236,10 @@ def score(
     `flows`, `probes` and `short` have the columns of FLOWS, PROBES and SHORT. Per flow: d_ss_mbps (mean goodput in
     the steady window, METRICS 1.2 on bytes received), goodput_mbps (mean of the whole flow with slow start), TCP RTT
     mean and max over its samples, retransmitted packets and their share, CE share of the packets delivered, and
-    `normalised`, D_SS over an equal share of the bottleneck. `last` is the last flow. `ratio` is D_SS of the first over
-    the second of two flows, `inverse_ratio` the other way round; `jain` is of D_SS, `jain_whole` of whole flows; `up_…`
-    are those of the flows up. `periods` are the stretches of constant rate, `utilisation` the flows' share of it.
+    `normalised`, D_SS over an equal share of the bottleneck; `steady_…` is the goodput without warm-up. `last` is the
+    last flow. `ratio` is D_SS of the first over the second of two flows, `inverse_ratio` the other way round; `jain` is
+    of D_SS, `jain_whole` of whole flows; `up_…` are those of the flows up. `periods` are the stretches of constant
+    rate, `utilisation` the flows' share of it; `call` are a call's ways, down first.
     `wire` and `active_queues` are what the bottleneck saw, see :func:`wire_scores` and :func:`active_queues`.
     """
     seconds, asked = float(cell["seconds"]), list(cell.get("flows", ()))
@@ -230,6 +263,8 @@ def score(
     found["last"] = told[-1] if told else {}
     if probes is not None and probes.height:
         found["probes"] = _probes(cell, asked, probes, seconds)
+    if talks is not None and talks.height:
+        found["call"] = [talk_scores(talks.filter(pl.col("talk") == n), seconds) for n in range(2)]
     if short is not None and cell.get("short_flows"):
         found["short"] = completion(short)
     if wire is not None and wire.height:
@@ -251,6 +286,7 @@ def _flow_scores(
     found: Json = {"flow": n, "contender": flow["contender"], "rtt_ms": flow["rtt_us"] / 1e3, "up": bool(flow["up"])}
     found["d_ss_mbps"] = _r(rate_mbps(*curve, *window), 4)
     found["goodput_mbps"] = _r(rate_mbps(*curve, start, stop), 4)
+    found |= steady_state(curve, start, stop)
     if part is None or not part.height:
         return found
     rtt = part.filter(pl.col("srtt_us") > 0)["srtt_us"].to_numpy() / 1e3
@@ -336,7 +372,7 @@ def _probes(
     for n, asked_probe in enumerate(cell["probes"]):
         mine = probes.filter(pl.col("probe") == n)
         one: Json = {"probe": n, "ecn": asked_probe["ecn"]}
-        one |= probe_scores(mine, asked_probe["rtt_us"] / 2e3)
+        one |= probe_scores(mine, asked_probe["rtt_us"] / (1e3 if asked_probe.get("round_trip") else 2e3))
         one["while_flow"] = [
             {key: told.get(key) for key in ("p95_ms", "loss")}
             for flow in asked

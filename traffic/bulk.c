@@ -36,8 +36,8 @@
 #define TIME "%" PRId64 ".%06" PRId64
 #define TIME_OF(ns) (ns) / SECOND, (ns) % SECOND / 1000
 
-enum { WRITE = 1 << 20, LOWAT = 256 << 10, PROBE_BYTES = 172, CARRIER_MS = 10000, ACCURATE_ECN = 3 };
-enum kind { TIMER, LISTENER, FLOW_OUT, FLOW_IN, SHORT_LISTENER, SHORT_OUT, SHORT_IN, PROBE_IN };
+enum { WRITE = 1 << 20, LOWAT = 256 << 10, PROBE_BYTES = 172, TALK_BYTES = 1200, CARRIER_MS = 10000, ACCURATE_ECN = 3 };
+enum kind { TIMER, LISTENER, FLOW_OUT, FLOW_IN, SHORT_LISTENER, SHORT_OUT, SHORT_IN, PROBE, TALK };
 
 struct watch {
 	enum kind kind;
@@ -52,13 +52,15 @@ struct flow {
 	int64_t received;
 };
 
+/* Packets at fixed times whose delays are told: one of PROBE_BYTES, or as many as a frame of a talk has. */
 struct probe {
 	char from[32], to[32], address[32];
-	int port, tos, out;
-	int64_t first, interval;
-	uint32_t sent, slots, arrived;
+	int port, tos, echoed, key_every;
+	int64_t first, interval, bytes, key_bytes;
+	uint32_t sent, room, arrived, slot, slots;
 	int64_t *sent_at, *arrived_at;
-	struct watch in;
+	uint16_t *size;
+	struct watch in, back;
 };
 
 struct transfer {
@@ -79,11 +81,11 @@ struct step {
 };
 
 static struct flow flows[64];
-static struct probe probes[8];
+static struct probe probes[8], talks[8];
 static struct transfer *transfers;
 static struct tc tcs[32];
 static struct step steps[4096];
-static int flow_count, probe_count, transfer_count, tc_count, step_count;
+static int flow_count, probe_count, talk_count, transfer_count, tc_count, step_count;
 static struct { char name[32]; int fd; } spaces[64];
 static int space_count, space_now = -1;
 static struct { char from[32], to[32], address[32], control[16]; int port, ecn; struct watch listener; } shorts;
@@ -374,14 +376,40 @@ static void start_transfer(int n)
 	watch(&transfers[n].out, SHORT_OUT, n, fd, EPOLLOUT);
 }
 
-static void send_probe(struct probe *probe)
+static int64_t slot_bytes(const struct probe *probe, uint32_t slot)
 {
-	uint32_t number = probe->sent++;
+	return probe->key_every && slot % probe->key_every == 0 ? probe->key_bytes : probe->bytes;
+}
 
-	memcpy(buffer, &number, sizeof(number));
-	probe->sent_at[number] = now();
-	send(probe->out, buffer, PROBE_BYTES, MSG_DONTWAIT);
-	memset(buffer, 0, sizeof(number));
+static uint32_t packets_of(int64_t bytes)
+{
+	return (bytes + TALK_BYTES - 1) / TALK_BYTES;
+}
+
+static void send_slot(struct probe *probe)
+{
+	int64_t left = slot_bytes(probe, probe->slot++);
+
+	for (; left > 0; left -= TALK_BYTES) {
+		uint32_t number = probe->sent++;
+		int size = left < TALK_BYTES ? left : TALK_BYTES;
+
+		if (size < (int)sizeof(number))
+			size = sizeof(number);
+		memcpy(buffer, &number, sizeof(number));
+		probe->size[number] = size;
+		probe->sent_at[number] = now();
+		send(probe->back.fd, buffer, size, MSG_DONTWAIT);
+	}
+	memset(buffer, 0, sizeof(uint32_t));
+}
+
+/* Sends what is due at `at` and returns when the next is. */
+static int64_t act_probe(struct probe *probe, int64_t at)
+{
+	while (probe->slot < probe->slots && probe->first + probe->slot * probe->interval <= at)
+		send_slot(probe);
+	return probe->slot < probe->slots ? probe->first + probe->slot * probe->interval : NEVER;
 }
 
 /* Does what is due at `at` and returns when something is due next; the order at one time is fixed. */
@@ -420,12 +448,14 @@ static int64_t act(int64_t at)
 	if (next_transfer < transfer_count)
 		EARLIEST(transfers[next_transfer].at);
 	for (n = 0; n < probe_count; n++) {
-		struct probe *probe = &probes[n];
+		int64_t due = act_probe(&probes[n], at);
 
-		while (probe->sent < probe->slots && probe->first + probe->sent * probe->interval <= at)
-			send_probe(probe);
-		if (probe->sent < probe->slots)
-			EARLIEST(probe->first + probe->sent * probe->interval);
+		EARLIEST(due);
+	}
+	for (n = 0; n < talk_count; n++) {
+		int64_t due = act_probe(&talks[n], at);
+
+		EARLIEST(due);
 	}
 	if (next_sample <= at) {
 		for (n = 0; n < flow_count; n++)
@@ -489,14 +519,32 @@ static void drain_transfer(struct transfer *it)
 	}
 }
 
-static void take_probe(struct probe *probe)
+static void take_probe(struct probe *probe, int fd)
 {
 	uint32_t number;
 
-	while (recv(probe->in.fd, &number, sizeof(number), MSG_DONTWAIT) == sizeof(number)) {
+	while (recv(fd, &number, sizeof(number), MSG_DONTWAIT) == sizeof(number)) {
 		probe->arrived_at[number] = now();
 		probe->arrived++;
 	}
+}
+
+static void echo_probe(struct probe *probe)
+{
+	static char packet[PROBE_BYTES];
+	struct sockaddr_in peer;
+	socklen_t size = sizeof(peer);
+
+	while (recvfrom(probe->in.fd, packet, sizeof(packet), MSG_DONTWAIT, (struct sockaddr *)&peer, &size) > 0)
+		sendto(probe->in.fd, packet, sizeof(packet), MSG_DONTWAIT, (struct sockaddr *)&peer, size);
+}
+
+static void serve_probe(struct probe *probe, struct watch *it)
+{
+	if (probe->echoed && it == &probe->in)
+		echo_probe(probe);
+	else
+		take_probe(probe, it->fd);
 }
 
 static void serve(struct watch *it)
@@ -524,8 +572,11 @@ static void serve(struct watch *it)
 	case SHORT_IN:
 		drain_transfer(&transfers[it->index]);
 		break;
-	case PROBE_IN:
-		take_probe(&probes[it->index]);
+	case PROBE:
+		serve_probe(&probes[it->index], it);
+		break;
+	case TALK:
+		serve_probe(&talks[it->index], it);
 		break;
 	case TIMER:
 		break;
@@ -571,14 +622,32 @@ static int tc_of(const char *space)
 	return tc_count - 1;
 }
 
+static void open_probe(struct probe *probe, enum kind kind, int index)
+{
+	struct sockaddr_in to = address_of(probe->address, probe->port);
+	int out = bound(probe->from, SOCK_DGRAM, 0), in = bound(probe->to, SOCK_DGRAM, probe->port);
+
+	probe->slots = (length - probe->first + probe->interval - 1) / probe->interval;
+	for (uint32_t slot = 0; slot < probe->slots; slot++)
+		probe->room += packets_of(slot_bytes(probe, slot));
+	probe->sent_at = calloc(probe->room, sizeof(*probe->sent_at));
+	probe->arrived_at = calloc(probe->room, sizeof(*probe->arrived_at));
+	probe->size = calloc(probe->room, sizeof(*probe->size));
+	MUST(connect(out, (struct sockaddr *)&to, sizeof(to)), "probe");
+	MUST(setsockopt(out, IPPROTO_IP, IP_TOS, &probe->tos, sizeof(probe->tos)), "IP_TOS");
+	MUST(setsockopt(in, IPPROTO_IP, IP_TOS, &probe->tos, sizeof(probe->tos)), "IP_TOS");
+	watch(&probe->in, kind, index, in, EPOLLIN);
+	watch(&probe->back, kind, index, out, EPOLLIN);
+}
+
 static void read_plan(void)
 {
 	static char line[1024], word[16], space[32], text[512], file[64];
 
 	while (fgets(line, sizeof(line), stdin)) {
 		struct flow *flow = &flows[flow_count];
-		struct probe *probe = &probes[probe_count];
-		int tos = 0, mode = 0;
+		struct probe *probe = &probes[probe_count], *talk = &talks[talk_count];
+		int mode = 0;
 		bool found = false;
 
 		errno = 0;
@@ -620,17 +689,16 @@ static void read_plan(void)
 			watch(&flow->listener, LISTENER, flow_count, listener(flow->to, flow->port, flow->control), EPOLLIN);
 			flow_count++;
 		} else if (!strcmp(word, "probe") && probe_count < COUNT(probes)) {
-			found = sscanf(line, "%*s %31s %31s %31s %d %d %" SCNd64 " %" SCNd64, probe->from, probe->to,
-				       probe->address, &probe->port, &tos, &probe->first, &probe->interval) == 7;
-			probe->slots = (length - probe->first + probe->interval - 1) / probe->interval;
-			probe->sent_at = calloc(probe->slots, sizeof(int64_t));
-			probe->arrived_at = calloc(probe->slots, sizeof(int64_t));
-			watch(&probe->in, PROBE_IN, probe_count, bound(probe->to, SOCK_DGRAM, probe->port), EPOLLIN);
-			probe->out = bound(probe->from, SOCK_DGRAM, 0);
-			struct sockaddr_in to = address_of(probe->address, probe->port);
-			MUST(connect(probe->out, (struct sockaddr *)&to, sizeof(to)), "probe");
-			MUST(setsockopt(probe->out, IPPROTO_IP, IP_TOS, &tos, sizeof(tos)), "IP_TOS");
-			probe_count++;
+			found = sscanf(line, "%*s %31s %31s %31s %d %d %" SCNd64 " %" SCNd64 " %d", probe->from, probe->to,
+				       probe->address, &probe->port, &probe->tos, &probe->first, &probe->interval,
+				       &probe->echoed) == 8;
+			probe->bytes = PROBE_BYTES;
+			open_probe(probe, PROBE, probe_count++);
+		} else if (!strcmp(word, "talk") && talk_count < COUNT(talks)) {
+			found = sscanf(line, "%*s %31s %31s %31s %d %d %" SCNd64 " %" SCNd64 " %" SCNd64 " %d %" SCNd64,
+				       talk->from, talk->to, talk->address, &talk->port, &talk->tos, &talk->first,
+				       &talk->interval, &talk->bytes, &talk->key_every, &talk->key_bytes) == 10;
+			open_probe(talk, TALK, talk_count++);
 		} else if (!strcmp(word, "short")) {
 			found = sscanf(line, "%*s %31s %31s %31s %d %15s %d", shorts.from, shorts.to, shorts.address,
 				       &shorts.port, shorts.control, &shorts.ecn) == 6;
@@ -649,23 +717,34 @@ static void read_plan(void)
 	}
 }
 
+static void report_probes(const struct probe *all, int count, const char *name, const char *header, bool sized)
+{
+	FILE *csv;
+
+	if (!count)
+		return;
+	csv = output(name, header);
+	for (int n = 0; n < count; n++)
+		for (uint32_t i = 0; i < all[n].sent; i++) {
+			int64_t sent = all[n].sent_at[i], took = all[n].arrived_at[i] - sent;
+
+			fprintf(csv, TIME ",%d,", TIME_OF(sent), n);
+			if (all[n].arrived_at[i])
+				fprintf(csv, "%" PRId64 ".%03" PRId64, took / 1000, took % 1000);
+			if (sized)
+				fprintf(csv, ",%d", all[n].size[i]);
+			fputc('\n', csv);
+		}
+	if (fclose(csv))
+		die("%s", name);
+}
+
 static void report(void)
 {
 	FILE *csv;
 
-	if (probe_count) {
-		csv = output("probes.csv", "t_s,probe,owd_us\n");
-		for (int n = 0; n < probe_count; n++)
-			for (uint32_t i = 0; i < probes[n].sent; i++) {
-				int64_t sent = probes[n].sent_at[i], owd = probes[n].arrived_at[i] - sent;
-
-				fprintf(csv, TIME ",%d,", TIME_OF(sent), n);
-				if (probes[n].arrived_at[i])
-					fprintf(csv, "%" PRId64 ".%03" PRId64, owd / 1000, owd % 1000);
-				fputc('\n', csv);
-			}
-		fclose(csv);
-	}
+	report_probes(probes, probe_count, "probes.csv", "t_s,probe,delay_us\n", false);
+	report_probes(talks, talk_count, "talks.csv", "t_s,talk,delay_us,bytes\n", true);
 	if (shorts.port) {
 		csv = output("short.csv", "start_s,bytes,fct_s\n");
 		for (int n = 0; n < transfer_count; n++) {
@@ -705,6 +784,8 @@ int main(void)
 	/* Probes on the way may still arrive. */
 	for (int n = 0; n < probe_count; n++)
 		waiting |= probes[n].arrived < probes[n].sent;
+	for (int n = 0; n < talk_count; n++)
+		waiting |= talks[n].arrived < talks[n].sent;
 	if (waiting)
 		run(length + 10 * SECOND, false);
 	report();

@@ -10,7 +10,8 @@ A plan is text, one line each, times in ns::
     step TIME NAMESPACE COMMAND                                        tc, at that time
     queues NAMESPACE                                                   sampled each second, see below
     flow FROM TO ADDRESS PORT FROM_PORT CONTROL ECN START STOP
-    probe FROM TO ADDRESS PORT TOS FIRST INTERVAL
+    probe FROM TO ADDRESS PORT TOS FIRST INTERVAL ECHOED               one packet each time; delays there, or and back
+    talk FROM TO ADDRESS PORT TOS FIRST INTERVAL BYTES EVERY KEY       a frame each time, each EVERYth of KEY bytes
     short FROM TO ADDRESS PORT CONTROL ECN / transfer START BYTES      short flows and each of their arrivals
 
 The program says `ready` when it has read the plan. A line of the result `queues` has the time in s, the namespace and

@@ -14,6 +14,8 @@ IRTT = 2112
 IRTT_UNSHAPED = 2113
 """UDP: the probe beside it, which shows the lab's own jitter."""
 PROBE = 2200
-"""UDP: one-way probes of a simulated cell; further ones take the next ports."""
+"""UDP: probes of a simulated cell; further ones take the next ports."""
 SHORT = 5100
 """TCP: where short flows go."""
+TALK = 5150
+"""UDP: the talkers of a simulated call, down and up."""

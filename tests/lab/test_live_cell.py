@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from harness import dumbbell
-from harness.cell import Cell, Flow, Hop, Probe
+from harness.cell import Call, Cell, Flow, Hop, Probe
 from harness.cell_run import Job, score
 from harness.lab import Lab
 from harness.live_cell import LiveCellError, run_cell
@@ -137,3 +137,16 @@ def test_an_interrupted_matrix_leaves_nothing_and_resumes(tmp_path: Path) -> Non
 
     told, errors = matrix(tmp_path, *arguments).communicate(timeout=120)
     assert "1 runs made, 1 kept" in told, told + errors
+
+
+def test_a_call_beside_a_flow_is_proven_by_its_marks(lab: Lab, tmp_path: Path) -> None:
+    """Two browsers in the L queue beside Prague: what arrives each way is the bit rate asked for, as ECT(1) or CE."""
+    call = Call(bitrate_bps=1_000_000, ecn="ect1", rtt_us=20_000)
+    probe = Probe(rtt_us=20_000, ecn="ect1", round_trip=True)
+    hop = dumbbell.bottleneck(20, "dualpi2")
+    told = scored(lab, Cell(name="call", flows=PAIR[:1], hops=(hop,), seconds=8, call=call, probes=(probe,)), tmp_path)
+    assert all(0.5 < way["mbps"] < 1.3 for way in told["call"])
+    assert told["probes"][0]["p50_ms"] > 20 and told["flows"][0]["d_ss_mbps"] > 10
+    gates = {gate["name"]: gate["ok"] for gate in json.loads((tmp_path / "cell.json").read_text())["gates"]}
+    assert gates["call down ect1"] and gates["call up ect1"]
+    assert not [it for it in psutil.Process(os.getpid()).children(True) if it.name() in ("chromium", "Xvfb")]

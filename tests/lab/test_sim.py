@@ -19,7 +19,7 @@ from bottleneck.shaper import RateStep
 from bottleneck.spec import Direction
 from hardware.simulation import SimulationError
 from harness import sim
-from harness.cell import Cell, Flow, Hop, Probe, ShortFlows
+from harness.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 
 pytestmark = pytest.mark.lab
 
@@ -57,6 +57,7 @@ def test_a_seed_gives_the_same_bytes_alone_and_beside_another_cell(tmp_path: Pat
     everything = cell(
         "prague", "cubic", qdisc="pie",
         probes=[Probe(rtt_us=RTT), Probe(rtt_us=RTT, ecn="ect1")], short_flows=ShortFlows(rtt_us=RTT, count=20),
+        call=Call(rtt_us=RTT),
     )  # fmt: skip
     cores = sorted(os.sched_getaffinity(0))
     alone = hashes(run(everything, tmp_path, "alone", core=cores[0]))
@@ -64,7 +65,7 @@ def test_a_seed_gives_the_same_bytes_alone_and_beside_another_cell(tmp_path: Pat
         beside = pool.submit(run, everything, tmp_path, "a-much-longer-name-of-a-folder", 1, cores[-1])
         other = pool.submit(run, everything, tmp_path, "other", 2, cores[0])
     print(json.dumps(alone, indent=1))
-    assert set(alone) == {"cell.json", "setup.log", "flows.csv", "probes.csv", "short.csv", "queues.jsonl"}
+    assert set(alone) == {"cell.json", "setup.log", "flows.csv", "probes.csv", "short.csv", "talks.csv", "queues.jsonl"}
     assert hashes(beside.result()) == alone
     different = hashes(other.result())
     assert not [name for name, digest in different.items() if digest == alone[name]]
@@ -109,10 +110,29 @@ def test_probes_meet_half_the_rtt_and_the_queue(tmp_path: Path) -> None:
     folder = run(cell("cubic-noecn", probes=[Probe(rtt_us=RTT), Probe(rtt_us=RTT, ecn="ect1")]), tmp_path)
     probes = pl.read_csv(folder / "probes.csv")
     first = probes.row(0, named=True)
-    assert first["owd_us"] == pytest.approx(RTT / 2, abs=2)  # sent before there is a queue
-    classic, scalable = (probes.filter(pl.col("probe") == n)["owd_us"].drop_nulls() for n in (0, 1))
+    assert first["delay_us"] == pytest.approx(RTT / 2, abs=2)  # sent before there is a queue
+    classic, scalable = (probes.filter(pl.col("probe") == n)["delay_us"].drop_nulls() for n in (0, 1))
     assert len(classic) > 950 and len(scalable) == 1000
     assert classic.median() > 20_000 and scalable.median() < 12_000  # the C queue fills, the L queue does not
+
+
+def test_a_call_fills_the_queue_that_its_codepoint_names(tmp_path: Path) -> None:
+    """2 Mbit/s each way on an idle line of 5; the round trips beside it in the L queue, there and back."""
+    hop = Hop(down=way(5, "dualpi2"), up=way(5, "dualpi2"))
+    probes = [Probe(rtt_us=RTT, ecn="ect1", round_trip=True)]
+    folder = run(cell(hops=[hop], call=Call(bitrate_bps=2_000_000, ecn="ect1", rtt_us=RTT), probes=probes), tmp_path)
+    talks, trips = pl.read_csv(folder / "talks.csv"), pl.read_csv(folder / "probes.csv")["delay_us"]
+    for n in (0, 1):
+        sent = talks.filter(pl.col("talk") == n)
+        assert sent["bytes"].sum() * 8 / 10 == pytest.approx(2e6, rel=0.05) and not sent["delay_us"].null_count()
+        # A frame's packets leave at once: the shaper lets one or two pass, each further one waits 2 ms more.
+        assert sent["delay_us"].min() == pytest.approx(10_000, abs=10) and sent["delay_us"].quantile(0.9) > 17_000
+    assert len(trips) == 1000 and not trips.null_count()
+    assert trips.min() == pytest.approx(RTT, abs=5) and 25_000 < trips.quantile(0.9) < 60_000
+    last = [json.loads(line) for line in (folder / "queues.jsonl").read_text().splitlines()][-2:]
+    for dev in last:
+        dualpi2 = next(q for q in dev["qdiscs"] if q["kind"] == "dualpi2")
+        assert dualpi2["pkts-in-l"] > 2000 and dualpi2["pkts-in-c"] < 100
 
 
 def test_short_flows_complete(tmp_path: Path) -> None:

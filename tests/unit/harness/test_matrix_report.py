@@ -5,6 +5,7 @@ import csv
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -13,7 +14,7 @@ from harness import dumbbell, flent, matrix_report
 from harness.cell import Cell, Flow, Hop, Probe, ShortFlows
 from harness.cell_page import series
 from harness.cell_run import Job, scoring_digest
-from harness.matrix import Chart, Column, Correlation, Expectation, Matrix, Reference, cell_folder, run_folder
+from harness.matrix import Chart, Column, Contrast, Correlation, Expectation, Matrix, Reference, cell_folder, run_folder
 from scoring.transport import FLOWS, PROBES, SHORT, score
 
 SECONDS = 10
@@ -145,6 +146,31 @@ def test_a_target_of_the_whole_matrix_is_told_and_judged(folder: Path, least: fl
         describe(run_folder(folder, MATRIX.cells[0], seed), MATRIX.cells[0], seed, inputs="others")
     ((told, found),) = matrix_report.results(whole, folder, INPUTS).correlations()
     assert found is None and told.endswith("asked of all 3")
+
+
+@pytest.mark.parametrize(
+    ("contrast", "met", "told"),
+    [
+        ({"cell": "near", "beside": "mid", "low": 1.3}, True, "a: 1.34, at least 1.3: met"),
+        ({"cell": "near", "beside": "mid", "kind": "difference", "high": 10}, False, "a: 10.20, at most 10: NOT met"),
+        ({"cell": "near", "beside": "mid"}, None, "a: 1.34"),
+        ({"cell": "near", "beside": "needy", "low": 1}, None, "a: not run"),
+    ],
+)
+def test_a_contrast_of_two_cells_is_told_and_judged(
+    folder: Path, contrast: dict[str, Any], met: bool | None, told: str
+) -> None:
+    asked = Contrast(title="a", metric="flows.0.d_ss_mbps", **contrast)
+    matrix = MATRIX.model_copy(update={"contrasts": (asked,)})
+    assert matrix_report.results(matrix, folder, INPUTS).contrasts() == [(told, met)]
+    page = matrix_report.write(matrix, folder, INPUTS).read_text()
+    assert told in page and ("not as expected" in page) is (met is False)
+
+
+def test_what_a_flow_gives_way_to_a_call_is_the_difference_of_steady_states(folder: Path) -> None:
+    matrix = MATRIX.model_copy(update={"without_call": {"mid": "near"}})
+    found = matrix_report.results(matrix, folder, INPUTS).values("mid", "backoff_mbps")
+    assert found == pytest.approx([10, 10.4], abs=0.01)
 
 
 def test_a_chart_of_many_ccdfs_is_split_and_pools_the_seeds(folder: Path) -> None:

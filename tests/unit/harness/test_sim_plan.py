@@ -11,7 +11,7 @@ from bottleneck.readback import ReadbackError
 from bottleneck.shaper import RateStep
 from bottleneck.spec import Direction
 from harness import sim, sim_plan
-from harness.cell import Cell, Flow, Hop, Probe, ShortFlows
+from harness.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 
 SHAPED = Direction(rate_bps=50_000_000, qdisc="dualpi2")
 
@@ -87,6 +87,7 @@ def test_up_flows_and_probes_go_between_the_right_ends() -> None:
     asked = cell(
         flows=[Flow(contender="dctcp", rtt_us=80_000, start_s=5, stop_s=9, up=True)],
         probes=[Probe(rtt_us=80_000, ecn="ect1", interval_s=0.01)],
+        call=Call(bitrate_bps=2_000_000, ecn="ect1", rtt_us=80_000),
     )
     lines = sim_plan.plan(asked, 1).splitlines()
     flow = next(line.split() for line in lines if line.startswith("flow"))
@@ -94,6 +95,12 @@ def test_up_flows_and_probes_go_between_the_right_ends() -> None:
     assert next(line for line in lines if line.startswith("probe")).startswith(
         "probe host0 receiver 10.42.1.20 2200 1 "
     )
+    talks = [line.split()[1:] for line in lines if line.startswith("talk")]
+    down, up = ([int(word) if word.isdigit() else word for word in talk] for talk in talks)
+    assert down[:5] == ["host0", "receiver", "10.42.1.20", 5150, 1] and up[:3] == ["receiver", "host0", "10.42.2.20"]
+    frame, every, key = down[7:]
+    # 2 Mbit/s in 30 frames a second: 8333 bytes in the mean.
+    assert (frame * (every - 1) + key) / every == pytest.approx(2e6 / 8 / 30, rel=1e-3) and key > frame
 
 
 def test_a_mangler_may_be_for_some_flows() -> None:

@@ -42,7 +42,7 @@ def test_the_way_down_alone(tmp_path: Path) -> None:
     lost = json.loads(json.dumps(trips[1])) | {"lost": "true_down", "delay": {}}
     (tmp_path / "irtt.json").write_text(json.dumps({"round_trips": [*trips, lost]}))
     down = latency.read_irtt_down(tmp_path / "irtt.json")
-    assert down["owd_us"].to_list() == [pytest.approx(54.701), None]
+    assert down["delay_us"].to_list() == [pytest.approx(54.701), None]
     assert down["t"][0] == pytest.approx(1795273897.68430981, abs=1e-6)
 
 

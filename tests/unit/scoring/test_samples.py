@@ -67,8 +67,8 @@ def test_a_sample_knows_what_came_before_it_and_ends_with_its_flow() -> None:
 
 
 def test_probes_count_from_the_cells_start() -> None:
-    one = pl.DataFrame({"t": [T0 - 1, T0 + 1, T0 + 2], "owd_us": [1.0, 10_500.0, None]})
-    two = pl.DataFrame({"t": [T0 + 1.5], "owd_us": [11_000.0]})
-    assert samples.one_way([one, two], T0, 60).rows() == [
+    one = pl.DataFrame({"t": [T0 - 1, T0 + 1, T0 + 2], "delay_us": [1.0, 10_500.0, None]})
+    two = pl.DataFrame({"t": [T0 + 1.5], "delay_us": [11_000.0]})
+    assert samples.probed([one, two], T0, 60).rows() == [
         (near(1), 0, 10_500), (near(1.5), 1, 11_000), (near(2), 0, None),
     ]  # fmt: skip

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from harness import dumbbell
-from harness.cell import Cell, Flow, Hop, Probe, ShortFlows
+from harness.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from scoring import transport
-from scoring.transport import FLOWS, PROBES, SHORT, score
+from scoring.transport import FLOWS, PROBES, SHORT, TALKS, score
 
 STEP = 0.05
 
@@ -83,7 +83,7 @@ def test_an_end_that_does_not_tell_deliveries_has_no_shares() -> None:
 
 def test_equal_frames_give_equal_json() -> None:
     flows = pl.concat([samples([(0, 60, 40)]), samples([(0, 60, 7)], flow=1)])
-    probes = pl.DataFrame({"t_s": [1.0, 2.0], "probe": [0, 0], "owd_us": [11_000.0, None]}, schema=PROBES)
+    probes = pl.DataFrame({"t_s": [1.0, 2.0], "probe": [0, 0], "delay_us": [11_000.0, None]}, schema=PROBES)
     asked = cell(*PAIR, probes=(Probe(rtt_us=20_000),))
     assert json.dumps(score(asked, flows, probes)) == json.dumps(score(asked, flows, probes))
 
@@ -144,9 +144,31 @@ def test_the_least_rate_is_the_bottleneck_and_cake_shapes_itself() -> None:
     assert transport.rate_periods(cell(PAIR[0], hops=(Hop(),))) == [(0, None)]
 
 
+def test_a_round_trip_is_less_the_whole_path() -> None:
+    probes = pl.DataFrame([(1.0, 0, 25_000.0)], schema=PROBES, orient="row")
+    asked = cell(*PAIR, probes=(Probe(rtt_us=20_000, round_trip=True),))
+    one = score(asked, samples([(0, 60, 1)]), probes)["probes"][0]
+    assert one["p50_ms"] == 25 and one["ccdf"]["ms"] == [5]
+
+
+def test_a_call_tells_each_way_what_arrived_and_how_late() -> None:
+    rows = [(t / 10, 0, 10_000.0 + t, 1000) for t in range(99)] + [(9.9, 0, None, 1000), (1.0, 1, None, 5000)]
+    talks = pl.DataFrame(rows, schema=TALKS, orient="row")
+    down, up = score(cell(*PAIR, call=Call(rtt_us=20_000)), samples([(0, 60, 1)]), talks=talks)["call"]
+    assert down == {"mbps": 0.0132, "loss": 0.01, "p50_ms": 10.049, "p99_ms": 10.098, "max_ms": 10.098}
+    # Without delays, as in real time, what is told is what arrived.
+    assert up == {"mbps": round(5000 * 8 / 60 / 1e6, 4)}
+
+
+def test_the_steady_state_leaves_the_ramp_out() -> None:
+    """10 s at 1, then 10 Mbit/s: the mean from the step on."""
+    flow = score(cell(PAIR[0]), samples([(0, 10, 1), (10, 60, 10)]))["flows"][0]
+    assert flow["steady_start_s"] == 10 and flow["steady_mbps"] == pytest.approx(10, rel=0.01)
+
+
 def test_probes_tell_loss_percentiles_and_the_queue_above_the_path() -> None:
     delays = [10_000.0 + 1000 * n for n in range(98)] + [None, None]
-    probes = pl.DataFrame({"t_s": [n / 10 for n in range(100)], "probe": 0, "owd_us": delays}, schema=PROBES)
+    probes = pl.DataFrame({"t_s": [n / 10 for n in range(100)], "probe": 0, "delay_us": delays}, schema=PROBES)
     flows = (Flow(contender="cubic", rtt_us=20_000), Flow(contender="cubic", rtt_us=20_000, start_s=5))
     found = score(cell(*flows, probes=(Probe(rtt_us=20_000),)), samples([(0, 60, 1)]), probes)["probes"][0]
     assert (found["sent"], found["loss"]) == (100, 0.02)
@@ -202,7 +224,7 @@ def test_active_queues_are_the_median_of_the_way_down() -> None:
 
 def test_the_ccdf_of_two_runs_counts_each_packet_once() -> None:
     def probes(ms: list[float]) -> pl.DataFrame:
-        return pl.DataFrame({"t_s": ms, "probe": 0, "owd_us": [it * 1e3 for it in ms]}, schema=PROBES)
+        return pl.DataFrame({"t_s": ms, "probe": 0, "delay_us": [it * 1e3 for it in ms]}, schema=PROBES)
 
     one = transport.probe_scores(probes([1, 2, 3, 4]), 0)
     other = transport.probe_scores(probes([4, 8]), 0)

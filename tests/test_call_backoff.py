@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Backoff: how much goodput a download loses to a call that shares its line, by the queue that the call is in."""
+
+from __future__ import annotations
+
+from harness import dumbbell
+from harness.cell import Call, Cell
+from harness.matrix import Chart, Column, Contrast, Matrix, Reference, matrix_targets, matrix_tests
+from scoring import published
+
+RTT_MS = 160
+STEADY = "flows.0.steady_mbps"
+# CUBIC beside the call in C is published whole and in two phases: the whole is compared.
+ROWS = tuple(row for row in published.rows("call_backoff.csv") if row["state"] == "steady")
+CALL_MBPS = max(float(row["call_bitrate_mbps"]) for row in ROWS)
+
+
+def name(row: dict[str, str], call: str | None = None) -> str:
+    call = call or row["call_queue"]
+    where = {"none": "alone", "single": "call-beside"}.get(call, f"call-in-{call}")
+    return f"{row['cca']}-{row['qdisc']}-{where}"
+
+
+def cell(row: dict[str, str]) -> Cell:
+    bps, ecn = dumbbell.bps(float(row["call_bitrate_mbps"])), "ect1" if row["call_queue"] == "L" else "not-ect"
+    return Cell(
+        name=name(row),
+        flows=dumbbell.flows([row["cca"]], RTT_MS),
+        hops=(dumbbell.bottleneck(float(row["bottleneck_mbps"]), row["qdisc"]),),
+        seconds=120,
+        call=Call.model_validate({"bitrate_bps": bps, "ecn": ecn, "rtt_us": RTT_MS * 1000}) if bps else None,
+    )
+
+
+def theirs(row: dict[str, str]) -> dict[str, float]:
+    figures = {STEADY: row["goodput_mbps"], "backoff_mbps": row["backoff_mbps"]}
+    return {metric: float(text) for metric, text in figures.items() if text}
+
+
+def backoff(cca: str, qdisc: str, call: str, title: str, low: float, high: float = float("inf")) -> Contrast:
+    row = {"cca": cca, "qdisc": qdisc}
+    alone, beside = name(row, "none"), name(row, call)
+    return Contrast(title=title, metric=STEADY, cell=alone, beside=beside, kind="difference", low=low, high=high)
+
+
+MATRIX = Matrix(
+    name="call-backoff",
+    title="Backoff of a download beside a call, 20 Mbit/s, 160 ms",
+    source='"L4S Tests", Underutilization with Bursty Traffic',
+    cells=tuple(cell(row) for row in ROWS),
+    window_s=60,
+    columns=(
+        Column(head="steady Mbit/s", metric=STEADY),
+        Column(head="from s", metric="flows.0.steady_start_s", digits=0),
+        Column(head="backoff Mbit/s", metric="backoff_mbps"),
+        Column(head="call down Mbit/s", metric="call.0.mbps"),
+        Column(head="TCP RTT ms", metric="flows.0.rtt_mean_ms"),
+        Column(head="CE share", metric="flows.0.ce_share", digits=4),
+    ),
+    reference=Reference(
+        csv="call_backoff.csv",
+        published={name(row): theirs(row) for row in ROWS},
+        tolerance={STEADY: 0.1, "backoff_mbps": 0.25},
+    ),
+    without_call={name(row): name(row, "none") for row in ROWS if row["call_queue"] != "none"},
+    contrasts=(
+        backoff("prague", "dualpi2", "L", "Prague's backoff to a call in L, Mbit/s", low=CALL_MBPS),
+        backoff("cubic", "codel", "single", "CUBIC's backoff in CoDel, Mbit/s", 0.5 * CALL_MBPS, 1.5 * CALL_MBPS),
+    ),
+    charts=(
+        Chart(
+            title="Goodput in the steady state, by the queue of the call",
+            unit="Mbit/s",
+            series={"": STEADY},
+            cells={name(row): name(row) for row in ROWS},
+        ),
+        Chart(
+            title="Backoff; the ideal one is the call's own bit rate, 1.79 Mbit/s",
+            unit="Mbit/s",
+            series={"": "backoff_mbps"},
+            cells={name(row): name(row) for row in ROWS if row["call_queue"] != "none"},
+        ),
+    ),
+    notes="Backoff is the goodput without the call less that with it. The steady state begins where MSER-5 (White "
+    "1997) puts it in the goodput of each second: it drops the warm-up that makes the standard error of the rest the "
+    "least. In simulated time the call is a talker that sends frames and adapts to nothing, in real time a WebRTC call "
+    "between two browsers, which adapts.",
+)
+test_cell = matrix_tests(MATRIX)
+test_targets = matrix_targets(MATRIX)
