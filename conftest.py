@@ -200,7 +200,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.section(f"{result.path.name}", sep="-")
         result.print(sys.stdout if not terminalreporter.hasmarkup else None)
     if results and repeated:
-        config.stash.setdefault(_REPORTS, []).append(_summarised(results))
+        try:
+            config.stash.setdefault(_REPORTS, []).append(_summarised(results))
+        except (RuntimeError, OSError) as error:
+            terminalreporter.write_line(f"no summary of the runs: {error}; `sojourn summary` makes it again", red=True)
     if len(results) > 1:
         print_services([(result.path, result.scores) for result in results], Console())
     for line in config.stash.get(_TOLD, []):

@@ -41,7 +41,7 @@ _MEASURED = {
     "victim_mbps": METRICS["victim_mbps"],
     "contender_mbps": ("goodput of the contender", "Mbit/s"),
     "mean_height": METRICS["mean_height"],
-    "lowest_height": ("lowest picture, median", "lines"),
+    "lowest_height": ("lowest picture", "lines"),
     "below_solo_s": ("picture below that alone", "s"),
     "drops": ("drops of resolution", ""),
     "fps": METRICS["fps"],
@@ -197,7 +197,7 @@ def lines(one: Experiment) -> list[str]:
         best = f", and covers the truth in {best_coverage(n):.0%} of such series at best" if n > 1 else ""
         width = "there is no interval" if n == 1 else f"an interval is no wider than the runs lie apart{best}"
         told.append(
-            f"Too few for a result: of {n} {'run' if n == 1 else 'runs'} {width}. From {ENOUGH} runs on it is one."
+            f"Too few for a result: of {n} {'run' if n == 1 else 'runs'} {width}. Call it one from {ENOUGH} on."
         )
     for contender in summary.contenders[1:] if n >= ENOUGH else ():
         for word, is_worse in (("worse", True), ("better", False)):
@@ -229,8 +229,9 @@ def grids(one: Experiment) -> list[Grid]:
         (f"{label} ({unit})" if unit else label, summary.figure(name)) for name, (label, unit) in _MEASURED.items()
     ]
     harm = [(METRICS[figure.metric][0], figure) for figure in summary.harm]
+    caption = f"Mean over the runs (of the lowest picture the median), contender phases of {one.phase_s} s."
     return [
-        _grid(f"Mean over the runs, of contender phases of {one.phase_s} s each.", measured, summary, alone=True),
+        _grid(caption, measured, summary, alone=True),
         _grid("Harm against the solo of the same run: 0 none, 1 the worst.", harm, summary, alone=False),
     ]
 

@@ -215,7 +215,8 @@ def _beside(runs: Sequence[Scores], contender: str) -> str:
         return "void"
     phases = [phase for phase in valid[0].phases if phase.contender == contender]
     told = (f"{number(phase.contender_mbps)} Mbit/s; {_outcome(valid[0], phase)}" for phase in phases)
-    return (", ".join(told) or "not run") + (" / void" if len(runs) > 1 else "")
+    void = len(runs) - 1
+    return (", ".join(told) or "not run") + (f" / {void} void" if void else "")
 
 
 def _over_runs(runs: Sequence[Scores], contender: str, void: int) -> str:
