@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from harness.lab_limits import lacking
 from harness.options import OPTIONS, Options, OptionsError, parse_options
 from harness.progress import real_terminal
 from harness.report import published_services
-from harness.run import Result, perform
+from harness.run import SPARE, Result, perform, repeat
 from harness.tables import print_services
 
 
@@ -60,23 +61,36 @@ def options(request: pytest.FixtureRequest) -> Options:
     return getattr(request, "param", request.config.stash[_OPTIONS][0])
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give a repeated experiment the time limit of one run for each."""
+    limit = config.getoption("timeout") or float(config.getini("timeout") or 0)
+    if limit and (runs := config.stash[_OPTIONS][0].repeat):
+        for item in items:
+            if "experiment" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.timeout(limit * (runs + SPARE)))
+
+
 @pytest.fixture
-def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[..., Result]:
-    """Run the experiment that the options describe under a test's name; a void run fails the test with its reasons."""
+def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[..., None]:
+    """Run the experiment that the options describe under a test's name, and again as often as they ask.
+
+    Too few valid runs fail the test, with the reasons of each void one.
+    """
     config = request.config
     if options.lab == "sim":
         pytest.fail("--lab=sim: simulated time has no browser; this test takes --lab=virtual or apu", pytrace=False)
 
-    def run(test: str, **changes: Any) -> Result:
+    def run(test: str, **changes: Any) -> None:
         command_line = ["pytest", *config.invocation_params.args]
-        with real_terminal(config.pluginmanager.getplugin("capturemanager")) as terminal:
-            try:
-                result = perform(test, options.but(**changes), SERVICES, command_line, terminal)
-            except (RuntimeError, OSError) as error:
-                # What our parts raise says in one line what is wrong; a stack would bury it.
-                raise pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False) from None
-        config.stash.setdefault(_RESULTS, []).append(result)
-        return result
+        asked, void, runs = options.but(**changes), list[str](), 0
+        with real_terminal(config.pluginmanager.getplugin("capturemanager")) as terminal, _one_line_failures():
+            once = partial(perform, test, services=SERVICES, command_line=command_line, terminal=terminal)
+            for result in repeat(asked, once, terminal):
+                config.stash.setdefault(_RESULTS, []).append(result)
+                runs += 1
+                void += [f"{result.path.name} is void: {'; '.join(result.void)}"] if result.void else []
+        if runs - len(void) < (asked.repeat or 1):
+            pytest.fail("\n".join(void), pytrace=False)
 
     return run
 
@@ -167,12 +181,30 @@ def virtual_lab(tmp_path: Path) -> Iterator[Lab]:
         yield lab
 
 
+def _summarised(results: list[Result]) -> Path:
+    """Print what repeated runs say together; write it beside them and return where."""
+    from harness.harm_summary import experiments, find_runs, write_summary
+    from harness.tables import print_summary
+
+    found = experiments(find_runs([result.path for result in results]))
+    print_summary(found, Console())
+    first = results[0].path
+    return write_summary(found, first.with_name(f"{first.name}-summary"))
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the harm table of every run, and where its evidence lies."""
-    for result in config.stash.get(_RESULTS, []):
+    """Print the harm table of every run, or of all repetitions together, and where the evidence lies."""
+    results = config.stash.get(_RESULTS, [])
+    repeated = config.stash[_OPTIONS][0].repeat
+    for result in results if not repeated else ():
         terminalreporter.section(f"{result.path.name}", sep="-")
         result.print(sys.stdout if not terminalreporter.hasmarkup else None)
-    if len(results := config.stash.get(_RESULTS, [])) > 1:
+    if results and repeated:
+        try:
+            config.stash.setdefault(_REPORTS, []).append(_summarised(results))
+        except (RuntimeError, OSError) as error:
+            terminalreporter.write_line(f"no summary of the runs: {error}; `sojourn summary` makes it again", red=True)
+    if len(results) > 1:
         print_services([(result.path, result.scores) for result in results], Console())
     for line in config.stash.get(_TOLD, []):
         terminalreporter.write_line(line)

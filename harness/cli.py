@@ -214,6 +214,28 @@ def report(run: Run) -> None:
 
 @app.command()
 @one_line_errors
+def summary(
+    places: Annotated[
+        list[Path], typer.Argument(metavar="RESULTS...", help="Runs, folders of runs, or an earlier summary.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Default: the earlier summary, or RESULTS/summary.")
+    ] = None,
+) -> None:
+    """Tell what finished runs say together: figures with intervals over the runs, as tables, page, CSV and JSON."""
+    from harness.harm_summary import SUMMARY, experiments, find_runs, write_summary
+    from harness.store import MANIFEST
+    from harness.tables import print_summary
+
+    found = experiments(find_runs(places))
+    first = places[0].parent if (places[0] / MANIFEST).exists() else places[0]
+    folder = first if (first / SUMMARY).exists() else first / "summary"
+    print_summary(found, Console())
+    print(write_summary(found, output or folder))
+
+
+@app.command()
+@one_line_errors
 def figure(
     run: Run,
     output: Annotated[Path, typer.Option("--output", "-o", help="The picture; its suffix names the format.")] = Path(

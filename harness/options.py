@@ -13,7 +13,7 @@ from bottleneck.path import Path as DelayPath
 from bottleneck.qdiscs import Qdisc, parse_qdisc
 from bottleneck.spec import Bottleneck, Direction
 from bottleneck.units import format_rate, format_time, parse_time, rate_option, rtt_option
-from harness.timeline import Phase, parse_timeline
+from harness.timeline import Phase, parse_timeline, reordered
 from traffic.contender import CONTENDERS
 from traffic.irtt import Codepoint
 
@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 _SPARE_BYTES = 150 << 20
 _RECORDING_BPS = 4_000_000
+_MOST_RUNS = 1000
 
 #: Codepoints of the IP header's ECN field that a probe may carry (RFC 3168, RFC 9331).
 ECN_CODEPOINTS: tuple[Codepoint, ...] = ("not-ect", "ect0", "ect1")
@@ -69,7 +70,12 @@ OPTIONS = [
         "a kernel.org tarball to build the virtual APU from (default: Debian's newest 7.x)",
     ),
     Option("seed", "1", "seed of everything random; stored in the evidence"),
-    Option("repeat", None, "matrices: runs of each cell, with seeds from --seed on (default: the matrix's own)"),
+    Option(
+        "repeat",
+        None,
+        "valid runs wanted, with seeds from --seed on and the contenders in random order; at most 2 attempts more "
+        "(default: 1 run; matrices: runs of each cell, default the matrix's own)",
+    ),
 ]
 
 
@@ -130,6 +136,12 @@ class Options:
     def cell(self) -> str:
         """A short name of this point of the experiment, fit for a directory."""
         return f"{self.service} {self.qdisc_down} {format_rate(self.rate_down_bps)} {format_time(self.rtt_us)}"
+
+    def repetition(self, number: int) -> Options:
+        """Return the options of repetition ``number`` (from 1 on): a seed and an order of contenders of its own."""
+        if not self.repeat or self.repeat == 1:
+            return self
+        return self.but(seed=self.seed + number - 1, phases=tuple(reordered(self.phases, self.seed, number)))
 
     def record(self) -> dict[str, Any]:
         """Return every option as JSON-ready data."""
@@ -221,8 +233,8 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
 
 
 def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise ValueError(f"{text!r} is no number of runs")
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST_RUNS:
+        raise ValueError(f"{text!r} is no number of runs; give 1 to {_MOST_RUNS}, a result needs 5")
     return int(text)
 
 

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
@@ -20,6 +20,9 @@ from harness.svg import Panel, Points, ccdf_plot, time_plot
 from harness.view import RunView, view_of
 from scoring.score import PhaseScores, Scores
 
+if TYPE_CHECKING:
+    from scoring.intervals import Estimate
+
 SCORES = "scores.json"
 REPORT = "report.html"
 #: Facts of published runs of live services; its first line names the document.
@@ -27,7 +30,8 @@ _PUBLISHED = Path(__file__).parent.parent / "scoring" / "reference" / "video_har
 _FRAME_AXIS = "from the camera to the screen (ms)"
 #: A harm from which a cell is marked: a tenth of what the victim had alone.
 _MARKED = 0.1
-_METRICS = {
+#: The metrics of harm: what they are called, and their units.
+METRICS = {
     "victim_mbps": ("goodput of the victim", "Mbit/s"),
     "mean_height": ("mean height of the picture", "lines"),
     "fps": ("displayed frame rate", "frames/s"),
@@ -106,7 +110,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
     return {
         "title": manifest.run if manifest else run.name,
         "subtitle": f"{lab.get('name') or 'lab'}: {(lab.get('rate_down_bps') or 0) / 1e6:g} Mbit/s through "
-        f"{lab.get('qdisc_down')}, RTT {_number(lab.get('rtt_ms'))} ms",
+        f"{lab.get('qdisc_down')}, RTT {number(lab.get('rtt_ms'))} ms",
         "status": status,
         "reasons": reasons,
         "verdict": headline(scores),
@@ -172,7 +176,7 @@ def published_table(scores: Scores, service: str) -> Grid:
     for phase in scores.phases if published.height else ():
         if phase.contender:
             harm = _outcome(scores, phase) if scores.validity.valid else "void: not told"
-            mbps = _number(phase.contender_mbps)
+            mbps = number(phase.contender_mbps)
             grid.rows.append(Row(["this run", phase.contender, f"{rate:g} Mbit/s, {queue}", mbps, harm], True))
     for row in published.iter_rows(named=True):
         place = f"{row['bottleneck_mbps']:g} Mbit/s, {row['qdisc']}, {row['protocol']}"
@@ -197,19 +201,33 @@ def services_table(runs: Sequence[tuple[Path, Scores]]) -> Grid:
             cells = [str(service), f"{first['bottleneck_mbps']:g} Mbit/s, {first['qdisc']}"]
             cells.append(f"{(lab.get('rate_down_bps') or 0) / 1e6:g} Mbit/s, {lab.get('qdisc_down')}")
             for row in rows.iter_rows(named=True):
-                told = [_beside(scores, row["contender"]) for scores in found]
-                cells += [f"{row['contender_mbps']:g} Mbit/s; {row['harm']}", " / ".join(told)]
+                cells += [f"{row['contender_mbps']:g} Mbit/s; {row['harm']}", _beside(found, row["contender"])]
             grid.rows.append(Row(cells))
     return grid
 
 
-def _beside(scores: Scores, contender: str) -> str:
-    """What one run gave beside a contender, in the words of the published table."""
-    if not scores.validity.valid:
+def _beside(runs: Sequence[Scores], contender: str) -> str:
+    """What runs gave beside a contender, in the words of the published table."""
+    valid = [scores for scores in runs if scores.validity.valid]
+    if len(valid) > 1:
+        return _over_runs(valid, contender, len(runs) - len(valid))
+    if not valid:
         return "void"
-    phases = [phase for phase in scores.phases if phase.contender == contender]
-    told = (f"{_number(phase.contender_mbps)} Mbit/s; {_outcome(scores, phase)}" for phase in phases)
-    return ", ".join(told) or "not run"
+    phases = [phase for phase in valid[0].phases if phase.contender == contender]
+    told = (f"{number(phase.contender_mbps)} Mbit/s; {_outcome(valid[0], phase)}" for phase in phases)
+    void = len(runs) - 1
+    return (", ".join(told) or "not run") + (f" / {void} void" if void else "")
+
+
+def _over_runs(runs: Sequence[Scores], contender: str, void: int) -> str:
+    from scoring.summary import summarise  # with SciPy, which one run does without
+
+    summary = summarise({str(index): scores for index, scores in enumerate(runs)})
+    parts = {"contender_mbps": "{} Mbit/s", "below_solo_s": "below its picture alone for {} s",
+             "stalls": "stalls {}", "stall_s": "of {} s in all", "freezes": "freezes {}"}  # fmt: skip
+    figures = {name: figure.beside.get(contender) for name in parts if (figure := summary.figure(name))}
+    told = [parts[name].format(interval(figure)) for name, figure in figures.items() if figure]
+    return "; ".join([*told, f"{len(runs)} runs", *([f"{void} void"] if void else [])])
 
 
 def panels(view: RunView) -> list[Panel]:
@@ -257,13 +275,13 @@ def harm_table(scores: Scores) -> Grid:
     names = list(dict.fromkeys(harm.phase for harm in scores.harm))
     grid.heads = ["", "alone", *(head for name in names for head in (f"beside {name}", "harm"))]
     by_key = {(harm.metric, harm.phase): harm for harm in scores.harm}
-    for metric, (label, unit) in _METRICS.items():
+    for metric, (label, unit) in METRICS.items():
         cells, hurt = [f"{label} ({unit})"], set()
         for name in names:
             harm = by_key.get((metric, name))
             if harm and len(cells) == 1:
-                cells.append(_number(harm.solo))
-            cells += [_number(harm.value), f"{harm.harm:.2f}"] if harm else ["–", "–"]
+                cells.append(number(harm.solo))
+            cells += [number(harm.value), f"{harm.harm:.2f}"] if harm else ["–", "–"]
             if harm and harm.harm >= _MARKED:
                 hurt |= {len(cells) - 2, len(cells) - 1}
         if any((metric, name) in by_key for name in names):
@@ -273,21 +291,21 @@ def harm_table(scores: Scores) -> Grid:
 
 _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("phase", lambda p: p.name),
-    ("s", lambda p: _number(p.seconds)),
-    ("victim Mbit/s", lambda p: _number(p.victim_mbps)),
-    ("contender Mbit/s", lambda p: _number(p.contender_mbps) if p.contender else "–"),
+    ("s", lambda p: number(p.seconds)),
+    ("victim Mbit/s", lambda p: number(p.victim_mbps)),
+    ("contender Mbit/s", lambda p: number(p.contender_mbps) if p.contender else "–"),
     ("mostly", lambda p: f"{p.dominant_height}p" if p.dominant_height else "–"),
     ("lowest", lambda p: f"{p.lowest_height}p" if p.lowest_height else "–"),
-    ("drops", lambda p: _number(p.drops)),
-    ("frames/s", lambda p: _number(p.fps)),
-    ("stalls", lambda p: _number(p.stalls)),
-    ("stalled s", lambda p: _number(p.stall_s)),
-    ("freezes", lambda p: _number(p.freezes)),
-    ("RTT P50 ms", lambda p: _number(p.rtt_p50_ms)),
-    ("P99 ms", lambda p: _number(p.rtt_p99_ms)),
-    ("max ms", lambda p: _number(p.rtt_max_ms)),
-    ("camera to screen P50 ms", lambda p: _number(p.frame_p50_ms)),
-    ("camera to screen P99 ms", lambda p: _number(p.frame_p99_ms)),
+    ("drops", lambda p: number(p.drops)),
+    ("frames/s", lambda p: number(p.fps)),
+    ("stalls", lambda p: number(p.stalls)),
+    ("stalled s", lambda p: number(p.stall_s)),
+    ("freezes", lambda p: number(p.freezes)),
+    ("RTT P50 ms", lambda p: number(p.rtt_p50_ms)),
+    ("P99 ms", lambda p: number(p.rtt_p99_ms)),
+    ("max ms", lambda p: number(p.rtt_max_ms)),
+    ("camera to screen P50 ms", lambda p: number(p.frame_p50_ms)),
+    ("camera to screen P99 ms", lambda p: number(p.frame_p99_ms)),
     ("probes lost", lambda p: "–" if p.probe_loss is None else f"{p.probe_loss:.2%}"),
 ]
 
@@ -320,7 +338,7 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
         ("lab", lab.get("name") or "–"),
         ("queue, down / up", f"{lab.get('qdisc_down')} / {lab.get('qdisc_up')}"),
         ("rate, down / up", " / ".join(_mbit(lab.get(f"rate_{way}_bps")) for way in ("down", "up"))),
-        ("round-trip time of the path", f"{_number(lab.get('rtt_ms'))} ms"),
+        ("round-trip time of the path", f"{number(lab.get('rtt_ms'))} ms"),
         (
             "picture read from",
             {"strip": "the strip in the recording", "player": "the player"}.get(scores.picture, "–"),
@@ -328,7 +346,7 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
     ]
     setup += lab_table(scores)
     for flow in scores.flows:
-        rate = "" if flow.d_ss_mbps is None else f"D_SS {_number(flow.d_ss_mbps)} Mbit/s, "
+        rate = "" if flow.d_ss_mbps is None else f"D_SS {number(flow.d_ss_mbps)} Mbit/s, "
         ecn = f"ECT(1) {flow.ect1}, ECT(0) {flow.ect0}, Not-ECT {flow.not_ect}, CE {flow.ce}"
         told = f"{rate}{flow.data_packets} data packets: {ecn}; resent {flow.resent}"
         setup.append((f"contender in {flow.phase}", told))
@@ -348,11 +366,11 @@ def lab_table(scores: Scores) -> list[tuple[str, str]]:
     """Return what the lab itself adds to the measurement: (name, text)."""
     found, jitter, host = [], scores.jitter_ms, scores.host
     if jitter:
-        told = f"P50 {_number(jitter.p50)}, P99 {_number(jitter.p99)}, max {_number(jitter.max)} ms"
+        told = f"P50 {number(jitter.p50)}, P99 {number(jitter.p99)}, max {number(jitter.max)} ms"
         found.append(("unshaped probe above the path's RTT", told))
     if host:
-        used = f"mean {_number(host.cpu_cores_mean)}, max {_number(host.cpu_cores_max)} of {host.cores} cores"
-        found.append(("host", f"{used}; worst stall {_number(host.stall_worst_ms)} ms"))
+        used = f"mean {number(host.cpu_cores_mean)}, max {number(host.cpu_cores_max)} of {host.cores} cores"
+        found.append(("host", f"{used}; worst stall {number(host.stall_worst_ms)} ms"))
     return found
 
 
@@ -364,12 +382,23 @@ def _json(file: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _number(value: float | int | None) -> str:
+def interval(figure: Estimate | None) -> str:
+    """Return a figure with its interval in brackets, as text."""
+    if figure is None:
+        return "–"
+    if figure.low is None or figure.high is None or figure.low == figure.high == figure.value:
+        return number(figure.value)
+    return f"{number(figure.value)} ({number(figure.low)} to {number(figure.high)})"
+
+
+def number(value: float | int | None) -> str:
+    """Return a figure as a table shows it; a dash for None."""
     if value is None:
         return "–"
     if isinstance(value, int) or float(value).is_integer():
         return f"{value:.0f}"
-    return f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+    # Adding 0.0 takes the sign off a rounded nothing.
+    return f"{round(value, 2) + 0.0:.2f}" if abs(value) < 100 else f"{value:.0f}"
 
 
 def _mbit(bps: float | None) -> str:

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TextIO
 
 from rich.console import Console
+from rich.text import Text
 
 from apps.base import Service
 from hardware.build import ensure_kernel
@@ -26,6 +27,9 @@ from harness.report import write_report
 from harness.store import RunStore
 from harness.virtual import ONE_CORE_BPS, VirtualLab
 from scoring.score import SCORES, Scores, score_run
+
+#: Attempts that repetitions may take beyond the valid runs that are wanted.
+SPARE = 2
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,29 @@ def perform(
         write_report(run.path, scores, run.manifest)
         path = run.commit()
     return Result(path, scores, void)
+
+
+def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO) -> Iterator[Result]:
+    """Run an experiment by ``once`` until as many runs are valid as ``options.repeat`` asks for, and yield each run.
+
+    A void run is made again with its seed and order, :data:`SPARE` times in all; without ``options.repeat`` there is
+    one run. Raises as ``once`` does, and StoreError at once when not all runs would fit on the disk.
+    """
+    wanted = options.repeat or 1
+    RunStore(options.results).check(options.needed_bytes * wanted)
+    valid = 0
+    for attempt in range(1, wanted + (SPARE if options.repeat else 0) + 1):
+        asked = options.repetition(valid + 1)
+        if wanted > 1:
+            order = ", ".join(phase.name for phase in asked.phases if phase.contender)
+            void = f", {attempt - 1 - valid} void so far" if attempt - 1 > valid else ""
+            said = f"run {valid + 1} of {wanted}: {order or 'no contender'}; seed {asked.seed}{void}"
+            Console(file=terminal).print(Text(said))
+        result = once(asked)
+        valid += not result.void
+        yield result
+        if valid == wanted:
+            return
 
 
 def _prepare_lab(

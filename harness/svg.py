@@ -194,6 +194,60 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], axis: str, label: str
     return "".join(out)
 
 
+@dataclass(frozen=True)
+class Dots:
+    """A row of a dot plot: css class, a value a run, the figure over the runs, and its interval if there is one."""
+
+    label: str
+    kind: str
+    values: Sequence[float]
+    middle: float
+    low: float | None
+    high: float | None
+
+
+def dot_plot(rows: Sequence[Dots], label: str, zero: bool = False, width: float = 480.0) -> str:
+    """Return rows of dots, with a tick for the figure and a line for its interval; ``zero`` draws a line at 0.
+
+    The dots of a row stand below each other in the order of their runs.
+    """
+    left, thick = 132.0, 34.0
+    given = [v for row in rows for v in (*row.values, row.low, row.high) if v is not None] + ([0.0] if zero else [])
+    low, high = min(given), max(given)
+    room = 0.04 * (high - low) or abs(high) * 0.02 or 0.5
+    x = Scale(low - room, high + room, left, width - _RIGHT)
+    bottom = 4 + thick * len(rows)
+    height = bottom + 20
+    out = [f'<svg class="plot" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}">']
+    for mark in ticks(x.lo, x.hi, 5):
+        kind = "theirs" if zero and mark == 0 else "grid"
+        out.append(f'<line class="{kind}" x1="{x(mark):.1f}" x2="{x(mark):.1f}" y1="4" y2="{bottom:g}"/>')
+        out.append(f'<text class="tick x" x="{x(mark):.1f}" y="{bottom + 15:g}">{mark:g}</text>')
+    for index, row in enumerate(rows):
+        top = 4 + index * thick
+        middle = top + thick / 2
+        out.append(f'<text class="tick y" x="{left - 8:g}" y="{middle + 4:.1f}">{escape(row.label)}</text>')
+        if row.low is not None and row.high is not None:
+            out.append(
+                f'<line class="interval {row.kind}" x1="{x(row.low):.1f}" x2="{x(row.high):.1f}" '
+                f'y1="{middle:.1f}" y2="{middle:.1f}"/>'
+            )
+        at, reach = x(row.middle), thick / 2 - 5
+        out.append(
+            f'<line class="interval {row.kind}" x1="{at:.1f}" x2="{at:.1f}" '
+            f'y1="{middle - reach:.1f}" y2="{middle + reach:.1f}"/>'
+        )
+        for run, value in enumerate(row.values):
+            y = top + 7 + (thick - 14) * (run + 0.5) / len(row.values)
+            tip = f"{row.label}, run {run + 1}: {value:g}"
+            out.append(
+                f'<circle class="bar {row.kind}" cx="{x(value):.1f}" cy="{y:.1f}" r="2.8">'
+                f"<title>{escape(tip)}</title></circle>"
+            )
+    out.append("</svg>")
+    return "".join(out)
+
+
 def _path(points: Points, x: Callable[[float], float], y: Callable[[float], float]) -> str:
     # A value that is not known lifts the pen.
     out, pen = [], "M"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -13,6 +14,9 @@ from rich.text import Text
 
 from harness.report import Grid, far_table, harm_table, headline, lab_table, phase_table, services_table
 from scoring.score import Scores
+
+if TYPE_CHECKING:
+    from harness.harm_summary import Experiment
 
 
 def print_scores(scores: Scores, run: Path, console: Console) -> None:
@@ -40,6 +44,21 @@ def print_services(runs: Sequence[tuple[Path, Scores]], console: Console) -> Non
     grid = services_table(runs)
     if grid.rows:
         console.print(_table(grid, sideways=True))
+
+
+def print_summary(found: Sequence[Experiment], console: Console) -> None:
+    """Print what the runs of each experiment say together."""
+    from harness.harm_summary import grids, lines, method
+
+    for one in found:
+        console.print(Text(one.title, style="bold"))
+        for grid in grids(one):
+            console.print(_table(grid))
+        for line in lines(one):
+            console.print(Text(line), soft_wrap=True)
+        for name, reasons in one.summary.void.items():
+            console.print(Text(f"void: {name}: {'; '.join(reasons)}", style="red"), soft_wrap=True)
+    console.print(Text(method()), soft_wrap=True)
 
 
 def _table(grid: Grid, sideways: bool = False) -> Table:

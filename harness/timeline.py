@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import random
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 #: Lengths in seconds: solo, first contender, solo, second contender, solo.
@@ -36,6 +38,25 @@ def parse_timeline(text: str, contenders: tuple[str, ...] = ("cubic", "prague"))
         pairs = [_pair(part, text) for part in text.split(",")]
     if pairs[0][0] != "solo":
         raise ValueError(f"timeline {text!r}: the first phase must be solo, the baseline of every harm figure")
+    return _numbered(pairs)
+
+
+def reordered(phases: Sequence[Phase], seed: int, repetition: int) -> list[Phase]:
+    """Return the phases with the contenders in the order of ``repetition`` (from 1 on), each for as long as before.
+
+    Of repetitions 1 and 2, 3 and 4, … one has a random order and the other its reverse, so that what comes second
+    finds the victim as often in the wake of either.
+    """
+    pair, reverse = divmod(repetition - 1, 2)
+    draw = random.Random(f"{seed} {pair}")
+    order = sorted((phase for phase in phases if phase.contender), key=lambda _: draw.random())
+    taken = iter(reversed(order) if reverse else order)
+    now = (next(taken) if phase.contender else phase for phase in phases)
+    return _numbered([(phase.contender or "solo", phase.seconds) for phase in now])
+
+
+def _numbered(pairs: Sequence[tuple[str, float]]) -> list[Phase]:
+    """Return the phases of (solo or contender, seconds); those of a name that comes again are numbered."""
     counts = {name: [n for n, _ in pairs].count(name) for name, _ in pairs}
     seen: dict[str, int] = {}
     phases = []

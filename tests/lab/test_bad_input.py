@@ -30,6 +30,7 @@ pytestmark = pytest.mark.lab
         (["--rate=1kbit"], "--rate: "),
         (["--rtt=1h"], "--rtt: "),
         (["--timeline=prague:10"], "--timeline: "),
+        (["--repeat=0"], "--repeat: '0' is no number of runs; give 1 to 1000"),
         (["--lab=apu", "--lab-file=/no/lab.toml"], "--lab-file: /no/lab.toml: No such file"),
     ],
 )

@@ -39,6 +39,17 @@ def test_directions_are_apart_and_delay_is_split_without_loss() -> None:
     assert down.path.delay_us + up.path.delay_us == 25
 
 
+def test_repetitions_have_seed_and_order_of_their_own_and_a_single_run_the_published_order() -> None:
+    five = parse(repeat="5", seed="7")
+    runs = [five.repetition(n) for n in range(1, 6)]
+    assert [run.seed for run in runs] == [7, 8, 9, 10, 11]
+    orders = [[p["contender"] for p in run.record()["phases"] if p["contender"]] for run in runs]
+    assert sorted(orders[:2]) == sorted(orders[2:4]) == [["cubic", "prague"], ["prague", "cubic"]]
+    assert five.repetition(3) == runs[2]
+    for alone in (parse(seed="7"), parse(seed="7", repeat="1")):
+        assert alone.repetition(1) == alone
+
+
 def test_record_is_json_and_names_everything() -> None:
     record = json.loads(json.dumps(parse(results="somewhere", credentials="~/tv.toml").record()))
     assert record["qdisc_down"] == "fq_codel flows 1"
@@ -65,6 +76,12 @@ def test_record_is_json_and_names_everything() -> None:
         ({"kernel_source": "/no/such.tar.xz"}, "--kernel-source: no such file"),
         ({"seed": "x"}, "--seed: "),
         ({"jitter_gate": "soon"}, "--jitter-gate: "),
+        ({"repeat": "0"}, "--repeat: '0' is no number of runs; give 1 to 1000"),
+        ({"repeat": "-2"}, "--repeat: '-2' is no number of runs"),
+        ({"repeat": "five"}, "--repeat: 'five' is no number of runs"),
+        ({"repeat": "2.5"}, "--repeat: '2.5' is no number of runs"),
+        ({"repeat": "²"}, "--repeat: '²' is no number of runs"),
+        ({"repeat": "100000"}, "--repeat: '100000' is no number of runs"),
     ],
 )
 def test_bad_options_are_one_line_that_names_the_option(given: dict[str, Any], says: str) -> None:

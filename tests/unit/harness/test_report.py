@@ -193,6 +193,6 @@ def test_services_stand_in_the_published_table_with_ours_beside(scores: Scores, 
     assert (told["service"], told["bottleneck"]) == ("o2tv", "20 Mbit/s, fq_codel flows 1")
     assert told["beside prague, published"] == "19 Mbit/s; two freezes; quality reduction"
     assert told["beside prague, ours"] == (
-        "9.10 Mbit/s; the picture falls from 720p to 240p and stalls 2 times (3.5 s) / void"
+        "9.10 Mbit/s; the picture falls from 720p to 240p and stalls 2 times (3.5 s) / 1 void"
     )
-    assert told["beside cubic, ours"] == "not run / void"
+    assert told["beside cubic, ours"] == "not run / 1 void"

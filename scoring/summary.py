@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the repetitions of an experiment say together: the scores of its runs → figures with intervals.
+
+Of a contender that competes in several phases of a run, their mean stands for the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+
+from pydantic import BaseModel
+
+from scoring.harm import METRICS, Better
+from scoring.intervals import LEVEL, POWER, RESAMPLES, SEED, Estimate, Number, Statistic, estimate, least_detectable
+from scoring.score import Metrics, Scores
+from scoring.transport import FRAME_BYTES, PAYLOAD_BYTES
+
+#: The contender that the others are set against, where it competes.
+REFERENCE = "cubic"
+#: What is summarised of each phase, and which way is better for the victim (None: neither).
+MEASURED: dict[str, Better | None] = {
+    "victim_mbps": "more",
+    "contender_mbps": None,
+    "mean_height": "more",
+    "lowest_height": "more",
+    "below_solo_s": "less",
+    "drops": "less",
+    "fps": "more",
+    "stalls": "less",
+    "stall_s": "less",
+    "freezes": "less",
+    "freeze_s": "less",
+    "rtt_p50_ms": "less",
+    "rtt_p99_ms": "less",
+    "frame_p50_ms": "less",
+    "frame_p99_ms": "less",
+}
+#: What a baseline, of another length than the phases, can be set beside them; `contender_mbps` has none.
+_ALONE = {
+    *("victim_mbps", "mean_height", "lowest_height", "fps"),
+    *("rtt_p50_ms", "rtt_p99_ms", "frame_p50_ms", "frame_p99_ms"),
+}
+
+
+class Contrast(Estimate):
+    """A contender less the reference, run by run; `mde` is the least true difference that so many runs would find."""
+
+    mde: Number | None
+
+
+class Figure(BaseModel):
+    """One metric over the runs: alone, beside each contender, and each contender less the reference."""
+
+    metric: str
+    better: Better | None
+    alone: Estimate | None = None
+    beside: dict[str, Estimate]
+    contrast: dict[str, Contrast]
+
+    def worse(self, contender: str) -> bool | None:
+        """Whether the victim fares worse beside `contender` than beside the reference; None when that is not shown."""
+        contrast = self.contrast.get(contender)
+        if contrast is None or not contrast.away_from_zero or self.better is None:
+            return None
+        return (contrast.value > 0) == (self.better == "less")
+
+
+class Summary(BaseModel):
+    """The valid runs of one experiment together; names are those of the runs.
+
+    `fair_share_mbps` is what max-min fairness would leave the victim beside one flow: half of what the bottleneck
+    carries in payload, and no more than it takes alone.
+    """
+
+    valid: list[str]
+    void: dict[str, list[str]]
+    contenders: list[str]
+    reference: str | None
+    level: float = LEVEL
+    power: float = POWER
+    resamples: int = RESAMPLES
+    resampling_seed: int = SEED
+    fair_share_mbps: Estimate | None
+    measured: list[Figure]
+    harm: list[Figure]
+
+    def figure(self, metric: str) -> Figure | None:
+        """The figure of a measured metric; None when no run has it."""
+        return next((figure for figure in self.measured if figure.metric == metric), None)
+
+
+def summarise(runs: Mapping[str, Scores]) -> Summary:
+    """Summarise runs of the same experiment, by name; a void run is told with its reasons and counts in nothing."""
+    void = {
+        name: [gate.reason for gate in scores.validity.gates if not gate.ok]
+        for name, scores in runs.items()
+        if not scores.validity.valid
+    }
+    valid = {name: scores for name, scores in runs.items() if name not in void}
+    there = {phase.contender for scores in valid.values() for phase in scores.phases if phase.contender}
+    contenders = sorted(there, key=lambda name: (name != REFERENCE, name))
+    scored = list(valid.values())
+    shares = [share for scores in scored if (share := _fair_share(scores)) is not None]
+    return Summary(
+        valid=list(valid),
+        void=void,
+        contenders=contenders,
+        reference=contenders[0] if len(contenders) > 1 else None,
+        fair_share_mbps=estimate(shares) if shares else None,
+        measured=_figures(MEASURED, scored, contenders, _beside, _alone),
+        harm=_figures(dict.fromkeys(METRICS, "less"), scored, contenders, _harm, lambda *_: None),
+    )
+
+
+def _figures(
+    metrics: Mapping[str, Better | None],
+    runs: Sequence[Scores],
+    contenders: Sequence[str],
+    beside: Callable[[Scores, str, str], float | None],
+    alone: Callable[[Scores, str], float | None],
+) -> list[Figure]:
+    """One figure a metric that some run has."""
+    found = []
+    for metric, better in metrics.items():
+        # Heights are rungs of a ladder: a mean of the lowest ones would be none of them.
+        kind: Statistic = "median" if metric == "lowest_height" else "mean"
+        solo = [value for scores in runs if (value := alone(scores, metric)) is not None]
+        by_run = [{name: beside(scores, name, metric) for name in contenders} for scores in runs]
+        values = {name: [value for run in by_run if (value := run[name]) is not None] for name in contenders}
+        contrast = {name: _contrast(by_run, name, contenders[0], kind) for name in contenders[1:]}
+        if any(values.values()):
+            found.append(
+                Figure(
+                    metric=metric,
+                    better=better,
+                    alone=estimate(solo, kind) if solo else None,
+                    beside={name: estimate(given, kind) for name, given in values.items() if given},
+                    contrast={name: given for name, given in contrast.items() if given},
+                )
+            )
+    return found
+
+
+def _contrast(
+    by_run: Sequence[Mapping[str, float | None]], contender: str, reference: str, kind: Statistic
+) -> Contrast | None:
+    pairs = ((run[contender], run[reference]) for run in by_run)
+    differences = [one - other for one, other in pairs if one is not None and other is not None]
+    if not differences:
+        return None
+    mde = least_detectable(differences) if kind == "mean" else None
+    return Contrast(**estimate(differences, kind).model_dump(), mde=mde)
+
+
+def _beside(scores: Scores, contender: str, metric: str) -> float | None:
+    values = [_value(phase, metric, scores.baseline) for phase in scores.phases if phase.contender == contender]
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _alone(scores: Scores, metric: str) -> float | None:
+    return _value(scores.baseline, metric, None) if scores.baseline and metric in _ALONE else None
+
+
+def _value(metrics: Metrics, metric: str, baseline: Metrics | None) -> float | None:
+    if metric != "below_solo_s":
+        value: float | None = getattr(metrics, metric)
+        return value
+    if baseline is None or baseline.dominant_height is None or not metrics.height_seconds:
+        return None
+    return sum(s for height, s in metrics.height_seconds.items() if height < baseline.dominant_height)
+
+
+def _harm(scores: Scores, contender: str, metric: str) -> float | None:
+    values = [harm.harm for harm in scores.harm if harm.contender == contender and harm.metric == metric]
+    return fmean(values) if values else None
+
+
+def _fair_share(scores: Scores) -> float | None:
+    rate, solo = scores.lab.get("rate_down_bps"), scores.baseline and scores.baseline.victim_mbps
+    return None if not rate or solo is None else min(rate / 1e6 * PAYLOAD_BYTES / FRAME_BYTES / 2, solo)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two short repetitions of the main job: orders that differ, and one summary of both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.harm_summary import SUMMARY, TABLE
+from harness.report import REPORT
+from harness.store import RunStore, read_manifest
+from tests.lab.test_main_job import run_main_job
+
+pytestmark = pytest.mark.lab
+
+
+def test_repetitions_differ_in_order_and_are_summarised_together(tmp_path: Path) -> None:
+    """On a loaded machine runs may be void; then more are made, and the summary says so."""
+    timeline = "solo:8,cubic:10,solo:2,prague:10"
+    done = run_main_job(tmp_path, "--repeat=2", f"--timeline={timeline}", "--jitter-gate=50ms", "--seed=3")
+    runs = RunStore(tmp_path).runs()
+    assert runs, done.stdout + done.stderr
+    valid = [run for run in runs if read_manifest(run).status == "valid"]
+    assert len(valid) == 2 or len(runs) == 4
+    assert (done.returncode == 0) == (len(valid) == 2), done.stdout
+    orders = {
+        read_manifest(run).seed: [p["contender"] for p in json.loads((run / "timeline.json").read_text())["phases"]]
+        for run in runs
+    }
+    assert set(orders) <= {3, 4} and all(set(order) == {None, "cubic", "prague"} for order in orders.values())
+    assert len(orders) == 1 or orders[3] != orders[4]
+    (page,) = tmp_path.glob(f"*-summary/{REPORT}")
+    assert str(page) in done.stdout and f"{len(valid)} of {len(runs)} runs are valid" in done.stdout
+    assert all(f"../{run.name}/{REPORT}" in page.read_text() for run in runs)
+    (summary,) = json.loads((page.parent / SUMMARY).read_text())
+    assert summary["valid"] == [run.name for run in valid] and (page.parent / TABLE).exists()

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from scoring.intervals import best_coverage, estimate, least_detectable
+
+
+@pytest.mark.parametrize("n", [5, 10])
+def test_intervals_cover_the_mean_of_simulated_runs_nearly_as_often_as_they_say(n: int) -> None:
+    """Plain percentile intervals cover 0.84 with five runs, 0.90 with ten; not the mean of others than was drawn."""
+    rng = np.random.default_rng(20)
+    drawn = [estimate(run.tolist()) for run in rng.normal(7, 2, (1000, n))]
+    covered = np.mean([(it.low or 0) <= 7 <= (it.high or 0) for it in drawn])
+    assert 0.90 <= covered <= 0.97
+    assert np.mean([(it.low or 0) <= 11 <= (it.high or 0) for it in drawn]) < 0.2
+
+
+def test_the_interval_of_four_runs_is_that_of_all_resamples() -> None:
+    """All 256 resamples, by hand: their 0.012 % and 99.988 % percentiles are the least and the largest run."""
+    means = sorted(sum(resample) / 4 for resample in product([1.0, 2.0, 4.0, 9.0], repeat=4))
+    found = estimate([1.0, 2.0, 4.0, 9.0])
+    assert (found.low, found.value, found.high) == (
+        pytest.approx(means[0], abs=0.4),
+        4,
+        pytest.approx(means[-1], abs=1.5),
+    )
+
+
+def test_the_interval_of_thirty_runs_is_students() -> None:
+    values = np.random.default_rng(3).normal(0, 1, 30)
+    found = estimate(values.tolist())
+    half = 2.0452 * values.std(ddof=1) / 30**0.5  # t of 29 degrees of freedom, from a table
+    assert (found.low, found.high) == (
+        pytest.approx(values.mean() - half, abs=0.05),
+        pytest.approx(values.mean() + half, abs=0.05),
+    )
+
+
+def test_equal_values_give_equal_intervals() -> None:
+    values = [3.1, 2.2, 5.9, 4.0, 4.4]
+    assert estimate(values) == estimate(values)
+
+
+def test_one_run_has_no_interval_and_none_is_an_error() -> None:
+    one = estimate([3.0])
+    assert (one.value, one.low, one.high, one.away_from_zero) == (3.0, None, None, False)
+    with pytest.raises(ValueError, match="no values"):
+        estimate([])
+
+
+def test_runs_that_are_all_alike_have_an_interval_of_no_width() -> None:
+    same = estimate([2.0] * 5)
+    assert (same.value, same.low, same.high) == (2, 2, 2) and same.away_from_zero
+    assert not estimate([0.0] * 5).away_from_zero
+
+
+def test_a_median_is_not_moved_by_one_run() -> None:
+    found = estimate([480, 480, 480, 480, 240], "median")
+    assert (found.value, found.statistic, found.high) == (480, "median", 480)
+
+
+def test_an_interval_away_from_zero_lies_on_one_side_of_it() -> None:
+    assert estimate([1.0, 2, 3, 4, 5]).away_from_zero and estimate([-1.0, -2, -3, -4, -5]).away_from_zero
+    assert not estimate([-1.0, 2, 3, 4, 5]).away_from_zero
+
+
+def test_the_least_detectable_difference_by_hand() -> None:
+    # s = 1.5811, √5 = 2.2361, and of four degrees of freedom t(0.975) = 2.7764, t(0.8) = 0.9410.
+    assert least_detectable([1.0, 2, 3, 4, 5]) == pytest.approx((2.7764 + 0.9410) * 1.5811 / 2.2361, rel=1e-4)
+    assert least_detectable([1.0]) is None and least_detectable([2.0, 2.0, 2.0]) == 0
+
+
+@pytest.mark.parametrize(("effect", "n"), [(0.8, 15), (0.5, 34), (0.2, 199)])
+def test_it_needs_as_many_runs_as_power_tables_say(effect: float, n: int) -> None:
+    """Pairs for effects of 0.8, 0.5 and 0.2 standard deviations by a two-sided paired t-test: 15, 34 and 199."""
+
+    def least(runs: int) -> float:
+        values = np.resize([-1.0, 1.0], runs)
+        values = (values - values.mean()) / values.std(ddof=1)
+        return least_detectable(values.tolist()) or 0.0
+
+    assert least(n) <= effect < least(n - 2)
+
+
+def test_a_test_of_simulated_runs_finds_the_least_detectable_difference_in_four_of_five() -> None:
+    rng = np.random.default_rng(8)
+    runs = rng.normal(0, 1, (4000, 5)) + (2.7764 + 0.9410) / 5**0.5
+    t = runs.mean(axis=1) / (runs.std(axis=1, ddof=1) / 5**0.5)
+    assert np.mean(np.abs(t) > 2.7764) == pytest.approx(0.8, abs=0.03)
+
+
+def test_what_the_range_of_few_runs_covers_at_best() -> None:
+    assert [best_coverage(n) for n in (2, 3, 4, 5)] == [0.5, 0.75, 0.875, 0.9375]
+    runs = np.random.default_rng(1).normal(0, 1, (20_000, 3))
+    assert np.mean((runs.min(axis=1) < 0) & (runs.max(axis=1) > 0)) == pytest.approx(0.75, abs=0.01)
