@@ -20,6 +20,8 @@ from harness.place import LOCAL, Place
 from harness.process import Process, ProcessError
 from scoring.frames import frame_times
 
+FPS = 60
+"""Twice what films have: at their own rate a frame that is shown between two grabs is missed, and looks dropped."""
 TIMESCALE = 90_000  # ticks a second of the file's time stamps
 _START = re.compile(r"Duration: N/A, start: (\d+\.\d+)")
 
@@ -51,7 +53,7 @@ class ScreenRecorder:
         *,
         place: Place = LOCAL,
         size: tuple[int, int] = (1280, 720),
-        fps: int = 30,
+        fps: int = FPS,
         wrap: Sequence[str] = (),
         timeout: float = 15,
     ) -> ScreenRecorder:

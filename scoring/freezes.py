@@ -2,7 +2,7 @@
 """Displayed frame rate and freezes, from the series of (time, source frame number) of a recording.
 
 A frame counts as displayed at the first recorded frame that shows it, so times are late by up to one frame
-time of the recorder (33 ms at 30 fps), onset and end alike.
+time of the recorder (17 ms at 60 fps), onset and end alike.
 """
 
 from __future__ import annotations
