@@ -34,6 +34,10 @@ class Stage:
     port: int = 443
     width: int = 1280
     height: int = 720
+    #: Put before the argv of programs at the server that must not share the viewer's cores (see Lab.all_cores).
+    all_cores: tuple[str, ...] = ()
+    #: Put before the argv of a recorder (see Lab.on_time).
+    on_time: tuple[str, ...] = ()
 
 
 class Service(ABC):

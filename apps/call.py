@@ -7,7 +7,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from urllib.parse import urlencode
@@ -151,11 +151,13 @@ class Call(Service):
         )  # fmt: skip
         self._far = stage.run / FAR
         self._far.mkdir(exist_ok=True)
-        screen = Display.start(stage.server, log_file(stage.run, "xvfb-far"), _FAR_SIZE)
+        screen = Display.start(_far_place(stage), log_file(stage.run, "xvfb-far"), _FAR_SIZE)
         self._far_display = screen.name
         self._keep("the other end's screen", screen.process, screen.stop)
         if self._recorded:
-            recorder = ScreenRecorder.start(screen.name, self._far, place=stage.server, size=_FAR_SIZE)
+            recorder = ScreenRecorder.start(
+                screen.name, self._far, place=_far_place(stage), size=_FAR_SIZE, wrap=stage.on_time
+            )
             self._keep("the other end's recorder", recorder.process, recorder.stop)
 
     def _keep(self, name: str, process: Process, stop: Callable[[], Any] | None = None) -> None:
@@ -165,7 +167,7 @@ class Call(Service):
     def _dial(self, stage: Stage, camera: Camera) -> None:
         """Bring both ends up and return when each shows the other; ServiceError if they do not."""
         ends: tuple[tuple[str, Place, str, tuple[int, int], Path], ...] = (
-            ("the other end", stage.server, self._far_display, _FAR_SIZE, self._far),
+            ("the other end", _far_place(stage), self._far_display, _FAR_SIZE, self._far),
             ("the client", stage.client, stage.display, (stage.width, stage.height), stage.run),
         )
         query = urlencode({"width": camera.width, "height": camera.height, "bitrate": self._format.bitrate_bps})
@@ -265,6 +267,11 @@ class Skype(Call):
 
     name = "skype"
     defaults: ClassVar[Mapping[str, str]] = {"call-bitrate": "1790kbit"}
+
+
+def _far_place(stage: Stage) -> Place:
+    """Where the other end's programs run: two browsers and two recorders are too much for one core."""
+    return replace(stage.server, prefix=(*stage.all_cores, *stage.server.prefix))
 
 
 _STATE = "() => window.callState ? window.callState() : 'has no camera'"

@@ -128,12 +128,13 @@ class _Recording:
         self.service.start(
             Stage(
                 client=lab.client, server=lab.server, address=lab.addresses.server, run=folder,
-                display=display.name, port=ports.ORIGIN, width=SIZE[0], height=SIZE[1],
+                display=display.name, port=ports.ORIGIN, width=SIZE[0], height=SIZE[1], all_cores=lab.all_cores,
+                on_time=lab.on_time,
             )
         )  # fmt: skip
         self.watched["the player"] = lambda: self.service.failure
         self._warm_up()
-        screen = ScreenRecorder.start(display.name, folder, place=lab.client, size=SIZE)
+        screen = ScreenRecorder.start(display.name, folder, place=lab.client, size=SIZE, wrap=lab.on_time)
         self._keep("the recorder", screen.process, screen.stop)
 
     def _keep(self, name: str, process: Process, stop: Callable[[], Any]) -> None:

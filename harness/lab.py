@@ -45,6 +45,10 @@ class Lab:
     versions: dict[str, str] = field(default_factory=dict)
     #: Put before the argv of latency-critical programs, e.g. ``("chrt", "-r", "20")`` where the user may.
     realtime: tuple[str, ...] = ()
+    #: Put before the argv of programs of the server's side that need more than the cores that the nodes leave.
+    all_cores: tuple[str, ...] = ()
+    #: Put before the argv of recorders, so that no frame is late because browsers are busy.
+    on_time: tuple[str, ...] = ()
 
 
 class LabFactory(Protocol):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -42,9 +43,8 @@ def live_call(lab: Lab, asked: cell.Call, folder: Path) -> Iterator[Browsers]:
     call = browsers(asked)
     try:
         width, height = SIZE
-        call.start(
-            Stage(lab.client, lab.server, lab.addresses.server, folder, display.name, width=width, height=height)
-        )
+        stage = Stage(lab.client, lab.server, lab.addresses.server, folder, display.name, width=width, height=height)
+        call.start(replace(stage, all_cores=lab.all_cores))
         deadline = time.monotonic() + _SETTLED_S
         while not call.settled:
             if call.failure or time.monotonic() > deadline:

@@ -36,6 +36,7 @@ _ROUTER_LAN, _ROUTER_WAN = "10.42.1.1", "10.42.2.1"
 _TOLD = ("iproute2", "iperf3", "irtt", "tcpdump")
 #: The router goes before the probes that measure it, and these before the hosts that fill it.
 _ROUTER, _PROBES, _HOSTS = 30, 25, 20
+_RECORDERS = 10
 _LATENCY = "/dev/cpu_dma_latency"
 #: Up to this rate (bit/s, one direction) one core carries all three nodes beside a browser.
 ONE_CORE_BPS = 30_000_000
@@ -80,6 +81,8 @@ class VirtualLab:
                 server_tap=Tap(spaces["hub"], "wan-router"),
                 addresses=addresses,
                 realtime=self._cores.realtime(_PROBES),
+                all_cores=self._cores.all(),
+                on_time=self._cores.on_time(),
                 versions={
                     "kernel source": self._kernel.source,
                     "kernel build": self._kernel.digest,
@@ -195,6 +198,14 @@ class Cores:
         if self._awake is not None:
             os.close(self._awake)
             self._awake = None
+
+    def all(self) -> tuple[str, ...]:
+        """Return the argv prefix that gives a program every core; empty where all have them."""
+        return ("taskset", "--cpu-list", ",".join(map(str, sorted(self._before)))) if self._apart else ()
+
+    def on_time(self) -> tuple[str, ...]:
+        """Return the argv prefix that lets a recorder go before browsers, on any core; empty where the user may not."""
+        return ("chrt", "--rr", str(_RECORDERS)) if _may_be_realtime() else ()
 
     def realtime(self, priority: int) -> tuple[str, ...]:
         """Return the argv prefix that gives real-time ``priority``; empty where the user may not."""
