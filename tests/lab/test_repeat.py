@@ -13,7 +13,7 @@ from harness.report import REPORT
 from harness.store import RunStore, read_manifest
 from tests.lab.test_main_job import run_main_job
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.experiment]
 
 
 def test_repetitions_differ_in_order_and_are_summarised_together(tmp_path: Path) -> None:

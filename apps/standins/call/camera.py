@@ -15,7 +15,7 @@ from apps.standins import scenes
 from harness import cache
 from scoring import strip
 
-#: One frame a second off the recorder's 30: the recorder's phase within a frame passes through all values each second,
+#: Off a divisor of the recorder's 60: the recorder's phase within a frame passes through all values each second,
 #: so that the median of what it sees is not early or late by a part of a frame. Chromium takes whole numbers only.
 FPS = 29
 FRAMES = 150
