@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -44,7 +43,7 @@ def live_call(lab: Lab, asked: cell.Call, folder: Path) -> Iterator[Browsers]:
     try:
         width, height = SIZE
         stage = Stage(lab.client, lab.server, lab.addresses.server, folder, display.name, width=width, height=height)
-        call.start(replace(stage, all_cores=lab.all_cores))
+        call.start(stage)
         deadline = time.monotonic() + _SETTLED_S
         while not call.settled:
             if call.failure or time.monotonic() > deadline:
