@@ -22,13 +22,15 @@ from scoring.frames import frame_times
 
 FPS = 60
 """Twice what films have: at their own rate a frame that is shown between two grabs is missed, and looks dropped."""
+NEEDED_FPS = 30
+"""Frames a second that evidence must have: where none was grabbed for longer, one is missing."""
 TIMESCALE = 90_000  # ticks a second of the file's time stamps
 _START = re.compile(r"Duration: N/A, start: (\d+\.\d+)")
 
 
 @dataclass(frozen=True)
 class Screen:
-    """screen.json. Frame i was grabbed at `start` + its pts; `missing` counts empty slots of 1/fps s."""
+    """screen.json. Frame i was grabbed at `start` + its pts; `missing` of `expected` slots of 1/30 s are empty."""
 
     start: float  # Unix seconds of frame 0
     fps: int
@@ -127,7 +129,7 @@ def finish(run: Path) -> Screen:
         part.unlink()
         _progress(run).unlink(missing_ok=True)
     times = frame_times(whole)
-    expected, missing = count_missing(times, begun["fps"])
+    expected, missing = count_missing(times, min(begun["fps"], NEEDED_FPS))
     screen = Screen(**{**begun, "frames": len(times), "expected": expected, "missing": missing})
     _write(run, screen)
     return screen

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.screen import ScreenRecorder, count_missing, finish
+from captures.screen import NEEDED_FPS, ScreenRecorder, count_missing, finish
 from harness.process import ProcessError
 
 
@@ -57,3 +57,10 @@ def test_a_killed_recording_is_readable_up_to_its_last_second(display: str, tmp_
 def test_a_display_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ProcessError, match=":4711"):
         ScreenRecorder.start(":4711", tmp_path)
+
+
+def test_a_recording_faster_than_needed_misses_only_what_the_needed_rate_would() -> None:
+    """Of 60 frames a second every other one may be late or lost; two in a row may not."""
+    grabs = [i / 60 for i in range(121)]
+    assert count_missing([t for i, t in enumerate(grabs) if i not in (7, 20, 41)], NEEDED_FPS) == (61, 0)
+    assert count_missing([t for i, t in enumerate(grabs) if i not in (7, 8, 9, 20)], NEEDED_FPS) == (61, 1)
