@@ -9,6 +9,7 @@ one before it once more. So frame i belongs to `start` + its pts whatever happen
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,9 @@ CONTROL = Path(__file__).with_name("obs_control.py")
 Edge = tuple[bool, float, float]
 """The slate was shown or taken away; Unix times before and after."""
 _SLATE_RGB, _NEAR = (255, 0, 255), 60
+#: OBS draws in software where there is no graphics card: at 1280x720 that takes 0.8 of a core, at half of it 0.3. With
+#: fewer cores than these it records at half the display's size.
+FULL_SIZE_CORES = 3
 _SEARCH_S, _STEP_S = 1.0, 0.0005
 #: Share of the slate's frames that must show what was asked.
 _AGREE = 0.8
@@ -37,7 +41,7 @@ _AGREE = 0.8
 
 @dataclass(frozen=True)
 class ObsScreen(Screen):
-    """screen.json of OBS: `start` is known to `start_error` s; `missing` frames were lagged or skipped."""
+    """screen.json of OBS: `start` is known to `start_error` s; `missing` were lagged or skipped since the slate."""
 
     recorder: str = "obs"
     start_error: float = 0.0
@@ -71,7 +75,7 @@ class ObsRecorder(ScreenRecorder):
 
         Raises ProcessError when OBS does not start or writes nothing within `timeout` seconds.
         """
-        width, height = size
+        scale = 1.0 if len(os.sched_getaffinity(0)) >= FULL_SIZE_CORES else 0.5
         scratch = scratch_folder("-obs")
         # OBS answers at every address of its namespace: in one of its own that is the loopback. In a lab's it must
         # stay, as the display is reached there alone; that one has no way out.
@@ -81,7 +85,7 @@ class ObsRecorder(ScreenRecorder):
         try:
             process = Process.start(
                 place,
-                [*command, f"{width}x{height}", str(fps)],
+                [*command, f"{size[0]}x{size[1]}", str(scale), str(fps)],
                 stderr=run / "screen.log",
                 ready="^recording$",
                 timeout=timeout,
@@ -91,6 +95,7 @@ class ObsRecorder(ScreenRecorder):
             shutil.rmtree(scratch, ignore_errors=True)
             raise
         slate = [tuple(edge) for edge in _told(run)["slate"]]
+        width, height = (round(side * scale) for side in size)
         # Known now, so that a killed run still knows when its frames were shown.
         write(run, ObsScreen(slate[0][1], fps, width, height, frames=0, expected=0, missing=0, slate=slate))
         return cls(run, process, slate[0][1], scratch)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """OBS Studio driven by its websocket: a program that records an X display until SIGINT, run at the display's place.
 
-    python obs_control.py DISPLAY SCRATCH FILE.mkv PROGRESS WIDTHxHEIGHT FPS
+    python obs_control.py DISPLAY SCRATCH FILE.mkv PROGRESS WIDTHxHEIGHT SCALE FPS
 
-Writes lines of JSON to PROGRESS: first, once OBS records, `{"obs": version, "slate": [[shown, before, after], …]}`,
-then each second `{"frames": …, "lagged": …, "skipped": …}`, all since the recording began. After the first one stderr
-says "recording". Where OBS ends by itself it ends too, with one line on stderr.
+Records the display of WIDTHxHEIGHT px at SCALE times its size. Writes lines of JSON to PROGRESS: first, once OBS
+records, `{"obs": version, "slate": [[shown, before, after], …]}`, then each second `{"frames": …, "lagged": …,
+"skipped": …}`, the last two since the slate. After the first one stderr says "recording". Where OBS ends by itself it
+ends too, with one line on stderr.
 
 OBS gives its frames no time of day. So the recording begins with a slate: a coloured source over the display, by which
 OBS covers the picture that it records (not the display) and uncovers it, at moments that are known and that fall
@@ -46,9 +47,12 @@ class ObsError(RuntimeError):
     """OBS did not start, or no longer records."""
 
 
-def files(*, part: Path, size: tuple[int, int], fps: int, port: int, password: str) -> Mapping[str, str]:
-    """OBS's own configuration: file below its folder → text. It records `part` as ffmpeg does (captures/screen.py)."""
-    width, height = size
+def files(*, part: Path, size: tuple[int, int], scale: float, fps: int, port: int, password: str) -> Mapping[str, str]:
+    """OBS's own configuration: file below its folder → text. It records `part` as ffmpeg does (captures/screen.py).
+
+    `size` is the display's in px, that times `scale` the recording's.
+    """
+    width, height = (round(side * scale) for side in size)
     return {
         "global.ini": _ini(
             General={"FirstRun": "true", "EnableAutoUpdates": "false"},  # no wizard
@@ -122,7 +126,12 @@ def files(*, part: Path, size: tuple[int, int], fps: int, port: int, password: s
                         "settings": {
                             "id_counter": SLATE,
                             "items": [
-                                {"name": "display", "id": DISPLAY, "visible": True},
+                                {
+                                    "name": "display",
+                                    "id": DISPLAY,
+                                    "visible": True,
+                                    "scale": {"x": scale, "y": scale},
+                                },
                                 {"name": "slate", "id": SLATE, "visible": False},
                             ],
                         },
@@ -204,13 +213,16 @@ def record(client: ReqClient, fps: int, ending: threading.Event, progress: TextI
 
     def tell_frames() -> None:
         stats = client.get_stats()
-        lost = {"lagged": stats.render_skipped_frames - lagged, "skipped": stats.output_skipped_frames}
+        lost = {
+            "lagged": stats.render_skipped_frames - before.render_skipped_frames,
+            "skipped": stats.output_skipped_frames - before.output_skipped_frames,
+        }
         tell(frames=stats.output_total_frames, **lost)
 
-    lagged = client.get_stats().render_skipped_frames
     client.start_record()
     await_frames(client)
     tell(obs=client.get_version().obs_version, slate=clap(client, fps))
+    before = client.get_stats()
     print("recording", file=sys.stderr)
     while not ending.wait(_TELL_S):
         if not client.get_record_status().output_active:
@@ -223,7 +235,7 @@ def record(client: ReqClient, fps: int, ending: threading.Event, progress: TextI
         time.sleep(0.05)
 
 
-def main(display: str, scratch: str, part: str, progress: str, size: str, fps: str) -> None:
+def main(display: str, scratch: str, part: str, progress: str, size: str, scale: str, fps: str) -> None:
     """See the text of this file."""
     ending = threading.Event()
     signal.signal(signal.SIGINT, lambda *_: ending.set())
@@ -233,7 +245,9 @@ def main(display: str, scratch: str, part: str, progress: str, size: str, fps: s
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     password = secrets.token_urlsafe(24)
-    config = files(part=Path(part), size=(width, height), fps=int(fps), port=port, password=password)
+    config = files(
+        part=Path(part), size=(width, height), scale=float(scale), fps=int(fps), port=port, password=password
+    )
     obs = start(display, Path(scratch), config)
     writers: list[psutil.Process] = []
     try:

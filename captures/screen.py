@@ -27,7 +27,10 @@ _START = re.compile(r"Duration: N/A, start: (\d+\.\d+)")
 
 @dataclass(frozen=True)
 class Screen:
-    """screen.json. Frame i was grabbed at `start` + its pts; `missing` counts empty slots of 1/fps s."""
+    """screen.json. Frame i was grabbed at `start` + its pts; `missing` counts empty slots of 1/fps s.
+
+    `width` and `height` are the recording's, in px.
+    """
 
     start: float  # Unix seconds of frame 0
     fps: int

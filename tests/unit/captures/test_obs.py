@@ -20,7 +20,7 @@ FPS = 30
 
 
 def test_configuration_is_read_by_old_and_new_obs() -> None:
-    made = files(part=Path("/run/x/screen.part.mkv"), size=(640, 360), fps=FPS, port=4711, password="p%s=;")
+    made = files(part=Path("/run/x/screen.part.mkv"), size=(1280, 720), scale=0.5, fps=FPS, port=4711, password="p%s=;")
     profile = configparser.ConfigParser(interpolation=None)
     profile.optionxform = str  # type: ignore[assignment,method-assign]
     profile.read_string(made["basic/profiles/Sojourn/basic.ini"])
@@ -35,6 +35,7 @@ def test_configuration_is_read_by_old_and_new_obs() -> None:
     assert old["OBSWebSocket"]["ServerPassword"] == new["server_password"] == "p%s=;"
     assert old["OBSWebSocket"]["AuthRequired"] == "true" and new["auth_required"]
     scene = json.loads(made["basic/scenes/Sojourn.json"])["sources"][-1]
+    assert scene["settings"]["items"][0]["scale"] == {"x": 0.5, "y": 0.5}
     shown, hidden = scene["settings"]["items"]
     assert (shown["name"], shown["visible"]) == ("display", True)
     assert (hidden["name"], hidden["visible"], hidden["id"]) == ("slate", False, SLATE)
