@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Chromium on a given X display at a given place, driven through a handful of calls."""
+"""A real Chromium on a given X display at a given place, driven through a handful of calls (by apps/drivers.py)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import os
 import shlex
 import shutil
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import psutil
-from playwright.sync_api import BrowserContext, Error, Playwright, sync_playwright
-from playwright.sync_api import Page as PlaywrightPage
 
 from harness.place import Place
 from harness.scratch import scratch_folder
@@ -31,12 +30,6 @@ class BrowserError(RuntimeError):
     """The browser is missing, did not start, or could not load a page."""
 
 
-def check() -> None:
-    """Raise BrowserError with the fix when Chromium is missing."""
-    if not os.access(CHROMIUM, os.X_OK):
-        raise BrowserError(f"the browser is missing: {CHROMIUM} (apt install chromium)")
-
-
 class Driver(Protocol):
     """What services need of a browser; every call may come from any thread."""
 
@@ -47,6 +40,8 @@ class Driver(Protocol):
     def click(self, selector: str, timeout: float = 2) -> bool: ...
 
     def fill(self, selector: str, text: str, timeout: float = 2) -> bool: ...
+
+    def screenshot(self, path: Path) -> None: ...
 
     @property
     def version(self) -> str: ...
@@ -89,71 +84,104 @@ def flags(
     return chosen
 
 
-class Browser:
-    """Chromium driven by Playwright, which stays in the thread that made it; a fresh profile each time."""
+class Browser(ABC):
+    """Chromium with a fresh profile and a driver that stays in the thread that made it."""
+
+    #: What the driver raises.
+    errors: ClassVar[tuple[type[Exception], ...]]
 
     def __init__(self, place: Place, display: str, arguments: list[str], *, script: Path | None = None) -> None:
         """Start the browser; `script` is run in every page before the page's own.
 
-        Raises BrowserError when Chromium is missing or does not start.
+        Raises BrowserError when Chromium or the driver is missing or does not start.
         """
-        check()
+        self.check()
         self._home = scratch_folder("-browser")
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="browser")
-        self._playwright: Playwright | None = None
-        self._context: BrowserContext | None = None
         self._closed = False
         try:
-            self._do(lambda: self._launch(place, display, arguments, script))
-        except Error as error:
+            self._do(lambda: self._start(place, display, arguments, script))
+        except self.errors as error:
+            said = _reason(error, self._log.read_text(errors="replace"))
             self.close()
-            raise BrowserError(f"Chromium did not start on display {display}: {_reason(error)}") from error
+            raise BrowserError(f"Chromium did not start on display {display}: {said}") from error
         except BaseException:
             self.close()
             raise
 
-    def _launch(self, place: Place, display: str, arguments: list[str], script: Path | None) -> None:
+    @classmethod
+    def check(cls) -> None:
+        """Raise BrowserError with the fix when Chromium is missing, or what drives it."""
+        if not os.access(CHROMIUM, os.X_OK):
+            raise BrowserError(f"the browser is missing: {CHROMIUM} (apt install chromium)")
+
+    def _start(self, place: Place, display: str, arguments: list[str], script: Path | None) -> None:
         wrapper = self._home / "chromium"
-        # exec keeps the descriptors 3 and 4, through which Playwright talks to the browser.
-        wrapper.write_text(f'#!/bin/sh\nexec {shlex.join(place.argv([str(CHROMIUM)]))} "$@"\n')
+        self._log.touch()
+        # exec keeps the descriptors 3 and 4, through which the driver talks to the browser: it has no port.
+        command = shlex.join(place.argv([str(CHROMIUM)]))
+        wrapper.write_text(f'#!/bin/sh\nexec {command} "$@" 2>>{shlex.quote(str(self._log))}\n')
         wrapper.chmod(0o700)
-        root = place.run(["id", "-u"]).strip() == "0"
-        self._playwright = sync_playwright().start()
-        self._context = self._playwright.chromium.launch_persistent_context(
-            self._home / "profile",
-            executable_path=wrapper,
-            headless=False,
-            chromium_sandbox=not root,  # Chromium refuses its sandbox to root
-            no_viewport=True,  # the page is as large as the window
-            args=arguments,
-            ignore_default_args=["--enable-automation", "--enable-unsafe-swiftshader"],
-            env={**os.environ, "DISPLAY": display, "DBUS_SESSION_BUS_ADDRESS": "disabled:"},
-            handle_sigint=False,  # Ctrl-C is the harness's to handle: it ends things in order
-            handle_sigterm=False,
-            handle_sighup=False,
-        )
-        if script:
-            self._context.add_init_script(path=script)
+        root = place.run(["id", "-u"]).strip() == "0"  # Chromium refuses its sandbox to root
+        environment = {**os.environ, "DISPLAY": display, "DBUS_SESSION_BUS_ADDRESS": "disabled:"}
+        self._launch(wrapper, arguments, environment, script, sandbox=not root)
+
+    @abstractmethod
+    def _launch(
+        self, chromium: Path, arguments: list[str], environment: dict[str, str], script: Path | None, *, sandbox: bool
+    ) -> None:
+        """Start the driver and by it the program `chromium`, its profile in `_home`/profile."""
+
+    @abstractmethod
+    def _goto(self, url: str, timeout: float) -> None:
+        """Load `url` until its document is there, for `timeout` s at most."""
+
+    @abstractmethod
+    def _evaluate(self, script: str) -> Any:
+        """What the JavaScript function gives in the page, or its promise; None for undefined."""
+
+    @abstractmethod
+    def _click(self, selector: str, timeout: float) -> None:
+        """Click the first visible match with the pointer; one of `errors` without one within `timeout` s."""
+
+    @abstractmethod
+    def _fill(self, selector: str, text: str, timeout: float) -> None:
+        """Put `text` into the first visible match, in place of what it holds; errors as `_click`."""
+
+    @abstractmethod
+    def _screenshot(self, path: Path) -> None:
+        """Save what the page shows as PNG."""
+
+    @abstractmethod
+    def _version(self) -> str:
+        """The browser's version, digits and dots."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """End browser and driver."""
+
+    @property
+    @abstractmethod
+    def driver(self) -> str:
+        """Name and version of what drives the browser."""
+
+    @property
+    def _log(self) -> Path:
+        return self._home / "chromium.log"
 
     def _do(self, job: Callable[[], T]) -> T:
         if self._closed:
             raise BrowserError("the browser is closed")
         return self._thread.submit(job).result()
 
-    @property
-    def _page(self) -> PlaywrightPage:
-        if self._context is None:
-            raise BrowserError("the browser is closed")
-        return self._context.pages[0] if self._context.pages else self._context.new_page()
-
     def open(self, url: str, timeout: float = 30) -> None:
         """Load `url`; returns once its document is there. Raises BrowserError with the network's reason."""
         deadline = time.monotonic() + timeout
         while True:
             try:
-                self._do(lambda: self._page.goto(url, wait_until="domcontentloaded", timeout=timeout * 1000))
+                self._do(lambda: self._goto(url, timeout))
                 return
-            except Error as error:
+            except self.errors as error:
                 # A new lab's interfaces still get their addresses; Chromium then drops what it loads.
                 again = "ERR_NETWORK_CHANGED" in str(error) or "chrome-error://" in str(error)
                 if again and time.monotonic() < deadline:
@@ -164,59 +192,41 @@ class Browser:
     def evaluate(self, script: str) -> Any:
         """Run a JavaScript function in the page and return its JSON-like result. Raises BrowserError."""
         try:
-            return self._do(lambda: self._page.evaluate(script))
-        except Error as error:
+            return self._do(lambda: self._evaluate(script))
+        except self.errors as error:
             raise BrowserError(f"the page did not answer: {_reason(error)}") from error
 
     def click(self, selector: str, timeout: float = 2) -> bool:
         """Click the first visible match with the real pointer; False without one within `timeout` s."""
         try:
-            found = self._do(lambda: self._page.locator(f"{selector} >> visible=true").first)
-            self._do(lambda: found.click(timeout=timeout * 1000))
-        except Error:
+            self._do(lambda: self._click(selector, timeout))
+        except self.errors:
             return False
         return True
 
     def fill(self, selector: str, text: str, timeout: float = 2) -> bool:
         """Type `text` into the first visible match; False without one. `text` may be secret: no error shows it."""
         try:
-            found = self._do(lambda: self._page.locator(f"{selector} >> visible=true").first)
-            self._do(lambda: found.fill(text, timeout=timeout * 1000))
-        except Error:
+            self._do(lambda: self._fill(selector, text, timeout))
+        except self.errors:
             return False
         return True
 
     def screenshot(self, path: Path) -> None:
         """Save what the page shows as PNG (for errors; evidence is recorded from the display)."""
-        self._do(lambda: self._page.screenshot(path=path))
+        self._do(lambda: self._screenshot(path))
 
     @property
     def version(self) -> str:
         """Chromium's version."""
-
-        def ask() -> str:
-            browser = self._context.browser if self._context else None
-            return f"Chromium {browser.version}" if browser else "Chromium"
-
-        return self._do(ask)
+        return f"Chromium {self._do(self._version)}"
 
     def close(self) -> None:
         """End the browser and remove its profile; may be called twice."""
-
-        def end() -> None:
-            try:
-                if self._context:
-                    self._context.close()
-            finally:
-                self._context = None
-                if self._playwright:
-                    self._playwright.stop()
-                    self._playwright = None
-
         if self._closed:
             return
         self._closed = True
-        ending = self._thread.submit(end)
+        ending = self._thread.submit(self._end)
         try:
             ending.result(_CLOSE_S)
         except TimeoutError:  # a page that hangs: without its browser every call comes back
@@ -240,8 +250,9 @@ class Browser:
         psutil.wait_procs(rest, timeout=5)
 
 
-def _reason(error: Error) -> str:
-    """The first line of Playwright's message, or Chromium's own complaint about the display."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    chromium = [line for line in lines if "Missing X server" in line]
+def _reason(error: Exception, log: str = "") -> str:
+    """The first line of the driver's message, or Chromium's own complaint about the display, from its `log`."""
+    chromium = [line.strip() for line in log.splitlines() if "Missing X server" in line]
+    said = str(error).removeprefix("Message: ")  # Selenium's
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     return (chromium or lines or [type(error).__name__])[0]

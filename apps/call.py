@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from urllib.parse import urlencode
 
-from apps import browser
 from apps.base import Service, ServiceError, Stage
 from apps.browser import Browser, BrowserError, flags
+from apps.drivers import DRIVERS
 from apps.standins.call import signalling
 from apps.standins.call.camera import FPS, FRAMES, Camera, ensure_camera
 from apps.standins.origin import ensure_certificate
 from captures.player import SCRIPT, PlayerRecorder, PlayerSample
-from captures.screen import ScreenRecorder
+from captures.recorders import RECORDERS
 from harness.display import Display
 from harness.lab import log_file
 from harness.place import CommandError, Place
@@ -77,14 +77,20 @@ class Call(Service):
     ladder = ("180p", "270p", "360p", "540p", "720p")
 
     def __init__(
-        self, *, bitrate_bps: int | None = None, ecn: Literal["not-ect", "ect1"] = "not-ect", recorded: bool = True
+        self,
+        *,
+        bitrate_bps: int | None = None,
+        ecn: Literal["not-ect", "ect1"] = "not-ect",
+        driver: str = "playwright",
+        recorder: str | None = "ffmpeg",
     ) -> None:
         """`bitrate_bps` is the video's largest bit rate each way; None: the best that the machine holds.
 
-        `ecn` is the codepoint of the call's packets as they leave each end; `recorded` whether the other end's screen
-        is recorded.
+        `ecn` is the codepoint of the call's packets as they leave each end, `driver` that of both browsers, `recorder`
+        that of the other end's screen; None: it is not recorded.
         """
-        self.ecn, self._recorded = ecn, recorded
+        self._driver, self._recorder = DRIVERS[driver], RECORDERS[recorder] if recorder else None
+        self.ecn = ecn
         self._formats: Sequence[Format] = (FULL, LIGHT)
         if bitrate_bps is not None:
             shape = FULL if bitrate_bps > LIGHT.bitrate_bps else LIGHT
@@ -101,11 +107,16 @@ class Call(Service):
     def from_options(cls, options: Options) -> Self:
         if options.live:
             raise ServiceError("--live: there is no live call yet; leave --live out")
-        return cls(bitrate_bps=options.call_bitrate_bps, ecn=options.call_ecn)
+        return cls(
+            bitrate_bps=options.call_bitrate_bps,
+            ecn=options.call_ecn,
+            driver=options.driver,
+            recorder=options.recorder,
+        )
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
         try:
-            browser.check()
+            self._driver.check()
         except BrowserError as error:
             raise ServiceError(str(error)) from error
         ensure_certificate(HOST)
@@ -154,8 +165,8 @@ class Call(Service):
         screen = Display.start(_far_place(stage), log_file(stage.run, "xvfb-far"), _FAR_SIZE)
         self._far_display = screen.name
         self._keep("the other end's screen", screen.process, screen.stop)
-        if self._recorded:
-            recorder = ScreenRecorder.start(
+        if self._recorder:
+            recorder = self._recorder.start(
                 screen.name, self._far, place=_far_place(stage), size=_FAR_SIZE, wrap=stage.on_time
             )
             self._keep("the other end's recorder", recorder.process, recorder.stop)
@@ -173,7 +184,7 @@ class Call(Service):
         query = urlencode({"width": camera.width, "height": camera.height, "bitrate": self._format.bitrate_bps})
         for name, place, display, (width, height), folder in ends:
             trusted = flags(width=width, height=height, hosts={HOST: stage.address}, spki=ensure_certificate(HOST).spki)
-            chromium = Browser(place, display, [*trusted, *_camera_flags(camera)], script=SCRIPT)
+            chromium = self._driver(place, display, [*trusted, *_camera_flags(camera)], script=SCRIPT)
             end = _End(name, chromium, PlayerRecorder(chromium, folder / "player.jsonl"))
             self._ends.append(end)
             chromium.open(f"https://{HOST}:{stage.port}/?{query}")
@@ -259,7 +270,9 @@ class Call(Service):
 
     @property
     def versions(self) -> dict[str, str]:
-        return {"chromium": self._ends[0].browser.version} if self._ends else {}
+        if not self._ends:
+            return {}
+        return {"chromium": self._ends[0].browser.version, "driver": self._ends[0].browser.driver}
 
 
 class Skype(Call):

@@ -8,9 +8,9 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
-from apps import browser
 from apps.base import Service, ServiceError, Stage
 from apps.browser import Browser, BrowserError, flags
+from apps.drivers import DRIVERS
 from apps.standins.clip import Clip, ClipError, ensure_clip
 from apps.standins.origin import (
     HOST,
@@ -45,11 +45,12 @@ class PageService(Service):
         http: Http = "h2",
         congestion_control: str | None = None,
         film_seconds: int = 660,
+        driver: str = "playwright",
     ) -> None:
         """`standin`: our own origin serves the page. `buffer`: seconds of film that its player keeps ahead.
 
-        `http`, `congestion_control` (TCP, None: the host's) and `film_seconds` are the origin's. Raises
-        ServiceError for options that do not fit.
+        `http`, `congestion_control` (TCP, None: the host's) and `film_seconds` are the origin's, `driver` is the
+        browser's. Raises ServiceError for options that do not fit.
         """
         if http not in ("h2", "h3"):
             raise ServiceError(f"http={http!r}: must be h2 or h3")
@@ -57,6 +58,7 @@ class PageService(Service):
             raise ServiceError(f"buffer={buffer:g}: must be 2 to 120 s")
         self.standin, self.buffer, self.http = standin, buffer, http
         self.congestion_control, self.film_seconds = congestion_control, film_seconds
+        self._driver = DRIVERS[driver]
         self._clip: Clip | None = None
         self._origin: Origin | None = None
         self._browser: Browser | None = None
@@ -71,6 +73,7 @@ class PageService(Service):
             http=options.origin_protocol,
             congestion_control=options.origin_cc,
             film_seconds=max(660, round(film)),
+            driver=options.driver,
             **cls.page_options(options),
         )
 
@@ -98,7 +101,7 @@ class PageService(Service):
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
         try:
-            browser.check()
+            self._driver.check()
             ensure_player()
             if self.standin:
                 ensure_certificate()
@@ -120,7 +123,7 @@ class PageService(Service):
             else:
                 url, further = self.address()
             arguments = [*flags(width=stage.width, height=stage.height, **trusted), *further]
-            self._browser = Browser(stage.client, stage.display, arguments, script=SCRIPT)
+            self._browser = self._driver(stage.client, stage.display, arguments, script=SCRIPT)
             self._recorder = PlayerRecorder(self._browser, stage.run / "player.jsonl")
             self._browser.open(url)
             self._recorder.start()
@@ -186,7 +189,7 @@ class PageService(Service):
     def versions(self) -> dict[str, str]:
         found = {"player": self.player}
         if self._browser:
-            found["chromium"] = self._browser.version
+            found |= {"chromium": self._browser.version, "driver": self._browser.driver}
         if self._origin and self._stage:
             found["caddy"] = self._stage.server.run(["caddy", "version"]).strip()
         return found

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from harness.place import LOCAL, Place
 from harness.process import Process, ProcessError
+from harness.tools import find
 from scoring.frames import frame_times
 
 FPS = 60
@@ -30,7 +31,10 @@ _START = re.compile(r"Duration: N/A, start: (\d+\.\d+)")
 
 @dataclass(frozen=True)
 class Screen:
-    """screen.json. Frame i was grabbed at `start` + its pts; `missing` of `expected` slots of 1/30 s are empty."""
+    """screen.json. Frame i was grabbed at `start` + its pts; `missing` of `expected` slots of 1/30 s are empty.
+
+    `width` and `height` are the recording's, in px.
+    """
 
     start: float  # Unix seconds of frame 0
     fps: int
@@ -39,13 +43,23 @@ class Screen:
     frames: int
     expected: int
     missing: int
+    recorder: str = "ffmpeg"
 
 
 class ScreenRecorder:
     """A running recording. Make one with `start`, end it with `stop`."""
 
+    #: The program that records, for harness.tools, and the package that has it.
+    program, package = "ffmpeg", "ffmpeg"
+
     def __init__(self, run: Path, process: Process, start: float) -> None:
         self.run, self.process, self.started = run, process, start
+
+    @classmethod
+    def check(cls) -> None:
+        """Raise ProcessError with the fix when the program that records is missing."""
+        if find(cls.program) is None:
+            raise ProcessError(f"--recorder={cls.program}: {cls.program} is missing (apt install {cls.package})")
 
     @classmethod
     def start(
@@ -79,7 +93,7 @@ class ScreenRecorder:
         process = Process.start(
             place,
             command,
-            stdout=_progress(run),
+            stdout=progress_file(run),
             stderr=log,
             ready=r"^frame=[1-9]",
             ready_in="stdout",
@@ -92,7 +106,7 @@ class ScreenRecorder:
             raise ProcessError(f"{place.name}: ffmpeg told no start time of {display}; see {log}")
         start = float(opened[1])
         # Known now, so that a killed run still knows when its frames were shown.
-        _write(run, Screen(start, fps, width, height, frames=0, expected=0, missing=0))
+        write(run, Screen(start, fps, width, height, frames=0, expected=0, missing=0))
         return cls(run, process, start)
 
     def stop(self) -> Screen:
@@ -109,30 +123,24 @@ def finish(run: Path) -> Screen:
     begun = json.loads((run / "screen.json").read_text())
     part, whole = _part(run), run / "screen.mp4"
     if part.exists():
-        remux = [
-            "ffmpeg",
-            "-hide_banner",
-            "-nostdin",
-            "-loglevel",
-            "error",
-            "-y",
-            "-i",
-            str(part),
-            "-c",
-            "copy",
-        ]
-        remux += ["-video_track_timescale", str(TIMESCALE), "-movflags", "+faststart", str(whole)]
-        done = subprocess.run(remux, capture_output=True, text=True)
-        if done.returncode:
-            whole.unlink(missing_ok=True)  # a broken copy (disk full) beside the readable part would mislead
-            raise ProcessError(f"screen recording {part} cannot be remuxed: {done.stderr.strip()}")
-        part.unlink()
-        _progress(run).unlink(missing_ok=True)
+        remux(part, whole)
+        progress_file(run).unlink(missing_ok=True)
     times = frame_times(whole)
     expected, missing = count_missing(times, min(begun["fps"], NEEDED_FPS))
     screen = Screen(**{**begun, "frames": len(times), "expected": expected, "missing": missing})
-    _write(run, screen)
+    write(run, screen)
     return screen
+
+
+def remux(part: Path, whole: Path) -> None:
+    """Move the pictures of `part` into the mp4 `whole` without loss; ProcessError when ffmpeg cannot read it."""
+    command = ["ffmpeg", "-hide_banner", "-nostdin", "-loglevel", "error", "-y", "-i", str(part), "-map", "0:v"]
+    command += ["-c", "copy", "-video_track_timescale", str(TIMESCALE), "-movflags", "+faststart", str(whole)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        whole.unlink(missing_ok=True)  # a broken copy (disk full) beside the readable part would mislead
+        raise ProcessError(f"screen recording {part} cannot be remuxed: {done.stderr.strip()}")
+    part.unlink()
 
 
 def count_missing(times: Sequence[float], fps: float) -> tuple[int, int]:
@@ -147,9 +155,11 @@ def _part(run: Path) -> Path:
     return run / "screen.part.mp4"
 
 
-def _progress(run: Path) -> Path:
+def progress_file(run: Path) -> Path:
+    """What the recorder tells while it records."""
     return run / "screen.progress"
 
 
-def _write(run: Path, screen: Screen) -> None:
+def write(run: Path, screen: Screen) -> None:
+    """Write screen.json."""
     (run / "screen.json").write_text(json.dumps(asdict(screen), indent=1) + "\n")

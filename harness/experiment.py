@@ -18,7 +18,7 @@ from bottleneck.router import RouterError
 from bottleneck.sampler import QdiscSampler
 from captures.host import HostWatch
 from captures.packets import PacketCapture
-from captures.screen import ScreenRecorder
+from captures.recorders import RECORDERS
 from harness.command_log import command_log
 from harness.display import SIZE, Display
 from harness.lab import LOGS, Lab, LabFactory, log_file
@@ -134,7 +134,8 @@ class _Recording:
         )  # fmt: skip
         self.watched["the player"] = lambda: self.service.failure
         self._warm_up()
-        screen = ScreenRecorder.start(display.name, folder, place=lab.client, size=SIZE, wrap=lab.on_time)
+        recorder = RECORDERS[options.recorder]
+        screen = recorder.start(display.name, folder, place=lab.client, size=SIZE, wrap=lab.on_time)
         self._keep("the recorder", screen.process, screen.stop)
 
     def _keep(self, name: str, process: Process, stop: Callable[[], Any]) -> None:

@@ -27,7 +27,7 @@ _IP_UDP_BYTES = 28
 
 def browsers(asked: cell.Call) -> Browsers:
     """Return the two ends of such a call, their cameras' film made if need be. Raises ServiceError."""
-    made = Browsers(bitrate_bps=asked.bitrate_bps, ecn=asked.ecn, recorded=False)
+    made = Browsers(bitrate_bps=asked.bitrate_bps, ecn=asked.ecn, recorder=None)
     made.prepare()
     return made
 

@@ -25,6 +25,9 @@ _MOST_RUNS = 1000
 
 #: Codepoints of the IP header's ECN field that a probe may carry (RFC 3168, RFC 9331).
 ECN_CODEPOINTS: tuple[Codepoint, ...] = ("not-ect", "ect0", "ect1")
+#: What drives the browser (apps/drivers.py), and what records the screen (captures/recorders.py).
+DRIVERS = ("playwright", "selenium")
+RECORDERS = ("ffmpeg", "obs")
 
 
 class OptionsError(ValueError):
@@ -61,6 +64,8 @@ OPTIONS = [
     Option("buffer", "12", "seconds of video that the stand-in's player tries to hold"),
     Option("call-bitrate", None, "a call's video each way, at most (default: 2.5mbit, or 1mbit on a slow machine)"),
     Option("call-ecn", "not-ect", "ECN codepoint of a call's packets: not-ect, ect1"),
+    Option("driver", "playwright", "what drives the browser: " + ", ".join(DRIVERS)),
+    Option("recorder", "ffmpeg", "what records the screen: " + ", ".join(RECORDERS)),
     Option("probe-ecn", "not-ect", "ECN codepoint of the latency probe: " + ", ".join(ECN_CODEPOINTS)),
     Option("jitter-gate", "2ms", "a run is void when the host adds more than this at P99 to an unshaped probe"),
     Option("results", "results", "folder that takes the evidence directories"),
@@ -101,6 +106,8 @@ class Options:
     buffer_s: float
     call_bitrate_bps: int | None
     call_ecn: Literal["not-ect", "ect1"]
+    driver: str
+    recorder: str
     probe_ecn: Codepoint
     jitter_gate_ms: float
     results: Path
@@ -222,6 +229,8 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
         buffer_s=parsed("buffer", _seconds),
         call_bitrate_bps=call_bitrate,
         call_ecn="ect1" if chosen("call-ecn", ("not-ect", "ect1")) == "ect1" else "not-ect",
+        driver=chosen("driver", DRIVERS),
+        recorder=chosen("recorder", RECORDERS),
         probe_ecn=cast(Codepoint, chosen("probe-ecn", ECN_CODEPOINTS)),
         jitter_gate_ms=parsed("jitter-gate", parse_time) / 1000,
         results=Path(str(raw["results"])).expanduser().resolve(),

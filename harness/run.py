@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.text import Text
 
 from apps.base import Service
+from apps.drivers import DRIVERS
+from captures.recorders import RECORDERS
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
 from harness.ctrl_c import end_waits
@@ -59,6 +61,8 @@ def perform(
     Raises whatever stops the run (each with one line that says what to do); what was recorded until then is kept
     in a directory that ends in ``.partial``.
     """
+    DRIVERS[options.driver].check()
+    RECORDERS[options.recorder].check()
     service = services[options.service].from_options(options)
     console = Console(file=terminal)
     store = RunStore(options.results)

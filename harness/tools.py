@@ -28,6 +28,7 @@ TOOLS = (
     Tool("chromium", "chromium"),
     Tool("chromedriver", "chromium-driver"),
     Tool("Xvfb", "xvfb", ()),
+    Tool("obs", "obs-studio"),
     Tool("ffmpeg", "ffmpeg", ("-version",)),
     Tool("caddy", "caddy", ("version",)),
     Tool("iperf3", "iperf3"),

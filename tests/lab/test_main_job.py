@@ -84,6 +84,25 @@ def test_scores_tell_who_was_there(run: Path) -> None:
     assert (by_name["prague"].contender_mbps or 0) > (by_name["solo-1"].contender_mbps or 0)
 
 
+def test_selenium_and_obs_give_the_same_evidence(tmp_path: Path) -> None:
+    done = run_main_job(
+        tmp_path, "--driver=selenium", "--recorder=obs", "--timeline=solo:10,cubic:10", "--jitter-gate=50ms"
+    )
+    (run,) = tmp_path.iterdir()
+    assert run.suffix != ".partial", done.stdout + done.stderr
+    assert [name for name in EVIDENCE if not (run / name).exists()] == []
+    versions = read_manifest(run).versions
+    assert versions["driver"].startswith("Selenium ") and {"chromedriver", "chromium", "obs"} <= set(versions)
+    screen = json.loads((run / "screen.json").read_text())
+    assert screen["recorder"] == "obs" and screen["start_error"] < 1 / 60
+    assert screen["missing"] == screen["lagged"] + screen["skipped"]
+    scores = Scores.model_validate_json((run / SCORES).read_bytes())
+    assert scores.picture == "strip"
+    gates = {gate.name: gate for gate in scores.validity.gates}
+    assert gates["recording complete"].ok and gates["player samples complete"].ok, gates
+    assert all((phase.fps or 0) > 20 for phase in scores.phases)
+
+
 def test_rescoring_gives_the_same_bytes(run: Path) -> None:
     assert score_run(run).model_dump_json(indent=1) + "\n" == (run / SCORES).read_text()
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import subprocess
 import tempfile
@@ -10,11 +12,15 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import cv2
 import psutil
 import pytest
 
-from apps import browser
+from apps import browser, selenium_driver
 from apps.browser import Browser, BrowserError, flags
+from apps.drivers import DRIVERS
+from apps.playwright_driver import PlaywrightBrowser
+from apps.selenium_driver import SeleniumBrowser
 from harness.place import Place
 
 HERE = Place("client")
@@ -31,20 +37,26 @@ def display() -> Iterator[str]:
         screen.terminate()
 
 
-def ours() -> list[int]:
-    mark = f"--user-data-dir={Path(tempfile.gettempdir()) / 'sojourn-browser-'}"
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        if any(argument.startswith(mark) for argument in process.info["cmdline"] or ()):
-            found.append(process.pid)
-    return found
+@pytest.fixture(params=DRIVERS)
+def drive(request: pytest.FixtureRequest) -> type[Browser]:
+    """Chromium by each driver."""
+    return DRIVERS[request.param]
 
 
-def test_window_fills_the_screen_answers_any_thread_and_leaves_nothing(display: str, tmp_path: Path) -> None:
+def ours() -> set[int]:
+    """Browsers with a profile of ours, and drivers."""
+    mark = f"--user-data-dir={Path(tempfile.gettempdir()) / f'sojourn-{os.getpid()}'}/"
+    browsers = {p.pid for p in psutil.process_iter(["cmdline"]) if any(mark in a for a in p.info["cmdline"] or ())}
+    return browsers | {p.pid for p in psutil.Process().children(recursive=True) if p.name() in ("chromedriver", "node")}
+
+
+def test_window_fills_the_screen_answers_any_thread_and_leaves_nothing(
+    drive: type[Browser], display: str, tmp_path: Path
+) -> None:
     before = ours()
     script = tmp_path / "early.js"
     script.write_text("window.early = true")
-    chromium = Browser(HERE, display, flags(width=640, height=360), script=script)
+    chromium = drive(HERE, display, flags(width=640, height=360), script=script)
     try:
         chromium.open("data:text/html,<button onclick='window.hit=event.isTrusted'>go</button>")
         assert chromium.evaluate("() => [innerWidth, innerHeight]") == [641, 361]
@@ -57,6 +69,7 @@ def test_window_fills_the_screen_answers_any_thread_and_leaves_nothing(display: 
         thread.join(10)
         assert answers == [True]
         assert chromium.version.startswith("Chromium 1")
+        assert len(ours()) > len(before)
         with pytest.raises(BrowserError, match=r"is not reachable: .*ERR_NAME_NOT_RESOLVED"):
             chromium.open("https://www.youtube.invalid/")
         with pytest.raises(BrowserError, match="did not answer"):
@@ -69,12 +82,68 @@ def test_window_fills_the_screen_answers_any_thread_and_leaves_nothing(display: 
         chromium.evaluate("() => 1")
 
 
+PAGE = """data:text/html,
+<div id=cover style='position:fixed;inset:0' onclick='this.remove()'></div>
+<button class=b style='display:none' onclick='window.hit=1'></button><button class=b onclick='window.hit=2'>go</button>
+<input value=old oninput='window.typed=this.value'>"""
+
+
+def test_answers_are_the_same_from_each_driver(drive: type[Browser], display: str, tmp_path: Path) -> None:
+    chromium = drive(HERE, display, flags(width=640, height=360))
+    try:
+        chromium.open(PAGE)
+        assert chromium.evaluate("() => undefined") is None
+        assert chromium.evaluate("// a comment first\n() => ({ a: [1, 1.5, null], b: 'text' })\n// and last") == {
+            "a": [1, 1.5, None],
+            "b": "text",
+        }
+        assert chromium.evaluate("() => new Promise((done) => setTimeout(() => done('late'), 50))") == "late"
+        with pytest.raises(BrowserError, match=r"did not answer: .*refused$"):
+            chromium.evaluate("() => Promise.reject(new Error('refused'))")
+        assert not chromium.click(".b", timeout=0.3)  # covered
+        assert chromium.click("#cover")
+        assert chromium.click(".b") and chromium.evaluate("() => window.hit") == 2
+        assert chromium.fill("input", "new") and chromium.evaluate("() => window.typed") == "new"
+        assert not chromium.fill("textarea", "new", timeout=0.1)
+        chromium.screenshot(tmp_path / "page.png")
+        assert cv2.imread(str(tmp_path / "page.png")).shape == (361, 641, 3)
+    finally:
+        chromium.close()
+
+
+def test_a_page_that_hangs_does_not_keep_the_browser_open(
+    drive: type[Browser], display: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser, "_CLOSE_S", 2)
+    before = ours()
+    chromium = drive(HERE, display, flags(width=640, height=360))
+    chromium.open("data:text/html,<p>film")
+    hanging = threading.Thread(target=lambda: suppressed(chromium), daemon=True)
+    hanging.start()
+    chromium.close()
+    hanging.join(10)
+    assert not hanging.is_alive() and ours() <= before
+
+
+def suppressed(chromium: Browser) -> None:
+    with contextlib.suppress(BrowserError, RuntimeError):
+        chromium.evaluate("() => { for (;;); }")
+
+
 def test_missing_chromium_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(browser, "CHROMIUM", Path("/nonexistent/chromium"))
     with pytest.raises(BrowserError, match=r"/nonexistent/chromium \(apt install chromium\)"):
-        Browser(HERE, ":1", [])
+        PlaywrightBrowser(HERE, ":1", [])
 
 
-def test_missing_screen_is_named() -> None:
+def test_missing_chromedriver_names_the_option_and_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selenium_driver, "CHROMEDRIVER", Path("/nonexistent/chromedriver"))
+    with pytest.raises(BrowserError, match=r"^--driver=selenium: /nonexistent/chromedriver .*apt install chromium-dr"):
+        SeleniumBrowser.check()
+    PlaywrightBrowser.check()
+
+
+def test_missing_screen_is_named(drive: type[Browser], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selenium_driver, "_START_S", 3)
     with pytest.raises(BrowserError, match=r"Chromium did not start on display :9999: .*X server"):
-        Browser(HERE, ":9999", flags(width=640, height=360))
+        drive(HERE, ":9999", flags(width=640, height=360))

@@ -70,6 +70,8 @@ def test_record_is_json_and_names_everything() -> None:
         ({"rtt": "5s"}, "--rtt: .*out of range"),
         ({"timeline": "cubic:4"}, "--timeline: .*solo"),
         ({"contenders": "cubic,nonsuch"}, "unknown contender 'nonsuch'"),
+        ({"driver": "selenum"}, r"--driver: unknown 'selenum'; known: playwright, selenium; did you mean selenium\?"),
+        ({"recorder": "vlc"}, "--recorder: unknown 'vlc'; known: ffmpeg, obs"),
         ({"origin_cc": "vegas"}, "--origin-cc: unknown"),
         ({"buffer": "0"}, "--buffer: .*2 to 120 seconds"),
         ({"live": True}, "--live: .*--lab=apu"),

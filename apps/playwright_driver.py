@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chromium driven by Playwright."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import BrowserContext, Error, Page, Playwright, sync_playwright
+
+from apps.browser import Browser, BrowserError
+
+
+class PlaywrightBrowser(Browser):
+    """See Browser."""
+
+    errors = (Error,)
+    _playwright: Playwright | None = None
+    _context: BrowserContext | None = None
+
+    def _launch(
+        self, chromium: Path, arguments: list[str], environment: dict[str, str], script: Path | None, *, sandbox: bool
+    ) -> None:
+        self._playwright = sync_playwright().start()
+        self._context = self._playwright.chromium.launch_persistent_context(
+            self._home / "profile",
+            executable_path=chromium,
+            headless=False,
+            chromium_sandbox=sandbox,
+            no_viewport=True,  # the page is as large as the window
+            args=arguments,
+            ignore_default_args=["--enable-automation", "--enable-unsafe-swiftshader"],
+            env={**environment},
+            handle_sigint=False,  # Ctrl-C is the harness's to handle: it ends things in order
+            handle_sigterm=False,
+            handle_sighup=False,
+        )
+        if script:
+            self._context.add_init_script(path=script)
+
+    @property
+    def _page(self) -> Page:
+        if self._context is None:
+            raise BrowserError("the browser is closed")
+        return self._context.pages[0] if self._context.pages else self._context.new_page()
+
+    def _goto(self, url: str, timeout: float) -> None:
+        self._page.goto(url, wait_until="domcontentloaded", timeout=timeout * 1000)
+
+    def _evaluate(self, script: str) -> Any:
+        return self._page.evaluate(script)
+
+    def _click(self, selector: str, timeout: float) -> None:
+        self._page.locator(f"{selector} >> visible=true").first.click(timeout=timeout * 1000)
+
+    def _fill(self, selector: str, text: str, timeout: float) -> None:
+        self._page.locator(f"{selector} >> visible=true").first.fill(text, timeout=timeout * 1000)
+
+    def _screenshot(self, path: Path) -> None:
+        self._page.screenshot(path=path)
+
+    def _version(self) -> str:
+        browser = self._context.browser if self._context else None
+        return browser.version if browser else "unknown"
+
+    @property
+    def driver(self) -> str:
+        return f"Playwright {version('playwright')}"
+
+    def _end(self) -> None:
+        try:
+            if self._context:
+                self._context.close()
+        finally:
+            self._context = None
+            if self._playwright:
+                self._playwright.stop()
+                self._playwright = None

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OBS Studio driven by its websocket: a program that records an X display until SIGINT, run at the display's place.
+
+    python obs_control.py DISPLAY SCRATCH FILE.mkv PROGRESS WIDTHxHEIGHT SCALE FPS
+
+Records the display of WIDTHxHEIGHT px at SCALE times its size. Writes lines of JSON to PROGRESS: first, once OBS
+records, `{"obs": version, "slate": [[shown, before, after], …]}`, then each second `{"frames": …, "lagged": …,
+"skipped": …}`, the last two since the slate. After the first one stderr says "recording". Where OBS ends by itself it
+ends too, with one line on stderr.
+
+OBS gives its frames no time of day. So the recording begins with a slate: a coloured source over the display, by which
+OBS covers the picture that it records (not the display) and uncovers it, at moments that are known and that fall
+everywhere between two frames. captures/obs.py finds them again in the file.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TextIO
+
+import psutil
+from obsws_python import ReqClient  # type: ignore[import-untyped]
+from obsws_python.error import OBSSDKError  # type: ignore[import-untyped]
+from websocket import WebSocketException
+
+NAME = "Sojourn"
+DISPLAY, SLATE = 1, 2  # items of the scene
+#: Magenta, as OBS writes colours: alpha, blue, green, red.
+SLATE_ABGR = 0xFFFF00FF
+#: How often the slate comes or goes, and for how many frames it stays so; the rest moves it by a step each time.
+EDGES, STAYS = 12, 4
+_READY_S, _STOP_S, _TELL_S = 20.0, 10.0, 1.0
+
+
+class ObsError(RuntimeError):
+    """OBS did not start, or no longer records."""
+
+
+def files(*, part: Path, size: tuple[int, int], scale: float, fps: int, port: int, password: str) -> Mapping[str, str]:
+    """OBS's own configuration: file below its folder → text. It records `part` as ffmpeg does (captures/screen.py).
+
+    `size` is the display's in px, that times `scale` the recording's.
+    """
+    width, height = (round(side * scale) for side in size)
+    return {
+        "global.ini": _ini(
+            General={"FirstRun": "true", "EnableAutoUpdates": "false"},  # no wizard
+            BasicWindow={"PreviewEnabled": "false"},
+            Basic={"Profile": NAME, "ProfileDir": NAME, "SceneCollection": NAME, "SceneCollectionFile": NAME},
+            OBSWebSocket={  # up to OBS 29
+                "FirstLoad": "false",
+                "ServerEnabled": "true",
+                "ServerPort": port,
+                "AuthRequired": "true",
+                "ServerPassword": password,
+            },
+        ),
+        # From OBS 30 on.
+        "plugin_config/obs-websocket/config.json": json.dumps(
+            {
+                "first_load": False,
+                "server_enabled": True,
+                "server_port": port,
+                "auth_required": True,
+                "server_password": password,
+            }
+        ),
+        f"basic/profiles/{NAME}/basic.ini": _ini(
+            General={"Name": NAME},
+            Video={
+                "BaseCX": width,
+                "BaseCY": height,
+                "OutputCX": width,
+                "OutputCY": height,
+                "FPSType": 1,
+                "FPSInt": fps,
+            },
+            Output={"Mode": "Advanced", "FilenameFormatting": part.stem, "OverwriteIfExists": "true"},
+            AdvOut={
+                "RecType": "Standard",
+                "RecFilePath": part.parent,
+                "RecFormat": "mkv",  # of an mp4 that is cut off nothing can be read
+                "RecFormat2": "mkv",  # from OBS 30 on
+                "RecEncoder": "obs_x264",
+                "RecTracks": 1,
+                "RecMuxerCustom": "cluster_time_limit=1000",  # ms; what a kill may cost
+            },
+        ),
+        f"basic/profiles/{NAME}/recordEncoder.json": json.dumps(
+            {
+                "rate_control": "CRF",
+                "crf": 24,
+                "preset": "superfast",
+                "keyint_sec": 5,
+                "bf": 0,
+                "x264opts": "threads=1",
+            }
+        ),
+        f"basic/scenes/{NAME}.json": json.dumps(
+            {
+                "name": NAME,
+                "current_scene": NAME,
+                "current_program_scene": NAME,
+                "scene_order": [{"name": NAME}],
+                "sources": [
+                    {"id": "xshm_input", "name": "display", "settings": {"show_cursor": False}},
+                    {
+                        "id": "color_source",
+                        "name": "slate",
+                        "settings": {"color": SLATE_ABGR, "width": width, "height": height},
+                    },
+                    {
+                        "id": "scene",
+                        "name": NAME,
+                        "settings": {
+                            "id_counter": SLATE,
+                            "items": [
+                                {
+                                    "name": "display",
+                                    "id": DISPLAY,
+                                    "visible": True,
+                                    "scale": {"x": scale, "y": scale},
+                                },
+                                {"name": "slate", "id": SLATE, "visible": False},
+                            ],
+                        },
+                    },
+                ],
+            }
+        ),
+    }
+
+
+def _ini(**sections: Mapping[str, object]) -> str:
+    return "".join(
+        f"[{name}]\n" + "".join(f"{key}={value}\n" for key, value in keys.items()) + "\n"
+        for name, keys in sections.items()
+    )
+
+
+def start(display: str, scratch: Path, config: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start OBS on `display` with `config`, its window nowhere; it ends with us."""
+    for name, text in config.items():
+        (file := scratch / "obs-studio" / name).parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    environment = {
+        **os.environ,
+        **dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"), str(scratch)),
+        "DISPLAY": display,
+        "DBUS_SESSION_BUS_ADDRESS": "disabled:",
+        # Its window would stand on the display that it records.
+        "QT_QPA_PLATFORM": "offscreen",
+        "LIBGL_ALWAYS_SOFTWARE": "1",
+    }
+    program = ["setpriv", "--pdeathsig", "KILL", "--", "obs", "--multi", "--disable-updater"]
+    return subprocess.Popen(program, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment)
+
+
+def connect(obs: subprocess.Popen[bytes], port: int, password: str) -> ReqClient:
+    """Return a client once OBS takes requests."""
+    deadline = time.monotonic() + _READY_S
+    while True:
+        try:
+            client = ReqClient(host="127.0.0.1", port=port, password=password, timeout=5)
+            client.get_stats()  # refused until all is loaded
+            return client
+        except (OSError, WebSocketException, OBSSDKError) as error:
+            if obs.poll() is not None:
+                raise
+            if time.monotonic() > deadline:
+                raise ObsError(f"OBS takes no requests within {_READY_S:g} s: {error}") from error
+            time.sleep(0.05)
+
+
+def await_frames(client: ReqClient) -> None:
+    """Return once OBS has written frames."""
+    deadline = time.monotonic() + _READY_S
+    while not client.get_record_status().output_duration:
+        if time.monotonic() > deadline:
+            raise ObsError(f"OBS has written no frame within {_READY_S:g} s")
+        time.sleep(0.02)
+
+
+def clap(client: ReqClient, fps: int) -> list[tuple[bool, float, float]]:
+    """Show the slate and take it away; return what was done, and the Unix times before and after each."""
+    edges = []
+    begin = time.monotonic()
+    for number in range(EDGES):
+        shown = number % 2 == 0
+        time.sleep(max(0.0, begin + number * (STAYS + 1 / EDGES) / fps - time.monotonic()))
+        before = time.time()
+        client.set_scene_item_enabled(NAME, SLATE, shown)
+        edges.append((shown, before, time.time()))
+    return edges
+
+
+def record(client: ReqClient, fps: int, ending: threading.Event, progress: TextIO) -> None:
+    """Record until `ending` is set and write `progress`. Raises ObsError when OBS stops before that."""
+
+    def tell(**what: object) -> None:
+        progress.write(json.dumps(what) + "\n")
+
+    def tell_frames() -> None:
+        stats = client.get_stats()
+        lost = {
+            "lagged": stats.render_skipped_frames - before.render_skipped_frames,
+            "skipped": stats.output_skipped_frames - before.output_skipped_frames,
+        }
+        tell(frames=stats.output_total_frames, **lost)
+
+    client.start_record()
+    await_frames(client)
+    tell(obs=client.get_version().obs_version, slate=clap(client, fps))
+    before = client.get_stats()
+    print("recording", file=sys.stderr)
+    while not ending.wait(_TELL_S):
+        if not client.get_record_status().output_active:
+            raise ObsError("OBS has stopped recording")
+        tell_frames()
+    tell_frames()
+    client.stop_record()
+    deadline = time.monotonic() + _STOP_S
+    while client.get_record_status().output_active and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def main(display: str, scratch: str, part: str, progress: str, size: str, scale: str, fps: str) -> None:
+    """See the text of this file."""
+    ending = threading.Event()
+    signal.signal(signal.SIGINT, lambda *_: ending.set())
+    logging.getLogger("obsws_python").setLevel(logging.CRITICAL)  # it logs the password, and each try to connect
+    width, height = map(int, size.split("x"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    password = secrets.token_urlsafe(24)
+    config = files(
+        part=Path(part), size=(width, height), scale=float(scale), fps=int(fps), port=port, password=password
+    )
+    obs = start(display, Path(scratch), config)
+    writers: list[psutil.Process] = []
+    try:
+        with connect(obs, port, password) as client, open(progress, "w", buffering=1) as file:
+            record(client, int(fps), ending, file)
+    except (ObsError, OSError, WebSocketException, OBSSDKError) as error:
+        code = obs.poll()
+        raise SystemExit(str(error) if code is None else f"OBS has ended, exit code {code}") from error
+    finally:
+        if obs.poll() is None:
+            writers = psutil.Process(obs.pid).children(recursive=True)
+            obs.terminate()
+            obs.wait()
+        psutil.wait_procs(writers, timeout=_STOP_S)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

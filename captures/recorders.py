@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can record a screen, by the names of --recorder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from captures.obs import ObsRecorder
+from captures.screen import ScreenRecorder
+
+RECORDERS: Mapping[str, type[ScreenRecorder]] = {"ffmpeg": ScreenRecorder, "obs": ObsRecorder}
