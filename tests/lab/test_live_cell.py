@@ -18,7 +18,7 @@ import pytest
 
 from harness import dumbbell
 from harness.cell import Call, Cell, Flow, Hop, Probe
-from harness.cell_run import Job, score
+from harness.cell_run import Job, empty, score
 from harness.lab import Lab
 from harness.live_cell import LiveCellError, run_cell
 from harness.run import virtual_lab
@@ -37,7 +37,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 def scored(lab: Lab, cell: Cell, folder: Path) -> dict[str, Any]:
     """Run a cell and return its scores."""
-    run_cell(lab, cell, folder, seed=1)
+    for tries_left in (2, 1, 0):
+        try:
+            run_cell(lab, cell, folder, seed=1)
+            break
+        except LiveCellError as void:  # a busy host; whoever measures runs it again
+            if "void: jitter" not in str(void) or not tries_left:
+                raise
+            empty(folder)
     score(Job(cell, 1, window_s=3, tail_s=0.5, inputs=""), folder)
     told: dict[str, Any] = json.loads((folder / "scores.json").read_text())
     print([(flow["contender"], flow["d_ss_mbps"], flow.get("rtt_mean_ms")) for flow in told["flows"]], told.get("wire"))
@@ -67,7 +74,7 @@ def test_a_step_with_a_flow_that_comes_and_goes(lab: Lab, tmp_path: Path) -> Non
 
 
 def test_a_flow_up_is_measured_behind_the_uplink(lab: Lab, tmp_path: Path) -> None:
-    flows = (PAIR[0], Flow(contender="cubic", rtt_us=20_000, up=True))
+    flows = tuple(Flow(contender="cubic", rtt_us=20_000, up=up) for up in (False, True))
     cell = Cell(name="both", flows=flows, hops=(dumbbell.asymmetric(20, "fq_codel", 5, "pfifo limit 50"),), seconds=6)
     down, up = scored(lab, cell, tmp_path)["flows"]
     # The acknowledgements of what goes down take a tenth of the uplink.
