@@ -96,7 +96,8 @@ def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO
     one run. Raises as ``once`` does, and StoreError at once when not all runs would fit on the disk.
     """
     wanted = options.repeat or 1
-    RunStore(options.results).check(options.needed_bytes * wanted)
+    if wanted > 1:  # one run looks itself, once all else that it was asked is found right
+        RunStore(options.results).check(options.needed_bytes * wanted)
     valid = 0
     for attempt in range(1, wanted + (SPARE if options.repeat else 0) + 1):
         asked = options.repetition(valid + 1)

@@ -79,7 +79,7 @@ def test_a_flow_up_is_measured_behind_the_uplink(lab: Lab, tmp_path: Path) -> No
     down, up = scored(lab, cell, tmp_path)["flows"]
     # The acknowledgements of what goes down take a tenth of the uplink.
     assert 0.8 < up["d_ss_mbps"] / (0.956 * 5) < 1 and up["up"]
-    assert down["d_ss_mbps"] > 15
+    assert down["d_ss_mbps"] > 5.5, "more than the way up carries"
 
 
 @pytest.mark.parametrize(("kind", "largest", "seen"), [("wireguard", 1480, 1), ("fou", 1500, 1), ("fou-auto", 1500, 2)])

@@ -45,7 +45,7 @@ def run(cell: Cell, folder: Path, *, seed: int, core: int | None = None, **_: An
     if word == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
     if word == "slow" and (folder.parents[1] / "made").read_text().count("slow ") < 3:
-        time.sleep(60)  # until another run's death ends this worker
+        time.sleep(10)  # until another run's death ends this worker
     if word == "slow":
         time.sleep(0.5)
     if word == "blocks":
