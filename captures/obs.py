@@ -73,7 +73,8 @@ class ObsRecorder(ScreenRecorder):
     ) -> ObsRecorder:
         """Record `display` into run/screen.mp4; return once frames are written and their times can be known.
 
-        `wrap` is left out: at a real-time priority OBS, which draws in software, would leave browsers nothing.
+        `wrap` should give it a real-time priority: a frame that OBS draws some ms late shows the film's next one, if
+        that is due then, and misses one (of 30 it saw 24 beside a browser).
 
         Raises ProcessError when OBS does not start or writes nothing within `timeout` seconds.
         """
@@ -91,6 +92,7 @@ class ObsRecorder(ScreenRecorder):
                 stderr=run / "screen.log",
                 ready="^recording$",
                 timeout=timeout,
+                wrap=wrap,
             )
         except BaseException:
             shutil.rmtree(scratch, ignore_errors=True)

@@ -28,6 +28,8 @@ GUEST_BYTES = 400 << 20
 """What a guest of 256 MB and its worker take at most."""
 _TRIES = 3
 """How often a run is begun whose worker dies (out of memory, killed); the last time with no other beside it."""
+_LOOK_S = 1.0
+"""How long to wait at most: a signal that comes between Python's last look for one and the wait is seen after it."""
 
 
 class EngineError(RuntimeError):
@@ -212,7 +214,7 @@ def complete(
                     if outcome := begin(*waiting.popleft()):
                         yield outcome
                 if running:
-                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    for future in wait(running, _LOOK_S, FIRST_COMPLETED).done:
                         if outcome := end(future):
                             yield outcome
                 elif busy and (outcome := begin(busy.popleft(), again=False, wait=True)):

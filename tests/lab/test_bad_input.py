@@ -51,15 +51,24 @@ def test_results_folder_that_cannot_be_written(tmp_path: Path) -> None:
     assert "conftest.py" not in done.stdout
 
 
-def test_missing_chromium_is_named_with_the_fix(tmp_path: Path) -> None:
-    """In a mount namespace of its own the browser is hidden."""
+@pytest.mark.parametrize(
+    ("program", "asks", "line"),
+    [
+        ("chromium", "--driver=playwright", "apt install chromium)"),
+        ("chromedriver", "--driver=selenium", "--driver=selenium: /usr/bin/chromedriver is missing (apt install chrom"),
+        ("obs", "--recorder=obs", "--recorder=obs: obs is missing (apt install obs-studio)"),
+    ],
+)
+def test_a_missing_program_is_named_with_the_fix(tmp_path: Path, program: str, asks: str, line: str) -> None:
+    """In a mount namespace of its own the program is hidden."""
     (empty := tmp_path / "empty").touch(0o644)
     job = [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider",
-           "--service=youtube", f"--results={tmp_path / 'results'}"]  # fmt: skip
-    hidden = ["unshare", "-Urm", "sh", "-c", f'mount --bind {empty} /usr/bin/chromium && exec "$@"', "sh", *job]
+           "--service=youtube", asks, f"--results={tmp_path / 'results'}"]  # fmt: skip
+    hidden = ["unshare", "-Urm", "sh", "-c", f'mount --bind {empty} /usr/bin/{program} && exec "$@"', "sh", *job]
     done = subprocess.run(hidden, cwd=CHECKOUT, capture_output=True, text=True, timeout=120)
     assert done.returncode != 0
-    assert "apt install chromium" in done.stdout
+    assert line in done.stdout
+    assert not (tmp_path / "results").exists(), "a run was begun"
     assert "conftest.py" not in done.stdout
 
 
