@@ -112,7 +112,7 @@ def test_a_call_through_the_lab(virtual_lab: Lab, tmp_path: Path) -> None:
         down, up = latencies(virtual_lab, 10, folder / "10ms")
         slow_down, slow_up = latencies(virtual_lab, 110, folder / "110ms", killed=True)
         print(f"down {down:.1f} and {slow_down:.1f} ms, up {up:.1f} and {slow_up:.1f} ms")
-        if not tries_left or abs(slow_down - down - 100) <= 10 and abs(slow_up - up) <= 10:
+        if not tries_left or (abs(slow_down - down - 100) <= 10 and abs(slow_up - up) <= 10):
             break
     assert slow_down - down == pytest.approx(100, abs=10)
     assert slow_up - up == pytest.approx(0, abs=10)
