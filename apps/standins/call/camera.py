@@ -17,8 +17,8 @@ from scoring import strip
 
 #: Off a divisor of the recorder's 60: the recorder's phase within a frame passes through all values each second,
 #: so that the median of what it sees is not early or late by a part of a frame. Chromium takes whole numbers only.
-FPS = 29
-FRAMES = 150
+FPS = 31
+FRAMES = 155
 """After which the camera starts over; a delay of 5 s and more cannot be told from one that is a round shorter."""
 
 
