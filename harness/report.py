@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from harness.store import MANIFEST, Manifest, read_manifest
 from harness.svg import Panel, Points, ccdf_plot, time_plot
 from harness.view import RunView, view_of
-from scoring.score import PhaseScores, Scores
+from scoring.score import Curve, PhaseScores, Scores
 
 if TYPE_CHECKING:
     from scoring.intervals import Estimate
@@ -28,6 +28,7 @@ REPORT = "report.html"
 #: Facts of published runs of live services; its first line names the document.
 _PUBLISHED = Path(__file__).parent.parent / "scoring" / "reference" / "video_harm.csv"
 _FRAME_AXIS = "from the camera to the screen (ms)"
+_SOJOURN_AXIS = "sojourn time in the router, less the path's delay (ms)"
 #: A harm from which a cell is marked: a tenth of what the victim had alone.
 _MARKED = 0.1
 #: The metrics of harm: what they are called, and their units.
@@ -107,6 +108,8 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         for index, (name, contender, points) in enumerate(view.ccdfs)
         if points
     ]
+    waits = _plotted(scores, scores.sojourn_ccdf)
+    frames = _plotted(scores, scores.frame_ccdf)
     return {
         "title": manifest.run if manifest else run.name,
         "subtitle": f"{lab.get('name') or 'lab'}: {(lab.get('rate_down_bps') or 0) / 1e6:g} Mbit/s through "
@@ -122,17 +125,21 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "video_offset": f"{screen.get('start', scores.t0) - scores.t0:.3f}",
         "ccdf_svg": Markup(ccdf_plot(curves, "CCDF of the probe's round-trip time")) if curves else "",
         "far": far_table(scores),
-        "frames_svg": Markup(ccdf_plot(_frame_curves(scores), "CCDF of the frames' latency", axis=_FRAME_AXIS)),
-        "frames_key": [(name, int(kind[1])) for name, kind, _ in _frame_curves(scores)],
+        "frames_svg": Markup(ccdf_plot(frames, "CCDF of the frames' latency", axis=_FRAME_AXIS)),
+        "frames_key": [(name, int(kind[1])) for name, kind, _ in frames],
         "ccdf_key": [(name, int(kind[1])) for name, kind, _ in curves],
+        "sojourn": sojourn_table(scores),
+        "sojourn_svg": Markup(ccdf_plot(waits, "CCDF of the packets' sojourn time", axis=_SOJOURN_AXIS)),
+        "sojourn_key": [(name, int(kind[1])) for name, kind, _ in waits],
         "details": _details(run, scores, manifest),
         "command": shlex.join(manifest.command_line) if manifest else "",
     }
 
 
-def _frame_curves(scores: Scores) -> list[tuple[str, str, Points]]:
+def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Points]]:
+    """The curves of contender phases and of all solo ones together, as ``ccdf_plot`` takes them."""
     beside = {phase.name for phase in scores.phases if phase.contender} | {"solo"}
-    shown = [curve for curve in scores.frame_ccdf if curve.name in beside and curve.ms]
+    shown = [curve for curve in curves if curve.name.split()[0] in beside and curve.ms]
     return [(c.name, f"c{i % 6}", list(zip(c.ms, c.percent, strict=True))) for i, c in enumerate(shown)]
 
 
@@ -326,6 +333,22 @@ def _phase_table(caption: str, scores: Scores, phases: Sequence[PhaseScores]) ->
     rows = [Row(list(line), bool(phase.contender)) for phase, line in zip(phases, lines, strict=True)]
     void = "" if scores.validity.valid else " VOID: for diagnosis only, no result."
     return Grid(caption + void, [head for head, _ in columns], rows)
+
+
+def sojourn_table(scores: Scores) -> Grid:
+    """Return what the router did to each sender's packets on their way down; no rows without both captures."""
+    grid = Grid("The way down through the router, packet by packet: the same packet in both captures.")
+    grid.heads = ["phase", "packets of", "queue", "packets", "lost", "marked CE", "late", "P50 ms", "P90", "P99", "max"]
+    beside = {phase.name for phase in scores.phases if phase.contender}
+    for it in scores.sojourn:
+        counts = [number(it.packets), _share(it.lost, it.packets), _share(it.marked, it.packets), number(it.late)]
+        times = [number(ms) for ms in (it.p50_ms, it.p90_ms, it.p99_ms, it.max_ms)]
+        grid.rows.append(Row([it.phase, it.of, it.queue, *counts, *times], it.phase in beside))
+    return grid
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part} ({part / whole:.2%})" if part else "0"
 
 
 def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[str, Any]]:

@@ -24,6 +24,12 @@ NOT_ECT, ECT1, ECT0, CE = range(4)
 _SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
 _CHUNK = 32 << 20
 _PAD = 128  # bytes after the last packet, so that a short one can be indexed like a long one
+_HASHED = (
+    10  # words of the TCP or UDP packet in its fingerprint: a header with time stamps, or what an irtt probe numbers
+)
+_MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint64)
+#: Multiply-shift hashing (Dietzfelbinger et al. 1997) wants odd numbers drawn at random, once.
+_ODD = np.random.default_rng(7).integers(0, 1 << 63, _HASHED, np.uint64) * np.uint64(2) + np.uint64(1)
 
 SCHEMA: dict[str, type[pl.DataType]] = {
     "t_ns": pl.Int64,  # Unix nanoseconds
@@ -37,6 +43,8 @@ SCHEMA: dict[str, type[pl.DataType]] = {
     "seq": pl.UInt32,  # 0 for UDP
     "flags": pl.UInt16,  # TCP flags with AE as bit 8; 0 for UDP
     "payload": pl.UInt16,  # bytes after the TCP or UDP header
+    "ip_id": pl.UInt16,
+    "fingerprint": pl.UInt64,  # hash of the first bytes of the TCP or UDP packet: tells the same packet elsewhere
 }
 
 
@@ -155,9 +163,10 @@ class _Reader:
         good = (short(ether, 12) == 0x0800) & (fragment == 0) & ((proto == TCP) | (proto == UDP))
         # A header cut off by a short snaplen would be read from the next packet.
         head = 14 + (byte(ether, 14) & 0x0F) * 4
-        good &= words[starts + 5] >= head + np.where(proto == TCP, 20, 8)
+        captured = words[starts + 5].astype(np.int64)
+        good &= captured >= head + np.where(proto == TCP, 20, 8)
         self.other += int(len(good) - good.sum())
-        ether, head, proto, t_ns = ether[good], head[good], proto[good], t_ns[good]
+        ether, head, proto, t_ns, captured = (it[good] for it in (ether, head, proto, t_ns, captured))
 
         upper = ether + head
         tcp = proto == TCP
@@ -175,8 +184,30 @@ class _Reader:
             "seq": np.where(tcp, long(upper, 4), 0),
             "flags": np.where(tcp, short(upper, 12) & 0x1FF, 0),
             "payload": np.maximum(ip_bytes - (head - 14) - upper_head, 0),
+            "ip_id": short(ether, 18),
+            "fingerprint": _fingerprints(octets, upper, ether + np.minimum(captured, 14 + ip_bytes), tcp),
         }
         return pl.DataFrame({name: pl.Series(values).cast(SCHEMA[name]) for name, values in columns.items()})
+
+
+def _fingerprints(
+    octets: npt.NDArray[np.uint8],
+    upper: npt.NDArray[np.int64],
+    end: npt.NDArray[np.int64],
+    tcp: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.uint64]:
+    """Hash what lies from `upper` to `end` of each packet, but the checksum, which offloads fill in late."""
+    anywhere = np.ndarray(len(octets) - 3, "<u4", octets.data, strides=(1,))  # the word at every byte
+    total = np.zeros(len(upper), np.uint64)
+    for n, odd in enumerate(_ODD):
+        at = upper + 4 * n
+        word = anywhere[np.minimum(at, len(anywhere) - 1)] & _MASKS[np.clip(end - at, 0, 4)]
+        if n == 4:
+            word &= np.where(tcp, np.uint64(0xFFFF0000), np.uint64(0xFFFFFFFF))
+        elif n == 1:
+            word &= np.where(tcp, np.uint64(0xFFFFFFFF), np.uint64(0x0000FFFF))
+        total += word * odd
+    return total ^ total >> np.uint64(32)
 
 
 def _options(body: bytes) -> Iterator[tuple[int, bytes]]:

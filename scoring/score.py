@@ -17,14 +17,15 @@ import numpy as np
 import polars as pl
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from scoring import frames, freezes, glass, latency, packets, pcapng, rendition, validity
+from scoring import frames, freezes, glass, latency, packets, pcapng, rendition, sojourn, validity
 from scoring.harm import METRICS, Better, harm, solo_windows
 from scoring.validity import Gate, Limits, Validity
 
 SCHEMA = 1
-SCORER = "1.2"
+SCORER = "1.3"
 SCORES = "scores.json"
 FAR = "far"  # the folder of a call's other end
+_PERCENTS = (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99), ("max_ms", 100))
 _LAB = ("name", "rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_up")
 
 Number = Annotated[float, AfterValidator(lambda value: round(value, 4) + 0.0)]
@@ -126,6 +127,26 @@ class Flow(BaseModel):
     d_ss_mbps: Number | None
 
 
+class Sojourn(BaseModel):
+    """What the way down through the router did to the packets of one sender in one phase and queue.
+
+    `queue` is dualpi2's by codepoint, C where there is no other. `packets` came before the router; `lost` of them did
+    not come out, `marked` came out as CE, `late` behind a later one of their flow. Times in ms, less the path's own.
+    """
+
+    phase: str
+    of: Literal["victim", "contender", "probe"]
+    queue: Literal["L", "C"]
+    packets: int
+    lost: int
+    marked: int
+    late: int
+    p50_ms: Number | None
+    p90_ms: Number | None
+    p99_ms: Number | None
+    max_ms: Number | None
+
+
 class Series(BaseModel):
     """One value a step; bin i covers t[i] to t[i] + step_s, in s from the start of the first phase."""
 
@@ -186,6 +207,8 @@ class Scores(BaseModel):
     series: Series
     goodput_100ms: Series
     ccdf: list[Curve] = Field(description="one a phase, then solo (the baseline) and unshaped")
+    sojourn: list[Sojourn] = []
+    sojourn_ccdf: list[Curve] = Field([], description='P(sojourn time > x) of all in a phase and queue, "cubic C"')
     frame_ccdf: list[Curve] = Field([], description="of a call: how long frames took, one a phase, then solo")
     far: list[PhaseScores] = Field([], description="of a call: what its other end saw, `victim_mbps` upwards")
 
@@ -218,9 +241,10 @@ class _Picture:
 
 
 class _Capture(NamedTuple):
-    """Largest IP packet (bytes), the packets of victim and contender down, and those of a call up."""
+    """Largest IP packet (bytes), all packets, those of victim and contender down, and those of a call up."""
 
     largest: int
+    all: pl.DataFrame
     victim: pl.DataFrame
     contender: pl.DataFrame
     back: pl.DataFrame
@@ -393,6 +417,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         gates += [validity.call_marked(end, _sent(packed, need), call["ecn"], limits) for end, packed in sent.items()]
     windows = solo_windows(phases, settle)
     baseline = Metrics(**evidence.metrics(windows)) if windows else None
+    waits, wait_curves = _sojourn(before.all, behind.all, lab, measured, windows) if before and behind else ([], [])
     first_solo = [(p.start, p.end) for p in phases if p.contender is None][:1]
     fair = limits.model_copy(update={"baseline_fps_share": limits.call_fps_share}) if call else limits
     gates += [
@@ -433,6 +458,8 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         series=_series(evidence, t0, end, 1.0),
         goodput_100ms=_goodput(evidence, t0, end, 0.1),
         ccdf=_curves(measured, windows, probes, calm),
+        sojourn=waits,
+        sojourn_ccdf=wait_curves,
         frame_ccdf=_curves(measured, windows, picture.delays, None, "delay_ms"),
         far=far,
     )  # fmt: skip
@@ -562,7 +589,45 @@ def _capture(
     back = packets.select(
         table, src=addresses["client"], sport=call["client_port"] if call else 0, dst=addresses["server"]
     )
-    return _Capture(largest, *(packets.with_advance(part) for part in (victim, contender, back)))
+    return _Capture(largest, table, *(packets.with_advance(part) for part in (victim, contender, back)))
+
+
+def _sojourn(
+    before: pl.DataFrame,
+    behind: pl.DataFrame,
+    lab: Mapping[str, Any],
+    phases: Mapping[str, Window],
+    solo: list[Window],
+) -> tuple[list[Sojourn], list[Curve]]:
+    """The way down of each sender's packets: a row for each phase and queue, a curve for these and the baseline."""
+    here = {name: packets.address(lab["addresses"][name]) for name in ("client", "receiver", "sender")}
+    ports = lab["ports"]
+    senders: dict[Literal["victim", "contender", "probe"], pl.Expr] = {
+        "victim": (pl.col("dst") == here["client"]) & (pl.col("sport") == ports["origin"]),
+        "contender": (pl.col("src") == here["sender"]) & (pl.col("dst") == here["receiver"]),
+        "probe": (pl.col("dst") == here["client"]) & (pl.col("sport") == ports.get("irtt", 0)),
+    }
+    named = pl.coalesce(*(pl.when(is_it).then(pl.lit(name)) for name, is_it in senders.items()))
+    down = before.filter(pl.any_horizontal(*senders.values()))
+    table = sojourn.crossings(down, behind, lab["rtt_ms"] / 2).with_columns(of=named)
+    rows, curves = [], []
+    for name, windows in ({phase: [window] for phase, window in phases.items()} | {"solo": solo}).items():
+        inside = latency.within(table, windows)
+        for (queue,), part in sorted(inside.group_by("queue"), key=lambda found: str(found[0])):
+            x, above = latency.ccdf(part, "sojourn_ms")
+            curves.append(Curve(name=f"{name} {queue}", ms=x.tolist(), percent=above.tolist(), probes=part.height))
+    for phase, window in phases.items():
+        inside = latency.within(table, [window])
+        for (of, queue), part in sorted(inside.group_by("of", "queue"), key=lambda found: [str(it) for it in found[0]]):
+            percents = {name: latency.percentile(part, percent, "sojourn_ms") for name, percent in _PERCENTS}
+            rows.append(
+                Sojourn.model_validate({
+                    "phase": phase, "of": of, "queue": queue, "packets": part.height,
+                    "lost": part["sojourn_ms"].null_count(), "marked": part["marked"].sum(), "late": part["late"].sum(),
+                    **percents,
+                })
+            )  # fmt: skip
+    return rows, curves
 
 
 def _sent(table: pl.DataFrame | None, need: Window) -> list[int]:

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long each packet took from one capture to the other: its way through the router, and the wait in its queue.
+
+The same packet is known on both sides by its 5-tuple, its IP id and a fingerprint of its header and first payload. A
+retransmission has another IP id and other TCP time stamps, so it is another packet. Packets that cannot be told from
+each other are left out and counted.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from scoring.packets import FLOW
+from scoring.pcapng import CE, ECT1
+
+_KEY: Final = [*FLOW, "ip_id", "fingerprint"]
+UNDER_WAY_S = 2.0
+"""A packet that is seen before the router so shortly before the other capture's end may still be on its way."""
+
+
+def crossings(before: pl.DataFrame, behind: pl.DataFrame, path_ms: float = 0.0) -> pl.DataFrame:
+    """The packets of `before` (columns of scoring.pcapng.SCHEMA) and what became of each of them in `behind`.
+
+    Both captures must be of one clock. Columns: those of FLOW, ip_bytes, payload; t, seen before the router (Unix s);
+    sojourn_ms, the time to the capture behind it less `path_ms`, which the router was asked to add beside its queue,
+    never below 0, null when the packet did not come; ecn before it; `queue`, the queue that dualpi2 puts
+    it in by that codepoint (RFC 9332, 2.3: ECT(1) and CE in L, all others in C); `marked`, CE behind but not before;
+    `late`, overtaken by a packet of its flow that came after it. In order of t. Packets of which there are
+    several alike are left out, see :func:`alike`.
+    """
+    until = behind["t_ns"].max()
+    if not isinstance(until, int):
+        until = 0
+    lone = before.filter(pl.col("t_ns") <= until - round(UNDER_WAY_S * 1e9)).filter(_unique())
+    there = behind.group_by(_KEY).agg(t_behind=pl.first("t_ns"), ecn_behind=pl.first("ecn"), times=pl.len())
+    joined = lone.join(there, on=_KEY, how="left").filter(pl.col("times").fill_null(1) == 1)
+    low_latency = pl.col("ecn").is_in([ECT1, CE])
+    soonest_after = pl.col("t_behind").cum_min(reverse=True).shift(-1).over(FLOW)
+    return joined.sort("t_ns").select(
+        *FLOW,
+        "ip_bytes",
+        "payload",
+        (pl.col("t_ns") / 1e9).alias("t"),
+        ((pl.col("t_behind") - pl.col("t_ns")) / 1e6 - path_ms).clip(lower_bound=0).alias("sojourn_ms"),
+        "ecn",
+        pl.when(low_latency).then(pl.lit("L")).otherwise(pl.lit("C")).alias("queue"),
+        ((pl.col("ecn_behind") == CE) & (pl.col("ecn") != CE)).fill_null(False).alias("marked"),
+        (pl.col("t_behind") > soonest_after).fill_null(False).alias("late"),
+    )
+
+
+def alike(packets: pl.DataFrame) -> int:
+    """How many packets of a capture cannot be told from another one of it."""
+    return packets.filter(~_unique()).height
+
+
+def _unique() -> pl.Expr:
+    return pl.len().over(_KEY) == 1
