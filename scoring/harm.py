@@ -7,10 +7,11 @@ Congestion Control Algorithms", HotNets 2019.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 Better = Literal["more", "less"]
+Window = tuple[float, float]
 
 # What the victim's user feels, and which way is better.
 METRICS: dict[str, Better] = {
@@ -46,15 +47,21 @@ def harm(solo: float, beside: float, better: Better) -> float:
     return loss / base if base > 0 else 0.0
 
 
-def solo_windows(phases: Sequence[Phase], settle: float = 20.0, shortest: float = 5.0) -> list[tuple[float, float]]:
+def solo_windows(
+    phases: Sequence[Phase],
+    settle: float = 20.0,
+    shortest: float = 5.0,
+    since_recovery: Callable[[Window], Window | None] = lambda window: window,
+) -> list[Window]:
     """The parts of the solo phases that make the baseline, as (start, end).
 
     A player regains its quality only 10-20 s after a contender stops: `settle` s at the start of a solo phase
-    that follows one are left out, and what is then shorter than `shortest` s altogether.
+    that follows one are left out, of the rest what `since_recovery` leaves out (a call behind a full pfifo takes over
+    a minute), and what is then shorter than `shortest` s altogether.
     """
-    windows = []
+    windows: list[Window | None] = []
     for before, phase in zip([None, *phases], phases, strict=False):
         if phase.contender is None:
-            wake = settle if before is not None and before.contender is not None else 0.0
-            windows.append((phase.start + wake, phase.end))
-    return [(start, end) for start, end in windows if end - start >= shortest]
+            after = before is not None and before.contender is not None
+            windows.append(since_recovery((phase.start + settle, phase.end)) if after else (phase.start, phase.end))
+    return [window for window in windows if window and window[1] - window[0] >= shortest]

@@ -65,6 +65,22 @@ def changes(segments: Sequence[Segment]) -> list[Change]:
     return [Change(b.start, a.height, b.height) for a, b in pairwise(segments)]
 
 
+def since_recovery(
+    segments: Sequence[Segment], window: tuple[float, float], height: int | None
+) -> tuple[float, float] | None:
+    """The part of a window (Unix s) after which the picture no longer rises; None when it then has not `height` lines.
+
+    A window in which the picture falls is given back whole: that is no recovery.
+    """
+    start, end = window
+    inside = [change for change in changes(segments) if start <= change.t < end]
+    if any(change.drop for change in inside):
+        return window
+    since = max([start, *(change.t for change in inside)])
+    shown = next((segment.height for segment in segments if segment.start <= since < segment.end), None)
+    return (since, end) if shown == height else None
+
+
 def shares(segments: Sequence[Segment], windows: Sequence[tuple[float, float]]) -> dict[int, float]:
     """Seconds each height was shown inside the windows (Unix s), lowest height first."""
     seconds: dict[int, float] = {}

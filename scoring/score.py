@@ -415,10 +415,16 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         far = table(_Evidence(other, clip_fps, before.back if before else None))
         sent = {"client": behind.back if behind else None, "server": before.victim if before else None}
         gates += [validity.call_marked(end, _sent(packed, need), call["ecn"], limits) for end, packed in sent.items()]
-    windows = solo_windows(phases, settle)
+    first_solo = [(p.start, p.end) for p in phases if p.contender is None][:1]
+    shown = picture.segments
+    best = rendition.dominant(rendition.shares(shown, first_solo)) if shown else None
+    windows = solo_windows(
+        phases,
+        settle,
+        since_recovery=lambda window: rendition.since_recovery(shown, window, best) if shown else window,
+    )
     baseline = Metrics(**evidence.metrics(windows)) if windows else None
     waits, wait_curves = _sojourn(before.all, behind.all, lab, measured, windows) if before and behind else ([], [])
-    first_solo = [(p.start, p.end) for p in phases if p.contender is None][:1]
     fair = limits.model_copy(update={"baseline_fps_share": limits.call_fps_share}) if call else limits
     gates += [
         _healthy(name, part, evidence, bool(clip) or picture.source == "strip", fair)

@@ -48,3 +48,18 @@ def test_the_player_can_tell_instead() -> None:
         {"t": 4.0, "height": 360},
     ]
     assert rendition.from_player(samples) == [Segment(1, 3, 720), Segment(3, 4, 360)]
+
+
+@pytest.mark.parametrize(
+    ("heights", "counts"),
+    [
+        ([720, 720, 720, 720], (20, 40)),
+        ([270, 480, 720, 720], (20, 40)),  # recovered before the window
+        ([270, 270, 480, 720], (30, 40)),
+        ([270, 270, 270, 480], None),  # not as high as alone
+        ([720, 720, 480, 720], (20, 40)),  # a fall is no recovery, and stays in
+    ],
+)
+def test_a_window_counts_from_the_recovery_on(heights: list[int], counts: tuple[float, float] | None) -> None:
+    segments = rendition.from_player([{"t": t, "height": heights[min(t, 39) // 10]} for t in range(41)])
+    assert rendition.since_recovery(segments, (20, 40), 720) == counts
