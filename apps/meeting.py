@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 
 STATE = Path(__file__).with_name("meeting.js").read_text()
 PRESS = "[data-sojourn=press]"
-#: The picture over the whole screen: nothing of the site's lies over its strip.
-FILL = "() => window.__sojourn.video().requestFullscreen()"
+#: The picture over the whole screen: nothing of the site's lies over its strip, nor the browser's own controls.
+FILL = """() => {
+  const style = new CSSStyleSheet();
+  style.replaceSync('video::-webkit-media-controls { display: none !important }');
+  document.adoptedStyleSheets.push(style);
+  return window.__sojourn.video().requestFullscreen();
+}"""
 SIZE = 1280, 720
 _ENTER_S, _LOBBY_S = 60.0, 120.0
 #: The picture's height counts as settled after so long without a change.
