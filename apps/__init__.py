@@ -4,9 +4,12 @@
 from apps.base import Service
 from apps.call import Call, Skype
 from apps.iptv import Iptv
+from apps.jitsi import Jitsi
+from apps.meet import Meet
 from apps.o2tv import O2tv
 from apps.sledovanitv import SledovaniTV
+from apps.teams import Teams
 from apps.youtube import YouTube
 
-_ALL: tuple[type[Service], ...] = (YouTube, Iptv, O2tv, SledovaniTV, Call, Skype)
+_ALL: tuple[type[Service], ...] = (YouTube, Iptv, O2tv, SledovaniTV, Call, Skype, Jitsi, Meet, Teams)
 SERVICES = {service.name: service for service in _ALL}

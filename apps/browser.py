@@ -10,7 +10,7 @@ import shlex
 import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -90,8 +90,8 @@ class Browser(ABC):
     #: What the driver raises.
     errors: ClassVar[tuple[type[Exception], ...]]
 
-    def __init__(self, place: Place, display: str, arguments: list[str], *, script: Path | None = None) -> None:
-        """Start the browser; `script` is run in every page before the page's own.
+    def __init__(self, place: Place, display: str, arguments: list[str], *, scripts: Sequence[Path] = ()) -> None:
+        """Start the browser; `scripts` are run in every page, in order, before the page's own.
 
         Raises BrowserError when Chromium or the driver is missing or does not start.
         """
@@ -100,7 +100,7 @@ class Browser(ABC):
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="browser")
         self._closed = False
         try:
-            self._do(lambda: self._start(place, display, arguments, script))
+            self._do(lambda: self._start(place, display, arguments, scripts))
         except self.errors as error:
             said = _reason(error, self._log.read_text(errors="replace"))
             self.close()
@@ -115,7 +115,7 @@ class Browser(ABC):
         if not os.access(CHROMIUM, os.X_OK):
             raise BrowserError(f"the browser is missing: {CHROMIUM} (apt install chromium)")
 
-    def _start(self, place: Place, display: str, arguments: list[str], script: Path | None) -> None:
+    def _start(self, place: Place, display: str, arguments: list[str], scripts: Sequence[Path]) -> None:
         wrapper = self._home / "chromium"
         self._log.touch()
         # exec keeps the descriptors 3 and 4, through which the driver talks to the browser: it has no port.
@@ -124,11 +124,17 @@ class Browser(ABC):
         wrapper.chmod(0o700)
         root = place.run(["id", "-u"]).strip() == "0"  # Chromium refuses its sandbox to root
         environment = {**os.environ, "DISPLAY": display, "DBUS_SESSION_BUS_ADDRESS": "disabled:"}
-        self._launch(wrapper, arguments, environment, script, sandbox=not root)
+        self._launch(wrapper, arguments, environment, scripts, sandbox=not root)
 
     @abstractmethod
     def _launch(
-        self, chromium: Path, arguments: list[str], environment: dict[str, str], script: Path | None, *, sandbox: bool
+        self,
+        chromium: Path,
+        arguments: list[str],
+        environment: dict[str, str],
+        scripts: Sequence[Path],
+        *,
+        sandbox: bool,
     ) -> None:
         """Start the driver and by it the program `chromium`, its profile in `_home`/profile."""
 

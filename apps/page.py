@@ -123,7 +123,7 @@ class PageService(Service):
             else:
                 url, further = self.address()
             arguments = [*flags(width=stage.width, height=stage.height, **trusted), *further]
-            self._browser = self._driver(stage.client, stage.display, arguments, script=SCRIPT)
+            self._browser = self._driver(stage.client, stage.display, arguments, scripts=[SCRIPT])
             self._recorder = PlayerRecorder(self._browser, stage.run / "player.jsonl")
             self._browser.open(url)
             self._recorder.start()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,13 @@ class PlaywrightBrowser(Browser):
     _context: BrowserContext | None = None
 
     def _launch(
-        self, chromium: Path, arguments: list[str], environment: dict[str, str], script: Path | None, *, sandbox: bool
+        self,
+        chromium: Path,
+        arguments: list[str],
+        environment: dict[str, str],
+        scripts: Sequence[Path],
+        *,
+        sandbox: bool,
     ) -> None:
         self._playwright = sync_playwright().start()
         self._context = self._playwright.chromium.launch_persistent_context(
@@ -36,7 +43,7 @@ class PlaywrightBrowser(Browser):
             handle_sigterm=False,
             handle_sighup=False,
         )
-        if script:
+        for script in scripts:
             self._context.add_init_script(path=script)
 
     @property

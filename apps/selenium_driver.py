@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,13 @@ class SeleniumBrowser(Browser):
             raise BrowserError(f"--driver=selenium: {CHROMEDRIVER} is missing (apt install chromium-driver)")
 
     def _launch(
-        self, chromium: Path, arguments: list[str], environment: dict[str, str], script: Path | None, *, sandbox: bool
+        self,
+        chromium: Path,
+        arguments: list[str],
+        environment: dict[str, str],
+        scripts: Sequence[Path],
+        *,
+        sandbox: bool,
     ) -> None:
         options = ChromeOptions()
         options.binary_location = str(chromium)
@@ -83,7 +89,7 @@ class SeleniumBrowser(Browser):
         config = ClientConfig(self._service.service_url, proxy=Proxy({"proxyType": ProxyType.DIRECT}))
         connection = ChromiumRemoteConnection(config.remote_server_addr, "goog", "chrome", client_config=config)
         self._session = Remote(connection, options=options)
-        if script:
+        for script in scripts:
             source = {"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": script.read_text()}}
             self._session.execute("executeCdpCommand", source)
 

@@ -13,7 +13,8 @@
   const keep = (line) => { if (lines.push(line) > LIMIT) lines.shift(); };
   const find = () => {
     const player = document.querySelector('#movie_player');
-    return [player, (player || document).querySelector('video')];
+    const { video } = window.__sojourn; // of a call, captures/call.js knows which one
+    return [player, video ? video() : (player || document).querySelector('video')];
   };
 
   const ahead = (video) => {
@@ -55,7 +56,7 @@
   const EVENTS = ['waiting', 'playing', 'pause', 'ended', 'seeking', 'seeked', 'stalled', 'ratechange', 'resize', 'error'];
   for (const name of EVENTS) {
     document.addEventListener(name, ({ target }) => {
-      if (!(target instanceof HTMLVideoElement)) return;
+      if (!(target instanceof HTMLVideoElement) || (window.__sojourn.video && target !== find()[1])) return;
       if (name === 'waiting') waiting = true;
       if (name === 'playing' || name === 'ended') waiting = false;
       const detail = {

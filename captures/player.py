@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict
 
 #: To be added to the page before its own scripts run.
 SCRIPT = Path(__file__).with_name("player.js")
+#: The same for a page that calls, after SCRIPT.
+CALL_SCRIPT = Path(__file__).with_name("call.js")
 DRAIN = "() => window.__sojourn ? window.__sojourn.drain() : []"
 _MISSES = 3  # calls in a row without an answer after which the page counts as lost
 #: Longer than any pause of a page that still lives.

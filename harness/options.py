@@ -48,7 +48,9 @@ OPTIONS = [
     Option("service", "youtube", "the victim: which service is watched; all: each that has published figures"),
     Option("live", False, "open the real service instead of its stand-in (needs --lab=apu)", flag=True),
     Option("video-id", "aqz-KE-bpKQ", "with --live: which YouTube video is watched"),
-    Option("url", "", "television: an HLS or DASH stream to play, or with --live the channel's page"),
+    Option(
+        "url", "", "television: an HLS or DASH stream, or with --live the channel's page; with --live: a meeting's link"
+    ),
     Option("credentials", None, "with --live: a file with your account that only you may read (docs/services.md)"),
     Option("lab", None, "virtual (default: User-Mode Linux here), apu (a router over ssh, --lab-file), sim (matrices)"),
     Option("lab-file", "lab.toml", "with --lab=apu: where the lab is described"),

@@ -38,9 +38,13 @@ class RouterEntry(_Entry):
 
 
 class HostEntry(_Entry):
-    """A host: what to type after ``ssh`` (none: this host), its address, and the interface to capture on."""
+    """A host: what to type after ``ssh`` (none: this host), its address, and the interface to capture on.
+
+    ``netns`` is a network namespace of this host (``ip netns``) that stands for a host of its own.
+    """
 
     ssh: str | None = None
+    netns: str | None = None
     address: str
     interface: str | None = None
 
@@ -87,7 +91,7 @@ class PhysicalLab:
                 "server": file.server,
                 "sender": file.sender,
             }
-            places = {name: self._place(name, entry.ssh, scratch) for name, entry in hosts.items()}
+            places = {name: self._place(name, entry.ssh, scratch, entry.netns) for name, entry in hosts.items()}
             places["router"] = self._place("router", file.router.ssh, scratch)
             for place in places.values():
                 if place.quote:
@@ -114,9 +118,10 @@ class PhysicalLab:
     ) -> None:
         self._stack.close()
 
-    def _place(self, name: str, ssh: str | None, scratch: Path) -> Place:
+    def _place(self, name: str, ssh: str | None, scratch: Path, netns: str | None = None) -> Place:
         if ssh is None:
-            return Place(name, LOCAL.prefix)
+            there = ("nsenter", f"--net=/run/netns/{netns}", "--") if netns else ()
+            return Place(name, (*LOCAL.prefix, *there))
         config = ("-F", str(self._file.ssh_config)) if self._file.ssh_config else ()
         options = ("BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=5", "ControlMaster=auto",
                    "ControlPersist=yes", f"ControlPath={scratch}/%C")  # fmt: skip

@@ -327,12 +327,13 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         raise ScoringError(f"{run / 'timeline.json'} has no phases")
     t0, end = phases[0].start, phases[-1].end
     need = (t0, end)
-    clip = lab.get("clip")  # a live service has none
+    clip = lab.get("clip")  # a live service has none, but a live call's cameras do
+    live = bool(lab.get("live", clip is None))
     gates: list[Gate] = []
 
     clip_fps = float(clip.get("fps", 30)) if clip else 30.0
     call = lab.get("call")
-    picture = _picture(run, clip, run / FAR if call else None, need, limits, gates)
+    picture = _picture(run, clip, live, run / FAR if call else None, need, limits, gates)
 
     # The packets: the client side lies behind the downlink bottleneck, the server side before it.
     bulk = _json(run, "bulk.json").get("flows", []) if (run / "bulk.json").exists() else []
@@ -411,10 +412,14 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
 
     rows, far = table(evidence), []
     if call:
-        other = _picture(run / FAR, clip, run, need, limits, gates)
+        other = _picture(run / FAR, clip, live, run, need, limits, gates)
         far = table(_Evidence(other, clip_fps, before.back if before else None))
-        sent = {"client": behind.back if behind else None, "server": before.victim if before else None}
-        gates += [validity.call_marked(end, _sent(packed, need), call["ecn"], limits) for end, packed in sent.items()]
+        if live:
+            told = [s for s in _lines(run / "player.jsonl") if s.get("event") == "call" and t0 <= s["t"] <= end]
+            gates.append(validity.call_path([s["detail"]["path"] for s in told], call["client"]))
+        else:
+            sent = {"client": behind.back if behind else None, "server": before.victim if before else None}
+            gates += [validity.call_marked(end, _sent(part, need), call["ecn"], limits) for end, part in sent.items()]
     first_solo = [(p.start, p.end) for p in phases if p.contender is None][:1]
     shown = picture.segments
     best = rendition.dominant(rendition.shares(shown, first_solo)) if shown else None
@@ -427,7 +432,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     waits, wait_curves = _sojourn(before.all, behind.all, lab, measured, windows) if before and behind else ([], [])
     fair = limits.model_copy(update={"baseline_fps_share": limits.call_fps_share}) if call else limits
     gates += [
-        _healthy(name, part, evidence, bool(clip) or picture.source == "strip", fair)
+        _healthy(name, part, evidence, not live, fair)
         for name, part in (("first solo phase", first_solo), ("solo baseline", windows))
     ]
     verdict = Validity.of(gates)
@@ -472,7 +477,13 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
 
 
 def _picture(
-    folder: Path, clip: Mapping[str, Any] | None, other: Path | None, need: Window, limits: Limits, gates: list[Gate]
+    folder: Path,
+    clip: Mapping[str, Any] | None,
+    live: bool,
+    other: Path | None,
+    need: Window,
+    limits: Limits,
+    gates: list[Gate],
 ) -> _Picture:
     """What the screen recorded in `folder` showed, and its gates; `other` is the folder of a call's other end."""
     who = f"{FAR} end's " if folder.name == FAR else ""
@@ -508,10 +519,10 @@ def _picture(
         found.webrtc, found.stalls = freezes.webrtc_freezes(found.changes), freezes.stalls(found.changes)
         inside = shown.filter(pl.col("t").is_between(*need))
         unread = inside["frame"].null_count() / inside.height if inside.height else None
-    elif samples and not clip:
+    elif samples and live:
         # Only a live picture has no strip: a stand-in's player is never believed instead of its picture.
         found.source, found.segments = "player", rendition.from_player(samples)
-    if clip or found.source == "strip":
+    if not live or found.source == "strip":
         gates.append(validity.at_most(f"{who}strip unread", unread, limits.unread_share, "% of frames", 100))
     return found
 
@@ -535,7 +546,7 @@ def _host(watch: Sequence[Mapping[str, Any]]) -> Host | None:
 
 
 def _healthy(name: str, windows: Sequence[Window], evidence: _Evidence, strip: bool, limits: Limits) -> Gate:
-    """Judge the victim alone, inside the windows."""
+    """Judge the victim alone, inside the windows; `strip`: by its pictures too, whose rate is known."""
     found = evidence.metrics(windows) if windows else {}
     stalls = changes = None
     if evidence.picture.changes is not None:
@@ -579,11 +590,12 @@ def _capture(
         validity.covers(f"{side} capture", t.to_numpy() / 1e9, need, limits),
         validity.capture_drops(side, capture.dropped),
     ]
-    # A live service's address is not known: whatever reaches the client from its port, but no contender.
-    live = "clip" not in lab
+    # A live service's address is seldom known: whatever reaches the client from its port, but no contender.
+    live, call = lab.get("live", "clip" not in lab), lab.get("call")
+    found = call["client"]["address"] if live and call else None
     victim = packets.select(
         table,
-        src=None if live else addresses["server"],
+        src=found if live else addresses["server"],
         sport=lab["ports"]["origin"],
         dst=addresses["client"],
     )
@@ -591,9 +603,11 @@ def _capture(
         victim = victim.filter(pl.col("src") != packets.address(addresses["sender"]))
     contender = packets.select(table, src=addresses["sender"], dst=addresses["receiver"])
     largest = int(table["ip_bytes"].max() or 0)  # type: ignore[arg-type]
-    call = lab.get("call")
     back = packets.select(
-        table, src=addresses["client"], sport=call["client_port"] if call else 0, dst=addresses["server"]
+        table,
+        src=addresses["client"],
+        sport=call["client_port"] if call else 0,
+        dst=found if live else addresses["server"],
     )
     return _Capture(largest, table, *(packets.with_advance(part) for part in (victim, contender, back)))
 

@@ -229,6 +229,14 @@ def call_marked(end: str, sent: Sequence[int], asked: str, limits: Limits) -> Ga
     return gate(f"call marked ({end})", share >= limits.codepoint_share, measured, f"{limits.codepoint_share:.0%}")
 
 
+def call_path(told: Sequence[Mapping[str, Any] | None], first: Mapping[str, Any]) -> Gate:
+    """A live call's picture must come by the transport of its start throughout: the packets are counted by it."""
+    ports = ("port", "remotePort", "protocol")  # an address may be learnt later
+    others = sum(path is None or any(path[name] != first[name] for name in ports) for path in told)
+    measured = f"{others} of {len(told)} s by another" if told else "not recorded"
+    return gate("call by one path", bool(told) and not others, measured, "throughout")
+
+
 def read_back(dev: str, asked: str, samples: Iterable[Sequence[Mapping[str, Any]]]) -> Gate:
     """In every sample of `tc -s -j qdisc show` the asked kind must stand, with the asked flows and limit.
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from apps import SERVICES
+from apps.two_ends import TwoEnds
 from bottleneck.qdiscs import parse_qdisc
 from harness.options import Options
 
@@ -16,5 +18,5 @@ from harness.options import Options
 @pytest.mark.parametrize("queue", ["fq_codel flows 1", "dualpi2", "pfifo"])
 def test_call_harm(experiment: Callable[..., None], options: Options, queue: str) -> None:
     qdisc = parse_qdisc(queue)
-    service = options.service if options.service in ("call", "skype") else "call"
+    service = options.service if issubclass(SERVICES[options.service], TwoEnds) else "call"
     experiment("call-harm", service=service, qdisc_down=qdisc, qdisc_up=qdisc)

@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from apps.base import Stage
-from apps.call import FAR, Call
+from apps.call import Call
+from apps.two_ends import FAR
 from bottleneck.path import Path as DelayPath
 from bottleneck.qdiscs import parse_qdisc
 from bottleneck.spec import Bottleneck, Direction

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of a call: sends its camera, shows the other's picture, and tells statistics and the camera's frames among
-// the player's samples. No sound: lip sync would add the drift of Chromium's fake sound card to the picture's delay.
+// One end of a call: sends its camera and shows the other's picture; captures/call.js tells of both. No sound: lip sync
+// would add the drift of Chromium's fake sound card to the picture's delay.
 'use strict';
 
 (async () => {
@@ -10,18 +10,16 @@
   const video = document.querySelector('video');
 
   const now = () => performance.timeOrigin + performance.now(); // ms
-  const tell = (event, detail) => window.__sojourn.keep({ t: now() / 1e3, event, detail });
-  const fail = (reason) => tell('failed', reason);
+  const fail = (reason) => window.__sojourn.keep({ t: now() / 1e3, event: 'failed', detail: reason });
   window.addEventListener('unhandledrejection', ({ reason }) => fail(String(reason)));
 
   const camera = await navigator.mediaDevices.getUserMedia({
     video: { width: { exact: size.width }, height: { exact: size.height } },
   });
   const [picture] = camera.getVideoTracks();
-  watch(picture);
+  picture.onended = () => fail('the camera has ended');
 
   const peer = new RTCPeerConnection();
-  window.callState = () => peer.connectionState;
   peer.ontrack = ({ streams }) => { video.srcObject = streams[0]; };
   peer.onconnectionstatechange = () => {
     if (peer.connectionState === 'failed') fail('the connection to the other end has failed');
@@ -55,54 +53,5 @@
     const parameters = sender.getParameters();
     parameters.encodings[0].maxBitrate = bitrate;
     await sender.setParameters(parameters);
-  }
-
-  const WANTED = {
-    inbound: ['framesReceived', 'framesDecoded', 'framesDropped', 'framesPerSecond', 'frameWidth', 'frameHeight',
-      'freezeCount', 'totalFreezesDuration', 'packetsReceived', 'packetsLost', 'bytesReceived', 'jitter',
-      'jitterBufferDelay', 'jitterBufferTargetDelay', 'jitterBufferEmittedCount', 'nackCount', 'pliCount', 'keyFramesDecoded'],
-    outbound: ['framesEncoded', 'framesPerSecond', 'frameWidth', 'frameHeight', 'qualityLimitationReason',
-      'qualityLimitationResolutionChanges', 'targetBitrate', 'bytesSent', 'packetsSent', 'retransmittedPacketsSent',
-      'keyFramesEncoded', 'qpSum', 'totalEncodeTime'],
-    pair: ['currentRoundTripTime', 'availableOutgoingBitrate'],
-  };
-  const pick = (stats, names) => Object.fromEntries(names.map((name) => [name, stats?.[name] ?? null]));
-  setInterval(async () => {
-    const report = await peer.getStats();
-    const all = [...report.values()];
-    const of = (type) => all.find((stats) => stats.type === type && stats.kind === 'video');
-    const transport = all.find(({ type }) => type === 'transport');
-    const pair = report.get(transport?.selectedCandidatePairId);
-    window.callPort = report.get(pair?.localCandidateId)?.port;
-    tell('call', {
-      state: peer.connectionState,
-      inbound: pick(of('inbound-rtp'), WANTED.inbound),
-      outbound: pick(of('outbound-rtp'), WANTED.outbound),
-      pair: pick(pair, WANTED.pair),
-    });
-  }, 1000);
-
-  // When each frame left the camera: [number from its strip, camera's own clock (us), arrival here (Unix ms)].
-  async function watch(track) {
-    const CELLS = 40;
-    const row = 2 * Math.floor(size.height * 39 / 80); // in the strip's middle, even as chroma needs it
-    const rect = { x: 0, y: row, width: size.width, height: 2 };
-    const frames = new MediaStreamTrackProcessor({ track, maxBufferSize: 10 }).readable.getReader();
-    let pixels = null;
-    let seen = [];
-    setInterval(() => { tell('camera', seen); seen = []; }, 1000);
-    for (;;) {
-      const { value: frame, done } = await frames.read();
-      if (done) return fail('the camera has ended');
-      const arrived = now();
-      pixels ||= new Uint8Array(frame.allocationSize({ rect }));
-      await frame.copyTo(pixels, { rect });
-      let number = 0; // cells 4 to 23, highest bit first (scoring/strip.py)
-      for (let cell = 4; cell < 24; cell++) {
-        number = 2 * number + (pixels[Math.floor((cell + 0.5) * size.width / CELLS)] > 126);
-      }
-      seen.push([number, frame.timestamp, Math.round(arrived * 1e3) / 1e3]);
-      frame.close();
-    }
   }
 })();

@@ -56,7 +56,7 @@ def test_window_fills_the_screen_answers_any_thread_and_leaves_nothing(
     before = ours()
     script = tmp_path / "early.js"
     script.write_text("window.early = true")
-    chromium = drive(HERE, display, flags(width=640, height=360), script=script)
+    chromium = drive(HERE, display, flags(width=640, height=360), scripts=[script])
     try:
         chromium.open("data:text/html,<button onclick='window.hit=event.isTrusted'>go</button>")
         assert chromium.evaluate("() => [innerWidth, innerHeight]") == [641, 361]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,51 @@ def test_a_call_without_the_other_end_is_void(call: Path) -> None:
     shutil.rmtree(call / "far")
     failed = {gate.name for gate in score_run(call).validity.gates if not gate.ok}
     assert {"far end's recording complete", "far end's player samples complete"} <= failed
+
+
+@pytest.fixture
+def live_call(call: Path) -> Path:
+    """The same as a call of somebody else's service, whose address and transport are known from the page alone."""
+    lab = json.loads((call / "lab.json").read_text())
+    path = {"port": 50000, "remotePort": lab["ports"]["origin"], "protocol": "udp", "address": None}
+    lab |= {"live": True, "call": {"client_port": 50000, "client": path, "far": path}}
+    (call / "lab.json").write_text(json.dumps(lab))
+    begun = json.loads((call / "timeline.json").read_text())["phases"][0]["start"]
+    tell(call, begun + 1, path)
+    return call
+
+
+def tell(run: Path, t: float, path: dict[str, object]) -> None:
+    with (run / "player.jsonl").open("a") as file:
+        file.write(json.dumps({"t": t, "event": "call", "detail": {"path": path}}) + "\n")
+
+
+def test_a_live_call_is_scored_by_its_strip_and_its_transport(live_call: Path, call: Path) -> None:
+    scores = score_run(live_call)
+    gates = {gate.name: gate for gate in scores.validity.gates}
+    assert scores.picture == "strip" and gates["call by one path"].ok
+    assert not any(name.startswith("call marked") for name in gates)
+    assert "frames/s" not in gates["solo baseline"].limit
+    assert scores.phases[1].stalls == 2 and scores.phases[0].frame_p50_ms is not None
+    assert scores.phases[0].victim_mbps and scores.phases[0].victim_mbps > 0
+
+
+def test_a_live_call_that_changes_its_transport_is_void(live_call: Path) -> None:
+    lab = json.loads((live_call / "lab.json").read_text())
+    begun = json.loads((live_call / "timeline.json").read_text())["phases"][0]["start"]
+    tell(live_call, begun + 2, lab["call"]["client"] | {"remotePort": 3478})
+    gate = next(gate for gate in score_run(live_call).validity.gates if gate.name == "call by one path")
+    assert not gate.ok and "1 of 2 s by another" in gate.reason
+
+
+def test_a_live_call_whose_strip_is_not_shown_has_heights_and_no_freezes(live_call: Path) -> None:
+    picture = ["-f", "lavfi", "-i", "testsrc2=size=320x180:rate=60:duration=30", "-g", "60"]
+    for folder in (live_call, live_call / "far"):
+        subprocess.run(["ffmpeg", "-v", "error", "-y", *picture, str(folder / "screen.mp4")], check=True)
+    scores = score_run(live_call)
+    assert scores.picture == "player" and scores.phases[0].dominant_height
+    assert scores.phases[1].freezes is None and scores.phases[1].frame_p50_ms is None
+    assert not any("strip" in gate.name for gate in scores.validity.gates)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jitsi Meet: a room of any server."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+from apps.meeting import Meeting, Site
+
+#: Laid over the server's config.js, as far as its configWhitelist.ts lets a link do so.
+CONFIG = {
+    "config.prejoinConfig.enabled": False,
+    "config.prejoinPageEnabled": False,  # older servers
+    "config.disableDeepLinking": True,
+    "config.requireDisplayName": False,
+    "config.autoKnockLobby": True,
+    "config.startWithAudioMuted": True,  # see docs/calls.md for why a call has no sound
+    "config.disableSelfView": True,  # what it costs to draw
+    "config.p2p.enabled": False,  # over the videobridge, as every meeting of more than two
+}
+
+
+class Jitsi(Meeting):
+    """What stands behind # in the link goes before what we ask for: #config.p2p.enabled=true calls directly."""
+
+    name = "jitsi"
+    example = "https://meet.example.org/Room"
+    site = Site(
+        leave='.hangup-button, [aria-label^="Leave the"]',
+        press=('[data-testid="prejoin.joinMeeting"]', '[data-testid="lobby.knockButton"]'),
+        guest='#premeeting-name-input, [data-testid="lobby.nameField"]',
+        lobby="asking to join|as soon as someone accepts|not yet started|waiting for (?:the host|a moderator)",
+        refused="rejected by a moderator|not allowed to join|maximum number of participants|password required"
+        "|removed you from the meeting|kicked you out|call terminated|meeting has (?:been terminated|ended)"
+        "|have been disconnected|something went wrong",
+    )
+
+    def address(self, guest: str) -> str:
+        link, _, own = self.url.partition("#")
+        asked = CONFIG | {"userInfo.displayName": guest}
+        return f"{link}#" + "&".join([*(f"{key}={quote(json.dumps(value))}" for key, value in asked.items()), own])

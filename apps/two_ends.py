@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every call has: two Chromiums with fake cameras, one on each side of the router, and the far one's screen."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from apps.base import Service, ServiceError, Stage
+from apps.browser import Browser, BrowserError, flags
+from apps.drivers import DRIVERS
+from apps.standins.call.camera import Camera
+from captures.player import CALL_SCRIPT, SCRIPT, PlayerRecorder, PlayerSample
+from captures.recorders import RECORDERS
+from harness.display import Display
+from harness.lab import log_file
+from harness.place import CommandError, Place
+from harness.process import Process, ProcessError
+
+FAR = "far"
+"""The folder of the run that holds what the other end, on the server's side, showed and said."""
+START_S, POLL_S = 30.0, 0.25
+_STATE = "() => window.__sojourn.state()"
+_PATH = "() => window.__sojourn.path"
+
+
+@dataclass
+class End:
+    """One end of the call while it is up."""
+
+    name: str
+    browser: Browser
+    recorder: PlayerRecorder
+
+    def stop(self) -> None:
+        with contextlib.ExitStack() as last_first:
+            last_first.callback(self.browser.close)
+            last_first.callback(self.recorder.stop)
+
+    @property
+    def frames(self) -> int:
+        sample = self.recorder.latest
+        return sample.totalFrames if sample else 0
+
+
+class TwoEnds(Service):
+    """Two people see each other; the viewer at the client is the victim."""
+
+    ladder = ("180p", "270p", "360p", "540p", "720p")
+    #: The other end's screen in px.
+    far_size: ClassVar[tuple[int, int]] = (1280, 720)
+
+    def __init__(self, *, driver: str = "playwright", recorder: str | None = "ffmpeg") -> None:
+        """`driver` is that of both browsers, `recorder` that of the other end's screen; None: it is not recorded."""
+        self._driver, self._recorder = DRIVERS[driver], RECORDERS[recorder] if recorder else None
+        #: The other end and the client, in the order in which they come.
+        self._ends: list[End] = []
+        #: What the cameras may see, made by `prepare`.
+        self._cameras: list[Camera] = []
+        self._stack = contextlib.ExitStack()
+        self._processes: dict[str, Process] = {}
+
+    def prepare(self, progress: Callable[[float], None] | None = None) -> None:
+        try:
+            self._driver.check()
+        except BrowserError as error:
+            raise ServiceError(str(error)) from error
+
+    def start(self, stage: Stage) -> None:
+        if not self._cameras:
+            self.prepare()
+        for film in (camera.file for camera in self._cameras):
+            if not film.is_file():
+                raise ServiceError(f"the camera's clip is missing: {film}; remove its folder to have it painted anew")
+        try:
+            self.call(stage)
+        except (BrowserError, ProcessError, CommandError) as error:
+            self.stop()
+            raise ServiceError(str(error)) from error
+        except BaseException:
+            self.stop()
+            raise
+
+    @abstractmethod
+    def call(self, stage: Stage) -> None:
+        """Bring both ends up and return when each shows the other; ServiceError if they do not."""
+
+    def enter(self, end: End, url: str) -> None:
+        """Open the page of the call at one end and return when it has done its part."""
+        end.browser.open(url)
+        end.recorder.start()
+
+    def _keep(self, name: str, process: Process, stop: Callable[[], Any] | None = None) -> None:
+        self._processes[name] = process
+        self._stack.callback(stop or process.stop)
+
+    def _open_far_screen(self, stage: Stage) -> None:
+        self._far = stage.run / FAR
+        self._far.mkdir(exist_ok=True)
+        screen = Display.start(_far_place(stage), log_file(stage.run, "xvfb-far"), self.far_size)
+        self._far_display = screen.name
+        self._keep("the other end's screen", screen.process, screen.stop)
+        if self._recorder:
+            recorder = self._recorder.start(
+                screen.name, self._far, place=_far_place(stage), size=self.far_size, wrap=stage.on_time
+            )
+            self._keep("the other end's recorder", recorder.process, recorder.stop)
+
+    def _dial(self, stage: Stage, camera: Camera, url: str, **trusted: Any) -> None:
+        """Bring both ends up at `url`, what they trust as for `flags`; return when each shows the other."""
+        ends: tuple[tuple[str, Place, str, tuple[int, int], Path], ...] = (
+            ("the other end", _far_place(stage), self._far_display, self.far_size, self._far),
+            ("the client", stage.client, stage.display, (stage.width, stage.height), stage.run),
+        )
+        for name, place, display, (width, height), folder in ends:
+            arguments = [*flags(width=width, height=height, **trusted), *_camera_flags(camera)]
+            chromium = self._driver(place, display, arguments, scripts=[SCRIPT, CALL_SCRIPT])
+            end = End(name, chromium, PlayerRecorder(chromium, folder / "player.jsonl"))
+            self._ends.append(end)
+            self.enter(end, url)
+        deadline = time.monotonic() + START_S
+        while not all(end.frames for end in self._ends):
+            if (reason := self.failure) is not None:
+                raise ServiceError(f"no call: {reason}")
+            if time.monotonic() > deadline:
+                states = ", ".join(f"{end.name} {end.browser.evaluate(_STATE)}" for end in self._ends)
+                raise ServiceError(f"no picture {START_S:g} s after the call began: {states}")
+            time.sleep(POLL_S)
+
+    def _path(self, end: End) -> dict[str, Any]:
+        """The transport that carries the picture, as captures/call.js has it."""
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            if found := end.browser.evaluate(_PATH):
+                return dict(found)
+            time.sleep(POLL_S)
+        raise ServiceError(f"{end.name} tells no transport {START_S:g} s after the call began")
+
+    def _hang_up(self) -> None:
+        with contextlib.ExitStack() as each:
+            for end in self._ends:
+                each.callback(end.stop)
+        self._ends = []
+
+    def sample(self) -> PlayerSample | None:
+        return self._ends[1].recorder.latest if len(self._ends) == 2 else None
+
+    @property
+    def stalls(self) -> int:
+        return self._ends[1].recorder.waits if len(self._ends) == 2 else 0
+
+    @property
+    def failure(self) -> str | None:
+        for name, process in self._processes.items():
+            if not process.alive():
+                return f"{name} has ended: {process.log_tail() or 'no last words'}"
+        for end in self._ends:
+            if end.recorder.failure:
+                return f"{end.name}: {end.recorder.failure}"
+        return None
+
+    def stop(self) -> None:
+        self._hang_up()
+        self._processes = {}
+        self._stack.close()
+
+    @property
+    def versions(self) -> dict[str, str]:
+        if not self._ends:
+            return {}
+        return {"chromium": self._ends[0].browser.version, "driver": self._ends[0].browser.driver}
+
+
+def _far_place(stage: Stage) -> Place:
+    """Where the other end's programs run: two browsers and two recorders are too much for one core."""
+    return replace(stage.server, prefix=(*stage.all_cores, *stage.server.prefix))
+
+
+def _camera_flags(camera: Camera) -> list[str]:
+    return [
+        "--use-fake-device-for-media-stream",
+        "--use-fake-ui-for-media-stream",
+        f"--use-file-for-fake-video-capture={camera.file}",
+        "--disable-features=WebRtcHideLocalIpsWithMdns",
+    ]

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Watches a call, whoever wrote its page: keeps every RTCPeerConnection that the page makes and tells, each second,
+// the statistics of the picture that comes, of the one that goes and of the path between, and when each frame left
+// the camera, among the player's samples (player.js, which runs before).
+(() => {
+  'use strict';
+  const player = window.__sojourn;
+  if (!player || player.state) return; // a frame within the page has no player
+  const WANTED = {
+    inbound: ['framesReceived', 'framesDecoded', 'framesDropped', 'framesPerSecond', 'frameWidth', 'frameHeight',
+      'freezeCount', 'totalFreezesDuration', 'packetsReceived', 'packetsLost', 'bytesReceived', 'jitter',
+      'jitterBufferDelay', 'jitterBufferTargetDelay', 'jitterBufferEmittedCount', 'nackCount', 'pliCount', 'keyFramesDecoded'],
+    outbound: ['framesEncoded', 'framesPerSecond', 'frameWidth', 'frameHeight', 'qualityLimitationReason',
+      'qualityLimitationResolutionChanges', 'targetBitrate', 'bytesSent', 'packetsSent', 'retransmittedPacketsSent',
+      'keyFramesEncoded', 'qpSum', 'totalEncodeTime'],
+    pair: ['currentRoundTripTime', 'availableOutgoingBitrate'],
+  };
+  const LOST_S = 15; // a site reconnects by itself, and may
+  const connections = [];
+  const moved = new Map(); // bytes of each stream, as of the last second
+  const chosen = {}; // the inbound and the outbound stream that are told of
+  let shown = null; // id of the track whose picture is watched
+  let sent = null; // the track that goes to the other end
+  let seen = []; // its frames
+  let lost = 0; // s
+
+  const now = () => performance.timeOrigin + performance.now(); // ms
+  const tell = (event, detail) => player.keep({ t: now() / 1e3, event, detail });
+
+  // A proxy, not a subclass: the page finds the same prototype and the same static methods.
+  const kept = new Proxy(window.RTCPeerConnection, {
+    construct(target, given, as) {
+      const peer = Reflect.construct(target, given, as);
+      connections.push(peer);
+      return peer;
+    },
+  });
+  window.RTCPeerConnection = window.webkitRTCPeerConnection = kept;
+  player.state = () => connections.map((peer) => peer.connectionState).join(', ') || 'without a connection';
+
+  // The largest element that shows what comes; a site shows the same in a thumbnail too.
+  const area = ({ clientWidth, clientHeight }) => clientWidth * clientHeight;
+  player.video = () => [...document.querySelectorAll('video')]
+    .filter(({ srcObject }) => shown && srcObject?.getVideoTracks?.().some(({ id }) => id === shown))
+    .sort((a, b) => area(b) - area(a))[0] || null;
+
+  // The stream that moved most since the last second, or the one of then: a site may hold others that rest.
+  function busiest(streams, type, bytes) {
+    const those = streams.filter(({ stats }) => stats.type === type);
+    const gain = ({ key, stats }) => stats[bytes] - (moved.get(key) ?? 0) + (key === chosen[type] ? 0.5 : 0);
+    const [best] = those.sort((a, b) => gain(b) - gain(a));
+    for (const { key, stats } of those) moved.set(key, stats[bytes]);
+    chosen[type] = best?.key;
+    return best;
+  }
+
+  const pick = (stats, names) => Object.fromEntries(names.map((name) => [name, stats?.[name] ?? null]));
+  async function sample() {
+    const streams = [];
+    for (const [n, peer] of connections.entries()) {
+      if (peer.connectionState === 'closed') continue;
+      const report = await peer.getStats();
+      for (const stats of report.values()) {
+        if (stats.kind === 'video') streams.push({ key: `${n} ${stats.id}`, peer, report, stats });
+      }
+    }
+    const inbound = busiest(streams, 'inbound-rtp', 'bytesReceived');
+    const outbound = busiest(streams, 'outbound-rtp', 'bytesSent');
+    shown = inbound?.stats.trackIdentifier ?? shown;
+    const of = inbound || outbound;
+    const pair = of?.report.get(of.report.get(of.stats.transportId)?.selectedCandidatePairId);
+    const [local, remote] = ['local', 'remote'].map((side) => of?.report.get(pair?.[`${side}CandidateId`]));
+    if (remote) {
+      player.path = {
+        port: local.port, local: local.candidateType, remote: remote.candidateType, protocol: remote.protocol,
+        address: /^[\d.]+$/.test(remote.address) ? remote.address : null, remotePort: remote.port,
+      };
+    }
+    tell('call', {
+      state: of?.peer.connectionState ?? player.state(),
+      inbound: pick(inbound?.stats, WANTED.inbound),
+      outbound: pick(outbound?.stats, WANTED.outbound),
+      pair: pick(pair, WANTED.pair),
+      path: remote ? player.path : null,
+    });
+    tell('camera', seen);
+    seen = [];
+    const source = outbound?.report.get(outbound.stats.mediaSourceId)?.trackIdentifier;
+    const track = outbound?.peer.getSenders().find((sender) => sender.track?.id === source)?.track;
+    if (track && track !== sent) watch(sent = track);
+    const up = connections.some((peer) => peer.connectionState === 'connected');
+    lost = up || !player.path ? 0 : lost + 1;
+    if (lost === LOST_S) tell('failed', `the page has had no connection for ${LOST_S} s`);
+  }
+  let busy = false;
+  setInterval(async () => {
+    if (busy) return;
+    busy = true;
+    await sample().catch((error) => tell('failed', `the call's statistics: ${error}`));
+    busy = false;
+  }, 1000);
+
+  // When each frame left the camera: [number from its strip, camera's own clock (us), arrival here (Unix ms)].
+  async function watch(track) {
+    const frames = new MediaStreamTrackProcessor({ track, maxBufferSize: 10 }).readable.getReader();
+    let pixels = new Uint8Array();
+    while (track === sent) {
+      const { value: frame, done } = await frames.read();
+      if (done) return;
+      const arrived = now();
+      const { x, y, width, height } = frame.visibleRect;
+      const rect = { x, y: y + 2 * Math.floor(height * 39 / 80), width, height: 2 }; // the strip's middle, even as chroma needs it
+      if (['I420', 'NV12'].includes(frame.format)) { // whose first plane is luma
+        const size = frame.allocationSize({ rect });
+        if (pixels.length !== size) pixels = new Uint8Array(size);
+        await frame.copyTo(pixels, { rect });
+        const number = read(pixels, width);
+        if (number !== null) seen.push([number, frame.timestamp, Math.round(arrived * 1e3) / 1e3]);
+      }
+      frame.close();
+    }
+    frames.cancel();
+  }
+
+  // The frame's number in a row of a strip, null where there is none: scoring/strip.py has the layout.
+  function read(luma, width) {
+    const bits = Array.from({ length: 40 }, (_, cell) => Number(luma[Math.floor((cell + 0.5) * width / 40)] > 126));
+    const value = (from, to) => bits.slice(from, to).reduce((sum, bit) => 2 * sum + bit, 0);
+    let crc = 0;
+    for (const bit of bits.slice(4, 28)) crc = (crc << 1 ^ ((crc >> 7 ^ bit) & 1 ? 7 : 0)) & 255;
+    return value(0, 4) === 10 && value(36, 40) === 5 && value(28, 36) === crc ? value(4, 24) : null;
+  }
+})();

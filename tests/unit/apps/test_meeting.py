@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live calls: the way in against pieces of the services' pages, and two real browsers in a room like Jitsi's."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from playwright.sync_api import Error, Page, sync_playwright
+
+from apps import SERVICES
+from apps.base import ServiceError, Stage
+from apps.browser import CHROMIUM
+from apps.jitsi import Jitsi
+from apps.meet import Meet
+from apps.meeting import Site, join, left
+from apps.teams import Teams
+from apps.two_ends import FAR, TwoEnds
+from harness.display import Display
+from harness.options import parse_options
+from harness.place import LOCAL
+from scoring import frames, glass, validity
+from tests.unit.apps.jitsi_room import PAGE, jitsi_room
+
+# The page that offers the desktop's client, then the one with the camera's preview, then the meeting.
+TEAMS = """
+<div id="launcher"><h1>How do you want to join your Teams meeting?</h1>
+  <button data-tid="joinOnApp">Join on the Teams app</button>
+  <button data-tid="joinOnWeb">Continue on this browser</button></div>
+<div id="prejoin" hidden><input data-tid="prejoin-display-name-input" placeholder="Type your name">
+  <input type="checkbox" role="switch" data-tid="toggle-mute" checked aria-label="Microphone">
+  <button data-tid="prejoin-join-button">Join now</button></div>
+<div id="stage" hidden></div>
+<script>
+  const part = (id) => document.getElementById(id);
+  document.querySelector('[data-tid=joinOnWeb]').onclick = () => { launcher.remove(); part('prejoin').hidden = false; };
+  document.querySelector('[data-tid=prejoin-join-button]').onclick = ({ isTrusted }) => {
+    window.joined = [document.querySelector('input').value, document.querySelector('[data-tid=toggle-mute]').checked];
+    if (!isTrusted || !joined[0]) return;
+    part('prejoin').remove();
+    part('stage').hidden = false;
+    part('stage').innerHTML = window.then || '<button id="hangup-button" data-tid="hangup-main-btn">Leave</button>';
+  };
+</script>
+"""
+MEET = """
+<div jsname="x"><button jsname="a1"><span>Got it</span></button></div>
+<div id="green" hidden><input type="text" aria-label="Your name" placeholder="Your name">
+  <div role="button" aria-label="Turn off microphone">mic</div><div role="button" aria-label="Turn off camera">cam</div>
+  <button jsname="b2" disabled><span>Ask to join</span></button></div>
+<div id="call"></div>
+<script>
+  const [got, ask] = document.querySelectorAll('button');
+  const [name] = document.querySelectorAll('input');
+  const [sound] = document.querySelectorAll('[role=button]');
+  got.onclick = () => { got.remove(); green.hidden = false; };
+  sound.onclick = () => sound.setAttribute('aria-label', 'Turn on microphone');
+  name.oninput = () => { ask.disabled = !name.value; };
+  ask.onclick = () => {
+    window.joined = [name.value, sound.getAttribute('aria-label')];
+    green.remove();
+    call.innerHTML = window.then || '<button aria-label="Leave call"></button>';
+  };
+</script>
+"""
+
+
+class Tab:
+    """A headless page as the adapter's driver."""
+
+    version = "test"
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    def open(self, url: str, timeout: float = 30) -> None:
+        self.page.goto(url)
+
+    def evaluate(self, script: str) -> Any:
+        return self.page.evaluate(script)
+
+    def click(self, selector: str, timeout: float = 2) -> bool:
+        try:
+            self.page.locator(f"{selector} >> visible=true").first.click(timeout=timeout * 1000)
+        except Error:
+            return False
+        return True
+
+    def fill(self, selector: str, text: str, timeout: float = 2) -> bool:
+        try:
+            self.page.locator(f"{selector} >> visible=true").first.fill(text, timeout=timeout * 1000)
+        except Error:
+            return False
+        return True
+
+    def screenshot(self, path: Path) -> None:
+        self.page.screenshot(path=path)
+
+    def close(self) -> None:
+        self.page.close()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    if not CHROMIUM.exists():
+        pytest.fail(f"{CHROMIUM} is missing: apt install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Any) -> Iterator[Tab]:
+    """A page of a site that a browser would give its camera to."""
+    page = chromium.new_page()
+    yield Tab(page)
+    page.close()
+
+
+def show(tab: Tab, content: str, then: str = "", url: str = "https://meeting.test/") -> None:
+    """Serve `content`; `then` is what stands in its place once somebody has asked to join."""
+    page = f"<meta charset=utf-8><script>window.then = {json.dumps(then)}</script>{content}"
+    tab.page.route("**/*", lambda route: route.fulfill(body=page, content_type="text/html"))
+    tab.open(url)
+
+
+def test_teams_is_joined_in_the_browser_muted_and_under_a_name(tab: Tab) -> None:
+    show(tab, TEAMS)
+    join(tab, Teams.site, "Ann", timeout=10)
+    assert tab.evaluate("() => window.joined") == ["Ann", False]
+    assert left(tab, Teams.site) is None
+
+
+def test_meet_is_joined_muted_and_under_a_name(tab: Tab) -> None:
+    show(tab, MEET)
+    join(tab, Meet.site, "Ann", timeout=10)
+    assert tab.evaluate("() => window.joined") == ["Ann", "Turn on microphone"]
+    assert left(tab, Meet.site) is None
+
+
+@pytest.mark.parametrize("query", ["", "?stubborn"])
+def test_jitsis_first_page_is_skipped_or_gone_through(tab: Tab, query: str) -> None:
+    """A server need not honour what the link asks for."""
+    address = Jitsi(f"https://meet.test/Room{query}").address("Ann & Bo")
+    show(tab, PAGE, url=address)
+    join(tab, Jitsi.site, "Ann & Bo", timeout=10)
+    assert tab.evaluate("() => window.joinedAs") == "Ann & Bo"
+
+
+LEAVE = '<button id="hangup-button" class="hangup-button" aria-label="Leave call">Leave</button>'
+
+
+@pytest.mark.parametrize(
+    ("site", "content", "then", "message"),
+    [
+        (Teams.site, TEAMS, "<p>Someone will let you in shortly</p>", r"not let in for 2 s: .* says: Someone will let"),
+        (Meet.site, MEET, f"<p>You’ll join the call when someone lets you in</p>{LEAVE}", r"not let in .*You'll join"),
+        (Teams.site, TEAMS, "<p>Sorry, but you were denied access to the meeting.</p>", r"no guest in; .*Sorry, but"),
+        (Meet.site, "<h1>You can't join this video call</h1>", "", r"no guest in; .* says: You can't join this video"),
+        (Meet.site, MEET, "<p>Someone in the call denied your request to join</p>", r"no guest in; .*denied your req"),
+        (Jitsi.site, "<p>Your join request has been rejected by a moderator.</p>", "", r"no guest in; .*rejected by"),
+        (Jitsi.site, '<button data-testid="prejoin.joinMeeting">Join meeting</button>', "",
+         r"not in the meeting after 1 s: the button 'Join meeting' leads nowhere"),
+        (Teams.site, "<h1>About  us</h1>", "", r"not in the meeting after 1 s: the page shows 'About us'"),
+        (Teams.site, "", "", r"not in the meeting after 1 s: the page shows 'nothing'"),
+    ],
+)  # fmt: skip
+def test_what_stands_in_the_way_is_told_in_time(tab: Tab, site: Site, content: str, then: str, message: str) -> None:
+    show(tab, content, then)
+    began = time.monotonic()
+    with pytest.raises(ServiceError, match=message) as wrong:
+        join(tab, site, "Ann", timeout=1 if not then else 10, lobby=2)
+    assert "\n" not in str(wrong.value)
+    assert time.monotonic() - began < 8
+
+
+def test_plain_http_is_told(tab: Tab) -> None:
+    show(tab, PAGE, url="http://meet.test/Room")
+    with pytest.raises(ServiceError, match="plain http: a browser gives its camera to https only"):
+        join(tab, Jitsi.site, "Ann", timeout=5)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"service": "jitsi"}, r"--service=jitsi: a real service; add --live --url=https://meet\.example\.org/Room"),
+        ({"service": "teams", "live": True}, r"--service=teams --live: give the link to the meeting, --url=https://tea"),
+        ({"service": "call", "live": True}, r"--service=call --live: .*live ones are jitsi, meet and teams"),
+        ({"service": "skype", "live": True}, r"--service=skype --live: .*live ones are jitsi, meet and teams"),
+        ({"service": "jitsi", "live": True, "url": "meet.test/Room"}, r"--url=meet\.test/Room: is no link to a meet"),
+        ({"service": "jitsi", "live": True, "url": "https://meet.test/"}, r"is no link to a meeting of jitsi, such as"),
+        ({"service": "meet", "live": True, "url": "https://teams.microsoft.com/l/x"}, r"no link to a meeting of meet"),
+        ({"service": "jitsi", "live": True, "url": "https://meet.test/R", "call-ecn": "ect1"}, r"^--call-ecn: for our"),
+        ({"service": "meet", "live": True, "url": "https://meet.google.com/a", "call-bitrate": "1mbit"},
+         r"^--call-bitrate: for our own call; what meet sends is its own"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_fit_are_refused(given: dict[str, Any], message: str, lab_file: Path) -> None:
+    with pytest.raises(ServiceError, match=message):
+        service(given, lab_file)
+
+
+@pytest.mark.parametrize("server", ['ssh = "server"', ""])
+def test_another_end_that_no_browser_can_be_driven_at_is_refused(server: str, lab_file: Path) -> None:
+    lab_file.write_text(lab_file.read_text().replace('netns = "wan"', server))
+    with pytest.raises(ServiceError, match=r"^--lab-file: .*: server: a live call's other end .* give netns, not ssh"):
+        service({"service": "jitsi", "live": True, "url": "https://meet.test/Room"}, lab_file)
+
+
+def test_options_make_each_live_call(lab_file: Path) -> None:
+    for name, url in (("jitsi", "https://meet.test/Room"), ("teams", "https://teams.live.com/meet/9"),
+                      ("meet", "https://meet.google.com/abc-defg-hij")):  # fmt: skip
+        assert service({"service": name, "live": True, "url": url}, lab_file).name == name
+
+
+@pytest.fixture
+def lab_file(tmp_path: Path) -> Path:
+    hosts = "".join(f'[{name}]\naddress = "10.0.0.1"\n' for name in ("client", "receiver", "sender"))
+    file = tmp_path / "lab.toml"
+    file.write_text(
+        f'[router]\nssh = "apu"\nlan = "a"\nwan = "b"\n{hosts}[server]\naddress = "10.0.0.2"\nnetns = "wan"\n'
+    )
+    return file
+
+
+def service(given: dict[str, Any], lab_file: Path) -> Any:
+    defaults = {name: each.defaults for name, each in SERVICES.items()}
+    options = parse_options({"lab": "apu", "lab-file": str(lab_file), **given}, defaults)
+    return SERVICES[options.service].from_options(options)
+
+
+def test_what_stands_behind_the_link_goes_before_what_we_ask_for() -> None:
+    asked = Jitsi("https://meet.test/Room#config.p2p.enabled=true").address("Ann")
+    assert asked.index("config.p2p.enabled=false") < asked.index("config.p2p.enabled=true")
+    assert "userInfo.displayName=%22Ann%22" in asked
+    assert Teams("https://teams.live.com/meet/9?p=x").address("").startswith("https://teams.live.com/meet/9?p=x&ms")
+
+
+@pytest.fixture(params=["playwright", "selenium"])
+def meeting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Jitsi, Stage]]:
+    """Two browsers, not started yet, and a room like Jitsi's whose first page is not to be skipped."""
+    display = Display.start(LOCAL, tmp_path / "xvfb.log")
+    recorder = "ffmpeg" if request.param == "playwright" else None
+    try:
+        with jitsi_room() as url:
+            call = Jitsi(f"{url}?stubborn", driver=request.param, recorder=recorder)
+            call.prepare()
+            try:
+                yield call, Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, display.name)
+            finally:
+                call.stop()
+    finally:
+        display.stop()
+
+
+def test_both_ends_meet_tell_statistics_each_second_and_say_why_it_is_over(meeting: tuple[Jitsi, Stage]) -> None:
+    call, stage = meeting
+    call.start(stage)
+    began = time.time()
+    while time.time() < began + 6:
+        assert call.failure is None
+        time.sleep(0.1)
+    now = time.time()
+    facts = call.facts
+    sample = call.sample()
+    assert sample and sample.t > now - 2 and sample.playing and sample.totalFrames > 60
+    assert facts["live"] and facts["call"]["client"]["remotePort"] == facts["call"]["far"]["port"] == call.port
+    assert call._ends[1].browser.evaluate("() => document.fullscreenElement.id") == "largeVideo"
+    call._ends[0].browser.evaluate("() => window.kick()")
+    assert "the other end: is no longer in the meeting; the page says: Ann removed you" in await_failure(call, 8)
+    call.stop()
+    for folder in (stage.run, stage.run / FAR):
+        check_statistics(folder, began, now, facts["call"]["client" if folder == stage.run else "far"])
+    if call._recorder:
+        check_recording(stage.run, facts, began, now)
+
+
+def check_statistics(folder: Path, began: float, now: float, path: dict[str, Any]) -> None:
+    lines = [json.loads(line) for line in (folder / "player.jsonl").open()]
+    told = [line for line in lines if line.get("event") == "call" and began <= line["t"] <= now]
+    assert 5 <= len(told) <= 7
+    assert validity.call_path([line["detail"]["path"] for line in told], path).ok
+    first, last = told[0]["detail"], told[-1]["detail"]
+    assert last["state"] == "connected" and last["inbound"]["frameHeight"] > 100
+    assert last["inbound"]["framesDecoded"] - first["inbound"]["framesDecoded"] > 60
+    assert {"freezeCount", "totalFreezesDuration", "jitterBufferDelay"} <= last["inbound"].keys()
+    assert last["inbound"]["jitterBufferEmittedCount"] > first["inbound"]["jitterBufferEmittedCount"]
+    assert last["outbound"]["qualityLimitationReason"] in ("none", "cpu", "bandwidth", "other")
+    assert 0 <= last["pair"]["currentRoundTripTime"] < 1
+
+
+def check_recording(run: Path, facts: dict[str, Any], began: float, now: float) -> None:
+    """The other end's screen shows the client's camera, each frame later than it was captured."""
+    start = json.loads((run / FAR / "screen.json").read_text())["start"]
+    recording = frames.read_recording(run / FAR / "screen.mp4", start)
+    inside = recording.filter(recording["t"].is_between(began + 1, now))
+    assert (inside["frame"] >= 0).mean() > 0.95
+    camera = glass.camera_log(map(json.loads, (run / "player.jsonl").open()), facts["clip"]["frames"])
+    assert set(camera["number"]) <= set(range(facts["clip"]["frames"]))
+    delays = glass.frame_delays(glass.shown_frames(inside, camera, facts["clip"]["frames"] / facts["clip"]["fps"]))
+    assert 0 < delays["delay_ms"].median() < 500  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("meeting", ["playwright"], indirect=True)
+def test_an_end_that_dies_is_told(meeting: tuple[Jitsi, Stage]) -> None:
+    call, stage = meeting
+    call.start(stage)
+    home = str(call._ends[0].browser._home)
+    for process in psutil.process_iter(["cmdline"]):
+        line = process.info["cmdline"] or []
+        if "--type=renderer" in line and any(home in word for word in line):
+            process.kill()
+    assert await_failure(call, 15).startswith("the other end: ")
+
+
+def await_failure(call: TwoEnds, seconds: float) -> str:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if failure := call.failure:
+            return failure
+        time.sleep(0.2)
+    pytest.fail(f"nothing is told after {seconds:g} s")
+
+
+def test_an_address_that_nobody_answers_at_is_one_line(tmp_path: Path) -> None:
+    """Nothing listens at port 9 (discard)."""
+    display = Display.start(LOCAL, tmp_path / "xvfb.log")
+    call = Jitsi("http://127.0.0.1:9/Room", recorder=None)
+    try:
+        with pytest.raises(ServiceError, match=r"^--url=http://127\.0\.0\.1:9/Room: .*not reachable: .*") as wrong:
+            call.start(Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, display.name))
+    finally:
+        call.stop()
+        display.stop()
+    assert "\n" not in str(wrong.value)
