@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C ends every wait."""
+"""Signals that end us: they end every wait, and nothing half-way."""
 
 from __future__ import annotations
 
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_ENDING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
 def end_waits() -> None:
@@ -15,3 +20,23 @@ def end_waits() -> None:
     import polars  # noqa: F401  -- its handler must stand already
 
     signal.siginterrupt(signal.SIGINT, True)
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Let a signal that ends us wait for the end of the block, so that what is begun in it is known to its undoing.
+
+    Only the main thread gets signals; in another one nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])

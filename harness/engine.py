@@ -21,7 +21,7 @@ import psutil
 from harness import cores
 from harness.cell_run import Job, perform, rescore, standing
 from harness.claim import Claim, claim
-from harness.ctrl_c import end_waits
+from harness.ctrl_c import end_waits, held_back
 from harness.matrix import run_folder
 
 GUEST_BYTES = 400 << 20
@@ -208,14 +208,19 @@ def complete(
         with engine:
             while waiting or busy or running or alone:
                 if alone and not running:
-                    submit(*alone.popleft(), _TRIES)
+                    with held_back():
+                        submit(*alone.popleft(), _TRIES)
                 last = alone or any(tries == _TRIES for *_, tries in running.values())
                 while waiting and not last and engine.free(len(running)) > 0:
-                    if outcome := begin(*waiting.popleft()):
+                    with held_back():
+                        outcome = begin(*waiting.popleft())
+                    if outcome:
                         yield outcome
                 if running:
                     for future in wait(running, _LOOK_S, FIRST_COMPLETED).done:
-                        if outcome := end(future):
+                        with held_back():
+                            outcome = end(future)
+                        if outcome:
                             yield outcome
                 elif busy and (outcome := begin(busy.popleft(), again=False, wait=True)):
                     yield outcome

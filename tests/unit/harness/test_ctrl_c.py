@@ -1,25 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Signals that come while something is begun."""
+
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 
-WAITS = """
-import threading
-from harness.ctrl_c import end_waits
-end_waits()
-print("waits", flush=True)
-threading.Event().wait()
-"""
+import pytest
+
+from harness.ctrl_c import held_back
 
 
-def test_ctrl_c_ends_a_wait_without_a_limit() -> None:
-    """Without end_waits() this one goes on for ever."""
-    process = subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout and process.stdout.readline() == "waits\n"
-    process.send_signal(signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_for_the_end_of_the_block(number: signal.Signals) -> None:
+    def end(_number: int, _frame: object) -> None:
+        raise SystemExit
+
+    before, done = signal.signal(number, end), []
     try:
-        assert "KeyboardInterrupt" in process.communicate(timeout=10)[1]
+        with pytest.raises(SystemExit), held_back():
+            signal.raise_signal(number)
+            done.append("the rest of the block")
+        assert done and signal.getsignal(number) is end
+        with pytest.raises(SystemExit):
+            signal.raise_signal(number)
     finally:
-        process.kill()
+        signal.signal(number, before)
+
+
+def test_a_block_that_fails_leaves_the_handlers_as_they_were() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(ValueError, match="why"), held_back():
+        raise ValueError("why")
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_another_thread_is_let_be() -> None:
+    def work() -> int:
+        with held_back():
+            return 1
+
+    assert ThreadPoolExecutor(1).submit(work).result() == 1
