@@ -24,9 +24,8 @@ NOT_ECT, ECT1, ECT0, CE = range(4)
 _SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
 _CHUNK = 32 << 20
 _PAD = 128  # bytes after the last packet, so that a short one can be indexed like a long one
-_HASHED = (
-    10  # words of the TCP or UDP packet in its fingerprint: a header with time stamps, or what an irtt probe numbers
-)
+#: Words of the TCP or UDP packet in its fingerprint: a header with time stamps, or what an irtt probe numbers.
+_HASHED = 10
 _MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint64)
 #: Multiply-shift hashing (Dietzfelbinger et al. 1997) wants odd numbers drawn at random, once.
 _ODD = np.random.default_rng(7).integers(0, 1 << 63, _HASHED, np.uint64) * np.uint64(2) + np.uint64(1)

@@ -337,9 +337,9 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
 
     # The packets: the client side lies behind the downlink bottleneck, the server side before it.
     bulk = _json(run, "bulk.json").get("flows", []) if (run / "bulk.json").exists() else []
-    behind = _capture(run, "client", lab, need, limits, gates)
+    behind = _capture(run, "client", lab, live, need, limits, gates)
     victim, contender = (behind.victim, behind.contender) if behind else (None, None)
-    before = _capture(run, "server", lab, need, limits, gates)
+    before = _capture(run, "server", lab, live, need, limits, gates)
     if behind and before:
         gates.append(validity.offloads(max(behind.largest, before.largest)))
 
@@ -573,7 +573,7 @@ def _harms(rows: Sequence[PhaseScores], baseline: Metrics) -> list[Harm]:
 
 
 def _capture(
-    run: Path, side: str, lab: Mapping[str, Any], need: Window, limits: Limits, gates: list[Gate]
+    run: Path, side: str, lab: Mapping[str, Any], live: bool, need: Window, limits: Limits, gates: list[Gate]
 ) -> _Capture | None:
     """One capture, and its gates."""
     file = next((f for f in (run / f"{side}.pcapng.zst", run / f"{side}.pcapng") if f.exists()), None)
@@ -591,7 +591,7 @@ def _capture(
         validity.capture_drops(side, capture.dropped),
     ]
     # A live service's address is seldom known: whatever reaches the client from its port, but no contender.
-    live, call = lab.get("live", "clip" not in lab), lab.get("call")
+    call = lab.get("call")
     found = call["client"]["address"] if live and call else None
     victim = packets.select(
         table,
@@ -633,16 +633,16 @@ def _sojourn(
     rows, curves = [], []
     for name, windows in ({phase: [window] for phase, window in phases.items()} | {"solo": solo}).items():
         inside = latency.within(table, windows)
-        for (queue,), part in sorted(inside.group_by("queue"), key=lambda found: str(found[0])):
+        for (queue,), part in inside.sort("queue").group_by("queue", maintain_order=True):
             x, above = latency.ccdf(part, "sojourn_ms")
             curves.append(Curve(name=f"{name} {queue}", ms=x.tolist(), percent=above.tolist(), probes=part.height))
-    for phase, window in phases.items():
-        inside = latency.within(table, [window])
-        for (of, queue), part in sorted(inside.group_by("of", "queue"), key=lambda found: [str(it) for it in found[0]]):
-            percents = {name: latency.percentile(part, percent, "sojourn_ms") for name, percent in _PERCENTS}
+        if name not in phases:
+            continue
+        for (of, queue), part in inside.sort("of", "queue").group_by("of", "queue", maintain_order=True):
+            percents = {field: latency.percentile(part, percent, "sojourn_ms") for field, percent in _PERCENTS}
             rows.append(
                 Sojourn.model_validate({
-                    "phase": phase, "of": of, "queue": queue, "packets": part.height,
+                    "phase": name, "of": of, "queue": queue, "packets": part.height,
                     "lost": part["sojourn_ms"].null_count(), "marked": part["marked"].sum(), "late": part["late"].sum(),
                     **percents,
                 })

@@ -3,7 +3,7 @@
 
 The same packet is known on both sides by its 5-tuple, its IP id and a fingerprint of its header and first payload. A
 retransmission has another IP id and other TCP time stamps, so it is another packet. Packets that cannot be told from
-each other are left out and counted.
+each other are left out.
 """
 
 from __future__ import annotations

@@ -13,13 +13,14 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
-from playwright.sync_api import BrowserContext, Error, Page, sync_playwright
+from playwright.sync_api import BrowserContext, sync_playwright
 
 from apps.base import ServiceError
 from apps.browser import CHROMIUM
 from apps.credentials import Credentials
 from apps.iptv import STATE, Iptv, StreamError, refusal, show_cookie, wait_playing
 from apps.standins.origin import ensure_certificate, ensure_player
+from tests.unit.apps.tab import Tab
 
 # A channel whose moving picture comes from a canvas.
 CHANNEL = """<video muted autoplay style="width:320px;height:180px"></video><canvas width="64" height="36"></canvas>
@@ -71,38 +72,6 @@ class Television(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         pass
-
-
-class Tab:
-    """A headless page as the adapter's driver."""
-
-    version = "test"
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-
-    def open(self, url: str, timeout: float = 30) -> None:
-        self.page.goto(url)
-
-    def evaluate(self, script: str) -> Any:
-        return self.page.evaluate(script)
-
-    def click(self, selector: str, timeout: float = 2) -> bool:
-        try:
-            self.page.locator(f"{selector} >> visible=true").first.click(timeout=timeout * 1000)
-        except Error:
-            return False
-        return True
-
-    def fill(self, selector: str, text: str, timeout: float = 2) -> bool:
-        try:
-            self.page.locator(f"{selector} >> visible=true").first.fill(text, timeout=timeout * 1000)
-        except Error:
-            return False
-        return True
-
-    def close(self) -> None:
-        self.page.close()
 
 
 @pytest.fixture

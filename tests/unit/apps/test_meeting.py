@@ -11,11 +11,9 @@ from typing import Any
 
 import psutil
 import pytest
-from playwright.sync_api import Error, Page, sync_playwright
 
 from apps import SERVICES
 from apps.base import ServiceError, Stage
-from apps.browser import CHROMIUM
 from apps.jitsi import Jitsi
 from apps.meet import Meet
 from apps.meeting import Site, join, left
@@ -26,6 +24,7 @@ from harness.options import parse_options
 from harness.place import LOCAL
 from scoring import frames, glass, validity
 from tests.unit.apps.jitsi_room import PAGE, jitsi_room
+from tests.unit.apps.tab import Tab
 
 # The page that offers the desktop's client, then the one with the camera's preview, then the meeting.
 TEAMS = """
@@ -68,59 +67,6 @@ MEET = """
   };
 </script>
 """
-
-
-class Tab:
-    """A headless page as the adapter's driver."""
-
-    version = "test"
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-
-    def open(self, url: str, timeout: float = 30) -> None:
-        self.page.goto(url)
-
-    def evaluate(self, script: str) -> Any:
-        return self.page.evaluate(script)
-
-    def click(self, selector: str, timeout: float = 2) -> bool:
-        try:
-            self.page.locator(f"{selector} >> visible=true").first.click(timeout=timeout * 1000)
-        except Error:
-            return False
-        return True
-
-    def fill(self, selector: str, text: str, timeout: float = 2) -> bool:
-        try:
-            self.page.locator(f"{selector} >> visible=true").first.fill(text, timeout=timeout * 1000)
-        except Error:
-            return False
-        return True
-
-    def screenshot(self, path: Path) -> None:
-        self.page.screenshot(path=path)
-
-    def close(self) -> None:
-        self.page.close()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    if not CHROMIUM.exists():
-        pytest.fail(f"{CHROMIUM} is missing: apt install chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--disable-gpu"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def tab(chromium: Any) -> Iterator[Tab]:
-    """A page of a site that a browser would give its camera to."""
-    page = chromium.new_page()
-    yield Tab(page)
-    page.close()
 
 
 def show(tab: Tab, content: str, then: str = "", url: str = "https://meeting.test/") -> None:

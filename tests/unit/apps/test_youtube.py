@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Error, Page, sync_playwright
 
 from apps.base import ServiceError
-from apps.browser import CHROMIUM
 from apps.youtube import AUTO, FULLSCREEN, SKIP, STATE, YouTube, wait_playing
+from tests.unit.apps.tab import Tab
 
 # A player with moving pictures from a canvas; what lies over it differs from test to test.
 PLAYER = """
@@ -76,50 +74,6 @@ UNAVAILABLE = """
 <div id="movie_player"><video></video><div class="ytp-error"><div class="ytp-error-content-wrap-reason">
   <span>Video   unavailable</span></div></div></div>
 """
-
-
-class Tab:
-    """A headless page as the adapter's driver."""
-
-    version = "test"
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.clicks: list[str] = []
-
-    def open(self, url: str, timeout: float = 30) -> None:
-        self.page.goto(url)
-
-    def evaluate(self, script: str) -> Any:
-        return self.page.evaluate(script)
-
-    def click(self, selector: str, timeout: float = 2) -> bool:
-        try:
-            self.page.locator(f"{selector} >> visible=true").first.click(timeout=timeout * 1000)
-        except Error:
-            return False
-        self.clicks.append(selector)
-        return True
-
-    def close(self) -> None:
-        self.page.close()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    if not CHROMIUM.exists():
-        pytest.fail(f"{CHROMIUM} is missing: apt install chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--disable-gpu"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def tab(chromium: Any) -> Iterator[Tab]:
-    page = chromium.new_page()
-    yield Tab(page)
-    page.close()
 
 
 def test_player_at_rest_is_set_playing(tab: Tab) -> None:

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the adapters' tests drive in place of a browser of ours: a headless page of one that they share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Error, Page
+
+
+class Tab:
+    """A headless page as the adapter's driver."""
+
+    version = "test"
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.clicks: list[str] = []
+
+    def open(self, url: str, timeout: float = 30) -> None:
+        self.page.goto(url)
+
+    def evaluate(self, script: str) -> Any:
+        return self.page.evaluate(script)
+
+    def click(self, selector: str, timeout: float = 2) -> bool:
+        try:
+            self.page.locator(f"{selector} >> visible=true").first.click(timeout=timeout * 1000)
+        except Error:
+            return False
+        self.clicks.append(selector)
+        return True
+
+    def fill(self, selector: str, text: str, timeout: float = 2) -> bool:
+        try:
+            self.page.locator(f"{selector} >> visible=true").first.fill(text, timeout=timeout * 1000)
+        except Error:
+            return False
+        return True
+
+    def screenshot(self, path: Path) -> None:
+        self.page.screenshot(path=path)
+
+    def close(self) -> None:
+        self.page.close()
