@@ -23,12 +23,25 @@ if TYPE_CHECKING:
 STATE = Path(__file__).with_name("meeting.js").read_text()
 PRESS = "[data-sojourn=press]"
 #: The picture over the whole screen: nothing of the site's lies over its strip, nor the browser's own controls.
+#: A browser fills its screen only within seconds of a press, so ours lies over the page, where the site does not see it.
 FILL = """() => {
   const style = new CSSStyleSheet();
   style.replaceSync('video::-webkit-media-controls { display: none !important }');
   document.adoptedStyleSheets.push(style);
-  return window.__sojourn.video().requestFullscreen();
+  const cover = document.createElement('div');
+  cover.dataset.sojourn = 'fill';
+  cover.popover = 'manual';
+  Object.assign(cover.style, { inset: 0, width: '100vw', height: '100vh', border: 0, background: 'transparent' });
+  cover.onclick = (event) => {
+    event.stopPropagation();
+    cover.remove();
+    window.__sojourn.filled = window.__sojourn.video().requestFullscreen();
+  };
+  document.body.append(cover);
+  cover.showPopover();
 }"""
+COVER = "[data-sojourn=fill]"
+FILLED = "() => window.__sojourn.filled.then(() => true)"
 SIZE = 1280, 720
 _ENTER_S, _LOBBY_S = 60.0, 120.0
 #: The picture's height counts as settled after so long without a change.
@@ -100,7 +113,7 @@ class Meeting(TwoEnds):
         self._open_far_screen(stage)
         self._dial(stage, self._cameras[0], self.url)
         for end in self._ends:
-            end.browser.evaluate(FILL)
+            fill_screen(end)
         self._paths = [self._path(end) for end in self._ends]
 
     def address(self, guest: str) -> str:
@@ -155,6 +168,14 @@ class Meeting(TwoEnds):
             "clip": {"frames": FRAMES, "fps": FPS, "heights": [], "rates_bps": []},
             "call": {"width": SIZE[0], "height": SIZE[1], "client_port": client["port"], "client": client, "far": far},
         }
+
+
+def fill_screen(end: End) -> None:
+    """Show the picture over the whole screen. Raises ServiceError where a press does not reach the page."""
+    end.browser.evaluate(FILL)
+    if not end.browser.click(COVER):
+        raise ServiceError(f"{end.name}: its picture does not fill the screen: no press reaches the page")
+    end.browser.evaluate(FILLED)
 
 
 def look(browser: Driver, site: Site) -> dict[str, Any] | None:

@@ -190,12 +190,12 @@ def test_what_stands_behind_the_link_goes_before_what_we_ask_for() -> None:
 
 @pytest.fixture(params=["playwright", "selenium"])
 def meeting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Jitsi, Stage]]:
-    """Two browsers, not started yet, and a room like Jitsi's whose first page is not to be skipped."""
+    """Two browsers, not started yet, and a room like Jitsi's; to be joined by a press, or without any."""
     display = Display.start(LOCAL, tmp_path / "xvfb.log")
-    recorder = "ffmpeg" if request.param == "playwright" else None
+    recorder, query = ("ffmpeg", "?stubborn") if request.param == "playwright" else (None, "")
     try:
         with jitsi_room() as url:
-            call = Jitsi(f"{url}?stubborn", driver=request.param, recorder=recorder)
+            call = Jitsi(f"{url}{query}", driver=request.param, recorder=recorder)
             call.prepare()
             try:
                 yield call, Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, display.name)
