@@ -110,16 +110,18 @@ class Call(TwoEnds):
                 self._stack.callback(clear_marking, place)
 
     def _holds(self) -> bool:
-        """The self-test: whether both ends show the camera's rate once the full size is there."""
+        """The self-test: whether both ends come to show the camera's rate once the full size is there."""
         deadline = time.monotonic() + _RAMP_S
         while time.monotonic() < deadline and not self.settled:
             time.sleep(POLL_S)
-        before, then = [end.frames for end in self._ends], time.monotonic()
-        time.sleep(_JUDGED_S)
-        seconds = time.monotonic() - then
-        fps = [round((end.frames - n) / seconds, 2) for end, n in zip(self._ends, before, strict=True)]
-        self._held_fps.append(fps)
-        return min(fps) >= _ENOUGH_FPS
+        while True:
+            before, then = [end.frames for end in self._ends], time.monotonic()
+            time.sleep(_JUDGED_S)
+            seconds = time.monotonic() - then
+            fps = [round((end.frames - n) / seconds, 2) for end, n in zip(self._ends, before, strict=True)]
+            self._held_fps.append(fps)
+            if min(fps) >= _ENOUGH_FPS or time.monotonic() > deadline:
+                return min(fps) >= _ENOUGH_FPS
 
     @property
     def settled(self) -> bool:
