@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where on the screen the video lies: the largest region that changes over the recording, with straight edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+_CHANGED = 12  # levels between two looks at a pixel: more than the recorder's own encoder makes of a still one
+_SHARE = 0.15  # of the looks that must find a pixel of the video changed
+_CLOSE = 25  # px: still parts of the picture this narrow belong to it
+_EDGE = 24  # px around the region's border within which its edge is looked for
+_SMALLEST = 0.02  # of the screen
+
+
+class Place(NamedTuple):
+    """A rectangle on the screen in px; `x`, `y` is its upper left corner."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+def find(looks: Sequence[npt.NDArray[np.uint8]]) -> Place | None:
+    """The video's place from grey pictures (rows, columns) of the screen, seconds apart; None when nothing moves."""
+    if len(looks) < 2:
+        return None
+    share = np.zeros(looks[0].shape, np.float32)
+    for before, after in pairwise(looks):
+        share += cv2.absdiff(before, after) > _CHANGED
+    share /= len(looks) - 1
+    moving = (share >= max(_SHARE, 1.5 / (len(looks) - 1))).astype(np.uint8)
+    closed = cv2.morphologyEx(moving, cv2.MORPH_CLOSE, np.ones((_CLOSE, _CLOSE), np.uint8))
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(closed)
+    if count < 2:
+        return None
+    largest = 1 + int(np.argmax(stats[1:, cv2.CC_STAT_AREA]))
+    if stats[largest, cv2.CC_STAT_AREA] < _SMALLEST * share.size:
+        return None
+    inside = labels == largest
+    # A line of text that changes beside the video may touch it: lines of the video are full over their length.
+    rows, columns = (_run(inside.mean(axis) >= 0.3 * inside.mean(axis).max()) for axis in (1, 0))
+    top, bottom = (
+        _edge(share[:, columns[0] : columns[1]].mean(1), at, way) for at, way in zip(rows, (1, -1), strict=True)
+    )
+    left, right = (_edge(share[rows[0] : rows[1]].mean(0), at, way) for at, way in zip(columns, (1, -1), strict=True))
+    return Place(left, top, right - left, bottom - top)
+
+
+def _run(good: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """First and one past the last index at which `good` holds."""
+    found = np.flatnonzero(good)
+    return int(found[0]), int(found[-1]) + 1
+
+
+def _edge(profile: npt.NDArray[np.float32], near: int, way: int) -> int:
+    """Where a profile steps up most (`way` 1) or down (-1), around `near`; the ends of the screen are steps as well."""
+    padded = np.pad(profile, 1)
+    steps = np.diff(padded) * way  # steps[i] lies before line i
+    low, high = max(0, near - _EDGE), min(len(profile), near + _EDGE)
+    return low + int(np.argmax(steps[low : high + 1]))

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rendition on the screen from the picture alone: by the mirror that upscaling leaves in its spectrum.
+
+A picture of h lines shown on H > h has no detail of its own above h of its H cosine terms, only an image of what lies
+below, mirrored around term h, its sign inverted: term h + k is about -c times term h - k. The correlation of the two
+over all columns is near -1 for the height that the picture had, and near 0 for any other (the sign inversion is what
+"resdet" by 0x09 looks for). A player's bilinear scaling (measured in Chromium) leaves it strong, a recorder's encoder
+weakens it and adds none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy import fft  # type: ignore[import-untyped]
+
+LADDER = (144, 240, 360, 480, 720, 1080, 1440, 2160)
+"""Heights looked for when the site's are unknown."""
+_REACH = 0.08  # of the picture's terms on each side of the mirror
+_LEAST, _LEAST_NEAR = 0.14, 0.01  # inverse correlation from which a picture is likelier upscaled than not
+_NEAR = 0.85  # of the picture's lines: from there on little is left above the mirror
+_LOSS, _MOST = 0.1, 0.5  # what one look may tell against a height and for it
+_SWITCH = 0.3  # what a change of rendition must gain in correlation, summed over its looks
+
+Picture = npt.NDArray[np.uint8]
+
+
+def classes(ladder: Sequence[int], lines: int) -> list[int]:
+    """The rungs that can be told apart on a picture of `lines`: those below it, and the least that is not."""
+    below = sorted(h for h in set(ladder) if h < 0.98 * lines)
+    return below + sorted(h for h in set(ladder) if h >= 0.98 * lines)[:1]
+
+
+def mirrors(picture: Picture, heights: Sequence[int], aspect: float = 16 / 9) -> npt.NDArray[np.float64]:
+    """Correlation around each height's mirror, -1 to 1, mean of both directions; 0 for heights not below the picture's.
+
+    `picture` holds (rows, columns); `aspect` is that of the video: where the picture is wider or narrower, black bars
+    were left out, and the heights count with them.
+    """
+    rows, columns = picture.shape
+    full = max(rows, columns / aspect)
+    grey = picture.astype(np.float32)
+    # Every other line of the direction that is only averaged over tells as much in half the time.
+    spectra = fft.dct(grey[:, ::2], axis=0), fft.dct(grey[::2], axis=1).T
+    found = np.zeros(len(heights))
+    for n, height in enumerate(heights):
+        if height < 0.98 * full:
+            # An encoder's width is even.
+            wide = 2 * round(height * aspect / 2) / round(full * aspect)
+            found[n] = (_mirror(spectra[0], height / full) + _mirror(spectra[1], wide)) / 2
+    return found
+
+
+def _mirror(spectrum: npt.NDArray[np.float32], share: float) -> float:
+    terms = len(spectrum)
+    at = round(share * terms)
+    reach = np.arange(2, min(max(6, int(_REACH * terms)), terms - at))
+    below, above = spectrum[at - reach], spectrum[at + reach]
+    power = (below * below).sum(1) * (above * above).sum(1)
+    return float(((below * above).sum(1) / np.sqrt(power + 1e-9)).mean()) if len(reach) else 0.0
+
+
+def follow(looks: npt.NDArray[np.float64], heights: Sequence[int], lines: int) -> list[int]:
+    """The likeliest height at each look, over time (Viterbi), on a picture of `lines`.
+
+    `looks` are rows of `mirrors` for `heights`, which are `classes`; the last of these is not upscaled and has no
+    mirror: it is the likeliest where no other is.
+    """
+    if not len(looks):
+        return []
+    least = np.where(np.array(heights) > _NEAR * lines, _LEAST_NEAR, _LEAST)
+    gain = np.clip(-looks - least, -_LOSS, _MOST)
+    gain[:, np.array(heights) >= 0.98 * lines] = 0
+    best, back = gain[0], []
+    for row in gain[1:]:
+        stay = best >= best.max() - _SWITCH
+        back.append(np.where(stay, np.arange(len(best)), int(best.argmax())))
+        best = np.where(stay, best, best.max() - _SWITCH) + row
+    path = [int(best.argmax())]
+    for step in reversed(back):
+        path.append(int(step[path[-1]]))
+    return [heights[n] for n in reversed(path)]
