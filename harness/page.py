@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages from the templates: each stands alone, without anything from elsewhere."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=select_autoescape(["html", "j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def write_page(template: str, view: Any, path: Path) -> Path:
+    """Write ``template`` with what it calls ``view`` to ``path``, in one step, and return the path. Raises OSError."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(_environment().get_template(template).render(view=view))
+    return fresh.replace(path)
