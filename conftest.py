@@ -194,6 +194,8 @@ def _summarised(results: list[Result]) -> Path:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print the harm table of every run, or of all repetitions together, and where the evidence lies."""
+    from harness.index import write_index  # with SciPy, which few tests need
+
     results = config.stash.get(_RESULTS, [])
     repeated = config.stash[_OPTIONS][0].repeat
     for result in results if not repeated else ():
@@ -204,6 +206,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             config.stash.setdefault(_REPORTS, []).append(_summarised(results))
         except (RuntimeError, OSError) as error:
             terminalreporter.write_line(f"no summary of the runs: {error}; `sojourn summary` makes it again", red=True)
+    for folder in {result.path.parent for result in results}:
+        try:
+            config.stash.setdefault(_REPORTS, []).append(write_index(folder))
+        except (RuntimeError, OSError) as error:
+            terminalreporter.write_line(f"no index: {error}; `sojourn report {folder}` makes it again", red=True)
     if len(results) > 1:
         print_services([(result.path, result.scores) for result in results], Console())
     for line in config.stash.get(_TOLD, []):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,9 +53,14 @@ def state(answers: str, *devices: str) -> State:
     """Read the answers to :func:`queries` of the same devices. Raises ValueError when they are not the JSON of so many
     commands.
     """
-    lists = list(json_values(answers))
+    try:
+        lists = list(json_values(answers))
+    except RecursionError as error:
+        raise ValueError("JSON without an end") from error
     if len(lists) != len(queries(*devices)):
         raise ValueError(f"{len(lists)} answers from tc, {len(queries(*devices))} expected")
+    if not all(isinstance(answer, list) for answer in lists):
+        raise ValueError("an answer that is no list")
     qdiscs, rest = lists[0], iter(lists[1:])
     parts = {dev: (next(rest), next(rest), next(rest)) for dev in devices}
     return State(
@@ -75,20 +81,37 @@ def json_values(text: str) -> Iterator[Any]:
 
 
 def differences(asked: Bottleneck, found: State, lan: str = "lan", wan: str = "wan") -> list[str]:
-    """Return one line for each thing that the router does otherwise than ``asked``; empty when all agrees."""
-    return [
-        *shaped(lan, asked.down, found),
-        *shaped(wan, asked.up, found),
-        *delayed(wan, IFB_DOWN, asked.down.path, found),
-        *delayed(lan, IFB_UP, asked.up.path, found),
-    ]
+    """Return one line for each thing that the router does otherwise than ``asked``; empty when all agrees.
+
+    Raises ValueError when tc told what cannot be understood.
+    """
+    with _understood():
+        return [
+            *shaped(lan, asked.down, found),
+            *shaped(wan, asked.up, found),
+            *delayed(wan, IFB_DOWN, asked.down.path, found),
+            *delayed(lan, IFB_UP, asked.up.path, found),
+        ]
 
 
 def leftovers(found: State, lan: str = "lan", wan: str = "wan") -> list[str]:
-    """Return one line for each shaper, delay or ingress hook that is still there after cleaning."""
-    ours = [q for q in found.qdiscs if q["dev"] in (IFB_DOWN, IFB_UP)]
-    ours += [q for q in found.qdiscs if q["dev"] in (lan, wan) and q["kind"] in ("htb", "ingress")]
-    return [f"{q['dev']}: {q['kind']} {q['handle']} is still there" for q in ours]
+    """Return one line for each shaper, delay or ingress hook that is still there after cleaning.
+
+    Raises ValueError when tc told what cannot be understood.
+    """
+    with _understood():
+        ours = [q for q in found.qdiscs if q["dev"] in (IFB_DOWN, IFB_UP)]
+        ours += [q for q in found.qdiscs if q["dev"] in (lan, wan) and q["kind"] in ("htb", "ingress")]
+        return [f"{q['dev']}: {q['kind']} {q['handle']} is still there" for q in ours]
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    """Another tc may tell the same things in another shape."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError) as error:
+        raise ValueError(f"tc -j told what cannot be understood: {error!r}") from error
 
 
 def _qdisc(found: State, dev: str, handle: str) -> dict[str, Any]:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import groupby
 
 from bottleneck import readback, shaper, spec
@@ -45,7 +47,10 @@ class Router:
         """Raise :class:`bottleneck.readback.ReadbackError` when the router is not set up as
         ``bottleneck``.
         """
-        if found := readback.differences(bottleneck, self.state(), self.lan, self.wan):
+        state = self.state()
+        with self._understood():
+            found = readback.differences(bottleneck, state, self.lan, self.wan)
+        if found:
             raise readback.ReadbackError(found)
 
     def clear(self) -> None:
@@ -53,17 +58,18 @@ class Router:
         stay.
         """
         self._take_away()
-        if left := readback.leftovers(self.state(), self.lan, self.wan):
+        state = self.state()
+        with self._understood():
+            left = readback.leftovers(state, self.lan, self.wan)
+        if left:
             raise readback.ReadbackError(left)
 
     def state(self) -> readback.State:
         """Read the router's qdiscs, classes and filters in one round trip. Raises :class:`RouterError`."""
         lines = "\n".join(readback.queries(self.lan, self.wan)) + "\n"
         answers = self.place.run(["tc", "-d", "-j", "-batch", "-"], input=lines)
-        try:
+        with self._understood():
             return readback.state(answers, self.lan, self.wan)
-        except ValueError as wrong:
-            raise RouterError(f"{self.place.name}: tc -j cannot be read: {wrong}") from wrong
 
     def set_rate(self, dev: str, rate_bps: int) -> None:
         """Give the shaper on ``dev`` a new rate (bit/s) under load; the AQM keeps its queue. Raises
@@ -105,6 +111,13 @@ class Router:
         for dev in (self.lan, self.wan):
             # A fixed feature makes ethtool fail for the others' sake; offloads_off() tells what is left.
             self.place.run(["ethtool", "-K", dev, *words], check=False)
+
+    @contextmanager
+    def _understood(self) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as wrong:
+            raise RouterError(f"{self.place.name}: tc -j cannot be read: {wrong}") from wrong
 
     def _take_away(self) -> None:
         commands = sorted(spec.teardown_commands(self.lan, self.wan), key=lambda c: c[0], reverse=True)

@@ -6,13 +6,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from bottleneck.periodic import PeriodicSampler
 from harness.place import Place
 
 
 class QdiscSampler(PeriodicSampler):
-    """Writes ``{"t": unix s, "dev": …, "qdiscs": […]}`` lines, two each ``interval_s`` (s)."""
+    """Writes ``{"t": unix s, "dev": …, "qdiscs": […]}`` lines, two each ``interval_s`` (s).
+
+    The first device's line has the ``"classes"`` of an fq_codel with a single queue too: only they tell its delay.
+    """
 
     def __init__(self, place: Place, output: Path, lan: str = "lan", wan: str = "wan", interval_s: float = 0.1) -> None:
         # tc flushes its output after each command of a batch: one process serves all samples.
@@ -24,5 +28,13 @@ class QdiscSampler(PeriodicSampler):
         moment, answer = self.ask("qdisc show", last=b"]\n")
         qdiscs = json.loads(answer)
         for dev in self.devices:
-            line = {"t": round(moment, 6), "dev": dev, "qdiscs": [q for q in qdiscs if q.get("dev") == dev]}
+            here = [q for q in qdiscs if q.get("dev") == dev]
+            line = {"t": round(moment, 6), "dev": dev, "qdiscs": here}
+            if dev == self.devices[0] and any(map(_one_queue, here)):
+                _, answer = self.ask(f"class show dev {dev}", last=b"]\n")
+                line["classes"] = [it for it in json.loads(answer) if it.get("class") == "fq_codel"]
             yield json.dumps(line).encode() + b"\n"
+
+
+def _one_queue(qdisc: dict[str, Any]) -> bool:
+    return qdisc.get("kind") == "fq_codel" and qdisc.get("options", {}).get("flows") == 1

@@ -202,13 +202,19 @@ def rescore(
 
 @app.command()
 @one_line_errors
-def report(run: Run) -> None:
-    """Write report.html of a run again, from its scores.json."""
+def report(
+    place: Annotated[Path, typer.Argument(metavar="RUN_OR_RESULTS", help="A run directory, or a folder of runs.")],
+) -> None:
+    """Write report.html of a run again, from its scores.json; of a folder of runs index.html, with the harm in all."""
+    from harness.index import write_index
     from harness.report import read_scores, write_report
-    from harness.store import reseal
+    from harness.store import MANIFEST, reseal
 
-    path = write_report(run, read_scores(run))
-    reseal(run, path.name)
+    if not (place / MANIFEST).exists():
+        print(write_index(place))
+        return
+    path = write_report(place, read_scores(place))
+    reseal(place, path.name)
     print(path)
 
 
@@ -236,6 +242,23 @@ def summary(
 
 @app.command()
 @one_line_errors
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="A run, or a folder of runs.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="The same of the other side.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("compare.html"),
+) -> None:
+    """Compare two runs or two folders of runs: what was asked otherwise, then each metric with its difference."""
+    from harness.compare import compare as compared
+    from harness.compare import write_comparison
+    from harness.tables import print_comparison
+
+    found = compared(a, b)
+    print_comparison(found, Console())
+    print(write_comparison(found, output))
+
+
+@app.command()
+@one_line_errors
 def figure(
     run: Run,
     output: Annotated[Path, typer.Option("--output", "-o", help="The picture; its suffix names the format.")] = Path(
@@ -248,6 +271,50 @@ def figure(
 
     draw(read_scores(run), run, output)
     print(output)
+
+
+@app.command()
+@one_line_errors
+def mos(
+    run: Run,
+    inputs: Annotated[
+        Path | None, typer.Option(help="Keep the inputs of the reference software in this folder.")
+    ] = None,
+) -> None:
+    """Tell the opinion scores (ITU-T P.1203, mode 0) of a run's phases; needs its reference software."""
+    from harness import mos
+
+    table = Table("phase", "O.35 without stalls", "O.46 overall")
+    for phase, figures in mos.scores(run, inputs).items():
+        table.add_row(phase, *(f"{figure:.2f}" for figure in figures))
+    Console().print(table)
+    print(f"Mode 0, no audio; the recommendation is made for {mos.SHORTEST_S} s and longer.")
+
+
+@app.command()
+@one_line_errors
+def export(
+    run: Run,
+    composite: Annotated[
+        bool, typer.Option("--composite", help="A film: the recording above its plots, through which a cursor moves.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Default: RUN-composite.mp4 beside the run.")
+    ] = None,
+) -> None:
+    """Export a run to be shown: --composite makes an mp4 of its recording and its moving plots."""
+    from rich.progress import Progress
+
+    from harness.composite import CompositeError
+    from harness.composite import export as film
+    from harness.report import read_scores
+
+    if not composite:
+        raise CompositeError("export: say what: --composite (an archive is `sojourn bundle export`)")
+    with Progress(console=Console(stderr=True)) as bars:
+        task = bars.add_task("composite", total=1.0)
+        path = film(run, read_scores(run), output, lambda share, what="": bars.update(task, completed=share))
+    print(path)
 
 
 @bundle_app.command("export")

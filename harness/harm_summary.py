@@ -9,14 +9,15 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from harness.page import write_page
 from harness.report import (
     METRICS,
     REPORT,
@@ -29,7 +30,7 @@ from harness.report import (
     read_scores,
     services_table,
 )
-from harness.store import MANIFEST, RunStore, read_manifest
+from harness.store import MANIFEST, Manifest, RunStore, read_manifest
 from harness.svg import Dots, dot_plot
 from scoring.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
 from scoring.score import Scores
@@ -37,7 +38,7 @@ from scoring.summary import Figure, Summary, summarise
 
 SUMMARY, TABLE = "summary.json", "summary.csv"
 #: In the order of their rows: what is measured of each phase.
-_MEASURED = {
+MEASURED = {
     "victim_mbps": METRICS["victim_mbps"],
     "contender_mbps": ("goodput of the contender", "Mbit/s"),
     "mean_height": METRICS["mean_height"],
@@ -65,6 +66,17 @@ class Run:
     path: Path
     scores: Scores
     options: dict[str, Any]
+    manifest: Manifest
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What was asked for and who scored it; runs that have all of it alike are repetitions of one experiment."""
+        asked = {name: value for name, value in self.options.items() if name not in _APART}
+        # The same phases in another order are the same experiment.
+        phases = sorted((p["contender"] or "solo", p["seconds"]) for p in self.options.get("phases", []))
+        told = ", ".join(f"{who} {length:g} s" for who, length in phases)
+        named = {"test": self.manifest.test, "cell": self.manifest.cell}
+        return {**named, **asked, "timeline": told, "scorer": self.scores.scorer}
 
 
 @dataclass(frozen=True)
@@ -94,46 +106,48 @@ def find_runs(places: Sequence[Path]) -> list[Run]:
         elif (place / SUMMARY).exists():
             paths = [place / run["path"] for one in _json(place / SUMMARY) for run in one["runs"]]
         else:
-            # Other kinds of runs keep other scores.
-            paths = [run for run in RunStore(place).runs() if (run / "timeline.json").exists()]
+            paths = experiment_runs(place)
         if not paths:
             raise ReportError(f"{place}: no finished run of an experiment in it; give a run or a folder of runs")
-        for path in (path.resolve() for path in paths):
-            found[path] = Run(path, read_scores(path), _json(path / "options.json"))
+        found |= {path: read_run(path) for path in (path.resolve() for path in paths)}
     return [found[path] for path in sorted(found)]
+
+
+def experiment_runs(folder: Path) -> list[Path]:
+    """Return the finished runs of experiments in a folder; other kinds of runs keep other scores."""
+    return [run for run in RunStore(folder).runs() if (run / "timeline.json").exists()]
+
+
+def read_run(path: Path) -> Run:
+    """Return a run. Raises ReportError or StoreError when its scores, options or manifest cannot be read."""
+    options = _json(path / "options.json")
+    # Where none is asked for a call takes the bit rate that the machine holds, which makes another experiment of it.
+    if options.get("call_bitrate_bps", 0) is None:
+        options["call_bitrate_bps"] = (_json(path / "lab.json").get("call") or {}).get("bitrate_bps")
+    return Run(path, read_scores(path), options, read_manifest(path))
 
 
 def experiments(runs: Sequence[Run]) -> list[Experiment]:
     """Group runs into experiments, in the order of their first runs."""
     grouped: dict[str, list[Run]] = {}
     for run in runs:
-        manifest = read_manifest(run.path)
-        asked = {name: value for name, value in run.options.items() if name not in _APART}
-        # The same phases in another order are the same experiment.
-        lengths = sorted((str(p["contender"]), p["seconds"]) for p in run.options.get("phases", []))
-        key = json.dumps([manifest.test, manifest.cell, run.scores.scorer, lengths, asked], sort_keys=True)
-        grouped.setdefault(key, []).append(run)
-    found = []
-    for key, members in grouped.items():
-        test, cell, *_ = json.loads(key)
-        # Runs of one name that differ in what the name leaves out are told apart by it.
-        alike = [json.loads(other) for other in grouped if json.loads(other)[:2] == [test, cell]]
-        found.append(
-            Experiment(
-                f"{test}: {cell}{_differing(json.loads(key), alike)}",
-                tuple(members),
-                summarise({run.path.name: run.scores for run in members}),
-            )
+        grouped.setdefault(json.dumps(run.asked, sort_keys=True), []).append(run)
+    # Runs of one name that differ in what the name leaves out are told apart by it.
+    name = itemgetter("test", "cell")
+    asked = [json.loads(key) for key in grouped]
+    return [
+        Experiment(
+            "{}: {}".format(*name(one)) + differing(one, [other for other in asked if name(other) == name(one)]),
+            tuple(members),
+            summarise({run.path.name: run.scores for run in members}),
         )
-    return found
+        for one, members in zip(asked, grouped.values(), strict=True)
+    ]
 
 
-def _differing(key: list[Any], alike: Sequence[list[Any]]) -> str:
-    told = [f"{name} {value}" for name, value in key[4].items() if any(other[4].get(name) != value for other in alike)]
-    if any(other[2] != key[2] for other in alike):
-        told.append(f"scorer {key[2]}")
-    if any(other[3] != key[3] for other in alike):
-        told.append(", ".join(f"{'solo' if who == 'None' else who} {length:g} s" for who, length in key[3]))
+def differing(one: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> str:
+    """Return in brackets what ``one`` has otherwise than any of those of its name; empty when nothing."""
+    told = [f"{name} {value}" for name, value in one.items() if any(other.get(name) != value for other in alike)]
     return f" ({'; '.join(told)})" if told else ""
 
 
@@ -150,42 +164,39 @@ def write_summary(found: Sequence[Experiment], folder: Path) -> Path:
     ]
     (folder / SUMMARY).write_text(json.dumps(stored, indent=1) + "\n")
     _write_table(found, folder / TABLE)
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=select_autoescape(["html", "j2"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     view = {
         "method": method(),
         "published": services_table([(run.path, run.scores) for one in found for run in one.runs]),
         "experiments": [_content(one, folder) for one in found],
         "files": [TABLE, SUMMARY],
     }
-    (folder / REPORT).write_text(environment.get_template("summary.html.j2").render(view=view))
-    return folder / REPORT
+    return write_page("summary.html.j2", view, folder / REPORT)
 
 
-def _content(one: Experiment, folder: Path) -> dict[str, Any]:
-    runs = []
+def run_rows(one: Experiment, folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of the table of an experiment's runs, for a page in ``folder``."""
+    rows = []
     for run in one.runs:
         reasons = one.summary.void.get(run.path.name)
         order = ", then ".join(phase.name for phase in run.scores.phases if phase.contender)
         told = [order, str(run.options.get("seed", "–")), "; ".join(reasons) if reasons else headline(run.scores)]
         link = f"{_relative(run.path, folder)}/{REPORT}"
-        runs.append({"name": run.path.name, "link": link, "void": bool(reasons), "cells": told})
+        rows.append({"name": run.path.name, "link": link, "void": bool(reasons), "cells": told})
+    return rows
+
+
+def _content(one: Experiment, folder: Path) -> dict[str, Any]:
     return {
         "title": one.title,
         "state": f"{len(one.summary.valid)} valid",
         "bad": not one.summary.valid,
         "lines": lines(one),
         "grids": grids(one),
-        "plots": [plot for figure in one.summary.measured for plot in _plot(one, figure, *_MEASURED[figure.metric])],
+        "plots": [plot for figure in one.summary.measured for plot in _plot(one, figure, *MEASURED[figure.metric])],
         "harm_plots": [
             plot for figure in one.summary.harm for plot in _plot(one, figure, f"harm: {METRICS[figure.metric][0]}", "")
         ],
-        "runs": runs,
+        "runs": run_rows(one, folder),
     }
 
 
@@ -201,7 +212,7 @@ def lines(one: Experiment) -> list[str]:
         )
     for contender in summary.contenders[1:] if n >= ENOUGH else ():
         for word, is_worse in (("worse", True), ("better", False)):
-            names = [_MEASURED[f.metric][0] for f in summary.measured if f.worse(contender) is is_worse]
+            names = [MEASURED[f.metric][0] for f in summary.measured if f.worse(contender) is is_worse]
             if names:
                 told.append(f"Shown {word} beside {contender} than beside {summary.reference}: {'; '.join(names)}.")
     if (share := summary.fair_share_mbps) and (victim := summary.figure("victim_mbps")):
@@ -226,7 +237,7 @@ def grids(one: Experiment) -> list[Grid]:
     if not summary.valid:
         return []
     measured = [
-        (f"{label} ({unit})" if unit else label, summary.figure(name)) for name, (label, unit) in _MEASURED.items()
+        (f"{label} ({unit})" if unit else label, summary.figure(name)) for name, (label, unit) in MEASURED.items()
     ]
     harm = [(METRICS[figure.metric][0], figure) for figure in summary.harm]
     caption = f"Mean over the runs (of the lowest picture the median), contender phases of {one.phase_s} s."

@@ -12,7 +12,6 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -22,6 +21,7 @@ from harness.cell import Cell
 from harness.cell_page import COLOURS, cell_page
 from harness.cell_run import Job, standing
 from harness.matrix import Chart, Column, Matrix, cell_folder, figure, finished
+from harness.page import write_page
 from harness.svg import Bar, Points, bar_chart, ccdf_plot
 from scoring.published import Comparison, Pair, compare, pair
 from scoring.transport import completion_harm, pooled_ccdf
@@ -143,20 +143,11 @@ def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
 def write(matrix: Matrix, folder: Path, inputs: str) -> Path:
     """Write report, table and cell pages of the finished runs under ``folder``; return the report's path."""
     found = results(matrix, folder, inputs)
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=select_autoescape(["html", "j2"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page, cell_template = environment.get_template("matrix.html.j2"), environment.get_template("cell.html.j2")
     for cell in found.cells:
         view = cell_page(matrix, cell, found.runs[cell.name], found.paths[cell.name], REPORT)
-        (cell_folder(folder, cell) / CELL).write_text(cell_template.render(view=view))
+        write_page("cell.html.j2", view, cell_folder(folder, cell) / CELL)
     _write_table(found, folder / TABLE)
-    (folder / REPORT).write_text(page.render(view=_content(found)))
-    return folder / REPORT
+    return write_page("matrix.html.j2", _content(found), folder / REPORT)
 
 
 def table(matrix: Matrix, folder: Path, inputs: str) -> Table:

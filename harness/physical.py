@@ -66,7 +66,7 @@ def read_lab_file(path: Path) -> LabFile:
         return LabFile.model_validate(tomllib.loads(path.read_text()))
     except OSError as missing:
         raise LabFileError(f"--lab-file: {path}: {missing.strerror}; docs/physical-lab.md shows one") from missing
-    except tomllib.TOMLDecodeError as broken:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
         raise LabFileError(f"--lab-file: {path}: no TOML: {broken}") from broken
     except ValidationError as wrong:
         first = wrong.errors()[0]

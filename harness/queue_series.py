@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from scoring import records
+from scoring.queue_delay import carrier, class_delays
 
 Points = list[tuple[float, float | None]]
 
@@ -30,11 +32,12 @@ def read_queue(file: Path, device: str, rate_bps: float, step: float = 0.5) -> Q
     """
     samples = _samples(file, device)
     series = QueueSeries()
-    handle = _carrier(samples)
+    handle = carrier(samples)
     before: tuple[float, dict[str, Any]] | None = None
     worst = 0.0
-    for t, qdiscs in samples:
-        now = next((q for q in qdiscs if q.get("handle") == handle), None)
+    for sample in samples:
+        t = float(sample["t"])
+        now = next((q for q in sample["qdiscs"] if q.get("handle") == handle), None)
         if now is None:
             continue
         worst = max(worst, float(now.get("backlog", 0)))
@@ -44,8 +47,10 @@ def read_queue(file: Path, device: str, rate_bps: float, step: float = 0.5) -> Q
         # The worst of the samples between two points is drawn: a spike must not hide between them.
         series.backlog_ms.append((t, worst * 8e3 / rate_bps))
         worst = 0.0
-        for key, value in now.items():
-            if key.startswith("delay") and isinstance(value, int | float):
+        told = [(key, value) for key, value in now.items() if key.startswith("delay")]
+        told += [("ldelay", waited) for waited in class_delays(sample, handle)]
+        for key, value in told:
+            if isinstance(value, int | float):
                 series.delays_ms.setdefault(key, []).append((t, value / 1e3))
         if before:
             series.marks_per_s.append((t, _rate(before, (t, now), _marks)))
@@ -54,26 +59,12 @@ def read_queue(file: Path, device: str, rate_bps: float, step: float = 0.5) -> Q
     return series
 
 
-def _samples(file: Path, device: str) -> list[tuple[float, list[dict[str, Any]]]]:
-    samples = []
-    for line in file.read_text().splitlines() if file.exists() else []:
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        if entry.get("dev") == device:
-            samples.append((float(entry["t"]), entry["qdiscs"]))
-    return samples
-
-
-def _carrier(samples: list[tuple[float, list[dict[str, Any]]]]) -> str | None:
-    # The leaf that sent most; a root stands for all of its leaves, so it counts only where there is no leaf.
-    if not samples:
-        return None
-    qdiscs = samples[-1][1]
-    leaves = [q for q in qdiscs if "parent" in q and q.get("kind") not in ("ingress", "clsact")]
-    busiest = max(leaves or qdiscs, key=lambda q: q.get("bytes", 0), default=None)
-    return busiest.get("handle") if busiest else None
+def _samples(file: Path, device: str) -> list[dict[str, Any]]:
+    try:
+        found = records.read_lines(file, records.QDISC) if file.exists() else []
+    except records.RecordError:  # the scores say so
+        return []
+    return [sample for sample in found if sample["dev"] == device]
 
 
 def _marks(qdisc: dict[str, Any]) -> float:

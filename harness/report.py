@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 from pydantic import ValidationError
 
+from harness.page import write_page
 from harness.store import MANIFEST, Manifest, read_manifest
 from harness.svg import Panel, Points, ccdf_plot, time_plot
 from harness.view import RunView, view_of
-from scoring.score import Curve, PhaseScores, Scores
+from scoring.score import OWN, Curve, PhaseScores, Scores
 
 if TYPE_CHECKING:
     from scoring.intervals import Estimate
@@ -86,22 +86,13 @@ def write_report(run: Path, scores: Scores | Mapping[str, Any], manifest: Manife
     scores = scores if isinstance(scores, Scores) else Scores.model_validate(scores)
     if manifest is None and (run / MANIFEST).exists():
         manifest = read_manifest(run)
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=select_autoescape(["html", "j2"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page = environment.get_template("report.html.j2").render(view=_content(run, scores, manifest))
-    (run / REPORT).write_text(page)
-    return run / REPORT
+    return write_page("report.html.j2", _content(run, scores, manifest), run / REPORT)
 
 
 def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, Any]:
     view = view_of(scores, run)
     lab = scores.lab
-    status, reasons = _status(scores, manifest)
+    status, reasons = status_of(scores, manifest)
     screen = _json(run / "screen.json")
     curves = [
         (name, f"c{index % 6}" + ("" if contender else " solo-curve"), points)
@@ -140,10 +131,19 @@ def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Po
     """The curves of contender phases and of all solo ones together, as ``ccdf_plot`` takes them."""
     beside = {phase.name for phase in scores.phases if phase.contender} | {"solo"}
     shown = [curve for curve in curves if curve.name.split()[0] in beside and curve.ms]
-    return [(c.name, f"c{i % 6}", list(zip(c.ms, c.percent, strict=True))) for i, c in enumerate(shown)]
+    plain = [curve.name for curve in shown if not curve.name.endswith(OWN)]
+
+    def kind(name: str) -> str:
+        """What the queue itself tells is dashed, in the colour of its packets."""
+        packets = name.removesuffix(OWN)
+        colour = plain.index(packets) if packets in plain else len(plain)
+        return f"c{colour % 6}" + (" solo-curve" if name.endswith(OWN) else "")
+
+    return [(c.name, kind(c.name), list(zip(c.ms, c.percent, strict=True))) for c in shown]
 
 
-def _status(scores: Scores, manifest: Manifest | None) -> tuple[str, list[str]]:
+def status_of(scores: Scores, manifest: Manifest | None) -> tuple[str, list[str]]:
+    """Return valid, void or interrupted, and why it is not valid."""
     reasons = [gate.reason for gate in scores.validity.gates if not gate.ok]
     if manifest and manifest.status == "interrupted" and manifest.finished:
         return "interrupted", [*manifest.reasons, *reasons]
@@ -253,6 +253,10 @@ def panels(view: RunView) -> list[Panel]:
             tip = f"{kind} of {frozen.length:.2f} s at {frozen.start:.1f} s"
             quality.spans.append((kind, frozen.start, frozen.length, tip))
     found = [goodput, quality]
+    if view.rtt_max:
+        title = "RTT of the probe (ms): median (blue), largest of each half second (brown)"
+        lines: list[tuple[str, Points]] = [("c3", view.rtt_max), ("c0", view.rtt_p50)]
+        found.append(Panel(title, 100, _top(view.rtt_max), lines=lines))
     queue = view.queue
     if queue.backlog_ms:
         title = f"backlog of {queue.kind} at the bottleneck's rate (ms)"
@@ -261,7 +265,7 @@ def panels(view: RunView) -> list[Panel]:
         found.append(Panel(f"{name} of {queue.kind} (ms)", 80, _top(points), lines=[("c3", points)]))
     if any(value for _, value in [*queue.marks_per_s, *queue.drops_per_s]):
         title = f"CE marks (purple) and drops (red) per second of {queue.kind}"
-        lines: list[tuple[str, Points]] = [("c2", queue.marks_per_s), ("c5", queue.drops_per_s)]
+        lines = [("c2", queue.marks_per_s), ("c5", queue.drops_per_s)]
         found.append(Panel(title, 100, _top(queue.marks_per_s, queue.drops_per_s), lines=lines))
     return found
 
@@ -338,17 +342,20 @@ def _phase_table(caption: str, scores: Scores, phases: Sequence[PhaseScores]) ->
 def sojourn_table(scores: Scores) -> Grid:
     """Return what the router did to each sender's packets on their way down; no rows without both captures."""
     grid = Grid("The way down through the router, packet by packet: the same packet in both captures.")
-    grid.heads = ["phase", "packets of", "queue", "packets", "lost", "marked CE", "late", "P50 ms", "P90", "P99", "max"]
+    counted = ["packets", "lost", "marked CE", "late", "alike"]
+    grid.heads = ["phase", "packets of", "queue", *counted, "P50 ms", "P90", "P99", "max"]
     beside = {phase.name for phase in scores.phases if phase.contender}
     for it in scores.sojourn:
-        counts = [number(it.packets), _share(it.lost, it.packets), _share(it.marked, it.packets), number(it.late)]
+        of = "the qdisc's own" if it.of == "qdisc" else it.of
+        counts = [number(it.packets), *(_share(part, it.packets) for part in (it.lost, it.marked))]
+        counts += [number(it.late), number(it.alike)]
         times = [number(ms) for ms in (it.p50_ms, it.p90_ms, it.p99_ms, it.max_ms)]
-        grid.rows.append(Row([it.phase, it.of, it.queue, *counts, *times], it.phase in beside))
+        grid.rows.append(Row([it.phase, of, it.queue, *counts, *times], it.phase in beside))
     return grid
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part} ({part / whole:.2%})" if part else "0"
+def _share(part: int | None, whole: int) -> str:
+    return number(part) if not part else f"{part} ({part / whole:.2%})"
 
 
 def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[str, Any]]:
@@ -364,9 +371,23 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
         ("round-trip time of the path", f"{number(lab.get('rtt_ms'))} ms"),
         (
             "picture read from",
-            {"strip": "the strip in the recording", "player": "the player"}.get(scores.picture, "–"),
+            {"strip": "the strip in the recording", "blind": "the motion in the recording", "player": "the player"}.get(
+                scores.picture, "–"
+            ),
         ),
     ]
+    if scores.blind:
+        undecided, differing = scores.blind.undecided, scores.blind.differing
+        setup += [
+            (
+                "freeze or still scene, undecided",
+                ", ".join(f"{t:.1f} s (for {n:.1f} s)" for t, n in undecided) or "none",
+            ),
+            (
+                "seconds whose picture tells another height than the player",
+                f"{len(differing)} of {len(scores.blind.heights)}",
+            ),
+        ]
     setup += lab_table(scores)
     for flow in scores.flows:
         rate = "" if flow.d_ss_mbps is None else f"D_SS {number(flow.d_ss_mbps)} Mbit/s, "
@@ -375,14 +396,20 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
         setup.append((f"contender in {flow.phase}", told))
     if manifest:
         setup.append(("seed", str(manifest.seed)))
-    versions = dict(_json(run / "lab.json").get("versions", {}))
+    versions = versions_of(run, manifest)
+    found = [{"title": "Validity", "rows": gates}, {"title": "Set-up", "rows": setup}]
+    return [*found, {"title": "Versions", "rows": sorted(versions.items())}] if versions else found
+
+
+def versions_of(run: Path, manifest: Manifest | None) -> dict[str, str]:
+    """Return the versions of everything that took part in a run, Sojourn's commit among them."""
+    versions = {name: str(told) for name, told in _json(run / "lab.json").get("versions", {}).items()}
     if manifest:
         versions |= manifest.versions
         if manifest.git:
             dirty = " with changes" if manifest.git.dirty else ""
             versions["Sojourn"] = f"commit {manifest.git.commit[:12]}{dirty}"
-    found = [{"title": "Validity", "rows": gates}, {"title": "Set-up", "rows": setup}]
-    return [*found, {"title": "Versions", "rows": sorted(versions.items())}] if versions else found
+    return versions
 
 
 def lab_table(scores: Scores) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from harness.report import Grid, far_table, harm_table, headline, lab_table, pha
 from scoring.score import Scores
 
 if TYPE_CHECKING:
+    from harness.compare import Comparison
     from harness.harm_summary import Experiment
 
 
@@ -58,6 +59,27 @@ def print_summary(found: Sequence[Experiment], console: Console) -> None:
             console.print(Text(line), soft_wrap=True)
         for name, reasons in one.summary.void.items():
             console.print(Text(f"void: {name}: {'; '.join(reasons)}", style="red"), soft_wrap=True)
+    console.print(Text(method()), soft_wrap=True)
+
+
+def print_comparison(found: Comparison, console: Console) -> None:
+    """Print what differs between A and B: what was asked, then what came out."""
+    from harness.compare import grids, lines, method
+
+    for side in (found.a, found.b):
+        console.print(Text(f"{side.name}: {side.place}: {len(side.runs)} valid"), soft_wrap=True)
+        for it in side.left:
+            console.print(
+                Text(f"left out of {side.name}: {it.path.name}: {it.state}: {it.reason}", "red"), soft_wrap=True
+            )
+    for told in found.alone:
+        console.print(Text(told), soft_wrap=True)
+    for pair in found.pairs:
+        console.print(Text(pair.title, style="bold"), soft_wrap=True)
+        for grid in grids(pair):
+            console.print(_table(grid) if grid.rows else Text(grid.caption))
+        for line in lines(pair):
+            console.print(Text(line), soft_wrap=True)
     console.print(Text(method()), soft_wrap=True)
 
 

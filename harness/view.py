@@ -7,8 +7,14 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import polars as pl
+
 from harness.queue_series import Points, QueueSeries, read_queue
+from scoring.latency import ProbeError, read_irtt
 from scoring.score import Scores
+
+#: Seconds of a point of the probe's round-trip times: dense enough for a spike, and a page stays small.
+_RTT_STEP = 0.5
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,8 @@ class RunView:
     frozen: list[Frozen]
     ccdfs: list[tuple[str, str | None, Points]]  # (phase, contender, (ms, percent))
     queue: QueueSeries = field(default_factory=QueueSeries)
+    rtt_p50: Points = field(default_factory=list)  # of the probe
+    rtt_max: Points = field(default_factory=list)
 
     @property
     def end(self) -> float:
@@ -54,13 +62,14 @@ class RunView:
 
 
 def view_of(scores: Scores, run: Path) -> RunView:
-    """Return what is drawn of a run: its scores, and its queue from ``qdisc.jsonl`` when that is there."""
+    """Return what is drawn of a run: its scores, and from its files its queue and its probe when these are there."""
     phases = [Span(p.name, p.contender, p.start, p.end) for p in scores.phases]
     end = phases[-1].end
     queue = QueueSeries()
     if rate := scores.lab.get("rate_down_bps"):
         queue = _shifted(read_queue(run / "qdisc.jsonl", _bottleneck(run), float(rate)), scores.t0, end)
     contenders = {phase.name: phase.contender for phase in phases}
+    rtt_p50, rtt_max = _rtt(run, scores.t0, end)
     return RunView(
         phases=phases,
         victim=_middles(scores, "victim_mbps"),
@@ -73,7 +82,26 @@ def view_of(scores: Scores, run: Path) -> RunView:
             if curve.name not in contenders or contenders[curve.name]
         ],
         queue=queue,
+        rtt_p50=rtt_p50,
+        rtt_max=rtt_max,
     )
+
+
+def _rtt(run: Path, t0: float, end: float) -> tuple[Points, Points]:
+    """Median and largest round-trip time of the probe in each step; None where no probe came back."""
+    file = next((file for name in ("irtt.json.gz", "irtt.json") if (file := run / name).exists()), None)
+    try:
+        probes = read_irtt(file) if file else None
+    except ProbeError:  # scoring says so; the rest is drawn
+        probes = None
+    if probes is None:
+        return [], []
+    inside = probes.with_columns(at=((pl.col("t") - t0) / _RTT_STEP).floor() * _RTT_STEP + _RTT_STEP / 2)
+    inside = (
+        inside.filter(pl.col("at").is_between(0, end)).group_by("at").agg(p50=pl.median("rtt_ms"), max=pl.max("rtt_ms"))
+    )
+    found = inside.sort("at")
+    return list(found.select("at", "p50").iter_rows()), list(found.select("at", "max").iter_rows())
 
 
 def _bottleneck(run: Path) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import polars as pl
 from scoring import strip
 
 UNREAD = -1
+_ADDRESS = re.compile(" @ 0x[0-9a-f]+")  # ffmpeg tells where in memory it was, each time elsewhere
 _LOCATE_FRAMES = 200  # key frames looked at for the strip's place; one each 5 s covers more than a run
 
 
@@ -30,14 +32,14 @@ def read_recording(video: Path, start: float = 0.0, box: strip.Box | None = None
     `box` is the strip's place in the recording; by default it is looked for. Raises RecordingError.
     """
     times = frame_times(video)
-    width, height = _size(video)
+    width, height = picture_size(video)
     place = box or find_box(video, width, height) or strip.Box.bottom(width, height)
     # Only the strip's rows leave ffmpeg: 1/60 of the picture goes through the pipe.
     crop = f"format=gray,crop={place.width}:{place.height}:{place.x}:{place.y}:exact=1"
     inner = strip.Box(0, 0, place.width, place.height)
     numbers = np.full((len(times), 2), UNREAD, np.int64)
     count = 0
-    for count, image in enumerate(_decode(video, crop, place.width, place.height), 1):
+    for count, image in enumerate(decode(video, crop, place.width, place.height), 1):
         if count <= len(times) and (reading := strip.read(image, inner)) is not None:
             numbers[count - 1] = reading
     if count != len(times):
@@ -76,7 +78,7 @@ def find_box(video: Path, width: int, height: int) -> strip.Box | None:
     """Where the strip lies for most of the recording, looked for in its key frames; None when nowhere."""
     seen: Counter[strip.Box] = Counter()
     for image, _ in zip(
-        _decode(video, "format=gray", width, height, "-skip_frame", "nokey"),
+        decode(video, "format=gray", width, height, "-skip_frame", "nokey"),
         range(_LOCATE_FRAMES),
         strict=False,
     ):
@@ -85,7 +87,8 @@ def find_box(video: Path, width: int, height: int) -> strip.Box | None:
     return seen.most_common(1)[0][0] if seen else None
 
 
-def _size(video: Path) -> tuple[int, int]:
+def picture_size(video: Path) -> tuple[int, int]:
+    """Width and height of a recording in px. Raises RecordingError."""
     out = _run(["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "stream=width,height"], video)
     width, height = out.strip().split(",")[:2]
     return int(width), int(height)
@@ -94,11 +97,13 @@ def _size(video: Path) -> tuple[int, int]:
 def _run(probe: list[str], video: Path) -> str:
     done = subprocess.run([*probe, "-of", "csv=p=0", str(video)], capture_output=True, text=True)
     if done.returncode or not done.stdout.strip():
-        raise RecordingError(f"recording {video} cannot be read: {done.stderr.strip() or 'no video in it'}")
+        said = _ADDRESS.sub("", done.stderr.strip())
+        raise RecordingError(f"recording {video} cannot be read: {said or 'no video in it'}")
     return done.stdout
 
 
-def _decode(video: Path, filters: str, width: int, height: int, *before: str) -> Iterator[npt.NDArray[np.uint8]]:
+def decode(video: Path, filters: str, width: int, height: int, *before: str) -> Iterator[npt.NDArray[np.uint8]]:
+    """Grey pictures (rows, columns) of a recording after ffmpeg's `filters`; `before` are options for its input."""
     command = ["ffmpeg", "-v", "error", "-nostdin", *before, "-i", str(video), "-map", "0:v:0", "-an"]
     command += ["-vf", filters, "-vsync", "passthrough", "-f", "rawvideo", "-pix_fmt", "gray", "pipe:1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ffmpeg:

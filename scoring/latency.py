@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def _rows(file: Path, row: Callable[[Trip], Row | None]) -> list[Row]:
     try:
         raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
         return [found for trip in json.loads(raw)["round_trips"] if (found := row(trip)) is not None]
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+    except (OSError, EOFError, zlib.error, RecursionError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ProbeError(f"{file} is not a whole irtt result: {type(error).__name__}: {error}") from error
 
 

@@ -131,7 +131,7 @@ class _Reader:
         if kind == _INTERFACE:
             if (link := int.from_bytes(body[:2], "little")) != 1:
                 raise CaptureError(f"{self.file}: link type {link}; only Ethernet (1) is read")
-            tick = dict(_options(body[8:])).get(9, b"\x06")[0]
+            tick = (dict(_options(body[8:])).get(9) or b"\x06")[0]
             if tick & 0x80 or tick > 9:
                 raise CaptureError(f"{self.file}: time resolution {tick:#x}; only 10^0 to 10^-9 s are read")
             self.resolution.append(10 ** (9 - tick))
@@ -145,7 +145,10 @@ class _Reader:
         octets = np.frombuffer(data + bytes(_PAD), np.uint8)
         words = np.frombuffer(data, np.uint32, len(data) // 4)
         ticks = words[starts + 3].astype(np.int64) << 32 | words[starts + 4]
-        t_ns = ticks * np.array(self.resolution, np.int64)[words[starts + 2]]
+        interface = words[starts + 2]
+        if interface.max() >= len(self.resolution):
+            raise CaptureError(f"{self.file} is damaged: a packet of interface {interface.max()}, which is not told of")
+        t_ns = ticks * np.array(self.resolution, np.int64)[interface]
         ether = starts * 4 + 28
 
         def byte(offset: npt.NDArray[np.int64], more: int) -> npt.NDArray[np.int64]:

@@ -6,30 +6,32 @@ The same files always give the same document: nothing is random, no clock is rea
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
-from scoring import frames, freezes, glass, latency, packets, pcapng, rendition, sojourn, validity
+from scoring import frames, freezes, glass, latency, packets, pcapng, queue_delay, records, rendition, sojourn, validity
+from scoring.blind import resolution, viewer
 from scoring.harm import METRICS, Better, harm, solo_windows
 from scoring.validity import Gate, Limits, Validity
 
 SCHEMA = 1
-SCORER = "1.3"
+SCORER = "1.4"
 SCORES = "scores.json"
+OWN = ", as the qdisc tells"  # what follows the name of such a curve
 FAR = "far"  # the folder of a call's other end
 _PERCENTS = (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99), ("max_ms", 100))
 _LAB = ("name", "rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_up")
 
 Number = Annotated[float, AfterValidator(lambda value: round(value, 4) + 0.0)]
 Window = tuple[float, float]
+Read = TypeVar("Read")
 
 
 class Metrics(BaseModel):
@@ -131,20 +133,37 @@ class Sojourn(BaseModel):
     """What the way down through the router did to the packets of one sender in one phase and queue.
 
     `queue` is dualpi2's by codepoint, C where there is no other. `packets` came before the router; `lost` of them did
-    not come out, `marked` came out as CE, `late` behind a later one of their flow. Times in ms, less the path's own.
+    not come out, `marked` came out as CE, `late` behind a later one of their flow; `alike`, beside them, cannot be told
+    from each other and are not followed. Times in ms, less the path's own. Of "qdisc": the delay that the queue itself
+    told, by as many samples as there are `packets`.
     """
 
     phase: str
-    of: Literal["victim", "contender", "probe"]
+    of: Literal["victim", "contender", "probe", "qdisc"]
     queue: Literal["L", "C"]
     packets: int
-    lost: int
-    marked: int
-    late: int
+    lost: int | None = None
+    marked: int | None = None
+    late: int | None = None
+    alike: int | None = None
     p50_ms: Number | None
     p90_ms: Number | None
     p99_ms: Number | None
     max_ms: Number | None
+
+
+class Blind(BaseModel):
+    """What a picture without a strip told by itself, see docs/scoring.md; times in s from the start.
+
+    `place` is the video's on the screen (x, y, width, height in px), `heights` its effective resolution each second;
+    `differing` are the seconds in which the player told of another one; `undecided` are the stretches (t, length) in
+    which the picture stood still as in a freeze or in a still scene.
+    """
+
+    place: tuple[int, int, int, int]
+    heights: list[int | None]
+    differing: list[int]
+    undecided: list[tuple[Number, Number]]
 
 
 class Series(BaseModel):
@@ -193,7 +212,7 @@ class Scores(BaseModel):
     scorer: str = SCORER
     t0: float  # Unix s of the start of the first phase; every other time is counted from it
     lab: dict[str, Any]
-    picture: Literal["strip", "player", "none"]  # where heights come from
+    picture: Literal["strip", "blind", "player", "none"]  # whence freezes; without a strip the player tells heights
     validity: Validity
     jitter_ms: Jitter | None = None
     host: Host | None = None
@@ -208,8 +227,11 @@ class Scores(BaseModel):
     goodput_100ms: Series
     ccdf: list[Curve] = Field(description="one a phase, then solo (the baseline) and unshaped")
     sojourn: list[Sojourn] = []
-    sojourn_ccdf: list[Curve] = Field([], description='P(sojourn time > x) of all in a phase and queue, "cubic C"')
+    sojourn_ccdf: list[Curve] = Field(
+        [], description='P(sojourn time > x) of all in a phase and queue, "cubic C"; then "cubic C, as the qdisc tells"'
+    )
     frame_ccdf: list[Curve] = Field([], description="of a call: how long frames took, one a phase, then solo")
+    blind: Blind | None = Field(None, description="of a picture without a strip")
     far: list[PhaseScores] = Field([], description="of a call: what its other end saw, `victim_mbps` upwards")
 
 
@@ -223,19 +245,16 @@ class Phase:
     end: float
 
 
-class ScoringError(RuntimeError):
-    """A run directory that cannot be scored at all; the text names the file that is missing or damaged."""
-
-
 @dataclass
 class _Picture:
     """What a recording and the player beside it hold; None for what was not recorded."""
 
-    source: Literal["strip", "player", "none"] = "none"
+    source: Literal["strip", "blind", "player", "none"] = "none"
     frames: pl.DataFrame | None = None  # t, frame (ever rising, null unread)
     changes: pl.DataFrame | None = None
-    stalls: Sequence[freezes.Freeze] = ()
+    stalls: Sequence[freezes.Freeze] | None = None
     webrtc: Sequence[freezes.Freeze] = ()
+    blind: Blind | None = None
     segments: list[rendition.Segment] | None = None
     delays: pl.DataFrame | None = None  # of a call's frames
 
@@ -276,11 +295,14 @@ class _Evidence:
             found |= {
                 "fps": weighted(freezes.fps_series(self.picture.changes, window)[0] for window in windows),
                 "speed": weighted(freezes.speed(self.picture.changes, a, b, self.clip_fps) for a, b in windows),
+                "unread_share": inside["frame"].null_count() / inside.height if inside.height else None,
+            }
+        if self.picture.stalls is not None:
+            found |= {
                 "stalls": sum(freezes.begun(self.picture.stalls, a, b) for a, b in windows),
                 "stall_s": sum(freezes.frozen_s(self.picture.stalls, a, b) for a, b in windows),
                 "freezes": sum(freezes.begun(self.picture.webrtc, a, b) for a, b in windows),
                 "freeze_s": sum(freezes.frozen_s(self.picture.webrtc, a, b) for a, b in windows),
-                "unread_share": inside["frame"].null_count() / inside.height if inside.height else None,
             }
         if self.picture.segments is not None:
             shown = rendition.shares(self.picture.segments, windows)
@@ -307,9 +329,9 @@ class _Evidence:
         return found
 
 
-def _limits_of(run: Path) -> Limits:
+def _limits_of(run: Path, gates: list[Gate]) -> Limits:
     """The limits that the run was judged by when it was made."""
-    asked = _json(run, "options.json") if (run / "options.json").exists() else {}
+    asked = _optional(run, "options.json", records.OPTIONS, gates) or {}
     return Limits(jitter_ms=asked["jitter_gate_ms"]) if "jitter_gate_ms" in asked else Limits()
 
 
@@ -317,26 +339,25 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     """Score the run directory `run` from its raw files.
 
     `limits` are those of the run's own options when none are given. `settle` (s) is what is left out of a solo
-    phase after a contender, see `scoring.harm.solo_windows`. Missing records fail their gate and leave their
-    metrics None. Raises ScoringError when there is no timeline or no lab description, or when a file is damaged.
+    phase after a contender, see `scoring.harm.solo_windows`. Records that are missing, damaged or cut off fail their
+    gate and leave their metrics None. Raises RecordError when timeline.json or lab.json is missing or damaged.
     """
-    limits = limits or _limits_of(run)
-    phases = [Phase(p["name"], p["contender"], p["start"], p["end"]) for p in _json(run, "timeline.json")["phases"]]
-    lab = _json(run, "lab.json")
-    if not phases:
-        raise ScoringError(f"{run / 'timeline.json'} has no phases")
+    gates: list[Gate] = []
+    limits = limits or _limits_of(run, gates)
+    timeline, lab = (
+        records.read(run / "timeline.json", records.TIMELINE), records.read(run / "lab.json", records.LAB)
+    )  # fmt: skip
+    phases = [Phase(p["name"], p["contender"], p["start"], p["end"]) for p in timeline["phases"]]
     t0, end = phases[0].start, phases[-1].end
     need = (t0, end)
     clip = lab.get("clip")  # a live service has none, but a live call's cameras do
     live = bool(lab.get("live", clip is None))
-    gates: list[Gate] = []
-
     clip_fps = float(clip.get("fps", 30)) if clip else 30.0
     call = lab.get("call")
     picture = _picture(run, clip, live, run / FAR if call else None, need, limits, gates)
 
     # The packets: the client side lies behind the downlink bottleneck, the server side before it.
-    bulk = _json(run, "bulk.json").get("flows", []) if (run / "bulk.json").exists() else []
+    bulk = (_optional(run, "bulk.json", records.BULK, gates) or {}).get("flows", [])
     behind = _capture(run, "client", lab, live, need, limits, gates)
     victim, contender = (behind.victim, behind.contender) if behind else (None, None)
     before = _capture(run, "server", lab, live, need, limits, gates)
@@ -344,8 +365,8 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         gates.append(validity.offloads(max(behind.largest, before.largest)))
 
     # The delay.
-    probes = _probes(run, "irtt.json")
-    unshaped = _probes(run, "irtt-unshaped.json")
+    probes = _probes(run, "irtt.json", gates)
+    unshaped = _probes(run, "irtt-unshaped.json", gates)
     calm = latency.within(unshaped, [need]) if unshaped is not None else None
     jitter = _jitter(calm, lab["rtt_ms"]) if calm is not None else None
     lost = latency.loss(calm) if calm is not None else None
@@ -357,14 +378,14 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     ]
 
     # The host and the router.
-    watch = list(_lines(run / "host.jsonl"))
+    watch = _lines(run / "host.jsonl", records.HOST, gates)
     gates.append(validity.covers("host samples", [s["t"] for s in watch], need, limits))
     watch = [s for s in watch if t0 <= s["t"] <= end + 1]
     gates.append(validity.host_stalls([s["stall_ms"] for s in watch], limits))
-    names = lab.get("interfaces", {})
+    names, queues = lab.get("interfaces", {}), _lines(run / "qdisc.jsonl", records.QDISC, gates)
     for side, asked in (("lan", lab["qdisc_down"]), ("wan", lab["qdisc_up"])):
         dev = names.get(side, side)
-        seen = [s for s in _lines(run / "qdisc.jsonl") if s["dev"] == dev]
+        seen = [s for s in queues if s["dev"] == dev]
         gates += [
             validity.covers(f"qdisc samples of {dev}", [s["t"] for s in seen], need, limits),
             validity.read_back(dev, asked, (s["qdiscs"] for s in seen if t0 <= s["t"] <= end)),
@@ -375,7 +396,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     # The contenders.
     flows: list[Flow] = []
     measured: dict[str, Window] = {}  # a phase beside a contender counts while its flow is there
-    seen_cc = [(s["t"], s["flow"], s["cc"]) for s in _lines(run / "ss.jsonl") if s.get("flow")]
+    seen_cc = [(s["t"], s["flow"], s["cc"]) for s in _lines(run / "ss.jsonl", records.SOCKETS, gates) if s.get("flow")]
     for phase in phases:
         measured[phase.name] = phase.start, phase.end
         if phase.contender is None:
@@ -415,7 +436,11 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         other = _picture(run / FAR, clip, live, run, need, limits, gates)
         far = table(_Evidence(other, clip_fps, before.back if before else None))
         if live:
-            told = [s for s in _lines(run / "player.jsonl") if s.get("event") == "call" and t0 <= s["t"] <= end]
+            told = [
+                s
+                for s in _lines(run / "player.jsonl", records.PLAYER, gates)
+                if s.get("event") == "call" and t0 <= s["t"] <= end
+            ]
             gates.append(validity.call_path([s["detail"]["path"] for s in told], call["client"]))
         else:
             sent = {"client": behind.back if behind else None, "server": before.victim if before else None}
@@ -429,7 +454,11 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         since_recovery=lambda window: rendition.since_recovery(shown, window, best) if shown else window,
     )
     baseline = Metrics(**evidence.metrics(windows)) if windows else None
-    waits, wait_curves = _sojourn(before.all, behind.all, lab, measured, windows) if before and behind else ([], [])
+    lan = [s for s in queues if s["dev"] == names.get("lan", "lan")]
+    own = queue_delay.delays(lan)
+    waits, wait_curves = (
+        _sojourn(before.all, behind.all, own, lab, measured, windows) if before and behind else ([], [])
+    )
     fair = limits.model_copy(update={"baseline_fps_share": limits.call_fps_share}) if call else limits
     gates += [
         _healthy(name, part, evidence, not live, fair)
@@ -463,7 +492,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
                 phase=phase_at(f.onset),
                 uncertain=f.uncertain,
             )
-            for f in sorted([*picture.stalls, *picture.webrtc], key=lambda f: (f.onset, f.kind))
+            for f in sorted([*(picture.stalls or ()), *picture.webrtc], key=lambda f: (f.onset, f.kind))
         ],
         flows=flows,
         series=_series(evidence, t0, end, 1.0),
@@ -472,6 +501,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         sojourn=waits,
         sojourn_ccdf=wait_curves,
         frame_ccdf=_curves(measured, windows, picture.delays, None, "delay_ms"),
+        blind=picture.blind,
         far=far,
     )  # fmt: skip
 
@@ -487,14 +517,13 @@ def _picture(
 ) -> _Picture:
     """What the screen recorded in `folder` showed, and its gates; `other` is the folder of a call's other end."""
     who = f"{FAR} end's " if folder.name == FAR else ""
-    screen = _json(folder, "screen.json") if (folder / "screen.json").exists() else None
+    screen = _optional(folder, "screen.json", records.SCREEN, gates)
+    video = folder / "screen.mp4"
     shown: pl.DataFrame | None = None
-    if screen is not None and (folder / "screen.mp4").exists():
-        try:
-            shown = frames.read_recording(folder / "screen.mp4", screen["start"])
-        except frames.RecordingError as error:
-            raise ScoringError(str(error)) from error
-    samples = [s for s in _lines(folder / "player.jsonl") if "event" not in s]
+    if screen is not None and video.exists():
+        shown = _whole(video, lambda: frames.read_recording(video, screen["start"]), gates)
+    lines = _lines(folder / "player.jsonl", records.PLAYER, gates)
+    samples = [s for s in lines if "event" not in s]
     gates += [
         validity.recorder(screen if shown is not None else None, limits, who),
         validity.covers(f"{who}recording", shown["t"] if shown is not None else None, need, limits),
@@ -510,7 +539,7 @@ def _picture(
         heights = facts.get("heights", rendition.LADDER)
         found.segments = rendition.from_recording(shown, heights) if heights else rendition.from_player(samples)
         if other is not None:
-            camera = glass.camera_log(_lines(other / "player.jsonl"), facts["frames"])
+            camera = glass.camera_log(_lines(other / "player.jsonl", records.PLAYER, gates), facts["frames"])
             shown = glass.shown_frames(shown, camera, facts["frames"] / fps)
             found.delays = glass.frame_delays(shown)
         else:
@@ -519,12 +548,41 @@ def _picture(
         found.webrtc, found.stalls = freezes.webrtc_freezes(found.changes), freezes.stalls(found.changes)
         inside = shown.filter(pl.col("t").is_between(*need))
         unread = inside["frame"].null_count() / inside.height if inside.height else None
-    elif samples and live:
+    elif live:
         # Only a live picture has no strip: a stand-in's player is never believed instead of its picture.
-        found.source, found.segments = "player", rendition.from_player(samples)
+        if samples:
+            found.source, found.segments = "player", rendition.from_player(samples)
+        if shown is not None and screen is not None:
+            seen = _whole(video, lambda: viewer.watch(video, screen["start"], lines), gates)
+            if seen is not None:
+                found.source, found.stalls, found.webrtc = "blind", seen.stalls, seen.webrtc
+                found.blind = _blind(seen, found.segments, need)
     if not live or found.source == "strip":
         gates.append(validity.at_most(f"{who}strip unread", unread, limits.unread_share, "% of frames", 100))
     return found
+
+
+def _blind(seen: viewer.Seen, told: Sequence[rendition.Segment] | None, need: Window) -> Blind:
+    """The seconds of the timeline; the player's heights are `told`."""
+    found: list[int | None] = []
+    differing = []
+    for second, t in enumerate(_edges(*need, 1.0)[:-1]):
+        height = seen.heights.get(int(t + 0.5 - seen.start))
+        found.append(height)
+        shown = rendition.shares(told, [(t, t + 1)]) if told else {}
+        most = max(shown, key=lambda h: shown[h], default=None)
+        # A rung above the picture's lines is shown with all of these, as the next one is.
+        seen_as = None if most is None else min(resolution.classes([most, *resolution.LADDER], seen.place.height),
+                                                key=lambda h: abs(h - most))  # fmt: skip
+        if height is not None and seen_as is not None and seen_as != height:
+            differing.append(second)
+    still = [(at - need[0], length) for at, length in seen.undecided if need[0] <= at < need[1]]
+    return Blind(
+        place=(seen.place.x, seen.place.y, seen.place.width, seen.place.height),
+        heights=found,
+        differing=differing,
+        undecided=still,
+    )
 
 
 def _jitter(calm: pl.DataFrame, rtt_ms: float) -> Jitter | None:
@@ -580,16 +638,18 @@ def _capture(
     if file is None:
         gates.append(validity.covers(f"{side} capture", None, need, limits))
         return None
-    try:
-        capture = pcapng.read(file)
-    except pcapng.CaptureError as error:
-        raise ScoringError(str(error)) from error
+    capture = _whole(file, lambda: pcapng.read(file), gates)
+    if capture is None:
+        return None
     table, addresses = capture.packets, lab["addresses"]
-    t = table["t_ns"]
-    gates += [
-        validity.covers(f"{side} capture", t.to_numpy() / 1e9, need, limits),
-        validity.capture_drops(side, capture.dropped),
+    near = [packets.address(addresses[name]) for name in ("client", "receiver")]
+    whole = [
+        validity.covers(f"{side} capture", table["t_ns"].to_numpy() / 1e9, need, limits),
+        validity.both_ways(side, *(int(table[end].is_in(near).sum()) for end in ("dst", "src"))),
     ]
+    gates += [*whole, validity.capture_drops(side, capture.dropped)]
+    if not all(gate.ok for gate in whole):
+        return None  # half of the packets would give half of a number
     # A live service's address is seldom known: whatever reaches the client from its port, but no contender.
     call = lab.get("call")
     found = call["client"]["address"] if live and call else None
@@ -615,11 +675,15 @@ def _capture(
 def _sojourn(
     before: pl.DataFrame,
     behind: pl.DataFrame,
+    own: pl.DataFrame,
     lab: Mapping[str, Any],
     phases: Mapping[str, Window],
     solo: list[Window],
 ) -> tuple[list[Sojourn], list[Curve]]:
-    """The way down of each sender's packets: a row for each phase and queue, a curve for these and the baseline."""
+    """The way down of each sender's packets: a row for each phase and queue, a curve for these and the baseline.
+
+    `own` is what the queue itself told, see scoring.queue_delay; it has rows and curves as well.
+    """
     here = {name: packets.address(lab["addresses"][name]) for name in ("client", "receiver", "sender")}
     ports = lab["ports"]
     senders: dict[Literal["victim", "contender", "probe"], pl.Expr] = {
@@ -630,23 +694,30 @@ def _sojourn(
     named = pl.coalesce(*(pl.when(is_it).then(pl.lit(name)) for name, is_it in senders.items()))
     down = before.filter(pl.any_horizontal(*senders.values()))
     table = sojourn.crossings(down, behind, lab["rtt_ms"] / 2).with_columns(of=named)
+    alike = sojourn.alike(down).with_columns(of=named)
+    if lab["qdisc_down"].split()[0] != "dualpi2":
+        table, alike = (part.with_columns(queue=pl.lit("C")) for part in (table, alike))
     rows, curves = [], []
     for name, windows in ({phase: [window] for phase, window in phases.items()} | {"solo": solo}).items():
-        inside = latency.within(table, windows)
-        for (queue,), part in inside.sort("queue").group_by("queue", maintain_order=True):
-            x, above = latency.ccdf(part, "sojourn_ms")
-            curves.append(Curve(name=f"{name} {queue}", ms=x.tolist(), percent=above.tolist(), probes=part.height))
+        inside, told, same = (latency.within(part, windows) for part in (table, own, alike))
+        for suffix, source in (("", inside), (OWN, told)):
+            for (queue,), part in source.sort("queue").group_by("queue", maintain_order=True):
+                x, above = latency.ccdf(part, "sojourn_ms")
+                label = f"{name} {queue}{suffix}"
+                curves.append(Curve(name=label, ms=x.tolist(), percent=above.tolist(), probes=part.height))
         if name not in phases:
             continue
-        for (of, queue), part in inside.sort("of", "queue").group_by("of", "queue", maintain_order=True):
-            percents = {field: latency.percentile(part, percent, "sojourn_ms") for field, percent in _PERCENTS}
-            rows.append(
-                Sojourn.model_validate({
-                    "phase": name, "of": of, "queue": queue, "packets": part.height,
-                    "lost": part["sojourn_ms"].null_count(), "marked": part["marked"].sum(), "late": part["late"].sum(),
-                    **percents,
-                })
-            )  # fmt: skip
+        told = told.with_columns(of=pl.lit("qdisc"))
+        for (of, queue), part in [
+            *inside.sort("of", "queue").group_by("of", "queue", maintain_order=True),
+            *told.sort("queue").group_by("of", "queue", maintain_order=True),
+        ]:
+            found: dict[str, Any] = {"phase": name, "of": of, "queue": queue, "packets": part.height}
+            found |= {field: latency.percentile(part, percent, "sojourn_ms") for field, percent in _PERCENTS}
+            if of != "qdisc":
+                found |= {"lost": part["sojourn_ms"].null_count(), "marked": part["marked"].sum()}
+                found |= {"late": part["late"].sum(), "alike": same.filter(of=of, queue=queue).height}
+            rows.append(Sojourn.model_validate(found))
     return rows, curves
 
 
@@ -704,6 +775,7 @@ def _series(evidence: _Evidence, t0: float, end: float, step: float) -> Series:
         ]
     if evidence.picture.changes is not None:
         series.fps = freezes.fps_series(evidence.picture.changes, edges)
+    if evidence.picture.stalls is not None:
         series.stalled_s = [freezes.frozen_s(evidence.picture.stalls, a, b) for a, b in pairwise(edges)]
     return Series(**series.model_dump())
 
@@ -725,30 +797,29 @@ def _curves(
     return curves
 
 
-def _probes(run: Path, name: str) -> pl.DataFrame | None:
+def _probes(run: Path, name: str, gates: list[Gate]) -> pl.DataFrame | None:
     file = next((f for f in (run / f"{name}.gz", run / name) if f.exists()), None)
+    return None if file is None else _whole(file, lambda: latency.read_irtt(file), gates)
+
+
+def _whole(file: Path, read: Callable[[], Read], gates: list[Gate]) -> Read | None:
+    """What `read` makes of `file`; a damaged one fails a gate of its own and counts as not recorded."""
     try:
-        return None if file is None else latency.read_irtt(file)
-    except latency.ProbeError as error:
-        raise ScoringError(str(error)) from error
+        return read()
+    except (records.RecordError, frames.RecordingError, pcapng.CaptureError, latency.ProbeError) as error:
+        name = f"{FAR}/{file.name}" if file.parent.name == FAR else file.name
+        # The same files give the same text wherever they lie.
+        if (damage := validity.damaged(name, str(error).replace(str(file), name))) not in gates:
+            gates.append(damage)
+        return None
 
 
-def _json(run: Path, name: str) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads((run / name).read_text())
-    except (OSError, ValueError) as error:
-        raise ScoringError(f"{run / name} cannot be read: {error}") from error
-    return found
+def _optional(folder: Path, name: str, shape: TypeAdapter[Any], gates: list[Gate]) -> dict[str, Any] | None:
+    """The JSON object of a file that need not be there."""
+    file = folder / name
+    return _whole(file, lambda: records.read(file, shape), gates) if file.exists() else None
 
 
-def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a .jsonl file; a last line cut off by a kill is left out, a missing file has none."""
-    if not file.exists():
-        return
-    with file.open() as lines:
-        for line in lines:
-            try:
-                yield json.loads(line)
-            except ValueError:
-                if line.endswith("\n"):
-                    raise ScoringError(f"{file} has a line that is no JSON: {line[:60]!r}") from None
+def _lines(file: Path, shape: TypeAdapter[Any], gates: list[Gate]) -> list[dict[str, Any]]:
+    """The objects of a .jsonl file; a missing one has none."""
+    return _whole(file, lambda: records.read_lines(file, shape), gates) or [] if file.exists() else []

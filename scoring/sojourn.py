@@ -16,6 +16,7 @@ from scoring.packets import FLOW
 from scoring.pcapng import CE, ECT1
 
 _KEY: Final = [*FLOW, "ip_id", "fingerprint"]
+_QUEUE: Final = pl.when(pl.col("ecn").is_in([ECT1, CE])).then(pl.lit("L")).otherwise(pl.lit("C")).alias("queue")
 UNDER_WAY_S = 2.0
 """A packet that is seen before the router so shortly before the other capture's end may still be on its way."""
 
@@ -36,8 +37,8 @@ def crossings(before: pl.DataFrame, behind: pl.DataFrame, path_ms: float = 0.0) 
     lone = before.filter(pl.col("t_ns") <= until - round(UNDER_WAY_S * 1e9)).filter(_unique())
     there = behind.group_by(_KEY).agg(t_behind=pl.first("t_ns"), ecn_behind=pl.first("ecn"), times=pl.len())
     joined = lone.join(there, on=_KEY, how="left").filter(pl.col("times").fill_null(1) == 1)
-    low_latency = pl.col("ecn").is_in([ECT1, CE])
-    soonest_after = pl.col("t_behind").cum_min(reverse=True).shift(-1).over(FLOW)
+    # The least of all that follow, over those that were lost, which came at no time.
+    soonest_after = pl.col("t_behind").cum_min(reverse=True).backward_fill().shift(-1).over(FLOW)
     return joined.sort("t_ns").select(
         *FLOW,
         "ip_bytes",
@@ -45,15 +46,15 @@ def crossings(before: pl.DataFrame, behind: pl.DataFrame, path_ms: float = 0.0) 
         (pl.col("t_ns") / 1e9).alias("t"),
         ((pl.col("t_behind") - pl.col("t_ns")) / 1e6 - path_ms).clip(lower_bound=0).alias("sojourn_ms"),
         "ecn",
-        pl.when(low_latency).then(pl.lit("L")).otherwise(pl.lit("C")).alias("queue"),
+        _QUEUE,
         ((pl.col("ecn_behind") == CE) & (pl.col("ecn") != CE)).fill_null(False).alias("marked"),
         (pl.col("t_behind") > soonest_after).fill_null(False).alias("late"),
     )
 
 
-def alike(packets: pl.DataFrame) -> int:
-    """How many packets of a capture cannot be told from another one of it."""
-    return packets.filter(~_unique()).height
+def alike(packets: pl.DataFrame) -> pl.DataFrame:
+    """The packets of a capture that cannot be told from another one of it, with t and queue as above."""
+    return packets.filter(~_unique()).with_columns((pl.col("t_ns") / 1e9).alias("t"), _QUEUE)
 
 
 def _unique() -> pl.Expr:

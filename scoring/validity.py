@@ -170,6 +170,16 @@ def capture_drops(name: str, dropped: int | None) -> Gate:
     return gate(f"{name} capture drops", dropped == 0, measured, "0 packets")
 
 
+def both_ways(name: str, down: int, up: int) -> Gate:
+    """A capture must hold packets to the near side and from it: each flow has an answer."""
+    return gate(f"{name} capture both ways", down > 0 and up > 0, f"{down} packets down, {up} up", "packets of both")
+
+
+def damaged(name: str, reason: str) -> Gate:
+    """The failed gate of a file that cannot be read."""
+    return gate(f"{name} whole", False, reason, "a file that can be read")
+
+
 def offloads(largest: int) -> Gate:
     """No captured packet may be larger than the link carries: segmentation offload would hide the queue."""
     return gate("offloads off", largest <= MTU, f"largest IP packet {largest} bytes", f"at most {MTU} bytes")

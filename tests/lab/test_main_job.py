@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.bundle import export, verify
-from harness.store import read_manifest
+from harness.store import MANIFEST, read_manifest
 from scoring.score import SCORES, Scores, score_run
 
 pytestmark = pytest.mark.lab
@@ -55,7 +55,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One short run; on a loaded machine it may be void, its evidence is whole all the same."""
     results = tmp_path_factory.mktemp("results")
     done = run_main_job(results, "--timeline=solo:10,cubic:15,solo:10,prague:20,solo:5", "--jitter-gate=50ms")
-    (path,) = results.iterdir()
+    (path,) = (manifest.parent for manifest in results.glob(f"*/{MANIFEST}"))
     assert path.suffix != ".partial", done.stdout + done.stderr
     assert str(path) in done.stdout
     assert (done.returncode == 0) == (read_manifest(path).status == "valid")
@@ -88,7 +88,7 @@ def test_selenium_and_obs_give_the_same_evidence(tmp_path: Path) -> None:
     done = run_main_job(
         tmp_path, "--driver=selenium", "--recorder=obs", "--timeline=solo:10,cubic:10", "--jitter-gate=50ms"
     )
-    (run,) = tmp_path.iterdir()
+    (run,) = (manifest.parent for manifest in tmp_path.glob(f"*/{MANIFEST}"))
     assert run.suffix != ".partial", done.stdout + done.stderr
     assert [name for name in EVIDENCE if not (run / name).exists()] == []
     versions = read_manifest(run).versions

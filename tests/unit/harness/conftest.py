@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.report import write_report
+from harness.store import RunStore
+from scoring.harm import METRICS, harm
 from scoring.score import Scores
 
 _T0 = 1_700_000_000.0
@@ -95,3 +102,88 @@ def scores() -> Scores:
         ],
     }  # fmt: skip
     return Scores.model_validate(base)
+
+
+@pytest.fixture
+def recorded(scores: Scores, tmp_path: Path) -> Callable[..., Path]:
+    """Make a run with the recording of a screen that begins 2 s before its first phase, and a probe each 100 ms."""
+
+    def make(seconds: float, fps: int = 30, told: Scores = scores) -> Path:
+        with RunStore(tmp_path / "results").create("video-harm", "youtube") as run:
+            command = ["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", f"testsrc2=s=320x180:r={fps}:d={seconds}"]
+            command += ["-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", str(run.path / "screen.mp4")]
+            subprocess.run(command, check=True)
+            (run.path / "screen.json").write_text(json.dumps({"start": scores.t0 - 2, "fps": fps}))
+            (run.path / "options.json").write_text(json.dumps({"service": "youtube"}))
+            trips = [
+                {"timestamps": {"client": {"send": {"wall": (scores.t0 + n / 10) * 1e9}}}, "lost": "false"}
+                | {"delay": {"rtt": (60 if 10 <= n / 10 < 20 else 20 + n % 5) * 1e6}}
+                for n in range(300)
+            ]
+            (run.path / "irtt.json").write_text(json.dumps({"round_trips": trips}))
+            (run.path / "scores.json").write_text(told.model_dump_json())
+            write_report(run.path, told, run.manifest)
+            run.void(*(gate.reason for gate in told.validity.gates if not gate.ok))
+            return run.commit()
+
+    return make
+
+
+Series = Callable[..., list[Path]]
+
+
+@pytest.fixture
+def series(scores: Scores, tmp_path: Path) -> Series:
+    """Make runs: beside CUBIC the victim keeps its picture, beside Prague it stalls for as long as is said."""
+
+    def make(
+        stalled: Sequence[float], void: Sequence[float] = (), qdisc: str = "fq_codel flows 1", **options: Any
+    ) -> list[Path]:
+        made = []
+        for number, stall_s in enumerate([*void, *stalled]):
+            order = ("prague", "cubic") if number % 2 else ("cubic", "prague")
+            document = _document(scores, stall_s, order, valid=number >= len(void))
+            document["lab"] |= {"qdisc_down": qdisc, "qdisc_up": qdisc}
+            asked = {"service": "o2tv", "seed": number + 1, "buffer_s": 6.0, "qdisc_down": qdisc} | options
+            asked["phases"] = [{k: p[k] for k in ("name", "contender", "seconds")} for p in document["phases"]]
+            with RunStore(tmp_path / "results").create("video-harm", "o2tv 20mbit", seed=number + 1) as run:
+                (run.path / "options.json").write_text(json.dumps(asked))
+                (run.path / "timeline.json").write_text(json.dumps({"phases": asked["phases"]}))
+                told = Scores.model_validate(document)
+                (run.path / "scores.json").write_text(told.model_dump_json())
+                write_report(run.path, told, run.manifest)
+                run.void(*(gate.reason for gate in told.validity.gates if not gate.ok))
+                made.append(run.commit())
+        return made
+
+    return make
+
+
+def _document(scores: Scores, stall_s: float, order: Sequence[str], valid: bool) -> dict[str, Any]:
+    alone = {"seconds": 10, "victim_mbps": 3.0, "fps": 30, "dominant_height": 720, "height_seconds": {720: 10}}
+    alone |= {"stall_s": 0, "stall_s_per_min": 0, "freezes_per_min": 0, "mean_height": 720, "rtt_p99_ms": 22}
+    beside = {
+        "cubic": alone | {"contender_mbps": 15.0, "stalls": 0, "freezes": 0, "victim_mbps": 2.9, "rtt_p99_ms": 60},
+        "prague": alone
+        | {"contender_mbps": 17.4, "victim_mbps": 1 - stall_s / 20, "fps": 30 - stall_s, "mean_height": 360.0}
+        | {"lowest_height": 240, "height_seconds": {240: 7.5, 720: 2.5}, "stalls": 1, "freezes": 2, "freeze_s": 3.0}
+        | {"stall_s": stall_s, "stall_s_per_min": 6 * stall_s, "freezes_per_min": 12, "rtt_p99_ms": 80 + stall_s},
+    }
+    names = ["solo-1", order[0], "solo-2", order[1], "solo-3"]
+    phases: list[dict[str, Any]] = [
+        {"name": name, "contender": name if name in beside else None, "start": 10 * n, "end": 10 * n + 10}
+        | beside.get(name, alone)
+        for n, name in enumerate(names)
+    ]
+    harms = [
+        {"phase": name, "contender": name, "metric": metric, "better": better, "solo": alone[metric], "value": value}
+        | {"harm": harm(alone[metric], value, better)}
+        for name in order
+        for metric, better in METRICS.items()
+        if (value := beside[name].get(metric)) is not None and metric in alone
+    ]
+    gate = {"name": "jitter", "ok": valid, "measured": "9 ms", "limit": "2 ms", "reason": "jitter: 9 ms, at most 2 ms"}
+    return scores.model_dump() | {
+        "phases": phases, "baseline": alone, "harm": harms if valid else [],
+        "validity": {"valid": valid, "gates": [gate]},
+    }  # fmt: skip

@@ -104,5 +104,5 @@ def test_every_command_has_help() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "harness.cli", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    for command in ("build", "doctor", "harm", "rescore", "report", "figure", "bundle"):
+    for command in ("build", "doctor", "harm", "rescore", "report", "compare", "export", "figure", "bundle"):
         assert command in done.stdout

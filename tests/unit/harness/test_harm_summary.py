@@ -4,10 +4,9 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -15,68 +14,11 @@ from typer.testing import CliRunner
 
 from harness.cli import app
 from harness.harm_summary import Experiment, experiments, find_runs, grids, lines, write_summary
-from harness.report import ReportError, services_table, write_report
-from harness.store import RunStore
+from harness.report import ReportError, services_table
 from harness.tables import print_summary
-from scoring.harm import METRICS, harm
-from scoring.score import Scores
 from tests.unit.harness.test_report import Page
 
 Series = Callable[..., list[Path]]
-
-
-@pytest.fixture
-def series(scores: Scores, tmp_path: Path) -> Series:
-    """Make runs: beside CUBIC the victim keeps its picture, beside Prague it stalls for as long as is said."""
-
-    def make(stalled: Sequence[float], void: Sequence[float] = (), **options: Any) -> list[Path]:
-        made = []
-        for number, stall_s in enumerate([*void, *stalled]):
-            order = ("prague", "cubic") if number % 2 else ("cubic", "prague")
-            document = _document(scores, stall_s, order, valid=number >= len(void))
-            asked = {"service": "o2tv", "seed": number + 1, "buffer_s": 6.0} | options
-            asked["phases"] = [{k: p[k] for k in ("name", "contender", "seconds")} for p in document["phases"]]
-            with RunStore(tmp_path / "results").create("video-harm", "o2tv 20mbit", seed=number + 1) as run:
-                (run.path / "options.json").write_text(json.dumps(asked))
-                (run.path / "timeline.json").write_text(json.dumps({"phases": asked["phases"]}))
-                told = Scores.model_validate(document)
-                (run.path / "scores.json").write_text(told.model_dump_json())
-                write_report(run.path, told, run.manifest)
-                run.void(*(gate.reason for gate in told.validity.gates if not gate.ok))
-                made.append(run.commit())
-        return made
-
-    return make
-
-
-def _document(scores: Scores, stall_s: float, order: Sequence[str], valid: bool) -> dict[str, Any]:
-    alone = {"seconds": 10, "victim_mbps": 3.0, "fps": 30, "dominant_height": 720, "height_seconds": {720: 10}}
-    alone |= {"stall_s": 0, "stall_s_per_min": 0, "freezes_per_min": 0, "mean_height": 720, "rtt_p99_ms": 22}
-    beside = {
-        "cubic": alone | {"contender_mbps": 15.0, "stalls": 0, "freezes": 0, "victim_mbps": 2.9, "rtt_p99_ms": 60},
-        "prague": alone
-        | {"contender_mbps": 17.4, "victim_mbps": 1 - stall_s / 20, "fps": 30 - stall_s, "mean_height": 360.0}
-        | {"lowest_height": 240, "height_seconds": {240: 7.5, 720: 2.5}, "stalls": 1, "freezes": 2, "freeze_s": 3.0}
-        | {"stall_s": stall_s, "stall_s_per_min": 6 * stall_s, "freezes_per_min": 12, "rtt_p99_ms": 80 + stall_s},
-    }
-    names = ["solo-1", order[0], "solo-2", order[1], "solo-3"]
-    phases: list[dict[str, Any]] = [
-        {"name": name, "contender": name if name in beside else None, "start": 10 * n, "end": 10 * n + 10}
-        | beside.get(name, alone)
-        for n, name in enumerate(names)
-    ]
-    harms = [
-        {"phase": name, "contender": name, "metric": metric, "better": better, "solo": alone[metric], "value": value}
-        | {"harm": harm(alone[metric], value, better)}
-        for name in order
-        for metric, better in METRICS.items()
-        if (value := beside[name].get(metric)) is not None and metric in alone
-    ]
-    gate = {"name": "jitter", "ok": valid, "measured": "9 ms", "limit": "2 ms", "reason": "jitter: 9 ms, at most 2 ms"}
-    return scores.model_dump() | {
-        "phases": phases, "baseline": alone, "harm": harms if valid else [],
-        "validity": {"valid": valid, "gates": [gate]},
-    }  # fmt: skip
 
 
 def told(one: Experiment, row: str) -> dict[str, str]:
@@ -130,6 +72,15 @@ def test_only_runs_of_which_the_same_was_asked_are_put_together(series: Series) 
         ("video-harm: o2tv 20mbit (buffer_s 6.0)", [path.name for path in first]),
         ("video-harm: o2tv 20mbit (buffer_s 12.0)", [path.name for path in other]),
     ]
+
+
+def test_a_calls_bit_rate_that_the_machine_chose_makes_an_experiment(series: Series) -> None:
+    for path, bitrate in zip(series([1, 2], call_bitrate_bps=None), (2_500_000, 1_000_000), strict=True):
+        (path / "lab.json").write_text(json.dumps({"call": {"bitrate_bps": bitrate}}))
+    found = experiments(find_runs([path.parent]))
+    assert sorted(one.title.partition(" (")[2] for one in found) == [
+        "call_bitrate_bps 1000000)", "call_bitrate_bps 2500000)"
+    ]  # fmt: skip
 
 
 def test_the_page_stands_alone_and_links_to_each_run(series: Series, tmp_path: Path) -> None:

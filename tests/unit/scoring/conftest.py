@@ -26,8 +26,8 @@ DROP_AT = 14.0
 Segment = tuple[float, str, int, str, int, int, int, int]  # t, src, sport, dst, dport, seq, flags, payload
 
 
-def record(file: Path, seconds: float, width: int = 426, height: int = 240) -> None:
-    """30 fps of moving noise with the strip; stands still in FREEZES, drops from 720p to 360p at DROP_AT."""
+def record(file: Path, seconds: float, width: int = 426, height: int = 240, marked: bool = True) -> None:
+    """30 fps of moving noise, `marked` with the strip; stands still in FREEZES, drops from 720p to 360p at DROP_AT."""
     command = ["ffmpeg", "-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "gray", "-s", f"{width}x{height}"]
     command += [
         "-r",
@@ -49,9 +49,11 @@ def record(file: Path, seconds: float, width: int = 426, height: int = 240) -> N
         for i in range(round(seconds * 30)):
             t = i / 30
             number = round((t - sum(min(n, max(0.0, t - a)) for a, n in FREEZES)) * 30) + 1700
-            image = field[:, number % 60 : number % 60 + width].copy()
+            shift = abs(number % 120 - 60)  # to and fro, without a cut
+            image = field[:, shift : shift + width].copy()
             box = strip.Box.bottom(width, height)
-            image[box.y :] = strip.render(number % 1800, 3 if t < DROP_AT else 1, width, height)
+            if marked:
+                image[box.y :] = strip.render(number % 1800, 3 if t < DROP_AT else 1, width, height)
             ffmpeg.stdin.write(image.tobytes())
     assert ffmpeg.returncode == 0
 
@@ -83,9 +85,9 @@ def flow(start: float, end: float, bps: float, src: str, sport: int, dst: str, d
     step = 1448 * 8 / bps
     count = int((end - start) / step)
     found: list[Segment] = [(start, src, sport, dst, dport, 99, syn, 0)]
-    return found + [
-        (start + (i + 0.5) * step, src, sport, dst, dport, 100 + 1448 * i, 0x10, 1448) for i in range(count)
-    ]
+    found += [(start + (i + 0.5) * step, src, sport, dst, dport, 100 + 1448 * i, 0x10, 1448) for i in range(count)]
+    # An acknowledgement for every tenth.
+    return found + [(t + 1e-4, dst, dport, src, sport, 7, 0x10, 0) for t, *_ in found[1::10]]
 
 
 @pytest.fixture

@@ -90,13 +90,13 @@ def test_a_live_call_that_changes_its_transport_is_void(live_call: Path) -> None
     assert not gate.ok and "1 of 2 s by another" in gate.reason
 
 
-def test_a_live_call_whose_strip_is_not_shown_has_heights_and_no_freezes(live_call: Path) -> None:
+def test_a_live_call_whose_strip_is_not_shown_is_scored_by_its_motion(live_call: Path) -> None:
     picture = ["-f", "lavfi", "-i", "testsrc2=size=320x180:rate=60:duration=30", "-g", "60"]
     for folder in (live_call, live_call / "far"):
         subprocess.run(["ffmpeg", "-v", "error", "-y", *picture, str(folder / "screen.mp4")], check=True)
     scores = score_run(live_call)
-    assert scores.picture == "player" and scores.phases[0].dominant_height
-    assert scores.phases[1].freezes is None and scores.phases[1].frame_p50_ms is None
+    assert scores.picture == "blind" and scores.phases[0].dominant_height
+    assert scores.phases[1].freezes == 0 and scores.phases[1].frame_p50_ms is None
     assert not any("strip" in gate.name for gate in scores.validity.gates)
 
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
 
-from scoring.intervals import best_coverage, estimate, least_detectable
+from scoring import intervals
+from scoring.intervals import best_coverage, difference, estimate, least_detectable
 
 
 @pytest.mark.parametrize("n", [5, 10])
@@ -97,3 +98,33 @@ def test_what_the_range_of_few_runs_covers_at_best() -> None:
     assert [best_coverage(n) for n in (2, 3, 4, 5)] == [0.5, 0.75, 0.875, 0.9375]
     runs = np.random.default_rng(1).normal(0, 1, (20_000, 3))
     assert np.mean((runs.min(axis=1) < 0) & (runs.max(axis=1) > 0)) == pytest.approx(0.75, abs=0.01)
+
+
+def test_the_p_of_a_difference_counts_all_ways_to_share_the_runs_out() -> None:
+    """By hand: of the 20 ways to share 1, 2, 3, 4, 5, 9 out in threes, 4 differ by as much as these two do."""
+    found = difference([1.0, 2.0, 4.0], [3.0, 5.0, 9.0])
+    means = [abs(sum(x) / 3 - (24 - sum(x)) / 3) for x in combinations([1, 2, 3, 4, 5, 9], 3)]
+    assert found.value == pytest.approx(10 / 3, abs=1e-4)
+    assert found.p == sum(it >= 10 / 3 - 1e-9 for it in means) / 20 and found.least_p == 0.1
+    assert difference([1.0, 2.0], [8.0, 9.0]).p == pytest.approx(2 / 6, abs=1e-4)
+    assert difference([1.0, 2.0], [8.0, 9.0, 10.0]).least_p == 0.1
+
+
+def test_a_difference_covers_the_truth_and_is_found_by_chance_as_often_as_it_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(intervals, "RESAMPLES", 1000)
+    rng = np.random.default_rng(7)
+    drawn = [difference(rng.normal(5, 1, 5).tolist(), rng.normal(6, 2, 5).tolist()) for _ in range(300)]
+    assert 0.90 <= np.mean([(it.low or 0) <= 1 <= (it.high or 0) for it in drawn]) <= 0.98
+    same = [difference(a.tolist(), b.tolist()).p or 0 for a, b in rng.normal(5, 1, (300, 2, 5))]
+    assert 0.02 <= np.mean([p <= 0.05 for p in same]) <= 0.08
+
+
+def test_a_single_run_on_a_side_has_neither_interval_nor_p() -> None:
+    one = difference([3.0], [5.0, 6.0])
+    assert (one.value, one.low, one.high, one.p, one.least_p) == (2.5, None, None, None, None)
+    same = difference([2.0, 2.0], [2.0, 2.0])
+    assert (same.value, same.low, same.high, same.p) == (0, 0, 0, 1)
+    with pytest.raises(ValueError, match="no values"):
+        difference([], [1.0])

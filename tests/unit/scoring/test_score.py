@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zstandard
 
-from scoring.score import Scores, ScoringError, score_run
+from scoring.records import RecordError
+from scoring.score import Scores, score_run
+from tests.unit.scoring.conftest import FREEZES, record
 
 BASELINE = ("first solo phase", "solo baseline")
 
@@ -106,6 +111,32 @@ def test_a_live_picture_has_no_strip_so_the_player_tells_the_height(run: Path) -
     assert set(failed(scores)) == {"recorder frames missing", "recording complete"}
 
 
+def test_a_live_picture_is_scored_without_a_strip(run: Path) -> None:
+    edit_lab(run, clip=None)
+    record(run / "screen.mp4", 20, marked=False)
+    t0 = json.loads((run / "timeline.json").read_text())["phases"][0]["start"]
+    samples = [{"t": t0 + i / 4, "height": 240} for i in range(80)]
+    (run / "player.jsonl").write_text("".join(json.dumps(s) + "\n" for s in samples))
+    scores = score_run(run)
+    assert failed(scores) == [] and scores.picture == "blind" and scores.blind
+    assert [(f.t, f.length) for f in scores.freezes if f.kind == "stall"] == [
+        (pytest.approx(at, abs=0.07), pytest.approx(length + 1 / 30, abs=0.07)) for at, length in FREEZES
+    ]
+    prague = scores.phases[1]
+    assert (prague.stalls, prague.freezes, prague.fps, prague.dominant_height) == (2, 2, None, 240)
+    assert scores.blind.place == (0, 0, 426, 240) and scores.blind.undecided == []
+    assert len(scores.blind.heights) == 20 and score_run(run).model_dump_json() == scores.model_dump_json()
+
+
+def test_a_live_recording_of_another_screen_is_void(run: Path) -> None:
+    edit_lab(run, clip=None)
+    blank = ["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", "color=gray:s=426x240:r=30:d=20"]
+    subprocess.run([*blank, "-pix_fmt", "yuv420p", str(run / "screen.mp4")], check=True)
+    scores = score_run(run)
+    assert scores.phases[0].stalls is None and scores.blind is None
+    assert "no video moves on it" in next(g.reason for g in scores.validity.gates if g.name == "screen.mp4 whole")
+
+
 def test_an_unreadable_strip_of_a_stand_in_is_void_whatever_the_player_says(run: Path) -> None:
     blank = ["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", "color=gray:s=426x240:r=30:d=20"]
     subprocess.run([*blank, "-pix_fmt", "yuv420p", str(run / "screen.mp4")], check=True)
@@ -185,10 +216,68 @@ def test_what_the_lab_adds_is_told(run: Path) -> None:
     assert (host.cpu_cores_mean, host.cpu_cores_max, host.cores, host.stall_worst_ms) == (1.025, 1.5, 2, 3)
 
 
-def test_damage_is_one_clear_line(run: Path) -> None:
-    (run / "screen.mp4").write_bytes(b"not a video")
-    with pytest.raises(ScoringError, match=r"screen\.mp4"):
+def half(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def half_capture(run: Path) -> None:
+    half(run / "client.pcapng.zst")
+
+
+def empty_capture(run: Path) -> None:
+    (run / "client.pcapng.zst").write_bytes(b"")
+
+
+def cut_irtt(run: Path) -> None:
+    text = gzip.decompress((run / "irtt.json.gz").read_bytes())
+    (run / "irtt.json.gz").write_bytes(gzip.compress(text[: len(text) // 2]))
+
+
+def one_way(run: Path) -> None:
+    """Leave what goes down in the capture: who made it looked at one direction."""
+    both = zstandard.ZstdDecompressor().decompressobj().decompress((run / "client.pcapng.zst").read_bytes())
+    kept, at = [], 0
+    while at < len(both):
+        kind, size = struct.unpack_from("<II", both, at)
+        block, at = both[at : at + size], at + size
+        # Pure acknowledgements are what goes up: 66 bytes on the wire.
+        if kind != 6 or struct.unpack_from("<I", block, 24)[0] > 66:
+            kept.append(block)
+    (run / "client.pcapng.zst").write_bytes(zstandard.compress(b"".join(kept)))
+
+
+@pytest.mark.parametrize(
+    ("damage", "gate", "says", "gone"),
+    [
+        (lambda run: half(run / "screen.mp4"), "screen.mp4 whole", "moov atom", ["fps", "mean_height", "stalls"]),
+        (lambda run: (run / "screen.mp4").write_bytes(b"no video"), "screen.mp4 whole", "screen.mp4", ["fps"]),
+        (lambda run: (run / "screen.json").write_text("{"), "screen.json whole", "screen.json", ["fps", "freezes"]),
+        (empty_capture, "client.pcapng.zst whole", "not a pcapng", ["victim_mbps"]),
+        (half_capture, "client capture complete", "of it", ["victim_mbps", "contender_mbps"]),
+        (one_way, "client capture both ways", "0 up", ["victim_mbps", "contender_mbps"]),
+        (cut_irtt, "irtt.json.gz whole", "not a whole irtt result", ["rtt_p50_ms", "probe_loss"]),
+        (lambda run: half(run / "irtt.json.gz"), "irtt.json.gz whole", "not a whole irtt result", ["rtt_p99_ms"]),
+        (lambda run: (run / "player.jsonl").write_bytes(b"\xff\xfe\n{}\n"), "player.jsonl whole", "no JSON", []),
+        (lambda run: (run / "bulk.json").write_text("[]"), "bulk.json whole", "valid dictionary", []),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "whole" not in value else "",
+)  # fmt: skip
+def test_a_damaged_record_voids_the_run_and_is_no_number(
+    run: Path, damage: Callable[[Path], object], gate: str, says: str, gone: list[str]
+) -> None:
+    damage(run)
+    scores = score_run(run)
+    failing = {found.name: found.reason for found in scores.validity.gates if not found.ok}
+    assert not scores.validity.valid and scores.harm == []
+    assert says in failing[gate] and str(run) not in failing[gate]
+    assert [getattr(phase, name) for phase in scores.phases for name in gone] == [None] * 2 * len(gone)
+    assert score_run(run).model_dump_json() == scores.model_dump_json()
+
+
+def test_without_its_timeline_or_lab_a_run_cannot_be_scored(run: Path) -> None:
+    half(run / "lab.json")
+    with pytest.raises(RecordError, match=r"lab\.json"):
         score_run(run)
     (run / "timeline.json").unlink()
-    with pytest.raises(ScoringError, match=r"timeline\.json"):
+    with pytest.raises(RecordError, match=r"timeline\.json"):
         score_run(run)
