@@ -25,6 +25,17 @@
     return 0;
   };
 
+  // Where the picture is on the screen, in its pixels: x, y, width, height; bars that the element adds are not in it.
+  const place = (video) => {
+    const box = video.getBoundingClientRect();
+    const fitted = !['fill', 'cover'].includes(getComputedStyle(video).objectFit) && video.videoHeight;
+    const scale = Math.min(box.width / video.videoWidth, box.height / video.videoHeight);
+    const [width, height] = fitted ? [video.videoWidth * scale, video.videoHeight * scale] : [box.width, box.height];
+    const left = window.screenX + box.left + (box.width - width) / 2;
+    const top = window.screenY + window.outerHeight - window.innerHeight + box.top + (box.height - height) / 2;
+    return [left, top, width, height].map((length) => Math.round(length * window.devicePixelRatio));
+  };
+
   const sample = () => {
     const [player, video] = find();
     if (!video) return;
@@ -43,6 +54,7 @@
       quality: named,
       width: video.videoWidth,
       height: video.videoHeight,
+      place: place(video),
       currentTime: video.currentTime,
       buffer: Math.round(ahead(video) * 1e3) / 1e3,
       readyState: video.readyState,

@@ -24,7 +24,10 @@ _LOG = logging.getLogger("sojourn.player")
 
 
 class PlayerSample(BaseModel):
-    """One sample; times in Unix seconds (`t`) and film seconds (`currentTime`, `buffer` = ahead of it)."""
+    """One sample; times in Unix seconds (`t`) and film seconds (`currentTime`, `buffer` = ahead of it).
+
+    `width`, `height` are the decoded picture's, in px; `place` is where it is on the screen: x, y, width, height in px.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -33,6 +36,7 @@ class PlayerSample(BaseModel):
     quality: str
     width: int
     height: int
+    place: tuple[int, int, int, int] | None = None
     currentTime: float
     buffer: float
     readyState: int

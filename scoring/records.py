@@ -119,6 +119,7 @@ class PlayerLine(_Record):
     t: float
     event: NotRequired[str]
     height: NotRequired[float | None]
+    place: NotRequired[Annotated[list[int], Field(min_length=4, max_length=4)] | None]
 
 
 class _Options(_Record):

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -25,6 +26,25 @@ class Place(NamedTuple):
     y: int
     width: int
     height: int
+
+
+def told(places: Iterable[Sequence[int]], seen: Place, screen: tuple[int, int]) -> Place:
+    """Where the page said most often that the video was, if what moved was `seen` inside of it; else `seen`.
+
+    `screen` is the recording's width and height: what lies outside of it is no part of the place.
+    """
+    most = Counter(map(tuple, places)).most_common(1)
+    if not most:
+        return seen
+    x, y, width, height = most[0][0]
+    left, top, right, bottom = max(x, 0), max(y, 0), min(x + width, screen[0]), min(y + height, screen[1])
+    inside = (
+        left - _EDGE <= seen.x
+        and top - _EDGE <= seen.y
+        and seen.x + seen.width <= right + _EDGE
+        and seen.y + seen.height <= bottom + _EDGE
+    )
+    return Place(left, top, right - left, bottom - top) if inside else seen
 
 
 def find(looks: Sequence[npt.NDArray[np.uint8]]) -> Place | None:

@@ -14,8 +14,8 @@ import polars as pl
 
 from scoring import freezes
 from scoring.blind import motion, resolution, stills
-from scoring.blind.place import Place
-from scoring.frames import RecordingError
+from scoring.blind.place import Place, told
+from scoring.frames import RecordingError, picture_size
 from scoring.freezes import Freeze
 
 
@@ -42,9 +42,10 @@ def watch(
 
     Raises RecordingError when ffmpeg cannot read it, or when nothing on it moves as a video does.
     """
-    place = motion.locate(video)
-    if place is None:
+    seen = motion.locate(video)
+    if seen is None:
         raise RecordingError(f"recording {video}: no video moves on it")
+    place = told((line["place"] for line in lines if line.get("place")), seen, picture_size(video))
     found = motion.watch(video, place, ladder)
     still = stills.stills(found, start, lines)
     frozen = [s for s in still if s.frozen]

@@ -12,6 +12,7 @@ from playwright.sync_api import Page, sync_playwright
 from captures.player import DRAIN, SCRIPT, PlayerRecorder, PlayerSample
 
 PAGE = """
+<style>body { margin: 0 } video { position: absolute; left: 100px; top: 50px; width: 400px; height: 301px }</style>
 <div id="movie_player"><video muted></video></div><canvas width="64" height="36"></canvas>
 <script>
   const canvas = document.querySelector('canvas'), context = canvas.getContext('2d');
@@ -50,6 +51,9 @@ def test_page_samples_four_times_a_second_on_the_wall_clock(page: Page) -> None:
     last = samples[-1]
     assert (last.playing, last.quality, last.width, last.height) == (True, "hd720", 64, 36)
     assert last.totalFrames > samples[0].totalFrames
+    x, y, *size = last.place or ()
+    chrome = page.evaluate("() => [window.screenX, window.screenY + window.outerHeight - window.innerHeight]")
+    assert ([x, y], size) == ([100 + chrome[0], 50 + 38 + chrome[1]], [400, 225])
     assert page.evaluate(DRAIN) == []
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from scoring.blind.place import Place, find
+from scoring.blind.place import Place, find, told
 
 
 def looks(box: Place | None, clock: bool = True) -> list[npt.NDArray[np.uint8]]:
@@ -35,3 +35,17 @@ def test_the_video_is_found_to_the_pixel(box: Place) -> None:
 
 def test_a_page_without_a_video_has_none() -> None:
     assert find(looks(None)) is None and find(looks(None, clock=False)) is None and find([]) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [
+        ([], Place(400, 200, 300, 320)),
+        ([(100, 150, 854, 480)] * 3 + [(0, 0, 1280, 720)], Place(100, 150, 854, 480)),
+        ([(-20, 90, 1320, 700)], Place(0, 90, 1280, 630)),
+        ([(700, 150, 400, 225)], Place(400, 200, 300, 320)),
+    ],
+    ids=["no page", "a head in a part of it", "beyond the screen", "what moves is elsewhere"],
+)
+def test_the_page_knows_the_place_better_if_what_moves_is_in_it(said: list[tuple[int, ...]], place: Place) -> None:
+    assert told(said, Place(400, 200, 300, 320), (1280, 720)) == place
