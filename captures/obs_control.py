@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OBS Studio driven by its websocket: a program that records an X display until SIGINT, run at the display's place.
 
-    python obs_control.py DISPLAY SCRATCH FILE.mkv PROGRESS WIDTHxHEIGHT SCALE FPS
+    python obs_control.py DISPLAY SCRATCH FILE.mkv PROGRESS WIDTHxHEIGHT SCALE FPS CRF
 
 Records the display of WIDTHxHEIGHT px at SCALE times its size. Writes lines of JSON to PROGRESS: first, once OBS
 records, `{"obs": version, "slate": [[shown, before, after], …]}`, then each second `{"frames": …, "lagged": …,
@@ -47,7 +47,7 @@ class ObsError(RuntimeError):
     """OBS did not start, or no longer records."""
 
 
-def files(*, part: Path, size: tuple[int, int], scale: float, fps: int, port: int, password: str) -> Mapping[str, str]:
+def files(*, part: Path, size: tuple[int, int], scale: float, fps: int, crf: int, port: int, password: str) -> Mapping[str, str]:
     """OBS's own configuration: file below its folder → text. It records `part` as ffmpeg does (captures/screen.py).
 
     `size` is the display's in px, that times `scale` the recording's.
@@ -100,7 +100,7 @@ def files(*, part: Path, size: tuple[int, int], scale: float, fps: int, port: in
         f"basic/profiles/{NAME}/recordEncoder.json": json.dumps(
             {
                 "rate_control": "CRF",
-                "crf": 24,
+                "crf": crf,
                 "preset": "superfast",
                 "keyint_sec": 5,
                 "bf": 0,
@@ -235,7 +235,7 @@ def record(client: ReqClient, fps: int, ending: threading.Event, progress: TextI
         time.sleep(0.05)
 
 
-def main(display: str, scratch: str, part: str, progress: str, size: str, scale: str, fps: str) -> None:
+def main(display: str, scratch: str, part: str, progress: str, size: str, scale: str, fps: str, crf: str) -> None:
     """See the text of this file."""
     ending = threading.Event()
     signal.signal(signal.SIGINT, lambda *_: ending.set())
@@ -246,8 +246,9 @@ def main(display: str, scratch: str, part: str, progress: str, size: str, scale:
         port = free.getsockname()[1]
     password = secrets.token_urlsafe(24)
     config = files(
-        part=Path(part), size=(width, height), scale=float(scale), fps=int(fps), port=port, password=password
-    )
+        part=Path(part), size=(width, height), scale=float(scale), fps=int(fps), crf=int(crf), port=port,
+        password=password,
+    )  # fmt: skip
     obs = start(display, Path(scratch), config)
     writers: list[psutil.Process] = []
     try:

@@ -19,6 +19,7 @@ from bottleneck.sampler import QdiscSampler
 from captures.host import HostWatch
 from captures.packets import PacketCapture
 from captures.recorders import RECORDERS
+from captures.screen import CRF, FINE_CRF
 from harness.command_log import command_log
 from harness.display import SIZE, Display
 from harness.lab import LOGS, Lab, LabFactory, log_file
@@ -135,7 +136,8 @@ class _Recording:
         self.watched["the player"] = lambda: self.service.failure
         self._warm_up()
         recorder = RECORDERS[options.recorder]
-        screen = recorder.start(display.name, folder, place=lab.client, size=SIZE, wrap=lab.on_time)
+        crf = CRF if self.service.facts.get("clip") else FINE_CRF
+        screen = recorder.start(display.name, folder, place=lab.client, size=SIZE, crf=crf, wrap=lab.on_time)
         self._keep("the recorder", screen.process, screen.stop)
 
     def _keep(self, name: str, process: Process, stop: Callable[[], Any]) -> None:
