@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from apps.standins.origin import ensure_certificate
 from apps.two_ends import POLL_S, TwoEnds
 from harness.lab import log_file
 from harness.process import Process
+from harness.scratch import scratch_folder
 from traffic.marking import clear_marking, mark_udp
 
 if TYPE_CHECKING:
@@ -101,7 +103,7 @@ class Call(TwoEnds):
             query = urlencode({"width": camera.width, "height": camera.height, "bitrate": chosen.bitrate_bps})
             url = f"https://{HOST}:{stage.port}/?{query}"
             self._dial(stage, camera, url, hosts={HOST: stage.address}, spki=certificate.spki)
-            if len(self._formats) == 1 or chosen is self._formats[-1] or self._holds():
+            if len(self._formats) == 1 or chosen is self._formats[-1] or self._holds(stage):
                 break
         self._ports = [int(self._path(end)["port"]) for end in reversed(self._ends)]
         if self.ecn != "not-ect":
@@ -109,8 +111,26 @@ class Call(TwoEnds):
                 mark_udp(place, port, self.ecn)
                 self._stack.callback(clear_marking, place)
 
-    def _holds(self) -> bool:
-        """The self-test: whether both ends come to show the camera's rate once the full size is there."""
+    def _holds(self, stage: Stage) -> bool:
+        """The self-test: whether both ends come to show the camera's rate once the full size is there.
+
+        The client's screen is recorded meanwhile, as it will be: on two cores that decides.
+        """
+        if self._recorder is None:
+            return self._shows_enough()
+        trial = scratch_folder("-self-test")
+        try:
+            recorder = self._recorder.start(
+                stage.display, trial, place=stage.client, size=(stage.width, stage.height), wrap=stage.on_time
+            )
+            try:
+                return self._shows_enough()
+            finally:
+                recorder.process.stop()
+        finally:
+            shutil.rmtree(trial, ignore_errors=True)
+
+    def _shows_enough(self) -> bool:
         deadline = time.monotonic() + _RAMP_S
         while time.monotonic() < deadline and not self.settled:
             time.sleep(POLL_S)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STATE = Path(__file__).with_name("meeting.js").read_text()
 PRESS = "[data-sojourn=press]"
 #: The picture over the whole screen: nothing of the site's lies over its strip, nor the browser's own controls.
-#: A browser fills its screen only within seconds of a press, so ours lies over the page, where the site does not see it.
+#: A browser fills its screen only within seconds of a press, so ours lies over the page; the site does not see it.
 FILL = """() => {
   const style = new CSSStyleSheet();
   style.replaceSync('video::-webkit-media-controls { display: none !important }');

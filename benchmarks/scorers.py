@@ -2,13 +2,16 @@
 """The scorers of pictures without a strip, against recordings of which everything is known (benchmarks/recordings.py).
 
     python -m benchmarks.scorers --first-seed 10000 --seeds 36
+    python -m benchmarks.scorers --seeds 0 --run RUN --run RUN
 
+The second line takes real runs, whose strips the scorers do not read: these tell the truth.
 Freezes of 0.2 s and longer by family, from the picture alone and with the player's log, beside ffmpeg's freezedetect;
 the rendition of each second; and how long scoring takes. Seeds from 10 000 on are held out: nothing was tuned on them.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import resource
 import subprocess
@@ -17,12 +20,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
 import typer
 from rich.console import Console
 from rich.progress import track
@@ -30,12 +34,62 @@ from rich.table import Table
 
 from benchmarks import recordings
 from captures.screen import FPS
-from scoring import freezes
+from scoring import frames, freezes, rendition
 from scoring.blind import motion, resolution, stills, viewer
 
 Span = tuple[float, float]  # from, to in s since the recording's start
 LONG_S, SHORT_S = freezes.STALL_S, stills.SHORTEST_S
 WAYS = ("picture", "picture and player", "freezedetect")
+
+
+@dataclass(frozen=True)
+class Known:
+    """A recording and the truth of it, all times in s since its start.
+
+    Frame `frame[i]` of the source was on the screen at `t[i]`; `heights` are (from, to, rung); `lines` those of
+    player.jsonl; `stops` are (onset, where) of what was made to freeze; `families` what the tables tell apart.
+    """
+
+    video: Path
+    t: npt.NDArray[np.float64]
+    frame: npt.NDArray[np.int64]
+    heights: list[tuple[float, float, int]]
+    lines: list[dict[str, Any]]
+    stops: list[tuple[float, str]]
+    families: list[str]
+
+    @classmethod
+    def of_seed(cls, seed: int, folder: Path) -> Known:
+        made = recordings.make(seed, folder)
+        case, start = made.case, recordings.START
+        return cls(
+            made.video,
+            made.frames["t"].to_numpy() - start,
+            made.frames["frame"].to_numpy(),
+            [(a - start, b - start, height) for a, b, height in made.heights],
+            [line | {"t": line["t"] - start} for line in made.samples],
+            [(onset - start, where) for onset, _, where in made.stops],
+            [case.codec, f"noise {case.noise:g}", f"{case.box[3]} lines"],
+        )
+
+    @classmethod
+    def of_run(cls, run: Path) -> Known:
+        """A run of a stand-in, by its strip."""
+        start = json.loads((run / "screen.json").read_text())["start"]
+        clip = json.loads((run / "lab.json").read_text())["clip"]
+        shown = frames.read_recording(run / "screen.mp4")
+        segments = rendition.from_recording(shown, clip["heights"])
+        read = shown.with_columns(frames.unwrap(shown["frame"], clip["frames"])).drop_nulls()
+        lines = [json.loads(line) for line in (run / "player.jsonl").open()]
+        return cls(
+            run / "screen.mp4",
+            read["t"].to_numpy(),
+            read["frame"].to_numpy(),
+            [(s.start, s.end, s.height) for s in segments],
+            [line | {"t": line["t"] - start} for line in lines],
+            [],
+            ["real runs"],
+        )
 
 
 @dataclass
@@ -50,19 +104,18 @@ class Outcome:
     length: float
     seconds: dict[str, float]
     peak_mb: float
-    families: list[str] = field(default_factory=list)
+    families: list[str]
 
 
-def true_freezes(made: recordings.Recording) -> list[tuple[Span, str]]:
+def true_freezes(known: Known) -> list[tuple[Span, str]]:
     """Every time for which one picture was on the screen for SHORT_S or longer, and where it was put."""
-    t = made.frames["t"].to_numpy() - recordings.START
-    frame = made.frames["frame"].to_numpy()
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(frame) != 0]))
+    t = known.t
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(known.frame) != 0]))
     ends = np.append(t[starts[1:]], t[-1] + 1 / FPS)
     found = []
     for start, end in zip(t[starts], ends, strict=True):
         if end - start >= SHORT_S - 1e-6:
-            at = [where for onset, _, where in made.stops if abs(onset - recordings.START - start) < 0.1]
+            at = [where for onset, where in known.stops if abs(onset - start) < 0.1]
             found.append(((float(start), float(end)), at[0] if at else "motion"))
     return found
 
@@ -93,47 +146,44 @@ def recordings_length(said: str) -> float:
     return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
 
 
-def judge(seed: int) -> Outcome:
-    """Make the recording of a seed and score it in every way."""
+def judge(case: int | Path) -> Outcome:
+    """Score the recording of a seed, or that of a run, in every way."""
     with tempfile.TemporaryDirectory() as folder:
-        made = recordings.make(seed, Path(folder))
-        return outcome(made)
+        return outcome(Known.of_run(case) if isinstance(case, Path) else Known.of_seed(case, Path(folder)))
 
 
-def outcome(made: recordings.Recording) -> Outcome:
-    case, begun = made.case, time.monotonic()
-    place = motion.locate(made.video)
+def outcome(known: Known) -> Outcome:
+    begun = time.monotonic()
+    place = motion.locate(known.video)
     assert place is not None
-    seen = motion.watch(made.video, place)
+    seen = motion.watch(known.video, place)
     spent = {"scored": time.monotonic() - begun}
-    decode = ["ffmpeg", "-v", "error", "-nostdin", "-i", str(made.video), "-f", "null", "-"]
+    decode = ["ffmpeg", "-v", "error", "-nostdin", "-i", str(known.video), "-f", "null", "-"]
     begun = time.monotonic()
     subprocess.run(decode, check=True)
     spent["decoded"] = time.monotonic() - begun
-    lines = [line | {"t": line["t"] - recordings.START} for line in made.samples]
-    alone, helped = stills.stills(seen, 0.0), stills.stills(seen, 0.0, lines)
+    alone, helped = stills.stills(seen, 0.0), stills.stills(seen, 0.0, known.lines)
 
     def spans(found: Iterable[stills.Still], frozen: bool | None = True) -> list[Span]:
         return [(s.onset, s.onset + s.length) for s in found if s.frozen is frozen]
 
     told = viewer.heights(seen, place)
     rungs = resolution.classes(resolution.LADDER, place.height)
-    family = f"{case.codec}|noise {case.noise:g}|{case.box[3]} lines"
-    truth = [(a - recordings.START, b - recordings.START, min([h, max(rungs)])) for a, b, h in made.heights]
+    truth = [(a, b, min([height, max(rungs)])) for a, b, height in known.heights]
     renditions = []
     for second, height in told.items():
         shown = {rung for a, b, rung in truth if a < second + 1 and b > second}
         if len(shown) == 1:
-            renditions += [(name, next(iter(shown)), height) for name in family.split("|")]
+            renditions += [(name, next(iter(shown)), height) for name in known.families]
     true_at = [start for (*_, before), (start, _, after) in pairwise(truth) if before != after]
     told_at = [float(b) for (a, x), (b, y) in pairwise(told.items()) if x != y]
     near = [any(abs(a - b) <= 1 for b in told_at) for a in true_at]
     wrong = [not any(abs(a - b) <= 1 for b in true_at) for a in told_at]
     return Outcome(
-        true_freezes(made),
-        {"picture": spans(alone), "picture and player": spans(helped), "freezedetect": freezedetect(made.video)},
+        true_freezes(known),
+        {"picture": spans(alone), "picture and player": spans(helped), "freezedetect": freezedetect(known.video)},
         spans(alone, None), renditions, (len(true_at), sum(near), sum(wrong)), float(seen.t[-1]), spent,
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, families=family.split("|"),
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, known.families,
     )  # fmt: skip
 
 
@@ -181,7 +231,7 @@ def rendition_table(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     for it in outcomes:
         for family, true, told in it.renditions:
             of[family].append(true == told)
-            if family in recordings.CODECS:
+            if family == it.families[0]:
                 of["all"].append(true == told)
     return [
         {"family": name, "seconds": len(right), "right": sum(right) / len(right)} for name, right in sorted(of.items())
@@ -193,12 +243,13 @@ def main(
         int, typer.Option(help="Below 10000: tuning; from 10000 on: held out.")
     ] = recordings.HELD_OUT,
     seeds: Annotated[int, typer.Option(help="36 take every codec, noise and display once.")] = 36,
+    run: Annotated[list[Path], typer.Option(help="Folder of a run whose picture carries a strip.")] = [],  # noqa: B006
     processes: int = 2,
 ) -> None:
     console = Console(width=160)
     with ProcessPoolExecutor(processes) as pool:
-        work = pool.map(judge, range(first_seed, first_seed + seeds))
-        outcomes = list(track(work, "recordings", total=seeds, console=console))
+        cases = [*range(first_seed, first_seed + seeds), *run]
+        outcomes = list(track(pool.map(judge, cases), "recordings", total=len(cases), console=console))
     for title, rows in (
         ("Freezes", freeze_table(outcomes)),
         ("Rendition, seconds of one rung", rendition_table(outcomes)),

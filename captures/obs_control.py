@@ -47,7 +47,9 @@ class ObsError(RuntimeError):
     """OBS did not start, or no longer records."""
 
 
-def files(*, part: Path, size: tuple[int, int], scale: float, fps: int, crf: int, port: int, password: str) -> Mapping[str, str]:
+def files(
+    *, part: Path, size: tuple[int, int], scale: float, fps: int, crf: int, port: int, password: str
+) -> Mapping[str, str]:
     """OBS's own configuration: file below its folder → text. It records `part` as ffmpeg does (captures/screen.py).
 
     `size` is the display's in px, that times `scale` the recording's.

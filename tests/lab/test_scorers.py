@@ -3,22 +3,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from benchmarks.recordings import HELD_OUT, make
-from benchmarks.scorers import LONG_S, hits, outcome
+from benchmarks.recordings import HELD_OUT
+from benchmarks.scorers import LONG_S, hits, judge
 
 pytestmark = pytest.mark.lab
 
 
 @pytest.mark.parametrize("seed", [HELD_OUT + 101])
-def test_every_freeze_is_found_and_none_besides(tmp_path: Path, seed: int) -> None:
-    found = outcome(make(seed, tmp_path))
+def test_every_freeze_is_found_and_none_besides(seed: int) -> None:
+    found = judge(seed)
     told = found.found["picture and player"]
     long = [span for span, _ in found.truth if span[1] - span[0] >= LONG_S]
     assert long and all(hits(span, told) for span in long)
     assert all(any(hits(s, [span]) for span, _ in found.truth) for s in told if s[1] - s[0] >= LONG_S)
     right = [true == said for family, true, said in found.renditions if family == found.families[0]]
-    assert sum(right) > 0.5 * len(right)
+    assert sum(right) >= 0.95 * len(right)
