@@ -122,7 +122,9 @@ def encoding(fps: int, crf: int) -> list[str]:
     # One thread and no B-frames: nothing waits in the encoder, and packets are in the order shown.
     options = ["-c:v", "libx264", "-preset", "superfast", "-bf", "0", "-threads", "1"]
     # Colour of every second pixel instead of the mean of two: a seventh of the recorder's processor time.
-    return [*options, "-crf", str(crf), "-sws_flags", "neighbor", "-pix_fmt", "yuv420p", "-g", str(5 * fps)]
+    options += ["-crf", str(crf), "-sws_flags", "neighbor", "-pix_fmt", "yuv420p", "-g", str(5 * fps)]
+    # By time as well: on a host too slow for all frames, key frames, by which scoring finds its way, would be rare.
+    return [*options, "-force_key_frames", "expr:gte(t,n_forced*5)"]
 
 
 def finish(run: Path) -> Screen:

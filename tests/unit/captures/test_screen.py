@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.screen import NEEDED_FPS, ScreenRecorder, count_missing, finish
+from captures.screen import NEEDED_FPS, ScreenRecorder, count_missing, encoding, finish
 from harness.process import ProcessError
 
 
@@ -64,3 +64,11 @@ def test_a_recording_faster_than_needed_misses_only_what_the_needed_rate_would()
     grabs = [i / 60 for i in range(121)]
     assert count_missing([t for i, t in enumerate(grabs) if i not in (7, 20, 41)], NEEDED_FPS) == (61, 0)
     assert count_missing([t for i, t in enumerate(grabs) if i not in (7, 8, 9, 20)], NEEDED_FPS) == (61, 1)
+
+
+def test_a_key_frame_comes_each_five_seconds_however_few_frames_there_are(tmp_path: Path) -> None:
+    source = ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=size=64x48:rate=6:duration=16"]
+    subprocess.run([*source, *encoding(60, 24), str(tmp_path / "slow.mp4")], check=True)
+    probe = ["ffprobe", "-v", "error", "-skip_frame", "nokey", "-show_entries", "frame=pts_time", "-of", "csv=p=0"]
+    told = subprocess.run([*probe, str(tmp_path / "slow.mp4")], capture_output=True, text=True, check=True).stdout
+    assert [round(float(line.strip(","))) for line in told.split()] == [0, 5, 10, 15]
