@@ -22,7 +22,7 @@ from harness.store import CHECKOUT
 # The commands import what they need themselves: a warm `sojourn build` is part of every make target.
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-bundle_app = typer.Typer(no_args_is_help=True, help="Pack a run into one archive; check an archive or a run.")
+bundle_app = typer.Typer(no_args_is_help=True, help="Runs as archives: pack, check, unpack.")
 app.add_typer(bundle_app, name="bundle")
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory under results/.")]
@@ -320,24 +320,78 @@ def export(
 @bundle_app.command("export")
 @one_line_errors
 def bundle_export(
-    run: Run,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Default: RUN.tar.zst beside the run.")] = None,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders of runs.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="FILE.tar.zst, or a folder. Default: beside each run.")
+    ] = None,
+    anonymise: Annotated[
+        bool, typer.Option("--anonymise", help="Without addresses, names, sites and sessions (docs/bundles.md).")
+    ] = False,
+    without_video: Annotated[
+        bool, typer.Option("--without-video", help="Without the recording of the screen.")
+    ] = False,
+    key: Annotated[Path | None, typer.Option("--sign", metavar="KEY", help="Sign with this ssh key.")] = None,
 ) -> None:
-    """Check a run and write it as one .tar.zst."""
-    from harness.bundle import export
+    """Check runs and write each as one .tar.zst; those that are there and whole are left."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-    print(export(run, output))
+    from harness.export import Wish, export_all, runs_at
+
+    found = runs_at(runs)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    failed = 0
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        every = bars.add_task(f"{len(found)} runs", total=None, visible=len(found) > 1)
+
+        def begin(run: Path, size: int) -> Callable[[int], None]:
+            task = bars.add_task(run.name, total=size)
+            return lambda done: bars.update(task, advance=done)
+
+        for number, made in enumerate(export_all(found, output, Wish(anonymise, without_video, key), begin), 1):
+            bars.update(every, description=f"{number} of {len(found)} runs")
+            if made.error:
+                print(f"sojourn: {made.run}: {made.error}", file=sys.stderr)
+                failed += 1
+            else:
+                print(f"{made.archive}{' (was whole)' if made.before else ''}")
+    if failed:
+        raise typer.Exit(1)
+
+
+_Signers = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Demand a signature by one of these (ssh-keygen's allowed signers).")
+]
 
 
 @bundle_app.command("verify")
 @one_line_errors
-def bundle_verify(path: Annotated[Path, typer.Argument(metavar="FILE_OR_RUN")]) -> None:
+def bundle_verify(path: Annotated[Path, typer.Argument(metavar="FILE_OR_RUN")], signers: _Signers = None) -> None:
     """Check every hash of an archive or a run; name the first file that is not as the manifest says."""
-    from harness.bundle import verify
+    from harness.bundle import check
 
-    manifest = verify(path)
+    found = check(path, signers=signers)
+    manifest = found.manifest
     why = f" ({'; '.join(manifest.reasons)})" if manifest.reasons else ""
-    print(f"{path}: all {len(manifest.files)} files as recorded; the run is {manifest.status}{why}")
+    anonymised = ", anonymised" if manifest.bundle and manifest.bundle.anonymised else ""
+    print(f"{path}: all {len(manifest.files)} files as recorded{anonymised}; the run is {manifest.status}{why}")
+    if found.signer:
+        print(f"signed by {found.signer}")
+    elif found.signed:
+        print("signed; --signers=FILE tells whether by somebody whom you know")
+
+
+@bundle_app.command("import")
+@one_line_errors
+def bundle_import(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Bundles.")],
+    results: Annotated[Path, typer.Option(help="The results folder that takes the runs.")] = Path("results"),
+    signers: _Signers = None,
+) -> None:
+    """Check bundles and unpack each as a run; nothing is there before all of it is found right."""
+    from harness.bundle import import_bundle
+
+    for file in files:
+        print(import_bundle(file, results, signers))
 
 
 def differences(stored: Any, fresh: Any, where: str = "scores") -> Iterator[str]:

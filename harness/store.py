@@ -17,15 +17,18 @@ import subprocess
 import sys
 import tempfile
 import time
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 SCHEMA_VERSION: Literal[1] = 1
 MANIFEST = "manifest.json"
+#: Whoever signed a bundle signed its manifest; this lies beside it (harness/signature.py).
+SIGNATURE = "manifest.json.sig"
 PARTIAL = ".partial"
 Status = Literal["valid", "void", "interrupted"]
 
@@ -34,6 +37,8 @@ FLOOR_BYTES = 32 << 20
 #: Kept aside in the run directory, so that a manifest can be written when the disk is full.
 _BALLAST_BYTES = 256 << 10
 _BALLAST = ".ballast"
+#: Characters of test and cell in the name of a run: an archive's headers hold 155 of a folder's name.
+_LONGEST = 100
 _NEVER_ENDED = "the run did not reach its end (killed?)"
 
 
@@ -57,12 +62,50 @@ class GitState(BaseModel):
     dirty: bool
 
 
+class Bundled(BaseModel):
+    """What the manifest in a bundle says of its making: of which manifest (SHA-256 in hex), and what is not in it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    source: str = Field(pattern=r"^[0-9a-f]{64}$")
+    anonymised: bool = False
+    without_video: bool = False
+    left_out: list[str] = []
+
+
+def _plain_name(run: str) -> str:
+    # It becomes the name of a folder, also when the manifest comes from somebody else.
+    if not re.fullmatch(r"\w[\w.-]{0,200}", run, re.ASCII) or run.endswith(PARTIAL):
+        raise ValueError(f"{run!r}: is no name of a run")
+    return run
+
+
+def _inside(files: dict[str, FileEntry]) -> dict[str, FileEntry]:
+    """Refuse paths that lead out of the run, and two that are one where case does not count."""
+    taken = {MANIFEST, SIGNATURE}
+    folders: set[str] = set()
+    for path in files:
+        parts = path.split("/")
+        if any(part in ("", ".", "..") or not _PART.fullmatch(part) for part in parts):
+            raise ValueError(f"{path!r}: leads outside of the run, or is no plain path")
+        folded = unicodedata.normalize("NFC", path).casefold()
+        above = {folded[: at.start()] for at in re.finditer("/", folded)}
+        if folded in taken | folders or above & taken:
+            raise ValueError(f"{path!r}: is the same as another path where case does not count")
+        taken.add(folded)
+        folders |= above
+    return files
+
+
+#: One part of a path: no control characters, nothing that another system takes for a separator or a drive.
+_PART = re.compile(r"[^\x00-\x1f\x7f\\:]{1,200}")
+
+
 class Manifest(BaseModel):
     """``manifest.json``. Times are Unix seconds; ``files`` maps paths inside the run to their hashes."""
 
     model_config = ConfigDict(extra="forbid")
     schema_version: Literal[1] = SCHEMA_VERSION
-    run: str
+    run: Annotated[str, AfterValidator(_plain_name)]
     test: str
     cell: str
     created: float
@@ -73,7 +116,8 @@ class Manifest(BaseModel):
     seed: int | None = None
     git: GitState | None = None
     versions: dict[str, str] = {}
-    files: dict[str, FileEntry] = {}
+    files: Annotated[dict[str, FileEntry], AfterValidator(_inside)] = {}
+    bundle: Bundled | None = None
 
 
 class RunDirectory:
@@ -187,7 +231,8 @@ class RunStore:
         self.check(needed)
         try:
             now = time.time()
-            stem = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}Z-{_slug(test)}-{_slug(cell)}"
+            name = f"{_slug(test)}-{_slug(cell)}"[:_LONGEST].rstrip("-.")
+            stem = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}Z-{name}"
             path = self._make(stem)
             manifest = Manifest(
                 run=path.name.removesuffix(PARTIAL),
@@ -240,14 +285,19 @@ def parse_manifest(text: bytes, name: str) -> Manifest:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "it"
-        raise StoreError(f"{name}: {MANIFEST}: {where}: {first['msg']}") from error
+        raise StoreError(f"{name}: {MANIFEST}: {where}: {first['msg'].removeprefix('Value error, ')}") from error
+
+
+def manifest_text(manifest: Manifest) -> bytes:
+    """Return the bytes of ``manifest.json``."""
+    return manifest.model_dump_json(indent=1).encode() + b"\n"
 
 
 def write_manifest(run: Path, manifest: Manifest) -> None:
     """Write ``manifest.json`` in one step, so that a reader sees the old or the new one. Raises OSError."""
     fresh = run / (MANIFEST + ".new")
-    with fresh.open("w") as file:
-        file.write(manifest.model_dump_json(indent=1) + "\n")
+    with fresh.open("wb") as file:
+        file.write(manifest_text(manifest))
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(run / MANIFEST)
@@ -260,7 +310,7 @@ def hash_files(run: Path) -> dict[str, FileEntry]:
         name = path.relative_to(run).as_posix()
         if path.is_symlink():
             raise StoreError(f"{path}: a link; a run holds plain files only")
-        if path.is_file() and name not in (MANIFEST, MANIFEST + ".new", _BALLAST):
+        if path.is_file() and name not in (MANIFEST, MANIFEST + ".new", SIGNATURE, _BALLAST):
             entries[name] = hash_file(path)
     return entries
 

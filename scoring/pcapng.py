@@ -26,6 +26,7 @@ _CHUNK = 32 << 20
 _PAD = 128  # bytes after the last packet, so that a short one can be indexed like a long one
 #: Words of the TCP or UDP packet in its fingerprint: a header with time stamps, or what an irtt probe numbers.
 _HASHED = 10
+FINGERPRINT_BYTES = 4 * _HASHED
 _MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint64)
 #: Multiply-shift hashing (Dietzfelbinger et al. 1997) wants odd numbers drawn at random, once.
 _ODD = np.random.default_rng(7).integers(0, 1 << 63, _HASHED, np.uint64) * np.uint64(2) + np.uint64(1)
@@ -68,7 +69,7 @@ def read(file: Path) -> Capture:
     """Read `file`, a .pcapng or .pcapng.zst; a part-written last block is left out. Raises CaptureError."""
     tables: list[pl.DataFrame] = []
     reader = _Reader(file)
-    for chunk in _chunks(file):
+    for chunk in chunks(file):
         if (table := reader.feed(chunk)) is not None:
             tables.append(table)
     if reader.section is False:
@@ -77,7 +78,9 @@ def read(file: Path) -> Capture:
     return Capture(packets, reader.dropped, reader.other)
 
 
-def _chunks(file: Path) -> Iterator[bytes]:
+def chunks(file: Path) -> Iterator[bytes]:
+    """The bytes of a file, unpacked if it is a .zst, some megabytes at a time. Raises CaptureError."""
+
     def pieces(stream: IO[bytes] | zstandard.ZstdDecompressionReader) -> Iterator[bytes]:
         while piece := stream.read(_CHUNK):
             yield piece
@@ -131,14 +134,14 @@ class _Reader:
         if kind == _INTERFACE:
             if (link := int.from_bytes(body[:2], "little")) != 1:
                 raise CaptureError(f"{self.file}: link type {link}; only Ethernet (1) is read")
-            tick = (dict(_options(body[8:])).get(9) or b"\x06")[0]
+            tick = (dict(options(body[8:])).get(9) or b"\x06")[0]
             if tick & 0x80 or tick > 9:
                 raise CaptureError(f"{self.file}: time resolution {tick:#x}; only 10^0 to 10^-9 s are read")
             self.resolution.append(10 ** (9 - tick))
         elif kind == _STATISTICS:
-            options = dict(_options(body[12:]))
+            counts = dict(options(body[12:]))
             # isb_ifdrop and isb_osdrop
-            lost = sum(int.from_bytes(options.get(code, b""), "little") for code in (5, 7))
+            lost = sum(int.from_bytes(counts.get(code, b""), "little") for code in (5, 7))
             self.dropped = (self.dropped or 0) + lost
 
     def _table(self, data: bytes, starts: npt.NDArray[np.int64]) -> pl.DataFrame:
@@ -212,7 +215,8 @@ def _fingerprints(
     return total ^ total >> np.uint64(32)
 
 
-def _options(body: bytes) -> Iterator[tuple[int, bytes]]:
+def options(body: bytes) -> Iterator[tuple[int, bytes]]:
+    """Code and value of each option in what follows the fixed part of a block."""
     at = 0
     while at + 4 <= len(body):
         code, length = (

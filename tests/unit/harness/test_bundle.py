@@ -4,15 +4,21 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import zstandard
+from typer.testing import CliRunner
 
-from harness.bundle import BundleError, export, verify
-from harness.store import RunStore
+from harness import bundle
+from harness.bundle import BundleError, check, import_bundle, verify
+from harness.cli import app
+from harness.crate import CRATE
+from harness.export import Wish, export, export_all, runs_at
+from harness.store import MANIFEST, SIGNATURE, RunStore, read_manifest
 
 Members = dict[str, bytes]
 
@@ -50,16 +56,165 @@ def pack(path: Path, members: Members, *extra: tarfile.TarInfo) -> Path:
 def test_export_is_deterministic_and_verifies(run: Path, tmp_path: Path) -> None:
     first, second = export(run, tmp_path / "a.tar.zst"), export(run, tmp_path / "b.tar.zst")
     assert first.read_bytes() == second.read_bytes()
-    assert verify(first) == verify(run) == verify(second)
+    assert verify(first) == verify(second)
+    recorded = verify(run).files
+    assert verify(first).files == recorded | {CRATE: verify(first).files[CRATE]}
     assert list(unpack(first)) == [
-        f"{run.name}/{n}" for n in ("manifest.json", "logs/caddy.log", "scores.json", "screen.mp4")
+        f"{run.name}/{n}" for n in (MANIFEST, "logs/caddy.log", CRATE, "scores.json", "screen.mp4")
     ]
 
 
-def test_export_goes_beside_the_run_and_never_overwrites(run: Path) -> None:
-    assert export(run) == run.parent / f"{run.name}.tar.zst"
-    with pytest.raises(BundleError, match="exists"):
-        export(run)
+def test_the_crate_describes_every_file(run: Path) -> None:
+    made = unpack(export(run))
+    crate = json.loads(made[f"{run.name}/{CRATE}"])
+    assert crate["@context"] == "https://w3id.org/ro/crate/1.2/context"
+    things = {thing["@id"]: thing for thing in crate["@graph"]}
+    assert len(things) == len(crate["@graph"])
+    assert things[CRATE]["about"] == {"@id": "./"} and things["./"]["datePublished"].startswith("20")
+    parts = {part["@id"] for part in things["./"]["hasPart"]}
+    assert parts == {name.removeprefix(f"{run.name}/") for name in made} - {CRATE}
+    for name in parts - {MANIFEST}:
+        entry = read_manifest(run).files[name]
+        assert (things[name]["sha256"], things[name]["contentSize"]) == (entry.sha256, str(entry.size))
+    for thing in crate["@graph"]:  # whatever is pointed at here is here
+        for value in (v for many in thing.values() for v in (many if isinstance(many, list) else [many])):
+            if isinstance(value, dict) and "://" not in value["@id"]:
+                assert value["@id"] in things
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    made = []
+    for cell in ("one", "two", "three"):
+        with RunStore(tmp_path / "results").create("t", cell) as run:
+            (run.path / "scores.json").write_text(f'{{"of": "{cell}"}}')
+            made.append(run.commit())
+    return sorted(made)
+
+
+def test_a_second_export_makes_only_what_is_not_whole(runs: list[Path], tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    assert runs_at([tmp_path / "results", runs[0]]) == runs
+    made = [exported.archive for exported in export_all(runs, folder)]
+    assert made == [folder / f"{run.name}.tar.zst" for run in runs]
+    whole = [path.read_bytes() for path in made if path]
+    stamps = [path.stat().st_mtime_ns for path in made if path]
+    made[0].unlink()  # type: ignore[union-attr]
+    made[1].write_bytes(whole[1][:-20])  # type: ignore[union-attr]
+    (folder / f"{runs[2].name}.tar.zst.partial").write_bytes(b"left by a killed export of another run")
+    again = list(export_all(runs, folder))
+    assert [exported.before for exported in again] == [False, False, True]
+    assert [path.read_bytes() for path in made if path] == whole
+    assert made[2].stat().st_mtime_ns == stamps[2]  # type: ignore[union-attr]
+    made[2].unlink()  # type: ignore[union-attr]
+    assert not any(exported.error for exported in export_all(runs, folder))
+    assert sorted(folder.iterdir()) == sorted(path for path in made if path)
+
+
+def test_a_bundle_of_another_state_is_never_replaced(runs: list[Path], tmp_path: Path) -> None:
+    (archive,) = [exported.archive for exported in export_all(runs[:1])]
+    assert archive
+    before = archive.read_bytes()
+    manifest = json.loads((runs[0] / MANIFEST).read_text())
+    (runs[0] / MANIFEST).write_text(json.dumps(manifest | {"reasons": ["judged again"]}))
+    (exported,) = export_all(runs[:1])
+    assert "as it was; move it away" in exported.error and archive.read_bytes() == before
+    (tmp_path / "mine.tar.zst").write_bytes(b"something else of mine")
+
+
+def test_what_is_wrong_with_one_run_does_not_stop_the_others(runs: list[Path]) -> None:
+    (runs[1] / "scores.json").write_text("changed")
+    done = CliRunner().invoke(app, ["bundle", "export", str(runs[0].parent)])
+    assert done.exit_code == 1 and "scores.json: differs" in done.output
+    assert sorted(path.name for path in runs[0].parent.glob("*.tar.zst")) == [
+        f"{run.name}.tar.zst" for run in (runs[0], runs[2])
+    ]
+
+
+def test_two_exports_of_one_archive_do_not_meet(run: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "a.tar.zst"
+    with bundle._claimed(tmp_path / "a.tar.zst.partial"), pytest.raises(BundleError, match="another export"):
+        export(run, archive)
+    assert export(run, archive) == archive
+
+
+def test_a_folder_without_runs_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="no run and no folder of runs"):
+        runs_at([tmp_path])
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """A folder with the keys lab and other, and a file of allowed signers that names the first."""
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    for name in ("lab", "other"):
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(folder / name)]
+        subprocess.run(command, check=True)
+    (folder / "signers").write_text(f"me@lab.example {(folder / 'lab.pub').read_text()}")
+    return folder
+
+
+def test_a_signature_tells_by_whom(run: Path, keys: Path, tmp_path: Path) -> None:
+    signed = export(run, wish=Wish(key=keys / "lab"))
+    assert check(signed).signed and not check(signed).signer
+    assert check(signed, signers=keys / "signers").signer.startswith("me@lab.example (ED25519 key SHA256:")
+    imported = import_bundle(signed, tmp_path / "there", keys / "signers")
+    assert check(imported, signers=keys / "signers").signer
+    done = CliRunner().invoke(app, ["bundle", "verify", str(signed), "--signers", str(keys / "signers")])
+    assert done.exit_code == 0 and "signed by me@lab.example" in done.output
+
+
+def test_a_signature_that_is_not_good_is_told(run: Path, keys: Path, tmp_path: Path) -> None:
+    signers = keys / "signers"
+    with pytest.raises(BundleError, match="not signed"):
+        check(export(run, tmp_path / "plain.tar.zst"), signers=signers)
+    with pytest.raises(BundleError, match=r"a key that .* does not name"):
+        check(export(run, tmp_path / "other.tar.zst", Wish(key=keys / "other")), signers=signers)
+    with pytest.raises(BundleError, match=r"--signers .*no such file"):
+        check(export(run, tmp_path / "lab.tar.zst", Wish(key=keys / "lab")), signers=keys / "none")
+    good = unpack(tmp_path / "lab.tar.zst")
+    manifest = good[f"{run.name}/{MANIFEST}"].replace(b'"status": "valid"', b'"status": "void"')
+    for change, says in [
+        ({f"{run.name}/scores.json": b"[]"}, "^scores.json: differs"),
+        ({f"{run.name}/{MANIFEST}": manifest}, "^manifest.json: is not what me@lab.example signed"),
+        ({f"{run.name}/{SIGNATURE}": b"no signature"}, "^manifest.json: signed by a key"),
+    ]:
+        with pytest.raises(BundleError, match=says):
+            check(pack(tmp_path / "bad.tar.zst", good | change), signers=signers)
+
+
+@pytest.mark.parametrize("content", [None, "no key"])
+def test_a_key_that_cannot_sign_is_told_before_anything_is_written(run: Path, content: str | None) -> None:
+    key = run.parent / "key"
+    if content:
+        key.write_text(content)
+        key.chmod(0o600)
+    with pytest.raises(BundleError, match=f"^--sign {key}: "):
+        export(run, wish=Wish(key=key))
+    assert not list(run.parent.glob("*.tar.zst*"))
+
+
+def test_import_gives_the_run_back(run: Path, tmp_path: Path) -> None:
+    archive = export(run)
+    imported = import_bundle(archive, tmp_path / "new" / "results")
+    assert imported == tmp_path / "new" / "results" / run.name
+    assert list(imported.parent.iterdir()) == [imported]
+    for name in read_manifest(run).files:
+        assert (imported / name).read_bytes() == (run / name).read_bytes()
+    assert verify(imported) == verify(archive)
+    with pytest.raises(BundleError, match="is there already; nothing was changed"):
+        import_bundle(archive, imported.parent)
+    with pytest.raises(BundleError, match="is there already"):
+        import_bundle(archive, run.parent)
+
+
+def test_an_interrupted_run_stays_partial(tmp_path: Path) -> None:
+    run = RunStore(tmp_path / "results").create("t", "c")
+    (run.path / "scores.json").write_text("{}")
+    run.interrupt("the disk was full")
+    imported = import_bundle(export(run.path), tmp_path / "there")
+    assert imported.name == run.path.name and imported.suffix == ".partial"
 
 
 def damage(name: str) -> Callable[[Path], object]:
@@ -97,8 +252,19 @@ def test_a_changed_archive_names_the_first_file(run: Path, tmp_path: Path) -> No
         (dict(reversed(good.items())), "first member is not manifest.json"),
         ({}, "first member is not manifest.json"),
     ]:
-        with pytest.raises(BundleError, match=says):
-            verify(pack(tmp_path / "bad.tar.zst", members))
+        refused(pack(tmp_path / "bad.tar.zst", members), says)
+
+
+def refused(archive: Path, says: str) -> None:
+    """Neither checked nor unpacked; nothing is left of the try."""
+    results = archive.parent / "a" / "b" / "refused"
+    with pytest.raises(BundleError, match=says):
+        verify(archive)
+    before = sorted(archive.parent.rglob("*"))
+    with pytest.raises(BundleError, match=says):
+        import_bundle(archive, results)
+    assert not list(results.iterdir())
+    assert {path for path in archive.parent.rglob("*") if path not in before} <= {results, *results.parents}
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE])
@@ -107,21 +273,76 @@ def test_links_and_devices_are_refused(run: Path, tmp_path: Path, kind: bytes) -
     info.type, info.linkname = kind, "/etc/passwd"
     members = unpack(export(run))
     del members[info.name]
-    with pytest.raises(BundleError, match="no plain file"):
-        verify(pack(tmp_path / "bad.tar.zst", members, info))
+    refused(pack(tmp_path / "bad.tar.zst", members, info), "no plain file")
+
+
+def test_a_link_and_a_file_through_it_are_refused(run: Path, tmp_path: Path) -> None:
+    members = unpack(export(run))
+    link = tarfile.TarInfo(f"{run.name}/logs")
+    link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path)
+    first = {name: content for name, content in members.items() if name.endswith(MANIFEST)}
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for info, content in [(tarfile.TarInfo(next(iter(first))), first[next(iter(first))]), (link, b"")]:
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    (tmp_path / "bad.tar.zst").write_bytes(zstandard.compress(raw.getvalue()))
+    refused(tmp_path / "bad.tar.zst", "logs: no plain file|extra")
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_SPARSE])
+def test_headers_that_stand_for_more_are_refused_unread(run: Path, tmp_path: Path, kind: bytes) -> None:
+    info = tarfile.TarInfo("head")
+    info.type, info.size = kind, 7 << 30
+    good = unpack(export(run))
+    del good[f"{run.name}/screen.mp4"]
+    refused(pack(tmp_path / "bad.tar.zst", good, info), "head: no bundle: a header of kind")
+
+
+def test_a_name_twice_is_refused(run: Path, tmp_path: Path) -> None:
+    good = unpack(export(run))
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for name in [*good, f"{run.name}/scores.json"]:
+            info = tarfile.TarInfo(name)
+            info.size = len(good[name])
+            tar.addfile(info, io.BytesIO(good[name]))
+    (tmp_path / "bad.tar.zst").write_bytes(zstandard.compress(raw.getvalue()))
+    refused(tmp_path / "bad.tar.zst", "scores.json: twice")
 
 
 def test_a_manifest_that_announces_absurd_sizes_or_paths_is_refused(run: Path, tmp_path: Path) -> None:
     good = unpack(export(run))
     key = f"{run.name}/manifest.json"
+    entry = {"sha256": "0" * 64, "size": 1}
     for change, says in [
-        ({"a": {"sha256": "0" * 64, "size": 1 << 50}}, "more than 64 GiB"),
-        ({"../../a": {"sha256": "0" * 64, "size": 1}}, "leads outside"),
+        ({"a": entry | {"size": 1 << 50}}, "more than 64 GiB"),
+        ({"a": entry | {"size": 60 << 30}}, "more than 1000 times its own size"),
+        ({"../../a": entry}, "leads outside"),
+        ({"/etc/a": entry}, "leads outside"),
+        ({"C:/a": entry}, "leads outside"),
+        ({"..\\a": entry}, "leads outside"),
+        ({"logs//a": entry}, "leads outside"),
+        ({"a\n": entry}, "leads outside"),
+        ({"SCORES.json": entry}, "where case does not count"),
+        ({"Manifest.json": entry}, "where case does not count"),
+        ({"logs": entry}, "where case does not count"),
+        ({"scores.json/a": entry}, "where case does not count"),
+        ({"caf\u00e9": entry, "cafe\u0301": entry}, "where case does not count"),
+        ({f"{n}": entry for n in range(10_001)}, "a run has 10000 at most"),
     ]:
         manifest = json.loads(good[key])
         manifest["files"] |= change
-        with pytest.raises(BundleError, match=says):
-            verify(pack(tmp_path / "bad.tar.zst", good | {key: json.dumps(manifest).encode()}))
+        refused(pack(tmp_path / "bad.tar.zst", good | {key: json.dumps(manifest).encode()}), says)
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "a/b", "../x", "/x", "x.partial", "C:x", "-x", "x" * 300])
+def test_a_run_whose_name_is_a_path_is_refused(run: Path, tmp_path: Path, name: str) -> None:
+    good = unpack(export(run))
+    manifest = json.loads(good.pop(f"{run.name}/{MANIFEST}")) | {"run": name}
+    members = {f"{name}/{MANIFEST}": json.dumps(manifest).encode()}
+    members |= {f"{name}/{key.split('/', 1)[1]}": content for key, content in good.items()}
+    refused(pack(tmp_path / "bad.tar.zst", members), "is no name of a run|no bundle")
 
 
 def test_a_member_that_holds_more_than_announced_is_never_read(run: Path, tmp_path: Path) -> None:
@@ -129,8 +350,7 @@ def test_a_member_that_holds_more_than_announced_is_never_read(run: Path, tmp_pa
     bomb = good | {f"{run.name}/scores.json": bytes(200 << 20)}
     path = pack(tmp_path / "bomb.tar.zst", bomb)
     assert path.stat().st_size < 1 << 20
-    with pytest.raises(BundleError, match="209715200 bytes, not 2"):
-        verify(path)
+    refused(path, "209715200 bytes, not 2")
 
 
 def test_damaged_archives_are_one_clear_line(run: Path, tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signatures of bundles by ssh keys: ``ssh-keygen -Y``, which every user of ssh and git has (OpenSSH 8.2 on)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.scratch import scratch_file
+
+#: What a signature is for: one made for a git commit or an e-mail is none for a bundle.
+NAMESPACE = "sojourn"
+
+
+class SignatureError(RuntimeError):
+    """A key cannot sign, or a signature is not good; the text is one line with ssh-keygen's own reason."""
+
+
+def sign(content: bytes, key: Path) -> bytes:
+    """Return the signature of ``content`` by the private ``key``, or by a public one whose private half an agent has.
+
+    ssh-keygen asks for a passphrase on the terminal. Raises SignatureError.
+    """
+    if not key.is_file():
+        raise SignatureError(f"--sign {key}: no such file; give an ssh key, such as ~/.ssh/id_ed25519")
+    done = _keygen(["sign", "-f", str(key)], content)
+    if done.returncode or not done.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
+        raise SignatureError(f"--sign {key}: {_reason(done)}")
+    return done.stdout
+
+
+def signer(content: bytes, signature: bytes, signers: Path) -> str:
+    """Return who of the allowed ``signers`` (ssh-keygen(1), ALLOWED SIGNERS) signed ``content``, and by which key.
+
+    Raises SignatureError when nobody of them did.
+    """
+    if not signers.is_file():
+        raise SignatureError(f"--signers {signers}: no such file; its lines are `NAME ssh-ed25519 AAAA…`")
+    file = scratch_file(".sig")
+    try:
+        file.write_bytes(signature)
+        allowed = ["-s", str(file), "-f", str(signers)]
+        done = _keygen(["find-principals", *allowed], content)
+        who = done.stdout.decode(errors="replace").split("\n", 1)[0]
+        if done.returncode or not who:
+            raise SignatureError(f"signed by a key that {signers} does not name, or not signed at all: {_reason(done)}")
+        done = _keygen(["verify", "-I", who, *allowed], content)
+        if done.returncode:
+            raise SignatureError(f"is not what {who} signed: {_reason(done)}")
+    finally:
+        file.unlink()
+    key = re.search(rb"with (\S+ key SHA256:\S+)", done.stdout)
+    return f"{who} ({key[1].decode(errors='replace')})" if key else who
+
+
+def _keygen(arguments: Sequence[str], content: bytes) -> subprocess.CompletedProcess[bytes]:
+    action, *rest = arguments
+    try:
+        return subprocess.run(
+            ["ssh-keygen", "-Y", action, "-n", NAMESPACE, *rest], input=content, capture_output=True, check=False
+        )
+    except OSError as missing:
+        raise SignatureError(f"ssh-keygen: {missing.strerror}; apt install openssh-client") from missing
+
+
+def _reason(done: subprocess.CompletedProcess[bytes]) -> str:
+    said = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+    return said[-1] if said else f"ssh-keygen ended with exit code {done.returncode}"

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An anonymised bundle of a run gives the figures of the run."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import zstandard
+from typer.testing import CliRunner
+
+from harness.bundle import import_bundle
+from harness.cli import app
+from harness.export import Wish, export
+from harness.store import Manifest, hash_files, write_manifest
+from scoring.packets import address
+from scoring.score import SCORES, score_run
+
+MOVED = {"10.42.1.10": "192.168.77.20", "10.42.1.20": "192.168.77.21", "10.42.2.10": "203.0.113.80",
+         "10.42.2.20": "203.0.113.81"}  # fmt: skip
+
+
+def moved(run: Path) -> Path:
+    """Give every machine of the run an address of a real lab."""
+    for name in ("lab.json", "ss.jsonl"):
+        text = (run / name).read_text()
+        for old, new in MOVED.items():
+            text = text.replace(old, new)
+        (run / name).write_text(text)
+    for name in ("client.pcapng.zst", "server.pcapng.zst"):
+        packets = zstandard.ZstdDecompressor().stream_reader((run / name).read_bytes()).read()
+        for old, new in MOVED.items():
+            packets = packets.replace(address(old).to_bytes(4, "big"), address(new).to_bytes(4, "big"))
+        (run / name).write_bytes(zstandard.compress(packets))
+    return run
+
+
+def test_an_anonymised_run_is_scored_alike(run: Path, tmp_path: Path) -> None:
+    scores = score_run(moved(run))
+    assert scores.validity.valid and scores.harm and scores.sojourn
+    (run / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
+    manifest = Manifest(run="a-run", test="t", cell="c", created=1.0, finished=time.time(), status="valid")
+    manifest.files = hash_files(run)
+    write_manifest(run, manifest)
+
+    clean = import_bundle(export(run, wish=Wish(anonymise=True)), tmp_path / "clean")
+    assert not any(old in (clean / "lab.json").read_text() for old in MOVED.values())
+    done = CliRunner().invoke(app, ["rescore", str(clean)])
+    assert done.exit_code == 0 and "the same scores" in done.output
