@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import psutil
 
-from harness.place import Place
+from harness.place import ENVIRONMENT, Place
 from harness.scratch import scratch_folder
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -123,7 +123,7 @@ class Browser(ABC):
         wrapper.write_text(f'#!/bin/sh\nexec {command} "$@" 2>>{shlex.quote(str(self._log))}\n')
         wrapper.chmod(0o700)
         root = place.run(["id", "-u"]).strip() == "0"  # Chromium refuses its sandbox to root
-        environment = {**os.environ, "DISPLAY": display, "DBUS_SESSION_BUS_ADDRESS": "disabled:"}
+        environment = {**ENVIRONMENT, "DISPLAY": display, "DBUS_SESSION_BUS_ADDRESS": "disabled:"}
         self._launch(wrapper, arguments, environment, scripts, sandbox=not root)
 
     @abstractmethod

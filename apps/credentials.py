@@ -11,6 +11,8 @@ from pathlib import Path
 
 from apps.base import ServiceError
 
+#: Secrets up to so many characters are parts of other words.
+_SHORT = 3
 _KEYS = ("user", "password", "cookie")
 
 
@@ -19,9 +21,16 @@ class Credentials:
     """Either user and password, or the session cookie of a browser that is logged in ("name=value; name=value")."""
 
     source: str  # where they come from, for messages
-    user: str = ""
+    user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     cookie: str = field(default="", repr=False)
+
+    def hidden(self, text: str) -> str:
+        """Return ``text``, such as what a page answered, without anything of the account."""
+        pairs = [pair.partition("=")[2].strip() for pair in self.cookie.split(";")]
+        for secret in sorted((self.user, self.password, self.cookie, *pairs), key=len, reverse=True):
+            text = text.replace(secret, "…") if len(secret) > _SHORT else text
+        return text
 
 
 def read_credentials(service: str, file: Path | None) -> Credentials | None:

@@ -10,7 +10,6 @@ import getpass
 import gzip
 import json
 import os
-import re
 import secrets
 import shutil
 import socket
@@ -22,6 +21,7 @@ import zstandard
 
 from harness.mask import Mask, masked_lines, parsed
 from harness.masked_capture import mask_capture
+from harness.place import ACCOUNT
 from harness.report import REPORT, ReportError, read_scores, write_report
 from harness.store import Manifest
 from scoring.pcapng import CaptureError
@@ -29,7 +29,6 @@ from scoring.pcapng import CaptureError
 _CAPTURE = (".pcapng", ".pcapng.zst")
 _VIDEO = (".mp4", ".mkv")
 _KEY_BYTES = 32
-_ACCOUNT = re.compile(r"SOJOURN_\w+_(?:USER|PASSWORD|COOKIE)")
 
 
 def anonymise(
@@ -79,7 +78,7 @@ def _here() -> Iterator[str]:
     yield from (socket.gethostname(), Path.home().name)
     with suppress(OSError, KeyError):  # a user without a name
         yield getpass.getuser()
-    yield from (value for name, value in os.environ.items() if _ACCOUNT.fullmatch(name) and value)
+    yield from (value for name, value in os.environ.items() if ACCOUNT.fullmatch(name) and value)
 
 
 def _text(path: Path) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Sequence
@@ -12,9 +13,11 @@ from dataclasses import dataclass
 
 COMMANDS = logging.getLogger("sojourn.commands")
 
+#: Where an account may stand (apps/credentials.py). No program that we start needs it, and one may log what it gets.
+ACCOUNT = re.compile(r"SOJOURN_\w+_(?:USER|PASSWORD|COOKIE)")
 #: An ordinary user's PATH on Debian leaves out the folders of ethtool, tc and chrt.
 ENVIRONMENT = {
-    **os.environ,
+    **{name: value for name, value in os.environ.items() if not ACCOUNT.fullmatch(name)},
     "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]),
 }
 

@@ -79,25 +79,27 @@ def _plain_name(run: str) -> str:
     return run
 
 
+_LONGEST_PATH = 1000
+#: One part of a path: no control characters, nothing that another system takes for a separator or a drive.
+_PART = re.compile(r"[^\x00-\x1f\x7f\\:]{1,200}")
+
+
 def _inside(files: dict[str, FileEntry]) -> dict[str, FileEntry]:
     """Refuse paths that lead out of the run, and two that are one where case does not count."""
     taken = {MANIFEST, SIGNATURE}
     folders: set[str] = set()
     for path in files:
         parts = path.split("/")
-        if any(part in ("", ".", "..") or not _PART.fullmatch(part) for part in parts):
-            raise ValueError(f"{path!r}: leads outside of the run, or is no plain path")
+        bad = any(part in ("", ".", "..") or not _PART.fullmatch(part) for part in parts)
+        if bad or len(path) > _LONGEST_PATH:
+            raise ValueError(f"{path[:100]!r}: leads outside of the run, or is no plain path")
         folded = unicodedata.normalize("NFC", path).casefold()
         above = {folded[: at.start()] for at in re.finditer("/", folded)}
-        if folded in taken | folders or above & taken:
+        if folded in taken or folded in folders or above & taken:
             raise ValueError(f"{path!r}: is the same as another path where case does not count")
         taken.add(folded)
         folders |= above
     return files
-
-
-#: One part of a path: no control characters, nothing that another system takes for a separator or a drive.
-_PART = re.compile(r"[^\x00-\x1f\x7f\\:]{1,200}")
 
 
 class Manifest(BaseModel):

@@ -43,6 +43,7 @@ class Television(BaseHTTPRequestHandler):
     sessions: set[str]
     channel = ""  # what /channel shows to who is logged in; empty: the channel
     posted: list[str]
+    spki: str  # of its certificate
 
     def do_GET(self) -> None:
         cookie = SimpleCookie(self.headers.get("Cookie", ""))
@@ -77,10 +78,10 @@ class Television(BaseHTTPRequestHandler):
 @pytest.fixture
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[type[Television], str]]:
     """The site's handler, fresh for each test, and its address."""
-    handler = type("Site", (Television,), {"sessions": set(), "posted": []})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOJOURN_CACHE", str(tmp_path_factory.mktemp("cache")))
         certificate = ensure_certificate()
+    handler = type("Site", (Television,), {"sessions": set(), "posted": [], "spki": certificate.spki})
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.chain, certificate.key)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
