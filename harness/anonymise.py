@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import getpass
 import gzip
-import json
 import os
+import re
 import secrets
 import shutil
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import zstandard
 
-from harness.mask import Mask, masked_lines, parsed
+from harness.mask import Mask, masked
 from harness.masked_capture import mask_capture
 from harness.place import ACCOUNT
 from harness.report import REPORT, ReportError, read_scores, write_report
@@ -29,6 +29,8 @@ from scoring.pcapng import CaptureError
 _CAPTURE = (".pcapng", ".pcapng.zst")
 _VIDEO = (".mp4", ".mkv")
 _KEY_BYTES = 32
+#: A package's version, four numbers of which would look like an address.
+_REVISION = re.compile(r"[\d.]+[-+~][\w.+~-]*")
 
 
 def anonymise(
@@ -51,7 +53,7 @@ def anonymise(
         target = folder / new
         target.parent.mkdir(parents=True, exist_ok=True)
         if name in texts:
-            _write(target, _masked(texts[name], name, mask))
+            _write(target, masked(texts[name], mask))
         elif name.endswith(_CAPTURE):
             try:
                 mask_capture(source, target, mask, key)
@@ -66,6 +68,7 @@ def anonymise(
             continue
         made[new] = target
     told = mask.json(manifest.model_dump(mode="json", exclude={"files", "run", "bundle", "git"}))
+    told["versions"] |= {name: text for name, text in manifest.versions.items() if _REVISION.fullmatch(text)}
     fresh = Manifest.model_validate({**told, "run": manifest.run, "git": manifest.git})
     if REPORT in made:
         with suppress(ReportError):  # another kind of run: what its page said is masked like any text
@@ -94,11 +97,6 @@ def _text(path: Path) -> str | None:
         return content.decode()
     except (EOFError, ValueError, zstandard.ZstdError, gzip.BadGzipFile):
         return None
-
-
-def _masked(text: str, name: str, mask: Mask) -> str:
-    whole = parsed(text) if ".json" in PurePosixPath(name).suffixes else None
-    return masked_lines(text, mask) if whole is None else json.dumps(mask.json(whole), indent=1) + "\n"
 
 
 def _write(target: Path, text: str) -> None:

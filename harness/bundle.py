@@ -75,57 +75,61 @@ class Checked:
     signer: str = ""
 
 
+@contextmanager
+def claimed(output: Path) -> Iterator[IO[bytes]]:
+    """Open the file that becomes ``output`` when the block ends well, and else is gone.
+
+    What a killed export left of it is taken over. Raises BundleError while another export writes the same archive, or
+    when it cannot be written.
+    """
+    partial = output.with_name(output.name + PARTIAL)
+    try:
+        with partial.open("ab") as raw:
+            try:
+                fcntl.flock(raw, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not os.path.samestat(os.fstat(raw.fileno()), partial.stat()):
+                    raise FileNotFoundError  # it was renamed since it was opened
+            except (BlockingIOError, FileNotFoundError) as held:
+                raise BundleError(f"{partial}: another export writes it now") from held
+            try:
+                raw.truncate(0)
+                yield raw
+                partial.rename(output)
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise BundleError(f"{error.filename or output}: {error.strerror or error}") from error
+
+
 def pack(
     manifest: Manifest,
     files: Mapping[str, Path | bytes],
-    output: Path,
+    into: IO[bytes],
     signature: bytes | None = None,
     tell: Tell = lambda _: None,
 ) -> None:
-    """Write ``files`` as one archive, which takes its name only when it is whole.
+    """Write the ``files`` of a run (by their paths in it) as one archive.
 
-    The same files give the same bytes: members sorted after the manifest, no times, no owners. Raises BundleError when
-    another export writes the same archive now, or the disk is full.
+    The same files give the same bytes: members sorted after the manifest, no times, no owners. Raises BundleError for
+    a name or a size that tar's headers cannot hold.
     """
     head: dict[str, Path | bytes] = {MANIFEST: manifest_text(manifest)}
     if signature:
         head[SIGNATURE] = signature
-    partial = output.with_name(output.name + PARTIAL)
     try:
-        with _claimed(partial) as raw:
-            with (
-                zstandard.ZstdCompressor(level=6).stream_writer(raw, closefd=False) as packed,
-                tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
-            ):
-                for name, content in [*head.items(), *sorted(files.items())]:
-                    info = tarfile.TarInfo(f"{manifest.run}/{name}")
-                    info.size = len(content) if isinstance(content, bytes) else content.stat().st_size
-                    info.mode = 0o644
-                    with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
-                        tar.addfile(info, _Counted(file, tell))
-            partial.rename(output)
-    except OSError as error:
-        raise BundleError(f"{output}: {error.strerror or error}") from error
-    except ValueError as error:  # a name or a size that tar's headers cannot hold
-        raise BundleError(f"{output}: {error}") from error
-
-
-@contextmanager
-def _claimed(partial: Path) -> Iterator[IO[bytes]]:
-    """Open the file empty and hold it; one that a killed export left is taken over, one in use is not."""
-    with partial.open("ab") as raw:
-        try:
-            fcntl.flock(raw, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not os.path.samestat(os.fstat(raw.fileno()), partial.stat()):
-                raise FileNotFoundError  # it was renamed since it was opened
-        except (BlockingIOError, FileNotFoundError) as held:
-            raise BundleError(f"{partial}: another export writes it now") from held
-        try:
-            raw.truncate(0)
-            yield raw
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+        with (
+            zstandard.ZstdCompressor(level=6).stream_writer(into, closefd=False) as packed,
+            tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
+        ):
+            for name, content in [*head.items(), *sorted(files.items())]:
+                info = tarfile.TarInfo(f"{manifest.run}/{name}")
+                info.size = len(content) if isinstance(content, bytes) else content.stat().st_size
+                info.mode = 0o644
+                with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
+                    tar.addfile(info, _Counted(file, tell))
+    except ValueError as error:
+        raise BundleError(f"{manifest.run}: {error}") from error
 
 
 class _Counted:
@@ -237,7 +241,7 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
             who = _signer(text, signature, file, signers)
         if into:
             into /= manifest.run
-            if (free := shutil.disk_usage(into.parent).free) < total + _LEAST // 4:
+            if (free := shutil.disk_usage(into.parent).free) < total:
                 raise BundleError(f"{into.parent.parent}: {free} bytes free, the run needs {total}")
             _write(into, {MANIFEST: text} | ({SIGNATURE: signature} if signature else {}))
         seen: set[str] = set()

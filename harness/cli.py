@@ -340,15 +340,14 @@ def bundle_export(
     found = runs_at(runs)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     failed = 0
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        every = bars.add_task(f"{len(found)} runs", total=None, visible=len(found) > 1)
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bars:
+        task = bars.add_task("", total=None)
 
         def begin(run: Path, size: int) -> Callable[[int], None]:
-            task = bars.add_task(run.name, total=size)
+            bars.reset(task, total=size, description=f"{found.index(run) + 1} of {len(found)}: {run.name}")
             return lambda done: bars.update(task, advance=done)
 
-        for number, made in enumerate(export_all(found, output, Wish(anonymise, without_video, key), begin), 1):
-            bars.update(every, description=f"{number} of {len(found)} runs")
+        for made in export_all(found, output, Wish(anonymise, without_video, key), begin):
             if made.error:
                 print(f"sojourn: {made.run}: {made.error}", file=sys.stderr)
                 failed += 1

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from harness.bundle import SUFFIX, BundleError, Tell, check, pack, verify
+from harness.bundle import SUFFIX, BundleError, Tell, check, claimed, pack, verify
+from harness.cache import remove_tree
 from harness.crate import CRATE, crate
 from harness.signature import SignatureError, sign
 from harness.store import (
@@ -89,6 +90,8 @@ def export_all(
         try:
             archive = single or (output or run.parent) / (wish.name(read_manifest(run).run) + SUFFIX)
             before = stands(archive, run, wish)
+            if single and single.exists() and not before:
+                raise BundleError(f"{single}: exists, and is no whole bundle of this run; give another -o")
             yield Exported(run, archive if before else export(run, archive, wish, begin), before)
         except (RuntimeError, OSError) as error:
             yield Exported(run, error=str(error))
@@ -124,24 +127,23 @@ def export(
     is there is replaced. Raises BundleError when the run is not as its manifest says, or not all can be written.
     """
     wish = wish or Wish()
-    manifest = verify(run)
-    before = manifest.bundle
-    output = output or run.parent / (wish.name(manifest.run) + SUFFIX)
-    left_out = [*(before.left_out if before else [])]
-    files: dict[str, Path] = {}
-    for name in manifest.files:
-        if wish.without_video and PurePosixPath(name).suffix in _VIDEO:
-            left_out.append(name)
-        elif name != CRATE:
-            files[name] = run / name
-    if wish.key:  # a key that cannot sign is told of before the work
-        _signed(b"", wish.key)
-    tell = begin(run, sum(manifest.files[name].size for name in files))
-    with tempfile.TemporaryDirectory(prefix=f".{output.name}-", suffix=PARTIAL, dir=output.parent) as scratch:
+    output = output or run.parent / (wish.name(read_manifest(run).run) + SUFFIX)
+    scratch = output.with_name(f".{output.name}-files{PARTIAL}")
+    with claimed(output) as archive, _emptied(scratch):
+        manifest = verify(run)
+        before = manifest.bundle
+        left_out = [*(before.left_out if before else [])]
+        files: dict[str, Path] = {}
+        for name in manifest.files:
+            if wish.without_video and PurePosixPath(name).suffix in _VIDEO:
+                left_out.append(name)
+            elif name != CRATE:
+                files[name] = run / name
+        tell = begin(run, sum(manifest.files[name].size for name in files))
         if wish.anonymise:
             from harness.anonymise import anonymise
 
-            manifest, files, unclean = anonymise(manifest, files, Path(scratch))
+            manifest, files, unclean = anonymise(manifest, files, scratch)
             left_out += unclean
         manifest.run = wish.name(manifest.run)
         manifest.bundle = Bundled(
@@ -152,8 +154,19 @@ def export(
         )
         described = _describe(manifest, files)
         signature = _signed(manifest_text(manifest), wish.key) if wish.key else None
-        pack(manifest, {**files, CRATE: described}, output, signature, tell)
+        pack(manifest, {**files, CRATE: described}, archive, signature, tell)
     return output
+
+
+@contextmanager
+def _emptied(folder: Path) -> Iterator[None]:
+    """Make a folder for the block, without what a killed export left in it; for who holds the claim to its archive."""
+    remove_tree(folder)
+    folder.mkdir()
+    try:
+        yield
+    finally:
+        remove_tree(folder)
 
 
 def _describe(manifest: Manifest, files: dict[str, Path]) -> bytes:

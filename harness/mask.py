@@ -245,21 +245,22 @@ _REPLACE: dict[str, Callable[[Mask, str], str]] = {
 }
 
 
-def masked_lines(text: str, mask: Mask) -> str:
-    """Return a text without any name; a line that is a JSON object is taken as one."""
-    return "".join(_line(line, mask) for line in text.splitlines(keepends=True))
+def masked(text: str, mask: Mask) -> str:
+    """Return a text without any name: as the JSON that it is, or line by line, of which some may be JSON."""
+    whole = _masked_json(text, mask, indent=1)
+    if whole is not None:
+        return whole
+    lines = text.splitlines(keepends=True)
+    return "".join(found if (found := _masked_json(line, mask)) is not None else mask.text(line) for line in lines)
 
 
-def _line(line: str, mask: Mask) -> str:
-    value = parsed(line)
-    return mask.text(line) if value is None else json.dumps(mask.json(value)) + line[len(line.rstrip("\r\n")) :]
-
-
-def parsed(text: str) -> Any:
-    """Return the JSON object or list in ``text``, None if it is none."""
+def _masked_json(text: str, mask: Mask, indent: int | None = None) -> str | None:
+    """The same of a JSON object or list, as it stands where nothing is to be replaced; None if it is none."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
+    clean = mask.json(value)
+    return text if clean == value else json.dumps(clean, indent=indent) + text[len(text.rstrip()) :]

@@ -13,8 +13,7 @@ import pytest
 import zstandard
 from typer.testing import CliRunner
 
-from harness import bundle
-from harness.bundle import BundleError, check, import_bundle, verify
+from harness.bundle import BundleError, check, claimed, import_bundle, verify
 from harness.cli import app
 from harness.crate import CRATE
 from harness.export import Wish, export, export_all, runs_at
@@ -101,13 +100,14 @@ def test_a_second_export_makes_only_what_is_not_whole(runs: list[Path], tmp_path
     stamps = [path.stat().st_mtime_ns for path in made if path]
     made[0].unlink()  # type: ignore[union-attr]
     made[1].write_bytes(whole[1][:-20])  # type: ignore[union-attr]
-    (folder / f"{runs[2].name}.tar.zst.partial").write_bytes(b"left by a killed export of another run")
+    left = folder / f".{runs[0].name}.tar.zst-files.partial"
+    left.mkdir()
+    (left / "half").touch()
+    (folder / f"{runs[0].name}.tar.zst.partial").write_bytes(b"left by a killed export")
     again = list(export_all(runs, folder))
     assert [exported.before for exported in again] == [False, False, True]
     assert [path.read_bytes() for path in made if path] == whole
     assert made[2].stat().st_mtime_ns == stamps[2]  # type: ignore[union-attr]
-    made[2].unlink()  # type: ignore[union-attr]
-    assert not any(exported.error for exported in export_all(runs, folder))
     assert sorted(folder.iterdir()) == sorted(path for path in made if path)
 
 
@@ -119,7 +119,10 @@ def test_a_bundle_of_another_state_is_never_replaced(runs: list[Path], tmp_path:
     (runs[0] / MANIFEST).write_text(json.dumps(manifest | {"reasons": ["judged again"]}))
     (exported,) = export_all(runs[:1])
     assert "as it was; move it away" in exported.error and archive.read_bytes() == before
-    (tmp_path / "mine.tar.zst").write_bytes(b"something else of mine")
+    mine = tmp_path / "mine.tar.zst"
+    mine.write_bytes(b"something else of mine")
+    (exported,) = export_all(runs[:1], mine)
+    assert "give another -o" in exported.error and mine.read_bytes() == b"something else of mine"
 
 
 def test_what_is_wrong_with_one_run_does_not_stop_the_others(runs: list[Path]) -> None:
@@ -133,7 +136,7 @@ def test_what_is_wrong_with_one_run_does_not_stop_the_others(runs: list[Path]) -
 
 def test_two_exports_of_one_archive_do_not_meet(run: Path, tmp_path: Path) -> None:
     archive = tmp_path / "a.tar.zst"
-    with bundle._claimed(tmp_path / "a.tar.zst.partial"), pytest.raises(BundleError, match="another export"):
+    with claimed(archive), pytest.raises(BundleError, match="another export"):
         export(run, archive)
     assert export(run, archive) == archive
 

@@ -31,9 +31,13 @@ def sojourn(*arguments: str | Path) -> tuple[int, str, str]:
 def test_a_bundle_is_exported_and_verified(run: Path, tmp_path: Path) -> None:
     code, out, _ = sojourn("bundle", "export", run, "-o", tmp_path / "a.tar.zst")
     assert (code, out.strip()) == (0, str(tmp_path / "a.tar.zst"))
-    for path in (tmp_path / "a.tar.zst", run):
+    for path, files in ((tmp_path / "a.tar.zst", 2), (run, 1)):  # a bundle holds its description too
         code, out, _ = sojourn("bundle", "verify", path)
-        assert code == 0 and "all 1 files as recorded; the run is valid" in out
+        assert code == 0 and f"all {files} files as recorded; the run is valid" in out
+    code, out, _ = sojourn("bundle", "import", tmp_path / "a.tar.zst", f"--results={tmp_path / 'other'}")
+    assert (code, out.strip()) == (0, str(tmp_path / "other" / run.name))
+    code, _, err = sojourn("bundle", "import", tmp_path / "a.tar.zst", f"--results={tmp_path / 'other'}")
+    assert code == 1 and "is there already" in err
 
 
 def test_a_changed_run_fails_with_one_line(run: Path) -> None:
