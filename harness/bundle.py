@@ -231,12 +231,12 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
             raise BundleError(f"{name}: said to unpack to {total} bytes, more than {_MAX_RATIO} times its own size")
         signature: bytes | None = None
         who = ""
-        second = next(members, None)
-        if second is not None and second.name == f"{manifest.run}/{SIGNATURE}":
-            if not 0 <= second.size <= _MAX_SIGNATURE:
-                raise BundleError(f"{SIGNATURE}: {second.size} bytes is too much for a signature")
-            signature = _content(tar, second).read()
-            second = next(members, None)
+        member = next(members, None)
+        if member is not None and member.name == f"{manifest.run}/{SIGNATURE}":
+            if not 0 <= member.size <= _MAX_SIGNATURE:
+                raise BundleError(f"{SIGNATURE}: {member.size} bytes is too much for a signature")
+            signature = _content(tar, member).read()
+            member = next(members, None)
         if signers:  # before anything else is believed
             who = _signer(text, signature, file, signers)
         if into:
@@ -245,19 +245,19 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
                 raise BundleError(f"{into.parent.parent}: {free} bytes free, the run needs {total}")
             _write(into, {MANIFEST: text} | ({SIGNATURE: signature} if signature else {}))
         seen: set[str] = set()
-        while second is not None:
-            inside = _inside(second, manifest.run)
+        while member is not None:
+            inside = _inside(member, manifest.run)
             if inside in seen:
                 raise BundleError(f"{inside}: twice in the archive")
             if inside not in manifest.files:
                 raise BundleError(f"{inside}: extra: not in the manifest")
             entry = manifest.files[inside]
-            if second.size != entry.size:
-                raise BundleError(f"{inside}: differs from the manifest: {second.size} bytes, not {entry.size}")
-            if _digest(_content(tar, second), into / inside if into else None) != entry.sha256:
+            if member.size != entry.size:
+                raise BundleError(f"{inside}: differs from the manifest: {member.size} bytes, not {entry.size}")
+            if _digest(_content(tar, member), into / inside if into else None) != entry.sha256:
                 raise BundleError(f"{inside}: differs from the manifest")
             seen.add(inside)
-            second = next(members, None)
+            member = next(members, None)
     for missing in sorted(manifest.files.keys() - seen):
         raise BundleError(f"{missing}: missing")
     return Checked(manifest, signature is not None, who)

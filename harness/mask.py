@@ -184,7 +184,7 @@ class Mask:
         if isinstance(value, dict):
             return {
                 self.text(key): "removed"
-                if key.casefold() in _SESSION_KEYS and isinstance(part, str | list)
+                if key.casefold() in _SESSION_KEYS and isinstance(part, str | list | dict)
                 else self.json(part)
                 for key, part in value.items()
             }
