@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``lab.toml``: the machines of a physical lab, read and checked as a whole before anything starts."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from pydantic_core import ErrorDetails
+
+HOSTS = ("client", "receiver", "server", "sender")
+ACTION = "{action}"
+"""What stands for the action in a power command."""
+
+
+class LabFileError(RuntimeError):
+    """A lab file is missing or wrong; the text is one line that names the entry, what is wrong and what would do."""
+
+
+def _ssh_name(text: str) -> str:
+    if not text or text.startswith("-") or re.search(r"\s", text):
+        raise ValueError(f"{text!r} is nothing that ssh would take; give what you type after `ssh`, without options")
+    return text
+
+
+def _interface(text: str) -> str:
+    if not re.fullmatch(r"[^\s/:]{1,15}", text):
+        raise ValueError(f"{text!r} is no interface's name; `ip -br link` there lists them")
+    return text
+
+
+def _address(text: str) -> str:
+    try:
+        return str(IPv4Address(text))
+    except ValueError:
+        raise ValueError(f"{text!r} is no IPv4 address; give one without a prefix length") from None
+
+
+def _command(words: list[str]) -> list[str]:
+    if not words or not words[0]:
+        raise ValueError("an empty command; give the program and its arguments as a list of texts")
+    return words
+
+
+def _power(words: list[str]) -> list[str]:
+    if not any(ACTION in word for word in _command(words)):
+        raise ValueError(f"no word of it holds {ACTION}, for which on, off, cycle or get is put")
+    return words
+
+
+def _file(path: Path, info: ValidationInfo) -> Path:
+    """Paths are relative to the lab file, wherever the command is started."""
+    found = (info.context or {}).get("folder", Path()) / path.expanduser()
+    if not found.is_file():
+        raise ValueError(f"{found}: no such file")
+    return Path(found)
+
+
+SshName = Annotated[str, AfterValidator(_ssh_name), Field(examples=["root@apu"])]
+InterfaceName = Annotated[str, AfterValidator(_interface), Field(examples=["enp2s0"])]
+Address = Annotated[str, AfterValidator(_address), Field(examples=["10.42.1.10"])]
+File = Annotated[Path, AfterValidator(_file)]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Labgrid(_Entry):
+    """A target of a labgrid environment file: its power and its console."""
+
+    environment: Annotated[File, Field(strict=False, examples=["apu.yaml"])]
+    target: str = "main"
+
+
+class Machine(_Entry):
+    """How a machine is switched and where its serial console is; both may be left out."""
+
+    power: Annotated[list[str], AfterValidator(_power)] | None = None
+    """A command of this host; ``{action}`` is on, off, cycle or get (succeeds when the switch answers)."""
+    serial: Annotated[list[str], AfterValidator(_command)] | None = None
+    """A command of this host that joins its stdin and stdout with the console."""
+    labgrid: Labgrid | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.labgrid and (self.power or self.serial):
+            raise ValueError("both labgrid and power or serial; leave one of them out")
+        return self
+
+
+class RouterEntry(Machine):
+    """The router: what to type after ``ssh``, and its interfaces towards the client and towards the server."""
+
+    ssh: SshName
+    lan: InterfaceName
+    wan: InterfaceName
+    nat: bool = False
+    """Client and receiver reach the internet through it: it masquerades what they send out, and shapes no one else."""
+    dead_man_s: Annotated[int, Field(ge=10, le=600)] = 20
+    """Seconds without a word from us after which the router undoes our set-up by itself."""
+
+    @model_validator(mode="after")
+    def _two_sides(self) -> Self:
+        if self.lan == self.wan:
+            raise ValueError(f"lan and wan are both {self.lan!r}; a router has an interface on each side")
+        return self
+
+
+class HostEntry(Machine):
+    """A host: what to type after ``ssh`` (none: this host), its address, and the interface to capture on.
+
+    ``netns`` is a network namespace of this host (``ip netns``) that stands for a host of its own.
+    """
+
+    ssh: SshName | None = None
+    netns: Annotated[str, Field(pattern=r"^[^\s/]+$")] | None = None
+    address: Address
+    interface: InterfaceName | None = None
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.ssh and self.netns:
+            raise ValueError("both ssh and netns; a namespace is one of this host, leave one of them out")
+        return self
+
+
+class LabFile(_Entry):
+    """One table a machine. ``ssh_config`` replaces the user's own ssh configuration."""
+
+    ssh_config: Annotated[File, Field(strict=False)] | None = None
+    router: RouterEntry
+    client: HostEntry
+    receiver: HostEntry
+    server: HostEntry
+    sender: HostEntry
+
+    @property
+    def hosts(self) -> dict[str, HostEntry]:
+        """The hosts by their name in the file, those behind the router's LAN side first."""
+        return {name: getattr(self, name) for name in HOSTS}
+
+    @property
+    def machines(self) -> dict[str, Machine]:
+        """The router and the hosts by their name in the file."""
+        return {"router": self.router, **self.hosts}
+
+    @model_validator(mode="after")
+    def _behind_both_sides(self) -> Self:
+        for near in ("client", "receiver"):
+            for far in ("server", "sender"):
+                if (both := self.hosts[near].address) == self.hosts[far].address:
+                    raise ValueError(f"{near} and {far} both have the address {both}; the router is to be between them")
+        return self
+
+
+def read_lab_file(path: Path) -> LabFile:
+    """Read and check a lab file; raises :class:`LabFileError`."""
+    try:
+        raw = tomllib.loads(path.read_text())
+        return LabFile.model_validate(raw, context={"folder": path.absolute().parent})
+    except OSError as missing:
+        raise LabFileError(f"--lab-file: {path}: {missing.strerror}; docs/physical-lab.md shows one") from missing
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+        raise LabFileError(f"--lab-file: {path}: no TOML: {broken}") from broken
+    except ValidationError as wrong:
+        told = "; ".join(_told(error) for error in wrong.errors())
+        raise LabFileError(f"--lab-file: {path}: {told}") from wrong
+
+
+def _told(error: ErrorDetails) -> str:
+    """One error as ``[table] key: what is wrong; what would be right``."""
+    where = [str(part) for part in error["loc"] if not isinstance(part, int)]
+    fields = _fields(where[:-1])
+    name = _entry(where, table="model" in error["type"] or _fields(where) is not None)
+    match error["type"]:
+        case "missing" if _fields(where) is not None:
+            return f"{name} is missing; docs/physical-lab.md shows one"
+        case "missing":
+            example = next(iter((fields or {})[where[-1]].examples or []), None)
+            return f"{name}: is missing" + (f"; such as {where[-1]} = {json.dumps(example)}" if example else "")
+        case "extra_forbidden":
+            known = list(fields or {})
+            near = difflib.get_close_matches(where[-1], known, 1)
+            meant = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+            return f"{name}: is unknown; {meant}"
+        case "value_error":
+            return f"{name}: {error['ctx']['error']}" if name else str(error["ctx"]["error"])
+    return f"{name}: {error['msg']}, found {json.dumps(error['input'], default=str)}"
+
+
+def _entry(where: Sequence[str], table: bool) -> str:
+    if table or not where:
+        return f"[{'.'.join(where)}]" if where else ""
+    *tables, key = where
+    return f"[{'.'.join(tables)}] {key}" if tables else key
+
+
+def _fields(tables: Iterable[str]) -> dict[str, Any] | None:
+    """The fields of the table of this name; None for what is no table."""
+    model: Any = LabFile
+    for name in tables:
+        field = model.model_fields.get(name)
+        kinds = [] if field is None else [field.annotation, *getattr(field.annotation, "__args__", ())]
+        model = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+        if model is None:
+            return None
+    return dict(model.model_fields)

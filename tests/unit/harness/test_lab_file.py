@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lab file that cannot work is refused with table, key, what is wrong and what would do; all errors at once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.lab_file import LabFileError, read_lab_file
+
+GOOD = """
+[router]
+ssh = "root@apu"
+lan = "enp2s0"
+wan = "enp1s0"
+[client]
+address = "10.42.1.10"
+[receiver]
+ssh = "root@receiver"
+address = "10.42.1.20"
+[server]
+address = "10.42.2.10"
+[sender]
+address = "10.42.2.20"
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    (file := folder / "lab.toml").write_text(text)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (GOOD, "", "[router] is missing; docs/physical-lab.md shows one; [client] is missing"),
+        (GOOD, "[router\n", "no TOML: Expected ']'"),
+        ("wan =", "wam =", '[router] wan: is missing; such as wan = "enp2s0"; [router] wam: is unknown; did you mean'),
+        ("[server]", "[servant]", "[server] is missing; docs/physical-lab.md shows one; servant: is unknown;"),
+        ('"enp1s0"', '"enp2s0"', "[router]: lan and wan are both 'enp2s0'; a router has an interface on each side"),
+        ('"enp1s0"', "5", "[router] wan: Input should be a valid string, found 5"),
+        ('"enp1s0"', '"en p1"', "[router] wan: 'en p1' is no interface's name; `ip -br link` there lists them"),
+        ('"root@apu"', '"-oProxyCommand=x"', "[router] ssh: '-oProxyCommand=x' is nothing that ssh would take; give"),
+        ("10.42.2.10", "10.42.2.300", "[server] address: '10.42.2.300' is no IPv4 address; give one without a"),
+        ("10.42.2.10", "10.42.1.10", "client and server both have the address 10.42.1.10; the router is to be between"),
+        ("[client]", '[client]\nssh = "a"\nnetns = "b"', "[client]: both ssh and netns; a namespace is one of"),
+        ("[client]", "dead_man_s = 3\n[client]", "[router] dead_man_s: Input should be greater than or equal to 10"),
+        ("[client]", 'power = ["uhubctl"]\n[client]', "[router] power: no word of it holds {action}, for which on,"),
+        ("[client]", "serial = []\n[client]", "[router] serial: an empty command; give the program and its arguments"),
+        ("[client]", "[router.labgrid]\n[client]", '[router.labgrid] environment: is missing; such as environment = '),
+        ("[router]", 'ssh_config = "no"\n[router]', "ssh_config: {folder}/no: no such file"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_what_would_do(tmp_path: Path, old: str, new: str, says: str) -> None:
+    file = write(tmp_path, GOOD.replace(old, new, 1))
+    said = re.escape(f"--lab-file: {file}: " + says.replace("{folder}", str(tmp_path)))
+    with pytest.raises(LabFileError, match="^" + said):
+        read_lab_file(file)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LabFileError, match=r"no/lab\.toml: No such file or directory; docs/physical-lab.md shows one"):
+        read_lab_file(tmp_path / "no" / "lab.toml")
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ssh_config").touch()
+    (tmp_path / "apu.yaml").touch()
+    labgrid = '[router.labgrid]\nenvironment = "apu.yaml"\n[client]'
+    write(tmp_path, 'ssh_config = "ssh_config"\n' + GOOD.replace("[client]", labgrid))
+    monkeypatch.chdir("/")
+    found = read_lab_file(tmp_path / "lab.toml")
+    assert found.ssh_config == tmp_path / "ssh_config"
+    assert found.router.labgrid and found.router.labgrid.environment == tmp_path / "apu.yaml"
+
+
+def test_the_documented_file_is_right(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[3] / "docs" / "physical-lab.md"
+    shown = re.search(r"```toml\n(.*?)```", docs.read_text(), re.DOTALL)
+    assert shown and read_lab_file(write(tmp_path, shown[1])).router.lan
