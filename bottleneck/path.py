@@ -5,6 +5,7 @@ queue.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -64,21 +65,22 @@ class Path(BaseModel):
         return words
 
 
-def commands(dev: str, ifb: str, path: Path) -> list[list[str]]:
-    """Return the commands that pass all that ``dev`` receives through ``path`` on ``ifb``; none when it
-    does nothing.
+def commands(dev: str, ifb: str, path: Path, only: Sequence[str] = ()) -> list[list[str]]:
+    """Return the commands that pass all that ``dev`` receives, or ``only`` what these addresses sent, through ``path``
+    on ``ifb``; none when it does nothing.
     """
     if not path.needed:
         return []
+    wanted = [f"protocol ip prio 1 flower src_ip {source}" for source in only] or ["protocol all prio 1 matchall"]
     return [
         f"ip link add {ifb} type ifb".split(),
         f"ip link set {ifb} up".split(),
         [*f"tc qdisc add dev {ifb} root handle 1:".split(), *path.tc_args()],
         f"tc qdisc add dev {dev} handle ffff: ingress".split(),
-        [
-            *f"tc filter add dev {dev} parent ffff: protocol all prio 1 matchall".split(),
-            *f"action mirred egress redirect dev {ifb}".split(),
-        ],
+        *(
+            f"tc filter add dev {dev} parent ffff: {packets} action mirred egress redirect dev {ifb}".split()
+            for packets in wanted
+        ),
     ]
 
 

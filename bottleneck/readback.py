@@ -6,7 +6,7 @@ text.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -80,17 +80,20 @@ def json_values(text: str) -> Iterator[Any]:
         yield value
 
 
-def differences(asked: Bottleneck, found: State, lan: str = "lan", wan: str = "wan") -> list[str]:
+def differences(
+    asked: Bottleneck, found: State, lan: str = "lan", wan: str = "wan", only: Sequence[str] = ()
+) -> list[str]:
     """Return one line for each thing that the router does otherwise than ``asked``; empty when all agrees.
 
-    Raises ValueError when tc told what cannot be understood.
+    ``only`` as it was made. Raises ValueError when tc told what cannot be understood.
     """
+    chosen = bool(only)
     with _understood():
         return [
-            *shaped(lan, asked.down, found),
-            *shaped(wan, asked.up, found),
+            *shaped(lan, asked.down, found, chosen=chosen),
+            *shaped(wan, asked.up, found, chosen=chosen),
             *delayed(wan, IFB_DOWN, asked.down.path, found),
-            *delayed(lan, IFB_UP, asked.up.path, found),
+            *delayed(lan, IFB_UP, asked.up.path, found, only),
         ]
 
 
@@ -103,6 +106,23 @@ def leftovers(found: State, lan: str = "lan", wan: str = "wan") -> list[str]:
         ours = [q for q in found.qdiscs if q["dev"] in (IFB_DOWN, IFB_UP)]
         ours += [q for q in found.qdiscs if q["dev"] in (lan, wan) and q["kind"] in ("htb", "ingress")]
         return [f"{q['dev']}: {q['kind']} {q['handle']} is still there" for q in ours]
+
+
+def foreign(found: State, *devices: str) -> list[tuple[str, str]]:
+    """Return each qdisc of these interfaces that somebody has put there, and the command that takes it away.
+
+    The kernel's own have no handle. Raises ValueError when tc told what cannot be understood.
+    """
+    with _understood():
+        there = [q for q in found.qdiscs if q["dev"] in devices and q["handle"] != "0:"]
+        return [
+            (
+                f"{q['dev']}: {q['kind']} {q['handle']}",
+                f"tc qdisc del dev {q['dev']} {'root' if at_root else q['kind']}",
+            )
+            for q in there
+            if (at_root := q.get("root")) or q["kind"] in ("ingress", "clsact")
+        ]
 
 
 @contextmanager
@@ -128,14 +148,17 @@ def _placed(dev: str, found: State, handle: str, kind: str, parent: str | None) 
     return [f"{dev}: asked {kind} {handle} {where}, found {', '.join(have) or 'no qdisc'}"]
 
 
-def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True) -> list[str]:
-    """Return the differences of the shaper and its queue at the egress of ``dev``; ``unshaped`` as it was made."""
+def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True, chosen: bool = False) -> list[str]:
+    """Return the differences of the shaper and its queue at the egress of ``dev``; ``unshaped`` and ``chosen`` as it
+    was made.
+    """
     lines = _placed(dev, found, "1:", "htb", None) + _placed(dev, found, "10:", asked.qdisc.kind, "1:10")
     if lines:
         return lines
     root, queue = _qdisc(found, dev, "1:"), _qdisc(found, dev, "10:")
-    if root["options"].get("default") != "0x10":
-        lines.append(f"{dev}: asked htb default 0x10, found {root['options'].get('default')}")
+    default = "0x20" if chosen else "0x10"
+    if root["options"].get("default") != default:
+        lines.append(f"{dev}: asked htb default {default}, found {root['options'].get('default')}")
     lines += [f"{dev}: {asked.qdisc.kind} {line}" for line in asked.qdisc.differences(queue.get("options", {}))]
     classes = {c["handle"]: c for c in found.classes[dev] if c.get("class") == "htb"}
     rates = {"1:10": asked.rate_bps, **({"1:20": shaper.UNSHAPED_BPS} if unshaped else {})}
@@ -160,21 +183,24 @@ def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True) -
     return lines + _placed(dev, found, "20:", "pfifo", "1:20")
 
 
-def delayed(dev: str, ifb: str, asked: Path, found: State) -> list[str]:
-    """Return the differences of the path that ``ifb`` gives to all that ``dev`` receives."""
+def delayed(dev: str, ifb: str, asked: Path, found: State, only: Sequence[str] = ()) -> list[str]:
+    """Return the differences of the path that ``ifb`` gives to all that ``dev`` receives, or ``only`` from these."""
     hook = _qdisc(found, dev, "ffff:")
     if not asked.needed:
         lines = [f"{dev}: asked no delay, found {hook['kind']} {hook['handle']}"] if hook else []
         return lines + [f"{q['dev']}: asked no delay, found {q['kind']}" for q in found.qdiscs if q["dev"] == ifb]
     lines = []
-    targets = [
-        action.get("to_dev")
+    kind, whose = ("flower", sorted(only)) if only else ("matchall", [None])
+    redirects = [
+        (f["options"].get("keys", {}).get("src_ip"), action.get("to_dev"))
         for f in found.ingress[dev]
         for action in f.get("options", {}).get("actions", [])
-        if f.get("kind") == "matchall" and action.get("kind") == "mirred"
+        if f.get("kind") == kind and action.get("kind") == "mirred"
     ]
-    if hook.get("kind") != "ingress" or targets != [ifb]:
-        lines.append(f"{dev}: asked all that comes in to go to {ifb}, found {targets or 'no redirect'}")
+    if hook.get("kind") != "ingress" or sorted(redirects) != [(source, ifb) for source in whose]:
+        what = f"what {', '.join(only)} send" if only else "all that comes in"
+        targets = [to for _, to in redirects]
+        lines.append(f"{dev}: asked {what} to go to {ifb}, found {targets or 'no redirect'}")
     return [*netem(ifb, asked, found), *lines]
 
 

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 
-from bottleneck import readback, shaper, spec
+from bottleneck import nat, readback, shaper, spec
 from bottleneck.spec import Bottleneck
 from harness.place import CommandError, Place
 
@@ -26,10 +27,22 @@ class RouterError(RuntimeError):
 
 
 class Router:
-    """The bottleneck's place. Every command goes through ``place.run``, many at a time."""
+    """The bottleneck's place. Every command goes through ``place.run``, many at a time.
 
-    def __init__(self, place: Place, lan: str = "lan", wan: str = "wan") -> None:
+    With ``masqueraded`` these addresses behind ``lan`` reach the internet by the router's own, and nobody else's
+    packets are shaped or delayed; to ``unmasked`` they keep theirs.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        lan: str = "lan",
+        wan: str = "wan",
+        masqueraded: Sequence[str] = (),
+        unmasked: Sequence[str] = (),
+    ) -> None:
         self.place, self.lan, self.wan = place, lan, wan
+        self._masqueraded, self._unmasked = tuple(dict.fromkeys(masqueraded)), tuple(unmasked)
 
     def apply(self, bottleneck: Bottleneck) -> None:
         """Make ``bottleneck`` on the router, whatever was there before, and verify it.
@@ -38,7 +51,13 @@ class Router:
         up to 7.0. Raises :class:`RouterError` and :class:`bottleneck.readback.ReadbackError`.
         """
         self._take_away()
-        commands = spec.commands(bottleneck, self.lan, self.wan)
+        if self._masqueraded:
+            table = nat.table(self.lan, self.wan, self._masqueraded, self._unmasked)
+            try:
+                self.place.run(["nft", "-f", "-"], input=table)
+            except CommandError as failed:
+                raise RouterError(str(failed)) from failed
+        commands = spec.commands(self.made_of(bottleneck), self.lan, self.wan, self._masqueraded)
         for program, group in groupby(commands, key=lambda command: command[0]):
             self._batch(program, [command[1:] for command in group])
         self.verify(bottleneck)
@@ -47,11 +66,34 @@ class Router:
         """Raise :class:`bottleneck.readback.ReadbackError` when the router is not set up as
         ``bottleneck``.
         """
-        state = self.state()
+        state, asked = self.state(), self.made_of(bottleneck)
         with self._understood():
-            found = readback.differences(bottleneck, state, self.lan, self.wan)
+            found = readback.differences(asked, state, self.lan, self.wan, self._masqueraded)
+        if self._masqueraded and nat.TABLE not in self.place.run(["nft", "list", "tables", "ip"]).split():
+            found.append(f"nftables: asked table ip {nat.TABLE}, found none")
         if found:
             raise readback.ReadbackError(found)
+
+    def made_of(self, bottleneck: Bottleneck) -> Bottleneck:
+        """Return what the router makes of ``bottleneck``: one that masquerades delays on the way up alone.
+
+        Raises :class:`RouterError` where it cannot.
+        """
+        try:
+            return spec.delayed_upwards(bottleneck) if self._masqueraded else bottleneck
+        except ValueError as wrong:
+            raise RouterError(f"{self.place.name}: {wrong}") from wrong
+
+    def foreign(self) -> list[tuple[str, str]]:
+        """Return the qdiscs that somebody has put on the router's interfaces, each with what takes it away."""
+        state = self.state()
+        with self._understood():
+            return readback.foreign(state, self.lan, self.wan)
+
+    def undo(self) -> list[str]:
+        """Return the commands that take away what :meth:`apply` made; those with nothing to remove fail harmlessly."""
+        commands = [*spec.teardown_commands(self.lan, self.wan), *(nat.UNDO if self._masqueraded else [])]
+        return [shlex.join(command) for command in commands]
 
     def clear(self) -> None:
         """Take shapers, queues and delays away. Raises :class:`bottleneck.readback.ReadbackError` if some
@@ -124,6 +166,9 @@ class Router:
         for program, group in groupby(commands, key=lambda command: command[0]):
             lines = "".join(" ".join(command[1:]) + "\n" for command in group)
             self.place.run([program, "-force", "-batch", "-"], input=lines, check=False)
+        if self._masqueraded:
+            for command in nat.UNDO:
+                self.place.run(command, check=False)
 
     def _batch(self, program: str, commands: list[list[str]]) -> None:
         text = "".join(" ".join(command) + "\n" for command in commands)

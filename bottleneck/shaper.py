@@ -34,12 +34,14 @@ def _class(dev: str, verb: str, classid: str, rate_bps: int, prio: int) -> list[
     ).split()
 
 
-def commands(dev: str, rate_bps: int, qdisc: Qdisc, *, unshaped: bool = True) -> list[list[str]]:
+def commands(dev: str, rate_bps: int, qdisc: Qdisc, *, unshaped: bool = True, chosen: bool = False) -> list[list[str]]:
     """Return the tc commands that shape the egress of a clean ``dev`` to ``rate_bps`` (bit/s) with
     ``qdisc`` as queue; ``unshaped`` tells whether the calibration probe has its class beside it.
+
+    ``chosen``: only packets whose priority is the shaped class, see :mod:`bottleneck.nat`, and no others.
     """
     shaped = [
-        f"tc qdisc add dev {dev} root handle {_ROOT} htb default 10".split(),
+        f"tc qdisc add dev {dev} root handle {_ROOT} htb default {20 if chosen else 10}".split(),
         _class(dev, "add", _SHAPED, rate_bps, prio=1),
         [*f"tc qdisc add dev {dev} parent {_SHAPED} handle {_AQM}".split(), *qdisc.tc_args()],
     ]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_serializer, field_validator
@@ -57,17 +58,33 @@ class Bottleneck(BaseModel):
         return self.down.path.delay_us + self.up.path.delay_us
 
 
-def commands(bottleneck: Bottleneck, lan: str = "lan", wan: str = "wan") -> list[list[str]]:
+def delayed_upwards(bottleneck: Bottleneck) -> Bottleneck:
+    """Return ``bottleneck`` with all of its delay on the way up, for a router that masquerades: what comes in from
+    outside has the router's own address, and nothing tells for whom it is. Raises ValueError when the way down does
+    more than delay.
+    """
+    down, up = bottleneck.down.path, bottleneck.up.path
+    if down != Path(delay_us=down.delay_us, limit=down.limit):
+        raise ValueError("with nat = true the way down can have a delay, and no jitter, loss or bursts")
+    moved = up.model_copy(update={"delay_us": up.delay_us + down.delay_us})
+    return Bottleneck(
+        down=bottleneck.down.model_copy(update={"path": Path()}),
+        up=bottleneck.up.model_copy(update={"path": moved}),
+    )
+
+
+def commands(bottleneck: Bottleneck, lan: str = "lan", wan: str = "wan", only: Sequence[str] = ()) -> list[list[str]]:
     """Return the ip and tc commands that make ``bottleneck`` on a router without qdiscs of its own.
 
-    A packet is delayed where it enters the router and shaped where it leaves.
+    A packet is delayed where it enters the router and shaped where it leaves; with ``only``, if one of these addresses
+    behind ``lan`` sends or gets it (see :mod:`bottleneck.nat`).
     """
-    down, up = bottleneck.down, bottleneck.up
+    down, up, chosen = bottleneck.down, bottleneck.up, bool(only)
     return [
         *path.commands(wan, IFB_DOWN, down.path),
-        *path.commands(lan, IFB_UP, up.path),
-        *shaper.commands(lan, down.rate_bps, down.qdisc),
-        *shaper.commands(wan, up.rate_bps, up.qdisc),
+        *path.commands(lan, IFB_UP, up.path, only),
+        *shaper.commands(lan, down.rate_bps, down.qdisc, chosen=chosen),
+        *shaper.commands(wan, up.rate_bps, up.qdisc, chosen=chosen),
     ]
 
 

@@ -137,3 +137,11 @@ def test_the_error_shows_all() -> None:
     error = readback.ReadbackError(["a: asked 1, found 2", "b: asked 3, found 4"])
     assert str(error).endswith("a: asked 1, found 2; b: asked 3, found 4")
     assert error.differences == ["a: asked 1, found 2", "b: asked 3, found 4"]
+
+
+def test_queues_of_somebody_else_are_told_with_what_takes_them_away(found: readback.State) -> None:
+    assert readback.foreign(found, "wan") == [
+        ("wan: htb 1:", "tc qdisc del dev wan root"), ("wan: ingress ffff:", "tc qdisc del dev wan ingress"),
+    ]  # fmt: skip
+    own = [{"dev": "wan", "kind": kind, "handle": "0:", "root": True} for kind in ("mq", "fq_codel", "noqueue")]
+    assert readback.foreign(readback.State(own, {}, {}, {}), "wan", "lan") == []

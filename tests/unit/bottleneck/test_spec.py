@@ -88,3 +88,21 @@ def test_rate_schedule() -> None:
         with pytest.raises(UnitError) as error:
             shaper.parse_schedule(text)
         assert str(error.value).startswith("--rate-schedule: ") and message in str(error.value)
+
+
+def test_a_router_that_masquerades_takes_the_named_hosts_alone_and_delays_on_the_way_up() -> None:
+    asked = Bottleneck.symmetric(10_000_000, "pfifo", 33_333)
+    made = spec.delayed_upwards(asked)
+    assert (made.down.path.delay_us, made.up.path.delay_us, made.rtt_us) == (0, 33_333, 33_333)
+    commands = [" ".join(command) for command in spec.commands(made, only=["10.42.1.10", "10.42.1.20"])]
+    assert [line for line in commands if "mirred" in line] == [
+        f"tc filter add dev lan parent ffff: protocol ip prio 1 flower src_ip {source} "
+        "action mirred egress redirect dev ifb-up"
+        for source in ("10.42.1.10", "10.42.1.20")
+    ]
+    assert {line for line in commands if "htb default" in line} == {
+        f"tc qdisc add dev {dev} root handle 1: htb default 20" for dev in ("lan", "wan")
+    }
+    lossy = asked.model_copy(update={"down": asked.down.model_copy(update={"path": Path(loss_percent=1)})})
+    with pytest.raises(ValueError, match=r"^with nat = true the way down can have a delay, and no jitter, loss"):
+        spec.delayed_upwards(lossy)
