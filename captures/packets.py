@@ -3,6 +3,7 @@
 
 The capture goes over stdout into a local file, so that it works alike on this host, in a namespace and over
 ssh. What the kernel dropped stands in the file itself (interface statistics block); `stop` returns it too.
+A host reached by ssh may have tcpdump only; what that writes is made pcapng when it ends.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from pathlib import Path
 
 import zstandard
 
+from captures.pcap import PcapError, to_pcapng
 from harness.place import Place
 from harness.process import Process, ProcessError
 
 SNAPLEN = 128  # bytes: Ethernet, IPv6 and TCP with all options fit
 _BUFFER_MIB = 16  # kernel ring: 2 s of 50 Mbit/s headers while the host is busy
+_TCPDUMP = ".pcap"
 _HANDOVER_S = 0.3  # the kernel hands a part-full ring block over after 250 ms
 _ENDED = re.compile(r"Packets received/dropped on interface '.*': (\d+)/(\d+)")
+_TCPDUMP_DROPPED = re.compile(r"^(\d+) packets? dropped by kernel", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,12 @@ class PacketCapture:
         capture, or does not know the interface.
         """
         log = file.with_suffix(".log")
+        if place.quote and not place.run(["sh", "-c", "command -v dumpcap"], check=False):
+            command = ["tcpdump", "-n", "-i", interface, "-s", str(snaplen), "-B", str(_BUFFER_MIB << 10)]
+            command += ["--time-stamp-precision=nano", "-w", "-", *([only] if only else [])]
+            raw = file.with_suffix(_TCPDUMP)
+            process = Process.start(place, command, stdout=raw, stderr=log, ready="listening on ", timeout=timeout)
+            return cls(process, raw, log)
         command = ["dumpcap", "-q", "-i", interface, "-s", str(snaplen), "-B", str(_BUFFER_MIB), "-w", "-"]
         command += ["-f", only] if only else []
         # "File:" comes after the interface is open and the ring is mapped; "Capturing on" comes before.
@@ -72,12 +82,29 @@ class PacketCapture:
             time.sleep(_HANDOVER_S)
         self.process.stop()
         log = self.log.read_text(errors="replace")
+        if self.raw.suffix == _TCPDUMP:
+            return self._converted(log)
         packed = compress(self.raw)
         counts = _ENDED.search(log)
         if counts is None:
             raise ProcessError(f"dumpcap into {packed} left no packet count: {log.strip()[-300:]}")
         self.log.unlink()
         return Captured(packed, int(counts[1]), int(counts[2]))
+
+    def _converted(self, log: str) -> Captured:
+        """What tcpdump wrote is kept, as pcapng, even if it left no count."""
+        found = _TCPDUMP_DROPPED.search(log)
+        file = self.raw.with_suffix(".pcapng")
+        try:
+            packets = to_pcapng(self.raw, file, int(found[1]) if found else None)
+        except PcapError as failed:
+            raise ProcessError(f"{failed}: {log.strip()[-300:]}") from failed
+        self.raw.unlink()
+        packed = compress(file)
+        if found is None:
+            raise ProcessError(f"tcpdump into {packed} left no packet count: {log.strip()[-300:]}")
+        self.log.unlink()
+        return Captured(packed, packets, int(found[1]))
 
 
 def compress(file: Path) -> Path:

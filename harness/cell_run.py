@@ -28,9 +28,9 @@ _DECIDING = ("harness/sim*.py", "harness/cell.py", "hardware/simulation.py", "ha
              "traffic/bulk*", "traffic/contender.py", "traffic/irtt.py", "traffic/ports.py",
              "traffic/talk.py")  # fmt: skip
 _DECIDING_LIVE = ("harness/live_*.py", "apps/call.py", "apps/two_ends.py", "harness/virtual.py", "harness/physical.py",
-                  "harness/cell.py", "hardware/node.py", "bottleneck/*.py", "traffic/*.py", "captures/packets.py",
-                  "scoring/samples.py", "scoring/packets.py", "scoring/pcapng.py", "scoring/latency.py",
-                  "scoring/validity.py")  # fmt: skip
+                  "harness/clock.py", "harness/cell.py", "hardware/node.py", "bottleneck/*.py", "traffic/*.py",
+                  "captures/packets.py", "captures/pcap.py", "scoring/samples.py", "scoring/packets.py",
+                  "scoring/pcapng.py", "scoring/latency.py", "scoring/validity.py")  # fmt: skip
 
 
 @dataclass(frozen=True)

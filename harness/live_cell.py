@@ -19,6 +19,7 @@ from bottleneck.sampler import QdiscSampler
 from bottleneck.spec import Bottleneck, Direction
 from captures.packets import Captured, PacketCapture
 from harness.cell import Cell, Flow, Probe
+from harness.clock import clock_offsets
 from harness.command_log import command_log
 from harness.lab import Lab, Tap
 from harness.lab_limits import lacking, working_hops
@@ -122,6 +123,9 @@ class _Run:
         self.flows = [self._flow(n, flow) for n, flow in enumerate(cell.flows)]
         self.pairs = list(zip(self.flows, cell.flows, strict=True))
         self.captures: dict[Side, Captured] = {}
+        taps: dict[Side, Tap] = {"server": lab.server_tap, "client": lab.client_tap}
+        clocks = clock_offsets(tap.place for tap in taps.values())
+        self.ahead_ns = {side: round(clocks[tap.place].correction * 1e9) for side, tap in taps.items()}
         self.began = 0.0
 
     def _flow(self, n: int, flow: Flow) -> BulkFlow:
@@ -204,6 +208,9 @@ class _Run:
             for flow in self.flows:
                 stack.callback(_end, flow)
             clock.run()
+            for name, failure in self.lab.watched.items():
+                if (words := failure()) is not None:
+                    raise LiveCellError(f"cell {cell.name}: {name}: {words}")
             for flow in lasting:
                 if not flow.alive():
                     flow.stop()
@@ -234,7 +241,7 @@ def _stop_whole(sampler: PeriodicSampler) -> None:
 def _write(run: _Run, folder: Path) -> list[Gate]:
     """Write the result files of a run and return the gates that it must pass."""
     cell, t0 = run.cell, run.began
-    seen = {side: packets.with_advance(pcapng.read(it.file).packets) for side, it in run.captures.items()}
+    seen = {side: _seen(it, run.ahead_ns[side]) for side, it in run.captures.items()}
     if cell.tunnel:
         got = samples.received(run.lines("receiving-*.jsonl"), ports.FIRST_SENDER, t0)
     else:
@@ -262,6 +269,11 @@ def _write(run: _Run, folder: Path) -> list[Gate]:
                 json.dumps({"t": round(line["t"] - t0, 6), "hop": hop, "dev": dev, "qdiscs": line["qdiscs"]}) + "\n"
             )
     return _gates(run, seen)
+
+
+def _seen(capture: Captured, ahead_ns: int) -> pl.DataFrame:
+    """The packets of a capture by our clock; ``ahead_ns`` is what the clock that dated them is ahead of it."""
+    return packets.with_advance(pcapng.read(capture.file).packets.with_columns(pl.col("t_ns") - ahead_ns))
 
 
 def _gates(run: _Run, seen: dict[Side, pl.DataFrame]) -> list[Gate]:

@@ -66,6 +66,8 @@ class Lab(_Record):
     interfaces: NotRequired[dict[str, str]]
     clip: NotRequired[Clip | None]
     call: NotRequired[Call | None]
+    delay_down_ms: NotRequired[float]
+    capture_offset_s: NotRequired[dict[str, Annotated[float, Field(ge=-4e9, le=4e9)]]]
     verified_at_end: NotRequired[bool | str]
 
 

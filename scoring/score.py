@@ -641,7 +641,8 @@ def _capture(
     capture = _whole(file, lambda: pcapng.read(file), gates)
     if capture is None:
         return None
-    table, addresses = capture.packets, lab["addresses"]
+    ahead_ns = round(lab.get("capture_offset_s", {}).get(side, 0) * 1e9)  # the clock where it was captured
+    table, addresses = capture.packets.with_columns(pl.col("t_ns") - ahead_ns), lab["addresses"]
     near = [packets.address(addresses[name]) for name in ("client", "receiver")]
     whole = [
         validity.covers(f"{side} capture", table["t_ns"].to_numpy() / 1e9, need, limits),
@@ -693,7 +694,7 @@ def _sojourn(
     }
     named = pl.coalesce(*(pl.when(is_it).then(pl.lit(name)) for name, is_it in senders.items()))
     down = before.filter(pl.any_horizontal(*senders.values()))
-    table = sojourn.crossings(down, behind, lab["rtt_ms"] / 2).with_columns(of=named)
+    table = sojourn.crossings(down, behind, lab.get("delay_down_ms", lab["rtt_ms"] / 2)).with_columns(of=named)
     alike = sojourn.alike(down).with_columns(of=named)
     if lab["qdisc_down"].split()[0] != "dualpi2":
         table, alike = (part.with_columns(queue=pl.lit("C")) for part in (table, alike))

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far the clock of a place is ahead of ours."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness.place import Place
+from harness.process import Process, ProcessError
+
+TELL = "while read -r _; do date +%s.%N; done"
+"""A shell that answers each line with its clock."""
+_TRIES = 5
+_SILENCE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Offset:
+    """The clock there is ``seconds`` ahead of ours, give or take ``error`` (s)."""
+
+    seconds: float
+    error: float
+
+    @property
+    def correction(self) -> float:
+        """What is taken off times told there, s: nothing while the clocks may agree."""
+        return self.seconds if abs(self.seconds) > self.error else 0.0
+
+
+def clock_offset(place: Place) -> Offset:
+    """Ask the clock of ``place`` a few times; the shortest exchange tells it best, to half of its length.
+
+    Raises :class:`harness.process.ProcessError`.
+    """
+    shell = Process.start(place, ["sh", "-c", TELL], stdin=True, stdout="pipe")
+    try:
+        return min((_ask(shell) for _ in range(_TRIES)), key=lambda offset: offset.error)
+    finally:
+        assert shell.popen.stdin is not None
+        shell.popen.stdin.close()
+        shell.wait(_SILENCE_S)
+        shell.stop()
+
+
+def clock_offsets(places: Iterable[Place]) -> dict[Place, Offset]:
+    """Measure the clock of each place once: two points at one place must not differ. Raises as clock_offset does."""
+    return {place: clock_offset(place) for place in dict.fromkeys(places)}
+
+
+def seconds(said: bytes) -> float:
+    """Read a clock's answer; a date that knows no nanoseconds repeats the format."""
+    return float(said.decode().strip().removesuffix("%N"))
+
+
+def _ask(shell: Process) -> Offset:
+    stdin, stdout = shell.popen.stdin, shell.popen.stdout
+    assert stdin is not None and stdout is not None
+    asked = time.time()
+    try:
+        stdin.write(b"\n")
+        stdin.flush()
+        answer = stdout.readline() if select.select([stdout], [], [], _SILENCE_S)[0] else b""
+        answered = time.time()
+        there = seconds(answer)
+    except (OSError, ValueError) as failed:
+        raise ProcessError(f"{shell.place.name}: its clock gave no answer: {shell.log_tail() or failed}") from failed
+    return Offset(there - (asked + answered) / 2, (answered - asked) / 2)

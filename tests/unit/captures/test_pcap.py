@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A capture as tcpdump writes it, made pcapng: the same packets, with the count that the kernel dropped."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from captures.pcap import PcapError, to_pcapng
+from scoring import pcapng
+
+RECORDED = Path(__file__).parents[1] / "scoring" / "data" / "cubic.pcapng.zst"
+
+
+@pytest.fixture(scope="module")
+def pcap(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recorded capture in tcpdump's format, by wireshark's own converter."""
+    folder = tmp_path_factory.mktemp("pcap")
+    (whole := folder / "a.pcapng").write_bytes(zstandard.ZstdDecompressor().stream_reader(RECORDED.open("rb")).read())
+    subprocess.run(["editcap", "-F", "nsecpcap", whole, folder / "a.pcap"], check=True)
+    return folder / "a.pcap"
+
+
+def test_the_packets_are_the_same(pcap: Path, tmp_path: Path) -> None:
+    was = pcapng.read(RECORDED)
+    count = to_pcapng(pcap, tmp_path / "b.pcapng", 7)
+    found = pcapng.read(tmp_path / "b.pcapng")
+    assert found.packets.equals(was.packets) and count == was.packets.height + was.other
+    assert found.dropped == 7
+
+
+def test_a_cut_off_capture_keeps_its_whole_packets_and_no_count(pcap: Path, tmp_path: Path) -> None:
+    (cut := tmp_path / "cut.pcap").write_bytes(pcap.read_bytes()[:-5])
+    count = to_pcapng(cut, tmp_path / "b.pcapng", None)
+    found = pcapng.read(tmp_path / "b.pcapng")
+    assert found.packets.height + found.other == count == pcapng.read(RECORDED).packets.height - 1 + found.other
+    assert found.dropped is None
+
+
+def test_what_is_no_such_capture_is_named(tmp_path: Path) -> None:
+    (file := tmp_path / "x.pcap").write_bytes(b"tcpdump: no such device" * 2)
+    with pytest.raises(PcapError, match=r"x\.pcap is not a capture of tcpdump with nanoseconds"):
+        to_pcapng(file, tmp_path / "y.pcapng", 0)
