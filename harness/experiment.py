@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from captures.host import HostWatch
 from captures.packets import PacketCapture
 from captures.recorders import RECORDERS
 from captures.screen import CRF, FINE_CRF
+from harness.clock import clock_offsets
 from harness.command_log import command_log
 from harness.display import SIZE, Display
 from harness.lab import LOGS, Lab, LabFactory, log_file
@@ -63,7 +64,7 @@ def run_experiment(
     with command_log(folder / "setup.log") as turn_page, lab_factory as lab:
         lab.router.apply(options.bottleneck)
         try:
-            with ExitStack() as stack:
+            with _first_failure() as stack:
                 recording = _Recording(options, run, lab, service, progress, stack)
                 recording.start()
                 _write(folder / "lab.json", _describe(lab, options, service))
@@ -72,6 +73,21 @@ def run_experiment(
         finally:
             turn_page(folder / "teardown.log")
             _final_state(lab, options, folder / "lab.json")
+
+
+@contextmanager
+def _first_failure() -> Iterator[ExitStack]:
+    """A stack that raises what ended its block, whatever ending the rest then runs into."""
+    first: BaseException | None = None
+    try:
+        with ExitStack() as stack:
+            try:
+                yield stack
+            except BaseException as failed:
+                first = failed
+                raise
+    except Exception as last:
+        raise (first or last) from None
 
 
 class _Recording:
@@ -88,7 +104,7 @@ class _Recording:
     ) -> None:
         self.options, self.run, self.folder, self.lab, self.service = options, run, run.path, lab, service
         self.progress, self.stack = progress, stack
-        self.watched: dict[str, Callable[[], str | None]] = {}
+        self.watched = dict(lab.watched)
         self.phases: list[dict[str, Any]] = []
         self.flows: list[dict[str, Any]] = []
         self.contender_bps: float | None = None
@@ -260,6 +276,9 @@ class _Meter:
 
 
 def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
+    taps = {"client": lab.client_tap, "server": lab.server_tap}
+    machines = lab.router.place, lab.sender, lab.receiver, lab.server
+    clocks = clock_offsets([*machines, *(tap.place for tap in taps.values())])
     described = {
         "name": lab.name,
         "addresses": asdict(lab.addresses),
@@ -276,7 +295,10 @@ def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
         "qdisc_up": str(options.qdisc_up),
         "interfaces": {"lan": lab.router.lan, "wan": lab.router.wan},
         "realtime": bool(lab.realtime),
-        "clock_offset_s": {p.name: _clock_offset(p) for p in (lab.router.place, lab.sender, lab.receiver, lab.server)},
+        "delay_down_ms": lab.router.made_of(options.bottleneck).down.path.delay_us / 1000,
+        "clock_offset_s": {place.name: round(offset.seconds, 4) for place, offset in clocks.items()},
+        "clock_error_s": {place.name: round(offset.error, 4) for place, offset in clocks.items()},
+        "capture_offset_s": {side: round(clocks[tap.place].correction, 6) for side, tap in taps.items()},
         "offloads_on": lab.router.offloads_off(),
     }
     return described | service.facts
@@ -302,13 +324,6 @@ def _final_state(lab: Lab, options: Options, description: Path) -> None:
             verdict = str(changed)
         if description.exists():
             _write(description, json.loads(description.read_text()) | {"verified_at_end": verdict})
-
-
-def _clock_offset(place: Place) -> float:
-    """Return how far the clock of ``place`` is ahead of ours, in s; exact to half the command's round trip."""
-    asked = time.time()
-    there = float(place.run(["date", "+%s.%N"]))
-    return round(there - (asked + time.time()) / 2, 4)
 
 
 def _write(file: Path, data: Any) -> None:

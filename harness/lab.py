@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -49,6 +50,8 @@ class Lab:
     all_cores: tuple[str, ...] = ()
     #: Put before the argv of recorders, so that no frame is late because browsers are busy.
     on_time: tuple[str, ...] = ()
+    #: Parts of the lab that must live while it is up: the name of each and what says why it no longer does.
+    watched: dict[str, Callable[[], str | None]] = field(default_factory=dict)
 
 
 class LabFactory(Protocol):

@@ -112,7 +112,8 @@ def _live_inputs(plan: Plan, console: Console | None) -> str:
 
 def _lab(plan: Plan) -> Callable[[], AbstractContextManager[Lab]]:
     """What makes the lab of a plan. Raises LabFileError."""
-    from harness.physical import PhysicalLab, read_lab_file
+    from harness.lab_file import read_lab_file
+    from harness.physical import PhysicalLab
     from harness.run import virtual_lab
     from harness.virtual import ONE_CORE_BPS
 
@@ -121,7 +122,7 @@ def _lab(plan: Plan) -> Callable[[], AbstractContextManager[Lab]]:
         one_core = max(rates, default=0) <= ONE_CORE_BPS
         return lambda: virtual_lab(plan.folder, one_core=one_core)
     described = read_lab_file(plan.lab_file or Path("lab.toml"))
-    return lambda: PhysicalLab(described)
+    return lambda: PhysicalLab(described, tell=lambda text: print(text, file=sys.stderr))
 
 
 def _inputs(endpoints: Endpoints, console: Console | None) -> str:

@@ -8,97 +8,52 @@ lab file are what they would type after ``ssh``.
 from __future__ import annotations
 
 import contextlib
-import tomllib
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from bottleneck.router import Router
-from harness.lab import Addresses, Lab, Tap
-from harness.place import LOCAL, CommandError, Place
+from bottleneck.dead_man import DeadMan, undo_stale
+from bottleneck.readback import ReadbackError
+from bottleneck.router import Router, RouterError
+from hardware.console import ConsoleError, ConsoleLog, open_console
+from harness.lab import Addresses, Lab, Tap, log_file
+from harness.lab_file import HOSTS, LabFile
+from harness.orphans import end_orphans
+from harness.place import COMMANDS, LOCAL, CommandError, Place
 from harness.scratch import scratch_folder
+from harness.virtual import PROBES, Cores
+
+CLOCK = "router-clock.jsonl"
+_ECN = "/proc/sys/net/ipv4/tcp_ecn"
+_GREET_S = 15
 
 
-class LabFileError(RuntimeError):
-    """A lab file is missing or wrong; the text is one line that names the entry."""
-
-
-class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RouterEntry(_Entry):
-    """The router: what to type after ``ssh``, and its interfaces towards the client and towards the server."""
-
-    ssh: str
-    lan: str
-    wan: str
-
-
-class HostEntry(_Entry):
-    """A host: what to type after ``ssh`` (none: this host), its address, and the interface to capture on.
-
-    ``netns`` is a network namespace of this host (``ip netns``) that stands for a host of its own.
-    """
-
-    ssh: str | None = None
-    netns: str | None = None
-    address: str
-    interface: str | None = None
-
-
-class LabFile(_Entry):
-    """``lab.toml``: one table a machine. ``ssh_config`` replaces the user's own ssh configuration."""
-
-    ssh_config: Path | None = None
-    router: RouterEntry
-    client: HostEntry
-    receiver: HostEntry
-    server: HostEntry
-    sender: HostEntry
-
-
-def read_lab_file(path: Path) -> LabFile:
-    """Read and check a lab file; raises :class:`LabFileError`."""
-    try:
-        return LabFile.model_validate(tomllib.loads(path.read_text()))
-    except OSError as missing:
-        raise LabFileError(f"--lab-file: {path}: {missing.strerror}; docs/physical-lab.md shows one") from missing
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
-        raise LabFileError(f"--lab-file: {path}: no TOML: {broken}") from broken
-    except ValidationError as wrong:
-        first = wrong.errors()[0]
-        entry = ".".join(str(part) for part in first["loc"])
-        raise LabFileError(f"--lab-file: {path}: {entry}: {first['msg']}") from wrong
+class PhysicalLabError(RuntimeError):
+    """A lab cannot be used as it is; one line that says why and what would help."""
 
 
 class PhysicalLab:
-    """Reach every machine of a lab file; use as a context manager that yields a :class:`Lab`."""
+    """Reach every machine of a lab file and claim its router; use as a context manager that yields a :class:`Lab`.
 
-    def __init__(self, file: LabFile) -> None:
-        self._file = file
+    Consoles and the router's clock are written to ``run``, if one is given; ``tell`` takes what a user should know.
+    """
+
+    def __init__(self, file: LabFile, run: Path | None = None, tell: Callable[[str], None] = lambda _: None) -> None:
+        self._file, self._run, self._tell = file, run, tell
         self._stack = ExitStack()
 
     def __enter__(self) -> Lab:
-        file = self._file
+        file, hosts = self._file, self._file.hosts
         with ExitStack() as stack:
-            scratch = scratch_folder("-ssh")
-            hosts = {
-                "client": file.client,
-                "receiver": file.receiver,
-                "server": file.server,
-                "sender": file.sender,
-            }
-            places = {name: self._place(name, entry.ssh, scratch, entry.netns) for name, entry in hosts.items()}
-            places["router"] = self._place("router", file.router.ssh, scratch)
+            cores = stack.enter_context(Cores(one_core=False))
+            places = places_of(file)
             for place in places.values():
-                if place.quote:
-                    stack.callback(_close_master, place)
-                place.run(["true"], timeout=15)
-            router = Router(places["router"], lan=file.router.lan, wan=file.router.wan)
-            stack.callback(_restore, router)
+                stack.callback(close_master, place)
+                place.run(["true"], timeout=_GREET_S)
+                if ended := end_orphans(place) if place.quote else []:
+                    self._say(f"{place.name}: ended what a killed run had left there: {'; '.join(ended)}")
+            router = router_of(file, places)
             lab = Lab(
                 name="apu",
                 client=places["client"],
@@ -106,10 +61,15 @@ class PhysicalLab:
                 sender=places["sender"],
                 receiver=places["receiver"],
                 router=router,
-                client_tap=self._tap("client", places),
-                server_tap=self._tap("server", places),
+                client_tap=tap("client", file, places),
+                server_tap=tap("server", file, places),
                 addresses=Addresses(**{name: entry.address for name, entry in hosts.items()}),
+                realtime=cores.realtime(PROBES),
+                on_time=cores.on_time(),
             )
+            _keep_settings(lab, stack)
+            lab.watched["the connection to the router"] = self._claim(router, stack)
+            self._keep_consoles(stack)
             self._stack = stack.pop_all()
         return lab
 
@@ -118,30 +78,100 @@ class PhysicalLab:
     ) -> None:
         self._stack.close()
 
-    def _place(self, name: str, ssh: str | None, scratch: Path, netns: str | None = None) -> Place:
-        if ssh is None:
-            there = ("nsenter", f"--net=/run/netns/{netns}", "--") if netns else ()
-            return Place(name, (*LOCAL.prefix, *there))
-        config = ("-F", str(self._file.ssh_config)) if self._file.ssh_config else ()
-        options = ("BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=5", "ControlMaster=auto",
-                   "ControlPersist=yes", f"ControlPath={scratch}/%C")  # fmt: skip
-        return Place(name, ("ssh", *config, *(part for o in options for part in ("-o", o)), ssh), quote=True)
+    def _claim(self, router: Router, stack: ExitStack) -> Callable[[], str | None]:
+        """Take the router, clean; what others have put there is theirs. The result says why it is no longer ours."""
+        if owner := undo_stale(router.place):
+            self._say(f"router: undone what a run of {owner} had left there")
+        if found := router.foreign():
+            queues, commands = zip(*found, strict=True)
+            raise PhysicalLabError(
+                f"router: it has queues that are not ours: {', '.join(queues)}; if they may go, type there: "
+                + " && ".join(commands)
+            )
+        lease_s = self._file.router.dead_man_s
+        dead_man = DeadMan(router.place, router.undo(), lease_s, self._run / CLOCK if self._run else None)
+        dead_man.claim()
 
-    def _tap(self, name: str, places: dict[str, Place]) -> Tap:
-        """Capture at the host itself, or at the router where the host names no interface."""
-        entry = self._file.client if name == "client" else self._file.server
-        router = self._file.router
-        if entry.interface:
-            return Tap(places[name], entry.interface)
-        return Tap(places["router"], router.lan if name == "client" else router.wan)
+        def give_back() -> None:
+            try:
+                if not dead_man.holds():  # it may be another run's by now
+                    dead_man.stop()
+                    self._say("router: no longer ours: it has undone our set-up by itself, or was rebooted")
+                    return
+                router.clear()
+                dead_man.release()
+            except (CommandError, RouterError, ReadbackError) as failed:
+                dead_man.stop()
+                self._say(f"router: could not be restored: {failed}; it does so by itself within {lease_s} s")
+
+        stack.callback(give_back)
+        return lambda: dead_man.lost
+
+    def _keep_consoles(self, stack: ExitStack) -> None:
+        """Log the consoles: what a kernel says as it dies is said nowhere else. A run can do without."""
+        for name, machine in self._file.machines.items() if self._run else ():
+            assert self._run
+            try:
+                if console := open_console(machine):
+                    stack.callback(ConsoleLog(console, log_file(self._run, f"console-{name}")).start().stop)
+            except ConsoleError as failed:
+                self._say(f"{name}: no console: {failed}")
+
+    def _say(self, text: str) -> None:
+        COMMANDS.info("%s", text)
+        self._tell(text)
 
 
-def _restore(router: Router) -> None:
+def places_of(file: LabFile) -> dict[str, Place]:
+    """Return the machines of a lab file as places, by their name in it; nothing is started."""
+    scratch = scratch_folder("-ssh")
+    hosts = {name: _place(file, name, entry.ssh, entry.netns, scratch) for name, entry in file.hosts.items()}
+    return {"router": _place(file, "router", file.router.ssh, None, scratch), **hosts}
+
+
+def router_of(file: LabFile, places: Mapping[str, Place]) -> Router:
+    """Return the router of a lab file."""
+    near, far = ([file.hosts[name].address for name in names] for names in (HOSTS[:2], HOSTS[2:]))
+    masqueraded = (near, far) if file.router.nat else ((), ())
+    return Router(places["router"], file.router.lan, file.router.wan, *masqueraded)
+
+
+def tap(name: str, file: LabFile, places: Mapping[str, Place]) -> Tap:
+    """Capture at the host itself, or at the router where the host names no interface."""
+    if interface := file.hosts[name].interface:
+        return Tap(places[name], interface)
+    return Tap(places["router"], file.router.lan if name == "client" else file.router.wan)
+
+
+def _keep_settings(lab: Lab, stack: ExitStack) -> None:
+    """Have what contenders and the origin set at the hosts put back: the ECN mode, the default route."""
+    for place in dict.fromkeys((lab.sender, lab.receiver)):
+        was = place.run(["cat", _ECN]).strip()
+        stack.callback(_put_back, place, ["sh", "-c", f"echo {was} >{_ECN}"])
+    if routes := lab.server.run(["ip", "route", "show", "default"]).splitlines():
+        stack.callback(_put_back, lab.server, ["ip", "route", "replace", *routes[0].split()])
+
+
+def _put_back(place: Place, command: list[str]) -> None:
     with contextlib.suppress(CommandError):
-        router.clear()
+        place.run(command)
 
 
-def _close_master(place: Place) -> None:
+def _place(file: LabFile, name: str, ssh: str | None, netns: str | None, scratch: Path) -> Place:
+    if ssh is None:
+        there = ("nsenter", f"--net=/run/netns/{netns}", "--") if netns else ()
+        return Place(name, (*LOCAL.prefix, *there))
+    config = ("-F", str(file.ssh_config)) if file.ssh_config else ()
+    # A connection that nobody uses any more ends by itself: a killed run leaves none.
+    options = ("BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=5", "ControlMaster=auto",
+               "ControlPersist=60", f"ControlPath={scratch}/%C")  # fmt: skip
+    return Place(name, (*LOCAL.prefix, "ssh", *config, *(part for o in options for part in ("-o", o)), ssh), quote=True)
+
+
+def close_master(place: Place) -> None:
+    """End the connection that the commands of an ssh place share; there may be none."""
+    if not place.quote:
+        return
     *ssh, host = place.prefix
     with contextlib.suppress(CommandError):
         Place(place.name, tuple(ssh)).run(["-O", "exit", host], check=False, timeout=5)

@@ -16,6 +16,7 @@ from typing import IO, Literal
 
 import psutil
 
+from harness.orphans import mark
 from harness.place import COMMANDS, ENVIRONMENT, CommandError, Place
 from harness.scratch import scratch_file
 
@@ -68,7 +69,7 @@ class Process:
         """
         errors = stderr or scratch_file(".stderr")
         if place.quote:
-            remote = f"echo sojourn-pid $$ >&2; exec {shlex.join(command)}"
+            remote = f"echo sojourn-pid $$ >&2; export {mark()}; exec {shlex.join(command)}"
             argv = [*wrap, *place.prefix, remote]
         else:
             argv = [*wrap, *place.argv(command)]
@@ -123,7 +124,8 @@ class Process:
 
     def log_tail(self, lines: int = 5) -> str:
         """Return the last lines that the program wrote to its log, on one line."""
-        texts = [p.read_text(errors="replace") for p in (self.stderr_path, self.stdout_path) if p and p.exists()]
+        said = [path.read_bytes() for path in (self.stderr_path, self.stdout_path) if path and path.exists()]
+        texts = [data.decode(errors="replace") for data in said if b"\0" not in data]  # a capture is no text
         kept = [ln for text in texts for ln in text.splitlines() if ln.strip() and not _REMOTE_PID.match(ln)]
         return " | ".join(kept[-lines:])
 

@@ -22,8 +22,9 @@ from hardware.guest import ensure_guest
 from harness.ctrl_c import end_waits
 from harness.experiment import run_experiment
 from harness.lab import Lab, LabFactory
+from harness.lab_file import LabFile, read_lab_file
 from harness.options import Options
-from harness.physical import LabFile, PhysicalLab, read_lab_file
+from harness.physical import PhysicalLab
 from harness.progress import ExperimentProgress, Tell, named, steps
 from harness.report import write_report
 from harness.store import RunStore
@@ -69,7 +70,7 @@ def perform(
     described = read_lab_file(options.lab_file) if options.lab == "apu" else None
     store.check(options.needed_bytes)
     with _ended_by_sigterm(), steps(console) as step:
-        make_lab = _prepare_lab(options, described, step)
+        make_lab = _prepare_lab(options, described, step, lambda text: console.print(Text(text)))
         service.prepare(step("test clip"))
     with (
         _ended_by_sigterm(),
@@ -114,11 +115,11 @@ def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO
 
 
 def _prepare_lab(
-    options: Options, described: LabFile | None, step: Callable[[str], Tell]
+    options: Options, described: LabFile | None, step: Callable[[str], Tell], tell: Callable[[str], None]
 ) -> Callable[[Path], LabFactory]:
     """Build what the lab needs before anything starts; the result makes the lab for a run directory."""
     if described:
-        return lambda _: PhysicalLab(described)
+        return lambda run: PhysicalLab(described, run, tell)
     guest = ensure_guest(named(step("guest root")))
     kernel = ensure_kernel(options.kernel_source, named(step("kernel")))
     one_core = max(options.rate_down_bps, options.rate_up_bps) <= ONE_CORE_BPS

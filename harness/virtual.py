@@ -35,7 +35,7 @@ _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
 _ROUTER_LAN, _ROUTER_WAN = "10.42.1.1", "10.42.2.1"
 _TOLD = ("iproute2", "iperf3", "irtt", "tcpdump")
 #: The router goes before the probes that measure it, and these before the hosts that fill it.
-_ROUTER, _PROBES, _HOSTS = 30, 25, 20
+_ROUTER, PROBES, _HOSTS = 30, 25, 20
 _RECORDERS = 10
 _LATENCY = "/dev/cpu_dma_latency"
 #: Up to this rate (bit/s, one direction) one core carries all three nodes beside a browser.
@@ -80,7 +80,7 @@ class VirtualLab:
                 client_tap=Tap(spaces["hub"], "lan-router"),
                 server_tap=Tap(spaces["hub"], "wan-router"),
                 addresses=addresses,
-                realtime=self._cores.realtime(_PROBES),
+                realtime=self._cores.realtime(PROBES),
                 all_cores=self._cores.all(),
                 on_time=self._cores.on_time(),
                 versions={

@@ -10,6 +10,7 @@ import pytest
 from bottleneck.router import Router
 from harness.lab import Lab
 from harness.run import virtual_lab
+from tests.lab.bench import Bench, bench
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +18,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A virtual lab that is up."""
     with virtual_lab(tmp_path_factory.mktemp("lab")) as lab:
         yield lab
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """A virtual lab whose nodes stand for hardware."""
+    with bench(tmp_path_factory.mktemp("bench")) as nodes:
+        yield nodes
 
 
 @pytest.fixture

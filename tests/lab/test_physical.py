@@ -3,77 +3,150 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from apps.standins.origin import set_congestion_control
+from bottleneck.dead_man import DeadManError
 from bottleneck.spec import Bottleneck
-from harness.lab import Lab
-from harness.physical import LabFileError, PhysicalLab, read_lab_file
+from harness.lab_file import read_lab_file
+from harness.physical import PhysicalLab, PhysicalLabError
+from tests.lab.bench import Bench, until
 from traffic import iperf3, ss
+from traffic.contender import CONTENDERS
 
 pytestmark = pytest.mark.lab
 
+LEASE_S = 10
+SHORT = f"dead_man_s = {LEASE_S}"
+BOTTLENECK = Bottleneck.symmetric(20_000_000, "dualpi2", 20_000)
+# A run that holds the router until it is ended.
+_HOLD = """
+import sys
+from pathlib import Path
+from bottleneck.spec import Bottleneck
+from harness.lab_file import read_lab_file
+from harness.physical import PhysicalLab
+from harness.process import Process
+with PhysicalLab(read_lab_file(Path(sys.argv[1]))) as lab:
+    lab.router.apply(Bottleneck.symmetric(20_000_000, "dualpi2", 20_000))
+    command = ["iperf3", "-s", "--forceflush"]
+    with Process.start(lab.receiver, command, stdout=Path(sys.argv[2]), ready="Server listening", ready_in="stdout"):
+        print("up", flush=True)
+        sys.stdin.read()
+"""
+
 
 @pytest.fixture
-def lab_file(lab: Lab, tmp_path: Path) -> Path:
-    """A lab file whose ssh configuration leads through the virtual lab's network to its nodes."""
-    router = lab.router.place
-    virtual = Path(router.prefix[router.prefix.index("-F") + 1])
-    hub = router.prefix[: router.prefix.index("ssh")]
-    # The stand-in for a cable: from this host into the lab's network.
-    (pipe := tmp_path / "pipe.py").write_text(_PIPE)
-    proxy = " ".join([*hub, "python3", str(pipe), "%h", "%p"])
-    config = tmp_path / "ssh_config"
-    lines = [ln for ln in virtual.read_text().splitlines() if "Control" not in ln]
-    config.write_text(lines[0] + f"\n  ProxyCommand {proxy}\n" + "\n".join(lines[1:]) + "\n")
-    file = tmp_path / "lab.toml"
-    file.write_text(
-        f'ssh_config = "{config}"\n'
-        '[router]\nssh = "router"\nlan = "lan"\nwan = "wan"\n'
-        '[client]\naddress = "10.42.1.10"\n'
-        '[receiver]\nssh = "receiver"\naddress = "10.42.1.20"\ninterface = "eth0"\n'
-        '[server]\nssh = "sender"\naddress = "10.42.2.20"\ninterface = "eth0"\n'
-        '[sender]\nssh = "sender"\naddress = "10.42.2.20"\ninterface = "eth0"\n'
+def untouched(nodes: Bench) -> Iterator[Bench]:
+    """The bench, whose router must be left as it was found."""
+    assert not nodes.shaped() and not nodes.traces()
+    yield nodes
+    assert not nodes.shaped() and not nodes.traces()
+
+
+def hold(file: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(file), f"{file}.iperf3"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
-    return file
+    assert process.stdout and process.stdout.readline() == "up\n"
+    return process
 
 
-_PIPE = (
-    "import os,select,socket,sys;s=socket.create_connection((sys.argv[1],int(sys.argv[2])));i=0\n"
-    "while True:\n"
-    "  r=select.select([0,s],[],[])[0]\n"
-    "  if 0 in r:\n"
-    "    d=os.read(0,65536)\n"
-    "    if not d: break\n"
-    "    s.sendall(d)\n"
-    "  if s in r:\n"
-    "    d=s.recv(65536)\n"
-    "    if not d: break\n"
-    "    os.write(1,d)\n"
-)
-
-
-def test_a_router_over_ssh_is_set_up_read_back_and_restored(lab: Lab, lab_file: Path) -> None:
-    bottleneck = Bottleneck.symmetric(20_000_000, "dualpi2", 20_000)
-    with PhysicalLab(read_lab_file(lab_file)) as apu:
-        apu.router.apply(bottleneck)
-        lab.router.verify(bottleneck)
+def test_a_router_over_ssh_is_set_up_read_back_and_restored(untouched: Bench, tmp_path: Path) -> None:
+    sender, receiver = untouched.lab.sender, untouched.lab.receiver
+    before = sender.run(["ip", "route"]), receiver.run(["cat", "/proc/sys/net/ipv4/tcp_ecn"])
+    with PhysicalLab(read_lab_file(untouched.lab_file()), tmp_path) as apu:
+        apu.router.apply(BOTTLENECK)
+        untouched.lab.router.verify(BOTTLENECK)
         assert "dualpi2" in apu.router.final_statistics()
         assert iperf3.check(apu.sender) and ss.check(apu.sender)
         assert "prague" in apu.receiver.run(["cat", "/proc/sys/net/ipv4/tcp_available_congestion_control"])
-    assert "dualpi2" not in lab.router.final_statistics()
+        assert "sojourn-dead-man" in untouched.traces()
+        CONTENDERS["cubic-noecn"].prepare(apu.sender, apu.receiver)
+        set_congestion_control(apu.server, "bbr")
+        assert "congctl bbr" in sender.run(["ip", "route"]) and receiver.run(["sysctl", "net.ipv4.tcp_ecn"])[-2] == "0"
+        until(lambda: (tmp_path / "router-clock.jsonl").stat().st_size > 0, 5)
+    assert (sender.run(["ip", "route"]), receiver.run(["cat", "/proc/sys/net/ipv4/tcp_ecn"])) == before
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "router: Field required"),
-        ("[router\n", "no TOML"),
-        ('[router]\nssh="apu"\nlan="eth1"\nwan="eth0"\nwam="x"\n', "router.wam: Extra inputs"),
-    ],
-)
-def test_a_wrong_lab_file_is_named_with_the_entry(tmp_path: Path, text: str, says: str) -> None:
-    (file := tmp_path / "lab.toml").write_text(text)
-    with pytest.raises(LabFileError, match=f"--lab-file: {file}: {says}"):
-        read_lab_file(file)
+def test_an_idle_run_keeps_the_router_beyond_the_lease(untouched: Bench) -> None:
+    with PhysicalLab(read_lab_file(untouched.lab_file(SHORT))) as apu:
+        apu.router.apply(BOTTLENECK)
+        time.sleep(1.5 * LEASE_S)  # the time is the point
+        apu.router.verify(BOTTLENECK)
+
+
+def test_a_killed_runs_set_up_is_undone_by_the_router_itself(untouched: Bench) -> None:
+    run = hold(untouched.lab_file(SHORT))
+    run.kill()
+    run.wait()
+    assert untouched.shaped()
+    took = until(lambda: not untouched.shaped(), LEASE_S + 2)
+    until(lambda: not untouched.traces(), 5)
+    with PhysicalLab(read_lab_file(untouched.lab_file())):
+        assert "iperf3" not in untouched.lab.receiver.run(["ps", "-A"])
+    print(f"undone after {took:.1f} s")
+
+
+def test_a_killed_runs_set_up_is_found_told_and_undone_by_the_next(untouched: Bench) -> None:
+    file, said = untouched.lab_file(), list[str]()
+    run = hold(file)
+    run.kill()
+    run.wait()
+    assert untouched.shaped()
+    with PhysicalLab(read_lab_file(file), tell=said.append):
+        assert not untouched.shaped()
+    assert "receiver: ended what a killed run had left there: iperf3 -s --forceflush" in said
+    assert said[-1].startswith("router: undone what a run of") and f"(process {run.pid}, since" in said[-1]
+    assert "iperf3" not in untouched.lab.receiver.run(["ps", "-A"])
+
+
+def test_a_router_in_use_is_refused_and_left_alone(untouched: Bench) -> None:
+    file = untouched.lab_file(SHORT)
+    run = hold(file)
+    try:
+        with pytest.raises(DeadManError, match=rf"router: in use by .*\(process {run.pid}, .*wait until"):
+            PhysicalLab(read_lab_file(file)).__enter__()
+        untouched.lab.router.verify(BOTTLENECK)
+    finally:
+        run.send_signal(signal.SIGINT)
+        run.wait(20)
+
+
+def test_queues_of_somebody_else_are_named_and_stay(nodes: Bench) -> None:
+    router = nodes.lab.router.place
+    router.run(["tc", "qdisc", "add", "dev", "wan", "root", "handle", "7:", "fq"])
+    try:
+        with pytest.raises(PhysicalLabError, match=r"wan: fq 7:; if they may go, .*: tc qdisc del dev wan root$"):
+            PhysicalLab(read_lab_file(nodes.lab_file())).__enter__()
+        assert "fq 7:" in router.run(["tc", "qdisc", "show", "dev", "wan"])
+    finally:
+        router.run(["tc", "qdisc", "del", "dev", "wan", "root"])
+
+
+def test_a_run_that_lost_the_router_leaves_it_to_the_next(nodes: Bench) -> None:
+    """The lease runs out while the first is cut off; at its end the second's set-up is there and stays."""
+    file, said = nodes.lab_file(SHORT), list[str]()
+    with PhysicalLab(read_lab_file(file), tell=said.append) as first:
+        first.router.apply(BOTTLENECK)
+        nodes.cut()
+        until(lambda: not nodes.traces(), LEASE_S + 5)
+        nodes.join()
+        run = hold(file)
+    try:
+        nodes.lab.router.verify(BOTTLENECK)
+        assert "no longer ours" in said[-1] and "sojourn-dead-man" in nodes.traces()
+    finally:
+        run.send_signal(signal.SIGINT)
+        run.wait(20)
+    assert not nodes.shaped() and not nodes.traces()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from bottleneck import readback
 from bottleneck.spec import Bottleneck
-from harness.physical import LabFileError, read_lab_file
+from harness.lab_file import LabFileError, read_lab_file
 from harness.queue_series import read_queue
 from harness.store import Manifest, StoreError, parse_manifest
 from scoring import latency, pcapng

@@ -167,7 +167,8 @@ def test_options_make_each_live_call(lab_file: Path) -> None:
 
 @pytest.fixture
 def lab_file(tmp_path: Path) -> Path:
-    hosts = "".join(f'[{name}]\naddress = "10.0.0.1"\n' for name in ("client", "receiver", "sender"))
+    addresses = {"client": "10.0.0.1", "receiver": "10.0.0.1", "sender": "10.0.0.2"}
+    hosts = "".join(f'[{name}]\naddress = "{address}"\n' for name, address in addresses.items())
     file = tmp_path / "lab.toml"
     file.write_text(
         f'[router]\nssh = "apu"\nlan = "a"\nwan = "b"\n{hosts}[server]\naddress = "10.0.0.2"\nnetns = "wan"\n'

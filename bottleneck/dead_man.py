@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A router undoes its set-up by itself when nobody has renewed it for a while: the dead man's timer.
+
+Setting a router up claims it: a folder there holds who set it up, the script that undoes it, and the last beat. A shell
+in a session of its own watches the beats, counts its own seconds (a router's clock may jump) and needs sh, setsid and
+sleep only. What a killed run leaves is found by the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from bottleneck.periodic import PeriodicSampler
+from harness.clock import seconds
+from harness.place import CommandError, Place
+from harness.scratch import scratch_file
+
+FOLDER = "/run/sojourn"
+_NAME = "sojourn-dead-man"
+_TICKS = 10
+_POLL_S = 0.5
+
+# $1: seconds a tick, $2: ticks without a new beat after which all is undone.
+_WATCH = f"""
+cd {FOLDER} || exit
+last= left=$2
+while [ "$left" -gt 0 ]; do
+    sleep "$1"
+    [ -e beat ] || exit
+    read -r now <beat
+    if [ "$now" = "$last" ]; then left=$((left - 1)); else last=$now left=$2; fi
+done
+sh ./undo
+cd / && rm -rf {FOLDER}
+"""
+# mkdir is the claim: of two at once one gets it. $1 and $2 as above, $3: the owner; stdin: what undoes the set-up.
+_CLAIM = f"""
+mkdir {FOLDER} && cd {FOLDER} && cat >undo && printf '%s\\n' "$3" >owner && echo claimed >beat || exit
+setsid sh -c "$4" {_NAME} "$1" "$2" </dev/null >/dev/null 2>&1 &
+echo $! >watch
+"""
+# A pid may be another program's by now: the name tells.
+_RELEASE = f"""
+cd {FOLDER} 2>/dev/null || exit 0
+[ "$1" = undo ] && sh ./undo
+watch=$(cat watch) && grep -q {_NAME} "/proc/$watch/cmdline" && kill -- "-$watch"
+cd / && rm -rf {FOLDER}
+"""
+_RENEW = f'cd {FOLDER} && while read -r beat; do echo "$beat" >beat || exit; date +%s.%N; done'
+_LOOK = f"[ -d {FOLDER} ] || exit 0; echo claimed; cd {FOLDER} && cat owner beat 2>/dev/null; true"
+
+
+class DeadManError(RuntimeError):
+    """The router is another one's, or cannot be claimed; one line that says what would help."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who has claimed a router; ``begun`` in Unix s of the owner's clock, ``beat_s`` is how often it renews."""
+
+    user: str
+    host: str
+    pid: int
+    begun: float
+    beat_s: float
+
+    def __str__(self) -> str:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(self.begun))
+        return f"{self.user}@{self.host} (process {self.pid}, since {when} UTC)"
+
+
+class DeadMan(PeriodicSampler):
+    """The claim on a router and the thread that renews it; what it writes is the router's clock beside ours.
+
+    ``undo`` are the lines of shell that take the set-up away, each of which may fail; they run ``lease_s`` s after the
+    last beat at the latest. Lines of ``output``: ``{"t": Unix s, "offset_s": how far the router's clock is ahead}``.
+    :attr:`lost` says why the claim is no longer renewed.
+    """
+
+    def __init__(self, place: Place, undo: Sequence[str], lease_s: int, output: Path | None = None) -> None:
+        self._undo, self._tick_s, self._beats = undo, max(1, lease_s // _TICKS), 0
+        self._owner: Owner | None = None
+        super().__init__(place, ["sh", "-c", _RENEW], output or scratch_file(".jsonl"), interval_s=lease_s / 5)
+
+    def claim(self) -> None:
+        """Claim the router and begin to renew. Raises :class:`DeadManError`, CommandError and ProcessError."""
+        user, now = psutil.Process().username(), round(time.time(), 1)
+        owner = self._owner = Owner(user, socket.gethostname(), os.getpid(), now, self.interval_s)
+        script = "PATH=$PATH:/usr/sbin:/sbin\n" + "".join(f"{line} 2>/dev/null\n" for line in self._undo)
+        # A beat is seen a tick late, and another tick passes before the next look.
+        words = [str(self._tick_s), str(_TICKS - 2), json.dumps(owner.__dict__), _WATCH]
+        try:
+            self.place.run(["sh", "-c", _CLAIM, "claim", *words], input=script)
+        except CommandError as refused:
+            raise DeadManError(f"{self.place.name}: cannot be claimed: {refused.stderr.strip()}") from refused
+        try:
+            self.start()
+        except BaseException:
+            self.release()
+            raise
+
+    @property
+    def lost(self) -> str | None:
+        """Why the claim is no longer renewed; None while it is."""
+        if self.error:
+            return str(self.error)
+        alive = self._process is not None and self._process.alive()
+        return None if alive else f"{self.place.name}: its ssh connection has ended"
+
+    def holds(self) -> bool:
+        """Ask the router whether it is still ours. Raises CommandError."""
+        return owner_of(self.place) == self._owner
+
+    def release(self) -> None:
+        """Give the claim up, once all is undone; the shell that watches ends. Raises CommandError."""
+        self.stop()
+        self.place.run(["sh", "-c", _RELEASE, "release", ""])
+
+    def sample(self) -> Iterator[bytes]:
+        self._beats += 1
+        moment, answer = self.ask(str(self._beats), last=b"\n")
+        yield json.dumps({"t": round(moment, 6), "offset_s": round(seconds(answer) - moment, 4)}).encode() + b"\n"
+
+
+def undo_stale(place: Place) -> str:
+    """Undo what a run that ended without a word left on the router; return who it was, empty if nobody.
+
+    Raises :class:`DeadManError` when the owner is alive, after at most two of its beats, and CommandError.
+    """
+    owner, last = _look(place)
+    if owner is None:
+        return ""
+    here = owner.host == socket.gethostname()
+    deadline = time.monotonic() + (0 if here and not psutil.pid_exists(owner.pid) else 2 * owner.beat_s)
+    while time.monotonic() < deadline:
+        now, beat = _look(place)
+        if now != owner:
+            return str(owner)  # its dead man's timer was faster than we
+        if beat != last:
+            raise DeadManError(f"{place.name}: in use by {owner}; wait until that run has ended")
+        time.sleep(_POLL_S)
+    place.run(["sh", "-c", _RELEASE, "release", "undo"])
+    return str(owner)
+
+
+def owner_of(place: Place) -> Owner | None:
+    """Return who has claimed the router. Raises CommandError."""
+    return _look(place)[0]
+
+
+def _look(place: Place) -> tuple[Owner | None, str]:
+    claimed, *said = place.run(["sh", "-c", _LOOK]).splitlines() or [""]
+    if not claimed:
+        return None, ""
+    try:
+        owner, beat = said
+        return Owner(**json.loads(owner)), beat
+    except (ValueError, TypeError):  # killed between two lines of the claim
+        return Owner("someone", "an unknown host", 0, 0.0, 5.0), ""

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main job with --lab=apu: whole, and with the router lost in mid-run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness.bundle import verify
+from harness.lab_file import read_lab_file
+from harness.physical import CLOCK, PhysicalLab
+from harness.store import MANIFEST, PARTIAL, read_manifest
+from scoring.score import SCORES, Scores
+from tests.lab.bench import Bench, needs_root, until
+
+pytestmark = [pytest.mark.lab, needs_root]
+
+CHECKOUT = Path(__file__).parents[2]
+LEASE_S = 10
+_AHEAD_S = 300
+
+
+@contextmanager
+def job(file: Path, results: Path, timeline: str) -> Iterator[subprocess.Popen[str]]:
+    """The main job as a user would start it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider", "--service=youtube",
+         "--lab=apu", f"--lab-file={file}", f"--timeline={timeline}", "--jitter-gate=50ms", f"--results={results}"],
+        cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_short_experiment_with_a_router_whose_clock_is_off(nodes: Bench, tmp_path: Path) -> None:
+    """Packets are captured at the router: without a correction none would lie in the timeline."""
+    router = nodes.lab.router.place
+    router.run(["date", "-s", f"{_AHEAD_S} seconds"])
+    try:
+        with (
+            nodes.both_ends_here('serial = ["sh", "-c", "echo booted; exec cat"]') as file,
+            job(file, tmp_path, "solo:5,cubic:5") as process,
+        ):
+            said, _ = process.communicate(timeout=400)
+    finally:
+        router.run(["date", "-s", f"{_AHEAD_S} seconds ago"])
+    (run,) = (manifest.parent for manifest in tmp_path.glob(f"*/{MANIFEST}"))
+    assert run.suffix != PARTIAL, said
+    verify(run)
+    lab = json.loads((run / "lab.json").read_text())
+    assert lab["name"] == "apu" and lab["verified_at_end"] is True
+    assert lab["clock_offset_s"]["router"] == pytest.approx(_AHEAD_S, abs=0.5)
+    assert lab["capture_offset_s"]["client"] == lab["capture_offset_s"]["server"] != 0
+    beats = [json.loads(line)["offset_s"] for line in (run / CLOCK).read_text().splitlines()]
+    assert beats == pytest.approx([_AHEAD_S] * len(beats), abs=0.5) and len(beats) > 2
+    assert (run / "logs" / "console-router.log").read_text() == "booted\n"
+    scores = Scores.model_validate_json((run / SCORES).read_bytes())
+    gates = {gate.name: gate for gate in scores.validity.gates}
+    for name in ("client capture", "server capture"):
+        assert gates[f"{name} complete"].ok and gates[f"{name} both ways"].ok and gates[f"{name} drops"].ok, gates
+    assert gates["contender proven (cubic)"].ok and gates["qdisc of lan"].ok, gates
+    print(manifest_line(run))
+    assert (scores.phases[1].contender_mbps or 0) > 1
+    assert not nodes.shaped() and not nodes.traces()
+
+
+def manifest_line(run: Path) -> str:
+    manifest = read_manifest(run)
+    return f"{manifest.status}: {'; '.join(manifest.reasons)}"
+
+
+@pytest.mark.parametrize("lost", ["cut off", "rebooted"])
+def test_a_router_lost_in_mid_run_is_told_and_clean_for_the_next(nodes: Bench, tmp_path: Path, lost: str) -> None:
+    with nodes.both_ends_here(f"dead_man_s = {LEASE_S}") as file:
+        with job(file, tmp_path, "solo:4,cubic:60") as process:
+            logs = f"*{PARTIAL}/ss.jsonl"
+            until(lambda: process.poll() is not None or any(it.stat().st_size for it in tmp_path.glob(logs)), 240)
+            assert nodes.shaped()
+            if lost == "rebooted":
+                nodes.reboot()
+                said, _ = process.communicate(timeout=240)
+            else:
+                nodes.cut(process.pid)
+                try:
+                    print(f"undone after {until(lambda: not nodes.shaped(), LEASE_S + 2):.1f} s")
+                    until(lambda: not nodes.traces(), 5)
+                    said, _ = process.communicate(timeout=240)
+                finally:
+                    nodes.join()
+        (run,) = tmp_path.iterdir()
+        manifest = read_manifest(run)
+        print(manifest_line(run))
+        assert process.returncode != 0 and "in mid-run: router: " in said, said
+        assert run.suffix == PARTIAL and manifest.status == "interrupted"
+        assert "in mid-run: router: " in manifest.reasons[0]
+        assert {"timeline.json", "screen.mp4", "qdisc.jsonl", CLOCK} <= set(manifest.files)
+        if lost == "cut off":
+            assert "router: could not be restored: router: " in said and f"within {LEASE_S} s" in said
+        assert not nodes.shaped() and not nodes.traces()
+        with PhysicalLab(read_lab_file(file)) as apu:
+            apu.client.run(["ping", "-c", "1", "-W", "2", apu.addresses.server])
