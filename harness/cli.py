@@ -8,9 +8,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
@@ -19,13 +19,21 @@ from rich.text import Text
 
 from harness.store import CHECKOUT
 
+if TYPE_CHECKING:
+    from harness.doctor import Finding
+
 # The commands import what they need themselves: a warm `sojourn build` is part of every make target.
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 bundle_app = typer.Typer(no_args_is_help=True, help="Runs as archives: pack, check, unpack.")
 app.add_typer(bundle_app, name="bundle")
+lab_app = typer.Typer(
+    no_args_is_help=True, help="Prove that a physical lab is what its file says; switch its machines."
+)
+app.add_typer(lab_app, name="lab")
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory under results/.")]
+LabFilePath = Annotated[Path, typer.Argument(metavar="LAB_FILE", help="The lab's description, lab.toml.")]
 P = ParamSpec("P")
 R = TypeVar("R")
 _STYLE = {"ok": ("✓", "green"), "note": ("!", "yellow"), "missing": ("✗", "red")}
@@ -83,19 +91,42 @@ def doctor(
     from harness.cache import root
     from harness.doctor import examine
 
-    table = Table(box=None, show_header=False, pad_edge=False)
-    findings = examine(root(), results)
-    for finding in findings:
-        mark, style = _STYLE[finding.verdict]
-        told = Text(finding.found)
-        if finding.verdict != "ok":
-            told.append(f"\n→ {finding.fix}", style=style)
-        table.add_row(Text(mark, style=style), finding.subject, told)
-    Console().print(table)
-    missing = [finding.subject for finding in findings if finding.verdict == "missing"]
-    if missing:
-        print(f"sojourn: runs cannot work here yet: {', '.join(missing)}", file=sys.stderr)
-        raise typer.Exit(1)
+    _print_findings(examine(root(), results), "runs cannot work here yet")
+
+
+@lab_app.command("check")
+@one_line_errors
+def lab_check(
+    lab_file: LabFilePath,
+    qdisc: Annotated[list[str] | None, typer.Option(help="A queue that the router must have; may be repeated.")] = None,
+) -> None:
+    """Prove each entry of a lab file where it stands, with the fix for each that is wrong; exit code 1 if any is."""
+    from bottleneck.qdiscs import KINDS
+    from harness.lab_check import examine
+    from harness.lab_file import LabFileError, read_lab_file
+
+    known, wanted = ", ".join(KINDS), [text.split()[0] for text in qdisc or () if text]
+    for kind in wanted:
+        if kind not in KINDS:
+            raise LabFileError(f"--qdisc: unknown qdisc {kind!r}; known are {known}")
+    _print_findings(examine(read_lab_file(lab_file), wanted), f"runs cannot work by {lab_file} yet")
+
+
+@lab_app.command("power")
+@one_line_errors
+def lab_power(
+    lab_file: LabFilePath,
+    machine: Annotated[str, typer.Argument(help="router, client, receiver, server or sender.")],
+    action: Annotated[str, typer.Argument(help="on, off, cycle or get.")],
+) -> None:
+    """Switch a machine of a lab by the power control that its file names."""
+    from hardware.power import PowerError, switch
+    from harness.lab_file import read_lab_file
+
+    machines = read_lab_file(lab_file).machines
+    if machine not in machines:
+        raise PowerError(f"unknown machine {machine!r}; known: {', '.join(machines)}")
+    print(switch(machine, machines[machine], action) or f"{machine}: {action} done")
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -391,6 +422,23 @@ def bundle_import(
 
     for file in files:
         print(import_bundle(file, results, signers))
+
+
+def _print_findings(findings: Iterable[Finding], failed: str) -> None:
+    """Print what was looked at, each with its fix if it needs one; exit code 1, after ``failed``, if runs need it."""
+    table, missing = Table(box=None, show_header=False, pad_edge=False), []
+    for finding in findings:
+        mark, style = _STYLE[finding.verdict]
+        told = Text(finding.found)
+        if finding.verdict != "ok":
+            told.append(f"\n→ {finding.fix}", style=style)
+        if finding.verdict == "missing":
+            missing.append(finding.subject)
+        table.add_row(Text(mark, style=style), finding.subject, told)
+    Console().print(table)
+    if missing:
+        print(f"sojourn: {failed}: {', '.join(missing)}", file=sys.stderr)
+        raise typer.Exit(1)
 
 
 def differences(stored: Any, fresh: Any, where: str = "scores") -> Iterator[str]:

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sojourn lab check`: a lab that is what its file says passes, and each thing that is not is named with its fix."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness.doctor import Finding
+from harness.lab_check import examine
+from harness.lab_file import read_lab_file
+from harness.place import Place
+from tests.lab.bench import Bench, needs_root
+
+pytestmark = [pytest.mark.lab, needs_root]
+SWITCHED = """
+power = ["sh", "-c", "test {action} = get && echo port 2 is on"]
+serial = ["sh", "-c", "while read line; do echo apu login:; done"]
+"""
+
+
+@pytest.fixture(scope="module")
+def file(nodes: Bench) -> Iterator[Path]:
+    with nodes.both_ends_here(SWITCHED) as file:
+        yield file
+
+
+def check(file: Path) -> dict[str, Finding]:
+    return {finding.subject: finding for finding in examine(read_lab_file(file), ["dualpi2"])}
+
+
+def test_a_lab_as_described_passes(file: Path, nodes: Bench) -> None:
+    before = nodes.lab.router.place.run(["ip", "-br", "link"])
+    done = sojourn("check", str(file), "--qdisc=dualpi2")
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = check(file)
+    assert {it.verdict for it in found.values()} == {"ok"}, [it for it in found.values() if it.verdict != "ok"]
+    assert found["router: lan lan"].found == "10.42.1.1; client and receiver behind it"
+    assert found["router: ssh"].found == "comes in by mgmt"
+    assert found["receiver: way to sender"].found == "by 10.42.1.1; it answers"
+    assert found["router: power"].found == "port 2 is on" and found["router: serial"].found == "'apu login:'"
+    assert "prague" in found["sender: TCP"].found and "AccECN there" in found["sender: TCP"].found
+    assert "tcpdump version" in found["client: capture at router"].found
+    assert nodes.lab.router.place.run(["ip", "-br", "link"]) == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "subject", "found", "fix"),
+    [
+        ('lan = "lan"\nwan = "wan"', 'lan = "wan"\nwan = "lan"', "router: lan wan", "client (10.42.1.10) is behind lan",
+         "lan and wan are the wrong way round: swap them"),
+        ('wan = "wan"', 'wan = "eth9"', "router: wan eth9", "no such interface",
+         "[router] wan: one of lan, lo, mgmt, wan"),
+        ("10.42.1.20", "10.42.1.21", "receiver: address", "10.42.1.21 is not its", "its addresses: 127.0.0.1, "),
+        ('ssh = "receiver"', 'ssh = "nobody"', "receiver: reached", "closed", "is it on, does its sshd"),
+        ('netns = "', 'netns = "no-', "client: reached", "no-sojourn-client", "as root: ip netns add no-sojourn-"),
+        ("= get", "= on", "router: power", "exit code 1", "see what it says"),
+        ("while read line; do echo apu login:; done", "exec sleep 9", "router: serial",
+         "says nothing when return is pressed", "speed and cable?"),
+    ],
+)  # fmt: skip
+def test_an_entry_that_is_wrong_is_named_with_its_fix(
+    file: Path, tmp_path: Path, old: str, new: str, subject: str, found: str, fix: str
+) -> None:
+    (wrong := tmp_path / "lab.toml").write_text(file.read_text().replace(old, new, 1))
+    told = check(wrong)[subject]
+    assert told.verdict == "missing" and found in told.found and fix in told.fix, told
+
+
+@contextmanager
+def changed(place: Place, change: str, back: str) -> Iterator[None]:
+    place.run(["sh", "-c", change])
+    try:
+        yield
+    finally:
+        place.run(["sh", "-c", back])
+
+
+@pytest.mark.parametrize(
+    ("machine", "change", "back", "subject", "found", "fix"),
+    [
+        ("router", "echo 0 >/proc/sys/net/ipv4/ip_forward", "echo 1 >/proc/sys/net/ipv4/ip_forward",
+         "router: forwarding", "off", "sysctl -w net.ipv4.ip_forward=1"),
+        ("router", "ethtool -K wan gro on", "ethtool -K wan gro off",
+         "router: offloads", "on: wan: gro", "ethtool -K wan gro off"),
+        ("router", "tc qdisc add dev wan root handle 7: fq", "tc qdisc del dev wan root",
+         "router: free", "queues that are not ours: wan: fq 7:", "tc qdisc del dev wan root"),
+        ("sender", "ip route add 10.42.1.10 dev eth0", "ip route del 10.42.1.10",
+         "sender: way to client", "goes straight, dev eth0", "ip route replace 10.42.1.10 via 10.42.2.1"),
+        ("sender", "date -s '5 minutes'", "date -s '5 minutes ago'",
+         "sender: clock", " s, give or take ", "better run chrony there"),
+    ],
+)  # fmt: skip
+def test_a_machine_that_is_not_right_is_named_with_its_fix(
+    file: Path, nodes: Bench, machine: str, change: str, back: str, subject: str, found: str, fix: str
+) -> None:
+    place = nodes.lab.router.place if machine == "router" else nodes.lab.sender
+    with changed(place, change, back):
+        told = check(file)[subject]
+    assert told.verdict != "ok" and found in told.found and fix in told.fix, told
+
+
+def sojourn(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "harness.cli", "lab", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_power_is_switched_from_the_command_line(file: Path) -> None:
+    assert sojourn("power", str(file), "router", "get").stdout == "port 2 is on\n"
+    for words, says in (
+        (("router", "on"), "router: power on: local: sh -c"),
+        (("sender", "on"), "sender: the lab file gives it no power"),
+        (("apu", "on"), "unknown machine 'apu'; known: router, client,"),
+    ):
+        done = sojourn("power", str(file), *words)
+        assert done.returncode == 1 and says in done.stderr
+
+
+def test_an_unknown_queue_is_refused_before_anything_starts(file: Path) -> None:
+    done = sojourn("check", str(file), "--qdisc=dualpi3")
+    assert done.returncode == 1 and "--qdisc: unknown qdisc 'dualpi3'; known are dualpi2," in done.stderr
