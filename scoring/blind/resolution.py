@@ -20,6 +20,7 @@ LADDER = (144, 240, 360, 480, 720, 1080, 1440, 2160)
 """Heights looked for when the site's are unknown."""
 _REACH = 0.08  # of the picture's terms on each side of the mirror
 _LEAST, _LEAST_NEAR = 0.14, 0.01  # inverse correlation from which a picture is likelier upscaled than not
+_LEAST_OF_TWO_THIRDS = 0.2  # where encoders leave up to 0.18 of their own
 _NEAR = 0.85  # of the picture's lines: from there on little is left above the mirror
 _LOSS, _MOST = 0.1, 0.5  # what one look may tell against a height and for it
 _SWITCH = 0.3  # what a change of rendition must gain in correlation, summed over its looks
@@ -70,9 +71,11 @@ def follow(looks: npt.NDArray[np.float64], heights: Sequence[int], lines: int) -
     """
     if not len(looks):
         return []
-    least = np.where(np.array(heights) > _NEAR * lines, _LEAST_NEAR, _LEAST)
+    shares = np.array(heights) / lines
+    least = np.where(shares > _NEAR, _LEAST_NEAR, _LEAST)
+    least[np.abs(shares - 2 / 3) < 0.01] = _LEAST_OF_TWO_THIRDS
     gain = np.clip(-looks - least, -_LOSS, _MOST)
-    gain[:, np.array(heights) >= 0.98 * lines] = 0
+    gain[:, shares >= 0.98] = 0
     best, back = gain[0], []
     for row in gain[1:]:
         stay = best >= best.max() - _SWITCH
