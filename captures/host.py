@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watch the host: processor time in use and the longest scheduling stall of each second (host.jsonl).
+"""Watch the host: processor time in use, the longest scheduling stall, suspension and clock steps of each second
+(host.jsonl).
 
 It runs as a process of its own, so that the harness's interpreter lock is not taken for a host stall.
 """
@@ -45,15 +46,31 @@ class _Stall(threading.Thread):
         return worst
 
 
+def _ahead_ns() -> tuple[int, int]:
+    """Return how far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, and the wall clock of CLOCK_BOOTTIME.
+
+    CLOCK_MONOTONIC stands still while the host is suspended. Of some tries the one that was least interrupted.
+    """
+    tries = []
+    for _ in range(5):
+        begun = time.monotonic_ns()
+        boot, wall = time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
+        tries.append((time.monotonic_ns() - begun, boot - begun, wall - boot))
+    _, suspended, wall_ahead = min(tries)
+    return suspended, wall_ahead
+
+
 def watch() -> None:
     """Write a line a second to stdout until killed; the first after a tenth of a second.
 
     Keys: t (Unix s), cpu_cores_used and cpu_idle_cores (cores of the whole host, mean over the second),
-    cpu_steal_cores (taken by the hypervisor), stall_ms (largest lateness of a 5 ms timer in the second).
+    cpu_steal_cores (taken by the hypervisor), stall_ms (largest lateness of a 5 ms timer in the second), suspended_ms
+    (how long the host was suspended), clock_step_ms (how far the wall clock was set forward).
     """
     cores = psutil.cpu_count() or 1
     stall = _Stall()
     before, due = psutil.cpu_times(), time.monotonic() + PERIOD_S / 10
+    suspended, wall_ahead = _ahead_ns()
     stall.start()
     while True:
         time.sleep(max(0.0, due - time.monotonic()))
@@ -63,12 +80,15 @@ def watch() -> None:
         _user, _nice, _system, idle, iowait, _irq, _softirq, steal = spent
         share = cores / (sum(spent) or 1.0)
         before = now
+        (slept, set_off), (suspended, wall_ahead) = (suspended, wall_ahead), _ahead_ns()
         line = {
             "t": round(time.time(), 3),
             "cpu_cores_used": round((sum(spent) - idle - iowait - steal) * share, 3),
             "cpu_idle_cores": round((idle + iowait) * share, 3),
             "cpu_steal_cores": round(steal * share, 3),
             "stall_ms": round(stall.take() * 1000, 3),
+            "suspended_ms": round((suspended - slept) / 1e6, 3),
+            "clock_step_ms": round((wall_ahead - set_off) / 1e6, 3),
         }
         print(json.dumps(line), flush=True)
 

@@ -152,7 +152,8 @@ def verify(path: Path, derived: Collection[str] = ()) -> Manifest:
 def check(path: Path, derived: Collection[str] = (), signers: Path | None = None) -> Checked:
     """Check every hash of a bundle or a run directory, and with ``signers`` that one of them signed it.
 
-    In a directory the files named in ``derived`` may be other ones or missing: they can be computed again.
+    In a directory the files named in ``derived`` may be other ones or missing: they can be computed again. Files that
+    were pruned are not there, and nothing is said of them.
     Raises BundleError naming the first file that differs, is missing or is not in the manifest, or what else
     is wrong (a link, a path that leads outside, a size beyond what the manifest says).
     """
@@ -200,7 +201,7 @@ def _check_directory(run: Path, derived: Collection[str], signers: Path | None) 
         name = path.relative_to(run).as_posix()
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
             raise BundleError(f"{name}: no plain file")
-        if path.is_file() and name not in {MANIFEST, SIGNATURE, *manifest.files, *derived}:
+        if path.is_file() and name not in {MANIFEST, SIGNATURE, *manifest.files, *manifest.pruned, *derived}:
             raise BundleError(f"{name}: extra: not in the manifest")
     for name, entry in manifest.files.items():
         if name in derived:

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 from harness.store import CHECKOUT
 
@@ -31,6 +32,21 @@ lab_app = typer.Typer(
     no_args_is_help=True, help="Prove that a physical lab is what its file says; switch its machines."
 )
 app.add_typer(lab_app, name="lab")
+
+
+class _PlanOrCommand(TyperGroup):
+    """``sojourn soak plan.toml`` is ``sojourn soak run plan.toml``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+soak_app = typer.Typer(
+    cls=_PlanOrCommand, no_args_is_help=True, help="Run a plan's cells through a night: sojourn soak PLAN --hours=10."
+)
+app.add_typer(soak_app, name="soak")
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory under results/.")]
 LabFilePath = Annotated[Path, typer.Argument(metavar="LAB_FILE", help="The lab's description, lab.toml.")]
@@ -202,10 +218,12 @@ def rescore(
     """Check the raw files, compute the scores from them again, compare with the stored ones, renew the report."""
     from harness.bundle import verify
     from harness.report import REPORT, SCORES, write_report
-    from harness.store import hash_file, reseal
+    from harness.store import StoreError, hash_file, reseal
     from scoring.score import score_run
 
     manifest = verify(run, derived=(SCORES, REPORT))
+    if manifest.pruned:
+        raise StoreError(f"{run}: cannot be scored again: pruned to make room: {', '.join(manifest.pruned)}")
     scores = score_run(run)
     fresh = scores.model_dump_json(indent=1) + "\n"
     stored = _object(run / SCORES)
@@ -439,6 +457,50 @@ def _print_findings(findings: Iterable[Finding], failed: str) -> None:
     if missing:
         print(f"sojourn: {failed}: {', '.join(missing)}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+@soak_app.command("run")
+def soak_run(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file (docs/soak.md).")],
+    hours: Annotated[float | None, typer.Option(min=0.01, help="When the time is up no run is begun.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Only go on with a night that was cut short.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Begin a night even if the last one could go on.")] = False,
+    page: Annotated[
+        str, typer.Option("--status", help="Where the status page is: a loopback address and port, or off.")
+    ] = "127.0.0.1:8470",
+) -> None:
+    """Run a plan's cells in random rounds until the time is up, or go on with the night that was cut short.
+
+    Exit codes: 0 every cell has valid runs, 1 some has none or was left out, 2 bad plan or options, 3 the lab is
+    broken, 4 the disk is full, 5 another soak is at work, 128 and its number after a signal.
+    """
+    from harness.soak.night import night
+
+    raise typer.Exit(night(plan, hours if not resume else None, new=new, page=page, resume=resume))
+
+
+@soak_app.command("status")
+@one_line_errors
+def soak_status(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A night, or the folder of the nights.")],
+) -> None:
+    """Tell how far a night is."""
+    from harness.soak.state import opened
+    from harness.soak.status import print_status, status
+
+    print_status(status(opened(folder)), Console())
+
+
+@soak_app.command("summary")
+@one_line_errors
+def soak_summary(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A night, or the folder of the nights.")],
+) -> None:
+    """Write a night's report.html, index.html and junit.xml again."""
+    from harness.soak.state import opened
+    from harness.soak.summary import write_summary
+
+    print(write_summary(opened(folder)))
 
 
 def differences(stored: Any, fresh: Any, where: str = "scores") -> Iterator[str]:

@@ -24,5 +24,10 @@ def _environment() -> Environment:
 def write_page(template: str, view: Any, path: Path) -> Path:
     """Write ``template`` with what it calls ``view`` to ``path``, in one step, and return the path. Raises OSError."""
     fresh = path.with_name(path.name + ".new")
-    fresh.write_text(_environment().get_template(template).render(view=view))
+    fresh.write_text(render(template, view))
     return fresh.replace(path)
+
+
+def render(template: str, view: Any) -> str:
+    """Return ``template`` with what it calls ``view``."""
+    return _environment().get_template(template).render(view=view)

@@ -114,6 +114,18 @@ def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO
             return
 
 
+def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
+    """Build what the lab of ``options`` lacks, bring it up once and send a ping through it; logs go to ``folder``.
+
+    Raises whatever is wrong with the lab, with one line that says what to do.
+    """
+    described = read_lab_file(options.lab_file) if options.lab == "apu" else None
+    with _ended_by_sigterm(), steps(Console(file=terminal)) as step:
+        make_lab = _prepare_lab(options, described, step)
+    with _ended_by_sigterm(), make_lab(folder) as lab:
+        lab.client.run(["ping", "-c", "1", "-W", "5", lab.addresses.server])
+
+
 def _prepare_lab(
     options: Options, described: LabFile | None, step: Callable[[str], Tell], tell: Callable[[str], None]
 ) -> Callable[[Path], LabFactory]:

@@ -27,13 +27,18 @@ def scratch_folder(suffix: str) -> Path:
     return Path(tempfile.mkdtemp(suffix=suffix, dir=_folder()))
 
 
-@functools.cache
-def _folder() -> Path:
+def sweep() -> None:
+    """Remove the folders of processes that are no more."""
     root = Path(tempfile.gettempdir())
     for stale in (path for path in root.glob(f"{_PREFIX}*") if path.name.removeprefix(_PREFIX).isdigit()):
         if not psutil.pid_exists(int(stale.name.removeprefix(_PREFIX))):
             shutil.rmtree(stale, ignore_errors=True)  # another user's stays
-    folder = root / f"{_PREFIX}{os.getpid()}"
+
+
+@functools.cache
+def _folder() -> Path:
+    sweep()
+    folder = Path(tempfile.gettempdir()) / f"{_PREFIX}{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

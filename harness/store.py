@@ -120,6 +120,8 @@ class Manifest(BaseModel):
     versions: dict[str, str] = {}
     files: Annotated[dict[str, FileEntry], AfterValidator(_inside)] = {}
     bundle: Bundled | None = None
+    pruned: Annotated[dict[str, FileEntry], AfterValidator(_inside)] = {}
+    """Files that were removed later to make room, as they were (see :func:`prune`)."""
 
 
 class RunDirectory:
@@ -337,6 +339,17 @@ def reseal(run: Path, *names: str, reasons: Sequence[str] | None = None) -> None
     manifest.files.update({name: hash_file(run / name) for name in names})
     manifest.files = dict(sorted(manifest.files.items()))
     write_manifest(run, manifest)
+
+
+def prune(run: Path, name: str) -> None:
+    """Remove the file ``name`` of a finished run; the manifest keeps its hash. Raises StoreError, OSError."""
+    manifest = read_manifest(run)
+    if name in manifest.files:
+        manifest.pruned[name] = manifest.files.pop(name)
+        write_manifest(run, manifest)
+    elif name not in manifest.pruned:  # that were removed from there, but for a kill
+        raise StoreError(f"{run}: {name}: the manifest does not hold it")
+    (run / name).unlink(missing_ok=True)
 
 
 CHECKOUT = Path(__file__).resolve().parent.parent

@@ -98,6 +98,8 @@ class HostSample(_Record):
     stall_ms: float
     cpu_idle_cores: NotRequired[float]
     cpu_steal_cores: NotRequired[float]
+    suspended_ms: NotRequired[float]
+    clock_step_ms: NotRequired[float]
 
 
 class CallSecond(_Record):

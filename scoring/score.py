@@ -380,6 +380,8 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     # The host and the router.
     watch = _lines(run / "host.jsonl", records.HOST, gates)
     gates.append(validity.covers("host samples", [s["t"] for s in watch], need, limits))
+    # A phase ends by the wall clock, which has gone on when a suspended host wakes.
+    gates += validity.host_awake([s for s in watch if t0 <= s["t"] <= end + 2], limits)
     watch = [s for s in watch if t0 <= s["t"] <= end + 1]
     gates.append(validity.host_stalls([s["stall_ms"] for s in watch], limits))
     names, queues = lab.get("interfaces", {}), _lines(run / "qdisc.jsonl", records.QDISC, gates)

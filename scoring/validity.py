@@ -29,6 +29,8 @@ class Limits(BaseModel):
     stall_ms: float = 20.0  # a second with a longer host stall is a bad second
     stall_share: float = 0.02  # bad seconds allowed
     stall_worst_ms: float = 200.0  # no second may be worse than this
+    suspended_ms: float = 10.0  # by the clocks that count a suspended host's time and that do not
+    clock_step_ms: float = 10.0  # of the wall clock in a second; one that is slewed moves 0.5 ms
     jitter_ms: float = 2.0  # P99 of the unshaped probe above the RTT asked for
     saturation: float = 0.85  # of rate * 0.956, in every contender phase
     ramp_s: float = 5.0  # of a contender phase, left out of the saturation
@@ -98,6 +100,17 @@ def host_stalls(stalls_ms: Sequence[float], limits: Limits) -> Gate:
     bad, worst = sum(s > limits.stall_ms for s in stalls_ms), max(stalls_ms)
     ok = bad <= limits.stall_share * len(stalls_ms) and worst <= limits.stall_worst_ms
     return gate("host stalls", ok, f"{bad} of {len(stalls_ms)} seconds, worst {worst:.1f} ms", limit)
+
+
+def host_awake(samples: Sequence[Mapping[str, Any]], limits: Limits) -> list[Gate]:
+    """The host was not suspended and nobody set its clock; nothing is told of runs older than these records."""
+    slept, steps = ([s[key] for s in samples if key in s] for key in ("suspended_ms", "clock_step_ms"))
+    if not slept or not steps:
+        return []
+    return [
+        at_most("host suspended", sum(slept), limits.suspended_ms, "s", 1e-3),
+        at_most("wall clock stepped", max(map(abs, steps)), limits.clock_step_ms, "s", 1e-3),
+    ]
 
 
 def covers(name: str, times: npt.ArrayLike | None, need: tuple[float, float], limits: Limits) -> Gate:

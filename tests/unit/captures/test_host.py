@@ -27,3 +27,4 @@ def test_it_watches(tmp_path: Path) -> None:
     cores = last["cpu_cores_used"] + last["cpu_idle_cores"] + last["cpu_steal_cores"]
     assert cores == pytest.approx(psutil.cpu_count(), abs=0.1)
     assert last["stall_ms"] >= 0
+    assert abs(last["suspended_ms"]) < 1 and abs(last["clock_step_ms"]) < 5

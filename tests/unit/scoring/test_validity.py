@@ -47,6 +47,21 @@ def test_host_stalls() -> None:
     assert not validity.host_stalls([5.0] * 99 + [250.0], LIMITS).ok
 
 
+@pytest.mark.parametrize(
+    ("suspended", "step", "reason"),
+    [
+        (0.001, 0.5, ""),
+        (20_000.0, 0.0, "host suspended: 20 s; at most 0.01 s"),
+        (0.0, -3_000.0, "wall clock stepped: 3 s; at most 0.01 s"),
+    ],
+)
+def test_a_suspended_host_or_a_clock_that_was_set_is_told(suspended: float, step: float, reason: str) -> None:
+    calm = {"suspended_ms": 0.0, "clock_step_ms": 0.01}
+    samples = [calm] * 30 + [{"suspended_ms": suspended, "clock_step_ms": step}] + [calm] * 30
+    assert [gate.reason for gate in validity.host_awake(samples, LIMITS) if not gate.ok] == [reason] * bool(reason)
+    assert validity.host_awake([{"stall_ms": 1.0}], LIMITS) == []
+
+
 def test_covers() -> None:
     need = (0, 140)
     assert validity.covers("recording", range(-5, 140), need, LIMITS).ok

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Room for the next run: what is free, and the removal of files that the plan allows."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from harness.soak.plan import Prune
+from harness.soak.state import nights
+from harness.store import MANIFEST, PARTIAL, StoreError, prune, read_manifest
+
+_DAY_S = 86400
+
+
+def free_bytes(folder: Path) -> int:
+    """Return what is free on the disk of a folder."""
+    return shutil.disk_usage(folder).free
+
+
+def make_room(results: Path, needed: int, rules: Sequence[Prune]) -> list[str]:
+    """Remove files that ``rules`` name, the oldest first, until ``needed`` bytes are free; return their paths."""
+    removed = []
+    for run, name in candidates(results, rules, time.time()):
+        if free_bytes(results) >= needed:
+            break
+        prune(run, name)
+        removed.append((run / name).relative_to(results).as_posix())
+    return removed
+
+
+def candidates(results: Path, rules: Sequence[Prune], now: float) -> Iterator[tuple[Path, str]]:
+    """Yield run directory and file of everything that ``rules`` allow to remove, the oldest runs first."""
+    for night in nights(results):
+        for run in sorted(manifest.parent for manifest in night.path.glob(f"*/{MANIFEST}")):
+            if run.suffix == PARTIAL:
+                continue
+            try:
+                manifest = read_manifest(run)
+            except StoreError:
+                continue
+            for rule in rules:
+                old = now - (manifest.finished or now) >= rule.older_than_days * _DAY_S
+                if old and manifest.status == rule.of and (run / rule.file).is_file():
+                    yield run, rule.file

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run left behind: processes, the namespaces that these hold, mounts. All that is ours is ended.
+
+A run is started with :data:`MARK` in its environment, which everything that it starts inherits, in whatever namespace.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+MARK = "SOJOURN_SOAK"
+#: What dies with its run has this long to do so, s.
+_GRACE_S = 5.0
+_KINDS = ("net", "mnt", "pid", "user")
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """Return the processes that were started under ``mark``, or a mark that goes on after it with a slash."""
+    wanted = f"{MARK}={mark}"
+    found = []
+    for process in psutil.process_iter():
+        with suppress(OSError, psutil.Error):
+            words = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+            told = next((word.decode() for word in words if word.startswith(MARK.encode() + b"=")), "")
+            if f"{told}/".startswith(f"{wanted}/") and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def mounts() -> set[str]:
+    """Return every mount point that this process sees."""
+    lines = Path("/proc/self/mounts").read_text().splitlines()
+    return {line.split()[1].encode().decode("unicode_escape") for line in lines}
+
+
+def clean(mark: str, before: Iterable[str], ours: Iterable[Path]) -> list[str]:
+    """End what a run left behind and return what that was, a line each.
+
+    ``before`` are the mount points from before it. Of newer ones those below the folders ``ours`` are undone, the
+    others only told.
+    """
+    return [*_end_processes(mark), *_undo_mounts(set(before), tuple(ours))]
+
+
+def _end_processes(mark: str) -> list[str]:
+    left = psutil.wait_procs(marked(mark), timeout=_GRACE_S)[1]
+    if not left:
+        return []
+    names = Counter(_name(process) for process in left)
+    spaces = {space for process in left for space in _namespaces(process)} - set(_namespaces(psutil.Process()))
+    for process in left:
+        with suppress(psutil.Error):
+            process.kill()
+    stuck = psutil.wait_procs(left, timeout=_GRACE_S)[1]
+    told = ", ".join(f"{count} {name}" if count > 1 else name for name, count in sorted(names.items()))
+    done = f"{len(stuck)} of them cannot be ended" if stuck else "ended now"
+    held = f", in {len(spaces)} namespaces of theirs" if spaces else ""
+    return [f"{len(left)} processes left running ({told}){held}; {done}"]
+
+
+def _name(process: psutil.Process) -> str:
+    with suppress(psutil.Error):
+        return process.name()
+    return "?"
+
+
+def _namespaces(process: psutil.Process) -> list[str]:
+    found = []
+    for kind in _KINDS:
+        with suppress(OSError):
+            found.append(os.readlink(f"/proc/{process.pid}/ns/{kind}"))
+    return found
+
+
+def _undo_mounts(before: set[str], ours: tuple[Path, ...]) -> list[str]:
+    told = []
+    for point in sorted(mounts() - before, reverse=True):  # what is mounted inside another comes first
+        if not any(Path(point).is_relative_to(folder) for folder in ours):
+            told.append(f"mounted since: {point}; not ours, left as it is")
+            continue
+        done = subprocess.run(["umount", "--lazy", point], capture_output=True, text=True, check=False)
+        told.append(f"left mounted: {point}; {done.stderr.strip() if done.returncode else 'unmounted now'}")
+    return told

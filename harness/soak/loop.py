@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The soak itself: run after run until its time is up, and what it does when one of them goes wrong."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from harness.scratch import sweep
+from harness.soak import leaks, state
+from harness.soak.disk import free_bytes, make_room
+from harness.soak.plan import Cell, Plan, PlanError
+from harness.soak.rounds import Job, expected_s, next_job, quarantined
+from harness.soak.state import Attempt, Folder, Night
+from harness.soak.supervise import supervise
+
+#: The process that makes a run or checks a lab; it takes ``run`` or ``check`` and a task as JSON.
+CHILD = (sys.executable, "-m", "harness.soak.child")
+#: The first check may build a kernel.
+_CHECK_LIMIT_S = 3600.0
+_KILLED = "the soak was killed, or the machine restarted, while it ran"
+
+
+class Code(IntEnum):
+    """Exit codes; a soak that was stopped by a signal ends with 128 and its number."""
+
+    ALL_VALID = 0
+    SOME_NOT = 1
+    BAD_PLAN = 2
+    LAB_BROKEN = 3
+    DISK_FULL = 4
+    BUSY = 5
+
+
+@dataclass
+class Stop:
+    """Whether the user wants the soak to end: SIGINT, SIGTERM or SIGHUP has come."""
+
+    signals: list[int] = field(default_factory=list)
+
+    def __call__(self) -> bool:
+        return bool(self.signals)
+
+    def listen(self) -> None:
+        """Take the signals from now on."""
+
+        def take(number: int, _: FrameType | None) -> None:
+            self.signals.append(number)
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, take)
+
+
+def begin(plan: Plan, hours: float | None, *, new: bool = False) -> Folder | None:
+    """Return the night to go on with: the last one while its time is not up, else a new one of ``hours``.
+
+    Without ``hours`` a night is only resumed: None when there is none. Raises PlanError when the last night goes on but
+    was begun with another plan, or when the time is too short for one round; StateError, OSError.
+    """
+    last = next(reversed(state.nights(plan.results)), None)
+    if last and not new and resumable(night := last.night):
+        if night.plan != plan.digest:
+            raise PlanError(
+                f"{plan.path}: the night {last.path.name} was begun with another plan ({last.path / state.PLAN}); "
+                "give that one, or --new for another night"
+            )
+        return last
+    if hours is None:
+        return None
+    if (need := sum(cell.expected_s for cell in plan.cells)) > hours * 3600:
+        raise PlanError(
+            f"{plan.path}: one round of its {len(plan.cells)} cells takes about {need / 3600:.2g} h; "
+            f"give more --hours than {hours:g}, or fewer cells or shorter phases"
+        )
+    return state.create(plan, hours)
+
+
+def resumable(night: Night) -> bool:
+    """Tell whether a night ended before its time: killed, stopped, or for a lab or disk that may be well again."""
+    return night.code not in (Code.ALL_VALID, Code.SOME_NOT) and time.time() < night.until
+
+
+class Soak:
+    """A night at work; :meth:`run` returns when it is over."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: Folder,
+        tell: Callable[[str], None],
+        stop: Stop | None = None,
+        child: Sequence[str] = CHILD,
+    ) -> None:
+        self._plan, self._folder, self._tell, self._child = plan, folder, tell, tuple(child)
+        self._stop = stop or Stop()
+        self._attempts = folder.attempts()
+        self._own = psutil.Process()
+
+    def run(self) -> Night:
+        """Run until the time is up or something ends it, and return how it ended. Raises StateError, OSError."""
+        self._folder.save(self._folder.night.model_copy(update={"ended": None, "code": None, "cause": ""}))
+        self._settle_killed()
+        cause = self._broken("before the first run")
+        code = Code.LAB_BROKEN
+        while not cause and not self._stop():
+            job = next_job(self._plan, self._folder.night.seed, self._attempts)
+            if job is None or time.time() + expected_s(job.cell, self._attempts) > self._folder.night.until:
+                break
+            if cause := self._no_room(job.cell):
+                code = Code.DISK_FULL
+            elif self._attempt(job) == "failed" and not self._no_room(job.cell):
+                cause = self._broken(f"after run {len(self._attempts)} had failed")
+        if self._stop():
+            return self._end(128 + self._stop.signals[0], "stopped by " + signal.Signals(self._stop.signals[0]).name)
+        if cause:
+            return self._end(code, cause)
+        return self._end(verdict(self._plan, self._attempts), "")
+
+    def _settle_killed(self) -> None:
+        """What a killed soak left: its run is ended (it died with the soak), and told by what it recorded."""
+        found = leaks.clean(self._mark, leaks.mounts(), ())
+        for line in found:
+            self._tell(line)
+        for attempt in [it for it in self._attempts if it.outcome == "running"]:
+            self._record(state.settled(self._folder, attempt, _KILLED).model_copy(update={"leaks": found}))
+
+    @property
+    def _mark(self) -> str:
+        return str(self._folder.path.resolve())
+
+    def _attempt(self, job: Job) -> str:
+        """Make one run and return its outcome."""
+        number, cell = len(self._attempts) + 1, job.cell
+        limit_s = self._plan.limit_s(cell)
+        attempt = self._record(
+            Attempt(number=number, round=job.round, cell=cell.name, seed=self._folder.night.seed + job.round - 1,
+                    begun=time.time())
+        )  # fmt: skip
+        self._tell(f"run {number}: round {job.round}, {cell.name}" + (f", try {job.attempt}" * (job.attempt > 1)))
+        mounted = leaks.mounts()
+        ended = supervise(
+            [*self._child, "run", _task(cell, self._folder.path, self._folder.night.seed, job.round)],
+            self._folder.file(number, ".log"),
+            mark=f"{self._mark}/{number}", limit_s=limit_s, stopped=self._stop,
+        )  # fmt: skip
+        left = leaks.clean(self._mark, mounted, (Path(tempfile.gettempdir()), self._folder.path))
+        sweep()
+        attempt = state.settled(self._folder, attempt, ended.error or "it ended well, but left no run")
+        if attempt.outcome == "failed" and self._stop():
+            attempt = attempt.model_copy(update={"outcome": "stopped"})
+        attempt = self._record(
+            attempt.model_copy(
+                update={
+                    "headline": ended.said, "leaks": left,
+                    "memory_mb": round(self._own.memory_info().rss / 1e6, 1),
+                    "free_gb": round(free_bytes(self._folder.path) / 1e9, 3),
+                }
+            )
+        )  # fmt: skip
+        for line in (*attempt.reasons, attempt.headline, *left):
+            self._tell(f"run {number}: {attempt.outcome}: {line}") if line else None
+        if why := quarantined(self._plan, cell.name, self._attempts):
+            self._tell(f"{cell.name}: left out for the rest of the night: {'; '.join(why)}")
+        return attempt.outcome
+
+    def _record(self, attempt: Attempt) -> Attempt:
+        self._attempts = [it for it in self._attempts if it.number != attempt.number] + [attempt]
+        return self._folder.record(attempt)
+
+    def _no_room(self, cell: Cell) -> str:
+        """Make room for a run as far as the plan allows; return why there is none."""
+        disk, results = self._plan.file.disk, self._plan.results
+        needed = cell.options.needed_bytes + round(disk.keep_free_gb * 1e9)
+        if removed := make_room(results, needed, disk.prune):
+            night = self._folder.night
+            self._folder.save(night.model_copy(update={"pruned": night.pruned + removed}))
+            self._tell(f"removed to make room: {', '.join(removed)}")
+        if (free := free_bytes(results)) >= needed:
+            return ""
+        return (
+            f"disk: {results} has {free / 1e9:.2f} GB free, the next run and [disk] keep_free_gb need "
+            f"{needed / 1e9:.2f} GB; free some space, or allow the plan to prune"
+        )
+
+    def _broken(self, when: str) -> str:
+        """Check every lab of the plan once and return what is wrong with one; empty when they work."""
+        self._tell(f"checking the lab {when}")
+        labs = {(it.options.lab, it.options.lab_file, it.options.kernel_source): it for it in self._plan.cells}
+        for cell in labs.values():
+            stem = self._folder.file(len(self._attempts), f"-check-{cell.options.lab}")
+            mounted = leaks.mounts()
+            ended = supervise(
+                [*self._child, "check", _task(cell, stem)],
+                stem.with_suffix(".log"), mark=self._mark, limit_s=_CHECK_LIMIT_S, stopped=self._stop,
+            )  # fmt: skip
+            leaks.clean(self._mark, mounted, (Path(tempfile.gettempdir()), self._folder.path))
+            if ended.error and not self._stop():
+                return f"the {cell.options.lab} lab does not work: {ended.error}"
+        return ""
+
+    def _end(self, code: int, cause: str) -> Night:
+        self._folder.release_ballast()
+        night = self._folder.night.model_copy(update={"ended": time.time(), "code": int(code), "cause": cause})
+        return self._folder.save(night)
+
+
+def verdict(plan: Plan, attempts: Sequence[Attempt]) -> Code:
+    """Return the exit code of a night that ended well: whether every cell has a valid run and none is left out."""
+    valid = {attempt.cell for attempt in attempts if attempt.outcome == "valid"}
+    good = all(cell.name in valid and not quarantined(plan, cell.name, attempts) for cell in plan.cells)
+    return Code.ALL_VALID if good else Code.SOME_NOT
+
+
+def _task(cell: Cell, folder: Path, seed: int = 1, round: int = 1) -> str:
+    return json.dumps({"given": dict(cell.given), "folder": str(folder), "seed": seed, "round": round})

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``sojourn soak PLAN``: a night from its plan to its summary and exit code."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from apps import SERVICES
+from harness.soak import state
+from harness.soak.loop import Code, Soak, Stop, begin
+from harness.soak.plan import PlanError, read_plan
+from harness.soak.serve import AddressError, StatusPage, address
+from harness.soak.state import Folder
+from harness.store import CHECKOUT, StoreError
+
+
+def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "off", resume: bool = False) -> int:
+    """Run or resume a night and return the exit code (:class:`Code`, or 128 and the signal that stopped it)."""
+    try:
+        at, found = address(page), read_plan(plan, SERVICES)
+        if resume and new:
+            raise PlanError("--resume and --new: give one of them")
+        with state.held(found.results):
+            folder = begin(found, hours, new=new)
+            if folder is None and resume:
+                print(f"{found.results}: no night that was cut short and whose time is not up")
+                return Code.ALL_VALID
+            if folder is None:
+                raise PlanError("--hours: how long is the night? give --hours=10")
+            stop = Stop()
+            stop.listen()
+            with ExitStack() as stack:
+                if at:
+                    _show(stack, folder, StatusPage(folder, at))
+                ended = Soak(found, folder, _tell, stop).run()
+            _summarise(folder)
+    except (PlanError, AddressError) as wrong:
+        return _failed(wrong, Code.BAD_PLAN)
+    except state.BusyError as busy:
+        return _failed(busy, Code.BUSY)
+    except (state.StateError, StoreError) as broken:
+        return _failed(broken, Code.BAD_PLAN)
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return _failed(error, Code.DISK_FULL if full else Code.BAD_PLAN)
+    if ended.cause:
+        print(f"sojourn: {ended.cause}", file=sys.stderr)
+    return ended.code or 0
+
+
+def _show(stack: ExitStack, folder: Folder, page: StatusPage) -> None:
+    """Serve the status page; a night is not given up because something else has its port."""
+    try:
+        _tell(f"{folder.path}; status: {stack.enter_context(page).url}")
+    except AddressError as taken:
+        _tell(f"{folder.path}; no status page: {taken}")
+
+
+def _summarise(folder: Folder) -> None:
+    """Write the summary, in a process of its own: it takes much more memory than a night's soak."""
+    command = [sys.executable, "-m", "harness.cli", "soak", "summary", str(folder.path)]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    said = done.stdout.strip() if not done.returncode else f"no summary: {done.stderr.strip()}"
+    _tell(f"{said}; `sojourn soak summary {folder.path}` makes it again")
+
+
+def _tell(line: str) -> None:
+    print(f"{time.strftime('%H:%M:%S', time.gmtime())} {line}", flush=True)
+
+
+def _failed(error: Exception, code: Code) -> int:
+    print(f"sojourn: {error}", file=sys.stderr)
+    return code

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan of a soak: a TOML file with cells, each the options of one experiment by their command-line names."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import itertools
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    field_validator,
+)
+
+from apps.base import Service
+from harness.options import OPTIONS, Options, OptionsError, parse_options
+from harness.timeline import reordered
+
+#: What a run takes beyond its phases, s: set-up, warming the player up, scoring; a guess until the first one has ended.
+_AROUND_S = 60.0
+#: The options that the soak itself gives to its runs.
+_OWN = ("seed", "repeat", "results")
+_KEPT = ("manifest.json", "scores.json", "report.html", "options.json", "timeline.json", "lab.json")
+#: Options that are paths: relative to the plan, as its results are.
+_PATHS = ("lab-file", "credentials", "kernel-source")
+_FLAGS = {option.name for option in OPTIONS if option.flag}
+
+Value = StrictStr | StrictBool | StrictInt | StrictFloat
+
+
+class PlanError(RuntimeError):
+    """A plan cannot work; one line that names file, table and key and says what would be right."""
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Prune(_Entry):
+    """Which file may be removed from finished runs when the disk runs short, the oldest first."""
+
+    file: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)*$")
+    """Its path in the run, e.g. ``screen.mp4``."""
+    of: Literal["valid", "void"] = "valid"
+    older_than_days: float = Field(ge=0)
+
+    @field_validator("file")
+    @classmethod
+    def _is_raw(cls, name: str) -> str:
+        if name in _KEPT:
+            raise ValueError(f"{name} is what a report is made of; name a recording or a capture")
+        return name
+
+
+class Disk(_Entry):
+    """What the soak does about the disk of its results."""
+
+    keep_free_gb: float = Field(default=2, ge=0)
+    """Beyond what the next run needs; with less the soak prunes, then stops."""
+    prune: tuple[Prune, ...] = ()
+
+
+class PlanFile(_Entry):
+    """The plan as it is written."""
+
+    results: str = Field(default="soak", min_length=1)
+    """Where the nights go; relative to the plan."""
+    seed: int = 1
+    """Of the order of cells in each round and of contenders in each run; run r of a cell has seed + r − 1."""
+    rounds: int | None = Field(default=None, ge=1)
+    """After so many rounds the soak ends before its time."""
+    retries: int = Field(default=1, ge=0, le=10)
+    """How often in a round a run is made again that is void or fails."""
+    quarantine: int = Field(default=4, ge=1)
+    """After so many runs in a row that are void or fail a cell is left out for the rest of the night."""
+    limit_min: float | None = Field(default=None, gt=0)
+    """Time limit of one run, min; default: twice its phases and five minutes."""
+    disk: Disk = Disk()
+    options: dict[str, Value] = {}
+    """Options of all cells."""
+    cells: dict[str, dict[str, Value | list[Value]]] = Field(min_length=1)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the experiment: its options as given and as parsed."""
+
+    name: str
+    given: Mapping[str, str | bool]
+    options: Options
+
+    def run_options(self, round: int, seed: int, results: Path) -> Options:
+        """Return the options of its run in ``round`` (from 1 on): a seed and an order of contenders of its own."""
+        phases = tuple(reordered(self.options.phases, seed, round))
+        return self.options.but(seed=seed + round - 1, phases=phases, results=results)
+
+    @property
+    def phases_s(self) -> float:
+        """How long its phases are, s."""
+        return sum(phase.seconds for phase in self.options.phases)
+
+    @property
+    def expected_s(self) -> float:
+        """About how long a run of it takes, s."""
+        return self.phases_s + _AROUND_S
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan that was read and found right."""
+
+    path: Path
+    folder: Path
+    """What its paths are relative to."""
+    text: str
+    file: PlanFile
+    cells: tuple[Cell, ...]
+
+    @property
+    def digest(self) -> str:
+        """What names the plan's content."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
+
+    @property
+    def results(self) -> Path:
+        """The folder of the nights."""
+        return (self.folder / Path(self.file.results).expanduser()).resolve()
+
+    def limit_s(self, cell: Cell) -> float:
+        """Return the time limit of a run of ``cell``, s."""
+        return self.file.limit_min * 60 if self.file.limit_min else 2 * cell.phases_s + 300
+
+    def cell(self, name: str) -> Cell:
+        """Return the cell of that name."""
+        return next(cell for cell in self.cells if cell.name == name)
+
+
+def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | None = None) -> Plan:
+    """Read and check a plan whose paths are relative to ``folder`` (default: its own).
+
+    Raises PlanError for the first thing that cannot work.
+    """
+    folder = (folder or path.parent).resolve()
+    try:
+        text = path.read_text()
+        file = PlanFile.model_validate(tomllib.loads(text))
+    except OSError as missing:
+        raise PlanError(f"{path}: {missing.strerror}; docs/soak.md shows a plan") from missing
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+        raise PlanError(f"{path}: no TOML: {broken}") from broken
+    except ValidationError as wrong:
+        raise PlanError(f"{path}: {_told(wrong)}") from wrong
+    found: dict[str, Cell] = {}
+    for name, table in file.cells.items():
+        _check_names(path, "[options]", file.options)
+        _check_names(path, _table(name), table)
+        for cell in _expanded(path, folder, name, table, file.options, services):
+            if cell.name in found:
+                raise PlanError(f"{path}: {_table(name)}: a second cell is named {cell.name!r}; rename one")
+            if twin := next((it for it in found.values() if it.options == cell.options), None):
+                raise PlanError(f"{path}: {_table(name)}: {cell.name!r} asks for the same as {twin.name!r}; drop one")
+            found[cell.name] = cell
+    return Plan(path, folder, text, file, tuple(found.values()))
+
+
+def _expanded(
+    path: Path,
+    folder: Path,
+    name: str,
+    table: Mapping[str, Value | list[Value]],
+    shared: Mapping[str, Value],
+    services: Mapping[str, type[Service]],
+) -> Iterator[Cell]:
+    """Yield the cells of a table: one, or one for each combination of the values of its lists."""
+    lists = {key: value for key, value in table.items() if isinstance(value, list)}
+    if empty := next((key for key, values in lists.items() if not values), None):
+        raise PlanError(f"{path}: {_table(name)} {empty}: an empty list; give one value or several")
+    for chosen in itertools.product(*lists.values()):
+        given = {**shared, **table, **dict(zip(lists, chosen, strict=True))}
+        if unflagged := next((key for key in given if key in _FLAGS and not isinstance(given[key], bool)), None):
+            raise PlanError(f"{path}: {_where(unflagged, name, table)}: give true or false")
+        if given.get("lab") == "apu":
+            given.setdefault("lab-file", "lab.toml")
+        texts = {key: value is True if key in _FLAGS else str(value) for key, value in given.items()}
+        texts |= {key: str(folder / Path(str(texts[key])).expanduser()) for key in _PATHS if key in texts}
+        try:
+            options = parse_options(texts, {known: service.defaults for known, service in services.items()})
+            if options.lab == "sim":
+                raise OptionsError("--lab: simulated time has no browser; give virtual or apu")
+            services[options.service].from_options(options)
+        except OptionsError as wrong:
+            raise PlanError(f"{path}: {_located(str(wrong), name, table)}") from wrong
+        except (RuntimeError, OSError) as wrong:
+            raise PlanError(f"{path}: {_table(name)}: {wrong}") from wrong
+        yield Cell(" ".join([name, *map(str, chosen)]), texts, options)
+
+
+def _check_names(path: Path, table: str, given: Mapping[str, Any]) -> None:
+    known = [option.name for option in OPTIONS if option.name not in _OWN]
+    for name in given:
+        if name in _OWN:
+            raise PlanError(
+                f"{path}: {table} {name}: the soak gives it to each run; the plan's own keys stand at its top"
+            )
+        if name not in known:
+            raise PlanError(f"{path}: {table} {name}: no option{_near(name, known)}")
+
+
+def _located(error: str, name: str, table: Mapping[str, Any]) -> str:
+    """Turn a command line's error, ``--rate: …``, into that of a key in its table."""
+    match = re.match(r"(--[\w-]+)(?:/--[\w-]+)*: ", error)
+    if not match:
+        return f"{_table(name)}: {error}"
+    keys = re.findall(r"--([\w-]+)", match[0])
+    key = next((key for key in keys if key in table), keys[0])
+    return f"{_where(key, name, table)}: {error[match.end() :]}"
+
+
+def _where(key: str, name: str, table: Mapping[str, Any]) -> str:
+    return f"{_table(name) if key in table else '[options]'} {key}"
+
+
+def _table(name: str) -> str:
+    return f"[cells.{name}]" if re.fullmatch(r"[\w-]+", name) else f'[cells."{name}"]'
+
+
+def _told(wrong: ValidationError) -> str:
+    """Return where and what the first error is, with the nearest key where there is no such one."""
+    first = wrong.errors()[0]
+    # Of a value that may be of several types pydantic names each in the last places.
+    steps = [str(step) for step in first["loc"] if str(step) not in ("str", "bool", "int", "float")]
+    if steps[0] == "cells" and len(steps) > 1:
+        where = " ".join([_table(steps[1]), *steps[2:3]])
+        if len(steps) > 2:
+            return f"{where}: give text, a number, true or false, or a list of these"
+    else:
+        *tables, key = steps
+        where = f"[{'.'.join(tables)}] {key}" if tables else key
+    if first["type"] == "extra_forbidden":
+        known = Prune if "prune" in steps[:-1] else Disk if steps[0] == "disk" else PlanFile
+        return f"{where}: no such key{_near(steps[-1], list(known.model_fields))}"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {message[:1].lower()}{message[1:]}"
+
+
+def _near(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"

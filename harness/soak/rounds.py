@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to run next: cells in a random order each round, void runs again, cells that keep failing not at all."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from harness.soak.plan import Cell, Plan
+from harness.soak.state import Attempt
+
+
+@dataclass(frozen=True)
+class Job:
+    """The next run: its cell, its round and which try of it in that round it is (both from 1 on)."""
+
+    cell: Cell
+    round: int
+    attempt: int
+
+
+def order(plan: Plan, seed: int, round: int) -> list[Cell]:
+    """Return the cells in the order of a round."""
+    return random.Random(f"{seed} {round}").sample(plan.cells, len(plan.cells))
+
+
+def next_job(plan: Plan, seed: int, attempts: Sequence[Attempt]) -> Job | None:
+    """Return what is to be run after ``attempts``; None when all rounds are over or every cell is in quarantine."""
+    counted = [attempt for attempt in attempts if attempt.outcome != "stopped"]
+    left_out = {cell.name for cell in plan.cells if quarantined(plan, cell.name, counted)}
+    if len(left_out) == len(plan.cells):
+        return None
+    for round in itertools.count(1):
+        if plan.file.rounds and round > plan.file.rounds:
+            return None
+        for cell in order(plan, seed, round):
+            tried = [it.outcome for it in counted if (it.cell, it.round) == (cell.name, round)]
+            if cell.name not in left_out and "valid" not in tried and len(tried) <= plan.file.retries:
+                return Job(cell, round, len(tried) + 1)
+    return None
+
+
+def quarantined(plan: Plan, cell: str, attempts: Iterable[Attempt]) -> tuple[str, ...]:
+    """Return why a cell is left out: the reasons of its last runs, all void or failed; empty when it is not."""
+    mine = [attempt for attempt in attempts if attempt.cell == cell and attempt.outcome not in ("stopped", "running")]
+    last = mine[-plan.file.quarantine :]
+    if len(last) < plan.file.quarantine or any(attempt.outcome == "valid" for attempt in last):
+        return ()
+    return tuple(dict.fromkeys(reason for attempt in last for reason in attempt.reasons)) or ("no reason is known",)
+
+
+def expected_s(cell: Cell, attempts: Iterable[Attempt]) -> float:
+    """Return how long the next run of ``cell`` takes by its finished ones, s; a guess before the first."""
+    known = [
+        it.ended - it.begun for it in attempts if it.cell == cell.name and it.ended and it.outcome in ("valid", "void")
+    ]
+    return median(known) if known else cell.expected_s

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a soak knows, as files: a night is a folder of run directories, ``soak.json`` and one small file an attempt.
+
+Each is written beside its name and renamed, so that a reader, and the soak after SIGKILL or a power cut, finds the old
+or the new one. What became of an attempt is read from its run directory, never from the memory of a process.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.soak.plan import Plan
+from harness.store import MANIFEST, PARTIAL, StoreError, read_manifest
+
+NIGHT, ATTEMPTS, PLAN = "soak.json", "attempts", "plan.toml"
+_BALLAST, _LOCK = ".ballast", ".lock"
+_TRIES = 5
+#: Kept aside for the last records and the summary of a night that ends on a full disk.
+_BALLAST_BYTES = 4 << 20
+
+T = TypeVar("T", bound=BaseModel)
+Outcome = Literal["running", "valid", "void", "failed", "stopped"]
+
+
+class StateError(RuntimeError):
+    """A folder is no night, or one of its files cannot be read; the text names it."""
+
+
+class BusyError(RuntimeError):
+    """Another soak has the folder."""
+
+
+class Attempt(BaseModel):
+    """One run that was begun. Times are Unix seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    number: int
+    round: int
+    cell: str
+    seed: int
+    begun: float
+    ended: float | None = None
+    outcome: Outcome = "running"
+    """``stopped``: the user ended the soak meanwhile; it counts for nothing."""
+    reasons: list[str] = []
+    """Why it is void or failed."""
+    run: str | None = None
+    """Its run directory in the night's folder."""
+    headline: str = ""
+    leaks: list[str] = []
+    """What it left behind, each with what was done about it."""
+    memory_mb: float | None = None
+    """Resident memory of the soak itself after it."""
+    free_gb: float | None = None
+    """Free on the disk of the results after it."""
+
+
+class Night(BaseModel):
+    """``soak.json``: what was begun, until when, and how it ended. Times are Unix seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    schema_version: Literal[1] = 1
+    plan: str
+    """The digest of the plan's text, which is kept beside as ``plan.toml``."""
+    plan_path: str
+    seed: int
+    begun: float
+    until: float
+    ended: float | None = None
+    code: int | None = None
+    """Exit code of the soak; none while it runs, or when it was killed."""
+    cause: str = ""
+    """Why it ended before its time."""
+    pruned: list[str] = []
+    """Files that were removed to make room, by their path under the results."""
+
+
+class Folder:
+    """The folder of one night."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def night(self) -> Night:
+        """Return ``soak.json``. Raises StateError."""
+        return _read(self.path / NIGHT, Night)
+
+    def save(self, night: Night) -> Night:
+        """Write ``soak.json`` and return what was written."""
+        self._write(self.path / NIGHT, night)
+        return night
+
+    def attempts(self) -> list[Attempt]:
+        """Return all attempts in their order. Raises StateError."""
+        return [_read(file, Attempt) for file in sorted((self.path / ATTEMPTS).glob("*.json"))]
+
+    def record(self, attempt: Attempt) -> Attempt:
+        """Write an attempt in place of what was known of it, and return it."""
+        self._write(self.file(attempt.number, ".json"), attempt)
+        return attempt
+
+    def file(self, number: int, suffix: str) -> Path:
+        """Return the file of an attempt with that suffix, e.g. ``.log``."""
+        return self.path / ATTEMPTS / f"{number:04}{suffix}"
+
+    def unclaimed(self, attempts: list[Attempt]) -> Path | None:
+        """Return the newest run directory that no attempt has: that of an attempt which has just ended."""
+        claimed = {attempt.run for attempt in attempts}
+        found = [it.parent for it in self.path.glob(f"*/{MANIFEST}") if it.parent.name not in claimed]
+        return max(found, key=lambda path: (path / MANIFEST).stat().st_mtime, default=None)
+
+    def release_ballast(self) -> None:
+        """Give back the space that was kept for the last files of the night."""
+        (self.path / _BALLAST).unlink(missing_ok=True)
+
+    def _write(self, path: Path, model: BaseModel) -> None:
+        text = model.model_dump_json(indent=1) + "\n"
+        try:
+            _replace(path, text)
+        except OSError as full:
+            if full.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self.release_ballast()
+            _replace(path, text)
+
+
+def create(plan: Plan, hours: float) -> Folder:
+    """Make the folder of a new night. Raises OSError, StateError when there was another one a second ago."""
+    now = time.time()
+    path = plan.results / time.strftime("%Y%m%d-%H%M%SZ", time.gmtime(now))
+    fresh = path.with_name(path.name + PARTIAL)
+    if path.exists():
+        raise StateError(f"{path}: exists already")
+    (fresh / ATTEMPTS).mkdir(parents=True)
+    (fresh / PLAN).write_text(plan.text)
+    (fresh / _BALLAST).write_bytes(os.urandom(_BALLAST_BYTES))
+    Folder(fresh).save(
+        Night(plan=plan.digest, plan_path=str(plan.path.resolve()), seed=plan.file.seed, begun=now,
+              until=now + hours * 3600)
+    )  # fmt: skip
+    return Folder(fresh.rename(path))
+
+
+def nights(results: Path) -> list[Folder]:
+    """Return the nights in a folder of results, oldest first."""
+    return [Folder(file.parent) for file in sorted(results.glob(f"*/{NIGHT}")) if file.parent.suffix != PARTIAL]
+
+
+def opened(place: Path) -> Folder:
+    """Return the night at ``place``, or the newest of a folder of nights. Raises StateError."""
+    if (place / NIGHT).exists():
+        return Folder(place)
+    if found := nights(place):
+        return found[-1]
+    raise StateError(f"{place}: neither a night of a soak nor a folder of them; give the plan's results folder")
+
+
+@contextmanager
+def held(results: Path) -> Iterator[None]:
+    """Keep every other soak out of a folder of results for the block. Raises BusyError, OSError."""
+    results.mkdir(parents=True, exist_ok=True)
+    with (results / _LOCK).open("w") as file:
+        for _ in range(_TRIES):
+            if _locked(file, fcntl.LOCK_EX):
+                break
+            time.sleep(0.1)  # who looks whether it is held holds it for a moment
+        else:
+            raise BusyError(f"{results}: another soak is at work here; `sojourn soak status {results}` shows it")
+        yield
+
+
+def is_held(results: Path) -> bool:
+    """Tell whether a soak is at work in a folder of results."""
+    try:
+        with (results / _LOCK).open() as file:
+            return not _locked(file, fcntl.LOCK_SH)
+    except OSError:
+        return False
+
+
+def _locked(file: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def settled(folder: Folder, attempt: Attempt, error: str) -> Attempt:
+    """Return an attempt whose process has ended, with its outcome as its run directory tells it.
+
+    ``error`` is what is told where there is none, or where that says nothing.
+    """
+    found: dict[str, object] = {"ended": time.time(), "outcome": "failed", "reasons": [error]}
+    others = [it for it in folder.attempts() if it.number != attempt.number]
+    if run := folder.unclaimed(others):
+        found["run"] = run.name
+        try:
+            manifest = read_manifest(run)
+        except StoreError as unreadable:
+            return attempt.model_copy(update=found | {"reasons": [error, str(unreadable)]})
+        if run.suffix != PARTIAL:
+            found |= {"outcome": manifest.status, "reasons": manifest.reasons}
+        elif manifest.finished:  # it says itself why it ended
+            found["reasons"] = manifest.reasons
+    return attempt.model_copy(update=found)
+
+
+def _read(file: Path, kind: type[T]) -> T:
+    try:
+        return kind.model_validate_json(file.read_bytes())
+    except OSError as missing:
+        raise StateError(f"{file}: {missing.strerror}") from missing
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        raise StateError(f"{file}: {'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}") from wrong
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file in one step that a power cut does not undo. Raises OSError, the old file unharmed."""
+    fresh = path.with_name(path.name + ".new")
+    try:
+        with fresh.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far a night is, from its files alone: for the terminal, for the page, for the summary."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from apps import SERVICES
+from harness.soak.plan import Plan, read_plan
+from harness.soak.rounds import expected_s, quarantined
+from harness.soak.state import PLAN, Attempt, Folder, is_held
+
+_LAST = 10
+#: The soak's own memory is told once it is larger than after its first run by this share.
+_GROWN = 0.10
+
+
+@dataclass(frozen=True)
+class CellStatus:
+    """What became of a cell's runs."""
+
+    name: str
+    valid: int
+    void: int
+    failed: int
+    quarantine: tuple[str, ...]
+    """Why it is left out for the rest of the night; empty when it is not."""
+    last: str
+    """The outcome of its last run, in words."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """A night as it stands; times are Unix seconds."""
+
+    folder: Path
+    now: float
+    phase: str
+    begun: float
+    until: float
+    left_s: float
+    round: int
+    cells: tuple[CellStatus, ...]
+    last: tuple[Attempt, ...]
+    reasons: tuple[tuple[str, int], ...]
+    """Why runs are void or failed, the most frequent first; what a gate measured is left out."""
+    leaks: tuple[str, ...]
+    memory: str
+    pruned: int
+    code: int | None
+
+    def record(self) -> dict[str, Any]:
+        """Return it as JSON-ready data."""
+        return asdict(self) | {"folder": str(self.folder), "last": [attempt.model_dump() for attempt in self.last]}
+
+
+def status(folder: Folder, now: float | None = None) -> Status:
+    """Return how a night stands. Raises StateError, PlanError."""
+    night, attempts = folder.night, folder.attempts()
+    plan = read_plan(folder.path / PLAN, SERVICES, folder=Path(night.plan_path).parent)
+    now = time.time() if now is None else now
+    ended = [attempt for attempt in attempts if attempt.outcome != "running"]
+    over = night.ended is not None
+    return Status(
+        folder=folder.path,
+        now=now,
+        phase=_phase(plan, folder, attempts, now),
+        begun=night.begun,
+        until=night.until,
+        left_s=0.0 if over else max(0.0, night.until - now),
+        round=max((attempt.round for attempt in attempts), default=0),
+        cells=tuple(_cell(plan, cell.name, attempts) for cell in plan.cells),
+        last=tuple(reversed(ended[-_LAST:])),
+        reasons=tuple(counted_reasons(attempts).most_common()),
+        leaks=tuple(f"run {attempt.number}: {leak}" for attempt in attempts for leak in attempt.leaks),
+        memory=memory(attempts),
+        pruned=len(night.pruned),
+        code=night.code,
+    )
+
+
+def _phase(plan: Plan, folder: Folder, attempts: Sequence[Attempt], now: float) -> str:
+    night = folder.night
+    if night.ended is not None:
+        return f"ended: {night.cause}" if night.cause else "ended"
+    if not is_held(folder.path.parent):
+        return "no soak is at work here; it was killed" + ("" if now > night.until else ", and can be resumed")
+    if running := next((attempt for attempt in attempts if attempt.outcome == "running"), None):
+        about = expected_s(plan.cell(running.cell), attempts)
+        return f"run {running.number}: {running.cell}, {now - running.begun:.0f} s of about {about:.0f} s"
+    return "checking the lab"
+
+
+def _cell(plan: Plan, name: str, attempts: Sequence[Attempt]) -> CellStatus:
+    mine = [attempt for attempt in attempts if attempt.cell == name and attempt.outcome != "running"]
+    counts = Counter(attempt.outcome for attempt in mine)
+    last = "; ".join(mine[-1].reasons) or mine[-1].headline or mine[-1].outcome if mine else ""
+    return CellStatus(name, counts["valid"], counts["void"], counts["failed"], quarantined(plan, name, attempts), last)
+
+
+def counted_reasons(attempts: Sequence[Attempt]) -> Counter[str]:
+    """Count why runs are void or failed, by what stands before the first colon: the gate or the kind of error."""
+    return Counter(
+        kind
+        for attempt in attempts
+        if attempt.outcome in ("void", "failed")
+        for kind in {reason.split(":")[0] for reason in attempt.reasons}
+    )
+
+
+def memory(attempts: Sequence[Attempt]) -> str:
+    """Tell the soak's own memory, and whether it grows."""
+    known = [attempt.memory_mb for attempt in attempts if attempt.memory_mb]
+    if not known:
+        return "not known yet"
+    grown = known[-1] / known[0] - 1
+    return f"{known[-1]:.0f} MB" + (f", {grown:+.0%} since its first run: it grows" if grown > _GROWN else "")
+
+
+def print_status(told: Status, console: Console) -> None:
+    """Print a night."""
+    cells = Table("cell", "valid", "void", "failed", "last run", box=None, pad_edge=False, header_style="dim")
+    for it in told.cells:
+        last = Text(f"left out: {'; '.join(it.quarantine)}", "red") if it.quarantine else Text(it.last)
+        cells.add_row(it.name, *(str(count) for count in (it.valid, it.void, it.failed)), last)
+    console.print(Group(*(Text(line) for line in lines(told)), cells))
+    for attempt in told.last[:3]:
+        console.print(Text(f"run {attempt.number}: {attempt.cell}: {attempt.outcome}: {attempt.run or 'no run'}"))
+
+
+def lines(told: Status) -> list[str]:
+    """Return what is to be said of a night beside its cells, a line each."""
+    found = [
+        f"{told.folder}: {told.phase}",
+        f"round {told.round}; until {clock(told.until)} UTC"
+        + (f", {told.left_s / 3600:.1f} h left" if told.left_s else ""),
+    ]
+    if told.reasons:
+        found.append("void or failed: " + ", ".join(f"{reason} {count}×" for reason, count in told.reasons))
+    found += [f"left behind: {leak}" for leak in told.leaks]
+    found.append(f"memory of the soak: {told.memory}" + (f"; {told.pruned} files pruned" if told.pruned else ""))
+    return found
+
+
+def clock(t: float) -> str:
+    """Return a time as text."""
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(t))

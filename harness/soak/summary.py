@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a night gave, in the morning: a page for people, JUnit XML for other programs, and what changed since the last.
+
+All of it is made from the night's files, and can be made again (``sojourn soak summary FOLDER``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+from harness.compare import compare, write_comparison
+from harness.compare import lines as compared_lines
+from harness.harm_summary import experiments, grids
+from harness.harm_summary import lines as harm_lines
+from harness.index import INDEX, read_folder, write_index
+from harness.page import write_page
+from harness.report import REPORT, ReportError
+from harness.soak.loop import Code
+from harness.soak.state import Attempt, Folder, nights
+from harness.soak.status import CellStatus, Status, clock, lines, status
+
+JUNIT, COMPARISON = "junit.xml", "compare.html"
+#: What XML 1.0 cannot hold.
+_UNPRINTABLE = {code: None for code in range(32) if chr(code) not in "\t\n\r"}
+_VERDICTS = {
+    Code.ALL_VALID: "every cell has valid runs",
+    Code.SOME_NOT: "a cell has no valid run, or was left out",
+    Code.LAB_BROKEN: "the lab is broken",
+    Code.DISK_FULL: "the disk is full",
+}
+
+
+def write_summary(folder: Folder) -> Path:
+    """Write the pages and the JUnit XML of a night and return the page. Raises StateError, PlanError, OSError."""
+    told, attempts = status(folder), folder.attempts()
+    (folder.path / JUNIT).write_bytes(junit(told, attempts, folder.night.cause))
+    runs, left = read_folder(folder.path)
+    found = experiments(runs)
+    if runs or left:
+        write_index(folder.path)
+    last = last_night(folder)
+    view = {
+        "title": f"Night of {clock(told.begun)} UTC",
+        "verdict": verdict(told),
+        "good": told.code == Code.ALL_VALID,
+        "lines": lines(told)[1:],
+        "cells": told.cells,
+        "changed": changed(told, last) if last else ["There is no night before this one to compare with."],
+        "comparison": COMPARISON if (folder.path / COMPARISON).exists() else "",
+        "experiments": [{"title": one.title, "lines": harm_lines(one), "grids": grids(one)} for one in found],
+        "attempts": [_row(folder, attempt) for attempt in attempts],
+        "files": [name for name in (INDEX, JUNIT) if (folder.path / name).exists()],
+    }
+    return write_page("soak.html.j2", view, folder.path / REPORT)
+
+
+def verdict(told: Status) -> str:
+    """Return in a line how a night ended."""
+    if told.code is None or told.code >= 128:
+        return told.phase
+    return _VERDICTS.get(Code(told.code), "?") + (f": {told.phase}" if told.code > Code.SOME_NOT else "")
+
+
+def last_night(folder: Folder) -> Folder | None:
+    """Return the newest night before this one that has a valid run."""
+    earlier = [it for it in nights(folder.path.parent) if it.path.name < folder.path.name]
+    return next((it for it in reversed(earlier) if any(a.outcome == "valid" for a in it.attempts())), None)
+
+
+def changed(told: Status, last: Folder) -> list[str]:
+    """Return what is otherwise than in an earlier night, a line each; the comparison in full is written beside."""
+    before = {cell.name: cell for cell in status(last).cells}
+    now = {cell.name: cell for cell in told.cells}
+    found = [f"Against the night {last.path.name}."]
+    found += [f"{name}: a new cell." for name in now if name not in before]
+    found += [f"{name}: no longer in the plan." for name in before if name not in now]
+    found += [line for name in now if name in before for line in _cell_changed(before[name], now[name])]
+    try:
+        compared = compare(last.path, told.folder)
+    except (ReportError, OSError) as nothing:
+        return [*found, f"Their figures were not compared: {nothing}"]
+    write_comparison(compared, told.folder / COMPARISON)
+    return found + [f"{pair.title}: {line}" for pair in compared.pairs for line in compared_lines(pair)]
+
+
+def _cell_changed(before: CellStatus, now: CellStatus) -> Iterator[str]:
+    if now.quarantine and not before.quarantine:
+        yield f"{now.name}: left out now: {'; '.join(now.quarantine)}."
+    if before.quarantine and not now.quarantine:
+        yield f"{now.name}: no longer left out."
+    if bool(now.valid) != bool(before.valid):
+        yield f"{now.name}: {now.valid} valid runs, {before.valid} then."
+
+
+def _row(folder: Folder, attempt: Attempt) -> dict[str, Any]:
+    page = folder.path / (attempt.run or "") / REPORT
+    took = f"{attempt.ended - attempt.begun:.0f}" if attempt.ended else "–"
+    return {
+        "number": attempt.number, "cell": attempt.cell, "round": attempt.round, "begun": clock(attempt.begun),
+        "took": took, "outcome": attempt.outcome, "bad": attempt.outcome in ("void", "failed"),
+        "told": "; ".join([*attempt.reasons, *attempt.leaks]) or attempt.headline,
+        "run": attempt.run or "", "link": f"{quote(attempt.run)}/{REPORT}" if attempt.run and page.exists() else "",
+    }  # fmt: skip
+
+
+def junit(told: Status, attempts: Sequence[Attempt], cause: str) -> bytes:
+    """Return a night as JUnit XML: a test case a cell, a failure where it has no valid run or is left out."""
+    suite = ElementTree.Element("testsuite", name="sojourn soak", tests=str(len(told.cells)), errors="0")
+    failures = skipped = 0
+    for cell in told.cells:
+        mine = [attempt for attempt in attempts if attempt.cell == cell.name]
+        took = sum((attempt.ended or attempt.begun) - attempt.begun for attempt in mine)
+        case = ElementTree.SubElement(suite, "testcase", classname="soak", name=cell.name, time=f"{took:.1f}")
+        if cell.quarantine:
+            failures += 1
+            ElementTree.SubElement(case, "failure", message=_text(f"left out: {'; '.join(cell.quarantine)}"))
+        elif not cell.valid and not mine:
+            skipped += 1
+            ElementTree.SubElement(case, "skipped", message=_text(cause or "the time was over"))
+        elif not cell.valid:
+            failures += 1
+            ElementTree.SubElement(case, "failure", message=_text(f"no valid run: {cell.last}"))
+        said = [f"run {it.number}: {it.outcome}: {'; '.join(it.reasons) or it.headline}" for it in mine]
+        ElementTree.SubElement(case, "system-out").text = _text("\n".join(said))
+    suite.attrib |= {"failures": str(failures), "skipped": str(skipped)}
+    root = ElementTree.Element("testsuites")
+    root.append(suite)
+    ElementTree.indent(root)
+    text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"
+
+
+def _text(told: str) -> str:
+    return told.translate(_UNPRINTABLE)
