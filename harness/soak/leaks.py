@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
@@ -18,6 +19,7 @@ import psutil
 MARK = "SOJOURN_SOAK"
 #: What dies with its run has this long to do so, s.
 _GRACE_S = 5.0
+_LOOK_S = 0.05
 _KINDS = ("net", "mnt", "pid", "user")
 
 
@@ -29,7 +31,7 @@ def marked(mark: str) -> list[psutil.Process]:
         with suppress(OSError, psutil.Error):
             words = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
             told = next((word.decode() for word in words if word.startswith(MARK.encode() + b"=")), "")
-            if f"{told}/".startswith(f"{wanted}/") and process.status() != psutil.STATUS_ZOMBIE:
+            if f"{told}/".startswith(f"{wanted}/"):
                 found.append(process)
     return found
 
@@ -50,7 +52,7 @@ def clean(mark: str, before: Iterable[str], ours: Iterable[Path]) -> list[str]:
 
 
 def _end_processes(mark: str) -> list[str]:
-    left = psutil.wait_procs(marked(mark), timeout=_GRACE_S)[1]
+    left = _outlasting(marked(mark))
     if not left:
         return []
     names = Counter(_name(process) for process in left)
@@ -58,11 +60,25 @@ def _end_processes(mark: str) -> list[str]:
     for process in left:
         with suppress(psutil.Error):
             process.kill()
-    stuck = psutil.wait_procs(left, timeout=_GRACE_S)[1]
+    stuck = _outlasting(left)
     told = ", ".join(f"{count} {name}" if count > 1 else name for name, count in sorted(names.items()))
     done = f"{len(stuck)} of them cannot be ended" if stuck else "ended now"
     held = f", in {len(spaces)} namespaces of theirs" if spaces else ""
-    return [f"{len(left)} processes left running ({told}){held}; {done}"]
+    return [f"{len(left)} {'process' if len(left) == 1 else 'processes'} left running ({told}){held}; {done}"]
+
+
+def _outlasting(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Return those that still run when the grace is over. A zombie is ended: its parent may never ask for it."""
+    end = time.monotonic() + _GRACE_S
+    while (left := [process for process in processes if _runs(process)]) and time.monotonic() < end:
+        time.sleep(_LOOK_S)
+    return left
+
+
+def _runs(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _name(process: psutil.Process) -> str:

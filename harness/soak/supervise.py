@@ -45,9 +45,13 @@ def supervise(
     with log.open("ab") as err, out.open("wb") as said:
         process = subprocess.Popen(
             [*LOCAL.prefix, *command],
-            stdin=subprocess.DEVNULL, stdout=said, stderr=err, env=ENVIRONMENT | {MARK: mark}, start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=err,
+            env=os.environ | {"PATH": ENVIRONMENT["PATH"], MARK: mark},
             cwd=CHECKOUT,
-        )  # fmt: skip
+            start_new_session=True,
+        )
     end, why = time.monotonic() + limit_s, ""
     while process.poll() is None:
         if stopped():

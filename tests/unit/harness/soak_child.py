@@ -35,7 +35,8 @@ def main() -> None:
         (place / "broken").touch()
     if word in ("fails", "breaks the lab"):
         sys.exit("RouterError: no answer from the router")
-    with RunStore(Path(task["folder"])).create("video-harm", options.cell, seed=task["seed"]) as run:
+    seed = task["seed"] + task["round"] - 1
+    with RunStore(Path(task["folder"])).create("video-harm", options.cell, seed=seed) as run:
         (run.path / "options.json").write_text(json.dumps(options.record()))
         phases = [asdict(phase) for phase in options.phases]
         (run.path / "timeline.json").write_text(json.dumps({"phases": phases}))
