@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.report import write_report
+from harness.soak.leaks import marked
+from harness.soak.state import nights
 from harness.store import RunStore
 from scoring.harm import METRICS, harm
 from scoring.score import Scores
@@ -127,6 +129,16 @@ def recorded(scores: Scores, tmp_path: Path) -> Callable[..., Path]:
             return run.commit()
 
     return make
+
+
+@pytest.fixture
+def soak_place(tmp_path: Path, scores: Scores, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for the nights of stand-in runs (soaks.py); no process of theirs may outlive the test."""
+    (tmp_path / "scores.json").write_text(scores.model_dump_json())
+    monkeypatch.setenv("SOAK_TEST", str(tmp_path))
+    yield tmp_path
+    for folder in nights(tmp_path / "soak"):
+        assert marked(str(folder.path)) == []
 
 
 Series = Callable[..., list[Path]]

@@ -15,9 +15,6 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from harness.options import parse_options
-from harness.store import RunStore
-
 WORDS = {"2": "valid", "3": "void", "4": "fails", "5": "goes on", "6": "leaves a process", "7": "breaks the lab"}
 STALLS = "host stalls: 9 of 60 seconds, worst 1200.0 ms; over 20 ms in at most 2% of seconds"
 
@@ -29,6 +26,9 @@ def main() -> None:
         if (place / "broken").exists():
             sys.exit("VirtualLabError: router: the console ends with a panic")
         return
+    from harness.options import parse_options  # not for a check, of which there are many
+    from harness.store import RunStore
+
     word = WORDS[task["given"]["buffer"]]
     options = parse_options(task["given"], {"youtube": {}})
     if word == "breaks the lab":
@@ -40,6 +40,7 @@ def main() -> None:
         (run.path / "options.json").write_text(json.dumps(options.record()))
         phases = [asdict(phase) for phase in options.phases]
         (run.path / "timeline.json").write_text(json.dumps({"phases": phases}))
+        (run.path / "lab.json").write_text("{}")
         if word == "goes on":
             (place / "begun").touch()
             time.sleep(600)

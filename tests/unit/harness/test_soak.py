@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -20,14 +20,12 @@ import pytest
 from apps import SERVICES
 from harness.bundle import verify
 from harness.soak import leaks, state
-from harness.soak.loop import Code, Soak, Stop, begin
+from harness.soak.loop import Code, begin
 from harness.soak.plan import PlanError, read_plan
-from harness.soak.state import Folder, Night
+from harness.soak.state import Folder
 from harness.store import CHECKOUT, PARTIAL
-from scoring.score import Scores
+from tests.unit.harness.soaks import CHILD, HEAD, soak
 
-CHILD = (sys.executable, "-m", "tests.unit.harness.soak_child")
-HEAD = '[options]\ntimeline = "solo:10,prague:10,solo:10"\n'
 #: A soak as a process of its own, that can be killed.
 SOAK = """
 import sys
@@ -44,30 +42,12 @@ with state.held(plan.results):
 """
 
 
-@pytest.fixture
-def place(tmp_path: Path, scores: Scores, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    (tmp_path / "scores.json").write_text(scores.model_dump_json())
-    monkeypatch.setenv("SOAK_TEST", str(tmp_path))
-    yield tmp_path
-    for folder in state.nights(tmp_path / "soak"):
-        assert leaks.marked(str(folder.path)) == []
-
-
-def soak(place: Path, cells: str, top: str = "rounds = 1\n", stop: Stop | None = None) -> tuple[Folder, Night]:
-    (place / "plan.toml").write_text(top + HEAD + cells)
-    plan = read_plan(place / "plan.toml", SERVICES)
-    with state.held(plan.results):
-        folder = begin(plan, 1)
-        assert folder
-        return folder, Soak(plan, folder, print, stop, CHILD).run()
-
-
 def outcomes(folder: Folder, cell: str) -> list[str]:
     return [attempt.outcome for attempt in folder.attempts() if attempt.cell == cell]
 
 
-def test_every_cell_valid_is_0_and_all_runs_verify(place: Path) -> None:
-    folder, night = soak(place, "[cells.a]\nbuffer = 2\n[cells.b]\nbuffer = 2\nrate = '5mbit'\n", "rounds = 2\n")
+def test_every_cell_valid_is_0_and_all_runs_verify(soak_place: Path) -> None:
+    folder, night = soak(soak_place, "[cells.a]\nbuffer = 2\n[cells.b]\nbuffer = 2\nrate = '5mbit'\n", "rounds = 2\n")
     assert (night.code, night.cause, len(folder.attempts())) == (Code.ALL_VALID, "", 4)
     for attempt in folder.attempts():
         assert attempt.run and verify(folder.path / attempt.run).seed == attempt.seed == attempt.round
@@ -75,9 +55,9 @@ def test_every_cell_valid_is_0_and_all_runs_verify(place: Path) -> None:
         assert (attempt.reasons, attempt.leaks) == ([], [])
 
 
-def test_void_and_failed_runs_are_made_again_then_their_cells_are_left_out(place: Path) -> None:
+def test_void_and_failed_runs_are_made_again_then_their_cells_are_left_out(soak_place: Path) -> None:
     cells = "[cells.good]\nbuffer = 2\n[cells.void]\nbuffer = 3\n[cells.fails]\nbuffer = 4\n"
-    folder, night = soak(place, cells, "rounds = 2\nquarantine = 2\n")
+    folder, night = soak(soak_place, cells, "rounds = 2\nquarantine = 2\n")
     assert night.code == Code.SOME_NOT
     assert outcomes(folder, "good") == ["valid"] * 2
     assert outcomes(folder, "void") == ["void"] * 2 and outcomes(folder, "fails") == ["failed"] * 2
@@ -86,32 +66,32 @@ def test_void_and_failed_runs_are_made_again_then_their_cells_are_left_out(place
     assert by_cell["fails"].reasons == ["RouterError: no answer from the router"] and by_cell["fails"].run is None
 
 
-def test_a_broken_lab_ends_the_night_with_its_one_cause(place: Path) -> None:
-    folder, night = soak(place, "[cells.a]\nbuffer = 7\n[cells.b]\nbuffer = 7\nrate = '5mbit'\n")
+def test_a_broken_lab_ends_the_night_with_its_one_cause(soak_place: Path) -> None:
+    folder, night = soak(soak_place, "[cells.a]\nbuffer = 7\n[cells.b]\nbuffer = 7\nrate = '5mbit'\n")
     assert night.code == Code.LAB_BROKEN and len(folder.attempts()) == 1
     assert night.cause == "the virtual lab does not work: VirtualLabError: router: the console ends with a panic"
 
 
-def test_a_lab_that_is_broken_from_the_start_gets_no_run_and_the_night_goes_on_once_it_works(place: Path) -> None:
-    (place / "broken").touch()
-    folder, night = soak(place, "[cells.a]\nbuffer = 2\n")
+def test_a_lab_that_is_broken_from_the_start_gets_no_run_and_the_night_goes_on_once_it_works(soak_place: Path) -> None:
+    (soak_place / "broken").touch()
+    folder, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
     assert (night.code, folder.attempts()) == (Code.LAB_BROKEN, [])
-    (place / "broken").unlink()
-    again, night = soak(place, "[cells.a]\nbuffer = 2\n")
+    (soak_place / "broken").unlink()
+    again, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
     assert again.path == folder.path and (night.code, night.cause) == (Code.ALL_VALID, "")
 
 
-def test_a_run_that_hangs_is_ended_at_its_limit_and_keeps_what_it_recorded(place: Path) -> None:
-    folder, night = soak(place, "[cells.a]\nbuffer = 5\n", "rounds = 1\nretries = 0\nlimit_min = 0.05\n")
+def test_a_run_that_hangs_is_ended_at_its_limit_and_keeps_what_it_recorded(soak_place: Path) -> None:
+    folder, night = soak(soak_place, "[cells.a]\nbuffer = 5\n", "rounds = 1\nretries = 0\nlimit_min = 0.05\n")
     (attempt,) = folder.attempts()
     assert night.code == Code.SOME_NOT and attempt.outcome == "failed"
     assert attempt.reasons == ["not over after 3 s, its time limit"]
     assert attempt.run and attempt.run.endswith(PARTIAL) and (folder.path / attempt.run / "options.json").exists()
 
 
-def test_what_a_run_leaves_behind_is_told_and_ended(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_run_leaves_behind_is_told_and_ended(soak_place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leaks, "_GRACE_S", 0.5)
-    folder, night = soak(place, "[cells.a]\nbuffer = 6\n")
+    folder, night = soak(soak_place, "[cells.a]\nbuffer = 6\n")
     (attempt,) = folder.attempts()
     assert night.code == Code.ALL_VALID
     assert attempt.leaks == ["1 process left running (sleep), in 2 namespaces of theirs; ended now"]
@@ -154,22 +134,22 @@ def start(place: Path, cells: str) -> subprocess.Popen[str]:
 CELLS = "[cells.good]\nbuffer = 2\n[cells.hangs]\nbuffer = 5\n"
 
 
-def test_a_killed_soak_takes_its_run_along_and_is_resumed_without_losing_one(place: Path) -> None:
-    process = start(place, CELLS)
-    until((place / "begun").exists)
-    (folder,) = state.nights(place / "soak")
+def test_a_killed_soak_takes_its_run_along_and_is_resumed_without_losing_one(soak_place: Path) -> None:
+    process = start(soak_place, CELLS)
+    until((soak_place / "begun").exists)
+    (folder,) = state.nights(soak_place / "soak")
     running = leaks.marked(str(folder.path))
     before = {it.number: it for it in folder.attempts() if it.outcome != "running"}
     kept = {path: path.stat().st_mtime_ns for path in folder.path.glob("*/*") if path.parent.suffix != PARTIAL}
-    assert running and state.is_held(place / "soak")
+    assert running and state.is_held(soak_place / "soak")
     process.kill()
     process.communicate()
-    assert psutil.wait_procs(running, timeout=5)[1] == [] and not state.is_held(place / "soak")
+    assert psutil.wait_procs(running, timeout=5)[1] == [] and not state.is_held(soak_place / "soak")
 
     # The cell goes on as long as before, and is told to end.
-    (place / "begun").unlink()
-    process = start(place, CELLS)
-    until((place / "begun").exists)
+    (soak_place / "begun").unlink()
+    process = start(soak_place, CELLS)
+    until((soak_place / "begun").exists)
     attempts = folder.attempts()
     killed = next(it for it in attempts if it.cell == "hangs")
     assert (killed.outcome, killed.reasons) == (
@@ -183,34 +163,35 @@ def test_a_killed_soak_takes_its_run_along_and_is_resumed_without_losing_one(pla
     assert said.splitlines()[-1] == str(128 + signal.SIGTERM)
     assert folder.attempts()[-1].outcome == "stopped" and folder.night.cause == "stopped by SIGTERM"
     assert {path: path.stat().st_mtime_ns for path in kept if path.parent.name != "attempts"}.items() <= kept.items()
-    assert len(state.nights(place / "soak")) == 1
+    assert len(state.nights(soak_place / "soak")) == 1
 
 
-def test_a_run_that_was_committed_before_the_soak_died_counts(place: Path) -> None:
-    folder, _ = soak(place, "[cells.a]\nbuffer = 2\n")
+def test_a_run_that_was_committed_before_the_soak_died_counts(soak_place: Path) -> None:
+    folder, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n")
     (attempt,) = folder.attempts()
     unknown = {"ended": None, "outcome": "running", "run": None, "headline": ""}
     folder.record(attempt.model_copy(update=unknown))
     folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
-    again, night = soak(place, "[cells.a]\nbuffer = 2\n")
+    again, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
     assert again.path == folder.path and night.code == Code.ALL_VALID
     assert [(it.outcome, it.run) for it in folder.attempts()] == [("valid", attempt.run)]
 
 
-def test_a_second_soak_in_the_same_folder_is_refused(place: Path) -> None:
-    with state.held(place), pytest.raises(state.BusyError, match="another soak is at work here"), state.held(place):
+def test_a_second_soak_in_the_same_folder_is_refused(soak_place: Path) -> None:
+    refused = pytest.raises(state.BusyError, match="another soak is at work here")
+    with state.held(soak_place), refused, state.held(soak_place):
         pass
-    assert not state.is_held(place)
+    assert not state.is_held(soak_place)
 
 
-def test_a_night_that_is_over_is_followed_by_another_one_unless_only_resuming(place: Path) -> None:
-    folder, _ = soak(place, "[cells.a]\nbuffer = 2\n")
-    plan = read_plan(place / "plan.toml", SERVICES)
+def test_a_night_that_is_over_is_followed_by_another_one_unless_only_resuming(soak_place: Path) -> None:
+    folder, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    plan = read_plan(soak_place / "plan.toml", SERVICES)
     assert begin(plan, None) is None
     folder.save(folder.night.model_copy(update={"code": None}))
     assert (again := begin(plan, None)) and again.path == folder.path
-    (place / "plan.toml").write_text(HEAD + "[cells.b]\nbuffer = 3\n")
-    other = read_plan(place / "plan.toml", SERVICES)
+    (soak_place / "plan.toml").write_text(HEAD + "[cells.b]\nbuffer = 3\n")
+    other = read_plan(soak_place / "plan.toml", SERVICES)
     with pytest.raises(PlanError, match="was begun with another plan"):
         begin(other, 1)
     folder.save(folder.night.model_copy(update={"until": time.time()}))
@@ -219,17 +200,17 @@ def test_a_night_that_is_over_is_followed_by_another_one_unless_only_resuming(pl
         begin(other, 0.02, new=True)
 
 
-def test_the_disk_is_pruned_by_the_plan_alone_and_the_night_ends_before_it_is_full(place: Path) -> None:
+def test_the_disk_is_pruned_by_the_plan_alone_and_the_night_ends_before_it_is_full(soak_place: Path) -> None:
     """The floor is put above and below what is free, beyond what other programs write meanwhile."""
-    free_gb = shutil.disk_usage(place).free / 1e9
+    free_gb = shutil.disk_usage(soak_place).free / 1e9
     rules = '[[disk.prune]]\nfile = "screen.mp4"\nolder_than_days = {}\n'
     cells = "[cells.a]\nbuffer = 2\n"
-    folder, night = soak(place, cells)
+    folder, night = soak(soak_place, cells)
     (run,) = (attempt.run or "" for attempt in folder.attempts())
     disk = f"[disk]\nkeep_free_gb = {free_gb + 10:.3f}\n"
     for days, pruned in ((1, []), (0, [f"{folder.path.name}/{run}/screen.mp4"])):
         time.sleep(max(0.0, 1.01 - (time.time() - night.begun)))  # nights are named by the second
-        full, night = soak(place, cells + disk + rules.format(days))
+        full, night = soak(soak_place, cells + disk + rules.format(days))
         assert night.code == Code.DISK_FULL and "keep_free_gb need" in night.cause and full.attempts() == []
         assert night.pruned == pruned
         full.save(night.model_copy(update={"until": time.time()}))
@@ -266,8 +247,8 @@ print(len(folder.night.cause))
     assert done.stdout.strip() == "25000", done.stderr
 
 
-def test_a_damaged_file_is_named(place: Path) -> None:
-    folder, _ = soak(place, "[cells.a]\nbuffer = 2\n")
+def test_a_damaged_file_is_named(soak_place: Path) -> None:
+    folder, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n")
     folder.file(1, ".json").write_text('{"number": "one"}')
     with pytest.raises(state.StateError, match=r"attempts/0001\.json: number: "):
         folder.attempts()

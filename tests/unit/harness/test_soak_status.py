@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A night is told from its files: in the terminal, on a page for this machine only, and in the morning."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from harness.cli import app
+from harness.soak.loop import Code
+from harness.soak.serve import Address, AddressError, StatusPage, address
+from harness.soak.state import Folder
+from harness.soak.status import memory, print_status, status
+from harness.soak.summary import COMPARISON, JUNIT, write_summary
+from tests.unit.harness.soaks import soak
+
+CELLS = "[cells.good]\nbuffer = 2\n[cells.void]\nbuffer = 3\n"
+TOP = "rounds = 1\nretries = 0\nquarantine = 1\n"
+
+
+def told(folder: Folder, width: int = 240) -> str:
+    with (console := Console(width=width)).capture() as printed:
+        print_status(status(folder), console)
+    return printed.get()
+
+
+def test_a_night_is_told_in_the_terminal(soak_place: Path) -> None:
+    folder, _ = soak(soak_place, CELLS, TOP)
+    text = told(folder)
+    assert "ended" in text and "host stalls 1×" in text
+    assert "left out: host stalls: 9 of 60 seconds" in text
+    assert "Beside cubic the picture keeps 720p." in text
+    running = folder.attempts()[-1].model_copy(update={"number": 3, "outcome": "running", "ended": None, "run": None})
+    folder.record(running)
+    folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
+    assert "no soak is at work here; it was killed, and can be resumed" in told(folder)
+    for place in (folder.path, folder.path.parent):  # a night, or the folder of the nights
+        assert CliRunner().invoke(app, ["soak", "status", str(place)]).exit_code == 0
+    result = CliRunner().invoke(app, ["soak", "status", str(soak_place)])
+    assert result.exit_code == 1 and "neither a night of a soak nor a folder of them" in result.stderr
+
+
+def test_memory_that_grows_is_told(soak_place: Path) -> None:
+    folder, _ = soak(soak_place, "[cells.good]\nbuffer = 2\n")
+    (attempt,) = folder.attempts()
+    grown = [attempt.model_copy(update={"memory_mb": size}) for size in (100.0, 105.0, 130.0)]
+    assert memory(grown[:2]) == "105 MB" and memory(grown) == "130 MB, +30% since its first run: it grows"
+
+
+def test_the_page_answers_this_machine_only(soak_place: Path) -> None:
+    folder, _ = soak(soak_place, CELLS, TOP)
+
+    def get(path: str, host: str | None = None) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", page.at.port, timeout=10)
+        connection.request("GET", path, headers={"Host": host} if host else {})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+    with StatusPage(folder, Address("127.0.0.1", 0)) as page:
+        assert page.url == f"http://127.0.0.1:{page.at.port}/" and page.at.port
+        code, text = get("/")
+        assert code == 200 and "left out: host stalls" in text and folder.path.name in text
+        code, text = get("/status.json", f"localhost:{page.at.port}")
+        assert code == 200 and [cell["valid"] for cell in json.loads(text)["cells"]] == [1, 0]
+        for foreign in ("evil.example", f"evil.example:{page.at.port}", "127.0.0.1", "127.0.0.1:1"):
+            code, text = get("/", foreign)
+            assert code == 421 and "night" not in text
+        assert get("/soak.json")[0] == 404
+        with pytest.raises(AddressError, match=r"--status: 127\.0\.0\.1:\d+: .*in use"), StatusPage(folder, page.at):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("0.0.0.0:8470", "0.0.0.0 could be reached from elsewhere"),
+        ("192.0.2.1:80", "192.0.2.1 could be reached from elsewhere"),
+        ("[::]:80", ":: could be reached from elsewhere"),
+        ("myhost:80", "'myhost' is no address"),
+        ("127.0.0.1", "has no port"),
+        ("127.0.0.1:99999", "has no port"),
+    ],
+)
+def test_an_address_that_others_could_reach_is_refused(text: str, error: str) -> None:
+    with pytest.raises(AddressError, match=error):
+        address(text)
+
+
+def test_loopback_addresses() -> None:
+    assert address("off") is None
+    assert [str(address(text)) for text in ("localhost:1", "127.0.0.2:0", "[::1]:8470")] == [
+        "127.0.0.1:1", "127.0.0.2:0", "[::1]:8470",
+    ]  # fmt: skip
+
+
+def test_the_morning_tells_the_night_and_what_changed(soak_place: Path) -> None:
+    first, _ = soak(soak_place, CELLS, TOP)
+    page = write_summary(first).read_text()
+    assert "a cell has no valid run, or was left out" in page and "no night before this one" in page
+    assert not (first.path / COMPARISON).exists() and (first.path / "index.html").exists()
+
+    cells = CELLS.replace("[cells.void]\nbuffer = 3", "[cells.other]\nbuffer = 2\nrate = '5mbit'")
+    first.save(first.night.model_copy(update={"begun": 0.0}))
+    first.path.rename(first.path.with_name("20200101-000000Z"))
+    second, night = soak(soak_place, cells, TOP)
+    page = write_summary(second).read_text()
+    assert night.code == Code.ALL_VALID and "every cell has valid runs" in page
+    assert "Against the night 20200101-000000Z." in page
+    assert "other: a new cell." in page and "void: no longer in the plan." in page
+    assert "Valid runs: 1 in A, 1 in B." in page and (second.path / COMPARISON).exists()
+
+
+def test_junit_has_a_case_a_cell(soak_place: Path) -> None:
+    folder, _ = soak(soak_place, CELLS + "[cells.fails]\nbuffer = 4\n", TOP)
+    write_summary(folder)
+    (suite,) = ElementTree.parse(folder.path / JUNIT).getroot()
+    assert suite.attrib | {"tests": "3", "failures": "2", "skipped": "0"} == suite.attrib
+    cases = {case.attrib["name"]: case for case in suite}
+    assert cases["good"].find("failure") is None
+    failure = cases["void"].find("failure")
+    assert failure is not None and "left out: host stalls: 9 of 60" in failure.attrib["message"]
+    assert "RouterError: no answer from the router" in (cases["fails"].findtext("system-out") or "")
+
+
+def test_junit_of_a_broken_lab_skips_the_rest_with_its_cause(soak_place: Path) -> None:
+    (soak_place / "broken").touch()
+    folder, _ = soak(soak_place, CELLS, TOP)
+    page = write_summary(folder).read_text()
+    assert "the lab is broken: ended: the virtual lab does not work" in page and "No run ended." in page
+    (suite,) = ElementTree.parse(folder.path / JUNIT).getroot()
+    skipped = [case.find("skipped") for case in suite]
+    assert all(it is not None and "the console ends with a panic" in it.attrib["message"] for it in skipped)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        (["{plan}"], 2, "--hours: how long is the night?"),
+        (["{plan}", "--resume"], 0, ""),
+        (["{plan}", "--resume", "--new"], 2, "--resume and --new: give one of them"),
+        (["{plan}", "--hours=1", "--status=0.0.0.0:80"], 2, "--status: 0.0.0.0 could be reached"),
+        (["{plan}", "--hours=0.02"], 2, "give more --hours than 0.02"),
+        (["nowhere.toml", "--hours=1"], 2, "nowhere.toml: No such file or directory"),
+    ],
+)
+def test_a_soak_that_cannot_begin_ends_with_one_line(
+    tmp_path: Path, arguments: list[str], code: int, line: str
+) -> None:
+    (plan := tmp_path / "plan.toml").write_text("[cells.a]\n")
+    result = CliRunner().invoke(app, ["soak", *(argument.format(plan=plan) for argument in arguments)])
+    assert result.exit_code == code, result.output
+    assert line in result.stderr and result.stderr.count("\n") == bool(line)
