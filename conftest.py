@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         told = option.help + (f" (default: {option.default})" if option.default and not option.flag else "")
         # None says that the user named none: a service may bring a default of its own.
         group.addoption(f"--{option.name}", action=action, default=None, help=told)
+    group.addoption("--soak", metavar="PLAN", help="run the cells of a plan for --soak-hours: `sojourn soak PLAN`")
+    group.addoption("--soak-hours", type=float, default=10, help="how long a soak lasts (default: 10)")
+    nightly = parser.getgroup("sojourn-nightly", "Sojourn: how much the tests of `-m nightly` do")
+    nightly.addoption("--soak-minutes", type=float, default=60, help="length of the soak with faults (default: 60)")
+    nightly.addoption("--lab-starts", type=int, default=500, help="starts and stops of the virtual APU (default: 500)")
+
+
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Become ``sojourn soak`` where a plan is given: a night outlasts a session, and has exit codes of its own."""
+    if plan := config.getoption("soak"):
+        soak = ["soak", plan, f"--hours={config.getoption('soak_hours')}"]
+        os.execv(sys.executable, [sys.executable, "-m", "harness.cli", *soak])
 
 
 def pytest_configure(config: pytest.Config) -> None:

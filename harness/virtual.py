@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -60,8 +61,9 @@ class VirtualLab:
     def __enter__(self) -> Lab:
         with ExitStack() as stack:
             stack.enter_context(self._cores)
-            spaces = stack.enter_context(Namespaces(["hub", "client", "server", *_MGMT]))
             scratch = scratch_folder("-ssh")
+            stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+            spaces = stack.enter_context(Namespaces(["hub", "client", "server", *_MGMT]))
             _cable(spaces)
             self._boot(spaces)
             addresses = Addresses()

@@ -132,7 +132,7 @@ class Soak:
         for line in found:
             self._tell(line)
         for attempt in [it for it in self._attempts if it.outcome == "running"]:
-            self._record(state.settled(self._folder, attempt, _KILLED).model_copy(update={"leaks": found}))
+            self._record(state.settled(self._folder, attempt, _KILLED, "killed").model_copy(update={"leaks": found}))
 
     @property
     def _mark(self) -> str:

@@ -37,14 +37,15 @@ def next_job(plan: Plan, seed: int, attempts: Sequence[Attempt]) -> Job | None:
         if plan.file.rounds and round > plan.file.rounds:
             return None
         for cell in order(plan, seed, round):
-            tried = [it.outcome for it in counted if (it.cell, it.round) == (cell.name, round)]
+            mine = (it for it in counted if (it.cell, it.round) == (cell.name, round))
+            tried = [it.outcome for it in mine if it.outcome != "killed"]
             if cell.name not in left_out and "valid" not in tried and len(tried) <= plan.file.retries:
                 return Job(cell, round, len(tried) + 1)
     return None
 
 
 def quarantined(plan: Plan, cell: str, attempts: Iterable[Attempt]) -> tuple[str, ...]:
-    """Return why a cell is left out: the reasons of its last runs, all void or failed; empty when it is not."""
+    """Return why a cell is left out: the reasons of its last runs, none of them valid; empty when it is not."""
     mine = [attempt for attempt in attempts if attempt.cell == cell and attempt.outcome not in ("stopped", "running")]
     last = mine[-plan.file.quarantine :]
     if len(last) < plan.file.quarantine or any(attempt.outcome == "valid" for attempt in last):

@@ -28,7 +28,7 @@ _TRIES = 5
 _BALLAST_BYTES = 4 << 20
 
 T = TypeVar("T", bound=BaseModel)
-Outcome = Literal["running", "valid", "void", "failed", "stopped"]
+Outcome = Literal["running", "valid", "void", "failed", "killed", "stopped"]
 
 
 class StateError(RuntimeError):
@@ -50,7 +50,8 @@ class Attempt(BaseModel):
     begun: float
     ended: float | None = None
     outcome: Outcome = "running"
-    """``stopped``: the user ended the soak meanwhile; it counts for nothing."""
+    """``killed``: the soak was, or the machine restarted; it is made again in its round, and counts for quarantine.
+    ``stopped``: the user ended the soak; it counts for nothing."""
     reasons: list[str] = []
     """Why it is void or failed."""
     run: str | None = None
@@ -196,12 +197,13 @@ def _locked(file: IO[str], kind: int) -> bool:
     return True
 
 
-def settled(folder: Folder, attempt: Attempt, error: str) -> Attempt:
+def settled(folder: Folder, attempt: Attempt, error: str, otherwise: Outcome = "failed") -> Attempt:
     """Return an attempt whose process has ended, with its outcome as its run directory tells it.
 
-    ``error`` is what is told where there is none, or where that says nothing.
+    Where there is no finished one its outcome is ``otherwise``; ``error`` is told where there is none, or where that
+    says nothing.
     """
-    found: dict[str, object] = {"ended": time.time(), "outcome": "failed", "reasons": [error]}
+    found: dict[str, object] = {"ended": time.time(), "outcome": otherwise, "reasons": [error]}
     others = [it for it in folder.attempts() if it.number != attempt.number]
     if run := folder.unclaimed(others):
         found["run"] = run.name

@@ -104,7 +104,14 @@ def _cell(plan: Plan, name: str, attempts: Sequence[Attempt]) -> CellStatus:
     mine = [attempt for attempt in attempts if attempt.cell == name and attempt.outcome != "running"]
     counts = Counter(attempt.outcome for attempt in mine)
     last = "; ".join(mine[-1].reasons) or mine[-1].headline or mine[-1].outcome if mine else ""
-    return CellStatus(name, counts["valid"], counts["void"], counts["failed"], quarantined(plan, name, attempts), last)
+    return CellStatus(
+        name,
+        counts["valid"],
+        counts["void"],
+        counts["failed"] + counts["killed"],
+        quarantined(plan, name, attempts),
+        last,
+    )
 
 
 def counted_reasons(attempts: Sequence[Attempt]) -> Counter[str]:
@@ -112,7 +119,7 @@ def counted_reasons(attempts: Sequence[Attempt]) -> Counter[str]:
     return Counter(
         kind
         for attempt in attempts
-        if attempt.outcome in ("void", "failed")
+        if attempt.outcome in ("void", "failed", "killed")
         for kind in {reason.split(":")[0] for reason in attempt.reasons}
     )
 

@@ -101,7 +101,7 @@ def _row(folder: Folder, attempt: Attempt) -> dict[str, Any]:
     took = f"{attempt.ended - attempt.begun:.0f}" if attempt.ended else "–"
     return {
         "number": attempt.number, "cell": attempt.cell, "round": attempt.round, "begun": clock(attempt.begun),
-        "took": took, "outcome": attempt.outcome, "bad": attempt.outcome in ("void", "failed"),
+        "took": took, "outcome": attempt.outcome, "bad": attempt.outcome not in ("valid", "stopped"),
         "told": "; ".join([*attempt.reasons, *attempt.leaks]) or attempt.headline,
         "run": attempt.run or "", "link": f"{quote(attempt.run)}/{REPORT}" if attempt.run and page.exists() else "",
     }  # fmt: skip

@@ -153,7 +153,7 @@ def test_a_killed_soak_takes_its_run_along_and_is_resumed_without_losing_one(soa
     attempts = folder.attempts()
     killed = next(it for it in attempts if it.cell == "hangs")
     assert (killed.outcome, killed.reasons) == (
-        "failed",
+        "killed",
         ["the soak was killed, or the machine restarted, while it ran"],
     )
     assert killed.run and (folder.path / killed.run / "options.json").exists()

@@ -146,6 +146,13 @@ def test_a_run_that_the_user_stopped_counts_for_nothing(tmp_path: Path) -> None:
     assert job and (job.cell.name, job.round, job.attempt) == (made[0].cell, 1, 1)
 
 
+def test_a_killed_run_is_made_again_in_its_round_but_not_for_ever(tmp_path: Path) -> None:
+    """A cell that takes the machine down must not do so all night."""
+    plan = read(tmp_path)
+    made = history(plan, {cell.name: "killed" for cell in plan.cells}, 99)
+    assert [it.round for it in made] == [1] * 12 and made[0].cell == made[3].cell != made[4].cell
+
+
 def test_how_long_a_run_takes_is_known_from_the_ended_ones(tmp_path: Path) -> None:
     plan = read(tmp_path)
     assert expected_s(plan.cells[2], []) == 120

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A short soak of real runs that is killed in mid-run and goes on: nothing is lost, nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import psutil
+import pytest
+
+from harness.bundle import verify
+from harness.soak import leaks, state
+from harness.soak.state import Attempt, Folder
+from harness.store import CHECKOUT, PARTIAL
+from scoring.score import SCORES
+from tests.lab.test_virtual import host_state
+
+pytestmark = pytest.mark.lab
+
+PLAN = """
+rounds = {rounds}
+retries = {retries}
+quarantine = 1000
+limit_min = 4
+[disk]
+keep_free_gb = 0.05
+[options]
+timeline = "{timeline}"
+jitter-gate = "50ms"
+[cells.one-queue]
+qdisc = "fq_codel flows 1"
+[cells.l4s]
+qdisc = "dualpi2"
+"""
+
+
+def start(folder: Path, hours: float = 1) -> subprocess.Popen[str]:
+    """Begin the night of ``folder``/plan.toml, or go on with it."""
+    command = [sys.executable, "-m", "harness.cli", "soak", str(folder / "plan.toml"), f"--hours={hours}"]
+    return subprocess.Popen(
+        [*command, "--status=127.0.0.1:0"], cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def until(process: subprocess.Popen[str], what: Callable[[], object], seconds: float) -> None:
+    """Wait until something is so while the soak runs."""
+    end = time.monotonic() + seconds
+    while not what():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def mid_run(folder: Folder) -> bool:
+    """Tell whether a run has its first phase behind it."""
+    return bool(list(folder.path.glob(f"*{PARTIAL}/timeline.json"))) and bool(running(folder))
+
+
+def running(folder: Folder) -> list[Attempt]:
+    return [attempt for attempt in folder.attempts() if attempt.outcome == "running"]
+
+
+def stale() -> list[Path]:
+    """Return the scratch folders of processes that are no more."""
+    folders = [path for path in Path("/tmp").glob("sojourn-*") if path.name.removeprefix("sojourn-").isdigit()]
+    return [path for path in folders if not psutil.pid_exists(int(path.name.removeprefix("sojourn-")))]
+
+
+def check_runs(folder: Folder) -> None:
+    """Every finished run verifies; a void one gives no number; no run left anything behind."""
+    for attempt in folder.attempts():
+        assert attempt.leaks == []
+        if attempt.outcome in ("valid", "void"):
+            assert attempt.run and verify(folder.path / attempt.run).status == attempt.outcome
+            assert bool(json.loads((folder.path / attempt.run / SCORES).read_text())["harm"]) == (
+                attempt.outcome == "valid"
+            )
+    assert leaks.marked(str(folder.path)) == []
+
+
+def test_a_killed_soak_goes_on(tmp_path: Path) -> None:
+    """On a loaded machine the runs may be void; they are whole all the same."""
+    before = host_state()[:2]
+    (tmp_path / "plan.toml").write_text(PLAN.format(rounds=1, retries=0, timeline="solo:4,cubic:5"))
+    process = start(tmp_path)
+    until(process, lambda: state.nights(tmp_path / "soak"), 60)
+    (folder,) = state.nights(tmp_path / "soak")
+    until(process, lambda: mid_run(folder), 120)
+    running = leaks.marked(str(folder.path))
+    process.kill()
+    process.communicate()
+    assert len(running) > 10 and psutil.wait_procs(running, timeout=5)[1] == []
+
+    process = start(tmp_path)
+    said, _ = process.communicate(timeout=300)
+    killed, *others = folder.attempts()
+    assert killed.outcome == "killed" and killed.run and (folder.path / killed.run / "client.pcapng.zst").exists()
+    assert {it.cell for it in others} == {"one-queue", "l4s"}, said
+    assert {it.outcome for it in others} <= {"valid", "void"}, said
+    assert process.returncode == (0 if all(it.outcome == "valid" for it in others) else 1), said
+    check_runs(folder)
+    (suite,) = ElementTree.parse(folder.path / "junit.xml").getroot()
+    assert len(suite) == 2 and (folder.path / "report.html").exists()
+    assert host_state()[:2] == before and stale() == []

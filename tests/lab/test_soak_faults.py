@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A soak with faults in its runs (``--soak-minutes``), and many starts of the virtual lab (``--lab-starts``).
+
+Needs root: the results lie on a tmpfs that is filled, and a frozen cgroup stands in for a suspended host. There
+CLOCK_MONOTONIC goes on, which stands still in a suspended one: the run sees a stall of 20 s, not a suspension.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from statistics import median
+
+import psutil
+import pytest
+
+from harness.run import virtual_lab
+from harness.soak import leaks, state
+from harness.soak.loop import Code
+from tests.lab.test_soak import PLAN, check_runs, mid_run, running, stale, start, until
+from tests.lab.test_virtual import host_state
+
+pytestmark = [pytest.mark.lab, pytest.mark.experiment, pytest.mark.nightly]
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_SUSPENDED_S = 20
+_RUN_S = 240
+
+
+@pytest.fixture
+def disk(tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Path]:
+    """A disk of its own, large enough for the evidence of all short runs of a soak."""
+    if os.geteuid():
+        pytest.skip("needs root: it mounts a disk of its own and freezes a cgroup")
+    size = 1000 + 25 * round(pytestconfig.getoption("soak_minutes"))
+    (where := tmp_path / "disk").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}m", "none", where], check=True)
+    yield where
+    subprocess.run(["umount", where], check=True)
+
+
+@contextmanager
+def frozen(processes: list[psutil.Process]) -> Iterator[None]:
+    """Freeze processes by a cgroup of their own, version 1 or 2."""
+    old = (_CGROUPS / "freezer").is_dir()
+    group = _CGROUPS / ("freezer" if old else "") / f"sojourn-{uuid.uuid4().hex[:8]}"
+    switch, on, off = ("freezer.state", "FROZEN", "THAWED") if old else ("cgroup.freeze", "1", "0")
+    group.mkdir()
+    try:
+        for process in processes:
+            with suppress(OSError):  # has ended meanwhile
+                (group / "cgroup.procs").write_text(str(process.pid))
+        (group / switch).write_text(on)
+        try:
+            yield
+        finally:
+            (group / switch).write_text(off)
+    finally:
+        for pid in (group / "cgroup.procs").read_text().split():
+            with suppress(OSError):
+                (group.parent / "cgroup.procs").write_text(pid)
+        group.rmdir()
+
+
+class Soaked:
+    """A soak at work, and what may happen to it."""
+
+    def __init__(self, folder: Path, hours: float) -> None:
+        self._folder, self._hours = folder, hours
+        self.said: list[str] = []
+        self._start()
+        until(self.process, lambda: state.nights(folder / "soak"), 60)
+        (self.night,) = state.nights(folder / "soak")
+
+    def _start(self) -> None:
+        self.process = start(self._folder, self._hours)
+        threading.Thread(target=lambda: self.said.extend(self.process.stdout or ()), daemon=True).start()
+
+    def _kill(self, what: Callable[[list[str]], bool]) -> None:
+        chosen = [it for it in leaks.marked(str(self.night.path)) if what(it.cmdline())]
+        assert chosen
+        chosen[0].kill()
+
+    def router(self) -> None:
+        self._kill(lambda command: command[0].endswith("linux") and "sj.name=router" in command)
+
+    def browser(self) -> None:
+        def is_browser(command: list[str]) -> bool:
+            return command[0].endswith("chromium") and not any(word.startswith("--type=") for word in command)
+
+        self._kill(is_browser)
+
+    def recorder(self) -> None:
+        self._kill(lambda command: command[0].endswith("ffmpeg"))
+
+    def suspended(self) -> None:
+        with frozen([psutil.Process(self.process.pid), *leaks.marked(str(self.night.path))]):
+            time.sleep(_SUSPENDED_S)  # as long as the fault lasts
+
+    def full(self) -> None:
+        """The disk is filled; once the soak has ended for it there is room again, and it goes on."""
+        filler = self._folder / "filler"
+        with suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(1 << 20))
+        assert self.process.wait(_RUN_S) == Code.DISK_FULL, self.said
+        assert self.night.night.code == Code.DISK_FULL and "keep_free_gb" in self.night.night.cause
+        filler.unlink()
+        self._start()
+
+    def killed(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._start()
+
+
+@pytest.mark.timeout(24 * 3600)
+def test_no_fault_of_a_soak_gives_a_number_or_leaves_anything(disk: Path, pytestconfig: pytest.Config) -> None:
+    minutes = pytestconfig.getoption("soak_minutes")
+    before, end = host_state()[:2], time.monotonic() + 60 * minutes
+    (disk / "plan.toml").write_text(PLAN.format(rounds=10_000, retries=0, timeline="solo:5,cubic:15"))
+    soaked = Soaked(disk, hours=minutes / 60 + 1)
+    folder, hurt = soaked.night, dict[int, str]()
+    faults = itertools.cycle(
+        [soaked.router, soaked.browser, soaked.recorder, soaked.suspended, soaked.full, soaked.killed, None]
+    )
+    while time.monotonic() < end:
+        until(soaked.process, lambda: mid_run(folder), _RUN_S)
+        (attempt,) = running(folder)
+        if fault := next(faults):
+            hurt[attempt.number] = fault.__name__
+            fault()
+        until(soaked.process, lambda number=attempt.number: number not in {it.number for it in running(folder)}, _RUN_S)
+    soaked.process.send_signal(signal.SIGTERM)
+    assert soaked.process.wait(120) == 128 + signal.SIGTERM, soaked.said
+
+    attempts = {it.number: it for it in folder.attempts()}
+    told = {f"{number} {fault}": attempts[number].outcome for number, fault in hurt.items()}
+    print(told, *(f"{it.number} {it.outcome}: {it.reasons[:1]}" for it in attempts.values()), sep="\n")
+    assert len(hurt) >= 1 and not {"valid", "running"} & set(told.values()), told
+    assert all(attempts[number].reasons for number in hurt)
+    check_runs(folder)
+    sizes = [it.memory_mb for it in attempts.values() if it.memory_mb]
+    print(f"{len(sizes)} runs; memory of the soak {min(sizes):.1f} to {max(sizes):.1f} MB")
+    assert all(abs(size / median(sizes) - 1) <= 0.1 for size in sizes), sizes
+    assert host_state()[:2] == before and stale() == []
+
+
+def own_state() -> tuple[int, int, int, int]:
+    """Return what this process has: descriptors, threads, children, and network namespaces that these are in."""
+    own = psutil.Process()
+    children = own.children(recursive=True)
+    spaces = set()
+    for child in children:
+        with suppress(OSError):
+            spaces.add(os.readlink(f"/proc/{child.pid}/ns/net"))
+    return own.num_fds(), own.num_threads(), len(children), len(spaces - {os.readlink("/proc/self/ns/net")})
+
+
+@pytest.mark.timeout(6 * 3600)
+def test_starts_and_stops_of_the_virtual_apu_leave_nothing(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    count, own = pytestconfig.getoption("lab_starts"), psutil.Process()
+    with virtual_lab(tmp_path):  # once, for what is made only once
+        pass
+    before, mine, memory, begun = host_state()[:2], own_state(), own.memory_info().rss, time.monotonic()
+    for number in range(count):
+        with virtual_lab(tmp_path) as lab:
+            lab.client.run(["ping", "-c", "1", "-W", "5", lab.addresses.server])
+        assert own_state() == mine, f"after start {number + 1}"
+    assert host_state()[:2] == before
+    grown = own.memory_info().rss / memory - 1
+    print(f"{count} starts, {(time.monotonic() - begun) / count:.2f} s each; {mine}; memory {grown:+.1%}")
+    assert grown <= 0.1
+    assert list(Path(f"/tmp/sojourn-{os.getpid()}").iterdir()) == []
