@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -65,7 +66,7 @@ class VirtualLab:
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
             spaces = stack.enter_context(Namespaces(["hub", "client", "server", *_MGMT]))
             _cable(spaces)
-            self._boot(spaces)
+            self._boot(spaces, stack)
             addresses = Addresses()
             _address(spaces["client"], f"{addresses.client}/24", _ROUTER_LAN)
             _address(spaces["server"], f"{addresses.server}/24", _ROUTER_WAN)
@@ -100,7 +101,7 @@ class VirtualLab:
     ) -> None:
         self._stack.close()
 
-    def _boot(self, spaces: Namespaces) -> None:
+    def _boot(self, spaces: Namespaces, stack: ExitStack) -> None:
         kernel, guest = self._kernel, self._guest
         wired = {
             "router": {"lan": f"{_ROUTER_LAN}/24", "wan": f"{_ROUTER_WAN}/24"},
@@ -126,6 +127,7 @@ class VirtualLab:
                 stdout=log_file(self._run, f"node-{name}"),
                 wrap=self._cores.realtime(_ROUTER if name == "router" else _HOSTS),
             )
+            stack.callback(self.nodes[name].stop, signal.SIGKILL)
 
 
 def _cable(spaces: Namespaces) -> None:

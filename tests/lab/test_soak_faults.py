@@ -22,6 +22,7 @@ from statistics import median
 import psutil
 import pytest
 
+from harness import place
 from harness.run import virtual_lab
 from harness.soak import leaks, state
 from harness.soak.loop import Code
@@ -154,29 +155,26 @@ def test_no_fault_of_a_soak_gives_a_number_or_leaves_anything(disk: Path, pytest
     assert host_state()[:2] == before and stale() == []
 
 
-def own_state() -> tuple[int, int, int, int]:
-    """Return what this process has: descriptors, threads, children, and network namespaces that these are in."""
-    own = psutil.Process()
-    children = own.children(recursive=True)
-    spaces = set()
-    for child in children:
-        with suppress(OSError):
-            spaces.add(os.readlink(f"/proc/{child.pid}/ns/net"))
-    return own.num_fds(), own.num_threads(), len(children), len(spaces - {os.readlink("/proc/self/ns/net")})
-
-
 @pytest.mark.timeout(6 * 3600)
-def test_starts_and_stops_of_the_virtual_apu_leave_nothing(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_starts_and_stops_of_the_virtual_apu_leave_nothing(
+    tmp_path: Path, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither in the machine nor in the process that starts them: no process, and so no namespace, and no mount."""
+    monkeypatch.setitem(place.ENVIRONMENT, leaks.MARK, mark := uuid.uuid4().hex)
     count, own = pytestconfig.getoption("lab_starts"), psutil.Process()
+
+    def mine() -> tuple[int, int, int]:
+        return own.num_fds(), own.num_threads(), len(os.listdir(f"/tmp/sojourn-{os.getpid()}"))
+
     with virtual_lab(tmp_path):  # once, for what is made only once
-        pass
-    before, mine, memory, begun = host_state()[:2], own_state(), own.memory_info().rss, time.monotonic()
+        assert len(leaks.marked(mark)) > 10
+    assert leaks.clean(mark, leaks.mounts(), ()) == []
+    before, own_before, memory, begun = host_state()[:2], mine(), own.memory_info().rss, time.monotonic()
     for number in range(count):
         with virtual_lab(tmp_path) as lab:
             lab.client.run(["ping", "-c", "1", "-W", "5", lab.addresses.server])
-        assert own_state() == mine, f"after start {number + 1}"
+        assert leaks.clean(mark, leaks.mounts(), ()) == [] and mine() == own_before, f"after start {number + 1}"
     assert host_state()[:2] == before
     grown = own.memory_info().rss / memory - 1
-    print(f"{count} starts, {(time.monotonic() - begun) / count:.2f} s each; {mine}; memory {grown:+.1%}")
+    print(f"{count} starts, {(time.monotonic() - begun) / count:.2f} s each; memory {grown:+.1%}")
     assert grown <= 0.1
-    assert list(Path(f"/tmp/sojourn-{os.getpid()}").iterdir()) == []
