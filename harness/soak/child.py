@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from apps import SERVICES
 from apps.two_ends import TwoEnds
 from harness.options import Options, parse_options
-from harness.soak.plan import Cell
+from harness.soak.plan import of_round
 
 
 class Task(BaseModel):
@@ -36,7 +36,7 @@ def run(task: Task, options: Options) -> None:
         "video-harm", "test_video_harm"
     )  # fmt: skip
     words = [f"--{name}" if value is True else f"--{name}={value}" for name, value in task.given.items() if value]
-    asked = Cell("", task.given, options).run_options(task.round, task.seed, task.folder)
+    asked = of_round(options, task.seed, task.round, task.folder)
     again = ["pytest", f"tests/{file}.py", *words, f"--seed={asked.seed}"]
     result = perform(test, asked, services=SERVICES, command_line=again, terminal=sys.stderr)
     result.print(sys.stderr)

@@ -22,7 +22,9 @@ def free_bytes(folder: Path) -> int:
 
 def make_room(results: Path, needed: int, rules: Sequence[Prune]) -> list[str]:
     """Remove files that ``rules`` name, the oldest first, until ``needed`` bytes are free; return their paths."""
-    removed = []
+    removed: list[str] = []
+    if free_bytes(results) >= needed:
+        return removed
     for run, name in candidates(results, rules, time.time()):
         if free_bytes(results) >= needed:
             break

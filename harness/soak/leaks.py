@@ -45,8 +45,8 @@ def mounts() -> set[str]:
 def clean(mark: str, before: Iterable[str], ours: Iterable[Path]) -> list[str]:
     """End what a run left behind and return what that was, a line each.
 
-    ``before`` are the mount points from before it. Of newer ones those below the folders ``ours`` are undone, the
-    others only told.
+    ``before`` are the mount points from before it: newer ones below the folders ``ours`` are undone, others are those of
+    other programs.
     """
     return [*_end_processes(mark), *_undo_mounts(set(before), tuple(ours))]
 
@@ -98,9 +98,7 @@ def _namespaces(process: psutil.Process) -> list[str]:
 def _undo_mounts(before: set[str], ours: tuple[Path, ...]) -> list[str]:
     told = []
     for point in sorted(mounts() - before, reverse=True):  # what is mounted inside another comes first
-        if not any(Path(point).is_relative_to(folder) for folder in ours):
-            told.append(f"mounted since: {point}; not ours, left as it is")
-            continue
-        done = subprocess.run(["umount", "--lazy", point], capture_output=True, text=True, check=False)
-        told.append(f"left mounted: {point}; {done.stderr.strip() if done.returncode else 'unmounted now'}")
+        if any(Path(point).is_relative_to(folder) for folder in ours):
+            done = subprocess.run(["umount", "--lazy", point], capture_output=True, text=True, check=False)
+            told.append(f"left mounted: {point}; {done.stderr.strip() if done.returncode else 'unmounted now'}")
     return told

@@ -90,6 +90,12 @@ def resumable(night: Night) -> bool:
     return night.code not in (Code.ALL_VALID, Code.SOME_NOT) and time.time() < night.until
 
 
+def killed(results: Path) -> Folder | None:
+    """Return the last night of a folder of results if nobody ended it and its time is up."""
+    last = next(reversed(state.nights(results)), None)
+    return last if last and last.night.code is None and time.time() >= last.night.until else None
+
+
 class Soak:
     """A night at work; :meth:`run` returns when it is over."""
 
@@ -126,6 +132,11 @@ class Soak:
             return self._end(code, cause)
         return self._end(verdict(self._plan, self._attempts), "")
 
+    def close(self) -> Night:
+        """End a night that was killed and whose time is up. Raises StateError, OSError."""
+        self._settle_killed()
+        return self._end(verdict(self._plan, self._attempts), "the soak was killed, and its time was up")
+
     def _settle_killed(self) -> None:
         """What a killed soak left: its run is ended (it died with the soak), and told by what it recorded."""
         found = leaks.clean(self._mark, leaks.mounts(), ())
@@ -133,6 +144,11 @@ class Soak:
             self._tell(line)
         for attempt in [it for it in self._attempts if it.outcome == "running"]:
             self._record(state.settled(self._folder, attempt, _KILLED, "killed").model_copy(update={"leaks": found}))
+
+    @property
+    def _ours(self) -> list[Path]:
+        """Where its runs may mount something: their folders, and what they have for a short while."""
+        return [self._folder.path, *Path(tempfile.gettempdir()).glob("sojourn-*")]
 
     @property
     def _mark(self) -> str:
@@ -153,7 +169,7 @@ class Soak:
             self._folder.file(number, ".log"),
             mark=f"{self._mark}/{number}", limit_s=limit_s, stopped=self._stop,
         )  # fmt: skip
-        left = leaks.clean(self._mark, mounted, (Path(tempfile.gettempdir()), self._folder.path))
+        left = leaks.clean(self._mark, mounted, self._ours)
         sweep()
         attempt = state.settled(self._folder, attempt, ended.error or "it ended well, but left no run")
         if attempt.outcome == "failed" and self._stop():
@@ -167,8 +183,8 @@ class Soak:
                 }
             )
         )  # fmt: skip
-        for line in (*attempt.reasons, attempt.headline, *left):
-            self._tell(f"run {number}: {attempt.outcome}: {line}") if line else None
+        for line in filter(None, (*attempt.reasons, attempt.headline, *left)):
+            self._tell(f"run {number}: {attempt.outcome}: {line}")
         if why := quarantined(self._plan, cell.name, self._attempts):
             self._tell(f"{cell.name}: left out for the rest of the night: {'; '.join(why)}")
         return attempt.outcome
@@ -203,7 +219,7 @@ class Soak:
                 [*self._child, "check", _task(cell, stem)],
                 stem.with_suffix(".log"), mark=self._mark, limit_s=_CHECK_LIMIT_S, stopped=self._stop,
             )  # fmt: skip
-            leaks.clean(self._mark, mounted, (Path(tempfile.gettempdir()), self._folder.path))
+            leaks.clean(self._mark, mounted, self._ours)
             if ended.error and not self._stop():
                 return f"the {cell.options.lab} lab does not work: {ended.error}"
         return ""

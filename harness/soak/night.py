@@ -12,10 +12,11 @@ from pathlib import Path
 
 from apps import SERVICES
 from harness.soak import state
-from harness.soak.loop import Code, Soak, Stop, begin
+from harness.soak.loop import Code, Soak, Stop, begin, killed
 from harness.soak.plan import PlanError, read_plan
 from harness.soak.serve import AddressError, StatusPage, address
 from harness.soak.state import Folder
+from harness.soak.status import saved_plan
 from harness.store import CHECKOUT, StoreError
 
 
@@ -26,6 +27,9 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
         if resume and new:
             raise PlanError("--resume and --new: give one of them")
         with state.held(found.results):
+            if last := killed(found.results):
+                Soak(saved_plan(last), last, _tell).close()
+                _summarise(last)
             folder = begin(found, hours, new=new)
             if folder is None and resume:
                 print(f"{found.results}: no night that was cut short and whose time is not up")

@@ -102,11 +102,6 @@ class Cell:
     given: Mapping[str, str | bool]
     options: Options
 
-    def run_options(self, round: int, seed: int, results: Path) -> Options:
-        """Return the options of its run in ``round`` (from 1 on): a seed and an order of contenders of its own."""
-        phases = tuple(reordered(self.options.phases, seed, round))
-        return self.options.but(seed=seed + round - 1, phases=phases, results=results)
-
     @property
     def phases_s(self) -> float:
         """How long its phases are, s."""
@@ -146,6 +141,11 @@ class Plan:
     def cell(self, name: str) -> Cell:
         """Return the cell of that name."""
         return next(cell for cell in self.cells if cell.name == name)
+
+
+def of_round(options: Options, seed: int, round: int, results: Path) -> Options:
+    """Return the options of a cell's run in ``round`` (from 1 on): a seed and an order of contenders of its own."""
+    return options.but(seed=seed + round - 1, phases=tuple(reordered(options.phases, seed, round)), results=results)
 
 
 def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | None = None) -> Plan:

@@ -63,10 +63,15 @@ class Status:
         return asdict(self) | {"folder": str(self.folder), "last": [attempt.model_dump() for attempt in self.last]}
 
 
+def saved_plan(folder: Folder) -> Plan:
+    """Return the plan that a night was begun with. Raises StateError, PlanError."""
+    return read_plan(folder.path / PLAN, SERVICES, folder=Path(folder.night.plan_path).parent)
+
+
 def status(folder: Folder, now: float | None = None) -> Status:
     """Return how a night stands. Raises StateError, PlanError."""
     night, attempts = folder.night, folder.attempts()
-    plan = read_plan(folder.path / PLAN, SERVICES, folder=Path(night.plan_path).parent)
+    plan = saved_plan(folder)
     now = time.time() if now is None else now
     ended = [attempt for attempt in attempts if attempt.outcome != "running"]
     over = night.ended is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import signal
 import subprocess
 import threading
@@ -23,6 +24,7 @@ import psutil
 import pytest
 
 from harness import place
+from harness.options import Options
 from harness.run import virtual_lab
 from harness.soak import leaks, state
 from harness.soak.loop import Code
@@ -124,19 +126,21 @@ class Soaked:
 
 
 @pytest.mark.timeout(24 * 3600)
-def test_no_fault_of_a_soak_gives_a_number_or_leaves_anything(disk: Path, pytestconfig: pytest.Config) -> None:
+def test_no_fault_of_a_soak_gives_a_number_or_leaves_anything(
+    disk: Path, pytestconfig: pytest.Config, options: Options
+) -> None:
     minutes = pytestconfig.getoption("soak_minutes")
     before, end = host_state()[:2], time.monotonic() + 60 * minutes
     (disk / "plan.toml").write_text(PLAN.format(rounds=10_000, retries=0, timeline="solo:5,cubic:15"))
     soaked = Soaked(disk, hours=minutes / 60 + 1)
     folder, hurt = soaked.night, dict[int, str]()
-    faults = itertools.cycle(
-        [soaked.router, soaked.browser, soaked.recorder, soaked.suspended, soaked.full, soaked.killed, None]
-    )
+    faults = [soaked.router, soaked.browser, soaked.recorder, soaked.suspended, soaked.full, soaked.killed, None]
+    random.Random(options.seed).shuffle(faults)
+    coming = itertools.cycle(faults)
     while time.monotonic() < end:
         until(soaked.process, lambda: mid_run(folder), _RUN_S)
         (attempt,) = running(folder)
-        if fault := next(faults):
+        if fault := next(coming):
             hurt[attempt.number] = fault.__name__
             fault()
         until(soaked.process, lambda number=attempt.number: number not in {it.number for it in running(folder)}, _RUN_S)

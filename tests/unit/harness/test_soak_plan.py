@@ -10,7 +10,7 @@ import pytest
 
 from apps import SERVICES
 from harness.options import parse_options
-from harness.soak.plan import Plan, PlanError, read_plan
+from harness.soak.plan import Plan, PlanError, of_round, read_plan
 from harness.soak.rounds import expected_s, next_job, order, quarantined
 from harness.soak.state import Attempt, Outcome
 
@@ -161,7 +161,7 @@ def test_how_long_a_run_takes_is_known_from_the_ended_ones(tmp_path: Path) -> No
 
 def test_runs_of_a_cell_have_seeds_and_orders_of_their_own(tmp_path: Path) -> None:
     cell = read(tmp_path).cells[0]
-    asked = [cell.run_options(number, 7, tmp_path) for number in range(1, 9)]
+    asked = [of_round(cell.options, 7, number, tmp_path) for number in range(1, 9)]
     assert [it.seed for it in asked] == list(range(7, 15))
     orders = {tuple(phase.contender for phase in it.phases) for it in asked}
     assert orders == {(None, "cubic", None, "prague", None), (None, "prague", None, "cubic", None)}

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,6 +21,7 @@ from harness.soak.serve import Address, AddressError, StatusPage, address
 from harness.soak.state import Folder
 from harness.soak.status import memory, print_status, status
 from harness.soak.summary import COMPARISON, JUNIT, write_summary
+from harness.store import CHECKOUT
 from tests.unit.harness.soaks import soak
 
 CELLS = "[cells.good]\nbuffer = 2\n[cells.void]\nbuffer = 3\n"
@@ -156,3 +160,22 @@ def test_a_soak_that_cannot_begin_ends_with_one_line(
     result = CliRunner().invoke(app, ["soak", *(argument.format(plan=plan) for argument in arguments)])
     assert result.exit_code == code, result.output
     assert line in result.stderr and result.stderr.count("\n") == bool(line)
+
+
+def test_a_killed_night_whose_time_is_up_still_gets_its_summary(soak_place: Path) -> None:
+    folder, night = soak(soak_place, "[cells.good]\nbuffer = 2\n")
+    (attempt,) = folder.attempts()
+    folder.record(attempt.model_copy(update={"ended": None, "outcome": "running", "run": None}))
+    folder.save(night.model_copy(update={"ended": None, "code": None, "until": time.time()}))
+    result = CliRunner().invoke(app, ["soak", str(soak_place / "plan.toml"), "--resume", "--status=off"])
+    assert result.exit_code == 0 and str(folder.path / "report.html") in result.stdout, result.output
+    assert [(it.outcome, it.run) for it in folder.attempts()] == [("valid", attempt.run)]
+    assert (folder.night.code, folder.night.cause) == (0, "the soak was killed, and its time was up")
+
+
+def test_pytest_takes_a_plan_and_has_the_exit_codes_of_a_soak(tmp_path: Path) -> None:
+    (plan := tmp_path / "plan.toml").write_text('[cells.a]\nrate = "12"\n')
+    command = [sys.executable, "-m", "pytest", f"--soak={plan}", "--soak-hours=1"]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f'sojourn: {plan}: [cells.a] rate: "12" has no unit: write 12mbit (12 Mbit/s)\n'
