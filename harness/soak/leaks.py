@@ -10,7 +10,6 @@ import os
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,13 +41,12 @@ def mounts() -> set[str]:
     return {line.split()[1].encode().decode("unicode_escape") for line in lines}
 
 
-def clean(mark: str, before: Iterable[str], ours: Iterable[Path]) -> list[str]:
+def clean(mark: str, before: set[str], ours: Path) -> list[str]:
     """End what a run left behind and return what that was, a line each.
 
-    ``before`` are the mount points from before it: newer ones below the folders ``ours`` are undone, others are those of
-    other programs.
+    ``before`` are the mount points from before it. Newer ones below the folder ``ours`` are undone; others stay.
     """
-    return [*_end_processes(mark), *_undo_mounts(set(before), tuple(ours))]
+    return [*_end_processes(mark), *_undo_mounts(before, ours)]
 
 
 def _end_processes(mark: str) -> list[str]:
@@ -95,10 +93,10 @@ def _namespaces(process: psutil.Process) -> list[str]:
     return found
 
 
-def _undo_mounts(before: set[str], ours: tuple[Path, ...]) -> list[str]:
+def _undo_mounts(before: set[str], ours: Path) -> list[str]:
     told = []
     for point in sorted(mounts() - before, reverse=True):  # what is mounted inside another comes first
-        if any(Path(point).is_relative_to(folder) for folder in ours):
+        if Path(point).is_relative_to(ours):
             done = subprocess.run(["umount", "--lazy", point], capture_output=True, text=True, check=False)
             told.append(f"left mounted: {point}; {done.stderr.strip() if done.returncode else 'unmounted now'}")
     return told

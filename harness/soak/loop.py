@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -139,16 +138,11 @@ class Soak:
 
     def _settle_killed(self) -> None:
         """What a killed soak left: its run is ended (it died with the soak), and told by what it recorded."""
-        found = leaks.clean(self._mark, leaks.mounts(), ())
+        found = leaks.clean(self._mark, leaks.mounts(), self._folder.path)
         for line in found:
             self._tell(line)
         for attempt in [it for it in self._attempts if it.outcome == "running"]:
             self._record(state.settled(self._folder, attempt, _KILLED, "killed").model_copy(update={"leaks": found}))
-
-    @property
-    def _ours(self) -> list[Path]:
-        """Where its runs may mount something: their folders, and what they have for a short while."""
-        return [self._folder.path, *Path(tempfile.gettempdir()).glob("sojourn-*")]
 
     @property
     def _mark(self) -> str:
@@ -169,7 +163,7 @@ class Soak:
             self._folder.file(number, ".log"),
             mark=f"{self._mark}/{number}", limit_s=limit_s, stopped=self._stop,
         )  # fmt: skip
-        left = leaks.clean(self._mark, mounted, self._ours)
+        left = leaks.clean(self._mark, mounted, self._folder.path)
         sweep()
         attempt = state.settled(self._folder, attempt, ended.error or "it ended well, but left no run")
         if attempt.outcome == "failed" and self._stop():
@@ -219,7 +213,7 @@ class Soak:
                 [*self._child, "check", _task(cell, stem)],
                 stem.with_suffix(".log"), mark=self._mark, limit_s=_CHECK_LIMIT_S, stopped=self._stop,
             )  # fmt: skip
-            leaks.clean(self._mark, mounted, self._ours)
+            leaks.clean(self._mark, mounted, self._folder.path)
             if ended.error and not self._stop():
                 return f"the {cell.options.lab} lab does not work: {ended.error}"
         return ""

@@ -172,12 +172,12 @@ def test_starts_and_stops_of_the_virtual_apu_leave_nothing(
 
     with virtual_lab(tmp_path):  # once, for what is made only once
         assert len(leaks.marked(mark)) > 10
-    assert leaks.clean(mark, leaks.mounts(), ()) == []
+    assert leaks.clean(mark, leaks.mounts(), tmp_path) == []
     before, own_before, memory, begun = host_state()[:2], mine(), own.memory_info().rss, time.monotonic()
     for number in range(count):
         with virtual_lab(tmp_path) as lab:
             lab.client.run(["ping", "-c", "1", "-W", "5", lab.addresses.server])
-        assert leaks.clean(mark, leaks.mounts(), ()) == [] and mine() == own_before, f"after start {number + 1}"
+        assert leaks.clean(mark, leaks.mounts(), tmp_path) == [] and mine() == own_before, f"after start {number + 1}"
     assert host_state()[:2] == before
     grown = own.memory_info().rss / memory - 1
     print(f"{count} starts, {(time.monotonic() - begun) / count:.2f} s each; memory {grown:+.1%}")

@@ -107,7 +107,7 @@ before = leaks.mounts()
 for name in ("ours", "theirs"):
     (where := Path({str(tmp_path)!r}, name, "a b")).mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "none", where], check=True)
-print(leaks.clean("nobody", before, [Path({str(tmp_path)!r}, "ours")]))
+print(leaks.clean("nobody", before, Path({str(tmp_path)!r}, "ours")))
 print(leaks.mounts() - before)
 """
     done = subprocess.run(
