@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -58,8 +59,11 @@ def until(process: subprocess.Popen[str], what: Callable[[], object], seconds: f
 
 
 def mid_run(folder: Folder) -> bool:
-    """Tell whether a run has its first phase behind it."""
-    return bool(list(folder.path.glob(f"*{PARTIAL}/timeline.json"))) and bool(running(folder))
+    """Tell whether the run that is made has its first phase behind it."""
+    with suppress(OSError):  # it is renamed meanwhile
+        run = folder.unclaimed(folder.attempts())
+        return bool(running(folder)) and run is not None and (run / "timeline.json").exists()
+    return False
 
 
 def running(folder: Folder) -> list[Attempt]:
