@@ -87,6 +87,13 @@ class Soaked:
         self.process = start(self._folder, self._hours)
         threading.Thread(target=lambda: self.said.extend(self.process.stdout or ()), daemon=True).start()
 
+    def __enter__(self) -> Soaked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        self.process.wait(_RUN_S)
+
     def _kill(self, what: Callable[[list[str]], bool]) -> None:
         chosen = [it for it in leaks.marked(str(self.night.path)) if what(it.cmdline())]
         assert chosen
@@ -132,20 +139,19 @@ def test_no_fault_of_a_soak_gives_a_number_or_leaves_anything(
     minutes = pytestconfig.getoption("soak_minutes")
     before, end = host_state()[:2], time.monotonic() + 60 * minutes
     (disk / "plan.toml").write_text(PLAN.format(rounds=10_000, retries=0, timeline="solo:5,cubic:15"))
-    soaked = Soaked(disk, hours=minutes / 60 + 1)
-    folder, hurt = soaked.night, dict[int, str]()
-    faults = [soaked.router, soaked.browser, soaked.recorder, soaked.suspended, soaked.full, soaked.killed, None]
-    random.Random(options.seed).shuffle(faults)
-    coming = itertools.cycle(faults)
-    while time.monotonic() < end:
-        until(soaked.process, lambda: mid_run(folder), _RUN_S)
-        (attempt,) = running(folder)
-        if fault := next(coming):
-            hurt[attempt.number] = fault.__name__
-            fault()
-        until(soaked.process, lambda number=attempt.number: number not in {it.number for it in running(folder)}, _RUN_S)
-    soaked.process.send_signal(signal.SIGTERM)
-    assert soaked.process.wait(120) == 128 + signal.SIGTERM, soaked.said
+    with Soaked(disk, hours=minutes / 60 + 1) as soaked:
+        folder, hurt = soaked.night, dict[int, str]()
+        faults = [soaked.router, soaked.browser, soaked.recorder, soaked.suspended, soaked.full, soaked.killed, None]
+        random.Random(options.seed).shuffle(faults)
+        coming = itertools.cycle(faults)
+        while time.monotonic() < end:
+            until(soaked.process, lambda: mid_run(folder), _RUN_S)
+            (attempt,) = running(folder)
+            if fault := next(coming):
+                hurt[attempt.number] = fault.__name__
+                fault()
+            until(soaked.process, lambda it=attempt: it not in running(folder), _RUN_S)
+    assert soaked.process.returncode == 128 + signal.SIGTERM, soaked.said
 
     attempts = {it.number: it for it in folder.attempts()}
     told = {f"{number} {fault}": attempts[number].outcome for number, fault in hurt.items()}
