@@ -2,10 +2,12 @@
 """What a run left behind: processes, the namespaces that these hold, mounts. All that is ours is ended.
 
 A run is started with :data:`MARK` in its environment, which everything that it starts inherits, in whatever namespace.
+Chromium hides its environment: it is known as a descendant of what shows the mark, or of us (:func:`adopt_orphans`).
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import time
@@ -19,20 +21,25 @@ MARK = "SOJOURN_SOAK"
 #: What dies with its run has this long to do so, s.
 _GRACE_S = 5.0
 _LOOK_S = 0.05
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _KINDS = ("net", "mnt", "pid", "user")
 
 
+def adopt_orphans() -> None:
+    """Have what outlives its parent become a child of this process, and not of the machine's first one."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 def marked(mark: str) -> list[psutil.Process]:
-    """Return the processes that were started under ``mark``, or a mark that goes on after it with a slash."""
-    wanted = f"{MARK}={mark}"
-    found = []
+    """Return the processes that were started under ``mark``, or one that goes on after it with a slash."""
+    wanted = f"{MARK}={mark}/".encode()
+    found: set[psutil.Process] = set()
     for process in psutil.process_iter():
         with suppress(OSError, psutil.Error):
             words = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
-            told = next((word.decode() for word in words if word.startswith(MARK.encode() + b"=")), "")
-            if f"{told}/".startswith(f"{wanted}/"):
-                found.append(process)
-    return found
+            if any((word + b"/").startswith(wanted) for word in words):
+                found |= {process, *process.children(recursive=True)}
+    return list(found)
 
 
 def mounts() -> set[str]:
@@ -42,7 +49,7 @@ def mounts() -> set[str]:
 
 
 def clean(mark: str, before: set[str], ours: Path) -> list[str]:
-    """End what a run left behind and return what that was, a line each.
+    """End what a run left behind, every child of ours with it, and return what that was, a line each.
 
     ``before`` are the mount points from before it. Newer ones below the folder ``ours`` are undone; others stay.
     """
@@ -50,7 +57,8 @@ def clean(mark: str, before: set[str], ours: Path) -> list[str]:
 
 
 def _end_processes(mark: str) -> list[str]:
-    left = _outlasting(marked(mark))
+    left = _outlasting([*{*marked(mark), *psutil.Process().children(recursive=True)}])
+    _reap()
     if not left:
         return []
     names = Counter(_name(process) for process in left)
@@ -59,6 +67,7 @@ def _end_processes(mark: str) -> list[str]:
         with suppress(psutil.Error):
             process.kill()
     stuck = _outlasting(left)
+    _reap()
     told = ", ".join(f"{count} {name}" if count > 1 else name for name, count in sorted(names.items()))
     done = f"{len(stuck)} of them cannot be ended" if stuck else "ended now"
     held = f", in {len(spaces)} namespaces of theirs" if spaces else ""
@@ -71,6 +80,14 @@ def _outlasting(processes: list[psutil.Process]) -> list[psutil.Process]:
     while (left := [process for process in processes if _runs(process)]) and time.monotonic() < end:
         time.sleep(_LOOK_S)
     return left
+
+
+def _reap() -> None:
+    """Let go of adopted ones that have ended."""
+    for child in psutil.Process().children():
+        with suppress(psutil.Error, ChildProcessError):
+            if child.status() == psutil.STATUS_ZOMBIE:
+                os.waitpid(child.pid, os.WNOHANG)
 
 
 def _runs(process: psutil.Process) -> bool:

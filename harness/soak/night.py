@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from apps import SERVICES
-from harness.soak import state
+from harness.soak import leaks, state
 from harness.soak.loop import Code, Soak, Stop, begin, killed
 from harness.soak.plan import PlanError, read_plan
 from harness.soak.serve import AddressError, StatusPage, address
@@ -36,6 +36,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
                 return Code.ALL_VALID
             if folder is None:
                 raise PlanError("--hours: how long is the night? give --hours=10")
+            leaks.adopt_orphans()
             stop = Stop()
             stop.listen()
             with ExitStack() as stack:
