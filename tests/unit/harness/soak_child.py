@@ -15,7 +15,15 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-WORDS = {"2": "valid", "3": "void", "4": "fails", "5": "goes on", "6": "leaves a process", "7": "breaks the lab"}
+WORDS = {
+    "2": "valid",
+    "3": "void",
+    "4": "fails",
+    "5": "goes on",
+    "6": "leaves a process",
+    "7": "breaks the lab",
+    "8": "hides one",
+}
 STALLS = "host stalls: 9 of 60 seconds, worst 1200.0 ms; over 20 ms in at most 2% of seconds"
 
 
@@ -52,6 +60,8 @@ def main() -> None:
         run.commit()
     if word == "leaves a process":
         subprocess.Popen(["unshare", "-Urn", "sleep", "600"], start_new_session=True)
+    if word == "hides one":
+        subprocess.Popen(["env", "-i", "sleep", "600"], start_new_session=True)
     print("Beside cubic the picture keeps 720p.")
 
 

@@ -97,6 +97,14 @@ def test_what_a_run_leaves_behind_is_told_and_ended(soak_place: Path, monkeypatc
     assert attempt.leaks == ["1 process left running (sleep), in 2 namespaces of theirs; ended now"]
 
 
+def test_what_hides_its_environment_is_known_as_an_orphan(soak_place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaks, "_GRACE_S", 0.5)
+    leaks.adopt_orphans()
+    folder, _ = soak(soak_place, "[cells.a]\nbuffer = 8\n")
+    (attempt,) = folder.attempts()
+    assert attempt.leaks == ["1 process left running (sleep); ended now"]
+
+
 def test_a_mount_of_ours_is_undone_and_another_one_left_alone(tmp_path: Path) -> None:
     """In a mount namespace of its own, as a plain user may."""
     script = f"""
