@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.soak.plan import Prune
 from harness.soak.state import nights
-from harness.store import MANIFEST, PARTIAL, StoreError, prune, read_manifest
+from harness.store import MANIFEST, PARTIAL, SIGNATURE, StoreError, prune, read_manifest
 
 _DAY_S = 86400
 
@@ -37,7 +37,7 @@ def candidates(results: Path, rules: Sequence[Prune], now: float) -> Iterator[tu
     """Yield run directory and file of everything that ``rules`` allow to remove, the oldest runs first."""
     for night in nights(results):
         for run in sorted(manifest.parent for manifest in night.path.glob(f"*/{MANIFEST}")):
-            if run.suffix == PARTIAL:
+            if run.suffix == PARTIAL or (run / SIGNATURE).exists():  # what is signed stays as it is
                 continue
             try:
                 manifest = read_manifest(run)

@@ -95,7 +95,7 @@ class Soaked:
         self.process.wait(_RUN_S)
 
     def _kill(self, what: Callable[[list[str]], bool]) -> None:
-        chosen = [it for it in leaks.marked(str(self.night.path)) if what(it.cmdline())]
+        chosen = [it for it in leaks.marked(str(self.night.path)) if what(it.cmdline() or [""])]
         assert chosen
         chosen[0].kill()
 
