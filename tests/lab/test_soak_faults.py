@@ -95,7 +95,10 @@ class Soaked:
         self.process.wait(_RUN_S)
 
     def _kill(self, what: Callable[[list[str]], bool]) -> None:
-        chosen = [it for it in leaks.marked(str(self.night.path)) if what(it.cmdline() or [""])]
+        chosen = []
+        for process in leaks.marked(str(self.night.path)):
+            with suppress(psutil.Error):  # has ended meanwhile
+                chosen += [process] if what(process.cmdline() or [""]) else []
         assert chosen
         chosen[0].kill()
 
