@@ -67,10 +67,14 @@ def frozen(processes: list[psutil.Process]) -> Iterator[None]:
         finally:
             (group / switch).write_text(off)
     finally:
-        for pid in (group / "cgroup.procs").read_text().split():
+        end = time.monotonic() + 10
+        while group.exists() and time.monotonic() < end:  # some start others while they are moved back
+            for pid in (group / "cgroup.procs").read_text().split():
+                with suppress(OSError):
+                    (group.parent / "cgroup.procs").write_text(pid)
             with suppress(OSError):
-                (group.parent / "cgroup.procs").write_text(pid)
-        group.rmdir()
+                group.rmdir()
+        assert not group.exists()
 
 
 class Soaked:
