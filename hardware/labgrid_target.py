@@ -29,7 +29,7 @@ class LabgridTarget:
     def __init__(self, asked: Labgrid) -> None:
         self._where = f"labgrid {asked.environment}: {asked.target}"
         try:
-            from labgrid import Environment  # type: ignore[import-not-found, unused-ignore]
+            from labgrid import Environment  # type: ignore[import-not-found, import-untyped, unused-ignore]
         except ImportError as missing:
             raise LabgridError(f"{self._where}: pip install 'sojourn[labgrid]': {missing}") from missing
         try:

@@ -120,8 +120,9 @@ def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
     Raises whatever is wrong with the lab, with one line that says what to do.
     """
     described = read_lab_file(options.lab_file) if options.lab == "apu" else None
-    with _ended_by_sigterm(), steps(Console(file=terminal)) as step:
-        make_lab = _prepare_lab(options, described, step)
+    console = Console(file=terminal)
+    with _ended_by_sigterm(), steps(console) as step:
+        make_lab = _prepare_lab(options, described, step, lambda text: console.print(Text(text)))
     with _ended_by_sigterm(), make_lab(folder) as lab:
         lab.client.run(["ping", "-c", "1", "-W", "5", lab.addresses.server])
 
