@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.bundle import export, verify
+from harness.bundle import verify
+from harness.export import export
 from harness.store import MANIFEST, read_manifest
 from scoring.score import SCORES, Scores, score_run
 
