@@ -10,9 +10,10 @@ import struct
 from pathlib import Path
 from typing import IO
 
+from scoring.pcapng import INTERFACE, PACKET, SECTION, SECTION_BODY, STATISTICS, block, option
+
 _NANOSECONDS = 0xA1B23C4D
 _HEADER, _RECORD = struct.Struct("<IHHiIII"), struct.Struct("<IIII")
-_SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
 _TIME_RESOLUTION, _DROPPED_BY_KERNEL = 9, 7  # if_tsresol, isb_osdrop
 
 
@@ -30,16 +31,16 @@ def to_pcapng(pcap: Path, pcapng: Path, dropped: int | None) -> int:
         if len(head) < _HEADER.size or _HEADER.unpack(head)[0] != _NANOSECONDS:
             raise PcapError(f"{pcap} is not a capture of tcpdump with nanoseconds")
         *_, snaplen, link = _HEADER.unpack(head)
-        sink.write(_block(_SECTION, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
-        nanoseconds = struct.pack("<HHB3x", _TIME_RESOLUTION, 1, 9)
-        sink.write(_block(_INTERFACE, struct.pack("<HHI", link & 0xFFFF, 0, snaplen) + nanoseconds + bytes(4)))
+        sink.write(block(SECTION, SECTION_BODY))
+        nanoseconds = option(_TIME_RESOLUTION, b"\x09")
+        sink.write(block(INTERFACE, struct.pack("<HHI", link & 0xFFFF, 0, snaplen) + nanoseconds + bytes(4)))
         packets = 0
         while packet := _next(source):
             sink.write(packet)
             packets += 1
         if dropped is not None:
-            count = struct.pack("<HHQ", _DROPPED_BY_KERNEL, 8, dropped)
-            sink.write(_block(_STATISTICS, struct.pack("<III", 0, 0, 0) + count + bytes(4)))
+            count = option(_DROPPED_BY_KERNEL, struct.pack("<Q", dropped))
+            sink.write(block(STATISTICS, struct.pack("<III", 0, 0, 0) + count + bytes(4)))
     return packets
 
 
@@ -52,10 +53,4 @@ def _next(source: IO[bytes]) -> bytes:
     if len(data) < kept:
         return b""
     ticks = seconds * 1_000_000_000 + nanoseconds
-    return _block(_PACKET, struct.pack("<IIIII", 0, ticks >> 32, ticks & 0xFFFFFFFF, kept, length) + data)
-
-
-def _block(kind: int, body: bytes) -> bytes:
-    body += bytes(-len(body) % 4)
-    size = struct.pack("<I", len(body) + 12)
-    return struct.pack("<I", kind) + size + body + size
+    return block(PACKET, struct.pack("<IIIII", 0, ticks >> 32, ticks & 0xFFFFFFFF, kept, length) + data)

@@ -19,12 +19,25 @@ from typing import IO
 import zstandard
 
 from harness.mask import Mask
-from scoring.pcapng import FINGERPRINT_BYTES, TCP, UDP, CaptureError, chunks, options
+from scoring.pcapng import (
+    BYTE_ORDER,
+    FINGERPRINT_BYTES,
+    INTERFACE,
+    PACKET,
+    SECTION,
+    SECTION_BODY,
+    STATISTICS,
+    TCP,
+    UDP,
+    CaptureError,
+    block,
+    chunks,
+    option,
+    options,
+)
 
-_SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
-_BYTE_ORDER = 0x1A2B3C4D
 #: Options that hold numbers alone: an interface's time resolution and offset; times and counts of its statistics.
-_KEPT = {_INTERFACE: (8, (9, 14)), _STATISTICS: (12, (2, 3, 4, 5, 6, 7, 8))}
+_KEPT = {INTERFACE: (8, (9, 14)), STATISTICS: (12, (2, 3, 4, 5, 6, 7, 8))}
 _LINK = b"\1\0"  # Ethernet
 _IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
 #: TCP options that hold numbers alone: MSS, window scale, SACK permitted, SACK, time stamps, AccECN.
@@ -41,21 +54,20 @@ def mask_capture(source: Path, target: Path, mask: Mask, key: bytes) -> None:
     """
     with _sink(target) as sink:
         for kind, body in _blocks(source):
-            if kind == _SECTION:
-                kept = struct.pack("<IHHq", _BYTE_ORDER, 1, 0, -1)
-            elif kind == _PACKET:
+            if kind == SECTION:
+                kept = SECTION_BODY
+            elif kind == PACKET:
                 kept = body[:20] + _packet(source, body, mask, key)
-            elif kind == _INTERFACE and body[:2] != _LINK:
+            elif kind == INTERFACE and body[:2] != _LINK:
                 raise CaptureError(
                     f"{source}: link type {int.from_bytes(body[:2], 'little')}; only Ethernet (1) is read"
                 )
             elif kind in _KEPT:
                 head, codes = _KEPT[kind]
-                kept = body[:head] + b"".join(_option(c, v) for c, v in options(body[head:]) if c in codes) + bytes(4)
+                kept = body[:head] + b"".join(option(c, v) for c, v in options(body[head:]) if c in codes) + bytes(4)
             else:
                 continue
-            size = struct.pack("<I", len(kept) + 12)
-            sink.write(struct.pack("<I", kind) + size + kept + size)
+            sink.write(block(kind, kept))
 
 
 @contextmanager
@@ -75,9 +87,9 @@ def _blocks(file: Path) -> Iterator[tuple[int, bytes]]:
         data, at = rest + chunk, 0
         while at + 12 <= len(data):
             kind, length = struct.unpack_from("<II", data, at)
-            if first and kind != _SECTION:
+            if first and kind != SECTION:
                 raise CaptureError(f"{file} is not a pcapng capture")
-            if kind == _SECTION and data[at + 8 : at + 12] != struct.pack("<I", _BYTE_ORDER):
+            if kind == SECTION and data[at + 8 : at + 12] != struct.pack("<I", BYTE_ORDER):
                 raise CaptureError(f"{file} has the byte order of another machine")
             if length < 12 or length % 4:
                 raise CaptureError(f"{file} is damaged: a block of {length} bytes")
@@ -88,10 +100,6 @@ def _blocks(file: Path) -> Iterator[tuple[int, bytes]]:
         rest = data[at:]
     if first:
         raise CaptureError(f"{file} is not a pcapng capture")
-
-
-def _option(code: int, value: bytes) -> bytes:
-    return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
 
 
 def _packet(file: Path, body: bytes, mask: Mask, key: bytes) -> bytes:

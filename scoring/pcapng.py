@@ -7,6 +7,7 @@ Only what the scoring needs is decoded: Ethernet, IPv4, TCP and UDP headers. Blo
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,10 @@ TCP, UDP = 6, 17
 FIN, SYN, ACK, ECE, CWR, AE = 0x01, 0x02, 0x10, 0x40, 0x80, 0x100
 NOT_ECT, ECT1, ECT0, CE = range(4)
 
-_SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
+SECTION, INTERFACE, STATISTICS, PACKET = 0x0A0D0D0A, 1, 5, 6  # types of blocks
+BYTE_ORDER = 0x1A2B3C4D
+#: Of a section header: little endian, version 1.0, of unknown length.
+SECTION_BODY = struct.pack("<IHHq", BYTE_ORDER, 1, 0, -1)
 _CHUNK = 32 << 20
 _PAD = 128  # bytes after the last packet, so that a short one can be indexed like a long one
 #: Words of the TCP or UDP packet in its fingerprint: a header with time stamps, or what an irtt probe numbers.
@@ -112,17 +116,17 @@ class _Reader:
         at, end = 0, len(words)
         while at + 3 <= end:
             kind, length = words[at], words[at + 1] >> 2
-            if not self.section and kind != _SECTION:
+            if not self.section and kind != SECTION:
                 raise CaptureError(f"{self.file} is not a pcapng capture")
-            if kind == _SECTION and words[at + 2] != 0x1A2B3C4D:
+            if kind == SECTION and words[at + 2] != BYTE_ORDER:
                 raise CaptureError(f"{self.file} has the byte order of another machine")
             if length < 3:
                 raise CaptureError(f"{self.file} is damaged: a block of {length * 4} bytes")
             if at + length > end:
                 break
-            if kind == _PACKET:
+            if kind == PACKET:
                 starts.append(at)
-            elif kind == _SECTION:
+            elif kind == SECTION:
                 self.section, self.resolution = True, []
             else:
                 self._metadata(kind, data[at * 4 + 8 : (at + length) * 4 - 4])
@@ -131,14 +135,14 @@ class _Reader:
         return self._table(data, np.array(starts, np.int64)) if starts else None
 
     def _metadata(self, kind: int, body: bytes) -> None:
-        if kind == _INTERFACE:
+        if kind == INTERFACE:
             if (link := int.from_bytes(body[:2], "little")) != 1:
                 raise CaptureError(f"{self.file}: link type {link}; only Ethernet (1) is read")
             tick = (dict(options(body[8:])).get(9) or b"\x06")[0]
             if tick & 0x80 or tick > 9:
                 raise CaptureError(f"{self.file}: time resolution {tick:#x}; only 10^0 to 10^-9 s are read")
             self.resolution.append(10 ** (9 - tick))
-        elif kind == _STATISTICS:
+        elif kind == STATISTICS:
             counts = dict(options(body[12:]))
             # isb_ifdrop and isb_osdrop
             lost = sum(int.from_bytes(counts.get(code, b""), "little") for code in (5, 7))
@@ -213,6 +217,18 @@ def _fingerprints(
             word &= np.where(tcp, np.uint64(0xFFFFFFFF), np.uint64(0x0000FFFF))
         total += word * odd
     return total ^ total >> np.uint64(32)
+
+
+def block(kind: int, body: bytes) -> bytes:
+    """The bytes of a block of this type, as they stand in a file."""
+    body += bytes(-len(body) % 4)
+    size = struct.pack("<I", len(body) + 12)
+    return struct.pack("<I", kind) + size + body + size
+
+
+def option(code: int, value: bytes) -> bytes:
+    """The bytes of an option in a block's body; four zero bytes end them."""
+    return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
 
 
 def options(body: bytes) -> Iterator[tuple[int, bytes]]:
