@@ -70,8 +70,17 @@ def unwrap(frames: pl.Series, loop: int | None = None) -> pl.Series:
 
 def frame_times(video: Path) -> list[float]:
     """Presentation times of all frames in seconds, in order, without decoding. Raises RecordingError."""
-    out = _run(["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pts_time"], video)
-    return sorted(float(line.strip(",")) for line in out.split())
+    return [t for t, _ in frame_list(video)]
+
+
+def frame_list(video: Path) -> list[tuple[float, bool]]:
+    """Presentation time in seconds of each frame and whether it is a key frame, in order, without decoding.
+
+    Raises RecordingError.
+    """
+    out = _run(["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pts_time,flags"], video)
+    lines = (line.split(",") for line in out.split())
+    return sorted((float(t), "K" in flags) for t, flags, *_ in lines)
 
 
 def find_box(video: Path, width: int, height: int) -> strip.Box | None:

@@ -12,7 +12,6 @@ controls and captions:
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scoring.blind import place, resolution
-from scoring.frames import RecordingError, decode, frame_times, picture_size
+from scoring.frames import RecordingError, decode, frame_list, frame_times, picture_size
 
 BLOCK = 16
 LOOKS_PER_S = 4  # looks at the resolution
@@ -63,7 +62,8 @@ def locate(video: Path) -> place.Place | None:
 
 def watch(video: Path, at: place.Place, ladder: Sequence[int] = resolution.LADDER) -> Motion:
     """Read the whole recording. Raises RecordingError when ffmpeg cannot read it."""
-    times = np.array(frame_times(video))
+    listed = frame_list(video)
+    times, keys = np.array([t for t, _ in listed]), np.array([key for _, key in listed])
     heights = resolution.classes(ladder, at.height)
     kept = _kept(at)
     most = max(1, int(kept.sum()) // 100)
@@ -90,7 +90,7 @@ def watch(video: Path, at: place.Place, ladder: Sequence[int] = resolution.LADDE
     if not count:
         raise RecordingError(f"recording {video} cannot be read: no frame of it can be decoded")
     return Motion(
-        times[:count] - times[0], moved[:count], touched[:count], _keys(video)[:count], heights,
+        times[:count] - times[0], moved[:count], touched[:count], keys[:count], heights,
         np.array(look_t) - times[0], np.array(looks),
     )  # fmt: skip
 
@@ -110,9 +110,3 @@ def _blocks(change: npt.NDArray[Any], kept: npt.NDArray[np.bool_]) -> npt.NDArra
     rows, columns = kept.shape
     means = cv2.resize(change, (columns, rows), interpolation=cv2.INTER_AREA)
     return np.asarray(means[kept], np.uint8)
-
-
-def _keys(video: Path) -> npt.NDArray[np.bool_]:
-    probe = ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=flags", "-of", "csv=p=0"]
-    done = subprocess.run([*probe, str(video)], capture_output=True, text=True, check=True)
-    return np.array(["K" in line for line in done.stdout.split()])
