@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from urllib.parse import urlencode
@@ -116,19 +117,15 @@ class Call(TwoEnds):
 
         The client's screen is recorded meanwhile, as it will be: on two cores that decides.
         """
-        if self._recorder is None:
+        with ExitStack() as trial:
+            if self._recorder:
+                folder = scratch_folder("-self-test")
+                trial.callback(shutil.rmtree, folder, ignore_errors=True)
+                recorder = self._recorder.start(
+                    stage.display, folder, place=stage.client, size=(stage.width, stage.height), wrap=stage.on_time
+                )
+                trial.callback(recorder.process.stop)
             return self._shows_enough()
-        trial = scratch_folder("-self-test")
-        try:
-            recorder = self._recorder.start(
-                stage.display, trial, place=stage.client, size=(stage.width, stage.height), wrap=stage.on_time
-            )
-            try:
-                return self._shows_enough()
-            finally:
-                recorder.process.stop()
-        finally:
-            shutil.rmtree(trial, ignore_errors=True)
 
     def _shows_enough(self) -> bool:
         deadline = time.monotonic() + _RAMP_S

@@ -19,7 +19,7 @@ from hardware.console import ConsoleError, answer, open_console
 from hardware.power import PowerError, switch
 from harness.clock import clock_offset
 from harness.doctor import Finding, Verdict
-from harness.lab_file import HOSTS, LabFile, Machine, RouterEntry
+from harness.lab_file import FAR, HOSTS, NEAR, LabFile, Machine, RouterEntry
 from harness.physical import close_master, places_of, router_of, tap
 from harness.place import CommandError, Place
 from harness.process import ProcessError
@@ -27,7 +27,6 @@ from traffic import iperf3, irtt, ss
 from traffic.contender import ACCURATE_ECN
 from traffic.tools import ToolError
 
-NEAR, FAR = HOSTS[:2], HOSTS[2:]
 _CLOCK_S = 0.05
 _CAP_NET_ADMIN = 12
 _TRY = "sojourn-try"

@@ -15,7 +15,9 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails
 
-HOSTS = ("client", "receiver", "server", "sender")
+#: The hosts on the router's LAN side and on its WAN side.
+NEAR, FAR = ("client", "receiver"), ("server", "sender")
+HOSTS = NEAR + FAR
 ACTION = "{action}"
 """What stands for the action in a power command."""
 

@@ -18,7 +18,7 @@ from bottleneck.readback import ReadbackError
 from bottleneck.router import Router, RouterError
 from hardware.console import ConsoleError, ConsoleLog, open_console
 from harness.lab import Addresses, Lab, Tap, log_file
-from harness.lab_file import HOSTS, LabFile
+from harness.lab_file import FAR, NEAR, LabFile
 from harness.orphans import end_orphans
 from harness.place import COMMANDS, LOCAL, CommandError, Place
 from harness.scratch import scratch_folder
@@ -131,7 +131,7 @@ def places_of(file: LabFile) -> dict[str, Place]:
 
 def router_of(file: LabFile, places: Mapping[str, Place]) -> Router:
     """Return the router of a lab file."""
-    near, far = ([file.hosts[name].address for name in names] for names in (HOSTS[:2], HOSTS[2:]))
+    near, far = ([file.hosts[name].address for name in names] for names in (NEAR, FAR))
     masqueraded = (near, far) if file.router.nat else ((), ())
     return Router(places["router"], file.router.lan, file.router.wan, *masqueraded)
 

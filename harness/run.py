@@ -70,7 +70,7 @@ def perform(
     described = read_lab_file(options.lab_file) if options.lab == "apu" else None
     store.check(options.needed_bytes)
     with _ended_by_sigterm(), steps(console) as step:
-        make_lab = _prepare_lab(options, described, step, lambda text: console.print(Text(text)))
+        make_lab = _prepare_lab(options, described, step, console)
         service.prepare(step("test clip"))
     with (
         _ended_by_sigterm(),
@@ -122,17 +122,17 @@ def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
     described = read_lab_file(options.lab_file) if options.lab == "apu" else None
     console = Console(file=terminal)
     with _ended_by_sigterm(), steps(console) as step:
-        make_lab = _prepare_lab(options, described, step, lambda text: console.print(Text(text)))
+        make_lab = _prepare_lab(options, described, step, console)
     with _ended_by_sigterm(), make_lab(folder) as lab:
         lab.client.run(["ping", "-c", "1", "-W", "5", lab.addresses.server])
 
 
 def _prepare_lab(
-    options: Options, described: LabFile | None, step: Callable[[str], Tell], tell: Callable[[str], None]
+    options: Options, described: LabFile | None, step: Callable[[str], Tell], console: Console
 ) -> Callable[[Path], LabFactory]:
     """Build what the lab needs before anything starts; the result makes the lab for a run directory."""
     if described:
-        return lambda run: PhysicalLab(described, run, tell)
+        return lambda run: PhysicalLab(described, run, lambda text: console.print(Text(text)))
     guest = ensure_guest(named(step("guest root")))
     kernel = ensure_kernel(options.kernel_source, named(step("kernel")))
     one_core = max(options.rate_down_bps, options.rate_up_bps) <= ONE_CORE_BPS
