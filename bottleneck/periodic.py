@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -65,8 +66,9 @@ class PeriodicSampler:
         stdin, stdout = self._process.popen.stdin, self._process.popen.stdout
         assert stdin is not None and stdout is not None
         asked, answer = time.time(), b""
-        stdin.write(question.encode() + b"\n")
-        stdin.flush()
+        with suppress(OSError):  # that nobody reads any more shows in the answer
+            stdin.write(question.encode() + b"\n")
+            stdin.flush()
         while not answer.endswith(last):
             # A router that hangs or loses its power closes nothing: silence is how it shows.
             if not select.select([stdout], [], [], _SILENCE_S)[0]:

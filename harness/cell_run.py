@@ -17,6 +17,7 @@ from typing import Any, Literal
 from harness.cache import digest
 from harness.cell import Cell
 from harness.store import CHECKOUT
+from scoring.validity import Limits
 
 Endpoints = Literal["bulk", "iperf3"]
 RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv")
@@ -57,8 +58,8 @@ class Job:
 
 
 @functools.cache
-def live_inputs_digest(lab_file: Path | None) -> str:
-    """Name what decides a run in a lab of real time: the nodes' kernel and guest, or the file of a physical lab.
+def live_inputs_digest(lab_file: Path | None, limits: Limits) -> str:
+    """Name what decides a run in a lab of real time: the nodes' kernel and guest or a physical lab's file, the gates.
 
     Raises BuildError when they cannot be built, OSError when the file cannot be read.
     """
@@ -66,7 +67,7 @@ def live_inputs_digest(lab_file: Path | None) -> str:
     from hardware.guest import ensure_guest
 
     lab = lab_file.read_bytes() if lab_file else f"{ensure_kernel().digest} {ensure_guest().digest}".encode()
-    return digest([("lab", lab), *_sources(_DECIDING_LIVE)])
+    return digest([("lab", lab), ("limits", limits.model_dump_json().encode()), *_sources(_DECIDING_LIVE)])
 
 
 @functools.cache

@@ -169,12 +169,14 @@ def matrix(
     endpoints: Annotated[str, typer.Option(help="What sends and receives in sim: bulk or iperf3.")] = "bulk",
     lab: Annotated[str, typer.Option(help="sim, virtual or apu [default: sim, where the matrix runs there].")] = "",
     lab_file: Annotated[Path, typer.Option(help="With --lab=apu: where the lab is described.")] = Path("lab.toml"),
+    jitter_gate: Annotated[str, typer.Option(help="In real time: what voids a run, see docs/matrix.md.")] = "2ms",
     swap: Annotated[str, typer.Option(metavar="OLD=NEW", help="Another contender in all flows that have OLD.")] = "",
     listed: Annotated[bool, typer.Option("--list", help="List the cells and do nothing.")] = False,
 ) -> None:
     """Run a matrix of transport experiments, in simulated time on all processors at once; resumes where it was left."""
     from harness.matrix import matrices, named
     from harness.matrix_run import Plan, cells_table, endpoints_named, lab_named, matrices_table, run_and_report
+    from harness.matrix_run import jitter_gate as limits_of
     from harness.matrix_run import seeds as seeds_from
 
     known = matrices()
@@ -187,6 +189,7 @@ def matrix(
     plan = Plan(
         chosen, chosen.select(keyword), seeds_from(seed, seeds or chosen.repeat), results, engine, workers, again,
         endpoints_named(endpoints), lab_named(lab) or chosen.labs[0], lab_file if lab == "apu" else None,
+        limits_of(jitter_gate),
     )  # fmt: skip
     if listed:
         Console().print(cells_table(plan))

@@ -16,17 +16,18 @@ from harness.cell import Cell
 from harness.cell_run import Job, perform
 from harness.lab import Lab
 from harness.live_cell import run_cell
+from scoring.validity import Limits
 
 
 class LabEngine:
-    """One lab; ``make`` gives it.
+    """One lab; ``make`` gives it, ``limits`` are those of its runs' gates.
 
     All is done in one thread: what a lab starts lives no longer than the thread that started it (LOCAL). After a run
     that fails the lab is made anew for the next one.
     """
 
-    def __init__(self, make: Callable[[], AbstractContextManager[Lab]]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], AbstractContextManager[Lab]], limits: Limits) -> None:
+        self._make, self._limits = make, limits
         self._thread = ThreadPoolExecutor(1)
         self._stopped = Event()
         self._up = ExitStack()
@@ -45,7 +46,7 @@ class LabEngine:
         lab = self._lab = self._lab or self._up.enter_context(self._make())
 
         def run(cell: Cell, folder: Path, *, seed: int, **_: Any) -> None:
-            run_cell(lab, cell, folder, seed=seed, stopped=self._stopped)
+            run_cell(lab, cell, folder, seed=seed, limits=self._limits, stopped=self._stopped)
 
         try:
             perform(replace(job, run=run), folder)

@@ -46,12 +46,14 @@ class LiveCellError(RuntimeError):
     """A cell cannot run in this lab, or its run is void; one line that says why."""
 
 
-def run_cell(lab: Lab, cell: Cell, folder: Path, *, seed: int, stopped: Event | None = None) -> None:
+def run_cell(
+    lab: Lab, cell: Cell, folder: Path, *, seed: int, limits: Limits | None = None, stopped: Event | None = None
+) -> None:
     """Run ``cell`` in ``lab`` and leave its results in ``folder``, which is there and empty.
 
     docs/simulated-time.md lists the files and their columns, docs/matrix.md what real time adds. ``seed`` numbers the
-    repetition and no more: what varies is the world's. Once ``stopped`` is set, by another thread, the run ends and
-    everything is undone.
+    repetition and no more: what varies is the world's. ``limits`` are those of the gates. Once ``stopped`` is set, by
+    another thread, the run ends and everything is undone.
 
     Raises:
         LiveCellError: the lab lacks what the cell needs, the run was stopped, or a gate makes it void.
@@ -74,7 +76,7 @@ def run_cell(lab: Lab, cell: Cell, folder: Path, *, seed: int, stopped: Event | 
         run.play()
         lab.router.verify(_at_the_end(cell, asked))
         versions = lab.versions | lab.router.versions()
-    gates = _write(run, folder)
+    gates = _write(run, folder, limits or Limits())
     made = {
         "cell": cell.model_dump(mode="json"),
         "seed": seed,
@@ -238,7 +240,7 @@ def _stop_whole(sampler: PeriodicSampler) -> None:
         raise LiveCellError(f"sampling ended in mid-run: {sampler.error}")
 
 
-def _write(run: _Run, folder: Path) -> list[Gate]:
+def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
     """Write the result files of a run and return the gates that it must pass."""
     cell, t0 = run.cell, run.began
     seen = {side: _seen(it, run.ahead_ns[side]) for side, it in run.captures.items()}
@@ -268,7 +270,7 @@ def _write(run: _Run, folder: Path) -> list[Gate]:
             out.write(
                 json.dumps({"t": round(line["t"] - t0, 6), "hop": hop, "dev": dev, "qdiscs": line["qdiscs"]}) + "\n"
             )
-    return _gates(run, seen)
+    return _gates(run, seen, limits)
 
 
 def _seen(capture: Captured, ahead_ns: int) -> pl.DataFrame:
@@ -276,8 +278,8 @@ def _seen(capture: Captured, ahead_ns: int) -> pl.DataFrame:
     return packets.with_advance(pcapng.read(capture.file).packets.with_columns(pl.col("t_ns") - ahead_ns))
 
 
-def _gates(run: _Run, seen: dict[Side, pl.DataFrame]) -> list[Gate]:
-    limits, cell = Limits(), run.cell
+def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Gate]:
+    cell = run.cell
     # While all flows run: starting and ending them takes time of the nodes too. What rates follow is the bulk of the
     # delays; where probes sample a queue, the tail counts as well.
     together = max((flow.start_s for flow in run.flows), default=run.began), run.began + cell.seconds

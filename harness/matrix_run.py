@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from rich.text import Text
 
+from bottleneck.units import UnitError, parse_time
 from harness.cell import Cell
 from harness.cell_run import Endpoints, Job, inputs_digest, live_inputs_digest
 from harness.engine import Engine, EngineError, LocalEngine, Outcome, complete
@@ -23,6 +24,7 @@ from harness.lab import Lab
 from harness.lab_limits import LABS, lacking
 from harness.matrix import Matrix, MatrixError, finished
 from harness.progress import named, steps
+from scoring.validity import Limits
 
 LOCAL = "local"
 _WIDE = 240
@@ -47,6 +49,8 @@ class Plan:
     lab: str = "sim"
     lab_file: Path | None = None
     """With ``apu``: where the lab is described."""
+    limits: Limits = field(default_factory=Limits)
+    """Of the gates of runs in real time."""
 
     @property
     def folder(self) -> Path:
@@ -95,7 +99,7 @@ def prepare(plan: Plan, console: Console | None = None) -> tuple[list[Job], Engi
     if live:
         from harness.lab_engine import LabEngine
 
-        return jobs, LabEngine(_lab(plan))
+        return jobs, LabEngine(_lab(plan), plan.limits)
     if plan.engine == LOCAL:
         return jobs, LocalEngine(plan.workers)
     from harness.dask_engine import DaskEngine
@@ -106,8 +110,8 @@ def prepare(plan: Plan, console: Console | None = None) -> tuple[list[Job], Engi
 def _live_inputs(plan: Plan, console: Console | None) -> str:
     if plan.lab == "virtual":
         _build(console)
-        return live_inputs_digest(None)
-    return live_inputs_digest(plan.lab_file)
+        return live_inputs_digest(None, plan.limits)
+    return live_inputs_digest(plan.lab_file, plan.limits)
 
 
 def _lab(plan: Plan) -> Callable[[], AbstractContextManager[Lab]]:
@@ -190,6 +194,14 @@ def endpoints_named(text: str) -> Endpoints:
         if name == text:
             return name
     raise EngineError(f"--endpoints: unknown {text!r}; known: {', '.join(known)}")
+
+
+def jitter_gate(text: str) -> Limits:
+    """Return the limits of the gates with that much jitter. Raises EngineError when it is no time."""
+    try:
+        return Limits(jitter_ms=parse_time(text) / 1000)
+    except UnitError as wrong:
+        raise EngineError(f"--jitter-gate: {wrong}") from wrong
 
 
 def lab_named(text: str) -> str:

@@ -14,6 +14,7 @@ from harness.engine import EngineError, Outcome, complete
 from harness.matrix import Matrix, MatrixError, figure
 from harness.matrix_run import Plan, prepare, seeds
 from harness.options import Options
+from scoring.validity import Limits
 
 Key = tuple[str, str]
 """A matrix's name and a lab."""
@@ -82,6 +83,7 @@ class MatrixSession:
             options.results,
             lab=lab,
             lab_file=options.lab_file,
+            limits=Limits(jitter_ms=options.jitter_gate_ms),
         )
         jobs, engine = prepare(plan)
         self._plans[key], self._known[key], self._inputs[key] = plan, {}, jobs[0].inputs

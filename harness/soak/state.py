@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import os
 import time
 from collections.abc import Iterator
@@ -136,12 +137,11 @@ class Folder:
 
 
 def create(plan: Plan, hours: float) -> Folder:
-    """Make the folder of a new night. Raises OSError, StateError when there was another one a second ago."""
+    """Make the folder of a new night, named by this second or the next that no other one has. Raises OSError."""
     now = time.time()
-    path = plan.results / time.strftime("%Y%m%d-%H%M%SZ", time.gmtime(now))
+    names = (time.strftime("%Y%m%d-%H%M%SZ", time.gmtime(now + later)) for later in itertools.count())
+    path = next(path for name in names if not (path := plan.results / name).exists())
     fresh = path.with_name(path.name + PARTIAL)
-    if path.exists():
-        raise StateError(f"{path}: exists already")
     (fresh / ATTEMPTS).mkdir(parents=True)
     (fresh / PLAN).write_text(plan.text)
     (fresh / _BALLAST).write_bytes(os.urandom(_BALLAST_BYTES))

@@ -216,7 +216,6 @@ def test_the_disk_is_pruned_by_the_plan_alone_and_the_night_ends_before_it_is_fu
     (run,) = (attempt.run or "" for attempt in folder.attempts())
     disk = f"[disk]\nkeep_free_gb = {free_gb + 10:.3f}\n"
     for days, pruned in ((1, []), (0, [f"{folder.path.name}/{run}/screen.mp4"])):
-        time.sleep(max(0.0, 1.01 - (time.time() - night.begun)))  # nights are named by the second
         full, night = soak(soak_place, cells + disk + rules.format(days))
         assert night.code == Code.DISK_FULL and "keep_free_gb need" in night.cause and full.attempts() == []
         assert night.pruned == pruned
