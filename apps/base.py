@@ -50,6 +50,8 @@ class Service(ABC):
     ladder: tuple[str, ...]
     #: Seconds of film that its player keeps ahead.
     buffer: float = 0.0
+    #: What it fills of the screen, from the upper left corner, in px, once it has started; None: all.
+    fills: tuple[int, int] | None = None
 
     @classmethod
     @abstractmethod

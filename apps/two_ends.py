@@ -44,8 +44,9 @@ class End:
 
     @property
     def frames(self) -> int:
+        """Frames displayed so far."""
         sample = self.recorder.latest
-        return sample.totalFrames if sample else 0
+        return sample.totalFrames - sample.droppedFrames if sample else 0
 
 
 class TwoEnds(Service):
@@ -113,9 +114,10 @@ class TwoEnds(Service):
 
     def _dial(self, stage: Stage, camera: Camera, url: str, **trusted: Any) -> None:
         """Bring both ends up at `url`, what they trust as for `flags`; return when each shows the other."""
+        here = self.fills or (stage.width, stage.height)
         ends: tuple[tuple[str, Place, str, tuple[int, int], Path], ...] = (
             ("the other end", _far_place(stage), self._far_display, self.far_size, self._far),
-            ("the client", stage.client, stage.display, (stage.width, stage.height), stage.run),
+            ("the client", stage.client, stage.display, here, stage.run),
         )
         for name, place, display, (width, height), folder in ends:
             arguments = [*flags(width=width, height=height, **trusted), *_camera_flags(camera)]

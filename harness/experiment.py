@@ -153,7 +153,8 @@ class _Recording:
         self._warm_up()
         recorder = RECORDERS[options.recorder]
         crf = CRF if self.service.facts.get("clip") else FINE_CRF
-        screen = recorder.start(display.name, folder, place=lab.client, size=SIZE, crf=crf, wrap=lab.on_time)
+        size = self.service.fills or SIZE
+        screen = recorder.start(display.name, folder, place=lab.client, size=size, crf=crf, wrap=lab.on_time)
         self._keep("the recorder", screen.process, screen.stop)
 
     def _keep(self, name: str, process: Process, stop: Callable[[], Any]) -> None:
