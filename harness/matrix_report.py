@@ -101,8 +101,12 @@ class Results:
         return found
 
     def targets(self) -> list[tuple[str, bool | None]]:
-        """What must hold of all cells together, a line each, and whether it does; None: not all that it needs ran."""
+        """What is told of all cells together, a line each, and whether it is as asked; None: not asked or not run."""
         return [*self.correlations(), *self.contrasts()]
+
+    def missed(self) -> list[str]:
+        """Those of the targets that are not as asked."""
+        return [told for told, met in self.targets() if met is False]
 
     def broken(self) -> list[str]:
         """What runs do not meet, one line each."""
@@ -195,7 +199,7 @@ def _headlines(found: Results) -> list[str]:
 
 def _content(found: Results) -> dict[str, Any]:
     matrix, comparisons, broken = found.matrix, found.comparisons(), found.broken()
-    bad = bool(broken) or any(met is False for _, met in found.targets())
+    bad = bool(broken or found.missed())
     needs: dict[str, list[str]] = {}
     for cell in matrix.cells:
         if cell.needs and cell.name not in found.runs:

@@ -56,7 +56,7 @@ class MatrixSession:
         return sorted(found, key=lambda it: it.job.seed)
 
     def missed(self, matrix: Matrix, selected: Sequence[Cell]) -> list[str]:
-        """Wait for all ``selected`` cells and return which correlations and contrasts are not met.
+        """Wait for all ``selected`` cells and return which correlations and contrasts miss what they ask for.
 
         Raises as :meth:`outcomes` does.
         """
@@ -65,10 +65,10 @@ class MatrixSession:
         key = (matrix.name, self.lab(matrix))
         for cell in selected:
             self.outcomes(matrix, cell, selected, key[1])
-        found = results(matrix, self._plans[key].folder, self._inputs[key]).targets()
-        for told, _ in found:
+        found = results(matrix, self._plans[key].folder, self._inputs[key])
+        for told, _ in found.targets():
             print(told)
-        return [told for told, met in found if not met]
+        return found.missed()
 
     def _begin(self, key: Key, matrix: Matrix, selected: Sequence[Cell]) -> None:
         lab, options = key[1], self._options

@@ -162,7 +162,8 @@ def test_a_contrast_of_two_cells_is_told_and_judged(
 ) -> None:
     asked = Contrast(title="a", metric="flows.0.d_ss_mbps", **contrast)
     matrix = MATRIX.model_copy(update={"contrasts": (asked,)})
-    assert matrix_report.results(matrix, folder, INPUTS).contrasts() == [(told, met)]
+    found = matrix_report.results(matrix, folder, INPUTS)
+    assert found.contrasts() == [(told, met)] and found.missed() == ([told] if met is False else [])
     page = matrix_report.write(matrix, folder, INPUTS).read_text()
     assert told in page and ("not as expected" in page) is (met is False)
 
