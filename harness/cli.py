@@ -345,6 +345,33 @@ def mos(
 
 @app.command()
 @one_line_errors
+def quality(
+    run: Run,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between the pictures that are judged.")] = 1.0,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A CSV file with each picture's.")] = None,
+) -> None:
+    """Tell what was left of the film's quality on the screen (SSIM, VMAF), by phase and rendition."""
+    from rich.progress import Progress
+
+    from harness import quality
+
+    with Progress(console=Console(stderr=True)) as bars:
+        task = bars.add_task("painting the film anew", total=1.0)
+        found = quality.measure(run, every, lambda share: bars.update(task, completed=share))
+    table = Table("phase", "height", "pictures", "SSIM", "P5", "VMAF", "P5")
+    for phase, height, count, *figures in quality.summary(found).iter_rows():
+        told = (f"{it:.{digits}f}" if it is not None else "–" for it, digits in zip(figures, (3, 3, 1, 1), strict=True))
+        table.add_row(phase, f"{height}p" if height else "–", str(count), *told)
+    Console().print(table)
+    if found["vmaf"].null_count():
+        print("No VMAF: this ffmpeg has no libvmaf; pip install 'sojourn[vmaf]' brings one that has.")
+    if output:
+        found.write_csv(output)
+        print(output)
+
+
+@app.command()
+@one_line_errors
 def export(
     run: Run,
     composite: Annotated[

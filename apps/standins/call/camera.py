@@ -46,7 +46,7 @@ def ensure_camera(width: int, height: int, progress: Callable[[float], None] | N
 def _write(file: Path, width: int, height: int, progress: Callable[[float], None]) -> None:
     with file.open("wb") as out:
         out.write(f"YUV4MPEG2 W{width} H{height} F{FPS}:1 Ip A1:1 C420\n".encode())
-        for number, picture in enumerate(_pictures(width, height)):
+        for number, picture in enumerate(pictures(width, height)):
             planes = cv2.cvtColor(picture, cv2.COLOR_RGB2YUV_I420)
             band = strip.render(number, 0, width, height)
             planes[height - len(band) : height] = band
@@ -57,7 +57,7 @@ def _write(file: Path, width: int, height: int, progress: Callable[[float], None
             progress((number + 1) / FRAMES)
 
 
-def _pictures(width: int, height: int) -> Iterator[scenes.Image]:
+def pictures(width: int, height: int) -> Iterator[scenes.Image]:
     """A head that sways before a wall that stands still; the last picture leads back into the first."""
     rng = np.random.default_rng(8)
     wall = (scenes.noise(rng, (height, width), 2.2)[..., None] * (70, 80, 90) + 60).astype(np.uint8)
