@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shlex
 import subprocess
+import textwrap
 import time
 from collections import Counter
 from contextlib import suppress
@@ -21,6 +23,8 @@ MARK = "SOJOURN_SOAK"
 #: What dies with its run has this long to do so, s.
 _GRACE_S = 5.0
 _LOOK_S = 0.05
+#: So much of a command line is told, characters.
+_TOLD = 120
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _KINDS = ("net", "mnt", "pid", "user")
 
@@ -58,32 +62,36 @@ def clean(mark: str, before: set[str], ours: Path) -> list[str]:
 
 def _end_processes(mark: str) -> list[str]:
     left = _outlasting([*{*marked(mark), *psutil.Process().children(recursive=True)}])
-    _reap()
     if not left:
         return []
-    names = Counter(_name(process) for process in left)
+    commands = Counter(_command(process) for process in left)
     spaces = {space for process in left for space in _namespaces(process)} - set(_namespaces(psutil.Process()))
     for process in left:
         with suppress(psutil.Error):
             process.kill()
     stuck = _outlasting(left)
-    _reap()
-    told = ", ".join(f"{count} {name}" if count > 1 else name for name, count in sorted(names.items()))
+    told = ", ".join(f"{count} times {it}" if count > 1 else it for it, count in sorted(commands.items()))
     done = f"{len(stuck)} of them cannot be ended" if stuck else "ended now"
     held = f", in {len(spaces)} namespaces of theirs" if spaces else ""
     return [f"{len(left)} {'process' if len(left) == 1 else 'processes'} left running ({told}){held}; {done}"]
 
 
 def _outlasting(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Return those that still run when the grace is over. A zombie is ended: its parent may never ask for it."""
+    """Return those that still run when the grace is over. A zombie is ended: its parent may never ask for it.
+
+    Those that we adopted we let go of at once: the first process of a pid namespace stays until the last zombie in it
+    is gone.
+    """
     end = time.monotonic() + _GRACE_S
-    while (left := [process for process in processes if _runs(process)]) and time.monotonic() < end:
+    while True:
+        _reap()
+        left = [process for process in processes if _runs(process)]
+        if not left or time.monotonic() > end:
+            return left
         time.sleep(_LOOK_S)
-    return left
 
 
 def _reap() -> None:
-    """Let go of adopted ones that have ended."""
     for child in psutil.Process().children():
         with suppress(psutil.Error, ChildProcessError):
             if child.status() == psutil.STATUS_ZOMBIE:
@@ -96,9 +104,10 @@ def _runs(process: psutil.Process) -> bool:
     return False
 
 
-def _name(process: psutil.Process) -> str:
+def _command(process: psutil.Process) -> str:
+    """Return the command line, cut short; the bare name of one that has let go of its memory."""
     with suppress(psutil.Error):
-        return process.name()
+        return textwrap.shorten(shlex.join(process.cmdline()), _TOLD, placeholder=" …") or f"[{process.name()}]"
     return "?"
 
 

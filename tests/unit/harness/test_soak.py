@@ -94,7 +94,7 @@ def test_what_a_run_leaves_behind_is_told_and_ended(soak_place: Path, monkeypatc
     folder, night = soak(soak_place, "[cells.a]\nbuffer = 6\n")
     (attempt,) = folder.attempts()
     assert night.code == Code.ALL_VALID
-    assert attempt.leaks == ["1 process left running (sleep), in 2 namespaces of theirs; ended now"]
+    assert attempt.leaks == ["1 process left running (sleep 600), in 2 namespaces of theirs; ended now"]
 
 
 def test_what_hides_its_environment_is_known_as_an_orphan(soak_place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,31 @@ def test_what_hides_its_environment_is_known_as_an_orphan(soak_place: Path, monk
     leaks.adopt_orphans()
     folder, _ = soak(soak_place, "[cells.a]\nbuffer = 8\n")
     (attempt,) = folder.attempts()
-    assert attempt.leaks == ["1 process left running (sleep); ended now"]
+    assert attempt.leaks == ["1 process left running (sleep 600); ended now"]
+
+
+def test_a_lab_whose_dead_we_adopted_ends_without_being_told_as_left(tmp_path: Path) -> None:
+    """The first process of its pid namespace stays until the last zombie in it is let go of, and that is our child."""
+    script = """
+import os, subprocess, sys
+from pathlib import Path
+from harness.namespaces import Namespaces
+from harness.place import ENVIRONMENT
+from harness.process import Process
+from harness.soak import leaks
+leaks.adopt_orphans()
+ENVIRONMENT[leaks.MARK] = mark = f"test-{os.getpid()}"
+with Namespaces(["client"]) as spaces:
+    inside = Process.start(spaces["client"], ["sh", "-c", "echo here; exec sleep 600"],
+                           stdout=Path(sys.argv[1]), ready="here", ready_in="stdout")
+    inside.popen.kill()  # nsenter, and not what it started
+    inside.popen.wait()
+    assert len(leaks.marked(mark)) > 3
+print(leaks.clean(mark, leaks.mounts(), Path("/nowhere")), leaks.marked(mark))
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "said")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=CHECKOUT)
+    assert done.stdout == "[] []\n"
 
 
 def test_a_mount_of_ours_is_undone_and_another_one_left_alone(tmp_path: Path) -> None:
