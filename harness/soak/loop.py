@@ -138,11 +138,16 @@ class Soak:
 
     def _settle_killed(self) -> None:
         """What a killed soak left: its run is ended (it died with the soak), and told by what it recorded."""
-        found = leaks.clean(self._mark, leaks.mounts(), self._folder.path)
-        for line in found:
-            self._tell(line)
+        found = self._clean(leaks.mounts())
         for attempt in [it for it in self._attempts if it.outcome == "running"]:
             self._record(state.settled(self._folder, attempt, _KILLED, "killed").model_copy(update={"leaks": found}))
+
+    def _clean(self, mounted: set[str]) -> list[str]:
+        """End, undo and tell what is left of a process of the soak, and return it."""
+        found = leaks.clean(self._mark, mounted, self._folder.path)
+        for line in found:
+            self._tell(line)
+        return found
 
     @property
     def _mark(self) -> str:
@@ -163,7 +168,7 @@ class Soak:
             self._folder.file(number, ".log"),
             mark=f"{self._mark}/{number}", limit_s=limit_s, stopped=self._stop,
         )  # fmt: skip
-        left = leaks.clean(self._mark, mounted, self._folder.path)
+        left = self._clean(mounted)
         sweep()
         attempt = state.settled(self._folder, attempt, ended.error or "it ended well, but left no run")
         if attempt.outcome == "failed" and self._stop():
@@ -177,7 +182,7 @@ class Soak:
                 }
             )
         )  # fmt: skip
-        for line in filter(None, (*attempt.reasons, attempt.headline, *left)):
+        for line in filter(None, (*attempt.reasons, attempt.headline)):
             self._tell(f"run {number}: {attempt.outcome}: {line}")
         if why := quarantined(self._plan, cell.name, self._attempts):
             self._tell(f"{cell.name}: left out for the rest of the night: {'; '.join(why)}")
@@ -213,7 +218,7 @@ class Soak:
                 [*self._child, "check", _task(cell, stem)],
                 stem.with_suffix(".log"), mark=self._mark, limit_s=_CHECK_LIMIT_S, stopped=self._stop,
             )  # fmt: skip
-            leaks.clean(self._mark, mounted, self._folder.path)
+            self._clean(mounted)
             if ended.error and not self._stop():
                 return f"the {cell.options.lab} lab does not work: {ended.error}"
         return ""

@@ -7,7 +7,7 @@ CLOCK_MONOTONIC goes on, which stands still in a suspended one: the run sees a s
 
 from __future__ import annotations
 
-import itertools
+import json
 import os
 import random
 import signal
@@ -28,6 +28,7 @@ from harness.options import Options
 from harness.run import virtual_lab
 from harness.soak import leaks, state
 from harness.soak.loop import Code
+from scoring.score import SCORES
 from tests.lab.test_soak import PLAN, check_runs, mid_run, running, stale, start, until
 from tests.lab.test_virtual import host_state
 
@@ -36,6 +37,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.experiment, pytest.mark.nightly]
 _CGROUPS = Path("/sys/fs/cgroup")
 _SUSPENDED_S = 20
 _RUN_S = 240
+#: How often each fault comes in an hour; in less time fewer, but one of each.
+_AN_HOUR = {"router": 5, "browser": 5, "recorder": 3, "full": 1, "suspended": 1, "killed": 3}
 
 
 @pytest.fixture
@@ -103,8 +106,7 @@ class Soaked:
         for process in leaks.marked(str(self.night.path)):
             with suppress(psutil.Error):  # has ended meanwhile
                 chosen += [process] if what(process.cmdline() or [""]) else []
-        assert chosen
-        chosen[0].kill()
+        min(chosen, key=psutil.Process.create_time).kill()
 
     def router(self) -> None:
         self._kill(lambda command: command[0].endswith("linux") and "sj.name=router" in command)
@@ -144,28 +146,35 @@ def test_no_fault_of_a_soak_gives_a_number_or_leaves_anything(
     disk: Path, pytestconfig: pytest.Config, options: Options
 ) -> None:
     minutes = pytestconfig.getoption("soak_minutes")
-    before, end = host_state()[:2], time.monotonic() + 60 * minutes
+    faults = [name for name, count in _AN_HOUR.items() for _ in range(max(1, round(count * minutes / 60)))]
+    random.Random(options.seed).shuffle(faults)
+    before, begun, hurt = host_state()[:2], time.monotonic(), dict[int, str]()
     (disk / "plan.toml").write_text(PLAN.format(rounds=10_000, retries=0, timeline="solo:5,cubic:15"))
     with Soaked(disk, hours=minutes / 60 + 1) as soaked:
-        folder, hurt = soaked.night, dict[int, str]()
-        faults = [soaked.router, soaked.browser, soaked.recorder, soaked.suspended, soaked.full, soaked.killed, None]
-        random.Random(options.seed).shuffle(faults)
-        coming = itertools.cycle(faults)
-        while time.monotonic() < end:
+        folder, undisturbed = soaked.night, 0
+        while len(hurt) < len(faults) or time.monotonic() < begun + 60 * minutes or not undisturbed:
             until(soaked.process, lambda: mid_run(folder), _RUN_S)
             (attempt,) = running(folder)
-            if fault := next(coming):
-                hurt[attempt.number] = fault.__name__
-                fault()
+            # Evenly over the time: between them there are runs that nothing happens to.
+            if len(hurt) < len(faults) and time.monotonic() >= begun + 60 * minutes * len(hurt) / len(faults):
+                hurt[attempt.number] = fault = faults[len(hurt)]
+                getattr(soaked, fault)()
+            else:
+                undisturbed += 1
             until(soaked.process, lambda it=attempt: it not in running(folder), _RUN_S)
     assert soaked.process.returncode == 128 + signal.SIGTERM, soaked.said
 
     attempts = {it.number: it for it in folder.attempts()}
     told = {f"{number} {fault}": attempts[number].outcome for number, fault in hurt.items()}
     print(told, *(f"{it.number} {it.outcome}: {it.reasons[:1]}" for it in attempts.values()), sep="\n")
-    assert len(hurt) >= 1 and not {"valid", "running"} & set(told.values()), told
+    assert not {"valid", "running"} & set(told.values()), told
     assert all(attempts[number].reasons for number in hurt)
+    assert any(it.outcome in ("valid", "void") for it in attempts.values())
     check_runs(folder)
+    valid = {it.run for it in attempts.values() if it.outcome == "valid"}
+    with_numbers = {it.parent.name for it in folder.path.glob(f"*/{SCORES}") if json.loads(it.read_text())["harm"]}
+    assert with_numbers <= valid  # nor does a run that was cut short
+    assert not [line for line in soaked.said if "left running" in line or "left mounted" in line]
     sizes = [it.memory_mb for it in attempts.values() if it.memory_mb]
     print(f"{len(sizes)} runs; memory of the soak {min(sizes):.1f} to {max(sizes):.1f} MB")
     assert all(abs(size / median(sizes) - 1) <= 0.1 for size in sizes), sizes
