@@ -25,6 +25,7 @@ from harness.place import ACCOUNT
 from harness.report import REPORT, ReportError, read_scores, write_report
 from harness.store import Manifest
 from scoring.pcapng import CaptureError
+from scoring.unpacked import unpacked
 
 _CAPTURE = (".pcapng", ".pcapng.zst")
 _VIDEO = (".mp4", ".mkv")
@@ -89,13 +90,8 @@ def _text(path: Path) -> str | None:
     if path.name.endswith((*_CAPTURE, *_VIDEO)):
         return None
     try:
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-        elif path.suffix == ".zst":
-            content = zstandard.ZstdDecompressor().stream_reader(content).read()
-        return content.decode()
-    except (EOFError, ValueError, zstandard.ZstdError, gzip.BadGzipFile):
+        return b"".join(unpacked(path)).decode()
+    except ValueError:
         return None
 
 

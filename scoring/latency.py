@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+
+from scoring.unpacked import unpacked
 
 # Shares of samples above x at which a curve is given: 100 % down to 0.01 %, dense where it is read.
 _TAILS = np.unique(np.concatenate([np.linspace(0, 1, 101), np.logspace(-4, 0, 121)]))[::-1]
@@ -65,9 +65,9 @@ def read_irtt_down(file: Path) -> pl.DataFrame:
 def _rows(file: Path, row: Callable[[Trip], Row | None]) -> list[Row]:
     """What ``row`` makes of each round trip, but for None."""
     try:
-        raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-        return [found for trip in json.loads(raw)["round_trips"] if (found := row(trip)) is not None]
-    except (OSError, EOFError, zlib.error, RecursionError, ValueError, LookupError, TypeError, AttributeError) as error:
+        told = json.loads(b"".join(unpacked(file)))
+        return [found for trip in told["round_trips"] if (found := row(trip)) is not None]
+    except (OSError, RecursionError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ProbeError(f"{file} is not a whole irtt result: {type(error).__name__}: {error}") from error
 
 

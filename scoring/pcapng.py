@@ -11,12 +11,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import zstandard
+
+from scoring.unpacked import unpacked
 
 TCP, UDP = 6, 17
 FIN, SYN, ACK, ECE, CWR, AE = 0x01, 0x02, 0x10, 0x40, 0x80, 0x100
@@ -26,7 +26,6 @@ SECTION, INTERFACE, STATISTICS, PACKET = 0x0A0D0D0A, 1, 5, 6  # types of blocks
 BYTE_ORDER = 0x1A2B3C4D
 #: Of a section header: little endian, version 1.0, of unknown length.
 SECTION_BODY = struct.pack("<IHHq", BYTE_ORDER, 1, 0, -1)
-_CHUNK = 32 << 20
 _PAD = 128  # bytes after the last packet, so that a short one can be indexed like a long one
 #: Words of the TCP or UDP packet in its fingerprint: a header with time stamps, or what an irtt probe numbers.
 _HASHED = 10
@@ -84,19 +83,9 @@ def read(file: Path) -> Capture:
 
 def chunks(file: Path) -> Iterator[bytes]:
     """The bytes of a file, unpacked if it is a .zst, some megabytes at a time. Raises CaptureError."""
-
-    def pieces(stream: IO[bytes] | zstandard.ZstdDecompressionReader) -> Iterator[bytes]:
-        while piece := stream.read(_CHUNK):
-            yield piece
-
     try:
-        with file.open("rb") as raw:
-            if file.suffix == ".zst":
-                with zstandard.ZstdDecompressor().stream_reader(raw) as unpacked:
-                    yield from pieces(unpacked)
-            else:
-                yield from pieces(raw)
-    except (OSError, zstandard.ZstdError) as error:
+        yield from unpacked(file)
+    except (OSError, ValueError) as error:
         raise CaptureError(f"{file} cannot be read: {error}") from error
 
 

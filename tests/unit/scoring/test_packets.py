@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import zstandard
 
-from scoring import packets, pcapng
+from scoring import packets, pcapng, unpacked
 
 DATA = Path(__file__).parent / "data"
 # tshark 4.0.17 -T fields of the same file, and its count of tcp.analysis.retransmission.
@@ -67,7 +67,7 @@ def test_a_killed_capture_reads_up_to_its_last_whole_packet(tmp_path: Path) -> N
 
 def test_blocks_that_straddle_chunks_are_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = pcapng.read(DATA / "cubic.pcapng.zst").packets
-    monkeypatch.setattr(pcapng, "_CHUNK", 1001)
+    monkeypatch.setattr(unpacked, "_CHUNK", 1001)
     assert pcapng.read(DATA / "cubic.pcapng.zst").packets.equals(whole)
 
 

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is in a recorded file, packed or not. It may be somebody else's: what unpacking may cost is bounded."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO
+
+import zstandard
+
+#: Captures shrink to a third, irtt's JSON to a twelfth. Less than the least is no bomb at any ratio.
+_MAX_RATIO, _LEAST = 100, 64 << 20
+_CHUNK = 32 << 20
+
+
+def unpacked(file: Path) -> Iterator[bytes]:
+    """The bytes of a file, unpacked if it is a .zst or .gz, some megabytes at a time.
+
+    Raises OSError when it cannot be read, ValueError when it is damaged or unpacks to more than any recording does.
+    """
+    most = max(_LEAST, _MAX_RATIO * file.stat().st_size)
+    done = 0
+    try:
+        with file.open("rb") as raw, _content(raw, file.suffix) as content:
+            while piece := content.read(_CHUNK):
+                done += len(piece)
+                if done > most:
+                    raise ValueError(f"it unpacks to more than {most >> 20} MiB, {_MAX_RATIO} times its own size")
+                yield piece
+    except (gzip.BadGzipFile, EOFError, zlib.error, zstandard.ZstdError) as damage:
+        raise ValueError(str(damage)) from damage
+
+
+def _content(
+    raw: IO[bytes], suffix: str
+) -> AbstractContextManager[IO[bytes] | gzip.GzipFile | zstandard.ZstdDecompressionReader]:
+    if suffix == ".gz":
+        return gzip.GzipFile(fileobj=raw)
+    return zstandard.ZstdDecompressor().stream_reader(raw) if suffix == ".zst" else raw
