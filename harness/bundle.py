@@ -15,7 +15,7 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
@@ -37,6 +37,7 @@ from harness.store import (
 )
 
 SUFFIX = ".tar.zst"
+_IMPORT = ".import-"
 #: A manifest is some kilobytes, a run some hundred megabytes in dozens of files; beyond these an archive is not ours.
 _MAX_MANIFEST = 16 << 20
 _MAX_SIGNATURE = 64 << 10
@@ -169,13 +170,33 @@ def import_bundle(file: Path, results: Path, signers: Path | None = None) -> Pat
     """
     with _one_line(file):
         results.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".import-", suffix=PARTIAL, dir=results) as scratch:
-            manifest = _check_archive(file, signers, Path(scratch)).manifest
+        with _import_folder(results) as scratch:
+            manifest = _check_archive(file, signers, scratch).manifest
             run = results / (manifest.run + (PARTIAL if manifest.status == "interrupted" else ""))
             if run.exists():
                 raise BundleError(f"{run}: is there already; nothing was changed")
-            (Path(scratch) / manifest.run).rename(run)
+            (scratch / manifest.run).rename(run)
     return run
+
+
+@contextmanager
+def _import_folder(results: Path) -> Iterator[Path]:
+    """Make a scratch folder in the results for one import, which holds a share of a lock on them.
+
+    Who has the lock alone removes what killed imports left. Where there are no such locks nobody does.
+    """
+    lock = os.open(results, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for left in results.glob(f"{_IMPORT}*{PARTIAL}"):
+                shutil.rmtree(left, ignore_errors=True)
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        with tempfile.TemporaryDirectory(prefix=_IMPORT, suffix=PARTIAL, dir=results) as scratch:
+            yield Path(scratch)
+    finally:
+        os.close(lock)
 
 
 @contextmanager

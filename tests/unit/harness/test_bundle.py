@@ -4,8 +4,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
+import sys
 import tarfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from harness.bundle import BundleError, check, claimed, import_bundle, verify
 from harness.cli import app
 from harness.crate import CRATE
 from harness.export import Wish, export, export_all, runs_at
-from harness.store import MANIFEST, SIGNATURE, RunStore, read_manifest
+from harness.store import CHECKOUT, MANIFEST, SIGNATURE, RunStore, read_manifest
 
 Members = dict[str, bytes]
 
@@ -218,6 +221,28 @@ def test_an_interrupted_run_stays_partial(tmp_path: Path) -> None:
     run.interrupt("the disk was full")
     imported = import_bundle(export(run.path), tmp_path / "there")
     assert imported.name == run.path.name and imported.suffix == ".partial"
+
+
+def test_what_a_killed_import_left_goes_with_the_next_one_that_is_alone(run: Path, tmp_path: Path) -> None:
+    """It waits in mid-archive for what a pipe never gives."""
+    archive, slow, results = export(run), tmp_path / "slow", tmp_path / "there"
+    os.mkfifo(slow)
+    script = "import sys; from pathlib import Path; from harness.bundle import import_bundle as do; "
+    command = [sys.executable, "-c", script + "do(*map(Path, sys.argv[1:]))", str(slow), str(results)]
+    with subprocess.Popen(command, cwd=CHECKOUT) as importing, slow.open("wb", buffering=0) as pipe:
+        pipe.write(archive.read_bytes()[: 256 << 10])
+        end = time.monotonic() + 20
+        while not (begun := list(results.glob(f".import-*/*/{MANIFEST}"))):
+            assert importing.poll() is None and time.monotonic() < end
+            time.sleep(0.02)
+        first = import_bundle(archive, results)
+        assert begun[0].exists()
+        importing.kill()
+    shutil.rmtree(first)
+    assert begun[0].exists()
+    assert list(results.iterdir()) == [*begun[0].parents[1:2]]
+    import_bundle(archive, results)
+    assert list(results.iterdir()) == [first] and verify(first)
 
 
 def damage(name: str) -> Callable[[Path], object]:
