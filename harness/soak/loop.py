@@ -27,6 +27,8 @@ from harness.soak.supervise import supervise
 CHILD = (sys.executable, "-m", "harness.soak.child")
 #: The first check may build a kernel.
 _CHECK_LIMIT_S = 3600.0
+#: How long after a failed run a physical lab may take to come back, and between two looks, s.
+_BACK_S, _AGAIN_S = 300.0, 5.0
 _KILLED = "the soak was killed, or the machine restarted, while it ran"
 
 
@@ -124,7 +126,7 @@ class Soak:
             if cause := self._no_room(job.cell):
                 code = Code.DISK_FULL
             elif self._attempt(job) == "failed" and not self._no_room(job.cell):
-                cause = self._broken(f"after run {len(self._attempts)} had failed")
+                cause = self._broken(f"after run {len(self._attempts)} had failed", _BACK_S)
         if self._stop():
             return self._end(128 + self._stop.signals[0], "stopped by " + signal.Signals(self._stop.signals[0]).name)
         if cause:
@@ -207,21 +209,32 @@ class Soak:
             f"{needed / 1e9:.2f} GB; free some space, or allow the plan to prune"
         )
 
-    def _broken(self, when: str) -> str:
-        """Check every lab of the plan once and return what is wrong with one; empty when they work."""
+    def _broken(self, when: str, back_s: float = 0) -> str:
+        """Check every lab of the plan and return what is wrong with one; empty when they work.
+
+        A physical one that does not is checked again for ``back_s`` seconds: its router may have been rebooted.
+        """
         self._tell(f"checking the lab {when}")
         labs = {(it.options.lab, it.options.lab_file, it.options.kernel_source): it for it in self._plan.cells}
         for cell in labs.values():
-            stem = self._folder.file(len(self._attempts), f"-check-{cell.options.lab}")
-            mounted = leaks.mounts()
-            ended = supervise(
-                [*self._child, "check", _task(cell, stem)],
-                stem.with_suffix(".log"), mark=self._mark, limit_s=_CHECK_LIMIT_S, stopped=self._stop,
-            )  # fmt: skip
-            self._clean(mounted)
-            if ended.error and not self._stop():
-                return f"the {cell.options.lab} lab does not work: {ended.error}"
+            end = time.monotonic() + (back_s if cell.options.lab == "apu" else 0)
+            while (error := self._check(cell)) and not self._stop():
+                if time.monotonic() >= end:
+                    return f"the {cell.options.lab} lab does not work: {error}"
+                self._tell(f"the {cell.options.lab} lab does not work yet: {error}")
+                time.sleep(_AGAIN_S)
         return ""
+
+    def _check(self, cell: Cell) -> str:
+        """Bring the lab of a cell up once and return why it does not work."""
+        stem = self._folder.file(len(self._attempts), f"-check-{cell.options.lab}")
+        mounted = leaks.mounts()
+        ended = supervise(
+            [*self._child, "check", _task(cell, stem)],
+            stem.with_suffix(".log"), mark=self._mark, limit_s=_CHECK_LIMIT_S, stopped=self._stop,
+        )  # fmt: skip
+        self._clean(mounted)
+        return ended.error
 
     def _end(self, code: int, cause: str) -> Night:
         self._folder.release_ballast()

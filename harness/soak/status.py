@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -20,6 +21,8 @@ from harness.soak.rounds import expected_s, quarantined
 from harness.soak.state import PLAN, Attempt, Folder, is_held
 
 _LAST = 10
+#: The name of an exception before what it says.
+_ERROR = re.compile(r"^\w+Error: ")
 #: The soak's own memory is told once it is larger than after its first run by this share.
 _GROWN = 0.10
 
@@ -120,12 +123,12 @@ def _cell(plan: Plan, name: str, attempts: Sequence[Attempt]) -> CellStatus:
 
 
 def counted_reasons(attempts: Sequence[Attempt]) -> Counter[str]:
-    """Count why runs are void or failed, by what stands before the first colon: the gate or the kind of error."""
+    """Count why runs are void or failed, by what stands before the first colon: the gate, or what went wrong."""
     return Counter(
         kind
         for attempt in attempts
         if attempt.outcome in ("void", "failed", "killed")
-        for kind in {reason.split(":")[0] for reason in attempt.reasons}
+        for kind in {_ERROR.sub("", reason).split(":")[0] for reason in attempt.reasons}
     )
 
 

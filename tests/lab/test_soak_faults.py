@@ -54,7 +54,7 @@ def disk(tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Path]:
 
 
 def changes(folder: Path) -> tuple[set[str], str]:
-    """Return the mounts where a lab might leave one, and interfaces; in an hour others mount what they like elsewhere."""
+    """Return the mounts where a lab might leave one, and interfaces; elsewhere others mount what they like."""
     places = (folder, Path("/tmp/sojourn-"), Path("/run"), Path("/sys"))
     return {it for it in leaks.mounts() if it.startswith(tuple(map(str, places)))}, host_state()[1]
 

@@ -2,7 +2,8 @@
 """A stand-in for the process that makes a run of a soak: it leaves the files of a run, or what else its cell says.
 
 The cell's ``buffer`` is the word: see :data:`WORDS`. ``$SOAK_TEST`` is a folder: ``scores.json`` there is what a run
-scores; while ``broken`` is there, the lab is; ``begun`` is written when a run that goes on has begun.
+scores; while ``broken`` is there, the lab is; ``lost`` breaks it for one check; ``begun`` is written when a run that
+goes on has begun.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ WORDS = {
     "6": "leaves a process",
     "7": "breaks the lab",
     "8": "hides one",
+    "9": "loses the router",
 }
 STALLS = "host stalls: 9 of 60 seconds, worst 1200.0 ms; over 20 ms in at most 2% of seconds"
 
@@ -33,6 +35,9 @@ def main() -> None:
     if what == "check":
         if (place / "broken").exists():
             sys.exit("VirtualLabError: router: the console ends with a panic")
+        if (place / "lost").exists():
+            (place / "lost").unlink()
+            sys.exit("RouterError: no answer from the router yet")
         return
     from harness.options import parse_options  # not for a check, of which there are many
     from harness.store import RunStore
@@ -41,7 +46,9 @@ def main() -> None:
     options = parse_options(task["given"], {"youtube": {}})
     if word == "breaks the lab":
         (place / "broken").touch()
-    if word in ("fails", "breaks the lab"):
+    if word == "loses the router":
+        (place / "lost").touch()
+    if word in ("fails", "breaks the lab", "loses the router"):
         sys.exit("RouterError: no answer from the router")
     seed = task["seed"] + task["round"] - 1
     with RunStore(Path(task["folder"])).create("video-harm", options.cell, seed=seed) as run:

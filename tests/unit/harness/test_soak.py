@@ -19,7 +19,7 @@ import pytest
 
 from apps import SERVICES
 from harness.bundle import verify
-from harness.soak import leaks, state
+from harness.soak import leaks, loop, state
 from harness.soak.loop import Code, begin
 from harness.soak.plan import PlanError, read_plan
 from harness.soak.state import Folder
@@ -79,6 +79,21 @@ def test_a_lab_that_is_broken_from_the_start_gets_no_run_and_the_night_goes_on_o
     (soak_place / "broken").unlink()
     again, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
     assert again.path == folder.path and (night.code, night.cause) == (Code.ALL_VALID, "")
+
+
+def test_a_physical_router_that_was_lost_in_a_run_may_come_back(
+    soak_place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(loop, "_AGAIN_S", 0.1)
+    cells = "[cells.lost]\nbuffer = 9\nlab = 'apu'\n[cells.good]\nbuffer = 2\nlab = 'apu'\n"
+    folder, night = soak(soak_place, cells)
+    assert night.code == Code.SOME_NOT and night.cause == ""
+    assert outcomes(folder, "lost") == ["failed"] * 2 and outcomes(folder, "good") == ["valid"]
+    assert capsys.readouterr().out.count("the apu lab does not work yet: RouterError: no answer") == 2
+    monkeypatch.setattr(loop, "_BACK_S", 0)
+    folder, night = soak(soak_place, cells)
+    assert night.code == Code.LAB_BROKEN
+    assert night.cause == "the apu lab does not work: RouterError: no answer from the router yet"
 
 
 def test_a_run_that_hangs_is_ended_at_its_limit_and_keeps_what_it_recorded(soak_place: Path) -> None:
