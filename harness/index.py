@@ -52,7 +52,12 @@ def write_index(folder: Path) -> Path:
     runs, left = read_folder(folder)
     if not runs and not left:
         raise ReportError(f"{folder}: neither a run nor a folder with runs of experiments; give one of these")
-    return write_page("index.html.j2", _content(folder, experiments(runs), left), folder / INDEX)
+    return write_index_of(folder, experiments(runs), left)
+
+
+def write_index_of(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) -> Path:
+    """Write ``index.html`` of what was read from ``folder`` and return its path."""
+    return write_page("index.html.j2", _content(folder, found, left), folder / INDEX)
 
 
 def read_folder(folder: Path) -> tuple[list[Run], list[Left]]:

@@ -19,6 +19,7 @@ import tempfile
 import time
 import unicodedata
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Literal
@@ -299,12 +300,28 @@ def manifest_text(manifest: Manifest) -> bytes:
 
 def write_manifest(run: Path, manifest: Manifest) -> None:
     """Write ``manifest.json`` in one step, so that a reader sees the old or the new one. Raises OSError."""
-    fresh = run / (MANIFEST + ".new")
-    with fresh.open("wb") as file:
-        file.write(manifest_text(manifest))
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(run / MANIFEST)
+    replace_file(run / MANIFEST, manifest_text(manifest))
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file in one step, which a power cut does not undo. Raises OSError, the old file unharmed."""
+    fresh = path.with_name(path.name + ".new")
+    try:
+        with fresh.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):  # not every file system can
+            os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def hash_files(run: Path) -> dict[str, FileEntry]:

@@ -13,14 +13,14 @@ import itertools
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.soak.plan import Plan
-from harness.store import MANIFEST, PARTIAL, StoreError, read_manifest
+from harness.store import MANIFEST, PARTIAL, StoreError, read_manifest, replace_file
 
 NIGHT, ATTEMPTS, PLAN = "soak.json", "attempts", "plan.toml"
 _BALLAST, _LOCK = ".ballast", ".lock"
@@ -126,14 +126,14 @@ class Folder:
         (self.path / _BALLAST).unlink(missing_ok=True)
 
     def _write(self, path: Path, model: BaseModel) -> None:
-        text = model.model_dump_json(indent=1) + "\n"
+        content = model.model_dump_json(indent=1).encode() + b"\n"
         try:
-            _replace(path, text)
+            replace_file(path, content)
         except OSError as full:
             if full.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             self.release_ballast()
-            _replace(path, text)
+            replace_file(path, content)
 
 
 def create(plan: Plan, hours: float) -> Folder:
@@ -226,23 +226,3 @@ def _read(file: Path, kind: type[T]) -> T:
     except ValidationError as wrong:
         first = wrong.errors()[0]
         raise StateError(f"{file}: {'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}") from wrong
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file in one step that a power cut does not undo. Raises OSError, the old file unharmed."""
-    fresh = path.with_name(path.name + ".new")
-    try:
-        with fresh.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    except OSError:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -16,7 +16,7 @@ from harness.compare import compare, write_comparison
 from harness.compare import lines as compared_lines
 from harness.harm_summary import experiments, grids
 from harness.harm_summary import lines as harm_lines
-from harness.index import INDEX, read_folder, write_index
+from harness.index import INDEX, read_folder, write_index_of
 from harness.page import write_page
 from harness.report import REPORT, ReportError
 from harness.soak.loop import Code
@@ -41,7 +41,7 @@ def write_summary(folder: Folder) -> Path:
     runs, left = read_folder(folder.path)
     found = experiments(runs)
     if runs or left:
-        write_index(folder.path)
+        write_index_of(folder.path, found, left)
     last = last_night(folder)
     view = {
         "title": f"Night of {clock(told.begun)} UTC",
