@@ -232,6 +232,11 @@ def rescore(
     stored = _object(run / SCORES)
     if (run / SCORES).exists() and manifest.files.get(SCORES) != hash_file(run / SCORES):
         print(f"sojourn: {run}: {SCORES} is not the one that the manifest holds", file=sys.stderr)
+    gates = _gates(stored)
+    failed = [gate.reason for gate in scores.validity.gates if not gate.ok]
+    for reason in failed:
+        if reason not in gates:
+            print(f"sojourn: {run}: void now: {reason}", file=sys.stderr)
     differing = list(differences(stored, json.loads(fresh)))
     for line in differing[:10]:
         print(line)
@@ -244,10 +249,9 @@ def rescore(
     if write:
         (run / SCORES).write_text(fresh)
         # What no gate said stays; an interrupted run tells why it ended, and no more.
-        gates = {gate.get("reason") for gate in stored.get("validity", {}).get("gates", [])}
         told = [reason for reason in manifest.reasons if reason not in gates]
-        failed = [gate.reason for gate in scores.validity.gates if not gate.ok and gate.reason not in told]
-        reseal(run, SCORES, reasons=manifest.reasons if manifest.status == "interrupted" else told + failed)
+        reasons = told + [reason for reason in failed if reason not in told]
+        reseal(run, SCORES, reasons=manifest.reasons if manifest.status == "interrupted" else reasons)
     reseal(run, write_report(run, scores).name)
     print(f"{run}: {'scores replaced' if differing else 'the same scores'}; report.html renewed")
 
@@ -531,6 +535,14 @@ def soak_summary(
     from harness.soak.summary import write_summary
 
     print(write_summary(opened(folder)))
+
+
+def _gates(stored: dict[str, Any]) -> set[str]:
+    """What the gates of stored scores said; nothing where they are not of our kind."""
+    try:
+        return {gate["reason"] for gate in stored["validity"]["gates"]}
+    except (LookupError, TypeError):
+        return set()
 
 
 def differences(stored: Any, fresh: Any, where: str = "scores") -> Iterator[str]:

@@ -29,7 +29,7 @@ def unpacked(file: Path) -> Iterator[bytes]:
             while piece := content.read(_CHUNK):
                 done += len(piece)
                 if done > most:
-                    raise ValueError(f"it unpacks to more than {most >> 20} MiB, {_MAX_RATIO} times its own size")
+                    raise ValueError(f"it unpacks to more than {most >> 20} MiB, as no recording of its size does")
                 yield piece
     except (gzip.BadGzipFile, EOFError, zlib.error, zstandard.ZstdError) as damage:
         raise ValueError(str(damage)) from damage

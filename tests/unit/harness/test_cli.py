@@ -60,6 +60,7 @@ def bare(tmp_path: Path) -> Path:
 def test_rescore_renews_scores_status_and_reasons(bare: Path) -> None:
     code, out, err = sojourn("rescore", bare)
     assert code == 1 and "--write replaces them" in err and read_manifest(bare).status == "valid"
+    assert all(f"{bare}: void now: {gate.reason}" in err for gate in score_run(bare).validity.gates if not gate.ok)
     code, out, _ = sojourn("rescore", bare, "--write")
     assert code == 0 and "scores replaced" in out
     manifest = read_manifest(bare)

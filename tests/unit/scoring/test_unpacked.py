@@ -31,7 +31,7 @@ def test_a_bomb_is_refused_before_it_is_large(
 ) -> None:
     file = tmp_path / name
     file.write_bytes(pack(bytes(65 << 20)))
-    with pytest.raises(error, match=rf"{name} .*it unpacks to more than 64 MiB, 100 times its own size"):
+    with pytest.raises(error, match=rf"{name} .*it unpacks to more than 64 MiB"):
         reader(file)
     file.write_bytes(pack(bytes(64 << 20)))
     assert sum(map(len, unpacked(file))) == 64 << 20
@@ -47,5 +47,5 @@ def test_a_large_file_may_unpack_to_a_hundred_times_its_size(
     file.write_bytes(pack(text))
     assert b"".join(unpacked(file)) == text
     file.write_bytes(pack(bytes(1 << 20)))
-    with pytest.raises(ValueError, match="100 times its own size"):
+    with pytest.raises(ValueError, match="as no recording of its size does"):
         list(unpacked(file))
