@@ -20,7 +20,7 @@ CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "prague", "prague-simple
 TIMEOUT_S = 30.0
 _CONSOLE_END = 300
 # A flow over loopback, its own packets counted; AE, CWR and ECE in a SYN ask for AccECN (RFC 9768).
-_JOB = r"""#!/bin/sh
+JOB = r"""#!/bin/sh
 set -e
 echo "controls: $(cat /proc/sys/net/ipv4/tcp_available_congestion_control)"
 # The sysctl takes only the name of a queue that is registered.
@@ -47,7 +47,7 @@ def self_check(kernel: Kernel, guest: Guest, control: str = "prague") -> None:
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "run").write_text(_JOB.replace("CONTROL", control))
+        (folder / "run").write_text(JOB.replace("CONTROL", control))
         (folder / "run").chmod(0o755)
         command = node_command(kernel, guest, name="check", interfaces=(), extra=("sj.job=/proc/self/cwd/.",))
         try:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 bundle_app = typer.Typer(no_args_is_help=True, help="Runs as archives: pack, check, unpack.")
 app.add_typer(bundle_app, name="bundle")
+hardware_app = typer.Typer(no_args_is_help=True, help="The physical router.")
+app.add_typer(hardware_app, name="hardware")
 lab_app = typer.Typer(
     no_args_is_help=True, help="Prove that a physical lab is what its file says; switch its machines."
 )
@@ -543,6 +545,36 @@ def _gates(stored: dict[str, Any]) -> set[str]:
         return {gate["reason"] for gate in stored["validity"]["gates"]}
     except (LookupError, TypeError):
         return set()
+
+
+@hardware_app.command("image")
+@one_line_errors
+def hardware_image(
+    board: Annotated[str, typer.Option(help="apu2 (also APU3 and APU4).")] = "apu2",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: sojourn-BOARD.img here.")
+    ] = None,
+    ssh_key: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A public key of who may log in; may be repeated. Default: ~/.ssh/id_*.pub."),
+    ] = None,
+    kernel_source: Annotated[
+        Path | None,
+        typer.Option(help="A kernel tarball; default: the newest linux-source-7.x of the archive."),
+    ] = None,
+) -> None:
+    """Build a bootable Debian image of a router, for a USB stick or the board's own disk (docs/hardware.md)."""
+    from hardware.board import named as board_named
+    from hardware.image import make_image
+    from harness.progress import named, steps
+
+    chosen = board_named(board)
+    file = output or Path(f"sojourn-{chosen.name}.img")
+    with steps() as step:
+        image = make_image(
+            chosen, file, ssh_key or (), kernel_source, named(step("image")), named(step("board kernel"))
+        )
+    print(f"{file}: {file.stat().st_size >> 20} MB, Linux {image.kernel.version}")
 
 
 def differences(stored: Any, fresh: Any, where: str = "scores") -> Iterator[str]:

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A disk that a PC's BIOS boots: master boot record, GRUB behind it, one ext4 partition. No root, no loop device."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+from harness.cache import BuildError
+from harness.place import ENVIRONMENT
+
+SECTOR = 512
+PARTITION = 2048 * SECTOR
+"""Where the partition begins: byte offset, on every disk a whole number of its blocks."""
+_TABLE = 440
+"""Where the boot code ends and signature and partition table begin."""
+_LINUX = 0x83
+
+
+def master_boot_record(boot_code: bytes, signature: int, size: int) -> bytes:
+    """The first sector: GRUB's boot.img with a table of one bootable Linux partition of `size` bytes at PARTITION.
+
+    `signature` is the 32-bit number by which the kernel's root=PARTUUID= names the disk.
+    """
+    beyond_chs = b"\xfe\xff\xff"
+    entry = struct.pack("<B3sB3sII", 0x80, beyond_chs, _LINUX, beyond_chs, PARTITION // SECTOR, size // SECTOR)
+    return boot_code[:_TABLE] + struct.pack("<IH", signature, 0) + entry + bytes(48) + b"\x55\xaa"
+
+
+def part_uuid(signature: int) -> str:
+    """PARTUUID of the partition, as the kernel writes it."""
+    return f"{signature:08x}-01"
+
+
+def assemble(disk: Path, boot_code: bytes, core: bytes, signature: int) -> None:
+    """Make `disk` bootable: it holds a filesystem at PARTITION already, and nothing before it.
+
+    Args:
+        boot_code: GRUB's boot.img; it loads the sectors behind it.
+        core: GRUB's core.img.
+
+    Raises:
+        BuildError: GRUB does not fit in front of the partition.
+    """
+    if len(core) > PARTITION - SECTOR:
+        raise BuildError(f"the boot loader has {len(core)} bytes; {PARTITION - SECTOR} fit in front of the partition")
+    with disk.open("r+b") as out:
+        out.write(master_boot_record(boot_code, signature, disk.stat().st_size - PARTITION))
+        out.write(core)
+
+
+def filesystem(tar: Path, disk: Path, offset: int) -> None:
+    """Make an ext4 of what is in the tar, from byte `offset` of `disk` to its end. As root, or as a plain user who has
+    subordinate ids, by being root of a user namespace.
+
+    Raises BuildError with what the tools say.
+    """
+    script = """set -e
+mkdir "$2"
+tar -C "$2" --numeric-owner --exclude='./dev/*' -xf "$1"
+mke2fs -q -F -t ext4 -L sojourn -O '^orphan_file,^metadata_csum_seed' -m 1 -E "offset=$4" -d "$2" "$3" "$5"k
+rm -r "$2"
+"""
+    enter = [] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--map-auto"]
+    root = disk.with_name(f"{disk.name}.root")
+    kilobytes = (disk.stat().st_size - offset) >> 10
+    done = subprocess.run(
+        [*enter, "sh", "-c", script, "sh", str(tar), str(root), str(disk), str(offset), str(kilobytes)],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env={**ENVIRONMENT, "LC_ALL": "C.UTF-8"},
+    )  # fmt: skip
+    if done.returncode:
+        raise BuildError(f"{disk}: no filesystem: {done.stderr.strip()[-300:]}")

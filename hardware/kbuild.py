@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a recipe to a compiled kernel tree: source, edits, TCP Prague, configuration, make."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hardware import kconfig, patches
+from hardware.archive import Archive
+from hardware.patches import Edit
+from harness import cache
+from harness.cache import BuildError, Progress
+
+PRAGUE = kconfig.FRAGMENTS / "tcp_prague.c"
+MODULES = ("tcp_ect1", "tcp_prague")
+"""TCP Prague as modules, in the order in which they are loaded."""
+MODULE_SOURCES = ("Makefile", "Kbuild", "unexported.h", *(f"{module}.c" for module in MODULES))
+TOOLS = ("gcc", "make", "bc", "bison", "flex", "xz", "tar")
+APT_LINE = "apt-get install --no-install-recommends bc bison flex gcc libc6-dev make xz-utils"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a kernel is for and made of."""
+
+    arch: str
+    """As make's ARCH takes it."""
+    fragments: tuple[str, ...]
+    """Names of configuration fragments; of an option that stands in several the last one counts."""
+    files: int
+    """About how many files it compiles; only the progress display depends on it."""
+    edits: tuple[Edit, ...] = patches.EDITS
+    goals: tuple[str, ...] = ()
+    """What make is asked for; nothing: all."""
+    header: Path | None = None
+    """A header that its build needs on top of TOOLS."""
+    apt_line: str = APT_LINE
+    """How to install what the build needs."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A compiled kernel tree."""
+
+    source: Path
+    objects: Path
+    """What make made; also what modules are built against."""
+    version: str
+    """Release, as `uname -r` prints it."""
+    name: str
+    """Debian package and version, or the given tarball's name; with the tarball's sha256."""
+
+    def remove(self) -> None:
+        """Take source and objects away: 2 GB."""
+        for folder in (self.source, self.objects):
+            cache.remove_tree(folder)
+
+
+def digest(recipe: Recipe, source: Path | None) -> str:
+    """Name all that goes into a build: fragments, tcp_prague.c, edits, compiler, given tarball. Reads local files only.
+
+    Raises BuildError when `source` is not a readable file.
+    """
+    parts = [(name, (kconfig.FRAGMENTS / f"{name}.config").read_bytes()) for name in recipe.fragments]
+    parts += [("tcp_prague.c", PRAGUE.read_bytes()), ("edits", repr(recipe.edits).encode())]
+    parts.append(("compiler", _compiler().encode()))
+    if source:
+        parts.append(("source", _sha256(source).encode()))
+    return cache.digest(parts)
+
+
+def digest_with_modules(recipe: Recipe, source: Path | None) -> str:
+    """Name all that goes into a kernel and into the modules that are compiled for it; as :func:`digest`."""
+    parts = [(name, (kconfig.FRAGMENTS / name).read_bytes()) for name in MODULE_SOURCES]
+    return cache.digest([*parts, ("kernel", digest(recipe, source).encode())])
+
+
+def compile_kernel(recipe: Recipe, scratch: Path, given: Path | None, log: Path, tell: Progress) -> Tree:
+    """Compile a kernel in `scratch`; what the tools say goes into `log`.
+
+    Raises:
+        BuildError: a tool, an option or the source is missing, or the kernel fails to compile.
+    """
+    missing = [tool for tool in TOOLS if not shutil.which(tool)]
+    if recipe.header and not recipe.header.is_file():
+        missing.append(str(recipe.header))
+    if missing:
+        raise BuildError(f"not installed: {', '.join(missing)}; as root: {recipe.apt_line}")
+    with _tarball(given, scratch, tell) as (tarball, name), log.open("wb") as out:
+        tell("unpacking the kernel source", 0.07)
+        tree, objects = scratch / "source", scratch / "objects"
+        tree.mkdir()
+        objects.mkdir()
+        call(["tar", "-C", str(tree), "--strip-components=1", "-xf", str(tarball)], log)
+        patches.apply_all(tree, recipe.edits)
+        shutil.copy(PRAGUE, tree / "net/ipv4/tcp_prague.c")
+
+        tell("configuring the kernel", 0.12)
+        wanted = scratch / "wanted.config"
+        wanted.write_text(kconfig.fragment(recipe.fragments))
+        make = ["make", "-C", str(tree), f"O={objects}", f"ARCH={recipe.arch}"]
+        call([*make, f"KCONFIG_ALLCONFIG={wanted}", "allnoconfig"], log)
+        if unmet := kconfig.unmet(kconfig.parse(wanted.read_text()), kconfig.parse((objects / ".config").read_text())):
+            raise BuildError(f"{name} does not take these options: {', '.join(unmet)}")
+
+        compiled = 0
+        jobs = ["nice", *make, f"-j{len(os.sched_getaffinity(0))}", *recipe.goals]
+        with subprocess.Popen(
+            jobs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment(), text=True
+        ) as build:
+            assert build.stdout is not None
+            for line in build.stdout:
+                out.write(line.encode())
+                if line.startswith("  CC "):
+                    compiled += 1
+                    tell("compiling the kernel", 0.13 + 0.84 * min(1, compiled / recipe.files))
+        if build.returncode:
+            raise BuildError(f"the kernel does not compile (see {log}): {_last_error(log)}")
+    version = (objects / "include/config/kernel.release").read_text().strip()
+    return Tree(tree, objects, version, name)
+
+
+def compile_modules(recipe: Recipe, tree: Tree, folder: Path, log: Path) -> list[Path]:
+    """Make `folder` with TCP Prague as modules for a compiled tree, by the Makefile that DKMS calls too.
+
+    Raises BuildError when they do not compile.
+    """
+    folder.mkdir()
+    for name in MODULE_SOURCES:
+        shutil.copy(kconfig.FRAGMENTS / name, folder)
+    call(["make", "-C", str(folder), f"KDIR={tree.objects}", f"ARCH={recipe.arch}", "modules"], log)
+    return [folder / f"{module}.ko" for module in MODULES]
+
+
+@contextmanager
+def _tarball(given: Path | None, scratch: Path, tell: Progress) -> Iterator[tuple[Path, str]]:
+    """The kernel source and its name for the evidence; a download is removed afterwards."""
+    if given:
+        yield given, f"{given.name} sha256:{_sha256(given)}"
+        return
+    tell("reading the package lists", 0.0)
+    archive = Archive(cache.root() / "apt")
+    with archive.locked():
+        archive.update()
+        package = newest_source(archive.names(r"^linux-source-7\.[0-9]+$"))
+        version = archive.version(package)
+        deb = archive.download(
+            package,
+            scratch / "deb",
+            lambda done: tell(f"downloading {package} {version}", 0.01 + 0.05 * done),
+        )
+    call(["dpkg-deb", "-x", str(deb), str(deb.parent)], scratch / "dpkg.log")
+    tarball = next((deb.parent / "usr/src").glob("linux-source-*.tar.*"))
+    yield tarball, f"{package} {version} sha256:{_sha256(tarball)}"
+    cache.remove_tree(deb.parent)
+
+
+def newest_source(names: list[str]) -> str:
+    """The linux-source package with the highest version in its name. Raises BuildError when there is none."""
+    if not names:
+        raise BuildError("the archive has no linux-source-7.x: give one with --kernel-source")
+    return max(names, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
+
+
+def _compiler() -> str:
+    if not shutil.which("gcc"):
+        raise BuildError(f"not installed: gcc; as root: {APT_LINE}")
+    return subprocess.run(["gcc", "-dumpfullversion", "-dumpmachine"], capture_output=True, text=True).stdout
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BuildError(f"--kernel-source {path}: {error.strerror}") from error
+
+
+def _environment() -> dict[str, str]:
+    """Fixed build names, so that the same inputs give the same kernel."""
+    fixed = {"KBUILD_BUILD_USER": "sojourn", "KBUILD_BUILD_HOST": "sojourn", "KBUILD_BUILD_TIMESTAMP": "@0"}
+    return {**os.environ, **fixed, "LC_ALL": "C.UTF-8", "MAKEFLAGS": ""}
+
+
+def call(command: list[str], log: Path) -> None:
+    """Run a command, its output appended to `log`. Raises BuildError with the last error in it."""
+    with log.open("ab") as out:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=_environment(), check=False
+        )
+    if done.returncode:
+        raise BuildError(f"{command[0]} failed (see {log}): {_last_error(log)}")
+
+
+def _last_error(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if not line.startswith("make")]
+    told = [line for line in lines if "error" in line.lower() or "can't" in line]
+    return (told or lines or ["no output"])[-1]
