@@ -303,7 +303,7 @@ def _tcp(place: Place) -> str:
     if "cubic" not in controls:
         raise Wrong(found, "as root there: modprobe tcp_cubic")
     if "prague" not in controls or not accurate:
-        fix = "Prague needs a kernel 6.18 or newer with AccECN, hardware/patches.py and tcp_prague; CUBIC works without"
+        fix = "Prague needs a kernel 6.18.14 or newer, and tcp_prague (docs/hardware.md); CUBIC works without"
         raise Wrong(found, fix, "note")
     return found
 
