@@ -67,10 +67,13 @@ def agrees_with_player(run: Path, scores: Scores) -> None:
     """The frames read off the screen are those that the player says it displayed, however many a busy host manages."""
     told = [said for said in map(json.loads, (run / "player.jsonl").open()) if "totalFrames" in said]
     begun = json.loads((run / "timeline.json").read_text())["phases"][0]["start"]
+    recorded = json.loads((run / "screen.json").read_text())["fps"]
     for phase in scores.phases:
         first, *_, last = (it for it in told if phase.start <= it["t"] - begun <= phase.end)
         displayed = [it["totalFrames"] - it["droppedFrames"] for it in (first, last)]
-        assert phase.fps == pytest.approx((displayed[1] - displayed[0]) / (last["t"] - first["t"]), abs=4), phase.name
+        fps = (displayed[1] - displayed[0]) / (last["t"] - first["t"])
+        missed = 0 if recorded == 60 else fps / 3  # a recorder no faster than the film misses some
+        assert fps - missed - 4 < (phase.fps or 0) < fps + 4, phase.name
 
 
 def test_evidence_is_whole(run: Path) -> None:
