@@ -99,8 +99,8 @@ def _kept(at: place.Place) -> npt.NDArray[np.bool_]:
     """Blocks that are looked at: not the middle (spinner), not the lowest lines (controls, captions)."""
     rows, columns = at.height // BLOCK, at.width // BLOCK
     kept = np.ones((rows, columns), np.bool_)
-    kept[int(0.78 * rows) :] = False
-    half = max(48, at.height // 10)
+    kept[int(place.CLEAR * rows) :] = False
+    half = place.middle(at.height, at.width)
     y, x = at.height // 2, at.width // 2
     kept[(y - half) // BLOCK : -(-(y + half) // BLOCK), (x - half) // BLOCK : -(-(x + half) // BLOCK)] = False
     return kept

@@ -17,6 +17,8 @@ _SHARE = 0.15  # of the looks that must find a pixel of the video changed
 _CLOSE = 25  # px: still parts of the picture this narrow belong to it
 _EDGE = 24  # px around the region's border within which its edge is looked for
 _SMALLEST = 0.02  # of the screen
+CLEAR = 0.78
+"""Share of the video's lines, from the top, without captions and controls."""
 
 
 class Place(NamedTuple):
@@ -26,6 +28,11 @@ class Place(NamedTuple):
     y: int
     width: int
     height: int
+
+
+def middle(rows: int, columns: int) -> int:
+    """Half the side (px) of the square in the middle of a video of this size in which a spinner turns."""
+    return min(max(48, rows // 10), rows // 4, columns // 4)
 
 
 def told(places: Iterable[Sequence[int]], seen: Place, screen: tuple[int, int]) -> Place:

@@ -16,14 +16,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import fft  # type: ignore[import-untyped]
 
+from scoring.blind.place import CLEAR, middle
+
 LADDER = (144, 240, 360, 480, 720, 1080, 1440, 2160)
 """Heights looked for when the site's are unknown."""
-_REACH = 0.08  # of the picture's terms on each side of the mirror
-_LEAST, _LEAST_NEAR = 0.14, 0.01  # inverse correlation from which a picture is likelier upscaled than not
-_LEAST_OF_TWO_THIRDS = 0.2  # where encoders leave up to 0.18 of their own
+_REACH = 0.25  # of the picture's terms on each side of the mirror
+_LEAST, _LEAST_NEAR = 0.15, 0.04  # inverse correlation from which a picture is likelier upscaled than not
 _NEAR = 0.85  # of the picture's lines: from there on little is left above the mirror
 _LOSS, _MOST = 0.1, 0.5  # what one look may tell against a height and for it
-_SWITCH = 0.3  # what a change of rendition must gain in correlation, summed over its looks
+_SWITCH = 0.2  # what a change of rendition must gain in correlation, summed over its looks
 
 Picture = npt.NDArray[np.uint8]
 
@@ -37,27 +38,42 @@ def classes(ladder: Sequence[int], lines: int) -> list[int]:
 def mirrors(picture: Picture, heights: Sequence[int], aspect: float = 16 / 9) -> npt.NDArray[np.float64]:
     """Correlation around each height's mirror, -1 to 1, mean of both directions; 0 for heights not below the picture's.
 
-    `picture` holds (rows, columns); `aspect` is that of the video: where the picture is wider or narrower, black bars
-    were left out, and the heights count with them.
+    `picture` holds (rows, columns), `heights` rise; `aspect` is that of the video: where the picture is wider or
+    narrower, black bars were left out, and the heights count with them.
     """
     rows, columns = picture.shape
     full = max(rows, columns / aspect)
-    grey = picture.astype(np.float32)
+    below = [height for height in heights if height < 0.98 * full]
+    used = _lines(rows, [height / full for height in below])
+    grey, half = picture[:used].astype(np.float32), middle(rows, columns)
+    sides = grey[:, np.abs(np.arange(columns) - columns // 2) >= half]
+    clear = grey[np.abs(np.arange(used) - rows // 2) >= half]
     # Every other line of the direction that is only averaged over tells as much in half the time.
-    spectra = fft.dct(grey[:, ::2], axis=0), fft.dct(grey[::2], axis=1).T
+    spectra = fft.dct(sides[:, ::2], axis=0), fft.dct(clear[::2], axis=1).T
     found = np.zeros(len(heights))
-    for n, height in enumerate(heights):
-        if height < 0.98 * full:
-            # An encoder's width is even.
-            wide = 2 * round(height * aspect / 2) / round(full * aspect)
-            found[n] = (_mirror(spectra[0], height / full) + _mirror(spectra[1], wide)) / 2
+    for n, height in enumerate(below):
+        # An encoder's width is even.
+        wide = 2 * round(height * aspect / 2) / round(full * aspect)
+        found[n] = (_mirror(spectra[0], height / full) + _mirror(spectra[1], wide)) / 2
     return found
+
+
+def _lines(rows: int, shares: Sequence[float]) -> int:
+    """Lines from the top without captions, so many that a line of every height ends with them, as nearly as can be.
+
+    The cosine transform goes on behind its edge as in a mirror, which fits what was scaled up only between its lines.
+    """
+
+    def cut(lines: int) -> tuple[float, int]:
+        return round(max((abs(lines * share - round(lines * share)) for share in shares), default=0.0), 6), -lines
+
+    return min(range(int(0.9 * CLEAR * rows), int(CLEAR * rows) + 1), key=cut)
 
 
 def _mirror(spectrum: npt.NDArray[np.float32], share: float) -> float:
     terms = len(spectrum)
     at = round(share * terms)
-    reach = np.arange(2, min(max(6, int(_REACH * terms)), terms - at))
+    reach = np.arange(2, min(max(6, int(_REACH * terms)), at, terms - at))
     below, above = spectrum[at - reach], spectrum[at + reach]
     power = (below * below).sum(1) * (above * above).sum(1)
     return float(((below * above).sum(1) / np.sqrt(power + 1e-9)).mean()) if len(reach) else 0.0
@@ -73,7 +89,6 @@ def follow(looks: npt.NDArray[np.float64], heights: Sequence[int], lines: int) -
         return []
     shares = np.array(heights) / lines
     least = np.where(shares > _NEAR, _LEAST_NEAR, _LEAST)
-    least[np.abs(shares - 2 / 3) < 0.01] = _LEAST_OF_TWO_THIRDS
     gain = np.clip(-looks - least, -_LOSS, _MOST)
     gain[:, shares >= 0.98] = 0
     best, back = gain[0], []
