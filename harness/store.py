@@ -103,6 +103,10 @@ def _inside(files: dict[str, FileEntry]) -> dict[str, FileEntry]:
     return files
 
 
+#: Unix s, up to the end of the year 9999, after which no date can be written.
+UnixTime = Annotated[float, Field(ge=0, lt=253_402_300_800)]
+
+
 class Manifest(BaseModel):
     """``manifest.json``. Times are Unix seconds; ``files`` maps paths inside the run to their hashes."""
 
@@ -111,8 +115,8 @@ class Manifest(BaseModel):
     run: Annotated[str, AfterValidator(_plain_name)]
     test: str
     cell: str
-    created: float
-    finished: float | None = None
+    created: UnixTime
+    finished: UnixTime | None = None
     status: Status = "interrupted"
     reasons: list[str] = []
     command_line: list[str] = []

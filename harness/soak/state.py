@@ -20,7 +20,7 @@ from typing import IO, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.soak.plan import Plan
-from harness.store import MANIFEST, PARTIAL, StoreError, read_manifest, replace_file
+from harness.store import MANIFEST, PARTIAL, StoreError, UnixTime, read_manifest, replace_file
 
 NIGHT, ATTEMPTS, PLAN = "soak.json", "attempts", "plan.toml"
 _BALLAST, _LOCK = ".ballast", ".lock"
@@ -48,8 +48,8 @@ class Attempt(BaseModel):
     round: int
     cell: str
     seed: int
-    begun: float
-    ended: float | None = None
+    begun: UnixTime
+    ended: UnixTime | None = None
     outcome: Outcome = "running"
     """``killed``: the soak was, or the machine restarted; it is made again in its round, and counts for quarantine.
     ``stopped``: the user ended the soak; it counts for nothing."""
@@ -75,9 +75,9 @@ class Night(BaseModel):
     """The digest of the plan's text, which is kept beside as ``plan.toml``."""
     plan_path: str
     seed: int
-    begun: float
-    until: float
-    ended: float | None = None
+    begun: UnixTime
+    until: UnixTime
+    ended: UnixTime | None = None
     code: int | None = None
     """Exit code of the soak; none while it runs, or when it was killed."""
     cause: str = ""

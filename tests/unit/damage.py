@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 from typing import Any
 
@@ -52,6 +53,16 @@ def altered(value: Any, where: list[int], to: Any) -> Any:
     else:
         holder[key] = to
     return value
+
+
+def assigned(toml: str, which: int, to: Any) -> str:
+    """TOML with the value of one of its assignments replaced, or the line taken away by `...`."""
+    lines = toml.splitlines()
+    at = [n for n, line in enumerate(lines) if " = " in line and not line.startswith("#")]
+    line = at[which % len(at)]
+    key = lines[line].partition(" = ")[0]
+    lines[line] = "" if to is ... else f"{key} = {json.dumps(to)}"
+    return "\n".join(lines) + "\n"
 
 
 PART = st.lists(st.integers(0, 400), min_size=1, max_size=5)

@@ -13,14 +13,19 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from apps import SERVICES
 from bottleneck import readback
 from bottleneck.spec import Bottleneck
 from harness.lab_file import LabFileError, read_lab_file
 from harness.queue_series import read_queue
+from harness.soak.plan import PlanError, read_plan
+from harness.soak.state import Attempt, Folder, Night, StateError
+from harness.soak.status import clock, lines, status
 from harness.store import Manifest, StoreError, parse_manifest
 from scoring import latency, pcapng
-from tests.unit.damage import EDITS, PART, TO, altered, damaged, fuzz
+from tests.unit.damage import EDITS, PART, TO, altered, assigned, damaged, fuzz
 
 HERE = Path(__file__).parent
 
@@ -84,19 +89,73 @@ def test_captures(place: Path, edits: list[tuple[int, int, bytes]]) -> None:
         assert "client.pcapng" in str(error)
 
 
-LAB = re.search(r"```toml\n(.*?)```", (HERE.parents[1] / "docs" / "physical-lab.md").read_text(), re.DOTALL)
+def shown(page: str) -> str:
+    """The first TOML file that a page of the documentation shows."""
+    found = re.search(r"```toml\n(.*?)```", (HERE.parents[1] / "docs" / page).read_text(), re.DOTALL)
+    assert found
+    return found[1]
+
+
+LAB, PLAN = shown("physical-lab.md"), shown("soak.md")
 
 
 @fuzz
-@given(edits=EDITS)
-def test_lab_file(place: Path, edits: list[tuple[int, int, bytes]]) -> None:
-    assert LAB
+@given(which=st.integers(0, 100), to=TO, edits=st.one_of(st.none(), EDITS))
+def test_lab_file(place: Path, which: int, to: Any, edits: list[tuple[int, int, bytes]] | None) -> None:
     file = place / "lab.toml"
-    file.write_bytes(damaged(LAB[1].encode(), edits))
+    file.write_bytes(damaged(LAB.encode(), edits) if edits else assigned(LAB, which, to).encode())
     try:
         read_lab_file(file)
     except LabFileError as error:
         assert "lab.toml" in str(error)
+
+
+@fuzz
+@given(which=st.integers(0, 100), to=TO, edits=st.one_of(st.none(), EDITS))
+def test_plan(place: Path, which: int, to: Any, edits: list[tuple[int, int, bytes]] | None) -> None:
+    file = place / "plan.toml"
+    file.write_bytes(damaged(PLAN.encode(), edits) if edits else assigned(PLAN, which, to).encode())
+    try:
+        plan = read_plan(file, SERVICES)
+        assert plan.cells and plan.results.is_absolute() and all(plan.limit_s(cell) > 0 for cell in plan.cells)
+    except PlanError as error:
+        assert "plan.toml" in str(error)
+
+
+NIGHT = Night(plan="a", plan_path="plan.toml", seed=1, begun=1.7e9, until=1.7e9, ended=1.7e9, code=0)
+ATTEMPT = Attempt(
+    number=1, round=1, cell="slow line", seed=1, begun=1.7e9, ended=1.7e9, outcome="void", reasons=["a: b"]
+)
+
+
+@fuzz
+@given(of_night=st.booleans(), part=PART, to=TO, edits=st.one_of(st.none(), EDITS))
+def test_night(
+    place: Path, of_night: bool, part: list[int], to: Any, edits: list[tuple[int, int, bytes]] | None
+) -> None:
+    """What a soak keeps of itself, as its status reads it."""
+    folder = Folder(place / "night")
+    (folder.path / "attempts").mkdir(parents=True, exist_ok=True)
+    (folder.path / "plan.toml").write_text(PLAN)
+    folder.save(NIGHT)
+    folder.record(ATTEMPT)
+    file = folder.path / "soak.json" if of_night else folder.file(1, ".json")
+    content = json.dumps(altered(json.loads(file.read_text()), part, to)).encode()
+    file.write_bytes(damaged(content, edits) if edits else content)
+    try:
+        told = status(folder)
+        assert lines(told) and json.dumps(told.record())
+    except StateError as error:
+        assert file.name in str(error)
+
+
+@pytest.mark.parametrize("time", [1e300, -1.0, 253_402_300_800.0])
+def test_a_time_that_no_date_can_be_made_of_is_refused(time: float) -> None:
+    whole = json.loads(Manifest(run="a", test="b", cell="c", created=1.0).model_dump_json())
+    with pytest.raises(StoreError, match=r"created"):
+        parse_manifest(json.dumps(whole | {"created": time}).encode(), "run")
+    with pytest.raises(ValidationError, match=r"until"):
+        Night.model_validate(NIGHT.model_dump() | {"until": time})
 
 
 @fuzz
@@ -106,7 +165,8 @@ def test_manifest(part: list[int], to: Any, edits: list[tuple[int, int, bytes]] 
     whole["files"] = {"screen.mp4": {"sha256": "0" * 64, "bytes": 1}}
     content = json.dumps(altered(whole, part, to)).encode()
     try:
-        parse_manifest(damaged(content, edits) if edits else content, "run")
+        read = parse_manifest(damaged(content, edits) if edits else content, "run")
+        assert clock(read.finished or read.created)
     except StoreError as error:
         assert "manifest.json" in str(error)
 
