@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from scoring import packets, pcapng, sojourn
+from scoring.pcapng import block
 
 PACKETS = 1_000_000
 BLOCK = 100  # bytes of a packet in the file: 32 of pcapng, Ethernet, IPv4 and TCP with time stamps, 2 of padding
@@ -60,10 +61,6 @@ def write(file: Path, t_ns: npt.NDArray[np.int64], number: npt.NDArray[np.int64]
         (76, 65535, ">u2"), (82, 0x0101080A, ">u4"), (86, np.abs(number) // 8, ">u4"),
     ):  # fmt: skip
         put(at, value, kind)
-
-    def block(kind: int, body: bytes) -> bytes:
-        size = (len(body) + 12).to_bytes(4, "little")
-        return kind.to_bytes(4, "little") + size + body + size
 
     head = block(0x0A0D0D0A, bytes.fromhex("4d3c2b1a01000000") + b"\xff" * 8)
     head += block(1, bytes.fromhex("0100000080000000") + bytes.fromhex("0900010009000000") + bytes(4))

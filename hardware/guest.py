@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from hardware.archive import Archive
+from hardware.tool import call
 from harness import cache
 from harness.cache import BuildError, Progress
 
@@ -77,7 +77,7 @@ def _build(scratch: Path, tell: Progress) -> None:
         archive.update()
         tell("fetching the guest's packages", 0.4)
         # Extracting runs no maintainer script, so chrootless is safe, and it needs no subuids and no root.
-        _call([
+        call([
             "mmdebstrap", "--variant=extract", "--mode=chrootless", "--format=directory", "--quiet",
             "--skip=check/chrootless,cleanup/apt,check/empty", f"--include={','.join(PACKAGES)}",
             '--aptopt=Acquire::Check-Valid-Until "false"', '--aptopt=Acquire::Languages "none"',
@@ -121,22 +121,14 @@ def _prepare(root: Path) -> None:
 def _keys(scratch: Path, root: Path) -> None:
     """Keys for this cache only: one to log in with, and one host key for all nodes."""
     key = scratch / "ssh_key"
-    _call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "sojourn", "-f", str(key)])
+    call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "sojourn", "-f", str(key)])
     shutil.move(key.with_suffix(".pub"), root / "etc/sojourn/authorized_keys")
     library = next(root.glob("usr/lib/*/libc.so.6")).parent
     loader = next(root.glob("usr/lib*/ld-linux-*.so.*"))
     # dropbear has a key format of its own; its key maker may need a newer libc than ours: the guest's.
-    told = _call([
+    told = call([
         str(loader), "--library-path", str(library), str(root / "usr/bin/dropbearkey"),
         "-t", "ed25519", "-f", str(root / "etc/sojourn/host_key"),
     ])  # fmt: skip
     public = next(line for line in told.splitlines() if line.startswith("ssh-ed25519 "))
     (scratch / "known_hosts").write_text(f"{HOST_ALIAS} {' '.join(public.split()[:2])}\n")
-
-
-def _call(command: list[str]) -> str:
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if line.startswith("E:")]
-        raise BuildError(f"{Path(command[0]).name} failed: {(errors or [done.stderr.strip()[-300:]])[0]}")
-    return done.stdout

@@ -14,6 +14,7 @@ from pathlib import Path
 from hardware import disk
 from hardware.archive import Archive
 from hardware.board import Board, BoardKernel, ensure_board_kernel
+from hardware.tool import call
 from harness import cache
 from harness.cache import BuildError, Progress
 from harness.place import ENVIRONMENT
@@ -102,7 +103,7 @@ def make_image(
     with tempfile.TemporaryDirectory(prefix=".sojourn-", dir=output.absolute().parent) as name:
         copy, given = Path(name) / "disk.img", Path(name) / "keys"
         given.write_text(text)
-        _call(["cp", "--sparse=always", str(image.disk), str(copy)])
+        call(["cp", "--sparse=always", str(image.disk), str(copy)])
         _debugfs(copy, f"rm {KEYS}")
         _debugfs(copy, f'write "{given}" {KEYS}')
         for field in ("mode 0100600", "uid 0", "gid 0"):
@@ -146,7 +147,7 @@ def _build(scratch: Path, board: Board, kernel: BoardKernel, digest: str, tell: 
     archive = Archive(cache.root() / "image-apt", (SUITE,))
     with archive.locked():
         archive.update()
-        _call([
+        call([
             "mmdebstrap", "--variant=minbase", "--format=tar", "--quiet", f"--include={','.join(PACKAGES)}",
             '--aptopt=Acquire::Check-Valid-Until "false"', '--aptopt=Acquire::Languages "none"',
             '--aptopt=APT::Install-Recommends "false"', "--dpkgopt=force-unsafe-io",
@@ -180,7 +181,7 @@ def _own_files(scratch: Path, kernel: BoardKernel) -> Path:
     shutil.copy(kernel.vmlinuz, folder / "boot/vmlinuz")
     shutil.copy(PREPARE, folder / "boot/prepare")
     tar = scratch / "files.tar"
-    _call(["tar", "-C", str(folder), "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX",
+    call(["tar", "-C", str(folder), "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX",
            "-cf", str(tar), *sorted(path.name for path in folder.iterdir())])  # fmt: skip
     shutil.rmtree(folder)
     return tar
@@ -188,15 +189,4 @@ def _own_files(scratch: Path, kernel: BoardKernel) -> Path:
 
 def _debugfs(image: Path, command: str) -> str:
     """What debugfs says to a command, on the filesystem inside the image."""
-    return _call(["debugfs", "-w", "-R", command, f"{image}?offset={disk.PARTITION}"])
-
-
-def _call(command: list[str]) -> str:
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        env={**ENVIRONMENT, "LC_ALL": "C.UTF-8"},
-    )  # fmt: skip
-    if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if line.startswith("E:")]
-        raise BuildError(f"{Path(command[0]).name} failed: {(errors or [done.stderr.strip()[-300:]])[0]}")
-    return done.stdout
+    return call(["debugfs", "-w", "-R", command, f"{image}?offset={disk.PARTITION}"])

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import zstandard
 
+from scoring.pcapng import block, option
+
 CLIENT, SITE = "192.168.77.20", "203.0.113.80"
 CLIENT6, SITE6 = "2001:67c:1::20", "2001:67c:2::80"
 MACS = bytes.fromhex("3c970e112233f0def1445566")
@@ -58,16 +60,6 @@ def client_hello(name: bytes) -> bytes:
 def dns_query(name: str) -> bytes:
     labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
     return struct.pack(">HHHHHH", 1, 0x100, 1, 0, 0, 0) + labels + b"\0\0\1\0\1"
-
-
-def block(kind: int, body: bytes) -> bytes:
-    body += bytes(-len(body) % 4)
-    size = struct.pack("<I", len(body) + 12)
-    return struct.pack("<I", kind) + size + body + size
-
-
-def option(code: int, value: bytes) -> bytes:
-    return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
 
 
 def capture(file: Path, frames: Iterable[bytes], start_ns: int, snaplen: int = 128, told: bytes = b"") -> Path:

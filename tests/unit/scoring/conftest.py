@@ -17,6 +17,7 @@ import pytest
 import zstandard
 
 from scoring import packets, strip
+from scoring.pcapng import block
 
 START = 1_795_273_136.25  # Unix s of the first phase
 SOLO, BESIDE = 10.0, 10.0
@@ -60,12 +61,6 @@ def record(file: Path, seconds: float, width: int = 426, height: int = 240, mark
 
 def pcapng(file: Path, segments: Iterable[tuple[Segment, int]]) -> None:
     """Write a dumpcap-like file of (segment, ECN codepoint) with an interface statistics block."""
-
-    def block(kind: int, body: bytes) -> bytes:
-        body += bytes(-len(body) % 4)
-        size = struct.pack("<I", len(body) + 12)
-        return struct.pack("<I", kind) + size + body + size
-
     out = [block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))]
     out.append(block(1, struct.pack("<HHI", 1, 0, 128) + struct.pack("<HHB3xHH", 9, 1, 9, 0, 0)))
     for (t, src, sport, dst, dport, seq, flags, payload), ecn in segments:

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tools that userlands and images are made with: run to their end, their error told in a line."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from harness.cache import BuildError
+from harness.place import ENVIRONMENT
+
+
+def call(command: list[str]) -> str:
+    """Run a tool without a terminal and in English, and return what it printed. Raises BuildError."""
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        env={**ENVIRONMENT, "LC_ALL": "C.UTF-8"},
+    )  # fmt: skip
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("E:")]
+        raise BuildError(f"{Path(command[0]).name} failed: {(errors or [done.stderr.strip()[-300:]])[0]}")
+    return done.stdout
