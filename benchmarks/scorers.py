@@ -169,7 +169,7 @@ def outcome(known: Known) -> Outcome:
         return [(s.onset, s.onset + s.length) for s in found if s.frozen is frozen]
 
     told = viewer.heights(seen, place)
-    rungs = resolution.classes(resolution.LADDER, place.height)
+    rungs = resolution.classes(resolution.LADDER, resolution.video_lines(place.height, place.width))
     truth = [(a, b, min([height, max(rungs)])) for a, b, height in known.heights]
     renditions = []
     for second, height in told.items():

@@ -210,7 +210,7 @@ def lines(one: Experiment) -> list[str]:
         told.append(
             f"Too few for a result: of {n} {'run' if n == 1 else 'runs'} {width}. Call it one from {ENOUGH} on."
         )
-    for contender in summary.contenders[1:] if n >= ENOUGH else ():
+    for contender in summary.contenders[1:]:
         for word, is_worse in (("worse", True), ("better", False)):
             names = [MEASURED[f.metric][0] for f in summary.measured if f.worse(contender) is is_worse]
             if names:
@@ -260,7 +260,7 @@ def _grid(caption: str, figures: Sequence[tuple[str, Figure | None]], summary: S
         hurt = set()
         for name in others:
             contrast = figure.contrast.get(name)
-            if len(summary.valid) >= ENOUGH and figure.worse(name):
+            if figure.worse(name):
                 hurt.add(len(cells))
             cells += [interval(contrast), number(contrast.mde if contrast else None)]
         grid.rows.append(Row(cells, hurt=hurt))

@@ -115,7 +115,8 @@ def difference(first: Sequence[float], second: Sequence[float], statistic: Stati
         (a, b), less, permutation_type="independent", vectorized=True, n_resamples=RESAMPLES, rng=SEED
     )
     ways = math.comb(len(a) + len(b), len(a))
-    least = 1 / (RESAMPLES + 1) if ways > RESAMPLES else (2 if len(a) == len(b) else 1) / ways
+    # Twice the smaller tail, whatever the sizes; of medians, which tie more often, no more than a bound.
+    least = min(1.0, 2 / (RESAMPLES + 1 if ways > RESAMPLES else ways))
     return Difference(value=value, low=low, high=high, p=float(test.pvalue), least_p=least)
 
 
@@ -123,13 +124,17 @@ def least_detectable(differences: Sequence[float]) -> float | None:
     """The least true mean difference that a paired t-test over so many runs would find, in the unit of `differences`.
 
     (t[1-alpha/2] + t[power]) s / sqrt(n) with n - 1 degrees of freedom, alpha 0.05 two-sided, power 0.8: H. S. Bloom,
-    "Minimum Detectable Effects", Evaluation Review 19(5), 1995. None for one run.
+    "Minimum Detectable Effects", Evaluation Review 19(5), 1995. None for one run, and where all runs differ alike: what
+    has not varied yet says nothing of how much it can.
     """
     n = len(differences)
     if n < 2:
         return None
+    spread = float(np.std(differences, ddof=1))
+    if spread < 1e-9:
+        return None
     quantiles = stats.t.ppf([(1 + LEVEL) / 2, POWER], n - 1).sum()
-    return float(quantiles * np.std(differences, ddof=1) / n**0.5)
+    return float(quantiles * spread / n**0.5)
 
 
 def best_coverage(n: int) -> float:

@@ -19,10 +19,12 @@ def report(scores: Scores, phase: PhaseScores, rates_bps: Mapping[int, float], f
     series = scores.series
     if series.height is None or not rates_bps:
         raise ValueError("its heights or their bit rates were not recorded")
-    stalls = [f for f in scores.freezes if f.kind == "stall" and phase.start <= f.t < phase.end]
+    # A stall may have begun in the phase before, or go on in the next.
+    cut = [(max(f.t, phase.start), min(f.t + f.length, phase.end)) for f in scores.freezes if f.kind == "stall"]
+    stalls = [(start, end) for start, end in cut if end > start]
 
     def media(t: float) -> float:
-        stood = sum(min(max(t - f.t, 0), f.length) for f in stalls)
+        stood = sum(min(max(t - start, 0), end - start) for start, end in stalls)
         return round(t - phase.start - stood, 3)
 
     segments: list[dict[str, Any]] = []
@@ -43,5 +45,5 @@ def report(scores: Scores, phase: PhaseScores, rates_bps: Mapping[int, float], f
         "IGen": {"displaySize": "1280x720", "device": "pc"},
         "I11": {"streamId": 1, "segments": []},
         "I13": {"streamId": 1, "segments": segments},
-        "I23": {"streamId": 1, "stalling": [[media(f.t), min(f.length, phase.end - f.t)] for f in stalls]},
+        "I23": {"streamId": 1, "stalling": [[media(start), round(end - start, 3)] for start, end in stalls]},
     }

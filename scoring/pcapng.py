@@ -23,6 +23,7 @@ FIN, SYN, ACK, ECE, CWR, AE = 0x01, 0x02, 0x10, 0x40, 0x80, 0x100
 NOT_ECT, ECT1, ECT0, CE = range(4)
 
 SECTION, INTERFACE, STATISTICS, PACKET = 0x0A0D0D0A, 1, 5, 6  # types of blocks
+_LEAST_PACKET = 8  # words of a packet block without a packet
 BYTE_ORDER = 0x1A2B3C4D
 #: Of a section header: little endian, version 1.0, of unknown length.
 SECTION_BODY = struct.pack("<IHHq", BYTE_ORDER, 1, 0, -1)
@@ -109,7 +110,7 @@ class _Reader:
                 raise CaptureError(f"{self.file} is not a pcapng capture")
             if kind == SECTION and words[at + 2] != BYTE_ORDER:
                 raise CaptureError(f"{self.file} has the byte order of another machine")
-            if length < 3:
+            if length < (_LEAST_PACKET if kind == PACKET else 3):
                 raise CaptureError(f"{self.file} is damaged: a block of {length * 4} bytes")
             if at + length > end:
                 break

@@ -124,6 +124,8 @@ class PlayerLine(_Record):
     event: NotRequired[str]
     height: NotRequired[float | None]
     place: NotRequired[Annotated[list[int], Field(min_length=4, max_length=4)] | None]
+    totalFrames: NotRequired[float | None]
+    droppedFrames: NotRequired[float | None]
 
 
 class _Options(_Record):

@@ -27,6 +27,7 @@ SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # what follows the name of such a curve
 FAR = "far"  # the folder of a call's other end
 _PERCENTS = (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99), ("max_ms", 100))
+_READ = ("frame", "rendition")
 _LAB = ("name", "rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_up")
 
 Number = Annotated[float, AfterValidator(lambda value: round(value, 4) + 0.0)]
@@ -443,7 +444,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
                 for s in _lines(run / "player.jsonl", records.PLAYER, gates)
                 if s.get("event") == "call" and t0 <= s["t"] <= end
             ]
-            gates.append(validity.call_path([s["detail"]["path"] for s in told], call["client"]))
+            gates.append(validity.call_path([s["detail"].get("path") for s in told], call["client"]))
         else:
             sent = {"client": behind.back if behind else None, "server": before.victim if before else None}
             gates += [validity.call_marked(end, _sent(part, need), call["ecn"], limits) for end, part in sent.items()]
@@ -539,6 +540,9 @@ def _picture(
         found.source = "strip"
         # A camera's strip names no rendition: what the encoder makes of it, only the player knows.
         heights = facts.get("heights", rendition.LADDER)
+        if heights:  # a strip that names a rung which the ladder lacks was misread
+            known = pl.col("rendition") < len(heights)
+            shown = shown.with_columns(pl.when(known).then(pl.col(it)).otherwise(-1).alias(it) for it in _READ)
         found.segments = rendition.from_recording(shown, heights) if heights else rendition.from_player(samples)
         if other is not None:
             camera = glass.camera_log(_lines(other / "player.jsonl", records.PLAYER, gates), facts["frames"])
@@ -568,14 +572,15 @@ def _blind(seen: viewer.Seen, told: Sequence[rendition.Segment] | None, need: Wi
     """The seconds of the timeline; the player's heights are `told`."""
     found: list[int | None] = []
     differing = []
+    lines = resolution.video_lines(seen.place.height, seen.place.width)
     for second, t in enumerate(_edges(*need, 1.0)[:-1]):
         height = seen.heights.get(int(t + 0.5 - seen.start))
         found.append(height)
         shown = rendition.shares(told, [(t, t + 1)]) if told else {}
         most = max(shown, key=lambda h: shown[h], default=None)
         # A rung above the picture's lines is shown with all of these, as the next one is.
-        seen_as = None if most is None else min(resolution.classes([most, *resolution.LADDER], seen.place.height),
-                                                key=lambda h: abs(h - most))  # fmt: skip
+        rungs = [] if most is None else resolution.classes([most, *resolution.LADDER], lines)
+        seen_as = min(rungs, key=lambda h: abs(h - (most or 0)), default=None)
         if height is not None and seen_as is not None and seen_as != height:
             differing.append(second)
     still = [(at - need[0], length) for at, length in seen.undecided if need[0] <= at < need[1]]
@@ -613,7 +618,8 @@ def _healthy(name: str, windows: Sequence[Window], evidence: _Evidence, strip: b
         long = freezes.stalls(evidence.picture.changes, limits.baseline_stall_s)
         stalls = sum(freezes.frozen_s([stall], a, b) > 0 for stall in long for a, b in windows)
     if evidence.picture.segments:
-        changes = sum(a <= c.t < b for c in rendition.changes(evidence.picture.segments) for a, b in windows)
+        # A window that begins with the recovery begins at a change, which lies before it.
+        changes = sum(a < c.t < b for c in rendition.changes(evidence.picture.segments) for a, b in windows)
     return validity.baseline(
         name, evidence.clip_fps if strip else None, stalls, found.get("fps"), found.get("victim_mbps"), changes, limits
     )

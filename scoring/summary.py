@@ -12,7 +12,18 @@ from statistics import fmean
 from pydantic import BaseModel
 
 from scoring.harm import METRICS, Better
-from scoring.intervals import LEVEL, POWER, RESAMPLES, SEED, Estimate, Number, Statistic, estimate, least_detectable
+from scoring.intervals import (
+    ENOUGH,
+    LEVEL,
+    POWER,
+    RESAMPLES,
+    SEED,
+    Estimate,
+    Number,
+    Statistic,
+    estimate,
+    least_detectable,
+)
 from scoring.score import Metrics, Scores
 from scoring.transport import FRAME_BYTES, PAYLOAD_BYTES
 
@@ -59,9 +70,12 @@ class Figure(BaseModel):
     contrast: dict[str, Contrast]
 
     def worse(self, contender: str) -> bool | None:
-        """Whether the victim fares worse beside `contender` than beside the reference; None when that is not shown."""
+        """Whether the victim fares worse beside `contender` than beside the reference; None when that is not shown.
+
+        It takes `ENOUGH` runs that have the figure beside both: it may be missing where the victim fared worst.
+        """
         contrast = self.contrast.get(contender)
-        if contrast is None or not contrast.away_from_zero or self.better is None:
+        if contrast is None or contrast.n < ENOUGH or not contrast.away_from_zero or self.better is None:
             return None
         return (contrast.value > 0) == (self.better == "less")
 

@@ -255,7 +255,9 @@ def call_marked(end: str, sent: Sequence[int], asked: str, limits: Limits) -> Ga
 def call_path(told: Sequence[Mapping[str, Any] | None], first: Mapping[str, Any]) -> Gate:
     """A live call's picture must come by the transport of its start throughout: the packets are counted by it."""
     ports = ("port", "remotePort", "protocol")  # an address may be learnt later
-    others = sum(path is None or any(path[name] != first[name] for name in ports) for path in told)
+    others = sum(
+        path is None or any(path.get(name) is None or path[name] != first.get(name) for name in ports) for path in told
+    )
     measured = f"{others} of {len(told)} s by another" if told else "not recorded"
     return gate("call by one path", bool(told) and not others, measured, "throughout")
 

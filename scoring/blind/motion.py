@@ -64,7 +64,7 @@ def watch(video: Path, at: place.Place, ladder: Sequence[int] = resolution.LADDE
     """Read the whole recording. Raises RecordingError when ffmpeg cannot read it."""
     listed = frame_list(video)
     times, keys = np.array([t for t, _ in listed]), np.array([key for _, key in listed])
-    heights = resolution.classes(ladder, at.height)
+    heights = resolution.classes(ladder, resolution.video_lines(at.height, at.width))
     kept = _kept(at)
     most = max(1, int(kept.sum()) // 100)
     moved, touched = np.zeros(len(times)), np.zeros(len(times))

@@ -20,6 +20,9 @@ from scoring.blind.place import CLEAR, middle
 
 LADDER = (144, 240, 360, 480, 720, 1080, 1440, 2160)
 """Heights looked for when the site's are unknown."""
+ASPECT = 16 / 9
+_WHOLE = 0.98  # of the video's lines: what has so many was not scaled up
+_ROUNDING = 1e-6  # of the largest term
 _REACH = 0.25  # of the picture's terms on each side of the mirror
 _LEAST, _LEAST_NEAR = 0.15, 0.04  # inverse correlation from which a picture is likelier upscaled than not
 _NEAR = 0.85  # of the picture's lines: from there on little is left above the mirror
@@ -29,33 +32,42 @@ _SWITCH = 0.2  # what a change of rendition must gain in correlation, summed ove
 Picture = npt.NDArray[np.uint8]
 
 
+def video_lines(rows: int, columns: int, aspect: float = ASPECT) -> int:
+    """Lines of the video of which this is the picture: it has more where black bars above and below were left out."""
+    return round(max(rows, columns / aspect))
+
+
 def classes(ladder: Sequence[int], lines: int) -> list[int]:
-    """The rungs that can be told apart on a picture of `lines`: those below it, and the least that is not."""
-    below = sorted(h for h in set(ladder) if h < 0.98 * lines)
-    return below + sorted(h for h in set(ladder) if h >= 0.98 * lines)[:1]
+    """The rungs that can be told apart on a video of `lines`: those below it, and the least that is not."""
+    below = sorted(h for h in set(ladder) if h < _WHOLE * lines)
+    return below + sorted(h for h in set(ladder) if h >= _WHOLE * lines)[:1]
 
 
-def mirrors(picture: Picture, heights: Sequence[int], aspect: float = 16 / 9) -> npt.NDArray[np.float64]:
-    """Correlation around each height's mirror, -1 to 1, mean of both directions; 0 for heights not below the picture's.
+def mirrors(picture: Picture, heights: Sequence[int], aspect: float = ASPECT) -> npt.NDArray[np.float64]:
+    """Correlation around each height's mirror, -1 to 1; 0 for heights not below the video's.
 
-    `picture` holds (rows, columns), `heights` rise; `aspect` is that of the video: where the picture is wider or
-    narrower, black bars were left out, and the heights count with them.
+    `picture` holds (rows, columns), `heights` rise; `aspect` is that of the video. It is the mean of both directions,
+    or of one where black bars were left out of the other: there the picture begins anywhere within a line.
     """
     rows, columns = picture.shape
-    full = max(rows, columns / aspect)
-    below = [height for height in heights if height < 0.98 * full]
-    used = _lines(rows, [height / full for height in below])
-    grey, half = picture[:used].astype(np.float32), middle(rows, columns)
-    sides = grey[:, np.abs(np.arange(columns) - columns // 2) >= half]
-    clear = grey[np.abs(np.arange(used) - rows // 2) >= half]
+    whole = video_lines(rows, columns, aspect)
+    below = [height for height in heights if height < _WHOLE * whole]
+    used, half = _lines(rows, [height / whole for height in below]), middle(rows, columns)
+    grey = picture[:used].astype(np.float32)
+    found = np.zeros((len(heights), 2))
+    told = [rows >= _WHOLE * whole, columns >= _WHOLE * whole * aspect]
     # Every other line of the direction that is only averaged over tells as much in half the time.
-    spectra = fft.dct(sides[:, ::2], axis=0), fft.dct(clear[::2], axis=1).T
-    found = np.zeros(len(heights))
-    for n, height in enumerate(below):
+    if told[0]:
+        sides = grey[:, np.abs(np.arange(columns) - columns // 2) >= half]
+        spectrum, noise = _spectrum(sides[:, ::2])
+        found[: len(below), 0] = [_mirror(spectrum, noise, height / whole) for height in below]
+    if told[1]:
+        clear = grey[np.abs(np.arange(used) - rows // 2) >= half]
+        spectrum, noise = _spectrum(clear[::2].T)
         # An encoder's width is even.
-        wide = 2 * round(height * aspect / 2) / round(full * aspect)
-        found[n] = (_mirror(spectra[0], height / full) + _mirror(spectra[1], wide)) / 2
-    return found
+        wide = [2 * round(height * aspect / 2) / columns for height in below]
+        found[: len(below), 1] = [_mirror(spectrum, noise, share) for share in wide]
+    return np.asarray(found[:, told].mean(axis=1))
 
 
 def _lines(rows: int, shares: Sequence[float]) -> int:
@@ -70,17 +82,23 @@ def _lines(rows: int, shares: Sequence[float]) -> int:
     return min(range(int(0.9 * CLEAR * rows), int(CLEAR * rows) + 1), key=cut)
 
 
-def _mirror(spectrum: npt.NDArray[np.float32], share: float) -> float:
+def _spectrum(lines: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
+    """Cosine terms along the first axis, and the power a term that rounding leaves in all columns together."""
+    spectrum = fft.dct(lines, axis=0)
+    return spectrum, float(spectrum.shape[1] * (_ROUNDING * np.abs(spectrum).max()) ** 2 + 1e-9)
+
+
+def _mirror(spectrum: npt.NDArray[np.float32], noise: float, share: float) -> float:
     terms = len(spectrum)
     at = round(share * terms)
     reach = np.arange(2, min(max(6, int(_REACH * terms)), at, terms - at))
     below, above = spectrum[at - reach], spectrum[at + reach]
-    power = (below * below).sum(1) * (above * above).sum(1)
-    return float(((below * above).sum(1) / np.sqrt(power + 1e-9)).mean()) if len(reach) else 0.0
+    power = ((below * below).sum(1) + noise) * ((above * above).sum(1) + noise)
+    return float(((below * above).sum(1) / np.sqrt(power)).mean()) if len(reach) else 0.0
 
 
 def follow(looks: npt.NDArray[np.float64], heights: Sequence[int], lines: int) -> list[int]:
-    """The likeliest height at each look, over time (Viterbi), on a picture of `lines`.
+    """The likeliest height at each look, over time (Viterbi), of a video of `lines`.
 
     `looks` are rows of `mirrors` for `heights`, which are `classes`; the last of these is not upscaled and has no
     mirror: it is the likeliest where no other is.
@@ -90,7 +108,7 @@ def follow(looks: npt.NDArray[np.float64], heights: Sequence[int], lines: int) -
     shares = np.array(heights) / lines
     least = np.where(shares > _NEAR, _LEAST_NEAR, _LEAST)
     gain = np.clip(-looks - least, -_LOSS, _MOST)
-    gain[:, shares >= 0.98] = 0
+    gain[:, shares >= _WHOLE] = 0
     best, back = gain[0], []
     for row in gain[1:]:
         stay = best >= best.max() - _SWITCH

@@ -63,7 +63,7 @@ def watch(
 
 def heights(found: motion.Motion, place: Place) -> dict[int, int]:
     """The rendition that most looks of each second tell."""
-    told = resolution.follow(found.looks, found.heights, place.height)
+    told = resolution.follow(found.looks, found.heights, resolution.video_lines(place.height, place.width))
     by_second: dict[int, Counter[int]] = {}
     for t, height in zip(found.look_t, told, strict=True):
         by_second.setdefault(int(t), Counter())[height] += 1

@@ -41,3 +41,11 @@ def test_stalls_take_no_media_time_and_a_drop_begins_a_segment(scores: Scores) -
 def test_without_a_ladder_there_is_no_score(scores: Scores) -> None:
     with pytest.raises(ValueError, match="bit rates"):
         p1203.report(scores, scores.phases[0], {}, 30)
+
+
+def test_a_stall_that_began_in_the_phase_before_counts_from_the_phase_on(scores: Scores) -> None:
+    phase = scores.phases[1]
+    stall = scores.freezes[0].model_copy(update={"kind": "stall", "t": phase.start - 1.0, "length": 4.0})
+    report = p1203.report(scores.model_copy(update={"freezes": [stall]}), phase, RATES, 30)
+    assert report["I23"]["stalling"] == [[0, 3]]
+    assert sum(it["duration"] for it in report["I13"]["segments"]) == pytest.approx(10 - 3, abs=0.1)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,16 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
         pcapng.read(file)
 
 
+def test_a_packet_block_too_short_for_a_packet_is_damage(tmp_path: Path) -> None:
+    (file := tmp_path / "short.pcapng").write_bytes(
+        pcapng.block(pcapng.SECTION, pcapng.SECTION_BODY)
+        + pcapng.block(pcapng.INTERFACE, struct.pack("<HHI", 1, 0, 128))
+        + pcapng.block(pcapng.PACKET, b"")
+    )
+    with pytest.raises(pcapng.CaptureError, match=r"short\.pcapng is damaged: a block of 12 bytes"):
+        pcapng.read(file)
+
+
 def test_progress_crosses_the_wrap_and_ignores_retransmissions() -> None:
     start = 2**32 - 2000
     table = made([(0, start - 1, 0, 2), (1, start, 1000, 16), (2, start + 1000, 1000, 16),
@@ -86,6 +97,14 @@ def test_progress_crosses_the_wrap_and_ignores_retransmissions() -> None:
     advanced = packets.with_advance(table)
     assert advanced["advance"].to_list() == [0, 1000, 1000, 0, 1000, 0]
     assert advanced["resent"].to_list() == [False, False, False, True, False, False]
+
+
+@pytest.mark.parametrize("flags", [16, 17])
+def test_what_carries_no_data_does_not_run_ahead_of_lost_data(flags: int) -> None:
+    """2000 is lost; an ACK or FIN with the next number to be sent passes, then 2000 is sent again."""
+    table = made([(0, 1000, 1000, 16), (1, 3000, 0, flags), (2, 2000, 1000, 16), (3, 3000, 500, 16)])
+    advanced = packets.with_advance(table)
+    assert advanced["advance"].to_list() == [1000, 0, 1000, 500] and not advanced["resent"].any()
 
 
 def test_progress_over_four_wraps() -> None:

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from scoring import rendition
 from scoring.records import RecordError
-from scoring.score import Scores, score_run
+from scoring.score import Scores, _Evidence, _healthy, _Picture, score_run
+from scoring.validity import Limits
 from tests.unit.scoring.conftest import FREEZES, record
 
 BASELINE = ("first solo phase", "solo baseline")
@@ -281,3 +283,20 @@ def test_without_its_timeline_or_lab_a_run_cannot_be_scored(run: Path) -> None:
     (run / "timeline.json").unlink()
     with pytest.raises(RecordError, match=r"timeline\.json"):
         score_run(run)
+
+
+def test_a_strip_that_names_no_rung_of_the_ladder_is_unread(run: Path) -> None:
+    clip = json.loads((run / "lab.json").read_text())["clip"]
+    edit_lab(run, clip=clip | {"heights": clip["heights"][:3]})  # the clip shows 360p and 720p, 1 and 3
+    scores = score_run(run)
+    assert "strip unread" in failed(scores) and scores.harm == []
+
+
+def test_a_baseline_that_begins_with_the_recovery_is_not_disturbed_by_it() -> None:
+    heights = [720] * 30 + [360] * 45 + [720] * 55
+    segments = rendition.from_player([{"t": t, "height": height} for t, height in enumerate(heights)])
+    window = rendition.since_recovery(segments, (70, 129), 720)
+    assert window == (75, 129)
+    evidence = _Evidence(_Picture(segments=segments), 30)
+    assert "changes" not in _healthy("solo baseline", [window], evidence, False, Limits()).reason
+    assert "1 changes" in _healthy("solo baseline", [(70, 129)], evidence, False, Limits()).reason

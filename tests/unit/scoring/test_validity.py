@@ -171,3 +171,10 @@ def test_saturated_and_offloads() -> None:
     assert validity.saturated("cubic", 9.4e6, 10e6, LIMITS).ok
     assert not validity.saturated("cubic", 8.0e6, 10e6, LIMITS).ok
     assert validity.offloads(1500).ok and not validity.offloads(2948).ok
+
+
+def test_a_path_that_was_not_told_is_another() -> None:
+    whole = {"port": 1, "remotePort": 2, "protocol": "udp"}
+    assert validity.call_path([whole], whole).ok
+    for path, first in ((None, whole), ({}, whole), (whole, {}), ({}, {})):
+        assert not validity.call_path([path], first).ok
