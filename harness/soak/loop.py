@@ -18,9 +18,10 @@ import psutil
 from harness.scratch import sweep
 from harness.soak import leaks, state
 from harness.soak.disk import free_bytes, make_room
-from harness.soak.plan import Cell, Plan, PlanError
+from harness.soak.plan import Cell, Plan, PlanError, PlanFile
 from harness.soak.rounds import Job, expected_s, next_job, quarantined
 from harness.soak.state import Attempt, Folder, Night
+from harness.soak.status import saved_plan
 from harness.soak.supervise import supervise
 
 #: The process that makes a run or checks a lab; it takes ``run`` or ``check`` and a task as JSON.
@@ -94,7 +95,7 @@ def resumable(night: Night) -> bool:
 def killed(results: Path) -> Folder | None:
     """Return the last night of a folder of results if nobody ended it and its time is up."""
     last = next(reversed(state.nights(results)), None)
-    return last if last and last.night.code is None and time.time() >= last.night.until else None
+    return last if last and last.night.ended is None and time.time() >= last.night.until else None
 
 
 class Soak:
@@ -131,12 +132,17 @@ class Soak:
             return self._end(128 + self._stop.signals[0], "stopped by " + signal.Signals(self._stop.signals[0]).name)
         if cause:
             return self._end(code, cause)
-        return self._end(verdict(self._plan, self._attempts), "")
+        return self._end(verdict(self._plan.file, self._attempts), "")
 
     def close(self) -> Night:
-        """End a night that was killed and whose time is up. Raises StateError, OSError."""
+        """End a night that was killed and whose time is up, by the plan that it had. Raises StateError, OSError."""
         self._settle_killed()
-        return self._end(verdict(self._plan, self._attempts), "the soak was killed, and its time was up")
+        cause = "the soak was killed, and its time was up"
+        try:
+            code = verdict(saved_plan(self._folder), self._attempts)
+        except PlanError as unreadable:
+            return self._end(None, f"{cause}; no verdict: {unreadable}")
+        return self._end(code, cause)
 
     def _settle_killed(self) -> None:
         """What a killed soak left: its run is ended (it died with the soak), and told by what it recorded."""
@@ -186,7 +192,7 @@ class Soak:
         )  # fmt: skip
         for line in filter(None, (*attempt.reasons, attempt.headline)):
             self._tell(f"run {number}: {attempt.outcome}: {line}")
-        if why := quarantined(self._plan, cell.name, self._attempts):
+        if why := quarantined(self._plan.file, cell.name, self._attempts):
             self._tell(f"{cell.name}: left out for the rest of the night: {'; '.join(why)}")
         return attempt.outcome
 
@@ -236,16 +242,16 @@ class Soak:
         self._clean(mounted)
         return ended.error
 
-    def _end(self, code: int, cause: str) -> Night:
+    def _end(self, code: int | None, cause: str) -> Night:
         self._folder.release_ballast()
-        night = self._folder.night.model_copy(update={"ended": time.time(), "code": int(code), "cause": cause})
-        return self._folder.save(night)
+        update = {"ended": time.time(), "code": code if code is None else int(code), "cause": cause}
+        return self._folder.save(self._folder.night.model_copy(update=update))
 
 
-def verdict(plan: Plan, attempts: Sequence[Attempt]) -> Code:
+def verdict(plan: PlanFile, attempts: Sequence[Attempt]) -> Code:
     """Return the exit code of a night that ended well: whether every cell has a valid run and none is left out."""
     valid = {attempt.cell for attempt in attempts if attempt.outcome == "valid"}
-    good = all(cell.name in valid and not quarantined(plan, cell.name, attempts) for cell in plan.cells)
+    good = all(name in valid and not quarantined(plan, name, attempts) for name in plan.names)
     return Code.ALL_VALID if good else Code.SOME_NOT
 
 

@@ -13,10 +13,9 @@ from pathlib import Path
 from apps import SERVICES
 from harness.soak import leaks, state
 from harness.soak.loop import Code, Soak, Stop, begin, killed
-from harness.soak.plan import PlanError, read_plan
+from harness.soak.plan import Plan, PlanError, read_plan
 from harness.soak.serve import AddressError, StatusPage, address
 from harness.soak.state import Folder
-from harness.soak.status import saved_plan
 from harness.store import CHECKOUT, StoreError
 
 
@@ -28,8 +27,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
             raise PlanError("--resume and --new: give one of them")
         with state.held(found.results):
             if last := killed(found.results):
-                Soak(saved_plan(last), last, _tell).close()
-                _summarise(last)
+                _close(found, last)
             folder = begin(found, hours, new=new)
             if folder is None and resume:
                 print(f"{found.results}: no night that was cut short and whose time is not up")
@@ -64,6 +62,15 @@ def _show(stack: ExitStack, folder: Folder, page: StatusPage) -> None:
         _tell(f"{folder.path}; status: {stack.enter_context(page).url}")
     except AddressError as taken:
         _tell(f"{folder.path}; no status page: {taken}")
+
+
+def _close(plan: Plan, last: Folder) -> None:
+    """End a night that was killed; the next one is not given up because this one cannot be read."""
+    try:
+        Soak(plan, last, _tell).close()
+    except state.StateError as damaged:
+        _tell(f"{last.path} stays without an end: {damaged}")
+    _summarise(last)
 
 
 def _summarise(folder: Folder) -> None:

@@ -93,6 +93,11 @@ class PlanFile(_Entry):
     """Options of all cells."""
     cells: dict[str, dict[str, Value | list[Value]]] = Field(min_length=1)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all cells."""
+        return tuple(cell for name, table in self.cells.items() for cell, _ in _combined(name, table))
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -154,15 +159,7 @@ def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | 
     Raises PlanError for the first thing that cannot work.
     """
     folder = (folder or path.parent).resolve()
-    try:
-        text = path.read_text()
-        file = PlanFile.model_validate(tomllib.loads(text))
-    except OSError as missing:
-        raise PlanError(f"{path}: {missing.strerror}; docs/soak.md shows a plan") from missing
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
-        raise PlanError(f"{path}: no TOML: {broken}") from broken
-    except ValidationError as wrong:
-        raise PlanError(f"{path}: {_told(wrong)}") from wrong
+    text, file = read_file(path)
     found: dict[str, Cell] = {}
     for name, table in file.cells.items():
         _check_names(path, "[options]", file.options)
@@ -176,6 +173,19 @@ def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | 
     return Plan(path, folder, text, file, tuple(found.values()))
 
 
+def read_file(path: Path) -> tuple[str, PlanFile]:
+    """Return the text of a plan and what it says, its cells' options unchecked. Raises PlanError."""
+    try:
+        text = path.read_text()
+        return text, PlanFile.model_validate(tomllib.loads(text))
+    except OSError as missing:
+        raise PlanError(f"{path}: {missing.strerror}; docs/soak.md shows a plan") from missing
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+        raise PlanError(f"{path}: no TOML: {broken}") from broken
+    except ValidationError as wrong:
+        raise PlanError(f"{path}: {_told(wrong)}") from wrong
+
+
 def _expanded(
     path: Path,
     folder: Path,
@@ -185,11 +195,10 @@ def _expanded(
     services: Mapping[str, type[Service]],
 ) -> Iterator[Cell]:
     """Yield the cells of a table: one, or one for each combination of the values of its lists."""
-    lists = {key: value for key, value in table.items() if isinstance(value, list)}
-    if empty := next((key for key, values in lists.items() if not values), None):
+    if empty := next((key for key, value in table.items() if value == []), None):
         raise PlanError(f"{path}: {_table(name)} {empty}: an empty list; give one value or several")
-    for chosen in itertools.product(*lists.values()):
-        given = {**shared, **table, **dict(zip(lists, chosen, strict=True))}
+    for cell, chosen in _combined(name, table):
+        given = {**shared, **table, **chosen}
         if unflagged := next((key for key in given if key in _FLAGS and not isinstance(given[key], bool)), None):
             raise PlanError(f"{path}: {_where(unflagged, name, table)}: give true or false")
         if given.get("lab") == "apu":
@@ -205,7 +214,14 @@ def _expanded(
             raise PlanError(f"{path}: {_located(str(wrong), name, table)}") from wrong
         except (RuntimeError, OSError) as wrong:
             raise PlanError(f"{path}: {_table(name)}: {wrong}") from wrong
-        yield Cell(" ".join([name, *map(str, chosen)]), texts, options)
+        yield Cell(cell, texts, options)
+
+
+def _combined(name: str, table: Mapping[str, Value | list[Value]]) -> Iterator[tuple[str, dict[str, Value]]]:
+    """Yield the name of each cell of a table, and what it has of the table's lists."""
+    lists = {key: value for key, value in table.items() if isinstance(value, list)}
+    for chosen in itertools.product(*lists.values()):
+        yield " ".join([name, *map(str, chosen)]), dict(zip(lists, chosen, strict=True))
 
 
 def _check_names(path: Path, table: str, given: Mapping[str, Any]) -> None:

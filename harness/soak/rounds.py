@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from harness.soak.plan import Cell, Plan
+from harness.soak.plan import Cell, Plan, PlanFile
 from harness.soak.state import Attempt
 
 
@@ -30,7 +30,7 @@ def order(plan: Plan, seed: int, round: int) -> list[Cell]:
 def next_job(plan: Plan, seed: int, attempts: Sequence[Attempt]) -> Job | None:
     """Return what is to be run after ``attempts``; None when all rounds are over or every cell is in quarantine."""
     counted = [attempt for attempt in attempts if attempt.outcome != "stopped"]
-    left_out = {cell.name for cell in plan.cells if quarantined(plan, cell.name, counted)}
+    left_out = {cell.name for cell in plan.cells if quarantined(plan.file, cell.name, counted)}
     if len(left_out) == len(plan.cells):
         return None
     for round in itertools.count(1):
@@ -44,11 +44,11 @@ def next_job(plan: Plan, seed: int, attempts: Sequence[Attempt]) -> Job | None:
     return None
 
 
-def quarantined(plan: Plan, cell: str, attempts: Iterable[Attempt]) -> tuple[str, ...]:
+def quarantined(plan: PlanFile, cell: str, attempts: Iterable[Attempt]) -> tuple[str, ...]:
     """Return why a cell is left out: the reasons of its last runs, none of them valid; empty when it is not."""
     mine = [attempt for attempt in attempts if attempt.cell == cell and attempt.outcome not in ("stopped", "running")]
-    last = mine[-plan.file.quarantine :]
-    if len(last) < plan.file.quarantine or any(attempt.outcome == "valid" for attempt in last):
+    last = mine[-plan.quarantine :]
+    if len(last) < plan.quarantine or any(attempt.outcome == "valid" for attempt in last):
         return ()
     return tuple(dict.fromkeys(reason for attempt in last for reason in attempt.reasons)) or ("no reason is known",)
 

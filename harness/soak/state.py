@@ -79,7 +79,7 @@ class Night(BaseModel):
     until: UnixTime
     ended: UnixTime | None = None
     code: int | None = None
-    """Exit code of the soak; none while it runs, or when it was killed."""
+    """Exit code of the soak; none while it runs, or when it was killed and its plan cannot be read any more."""
     cause: str = ""
     """Why it ended before its time."""
     pruned: list[str] = []

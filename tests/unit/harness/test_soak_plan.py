@@ -121,15 +121,15 @@ def test_a_void_run_is_made_again_at_once_and_then_left_until_its_cell_is_in_qua
     assert tries == {1: 2, 2: 2}, "one retry a round, four in a row: out"
     numbers = [it.number for it in made if (it.cell, it.round) == ("one flow", 1)]
     assert numbers[1] == numbers[0] + 1
-    assert quarantined(plan, "one flow", made) == ("void: why",)
-    assert quarantined(plan, "queues dualpi2", made) == ()
+    assert quarantined(plan.file, "one flow", made) == ("void: why",)
+    assert quarantined(plan.file, "queues dualpi2", made) == ()
 
 
 def test_a_valid_run_between_keeps_a_cell_out_of_quarantine(tmp_path: Path) -> None:
     plan = read(tmp_path)
     made = history(plan, {cell.name: "void" for cell in plan.cells}, 7)
     made[5] = made[5].model_copy(update={"outcome": "valid"})
-    assert not any(quarantined(plan, cell.name, made) for cell in plan.cells)
+    assert not any(quarantined(plan.file, cell.name, made) for cell in plan.cells)
 
 
 def test_a_night_ends_when_all_cells_are_in_quarantine_or_all_rounds_are_over(tmp_path: Path) -> None:

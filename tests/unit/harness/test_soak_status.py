@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,7 +19,7 @@ from typer.testing import CliRunner
 from harness.cli import app
 from harness.soak.loop import Code
 from harness.soak.serve import Address, AddressError, StatusPage, address
-from harness.soak.state import Folder
+from harness.soak.state import Folder, held
 from harness.soak.status import memory, print_status, status
 from harness.soak.summary import COMPARISON, JUNIT, write_summary
 from harness.store import CHECKOUT
@@ -120,6 +121,32 @@ def test_the_morning_tells_the_night_and_what_changed(soak_place: Path) -> None:
     assert "Valid runs: 1 in A, 1 in B." in page and (second.path / COMPARISON).exists()
 
 
+def test_a_last_night_whose_files_cannot_be_read_costs_its_comparison_only(soak_place: Path) -> None:
+    first, _ = soak(soak_place, CELLS, TOP)
+    first.path.rename(old := first.path.with_name("20200101-000000Z"))
+    second, _ = soak(soak_place, CELLS, TOP)
+    (old / "plan.toml").write_text("cells = 1\n")
+    page = write_summary(second).read_text()
+    assert "Its cells were not compared: " in page and "Valid runs: 1 in A, 1 in B." in page
+    Folder(old).file(1, ".json").write_text("{")
+    page = write_summary(second).read_text()
+    assert "attempts/0001.json: it: " in page and "Valid runs: 1 in A, 1 in B." in page
+
+
+def test_a_night_is_told_by_a_plan_that_could_not_be_begun_any_more(soak_place: Path) -> None:
+    (source := soak_place / "linux-7.1.tar.xz").touch()
+    folder, _ = soak(soak_place, CELLS + f"kernel-source = '{source}'\n", TOP)
+    running = folder.attempts()[0].model_copy(update={"number": 3, "outcome": "running", "ended": None, "run": None})
+    folder.record(running)
+    folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
+    with held(folder.path.parent):
+        assert " s of about " in status(folder).phase
+        source.unlink()
+        told = status(folder)
+    assert told.phase.startswith("run 3: ") and "of about" not in told.phase
+    assert [cell.name for cell in told.cells] == ["good", "void"]
+
+
 def test_junit_has_a_case_a_cell(soak_place: Path) -> None:
     folder, _ = soak(soak_place, CELLS + "[cells.fails]\nbuffer = 4\n", TOP)
     write_summary(folder)
@@ -171,6 +198,31 @@ def test_a_killed_night_whose_time_is_up_still_gets_its_summary(soak_place: Path
     assert result.exit_code == 0 and str(folder.path / "report.html") in result.stdout, result.output
     assert [(it.outcome, it.run) for it in folder.attempts()] == [("valid", attempt.run)]
     assert (folder.night.code, folder.night.cause) == (0, "the soak was killed, and its time was up")
+
+
+@pytest.mark.parametrize(
+    ("damage", "code", "cause"),
+    [
+        (lambda folder: (folder.path.parent.parent / "linux-7.1.tar.xz").unlink(), 0, ""),
+        (lambda folder: (folder.path / "plan.toml").write_text("cells = 1"), None, "; no verdict: "),
+        (lambda folder: folder.file(1, ".json").write_text("{"), None, ""),
+    ],
+    ids=["its kernel is gone", "its plan is damaged", "an attempt is damaged"],
+)
+def test_a_killed_night_that_cannot_be_read_holds_up_no_later_one(
+    soak_place: Path, damage: Callable[[Folder], object], code: int | None, cause: str
+) -> None:
+    cells = "[cells.good]\nbuffer = 2\n"
+    (source := soak_place / "linux-7.1.tar.xz").touch()
+    folder, night = soak(soak_place, cells + f"kernel-source = '{source}'\n")
+    folder.save(night.model_copy(update={"ended": None, "code": None, "until": time.time()}))
+    damage(folder)
+    (soak_place / "plan.toml").write_text(cells)
+    result = CliRunner().invoke(app, ["soak", str(soak_place / "plan.toml"), "--resume", "--status=off"])
+    assert result.exit_code == 0 and "no night that was cut short" in result.stdout, result.output
+    assert folder.night.code == code and cause in folder.night.cause
+    assert folder.night.ended or "stays without an end" in result.stdout
+    assert soak(soak_place, cells)[1].code == Code.ALL_VALID
 
 
 def test_pytest_takes_a_plan_and_has_the_exit_codes_of_a_soak(tmp_path: Path) -> None:
