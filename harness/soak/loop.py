@@ -122,7 +122,7 @@ class Soak:
         code = Code.LAB_BROKEN
         while not cause and not self._stop():
             job = next_job(self._plan, self._folder.night.seed, self._attempts)
-            if job is None or time.time() + expected_s(job.cell, self._attempts) > self._folder.night.until:
+            if job is None or time.time() + expected_s(self._plan, job.cell, self._attempts) > self._folder.night.until:
                 break
             if cause := self._no_room(job.cell):
                 code = Code.DISK_FULL

@@ -53,9 +53,10 @@ def quarantined(plan: PlanFile, cell: str, attempts: Iterable[Attempt]) -> tuple
     return tuple(dict.fromkeys(reason for attempt in last for reason in attempt.reasons)) or ("no reason is known",)
 
 
-def expected_s(cell: Cell, attempts: Iterable[Attempt]) -> float:
-    """Return how long the next run of ``cell`` takes by its finished ones, s; a guess before the first."""
-    known = [
-        it.ended - it.begun for it in attempts if it.cell == cell.name and it.ended and it.outcome in ("valid", "void")
-    ]
-    return median(known) if known else cell.expected_s
+def expected_s(plan: Plan, cell: Cell, attempts: Iterable[Attempt]) -> float:
+    """Return how long the next run of ``cell`` takes by its valid ones, s; a guess before the first.
+
+    Not less than its phases nor more than its limit: a clock that was set, or a suspended host, is in those times too.
+    """
+    known = [it.ended - it.begun for it in attempts if it.cell == cell.name and it.ended and it.outcome == "valid"]
+    return min(max(median(known) if known else cell.expected_s, cell.phases_s), plan.limit_s(cell))

@@ -113,7 +113,7 @@ def _of_about(folder: Folder, running: Attempt, attempts: Sequence[Attempt]) -> 
         plan = read_plan(folder.path / PLAN, SERVICES, folder=Path(folder.night.plan_path).parent)
     except PlanError:  # a file that it names is gone by now
         return ""
-    return f" of about {expected_s(plan.cell(running.cell), attempts):.0f} s"
+    return f" of about {expected_s(plan, plan.cell(running.cell), attempts):.0f} s"
 
 
 def _cell(plan: PlanFile, name: str, attempts: Sequence[Attempt]) -> CellStatus:

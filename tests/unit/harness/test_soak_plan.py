@@ -155,8 +155,20 @@ def test_a_killed_run_is_made_again_in_its_round_but_not_for_ever(tmp_path: Path
 
 def test_how_long_a_run_takes_is_known_from_the_ended_ones(tmp_path: Path) -> None:
     plan = read(tmp_path)
-    assert expected_s(plan.cells[2], []) == 120
-    assert expected_s(plan.cells[2], history(plan, {}, 3)) == 80
+    assert expected_s(plan, plan.cells[2], []) == 120
+    assert expected_s(plan, plan.cells[2], history(plan, {}, 3)) == 80
+
+
+@pytest.mark.parametrize(
+    ("outcome", "took", "expected"),
+    [("void", 18_000.0, 120), ("void", -3600.0, 120), ("valid", 18_000.0, 420), ("valid", -3600.0, 60)],
+)
+def test_a_run_in_which_the_host_slept_or_the_clock_was_set_does_not_end_the_night(
+    tmp_path: Path, outcome: Outcome, took: float, expected: float
+) -> None:
+    plan = read(tmp_path)
+    run = Attempt(number=1, round=1, cell="one flow", seed=1, begun=4e4, ended=4e4 + took, outcome=outcome)
+    assert expected_s(plan, plan.cells[2], [run]) == expected
 
 
 def test_runs_of_a_cell_have_seeds_and_orders_of_their_own(tmp_path: Path) -> None:
