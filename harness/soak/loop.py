@@ -204,7 +204,7 @@ class Soak:
         """Make room for a run as far as the plan allows; return why there is none."""
         disk, results = self._plan.file.disk, self._plan.results
         needed = cell.options.needed_bytes + round(disk.keep_free_gb * 1e9)
-        if removed := make_room(results, needed, disk.prune):
+        if removed := make_room(self._folder, needed, disk.prune, self._tell):
             night = self._folder.night
             self._folder.save(night.model_copy(update={"pruned": night.pruned + removed}))
             self._tell(f"removed to make room: {', '.join(removed)}")

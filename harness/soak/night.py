@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import errno
 import subprocess
 import sys
 import time
@@ -49,8 +48,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
     except (state.StateError, StoreError) as broken:
         return _failed(broken, Code.BAD_PLAN)
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        return _failed(error, Code.DISK_FULL if full else Code.BAD_PLAN)
+        return _failed(error, Code.DISK_FULL if state.is_full(error) else Code.BAD_PLAN)
     if ended.cause:
         print(f"sojourn: {ended.cause}", file=sys.stderr)
     return ended.code or 0

@@ -60,6 +60,8 @@ class Prune(_Entry):
     @field_validator("file")
     @classmethod
     def _is_raw(cls, name: str) -> str:
+        if {".", ".."} & set(name.split("/")):
+            raise ValueError(f"{name} leads out of the run, or back into it; name a file as its manifest does")
         if name in _KEPT:
             raise ValueError(f"{name} is what a report is made of; name a recording or a capture")
         return name

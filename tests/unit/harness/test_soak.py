@@ -292,6 +292,45 @@ print(len(folder.night.cause))
     assert done.stdout.strip() == "25000", done.stderr
 
 
+def test_a_full_disk_is_pruned_by_the_room_of_the_ballast(tmp_path: Path) -> None:
+    script = f"""
+import subprocess
+from pathlib import Path
+disk = Path({str(tmp_path)!r})
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", disk], check=True)
+(disk / "plan.toml").write_text('results = "nights"\\n[cells.a]\\n')
+from apps import SERVICES
+from harness.bundle import verify
+from harness.soak import state
+from harness.soak.disk import make_room
+from harness.soak.plan import Prune, read_plan
+from harness.store import RunStore
+folder = state.create(read_plan(disk / "plan.toml", SERVICES), 1)
+runs = []
+for _ in range(2):
+    with RunStore(folder.path).create("video-harm", "a", needed=0) as run:
+        (run.path / "screen.mp4").write_bytes(bytes(2 << 20))
+        runs.append(run.commit())
+(runs[0] / "manifest.json").write_bytes((runs[0] / "manifest.json").read_bytes().replace(b"screen.mp4", b"screen.mp5"))
+try:
+    with (disk / "filler").open("wb") as file:
+        while True:
+            file.write(bytes(4096))
+            file.flush()
+except OSError:
+    pass
+print(make_room(folder, 5 << 20, [Prune(file="screen.mp4", older_than_days=0)], print) == [
+    f"{{folder.path.name}}/{{runs[1].name}}/screen.mp4"])
+print(*verify(runs[1]).pruned, (runs[1] / "screen.mp4").exists())
+"""
+    done = subprocess.run(
+        ["unshare", "-Urm", sys.executable, "-c", script], capture_output=True, text=True, cwd=CHECKOUT
+    )
+    told, *others = done.stdout.splitlines() or [done.stderr]
+    assert "screen.mp4 cannot be removed to make room: " in told and "the manifest does not hold it" in told
+    assert others == ["True", "screen.mp4 False"], done.stderr
+
+
 def test_a_damaged_file_is_named(soak_place: Path) -> None:
     folder, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n")
     folder.file(1, ".json").write_text('{"number": "one"}')

@@ -63,6 +63,14 @@ def test_paths_are_relative_to_the_plan(tmp_path: Path) -> None:
             '[[disk.prune]]\nfile = "scores.json"\nolder_than_days = 1\n[cells.a]\n',
             "plan.toml: [disk.prune.0] file: scores.json is what a report is made of",
         ),
+        (
+            '[[disk.prune]]\nfile = "../x/screen.mp4"\nolder_than_days = 1\n[cells.a]\n',
+            "plan.toml: [disk.prune.0] file: ../x/screen.mp4 leads out of the run",
+        ),
+        (
+            '[[disk.prune]]\nfile = "./scores.json"\nolder_than_days = 1\n[cells.a]\n',
+            "plan.toml: [disk.prune.0] file: ./scores.json leads out of the run",
+        ),
         ('[cells.a]\nqdsic = "dualpi2"\n', "plan.toml: [cells.a] qdsic: no option; did you mean qdisc?"),
         ("[options]\nseed = 2\n[cells.a]\n", "plan.toml: [options] seed: the soak gives it to each run"),
         ('[cells."a b"]\nrate = "12"\n', 'plan.toml: [cells."a b"] rate: "12" has no unit'),
