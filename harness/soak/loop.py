@@ -7,7 +7,9 @@ import json
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -20,7 +22,7 @@ from harness.soak import leaks, state
 from harness.soak.disk import free_bytes, make_room
 from harness.soak.plan import Cell, Plan, PlanError, PlanFile
 from harness.soak.rounds import Job, expected_s, next_job, quarantined
-from harness.soak.state import Attempt, Folder, Night
+from harness.soak.state import Attempt, Folder, Night, Outcome
 from harness.soak.status import saved_plan
 from harness.soak.supervise import supervise
 
@@ -30,6 +32,8 @@ CHILD = (sys.executable, "-m", "harness.soak.child")
 _CHECK_LIMIT_S = 3600.0
 #: How long after a failed run a physical lab may take to come back, and between two looks, s.
 _BACK_S, _AGAIN_S = 300.0, 5.0
+#: A year; a night's end is to be a date.
+_MOST_H = 8784
 _KILLED = "the soak was killed, or the machine restarted, while it ran"
 
 
@@ -42,6 +46,7 @@ class Code(IntEnum):
     LAB_BROKEN = 3
     DISK_FULL = 4
     BUSY = 5
+    UNEXPECTED = 6
 
 
 @dataclass
@@ -60,7 +65,8 @@ class Stop:
             self.signals.append(number)
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, take)
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as by nohup
+                signal.signal(number, take)
 
 
 def begin(plan: Plan, hours: float | None, *, new: bool = False) -> Folder | None:
@@ -79,6 +85,8 @@ def begin(plan: Plan, hours: float | None, *, new: bool = False) -> Folder | Non
         return last
     if hours is None:
         return None
+    if not hours <= _MOST_H:  # nor nan
+        raise PlanError(f"--hours: {hours:g}: give at most {_MOST_H}")
     if (need := sum(cell.expected_s for cell in plan.cells)) > hours * 3600:
         raise PlanError(
             f"{plan.path}: one round of its {len(plan.cells)} cells takes about {need / 3600:.2g} h; "
@@ -115,9 +123,23 @@ class Soak:
         self._own = psutil.Process()
 
     def run(self) -> Night:
-        """Run until the time is up or something ends it, and return how it ended. Raises StateError, OSError."""
+        """Run until the time is up or something ends it, whatever that is, and return how it ended.
+
+        Raises what keeps even that from being written: StateError, OSError.
+        """
+        try:
+            return self._run()
+        except Exception as wrong:
+            full, why = state.is_full(wrong), leaks.printable(" ".join(f"{type(wrong).__name__}: {wrong}".split()))
+            if not full:
+                traceback.print_exc()
+            with suppress(Exception):  # likely for the same cause
+                self._settle(why, "failed")
+            return self._end(Code.DISK_FULL if full else Code.UNEXPECTED, why)
+
+    def _run(self) -> Night:
         self._folder.save(self._folder.night.model_copy(update={"ended": None, "code": None, "cause": ""}))
-        self._settle_killed()
+        self._settle(_KILLED, "killed")
         cause = self._broken("before the first run")
         code = Code.LAB_BROKEN
         while not cause and not self._stop():
@@ -136,7 +158,7 @@ class Soak:
 
     def close(self) -> Night:
         """End a night that was killed and whose time is up, by the plan that it had. Raises StateError, OSError."""
-        self._settle_killed()
+        self._settle(_KILLED, "killed")
         cause = "the soak was killed, and its time was up"
         try:
             code = verdict(saved_plan(self._folder), self._attempts)
@@ -144,11 +166,11 @@ class Soak:
             return self._end(None, f"{cause}; no verdict: {unreadable}")
         return self._end(code, cause)
 
-    def _settle_killed(self) -> None:
-        """What a killed soak left: its run is ended (it died with the soak), and told by what it recorded."""
+    def _settle(self, why: str, otherwise: Outcome) -> None:
+        """What a soak left in midst of a run: that is ended (it died with a killed soak), and told by its records."""
         found = self._clean(leaks.mounts())
         for attempt in [it for it in self._attempts if it.outcome == "running"]:
-            self._record(state.settled(self._folder, attempt, _KILLED, "killed").model_copy(update={"leaks": found}))
+            self._record(state.settled(self._folder, attempt, why, otherwise).model_copy(update={"leaks": found}))
 
     def _clean(self, mounted: set[str]) -> list[str]:
         """End, undo and tell what is left of a process of the soak, and return it."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import traceback
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -49,6 +50,9 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
         return _failed(broken, Code.BAD_PLAN)
     except OSError as error:
         return _failed(error, Code.DISK_FULL if state.is_full(error) else Code.BAD_PLAN)
+    except Exception as wrong:  # 1 would say that the night ended in order
+        traceback.print_exc()
+        return _failed(wrong, Code.UNEXPECTED)
     if ended.cause:
         print(f"sojourn: {ended.cause}", file=sys.stderr)
     return ended.code or 0

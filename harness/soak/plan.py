@@ -46,7 +46,7 @@ class PlanError(RuntimeError):
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Prune(_Entry):
@@ -70,7 +70,7 @@ class Prune(_Entry):
 class Disk(_Entry):
     """What the soak does about the disk of its results."""
 
-    keep_free_gb: float = Field(default=2, ge=0)
+    keep_free_gb: float = Field(default=2, ge=0, le=1e9)
     """Beyond what the next run needs; with less the soak prunes, then stops."""
     prune: tuple[Prune, ...] = ()
 
@@ -127,6 +127,8 @@ class Plan:
     path: Path
     folder: Path
     """What its paths are relative to."""
+    results: Path
+    """The folder of the nights."""
     text: str
     file: PlanFile
     cells: tuple[Cell, ...]
@@ -135,11 +137,6 @@ class Plan:
     def digest(self) -> str:
         """What names the plan's content."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:16]
-
-    @property
-    def results(self) -> Path:
-        """The folder of the nights."""
-        return (self.folder / Path(self.file.results).expanduser()).resolve()
 
     def limit_s(self, cell: Cell) -> float:
         """Return the time limit of a run of ``cell``, s."""
@@ -162,6 +159,7 @@ def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | 
     """
     folder = (folder or path.parent).resolve()
     text, file = read_file(path)
+    results = _placed(folder, file.results, f"{path}: results").resolve()
     found: dict[str, Cell] = {}
     for name, table in file.cells.items():
         _check_names(path, "[options]", file.options)
@@ -172,7 +170,7 @@ def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | 
             if twin := next((it for it in found.values() if it.options == cell.options), None):
                 raise PlanError(f"{path}: {_table(name)}: {cell.name!r} asks for the same as {twin.name!r}; drop one")
             found[cell.name] = cell
-    return Plan(path, folder, text, file, tuple(found.values()))
+    return Plan(path, folder, results, text, file, tuple(found.values()))
 
 
 def read_file(path: Path) -> tuple[str, PlanFile]:
@@ -206,7 +204,8 @@ def _expanded(
         if given.get("lab") == "apu":
             given.setdefault("lab-file", "lab.toml")
         texts = {key: value is True if key in _FLAGS else str(value) for key, value in given.items()}
-        texts |= {key: str(folder / Path(str(texts[key])).expanduser()) for key in _PATHS if key in texts}
+        for key in (it for it in _PATHS if it in texts):
+            texts[key] = str(_placed(folder, str(texts[key]), f"{path}: {_where(key, name, table)}"))
         try:
             options = parse_options(texts, {known: service.defaults for known, service in services.items()})
             if options.lab == "sim":
@@ -224,6 +223,16 @@ def _combined(name: str, table: Mapping[str, Value | list[Value]]) -> Iterator[t
     lists = {key: value for key, value in table.items() if isinstance(value, list)}
     for chosen in itertools.product(*lists.values()):
         yield " ".join([name, *map(str, chosen)]), dict(zip(lists, chosen, strict=True))
+
+
+def _placed(folder: Path, text: str, where: str) -> Path:
+    """Return the path that ``text`` names from ``folder``. Raises PlanError, e.g. for the home of nobody."""
+    try:
+        path = folder / Path(text).expanduser()
+        path.resolve()  # a path at all, and no loop of links
+    except (RuntimeError, OSError, ValueError) as wrong:
+        raise PlanError(f"{where}: {text!r}: {wrong}") from wrong
+    return path
 
 
 def _check_names(path: Path, table: str, given: Mapping[str, Any]) -> None:

@@ -32,6 +32,7 @@ _VERDICTS = {
     Code.SOME_NOT: "a cell has no valid run, or was left out",
     Code.LAB_BROKEN: "the lab is broken",
     Code.DISK_FULL: "the disk is full",
+    Code.UNEXPECTED: "the soak itself went wrong",
 }
 
 
