@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from harness.soak.plan import Prune
-from harness.soak.state import nights
+from harness.soak.state import Folder, nights
 from harness.store import MANIFEST, PARTIAL, SIGNATURE, StoreError, prune, read_manifest
 
 _DAY_S = 86400
@@ -20,16 +21,24 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def make_room(results: Path, needed: int, rules: Sequence[Prune]) -> list[str]:
-    """Remove files that ``rules`` name, the oldest first, until ``needed`` bytes are free; return their paths."""
-    removed: list[str] = []
+def make_room(night: Folder, needed: int, rules: Sequence[Prune], tell: Callable[[str], None]) -> list[str]:
+    """Remove files that ``rules`` name, the oldest first, until ``needed`` bytes are free; return their paths.
+
+    One that cannot be removed is told. The ballast of ``night`` is given up if there is not even room for a manifest.
+    """
+    results, removed = night.path.parent, list[str]()
     if free_bytes(results) >= needed:
         return removed
     for run, name in candidates(results, rules, time.time()):
         if free_bytes(results) >= needed:
             break
-        prune(run, name)
-        removed.append((run / name).relative_to(results).as_posix())
+        path = (run / name).relative_to(results).as_posix()
+        try:
+            night.in_spite_of_a_full_disk(partial(prune, run, name))
+        except (StoreError, OSError) as error:
+            tell(f"{path} cannot be removed to make room: {error}")
+        else:
+            removed.append(path)
     return removed
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shlex
 import subprocess
 import textwrap
@@ -48,8 +49,13 @@ def marked(mark: str) -> list[psutil.Process]:
 
 def mounts() -> set[str]:
     """Return every mount point that this process sees."""
-    lines = Path("/proc/self/mounts").read_text().splitlines()
-    return {line.split()[1].encode().decode("unicode_escape") for line in lines}
+    points = (line.split(b" ")[1] for line in Path("/proc/self/mounts").read_bytes().split(b"\n") if line)
+    return {os.fsdecode(re.sub(rb"\\([0-3][0-7]{2})", lambda octal: bytes([int(octal[1], 8)]), it)) for it in points}
+
+
+def printable(text: str) -> str:
+    """Return a name of the system's in UTF-8, whatever its bytes are."""
+    return os.fsencode(text).decode(errors="backslashreplace")
 
 
 def clean(mark: str, before: set[str], ours: Path) -> list[str]:
@@ -107,7 +113,8 @@ def _runs(process: psutil.Process) -> bool:
 def _command(process: psutil.Process) -> str:
     """Return the command line, cut short; the bare name of one that has let go of its memory."""
     with suppress(psutil.Error):
-        return textwrap.shorten(shlex.join(process.cmdline()), _TOLD, placeholder=" …") or f"[{process.name()}]"
+        told = textwrap.shorten(shlex.join(process.cmdline()), _TOLD, placeholder=" …") or f"[{process.name()}]"
+        return printable(told)
     return "?"
 
 
@@ -123,6 +130,7 @@ def _undo_mounts(before: set[str], ours: Path) -> list[str]:
     told = []
     for point in sorted(mounts() - before, reverse=True):  # what is mounted inside another comes first
         if Path(point).is_relative_to(ours):
-            done = subprocess.run(["umount", "--lazy", point], capture_output=True, text=True, check=False)
-            told.append(f"left mounted: {point}; {done.stderr.strip() if done.returncode else 'unmounted now'}")
+            done = subprocess.run(["umount", "--lazy", point], capture_output=True, check=False)
+            said = done.stderr.decode(errors="replace").strip() if done.returncode else "unmounted now"
+            told.append(f"left mounted: {printable(point)}; {said}")
     return told

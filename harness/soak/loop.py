@@ -7,7 +7,9 @@ import json
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -18,9 +20,10 @@ import psutil
 from harness.scratch import sweep
 from harness.soak import leaks, state
 from harness.soak.disk import free_bytes, make_room
-from harness.soak.plan import Cell, Plan, PlanError
+from harness.soak.plan import Cell, Plan, PlanError, PlanFile
 from harness.soak.rounds import Job, expected_s, next_job, quarantined
-from harness.soak.state import Attempt, Folder, Night
+from harness.soak.state import Attempt, Folder, Night, Outcome
+from harness.soak.status import saved_plan
 from harness.soak.supervise import supervise
 
 #: The process that makes a run or checks a lab; it takes ``run`` or ``check`` and a task as JSON.
@@ -29,6 +32,8 @@ CHILD = (sys.executable, "-m", "harness.soak.child")
 _CHECK_LIMIT_S = 3600.0
 #: How long after a failed run a physical lab may take to come back, and between two looks, s.
 _BACK_S, _AGAIN_S = 300.0, 5.0
+#: A year; a night's end is to be a date.
+_MOST_H = 8784
 _KILLED = "the soak was killed, or the machine restarted, while it ran"
 
 
@@ -41,6 +46,7 @@ class Code(IntEnum):
     LAB_BROKEN = 3
     DISK_FULL = 4
     BUSY = 5
+    UNEXPECTED = 6
 
 
 @dataclass
@@ -59,7 +65,8 @@ class Stop:
             self.signals.append(number)
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, take)
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as by nohup
+                signal.signal(number, take)
 
 
 def begin(plan: Plan, hours: float | None, *, new: bool = False) -> Folder | None:
@@ -78,6 +85,8 @@ def begin(plan: Plan, hours: float | None, *, new: bool = False) -> Folder | Non
         return last
     if hours is None:
         return None
+    if not hours <= _MOST_H:  # nor nan
+        raise PlanError(f"--hours: {hours:g}: give at most {_MOST_H}")
     if (need := sum(cell.expected_s for cell in plan.cells)) > hours * 3600:
         raise PlanError(
             f"{plan.path}: one round of its {len(plan.cells)} cells takes about {need / 3600:.2g} h; "
@@ -94,7 +103,7 @@ def resumable(night: Night) -> bool:
 def killed(results: Path) -> Folder | None:
     """Return the last night of a folder of results if nobody ended it and its time is up."""
     last = next(reversed(state.nights(results)), None)
-    return last if last and last.night.code is None and time.time() >= last.night.until else None
+    return last if last and last.night.ended is None and time.time() >= last.night.until else None
 
 
 class Soak:
@@ -114,14 +123,28 @@ class Soak:
         self._own = psutil.Process()
 
     def run(self) -> Night:
-        """Run until the time is up or something ends it, and return how it ended. Raises StateError, OSError."""
+        """Run until the time is up or something ends it, whatever that is, and return how it ended.
+
+        Raises what keeps even that from being written: StateError, OSError.
+        """
+        try:
+            return self._run()
+        except Exception as wrong:
+            full, why = state.is_full(wrong), leaks.printable(" ".join(f"{type(wrong).__name__}: {wrong}".split()))
+            if not full:
+                traceback.print_exc()
+            with suppress(Exception):  # likely for the same cause
+                self._settle(why, "failed")
+            return self._end(Code.DISK_FULL if full else Code.UNEXPECTED, why)
+
+    def _run(self) -> Night:
         self._folder.save(self._folder.night.model_copy(update={"ended": None, "code": None, "cause": ""}))
-        self._settle_killed()
+        self._settle(_KILLED, "killed")
         cause = self._broken("before the first run")
         code = Code.LAB_BROKEN
         while not cause and not self._stop():
             job = next_job(self._plan, self._folder.night.seed, self._attempts)
-            if job is None or time.time() + expected_s(job.cell, self._attempts) > self._folder.night.until:
+            if job is None or time.time() + expected_s(self._plan, job.cell, self._attempts) > self._folder.night.until:
                 break
             if cause := self._no_room(job.cell):
                 code = Code.DISK_FULL
@@ -131,18 +154,23 @@ class Soak:
             return self._end(128 + self._stop.signals[0], "stopped by " + signal.Signals(self._stop.signals[0]).name)
         if cause:
             return self._end(code, cause)
-        return self._end(verdict(self._plan, self._attempts), "")
+        return self._end(verdict(self._plan.file, self._attempts), "")
 
     def close(self) -> Night:
-        """End a night that was killed and whose time is up. Raises StateError, OSError."""
-        self._settle_killed()
-        return self._end(verdict(self._plan, self._attempts), "the soak was killed, and its time was up")
+        """End a night that was killed and whose time is up, by the plan that it had. Raises StateError, OSError."""
+        self._settle(_KILLED, "killed")
+        cause = "the soak was killed, and its time was up"
+        try:
+            code = verdict(saved_plan(self._folder), self._attempts)
+        except PlanError as unreadable:
+            return self._end(None, f"{cause}; no verdict: {unreadable}")
+        return self._end(code, cause)
 
-    def _settle_killed(self) -> None:
-        """What a killed soak left: its run is ended (it died with the soak), and told by what it recorded."""
+    def _settle(self, why: str, otherwise: Outcome) -> None:
+        """What a soak left in midst of a run: that is ended (it died with a killed soak), and told by its records."""
         found = self._clean(leaks.mounts())
         for attempt in [it for it in self._attempts if it.outcome == "running"]:
-            self._record(state.settled(self._folder, attempt, _KILLED, "killed").model_copy(update={"leaks": found}))
+            self._record(state.settled(self._folder, attempt, why, otherwise).model_copy(update={"leaks": found}))
 
     def _clean(self, mounted: set[str]) -> list[str]:
         """End, undo and tell what is left of a process of the soak, and return it."""
@@ -186,7 +214,7 @@ class Soak:
         )  # fmt: skip
         for line in filter(None, (*attempt.reasons, attempt.headline)):
             self._tell(f"run {number}: {attempt.outcome}: {line}")
-        if why := quarantined(self._plan, cell.name, self._attempts):
+        if why := quarantined(self._plan.file, cell.name, self._attempts):
             self._tell(f"{cell.name}: left out for the rest of the night: {'; '.join(why)}")
         return attempt.outcome
 
@@ -198,7 +226,7 @@ class Soak:
         """Make room for a run as far as the plan allows; return why there is none."""
         disk, results = self._plan.file.disk, self._plan.results
         needed = cell.options.needed_bytes + round(disk.keep_free_gb * 1e9)
-        if removed := make_room(results, needed, disk.prune):
+        if removed := make_room(self._folder, needed, disk.prune, self._tell):
             night = self._folder.night
             self._folder.save(night.model_copy(update={"pruned": night.pruned + removed}))
             self._tell(f"removed to make room: {', '.join(removed)}")
@@ -236,16 +264,16 @@ class Soak:
         self._clean(mounted)
         return ended.error
 
-    def _end(self, code: int, cause: str) -> Night:
+    def _end(self, code: int | None, cause: str) -> Night:
         self._folder.release_ballast()
-        night = self._folder.night.model_copy(update={"ended": time.time(), "code": int(code), "cause": cause})
-        return self._folder.save(night)
+        update = {"ended": time.time(), "code": code if code is None else int(code), "cause": cause}
+        return self._folder.save(self._folder.night.model_copy(update=update))
 
 
-def verdict(plan: Plan, attempts: Sequence[Attempt]) -> Code:
+def verdict(plan: PlanFile, attempts: Sequence[Attempt]) -> Code:
     """Return the exit code of a night that ended well: whether every cell has a valid run and none is left out."""
     valid = {attempt.cell for attempt in attempts if attempt.outcome == "valid"}
-    good = all(cell.name in valid and not quarantined(plan, cell.name, attempts) for cell in plan.cells)
+    good = all(name in valid and not quarantined(plan, name, attempts) for name in plan.names)
     return Code.ALL_VALID if good else Code.SOME_NOT
 
 

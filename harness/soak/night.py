@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-import errno
 import subprocess
 import sys
 import time
+import traceback
 from contextlib import ExitStack
 from pathlib import Path
 
 from apps import SERVICES
 from harness.soak import leaks, state
 from harness.soak.loop import Code, Soak, Stop, begin, killed
-from harness.soak.plan import PlanError, read_plan
+from harness.soak.plan import Plan, PlanError, read_plan
 from harness.soak.serve import AddressError, StatusPage, address
 from harness.soak.state import Folder
-from harness.soak.status import saved_plan
 from harness.store import CHECKOUT, StoreError
 
 
@@ -28,8 +27,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
             raise PlanError("--resume and --new: give one of them")
         with state.held(found.results):
             if last := killed(found.results):
-                Soak(saved_plan(last), last, _tell).close()
-                _summarise(last)
+                _close(found, last)
             folder = begin(found, hours, new=new)
             if folder is None and resume:
                 print(f"{found.results}: no night that was cut short and whose time is not up")
@@ -51,8 +49,10 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
     except (state.StateError, StoreError) as broken:
         return _failed(broken, Code.BAD_PLAN)
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        return _failed(error, Code.DISK_FULL if full else Code.BAD_PLAN)
+        return _failed(error, Code.DISK_FULL if state.is_full(error) else Code.BAD_PLAN)
+    except Exception as wrong:  # 1 would say that the night ended in order
+        traceback.print_exc()
+        return _failed(wrong, Code.UNEXPECTED)
     if ended.cause:
         print(f"sojourn: {ended.cause}", file=sys.stderr)
     return ended.code or 0
@@ -64,6 +64,15 @@ def _show(stack: ExitStack, folder: Folder, page: StatusPage) -> None:
         _tell(f"{folder.path}; status: {stack.enter_context(page).url}")
     except AddressError as taken:
         _tell(f"{folder.path}; no status page: {taken}")
+
+
+def _close(plan: Plan, last: Folder) -> None:
+    """End a night that was killed; the next one is not given up because this one cannot be read."""
+    try:
+        Soak(plan, last, _tell).close()
+    except state.StateError as damaged:
+        _tell(f"{last.path} stays without an end: {damaged}")
+    _summarise(last)
 
 
 def _summarise(folder: Folder) -> None:

@@ -46,7 +46,7 @@ class PlanError(RuntimeError):
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Prune(_Entry):
@@ -60,6 +60,8 @@ class Prune(_Entry):
     @field_validator("file")
     @classmethod
     def _is_raw(cls, name: str) -> str:
+        if {".", ".."} & set(name.split("/")):
+            raise ValueError(f"{name} leads out of the run, or back into it; name a file as its manifest does")
         if name in _KEPT:
             raise ValueError(f"{name} is what a report is made of; name a recording or a capture")
         return name
@@ -68,7 +70,7 @@ class Prune(_Entry):
 class Disk(_Entry):
     """What the soak does about the disk of its results."""
 
-    keep_free_gb: float = Field(default=2, ge=0)
+    keep_free_gb: float = Field(default=2, ge=0, le=1e9)
     """Beyond what the next run needs; with less the soak prunes, then stops."""
     prune: tuple[Prune, ...] = ()
 
@@ -92,6 +94,11 @@ class PlanFile(_Entry):
     options: dict[str, Value] = {}
     """Options of all cells."""
     cells: dict[str, dict[str, Value | list[Value]]] = Field(min_length=1)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all cells."""
+        return tuple(cell for name, table in self.cells.items() for cell, _ in _combined(name, table))
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,8 @@ class Plan:
     path: Path
     folder: Path
     """What its paths are relative to."""
+    results: Path
+    """The folder of the nights."""
     text: str
     file: PlanFile
     cells: tuple[Cell, ...]
@@ -128,11 +137,6 @@ class Plan:
     def digest(self) -> str:
         """What names the plan's content."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:16]
-
-    @property
-    def results(self) -> Path:
-        """The folder of the nights."""
-        return (self.folder / Path(self.file.results).expanduser()).resolve()
 
     def limit_s(self, cell: Cell) -> float:
         """Return the time limit of a run of ``cell``, s."""
@@ -154,15 +158,8 @@ def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | 
     Raises PlanError for the first thing that cannot work.
     """
     folder = (folder or path.parent).resolve()
-    try:
-        text = path.read_text()
-        file = PlanFile.model_validate(tomllib.loads(text))
-    except OSError as missing:
-        raise PlanError(f"{path}: {missing.strerror}; docs/soak.md shows a plan") from missing
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
-        raise PlanError(f"{path}: no TOML: {broken}") from broken
-    except ValidationError as wrong:
-        raise PlanError(f"{path}: {_told(wrong)}") from wrong
+    text, file = read_file(path)
+    results = _placed(folder, file.results, f"{path}: results").resolve()
     found: dict[str, Cell] = {}
     for name, table in file.cells.items():
         _check_names(path, "[options]", file.options)
@@ -173,7 +170,20 @@ def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | 
             if twin := next((it for it in found.values() if it.options == cell.options), None):
                 raise PlanError(f"{path}: {_table(name)}: {cell.name!r} asks for the same as {twin.name!r}; drop one")
             found[cell.name] = cell
-    return Plan(path, folder, text, file, tuple(found.values()))
+    return Plan(path, folder, results, text, file, tuple(found.values()))
+
+
+def read_file(path: Path) -> tuple[str, PlanFile]:
+    """Return the text of a plan and what it says, its cells' options unchecked. Raises PlanError."""
+    try:
+        text = path.read_text()
+        return text, PlanFile.model_validate(tomllib.loads(text))
+    except OSError as missing:
+        raise PlanError(f"{path}: {missing.strerror}; docs/soak.md shows a plan") from missing
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+        raise PlanError(f"{path}: no TOML: {broken}") from broken
+    except ValidationError as wrong:
+        raise PlanError(f"{path}: {_told(wrong)}") from wrong
 
 
 def _expanded(
@@ -185,17 +195,17 @@ def _expanded(
     services: Mapping[str, type[Service]],
 ) -> Iterator[Cell]:
     """Yield the cells of a table: one, or one for each combination of the values of its lists."""
-    lists = {key: value for key, value in table.items() if isinstance(value, list)}
-    if empty := next((key for key, values in lists.items() if not values), None):
+    if empty := next((key for key, value in table.items() if value == []), None):
         raise PlanError(f"{path}: {_table(name)} {empty}: an empty list; give one value or several")
-    for chosen in itertools.product(*lists.values()):
-        given = {**shared, **table, **dict(zip(lists, chosen, strict=True))}
+    for cell, chosen in _combined(name, table):
+        given = {**shared, **table, **chosen}
         if unflagged := next((key for key in given if key in _FLAGS and not isinstance(given[key], bool)), None):
             raise PlanError(f"{path}: {_where(unflagged, name, table)}: give true or false")
         if given.get("lab") == "apu":
             given.setdefault("lab-file", "lab.toml")
         texts = {key: value is True if key in _FLAGS else str(value) for key, value in given.items()}
-        texts |= {key: str(folder / Path(str(texts[key])).expanduser()) for key in _PATHS if key in texts}
+        for key in (it for it in _PATHS if it in texts):
+            texts[key] = str(_placed(folder, str(texts[key]), f"{path}: {_where(key, name, table)}"))
         try:
             options = parse_options(texts, {known: service.defaults for known, service in services.items()})
             if options.lab == "sim":
@@ -205,7 +215,24 @@ def _expanded(
             raise PlanError(f"{path}: {_located(str(wrong), name, table)}") from wrong
         except (RuntimeError, OSError) as wrong:
             raise PlanError(f"{path}: {_table(name)}: {wrong}") from wrong
-        yield Cell(" ".join([name, *map(str, chosen)]), texts, options)
+        yield Cell(cell, texts, options)
+
+
+def _combined(name: str, table: Mapping[str, Value | list[Value]]) -> Iterator[tuple[str, dict[str, Value]]]:
+    """Yield the name of each cell of a table, and what it has of the table's lists."""
+    lists = {key: value for key, value in table.items() if isinstance(value, list)}
+    for chosen in itertools.product(*lists.values()):
+        yield " ".join([name, *map(str, chosen)]), dict(zip(lists, chosen, strict=True))
+
+
+def _placed(folder: Path, text: str, where: str) -> Path:
+    """Return the path that ``text`` names from ``folder``. Raises PlanError, e.g. for the home of nobody."""
+    try:
+        path = folder / Path(text).expanduser()
+        path.resolve()  # a path at all, and no loop of links
+    except (RuntimeError, OSError, ValueError) as wrong:
+        raise PlanError(f"{where}: {text!r}: {wrong}") from wrong
+    return path
 
 
 def _check_names(path: Path, table: str, given: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from harness.soak.plan import Cell, Plan
+from harness.soak.plan import Cell, Plan, PlanFile
 from harness.soak.state import Attempt
 
 
@@ -30,7 +30,7 @@ def order(plan: Plan, seed: int, round: int) -> list[Cell]:
 def next_job(plan: Plan, seed: int, attempts: Sequence[Attempt]) -> Job | None:
     """Return what is to be run after ``attempts``; None when all rounds are over or every cell is in quarantine."""
     counted = [attempt for attempt in attempts if attempt.outcome != "stopped"]
-    left_out = {cell.name for cell in plan.cells if quarantined(plan, cell.name, counted)}
+    left_out = {cell.name for cell in plan.cells if quarantined(plan.file, cell.name, counted)}
     if len(left_out) == len(plan.cells):
         return None
     for round in itertools.count(1):
@@ -44,18 +44,19 @@ def next_job(plan: Plan, seed: int, attempts: Sequence[Attempt]) -> Job | None:
     return None
 
 
-def quarantined(plan: Plan, cell: str, attempts: Iterable[Attempt]) -> tuple[str, ...]:
+def quarantined(plan: PlanFile, cell: str, attempts: Iterable[Attempt]) -> tuple[str, ...]:
     """Return why a cell is left out: the reasons of its last runs, none of them valid; empty when it is not."""
     mine = [attempt for attempt in attempts if attempt.cell == cell and attempt.outcome not in ("stopped", "running")]
-    last = mine[-plan.file.quarantine :]
-    if len(last) < plan.file.quarantine or any(attempt.outcome == "valid" for attempt in last):
+    last = mine[-plan.quarantine :]
+    if len(last) < plan.quarantine or any(attempt.outcome == "valid" for attempt in last):
         return ()
     return tuple(dict.fromkeys(reason for attempt in last for reason in attempt.reasons)) or ("no reason is known",)
 
 
-def expected_s(cell: Cell, attempts: Iterable[Attempt]) -> float:
-    """Return how long the next run of ``cell`` takes by its finished ones, s; a guess before the first."""
-    known = [
-        it.ended - it.begun for it in attempts if it.cell == cell.name and it.ended and it.outcome in ("valid", "void")
-    ]
-    return median(known) if known else cell.expected_s
+def expected_s(plan: Plan, cell: Cell, attempts: Iterable[Attempt]) -> float:
+    """Return how long the next run of ``cell`` takes by its valid ones, s; a guess before the first.
+
+    Not less than its phases nor more than its limit: a clock that was set, or a suspended host, is in those times too.
+    """
+    known = [it.ended - it.begun for it in attempts if it.cell == cell.name and it.ended and it.outcome == "valid"]
+    return min(max(median(known) if known else cell.expected_s, cell.phases_s), plan.limit_s(cell))

@@ -12,7 +12,7 @@ import fcntl
 import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Literal, TypeVar
@@ -34,6 +34,11 @@ Outcome = Literal["running", "valid", "void", "failed", "killed", "stopped"]
 
 class StateError(RuntimeError):
     """A folder is no night, or one of its files cannot be read; the text names it."""
+
+
+def is_full(error: Exception) -> bool:
+    """Tell whether what went wrong is that a disk, or the user's share of it, is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class BusyError(RuntimeError):
@@ -79,7 +84,7 @@ class Night(BaseModel):
     until: UnixTime
     ended: UnixTime | None = None
     code: int | None = None
-    """Exit code of the soak; none while it runs, or when it was killed."""
+    """Exit code of the soak; none while it runs, or when it was killed and its plan cannot be read any more."""
     cause: str = ""
     """Why it ended before its time."""
     pruned: list[str] = []
@@ -125,15 +130,19 @@ class Folder:
         """Give back the space that was kept for the last files of the night."""
         (self.path / _BALLAST).unlink(missing_ok=True)
 
-    def _write(self, path: Path, model: BaseModel) -> None:
-        content = model.model_dump_json(indent=1).encode() + b"\n"
+    def in_spite_of_a_full_disk(self, write: Callable[[], None]) -> None:
+        """Call ``write``, and once more without the ballast where the disk is full."""
         try:
-            replace_file(path, content)
-        except OSError as full:
-            if full.errno not in (errno.ENOSPC, errno.EDQUOT):
+            write()
+        except OSError as error:
+            if not is_full(error):
                 raise
             self.release_ballast()
-            replace_file(path, content)
+            write()
+
+    def _write(self, path: Path, model: BaseModel) -> None:
+        content = model.model_dump_json(indent=1).encode() + b"\n"
+        self.in_spite_of_a_full_disk(lambda: replace_file(path, content))
 
 
 def create(plan: Plan, hours: float) -> Folder:

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from apps import SERVICES
-from harness.soak.plan import Plan, read_plan
+from harness.soak.plan import PlanError, PlanFile, read_file, read_plan
 from harness.soak.rounds import expected_s, quarantined
 from harness.soak.state import PLAN, Attempt, Folder, is_held
 
@@ -66,9 +66,9 @@ class Status:
         return asdict(self) | {"folder": str(self.folder), "last": [attempt.model_dump() for attempt in self.last]}
 
 
-def saved_plan(folder: Folder) -> Plan:
-    """Return the plan that a night was begun with. Raises StateError, PlanError."""
-    return read_plan(folder.path / PLAN, SERVICES, folder=Path(folder.night.plan_path).parent)
+def saved_plan(folder: Folder) -> PlanFile:
+    """Return the plan that a night was begun with, but not whether it could be begun still. Raises PlanError."""
+    return read_file(folder.path / PLAN)[1]
 
 
 def status(folder: Folder, now: float | None = None) -> Status:
@@ -81,12 +81,12 @@ def status(folder: Folder, now: float | None = None) -> Status:
     return Status(
         folder=folder.path,
         now=now,
-        phase=_phase(plan, folder, attempts, now),
+        phase=_phase(folder, attempts, now),
         begun=night.begun,
         until=night.until,
         left_s=0.0 if over else max(0.0, night.until - now),
         round=max((attempt.round for attempt in attempts), default=0),
-        cells=tuple(_cell(plan, cell.name, attempts) for cell in plan.cells),
+        cells=tuple(_cell(plan, name, attempts) for name in plan.names),
         last=tuple(reversed(ended[-_LAST:])),
         reasons=tuple(counted_reasons(attempts).most_common()),
         leaks=tuple(f"run {attempt.number}: {leak}" for attempt in attempts for leak in attempt.leaks),
@@ -96,19 +96,27 @@ def status(folder: Folder, now: float | None = None) -> Status:
     )
 
 
-def _phase(plan: Plan, folder: Folder, attempts: Sequence[Attempt], now: float) -> str:
+def _phase(folder: Folder, attempts: Sequence[Attempt], now: float) -> str:
     night = folder.night
     if night.ended is not None:
         return f"ended: {night.cause}" if night.cause else "ended"
     if not is_held(folder.path.parent):
         return "no soak is at work here; it was killed" + ("" if now > night.until else ", and can be resumed")
     if running := next((attempt for attempt in attempts if attempt.outcome == "running"), None):
-        about = expected_s(plan.cell(running.cell), attempts)
-        return f"run {running.number}: {running.cell}, {now - running.begun:.0f} s of about {about:.0f} s"
+        spent = f"{now - running.begun:.0f} s{_of_about(folder, running, attempts)}"
+        return f"run {running.number}: {running.cell}, {spent}"
     return "checking the lab"
 
 
-def _cell(plan: Plan, name: str, attempts: Sequence[Attempt]) -> CellStatus:
+def _of_about(folder: Folder, running: Attempt, attempts: Sequence[Attempt]) -> str:
+    try:
+        plan = read_plan(folder.path / PLAN, SERVICES, folder=Path(folder.night.plan_path).parent)
+    except PlanError:  # a file that it names is gone by now
+        return ""
+    return f" of about {expected_s(plan, plan.cell(running.cell), attempts):.0f} s"
+
+
+def _cell(plan: PlanFile, name: str, attempts: Sequence[Attempt]) -> CellStatus:
     mine = [attempt for attempt in attempts if attempt.cell == name and attempt.outcome != "running"]
     counts = Counter(attempt.outcome for attempt in mine)
     last = "; ".join(mine[-1].reasons) or mine[-1].headline or mine[-1].outcome if mine else ""

@@ -20,7 +20,8 @@ from harness.index import INDEX, read_folder, write_index_of
 from harness.page import write_page
 from harness.report import REPORT, ReportError
 from harness.soak.loop import Code
-from harness.soak.state import Attempt, Folder, nights
+from harness.soak.plan import PlanError
+from harness.soak.state import Attempt, Folder, StateError, nights
 from harness.soak.status import CellStatus, Status, clock, lines, status
 
 JUNIT, COMPARISON = "junit.xml", "compare.html"
@@ -31,6 +32,7 @@ _VERDICTS = {
     Code.SOME_NOT: "a cell has no valid run, or was left out",
     Code.LAB_BROKEN: "the lab is broken",
     Code.DISK_FULL: "the disk is full",
+    Code.UNEXPECTED: "the soak itself went wrong",
 }
 
 
@@ -66,25 +68,39 @@ def verdict(told: Status) -> str:
 
 
 def last_night(folder: Folder) -> Folder | None:
-    """Return the newest night before this one that has a valid run."""
+    """Return the newest night before this one that has a valid run, or may have: its files cannot be read."""
     earlier = [it for it in nights(folder.path.parent) if it.path.name < folder.path.name]
-    return next((it for it in reversed(earlier) if any(a.outcome == "valid" for a in it.attempts())), None)
+    return next((it for it in reversed(earlier) if _may_count(it)), None)
+
+
+def _may_count(night: Folder) -> bool:
+    try:
+        return any(attempt.outcome == "valid" for attempt in night.attempts())
+    except StateError:  # told by changed()
+        return True
 
 
 def changed(told: Status, last: Folder) -> list[str]:
     """Return what is otherwise than in an earlier night, a line each; the comparison in full is written beside."""
-    before = {cell.name: cell for cell in status(last).cells}
-    now = {cell.name: cell for cell in told.cells}
     found = [f"Against the night {last.path.name}."]
-    found += [f"{name}: a new cell." for name in now if name not in before]
-    found += [f"{name}: no longer in the plan." for name in before if name not in now]
-    found += [line for name in now if name in before for line in _cell_changed(before[name], now[name])]
+    try:
+        found += _cells_changed(status(last), told)
+    except (PlanError, StateError) as unreadable:
+        found.append(f"Its cells were not compared: {unreadable}")
     try:
         compared = compare(last.path, told.folder)
     except (ReportError, OSError) as nothing:
         return [*found, f"Their figures were not compared: {nothing}"]
     write_comparison(compared, told.folder / COMPARISON)
     return found + [f"{pair.title}: {line}" for pair in compared.pairs for line in compared_lines(pair)]
+
+
+def _cells_changed(last: Status, told: Status) -> Iterator[str]:
+    before, now = ({cell.name: cell for cell in it.cells} for it in (last, told))
+    yield from (f"{name}: a new cell." for name in now if name not in before)
+    yield from (f"{name}: no longer in the plan." for name in before if name not in now)
+    for name in (name for name in now if name in before):
+        yield from _cell_changed(before[name], now[name])
 
 
 def _cell_changed(before: CellStatus, now: CellStatus) -> Iterator[str]:

@@ -144,7 +144,10 @@ print(leaks.clean(mark, leaks.mounts(), Path("/nowhere")), leaks.marked(mark))
     assert done.stdout == "[] []\n"
 
 
-def test_a_mount_of_ours_is_undone_and_another_one_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "shown"), [("a b", "a b"), ("m\\ěř\n7", "m\\ěř\n7"), ("M\udcfcller\r", "M\\xfcller\r")]
+)
+def test_a_mount_of_ours_is_undone_and_another_one_left_alone(tmp_path: Path, name: str, shown: str) -> None:
     """In a mount namespace of its own, as a plain user may."""
     script = f"""
 import subprocess
@@ -152,16 +155,16 @@ from pathlib import Path
 from harness.soak import leaks
 before = leaks.mounts()
 for name in ("ours", "theirs"):
-    (where := Path({str(tmp_path)!r}, name, "a b")).mkdir(parents=True)
+    (where := Path({str(tmp_path)!r}, name, {name!a})).mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "none", where], check=True)
 print(leaks.clean("nobody", before, Path({str(tmp_path)!r}, "ours")))
-print(leaks.mounts() - before)
+print(ascii(leaks.mounts() - before))
 """
     done = subprocess.run(
         ["unshare", "-Urm", sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=CHECKOUT
     )
-    told = f"['left mounted: {tmp_path}/ours/a b; unmounted now']"
-    assert done.stdout.splitlines() == [told, f"{{'{tmp_path}/theirs/a b'}}"]
+    told = [f"left mounted: {tmp_path}/ours/{shown}; unmounted now"]
+    assert done.stdout.splitlines() == [str(told), ascii({f"{tmp_path}/theirs/{name}"})]
 
 
 def until(what: Callable[[], object], seconds: float = 20) -> None:
@@ -221,6 +224,20 @@ def test_a_run_that_was_committed_before_the_soak_died_counts(soak_place: Path) 
     again, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
     assert again.path == folder.path and night.code == Code.ALL_VALID
     assert [(it.outcome, it.run) for it in folder.attempts()] == [("valid", attempt.run)]
+
+
+def test_a_terminal_that_is_closed_does_not_end_a_soak_under_nohup() -> None:
+    script = """
+import os, signal
+from harness.soak.loop import Stop
+stop = Stop()
+stop.listen()
+os.kill(os.getpid(), signal.SIGHUP)
+print(stop())
+"""
+    for nohup, stopped in (["nohup"], "False"), ([], "True"):
+        done = subprocess.run([*nohup, sys.executable, "-c", script], capture_output=True, text=True, cwd=CHECKOUT)
+        assert done.stdout.strip() == stopped
 
 
 def test_a_second_soak_in_the_same_folder_is_refused(soak_place: Path) -> None:
@@ -290,6 +307,45 @@ print(len(folder.night.cause))
         ["unshare", "-Urm", sys.executable, "-c", script], capture_output=True, text=True, cwd=CHECKOUT
     )
     assert done.stdout.strip() == "25000", done.stderr
+
+
+def test_a_full_disk_is_pruned_by_the_room_of_the_ballast(tmp_path: Path) -> None:
+    script = f"""
+import subprocess
+from pathlib import Path
+disk = Path({str(tmp_path)!r})
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", disk], check=True)
+(disk / "plan.toml").write_text('results = "nights"\\n[cells.a]\\n')
+from apps import SERVICES
+from harness.bundle import verify
+from harness.soak import state
+from harness.soak.disk import make_room
+from harness.soak.plan import Prune, read_plan
+from harness.store import RunStore
+folder = state.create(read_plan(disk / "plan.toml", SERVICES), 1)
+runs = []
+for _ in range(2):
+    with RunStore(folder.path).create("video-harm", "a", needed=0) as run:
+        (run.path / "screen.mp4").write_bytes(bytes(2 << 20))
+        runs.append(run.commit())
+(runs[0] / "manifest.json").write_bytes((runs[0] / "manifest.json").read_bytes().replace(b"screen.mp4", b"screen.mp5"))
+try:
+    with (disk / "filler").open("wb") as file:
+        while True:
+            file.write(bytes(4096))
+            file.flush()
+except OSError:
+    pass
+print(make_room(folder, 5 << 20, [Prune(file="screen.mp4", older_than_days=0)], print) == [
+    f"{{folder.path.name}}/{{runs[1].name}}/screen.mp4"])
+print(*verify(runs[1]).pruned, (runs[1] / "screen.mp4").exists())
+"""
+    done = subprocess.run(
+        ["unshare", "-Urm", sys.executable, "-c", script], capture_output=True, text=True, cwd=CHECKOUT
+    )
+    told, *others = done.stdout.splitlines() or [done.stderr]
+    assert "screen.mp4 cannot be removed to make room: " in told and "the manifest does not hold it" in told
+    assert others == ["True", "screen.mp4 False"], done.stderr
 
 
 def test_a_damaged_file_is_named(soak_place: Path) -> None:

@@ -63,6 +63,22 @@ def test_paths_are_relative_to_the_plan(tmp_path: Path) -> None:
             '[[disk.prune]]\nfile = "scores.json"\nolder_than_days = 1\n[cells.a]\n',
             "plan.toml: [disk.prune.0] file: scores.json is what a report is made of",
         ),
+        (
+            '[[disk.prune]]\nfile = "../x/screen.mp4"\nolder_than_days = 1\n[cells.a]\n',
+            "plan.toml: [disk.prune.0] file: ../x/screen.mp4 leads out of the run",
+        ),
+        (
+            '[[disk.prune]]\nfile = "./scores.json"\nolder_than_days = 1\n[cells.a]\n',
+            "plan.toml: [disk.prune.0] file: ./scores.json leads out of the run",
+        ),
+        ("[disk]\nkeep_free_gb = inf\n[cells.a]\n", "plan.toml: [disk] keep_free_gb: input should be a finite number"),
+        ("[disk]\nkeep_free_gb = 1e300\n[cells.a]\n", "plan.toml: [disk] keep_free_gb: input should be less than"),
+        ('results = "~nosuchuser/n"\n[cells.a]\n', "plan.toml: results: '~nosuchuser/n': Could not determine home"),
+        ('results = "a\\u0000b"\n[cells.a]\n', "plan.toml: results: 'a\\x00b': embedded null byte"),
+        (
+            '[cells.a]\nlab = "apu"\nlab-file = "~nosuchuser/lab.toml"\n',
+            "plan.toml: [cells.a] lab-file: '~nosuchuser/lab.toml': Could not determine home",
+        ),
         ('[cells.a]\nqdsic = "dualpi2"\n', "plan.toml: [cells.a] qdsic: no option; did you mean qdisc?"),
         ("[options]\nseed = 2\n[cells.a]\n", "plan.toml: [options] seed: the soak gives it to each run"),
         ('[cells."a b"]\nrate = "12"\n', 'plan.toml: [cells."a b"] rate: "12" has no unit'),
@@ -121,15 +137,15 @@ def test_a_void_run_is_made_again_at_once_and_then_left_until_its_cell_is_in_qua
     assert tries == {1: 2, 2: 2}, "one retry a round, four in a row: out"
     numbers = [it.number for it in made if (it.cell, it.round) == ("one flow", 1)]
     assert numbers[1] == numbers[0] + 1
-    assert quarantined(plan, "one flow", made) == ("void: why",)
-    assert quarantined(plan, "queues dualpi2", made) == ()
+    assert quarantined(plan.file, "one flow", made) == ("void: why",)
+    assert quarantined(plan.file, "queues dualpi2", made) == ()
 
 
 def test_a_valid_run_between_keeps_a_cell_out_of_quarantine(tmp_path: Path) -> None:
     plan = read(tmp_path)
     made = history(plan, {cell.name: "void" for cell in plan.cells}, 7)
     made[5] = made[5].model_copy(update={"outcome": "valid"})
-    assert not any(quarantined(plan, cell.name, made) for cell in plan.cells)
+    assert not any(quarantined(plan.file, cell.name, made) for cell in plan.cells)
 
 
 def test_a_night_ends_when_all_cells_are_in_quarantine_or_all_rounds_are_over(tmp_path: Path) -> None:
@@ -155,8 +171,20 @@ def test_a_killed_run_is_made_again_in_its_round_but_not_for_ever(tmp_path: Path
 
 def test_how_long_a_run_takes_is_known_from_the_ended_ones(tmp_path: Path) -> None:
     plan = read(tmp_path)
-    assert expected_s(plan.cells[2], []) == 120
-    assert expected_s(plan.cells[2], history(plan, {}, 3)) == 80
+    assert expected_s(plan, plan.cells[2], []) == 120
+    assert expected_s(plan, plan.cells[2], history(plan, {}, 3)) == 80
+
+
+@pytest.mark.parametrize(
+    ("outcome", "took", "expected"),
+    [("void", 18_000.0, 120), ("void", -3600.0, 120), ("valid", 18_000.0, 420), ("valid", -3600.0, 60)],
+)
+def test_a_run_in_which_the_host_slept_or_the_clock_was_set_does_not_end_the_night(
+    tmp_path: Path, outcome: Outcome, took: float, expected: float
+) -> None:
+    plan = read(tmp_path)
+    run = Attempt(number=1, round=1, cell="one flow", seed=1, begun=4e4, ended=4e4 + took, outcome=outcome)
+    assert expected_s(plan, plan.cells[2], [run]) == expected
 
 
 def test_runs_of_a_cell_have_seeds_and_orders_of_their_own(tmp_path: Path) -> None:

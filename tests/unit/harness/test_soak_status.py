@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,13 +19,14 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from harness.cli import app
+from harness.soak import loop, night
 from harness.soak.loop import Code
 from harness.soak.serve import Address, AddressError, StatusPage, address
-from harness.soak.state import Folder
+from harness.soak.state import Folder, held, nights
 from harness.soak.status import memory, print_status, status
 from harness.soak.summary import COMPARISON, JUNIT, write_summary
 from harness.store import CHECKOUT
-from tests.unit.harness.soaks import soak
+from tests.unit.harness.soaks import CHILD, HEAD, soak
 
 CELLS = "[cells.good]\nbuffer = 2\n[cells.void]\nbuffer = 3\n"
 TOP = "rounds = 1\nretries = 0\nquarantine = 1\n"
@@ -120,6 +124,32 @@ def test_the_morning_tells_the_night_and_what_changed(soak_place: Path) -> None:
     assert "Valid runs: 1 in A, 1 in B." in page and (second.path / COMPARISON).exists()
 
 
+def test_a_last_night_whose_files_cannot_be_read_costs_its_comparison_only(soak_place: Path) -> None:
+    first, _ = soak(soak_place, CELLS, TOP)
+    first.path.rename(old := first.path.with_name("20200101-000000Z"))
+    second, _ = soak(soak_place, CELLS, TOP)
+    (old / "plan.toml").write_text("cells = 1\n")
+    page = write_summary(second).read_text()
+    assert "Its cells were not compared: " in page and "Valid runs: 1 in A, 1 in B." in page
+    Folder(old).file(1, ".json").write_text("{")
+    page = write_summary(second).read_text()
+    assert "attempts/0001.json: it: " in page and "Valid runs: 1 in A, 1 in B." in page
+
+
+def test_a_night_is_told_by_a_plan_that_could_not_be_begun_any_more(soak_place: Path) -> None:
+    (source := soak_place / "linux-7.1.tar.xz").touch()
+    folder, _ = soak(soak_place, CELLS + f"kernel-source = '{source}'\n", TOP)
+    running = folder.attempts()[0].model_copy(update={"number": 3, "outcome": "running", "ended": None, "run": None})
+    folder.record(running)
+    folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
+    with held(folder.path.parent):
+        assert " s of about " in status(folder).phase
+        source.unlink()
+        told = status(folder)
+    assert told.phase.startswith("run 3: ") and "of about" not in told.phase
+    assert [cell.name for cell in told.cells] == ["good", "void"]
+
+
 def test_junit_has_a_case_a_cell(soak_place: Path) -> None:
     folder, _ = soak(soak_place, CELLS + "[cells.fails]\nbuffer = 4\n", TOP)
     write_summary(folder)
@@ -150,6 +180,8 @@ def test_junit_of_a_broken_lab_skips_the_rest_with_its_cause(soak_place: Path) -
         (["{plan}", "--resume", "--new"], 2, "--resume and --new: give one of them"),
         (["{plan}", "--hours=1", "--status=0.0.0.0:80"], 2, "--status: 0.0.0.0 could be reached"),
         (["{plan}", "--hours=0.02"], 2, "give more --hours than 0.02"),
+        (["{plan}", "--hours=inf"], 2, "--hours: inf: give at most 8784"),
+        (["{plan}", "--hours=1e9"], 2, "--hours: 1e+09: give at most 8784"),
         (["nowhere.toml", "--hours=1"], 2, "nowhere.toml: No such file or directory"),
     ],
 )
@@ -160,6 +192,7 @@ def test_a_soak_that_cannot_begin_ends_with_one_line(
     result = CliRunner().invoke(app, ["soak", *(argument.format(plan=plan) for argument in arguments)])
     assert result.exit_code == code, result.output
     assert line in result.stderr and result.stderr.count("\n") == bool(line)
+    assert list(tmp_path.glob("soak/*Z*")) == []
 
 
 def test_a_killed_night_whose_time_is_up_still_gets_its_summary(soak_place: Path) -> None:
@@ -171,6 +204,54 @@ def test_a_killed_night_whose_time_is_up_still_gets_its_summary(soak_place: Path
     assert result.exit_code == 0 and str(folder.path / "report.html") in result.stdout, result.output
     assert [(it.outcome, it.run) for it in folder.attempts()] == [("valid", attempt.run)]
     assert (folder.night.code, folder.night.cause) == (0, "the soak was killed, and its time was up")
+
+
+@pytest.mark.parametrize(
+    ("damage", "code", "cause"),
+    [
+        (lambda folder: (folder.path.parent.parent / "linux-7.1.tar.xz").unlink(), 0, ""),
+        (lambda folder: (folder.path / "plan.toml").write_text("cells = 1"), None, "; no verdict: "),
+        (lambda folder: folder.file(1, ".json").write_text("{"), None, ""),
+    ],
+    ids=["its kernel is gone", "its plan is damaged", "an attempt is damaged"],
+)
+def test_a_killed_night_that_cannot_be_read_holds_up_no_later_one(
+    soak_place: Path, damage: Callable[[Folder], object], code: int | None, cause: str
+) -> None:
+    cells = "[cells.good]\nbuffer = 2\n"
+    (source := soak_place / "linux-7.1.tar.xz").touch()
+    folder, night = soak(soak_place, cells + f"kernel-source = '{source}'\n")
+    folder.save(night.model_copy(update={"ended": None, "code": None, "until": time.time()}))
+    damage(folder)
+    (soak_place / "plan.toml").write_text(cells)
+    result = CliRunner().invoke(app, ["soak", str(soak_place / "plan.toml"), "--resume", "--status=off"])
+    assert result.exit_code == 0 and "no night that was cut short" in result.stdout, result.output
+    assert folder.night.code == code and cause in folder.night.cause
+    assert folder.night.ended or "stays without an end" in result.stdout
+    assert soak(soak_place, cells)[1].code == Code.ALL_VALID
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [(ValueError("not thought of: \udcff"), Code.UNEXPECTED), (OSError(errno.ENOSPC, "full"), Code.DISK_FULL)],
+)
+def test_what_nobody_thought_of_ends_the_night_in_order(
+    soak_place: Path, monkeypatch: pytest.MonkeyPatch, wrong: Exception, code: Code
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise wrong
+
+    (plan := soak_place / "plan.toml").write_text(HEAD + "[cells.good]\nbuffer = 2\n")
+    monkeypatch.setattr(night, "Soak", partial(loop.Soak, child=CHILD))
+    monkeypatch.setattr(loop.Stop, "listen", lambda _: None)
+    monkeypatch.setattr(loop, "sweep", fail)
+    assert night.night(plan, 1) == code
+    (folder,) = nights(soak_place / "soak")
+    assert folder.night.ended and folder.night.code == code and type(wrong).__name__ in folder.night.cause
+    assert [it.outcome for it in folder.attempts()] == ["valid"] and (folder.path / "report.html").exists()
+
+    monkeypatch.setattr(night, "begin", fail)
+    assert night.night(plan, 1) == code
 
 
 def test_pytest_takes_a_plan_and_has_the_exit_codes_of_a_soak(tmp_path: Path) -> None:
