@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
+from urllib.parse import quote, unquote
 
 from bottleneck.qdiscs import KINDS
 from scoring import records
@@ -50,16 +51,23 @@ _SYSTEM = "usr|bin|sbin|lib|lib64|etc|proc|sys|dev|run|boot"
 _PATTERNS = {
     "url": r"\b[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s\"'<>\\]*",
     "mail": r"(?<![\w.+%-])[\w.+%-]+@(?:[^\W\d][\w.-]*|\[?" + _IPV4 + r"\]?)",
-    "mac": r"(?<![\w:-])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:-])",
-    "ipv6": r"(?<![\w:.])(?=[0-9A-Fa-f]*:[0-9A-Fa-f]*:)[0-9A-Fa-f:]+(?:" + _IPV4 + r")?(?![\w:]|\.\d)",
+    "nic": r"(?<![^\W_])(?:en|ib|sl|wl|ww)x[0-9a-f]{12}(?!\w)",
+    "mac": r"(?<![\w-])(?<!::)(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:-])",
+    "ipv6": r"(?<![^\W_])(?<!\.)(?<!::)(?=[0-9A-Fa-f]{0,45}:[0-9A-Fa-f]{0,45}:)[0-9A-Fa-f:]{2,45}(?:"
+    + _IPV4 + r")?(?![\w:]|\.\d+\.\d)",
     "site": rf"(?<![\w.-])(?:{_LABEL}\.)+(?:[^\W\d_]{{2,24}}|xn--[a-z0-9-]+)\.?(?![\w-]|\.\w)",
-    "ipv4": rf"(?<![\d.]){_IPV4}(?!\d|\.\d)",
+    # After an address tcpdump writes a dot and the port.
+    "ipv4": rf"(?<![\d.]){_IPV4}(?!\d|\.\d+\.\d)",
+    "quoted": rf"%2[Ff](?!(?:{_SYSTEM})%2[Ff])(?:[\w.~+-]|%(?!2[Ff])..)*%2[Ff][\w.~+%-]*",
     "path": rf"(?<![\w.:/<\\-])/(?!(?:{_SYSTEM})/)(?:[^\s/\"'<>|:;,()]+/)+[^\s/\"'<>|:;,()]*",
 }  # fmt: skip
 _FOUND = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PATTERNS.items()))
+_HEADERS = r"(?:set-|proxy-)?(?:cookie|authorization)s?"
+_SECRETS = r"[\w-]{0,40}(?:token|password|passwd|secret|api[_-]?key|session[_-]?id)"
+_SESSION_KEY = re.compile(rf"(?i){_HEADERS}|{_SECRETS}")
 _SESSIONS = re.compile(
-    r"(?i)\b((?:set-|proxy-)?(?:cookie|authorization)s?\\?[\"']?\s*[:=]\s*)(?=\S).+"
-    r"|\b([\w-]{0,40}(?:token|password|passwd|secret|api_?key|session_?id)\\?[\"']?\s*[:=]\s*)[^\s&;,]+"
+    rf"(?i)\b({_HEADERS}\\?[\"']?\s*[:=]\s*)(?=\S).+"
+    rf"|\b({_SECRETS}\\?[\"']?\s*[:=]\s*)[^\s&;,]+"
     r"|\b(bearer\s+)[\w.+/~=-]{8,}"
 )
 
@@ -67,7 +75,7 @@ _SESSIONS = re.compile(
 _TOLD = [
     re.compile(pattern)
     for pattern in (
-        r"/(?:home|Users)/([^/\s\"':,;]+)",
+        r"(?:/|%2[Ff])(?:home|Users)(?:/|%2[Ff])((?:(?!%2[Ff])[^/\s\"':,;])+)",
         r"pytest-of-([\w.-]+)",
         r"\b(?:USER|LOGNAME|SUDO_USER|HOSTNAME|USERNAME)=[\"']?([\w.@-]+)",
         r"\bhostname:? [\"']?([\w.-]+)",
@@ -78,7 +86,6 @@ _TOLD = [
         r"\"(?:host_?name|node_?name|user_?name|user|login|account)\"\s*:\s*\"([^\"]+)\"",
     )
 ]
-_SESSION_KEYS = frozenset(("cookie", "cookies", "set-cookie", "authorization", "password", "token", "secret"))
 #: Words of Sojourn's own: a host that is called so has told nothing.
 _OURS = frozenset(
     word.casefold()
@@ -171,20 +178,26 @@ class Mask:
         """Return ``text`` without the names that were learned."""
         if self._known is None:
             longest_first = sorted(map(re.escape, self._names), key=len, reverse=True)
-            known = rf"(?<![^\W_])(?:{'|'.join(longest_first)})(?![^\W_])" if longest_first else r"(?!)"
+            known = (
+                rf"(?:(?<![^\W_])|(?<=%[0-9A-Fa-f]{{2}}))(?:{'|'.join(longest_first)})(?![^\W_])"
+                if longest_first
+                else r"(?!)"
+            )
             self._known = re.compile(known, re.IGNORECASE)
         return self._known.sub(lambda found: f"name-{self._number('name', found[0].casefold())}", text)
 
     def json(self, value: Any) -> Any:
-        """Return a JSON value without any name, in keys or values; numbers and the order stay."""
+        """Return a JSON value without any name, in keys or values; numbers but secret ones and the order stay."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
             return [self.json(part) for part in value]
         if isinstance(value, dict):
+            # A list of headers or cookies has the name beside the value.
+            named = {"value": str(value["name"])} if "name" in value else {}
             return {
                 self.text(key): "removed"
-                if key.casefold() in _SESSION_KEYS and isinstance(part, str | list | dict)
+                if _SESSION_KEY.fullmatch(named.get(key, key)) and not isinstance(part, bool | None)
                 else self.json(part)
                 for key, part in value.items()
             }
@@ -220,6 +233,9 @@ class Mask:
         *_, last = found.split("/")
         return f"/path-{self._number('path', found)}/{last if last.rpartition('.')[2] in _FILES else ''}"
 
+    def _quoted(self, found: str) -> str:
+        return quote(self._path(unquote(found)), safe="")
+
     def _address(self, found: str) -> str:
         try:
             address = ipaddress.ip_address(found)
@@ -229,6 +245,10 @@ class Mask:
         inner = masked.startswith(_MAPPED) and ipaddress.IPv4Address(masked[12:])
         return f"::ffff:{inner}" if inner else str(ipaddress.ip_address(masked))
 
+    def _nic(self, found: str) -> str:
+        """A network card that udev has named by its address."""
+        return found[:3] + self.packed(bytes.fromhex(found[3:])).hex()
+
     def _station(self, found: str) -> str:
         return self.packed(bytes.fromhex(re.sub("[:-]", "", found))).hex(":")
 
@@ -237,11 +257,13 @@ _KINDS: dict[int, Callable[[Mask, bytes], bytes]] = {4: Mask._ipv4, 6: Mask._mac
 _REPLACE: dict[str, Callable[[Mask, str], str]] = {
     "url": Mask._url,
     "mail": Mask._mail,
+    "nic": Mask._nic,
     "mac": Mask._station,
     "ipv6": Mask._address,
     "site": Mask._site,
     "ipv4": Mask._address,
     "path": Mask._path,
+    "quoted": Mask._quoted,
 }
 
 

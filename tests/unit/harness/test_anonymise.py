@@ -227,10 +227,44 @@ def test_a_real_capture_is_scored_alike(tmp_path: Path) -> None:
         ('  [{"a":1}]\n', '  [{"a":1}]\n'),
         ('{"a":"8.8.8.8"}\n', '{\n "a": "198.18.0.1"\n}\n'),
         ("std::vector ::1 2001:db8:5::1.", "std::vector ::1 2001:db8::1."),
+        ("dev enx3c18a0123456 3c:18:a0:12:34:56", "dev enx020000000001 02:00:00:00:00:01"),
+        ("addr:2a00:1028:8386:1::5 node:2a00::7 x", "addr:2001:db8::1 node:2001:db8::2 x"),
+        ("lladdr:3c:18:a0:12:34:56 at:12:34:56", "lladdr:02:00:00:00:00:01 at:12:34:56"),
+        ("IP 81.2.69.142.443 > 10.42.1.10.5: tcp", "IP 198.18.0.1.443 > 10.42.1.10.5: tcp"),
+        ("IP6 2a00::1.443 > ::ffff:81.2.69.142.5:", "IP6 2001:db8::1.443 > ::ffff:198.18.0.1.5:"),
+        ("12:34:56.789 1.3.6.1.4.1.311 1:2.5 8001::1", "12:34:56.789 1.3.6.1.4.1.311 1:2.5 2001:db8::1"),
+        ("x=%2Fhome%2Fbob%2Fa.json&y=%2Fusr%2Flib", "x=%2Fpath-1%2Fa.json&y=%2Fusr%2Flib"),
+        ("MD5:" + ":".join(["ab"] * 16), "MD5:" + ":".join(["ab"] * 16)),
     ],
 )
 def test_texts(text: str, masked: str) -> None:
     assert masked_text(text, Mask()) == masked
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "access_token", "refresh_token", "passwd", "user_password", "api_key", "X-Api-Key", "session_id", "sessionid",
+        "x-auth-token", "Cookie", "cookies", "Set-Cookie", "authorization", "proxy-authorization", "secret",
+    ],
+)  # fmt: skip
+def test_secrets_in_json_are_removed_by_their_key(key: str) -> None:
+    for secret in ("s3ss10n", ["s3ss10n"], {"a": "s3ss10n"}, 5310, 1):
+        assert Mask().json({key: secret, "t": 1}) == {key: "removed", "t": 1}
+        header = {"name": key, "value": secret, "t": 1}
+        assert Mask().json([header]) == [{"name": key, "value": "removed", "t": 1}]
+    assert Mask().json({key: None, "a": {key: False}}) == {key: None, "a": {key: False}}
+
+
+def test_what_only_sounds_like_a_secret_stays() -> None:
+    value = {"name": "solo", "value": 3, "tokens": "5", "key": "a", "session": "b", "id": "c", "secrets_of": "d"}
+    assert Mask().json(value) == value
+
+
+def test_a_name_is_known_behind_a_quoted_slash() -> None:
+    mask = Mask()
+    mask.learn("x=%2Fhome%2Fbob%2Fa")
+    assert mask.names("x=%2Fhome%2Fbob%2Fa and bob") == "x=%2Fhome%2Fname-1%2Fa and name-1"
 
 
 def test_a_machine_called_like_a_part_of_the_lab_changes_nothing() -> None:
