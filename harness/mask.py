@@ -15,8 +15,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import quote, unquote
 
+from pydantic import BaseModel
+
 from bottleneck.qdiscs import KINDS
+from harness.crate import CRATE, TOLD
+from harness.options import OPTIONS
+from harness.store import MANIFEST, SIGNATURE, Manifest
 from scoring import records
+from scoring.score import Scores
 from traffic.contender import CONTENDERS
 
 #: What stays: the virtual lab, this host, nobody, everybody (RFC 6890), and netmasks.
@@ -71,6 +77,8 @@ _SESSIONS = re.compile(
     r"|\b(bearer\s+)[\w.+/~=-]{8,}"
 )
 
+_NAMED = r"host_?name|node_?name|user_?name|user|login|account"
+_NAMED_KEY = re.compile(_NAMED)
 #: Where a name stands for itself.
 _TOLD = [
     re.compile(pattern)
@@ -83,11 +91,11 @@ _TOLD = [
         r"\bLinux (?!version\b)([\w.-]+) \d+\.\d+",
         r"(?<![\w.+%-])([\w.+%-]{1,64})@[^\W\d]",
         r"[\w+%-]@([^\W\d][\w-]*)",
-        r"\"(?:host_?name|node_?name|user_?name|user|login|account)\"\s*:\s*\"([^\"]+)\"",
+        rf"\"(?:{_NAMED})\"\s*:\s*\"([^\"]+)\"",
     )
 ]
 #: Words of Sojourn's own: a host that is called so has told nothing.
-_OURS = frozenset(
+_ROLES = frozenset(
     word.casefold()
     for word in (
         *("root", "localhost", "client", "server", "router", "sender", "receiver", "local", "hub", "user", "host"),
@@ -97,6 +105,35 @@ _OURS = frozenset(
         *KINDS,
         *(key for shape in vars(records).values() for key in getattr(shape, "__annotations__", ())),
     )
+)
+#: Files that a run of any kind may have.
+FILES = frozenset(
+    (
+        *(*TOLD, MANIFEST, SIGNATURE, CRATE),
+        *("irtt.json", "irtt.log", "screen.log", "client.log", "server.log", "caddy.log", "setup.log", "teardown.log"),
+        *("logs/xvfb.log", "logs/xvfb-far.log", "logs/irtt-server.log", "logs/signalling.log", "router-clock.jsonl"),
+        *("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "wire.csv", "cell.json", "run.json"),
+        *("jitter.json.gz", "summary.json", "summary.csv", "table.csv", "cell.html", "compare.html", "index.html"),
+    )
+)
+
+
+def _fields(model: type[BaseModel]) -> set[str]:
+    shape = model.model_json_schema()
+    return {name for part in (shape, *shape.get("$defs", {}).values()) for name in part.get("properties", ())}
+
+
+#: Words in the names of files, options and fields: who is called so is replaced only where a name stands for itself.
+_WORDS = frozenset(
+    word.casefold()
+    for name in (
+        *FILES,
+        *(option.name for option in OPTIONS),
+        *(_fields(Manifest) | _fields(Scores)),
+        *_ROLES,
+        *("video_harm", "test", "tests", "pytest", "sim", "sojourn", "node", "console", "lab_file"),
+    )
+    for word in (name, name.partition(".")[0], *re.split(r"[\W_]+", name))
 )
 
 
@@ -109,6 +146,7 @@ class Mask:
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names: set[str] = set()
+        self._common: set[str] = set()
         self._numbers: dict[str, dict[Any, int]] = {}
         self._known: re.Pattern[str] | None = None
         self._packed: dict[bytes, bytes] = {}
@@ -118,7 +156,11 @@ class Mask:
 
     def _learn(self, name: str) -> None:
         for one in {name, name.split(".")[0]}:
-            if len(one) > 2 and one.casefold() not in _OURS and not re.fullmatch(r"[\d.:]+", one):
+            if len(one) <= 2 or one.casefold() in _ROLES or re.fullmatch(r"[\d.:]+", one):
+                continue
+            if one.casefold() in _WORDS:
+                self._common.add(one.casefold())
+            else:
                 self._names.add(one)
         self._known = None
         self._texts.clear()
@@ -171,11 +213,21 @@ class Mask:
                 self._texts.clear()
             masked = _SESSIONS.sub(lambda found: f"{found[1] or found[2] or found[3]}removed", text)
             masked = _FOUND.sub(lambda found: _REPLACE[found.lastgroup or ""](self, found[0]), masked)
-            self._texts[text] = self.names(masked)
+            masked = self.names(masked)
+            for pattern in _TOLD if self._common else ():
+                masked = pattern.sub(self._told, masked)
+            self._texts[text] = masked
         return self._texts[text]
 
+    def _told(self, found: re.Match[str]) -> str:
+        """A place where a name stands for itself, without one that is a word of ours elsewhere."""
+        if found[1].casefold() not in self._common:
+            return found[0]
+        start = found.start(1) - found.start()
+        return f"{found[0][:start]}{self._host(found[1])}{found[0][start + len(found[1]) :]}"
+
     def names(self, text: str) -> str:
-        """Return ``text`` without the names that were learned."""
+        """Return ``text`` without the names that were learned, but for words of ours."""
         if self._known is None:
             longest_first = sorted(map(re.escape, self._names), key=len, reverse=True)
             known = (
@@ -197,7 +249,9 @@ class Mask:
             named = {"value": str(value["name"])} if "name" in value else {}
             return {
                 self.text(key): "removed"
-                if _SESSION_KEY.fullmatch(named.get(key, key)) and not isinstance(part, bool | None)
+                if _SESSION_KEY.fullmatch(str(named.get(key, key))) and not isinstance(part, bool | None)
+                else self._host(part)
+                if isinstance(part, str) and part.casefold() in self._common and _NAMED_KEY.fullmatch(key)
                 else self.json(part)
                 for key, part in value.items()
             }
@@ -216,7 +270,7 @@ class Mask:
         return f"{scheme}://{masked}{port}{path}"
 
     def _host(self, name: str) -> str:
-        return name if name.casefold() in _OURS else f"name-{self._number('name', name.casefold())}"
+        return name if name.casefold() in _ROLES else f"name-{self._number('name', name.casefold())}"
 
     def _mail(self, found: str) -> str:
         user, host = found.rsplit("@", 1)

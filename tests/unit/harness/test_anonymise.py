@@ -13,11 +13,12 @@ import pytest
 import zstandard
 
 from harness.bundle import check, import_bundle
+from harness.crate import CRATE
 from harness.export import Wish, export
-from harness.mask import Mask
+from harness.mask import FILES, Mask
 from harness.mask import masked as masked_text
 from harness.masked_capture import mask_capture, mask_frame
-from harness.store import RunStore, read_manifest
+from harness.store import MANIFEST, SIGNATURE, RunStore, read_manifest
 from scoring import pcapng
 from tests.unit.harness import frames
 
@@ -270,3 +271,39 @@ def test_a_name_is_known_behind_a_quoted_slash() -> None:
 def test_a_machine_called_like_a_part_of_the_lab_changes_nothing() -> None:
     mask = Mask(["client", "prague"])
     assert mask.json({"client": "prague", "cc": "cubic"}) == {"client": "prague", "cc": "cubic"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lab", "bulk", "scores", "timeline", "report", "manifest", "qdisc", "test", "video", "logs", "sim", "seed",
+        "router-clock", "Rate", "down",
+    ],
+)  # fmt: skip
+def test_an_account_called_like_a_file_of_a_run_changes_no_file(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", f"/home/{name}")
+    monkeypatch.setattr("socket.gethostname", lambda: name)
+    with RunStore(tmp_path / "results").create("video_harm", "cell", command_line=["pytest", "--lab=virtual"]) as run:
+        (run.path / "logs").mkdir()
+        files = [*FILES - {MANIFEST, SIGNATURE, CRATE}, "logs/node-router.log", "bulk.server.log"]
+        for file in files:
+            if file.endswith((".json", ".jsonl")):
+                (run.path / file).write_text(
+                    '{"lab": "sim", "seed": 1, "rate_down_bps": 5, "qdisc": "video", "test": 2}'
+                )
+        told = f"PATH=/usr/bin:/home/{name}/bin:/bin {name}@{name} USER={name} hostname: {name} /home/{name} "
+        told += f'{{"user": "{name}"}} %2Fhome%2F{name}%2F /tmp/pytest-of-{name}/x pytest-of-{name}'
+        (run.path / "setup.log").write_text(told)
+        (run.path / "logs" / "node-router.log").write_text(json.dumps({"user": name, "hostname": name}))
+        path = run.commit()
+    clean = import_bundle(export(path, wish=Wish(anonymise=True)), tmp_path / "clean")
+    before, after = (unpacked(folder) for folder in (path, clean))
+    assert after.keys() == before.keys() | {CRATE}
+    for file in before.keys() - {MANIFEST, CRATE, "setup.log", "logs/node-router.log"}:
+        assert after[file] == before[file], file
+    assert read_manifest(clean).command_line == ["pytest", "--lab=virtual"]
+    assert json.loads(after["logs/node-router.log"]) == {"user": "name-1", "hostname": "name-1"}
+    left = after["setup.log"].decode().replace("pytest-of-", "").replace("hostname:", "").replace("USER=", "")
+    assert name.lower() not in left.lower(), left
