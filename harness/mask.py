@@ -57,6 +57,8 @@ _SYSTEM = "usr|bin|sbin|lib|lib64|etc|proc|sys|dev|run|boot"
 _PATTERNS = {
     "url": r"\b[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s\"'<>\\]*",
     "mail": r"(?<![\w.+%-])[\w.+%-]+@(?:[^\W\d][\w.-]*|\[?" + _IPV4 + r"\]?)",
+    # A claim on a router (bottleneck/dead_man.py) tells the boot's.
+    "uuid": r"(?<![^\W_])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?!\w)",
     "nic": r"(?<![^\W_])(?:en|ib|sl|wl|ww)x[0-9a-f]{12}(?!\w)",
     "mac": r"(?<![\w-])(?<!::)(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:-])",
     "ipv6": r"(?<![^\W_])(?<!\.)(?<!::)(?=[0-9A-Fa-f]{0,45}:[0-9A-Fa-f]{0,45}:)[0-9A-Fa-f:]{2,45}(?:"
@@ -299,6 +301,9 @@ class Mask:
         inner = masked.startswith(_MAPPED) and ipaddress.IPv4Address(masked[12:])
         return f"::ffff:{inner}" if inner else str(ipaddress.ip_address(masked))
 
+    def _uuid(self, found: str) -> str:
+        return f"00000000-0000-0000-0000-{self._number('uuid', found.casefold()):012d}"
+
     def _nic(self, found: str) -> str:
         """A network card that udev has named by its address."""
         return found[:3] + self.packed(bytes.fromhex(found[3:])).hex()
@@ -311,6 +316,7 @@ _KINDS: dict[int, Callable[[Mask, bytes], bytes]] = {4: Mask._ipv4, 6: Mask._mac
 _REPLACE: dict[str, Callable[[Mask, str], str]] = {
     "url": Mask._url,
     "mail": Mask._mail,
+    "uuid": Mask._uuid,
     "nic": Mask._nic,
     "mac": Mask._station,
     "ipv6": Mask._address,
