@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import psutil
 
 from bottleneck.periodic import PeriodicSampler
 from harness.clock import seconds
+from harness.orphans import machine
 from harness.place import CommandError, Place
 from harness.scratch import scratch_file
 
@@ -64,7 +64,10 @@ class DeadManError(RuntimeError):
 
 @dataclass(frozen=True)
 class Owner:
-    """Who has claimed a router; ``begun`` in Unix s of the owner's clock, ``beat_s`` is how often it renews."""
+    """Who has claimed a router; ``begun`` in Unix s of the owner's clock, ``beat_s`` is how often it renews.
+
+    ``host`` is the owner's :func:`harness.orphans.machine`; a host name alone (an older Sojourn's) may be anybody's.
+    """
 
     user: str
     host: str
@@ -74,7 +77,7 @@ class Owner:
 
     def __str__(self) -> str:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(self.begun))
-        return f"{self.user}@{self.host} (process {self.pid}, since {when} UTC)"
+        return f"{self.user}@{self.host.partition('/')[0]} (process {self.pid}, since {when} UTC)"
 
 
 class DeadMan(PeriodicSampler):
@@ -93,7 +96,7 @@ class DeadMan(PeriodicSampler):
     def claim(self) -> None:
         """Claim the router and begin to renew. Raises :class:`DeadManError`, CommandError and ProcessError."""
         user, now = psutil.Process().username(), round(time.time(), 1)
-        owner = self._owner = Owner(user, socket.gethostname(), os.getpid(), now, self.interval_s)
+        owner = self._owner = Owner(user, machine(), os.getpid(), now, self.interval_s)
         script = "PATH=$PATH:/usr/sbin:/sbin\n" + "".join(f"{line} 2>/dev/null\n" for line in self._undo)
         # A beat is seen a tick late, and another tick passes before the next look.
         words = [str(self._tick_s), str(_TICKS - 2), json.dumps(owner.__dict__), _WATCH]
@@ -138,7 +141,7 @@ def undo_stale(place: Place) -> str:
     owner, last = _look(place)
     if owner is None:
         return ""
-    here = owner.host == socket.gethostname()
+    here = owner.host == machine()
     deadline = time.monotonic() + (0 if here and not psutil.pid_exists(owner.pid) else 2 * owner.beat_s)
     while time.monotonic() < deadline:
         now, beat = _look(place)
@@ -163,5 +166,5 @@ def _look(place: Place) -> tuple[Owner | None, str]:
     try:
         owner, beat = said
         return Owner(**json.loads(owner)), beat
-    except (ValueError, TypeError):  # killed between two lines of the claim
-        return Owner("someone", "an unknown host", 0, 0.0, 5.0), ""
+    except (ValueError, TypeError):  # killed between two lines of the claim, or claimed by a newer Sojourn
+        return Owner("someone", "an unknown host", 0, 0.0, 5.0), "".join(said[1:])

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import zstandard
 
-from harness.mask import Mask, masked
+from harness.mask import FILES, Mask, masked
 from harness.masked_capture import mask_capture
 from harness.place import ACCOUNT
 from harness.report import REPORT, ReportError, read_scores, write_report
@@ -50,7 +50,7 @@ def anonymise(
     made: dict[str, Path] = {}
     left_out: list[str] = []
     for name, source in files.items():
-        new = mask.names(name)
+        new = name if name in FILES else mask.names(name)
         target = folder / new
         target.parent.mkdir(parents=True, exist_ok=True)
         if name in texts:

@@ -280,6 +280,9 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
                 raise BundleError(f"{inside}: differs from the manifest")
             seen.add(inside)
             member = next(members, None)
+        assert tar.fileobj
+        if len(rest := tar.fileobj.read(_CHUNK)) == _CHUNK or any(rest):
+            raise BundleError(f"{name}: extra: more than zeros behind its end")
     for missing in sorted(manifest.files.keys() - seen):
         raise BundleError(f"{missing}: missing")
     return Checked(manifest, signature is not None, who)
@@ -318,7 +321,13 @@ class _Header(tarfile.TarInfo):
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> _Header:
-        header = super().frombuf(buf, encoding, errors)  # type: ignore[arg-type]
+        try:
+            header = super().frombuf(buf, encoding, errors)  # type: ignore[arg-type]
+        except tarfile.HeaderError as wrong:
+            if not any(buf):
+                raise
+            # tarfile would take it for the archive's end, GNU tar looks for members behind it.
+            raise BundleError(f"damaged archive: {wrong}") from wrong
         if header.type in _EXTENSIONS:
             raise BundleError(f"{header.name}: no bundle: a header of kind {header.type!r}")
         return header
@@ -326,7 +335,7 @@ class _Header(tarfile.TarInfo):
 
 @contextmanager
 def _members(raw: IO[bytes]) -> Iterator[tarfile.TarFile]:
-    unpacked = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).stream_reader(raw)
+    unpacked = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).stream_reader(raw, read_across_frames=True)
     with unpacked, tarfile.open(fileobj=unpacked, mode="r|", tarinfo=_Header) as tar:
         yield tar
 

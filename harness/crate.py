@@ -25,7 +25,8 @@ _MEDIA = {
     ".html": "text/html", ".csv": "text/csv", ".log": "text/plain", ".pcapng": "application/x-pcapng",
     ".zst": "application/zstd", ".gz": "application/gzip",
 }  # fmt: skip
-_TOLD = {
+#: The files of a run of video_harm, and what each holds.
+TOLD = {
     "options.json": "every option as resolved",
     "timeline.json": "the phases with start and end",
     "lab.json": "addresses, ports, rates and queues",
@@ -167,7 +168,7 @@ def _file(name: str, entry: FileEntry) -> _File:
     return _File(
         id=quote(name),
         name=path.name,
-        description=_TOLD.get(path.name),
+        description=TOLD.get(path.name),
         contentSize=str(entry.size),
         sha256=entry.sha256,
         encodingFormat=_MEDIA.get(path.suffix),

@@ -13,9 +13,16 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
+from urllib.parse import quote, unquote
+
+from pydantic import BaseModel
 
 from bottleneck.qdiscs import KINDS
+from harness.crate import CRATE, TOLD
+from harness.options import OPTIONS
+from harness.store import MANIFEST, SIGNATURE, Manifest
 from scoring import records
+from scoring.score import Scores
 from traffic.contender import CONTENDERS
 
 #: What stays: the virtual lab, this host, nobody, everybody (RFC 6890), and netmasks.
@@ -50,24 +57,35 @@ _SYSTEM = "usr|bin|sbin|lib|lib64|etc|proc|sys|dev|run|boot"
 _PATTERNS = {
     "url": r"\b[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s\"'<>\\]*",
     "mail": r"(?<![\w.+%-])[\w.+%-]+@(?:[^\W\d][\w.-]*|\[?" + _IPV4 + r"\]?)",
-    "mac": r"(?<![\w:-])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:-])",
-    "ipv6": r"(?<![\w:.])(?=[0-9A-Fa-f]*:[0-9A-Fa-f]*:)[0-9A-Fa-f:]+(?:" + _IPV4 + r")?(?![\w:]|\.\d)",
+    # A claim on a router (bottleneck/dead_man.py) tells the boot's.
+    "uuid": r"(?<![^\W_])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?!\w)",
+    "nic": r"(?<![^\W_])(?:en|ib|sl|wl|ww)x[0-9a-f]{12}(?!\w)",
+    "mac": r"(?<![\w-])(?<!::)(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:-])",
+    "ipv6": r"(?<![^\W_])(?<!\.)(?<!::)(?=[0-9A-Fa-f]{0,45}:[0-9A-Fa-f]{0,45}:)[0-9A-Fa-f:]{2,45}(?:"
+    + _IPV4 + r")?(?![\w:]|\.\d+\.\d)",
     "site": rf"(?<![\w.-])(?:{_LABEL}\.)+(?:[^\W\d_]{{2,24}}|xn--[a-z0-9-]+)\.?(?![\w-]|\.\w)",
-    "ipv4": rf"(?<![\d.]){_IPV4}(?!\d|\.\d)",
+    # After an address tcpdump writes a dot and the port.
+    "ipv4": rf"(?<![\d.]){_IPV4}(?!\d|\.\d+\.\d)",
+    "quoted": rf"%2[Ff](?!(?:{_SYSTEM})%2[Ff])(?:[\w.~+-]|%(?!2[Ff])..)*%2[Ff][\w.~+%-]*",
     "path": rf"(?<![\w.:/<\\-])/(?!(?:{_SYSTEM})/)(?:[^\s/\"'<>|:;,()]+/)+[^\s/\"'<>|:;,()]*",
 }  # fmt: skip
 _FOUND = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PATTERNS.items()))
+_HEADERS = r"(?:set-|proxy-)?(?:cookie|authorization)s?"
+_SECRETS = r"[\w-]{0,40}(?:token|password|passwd|secret|api[_-]?key|session[_-]?id)"
+_SESSION_KEY = re.compile(rf"(?i){_HEADERS}|{_SECRETS}")
 _SESSIONS = re.compile(
-    r"(?i)\b((?:set-|proxy-)?(?:cookie|authorization)s?\\?[\"']?\s*[:=]\s*)(?=\S).+"
-    r"|\b([\w-]{0,40}(?:token|password|passwd|secret|api_?key|session_?id)\\?[\"']?\s*[:=]\s*)[^\s&;,]+"
+    rf"(?i)\b({_HEADERS}\\?[\"']?\s*[:=]\s*)(?=\S).+"
+    rf"|\b({_SECRETS}\\?[\"']?\s*[:=]\s*)[^\s&;,]+"
     r"|\b(bearer\s+)[\w.+/~=-]{8,}"
 )
 
+_NAMED = r"host_?name|node_?name|user_?name|user|login|account"
+_NAMED_KEY = re.compile(_NAMED)
 #: Where a name stands for itself.
 _TOLD = [
     re.compile(pattern)
     for pattern in (
-        r"/(?:home|Users)/([^/\s\"':,;]+)",
+        r"(?:/|%2[Ff])(?:home|Users)(?:/|%2[Ff])((?:(?!%2[Ff])[^/\s\"':,;])+)",
         r"pytest-of-([\w.-]+)",
         r"\b(?:USER|LOGNAME|SUDO_USER|HOSTNAME|USERNAME)=[\"']?([\w.@-]+)",
         r"\bhostname:? [\"']?([\w.-]+)",
@@ -75,12 +93,11 @@ _TOLD = [
         r"\bLinux (?!version\b)([\w.-]+) \d+\.\d+",
         r"(?<![\w.+%-])([\w.+%-]{1,64})@[^\W\d]",
         r"[\w+%-]@([^\W\d][\w-]*)",
-        r"\"(?:host_?name|node_?name|user_?name|user|login|account)\"\s*:\s*\"([^\"]+)\"",
+        rf"\"(?:{_NAMED})\"\s*:\s*\"([^\"]+)\"",
     )
 ]
-_SESSION_KEYS = frozenset(("cookie", "cookies", "set-cookie", "authorization", "password", "token", "secret"))
 #: Words of Sojourn's own: a host that is called so has told nothing.
-_OURS = frozenset(
+_ROLES = frozenset(
     word.casefold()
     for word in (
         *("root", "localhost", "client", "server", "router", "sender", "receiver", "local", "hub", "user", "host"),
@@ -90,6 +107,35 @@ _OURS = frozenset(
         *KINDS,
         *(key for shape in vars(records).values() for key in getattr(shape, "__annotations__", ())),
     )
+)
+#: Files that a run of any kind may have.
+FILES = frozenset(
+    (
+        *(*TOLD, MANIFEST, SIGNATURE, CRATE),
+        *("irtt.json", "irtt.log", "screen.log", "client.log", "server.log", "caddy.log", "setup.log", "teardown.log"),
+        *("logs/xvfb.log", "logs/xvfb-far.log", "logs/irtt-server.log", "logs/signalling.log", "router-clock.jsonl"),
+        *("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "wire.csv", "cell.json", "run.json"),
+        *("jitter.json.gz", "summary.json", "summary.csv", "table.csv", "cell.html", "compare.html", "index.html"),
+    )
+)
+
+
+def _fields(model: type[BaseModel]) -> set[str]:
+    shape = model.model_json_schema()
+    return {name for part in (shape, *shape.get("$defs", {}).values()) for name in part.get("properties", ())}
+
+
+#: Words in the names of files, options and fields: who is called so is replaced only where a name stands for itself.
+_WORDS = frozenset(
+    word.casefold()
+    for name in (
+        *FILES,
+        *(option.name for option in OPTIONS),
+        *(_fields(Manifest) | _fields(Scores)),
+        *_ROLES,
+        *("video_harm", "test", "tests", "pytest", "sim", "sojourn", "node", "console", "lab_file"),
+    )
+    for word in (name, name.partition(".")[0], *re.split(r"[\W_]+", name))
 )
 
 
@@ -102,6 +148,7 @@ class Mask:
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names: set[str] = set()
+        self._common: set[str] = set()
         self._numbers: dict[str, dict[Any, int]] = {}
         self._known: re.Pattern[str] | None = None
         self._packed: dict[bytes, bytes] = {}
@@ -111,7 +158,11 @@ class Mask:
 
     def _learn(self, name: str) -> None:
         for one in {name, name.split(".")[0]}:
-            if len(one) > 2 and one.casefold() not in _OURS and not re.fullmatch(r"[\d.:]+", one):
+            if len(one) <= 2 or one.casefold() in _ROLES or re.fullmatch(r"[\d.:]+", one):
+                continue
+            if one.casefold() in _WORDS:
+                self._common.add(one.casefold())
+            else:
                 self._names.add(one)
         self._known = None
         self._texts.clear()
@@ -164,27 +215,45 @@ class Mask:
                 self._texts.clear()
             masked = _SESSIONS.sub(lambda found: f"{found[1] or found[2] or found[3]}removed", text)
             masked = _FOUND.sub(lambda found: _REPLACE[found.lastgroup or ""](self, found[0]), masked)
-            self._texts[text] = self.names(masked)
+            masked = self.names(masked)
+            for pattern in _TOLD if self._common else ():
+                masked = pattern.sub(self._told, masked)
+            self._texts[text] = masked
         return self._texts[text]
 
+    def _told(self, found: re.Match[str]) -> str:
+        """A place where a name stands for itself, without one that is a word of ours elsewhere."""
+        if found[1].casefold() not in self._common:
+            return found[0]
+        start = found.start(1) - found.start()
+        return f"{found[0][:start]}{self._host(found[1])}{found[0][start + len(found[1]) :]}"
+
     def names(self, text: str) -> str:
-        """Return ``text`` without the names that were learned."""
+        """Return ``text`` without the names that were learned, but for words of ours."""
         if self._known is None:
             longest_first = sorted(map(re.escape, self._names), key=len, reverse=True)
-            known = rf"(?<![^\W_])(?:{'|'.join(longest_first)})(?![^\W_])" if longest_first else r"(?!)"
+            known = (
+                rf"(?:(?<![^\W_])|(?<=%[0-9A-Fa-f]{{2}}))(?:{'|'.join(longest_first)})(?![^\W_])"
+                if longest_first
+                else r"(?!)"
+            )
             self._known = re.compile(known, re.IGNORECASE)
         return self._known.sub(lambda found: f"name-{self._number('name', found[0].casefold())}", text)
 
     def json(self, value: Any) -> Any:
-        """Return a JSON value without any name, in keys or values; numbers and the order stay."""
+        """Return a JSON value without any name, in keys or values; numbers but secret ones and the order stay."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
             return [self.json(part) for part in value]
         if isinstance(value, dict):
+            # A list of headers or cookies has the name beside the value.
+            named = {"value": str(value["name"])} if "name" in value else {}
             return {
                 self.text(key): "removed"
-                if key.casefold() in _SESSION_KEYS and isinstance(part, str | list | dict)
+                if _SESSION_KEY.fullmatch(str(named.get(key, key))) and not isinstance(part, bool | None)
+                else self._host(part)
+                if isinstance(part, str) and part.casefold() in self._common and _NAMED_KEY.fullmatch(key)
                 else self.json(part)
                 for key, part in value.items()
             }
@@ -203,7 +272,7 @@ class Mask:
         return f"{scheme}://{masked}{port}{path}"
 
     def _host(self, name: str) -> str:
-        return name if name.casefold() in _OURS else f"name-{self._number('name', name.casefold())}"
+        return name if name.casefold() in _ROLES else f"name-{self._number('name', name.casefold())}"
 
     def _mail(self, found: str) -> str:
         user, host = found.rsplit("@", 1)
@@ -220,6 +289,9 @@ class Mask:
         *_, last = found.split("/")
         return f"/path-{self._number('path', found)}/{last if last.rpartition('.')[2] in _FILES else ''}"
 
+    def _quoted(self, found: str) -> str:
+        return quote(self._path(unquote(found)), safe="")
+
     def _address(self, found: str) -> str:
         try:
             address = ipaddress.ip_address(found)
@@ -229,6 +301,13 @@ class Mask:
         inner = masked.startswith(_MAPPED) and ipaddress.IPv4Address(masked[12:])
         return f"::ffff:{inner}" if inner else str(ipaddress.ip_address(masked))
 
+    def _uuid(self, found: str) -> str:
+        return f"00000000-0000-0000-0000-{self._number('uuid', found.casefold()):012d}"
+
+    def _nic(self, found: str) -> str:
+        """A network card that udev has named by its address."""
+        return found[:3] + self.packed(bytes.fromhex(found[3:])).hex()
+
     def _station(self, found: str) -> str:
         return self.packed(bytes.fromhex(re.sub("[:-]", "", found))).hex(":")
 
@@ -237,11 +316,14 @@ _KINDS: dict[int, Callable[[Mask, bytes], bytes]] = {4: Mask._ipv4, 6: Mask._mac
 _REPLACE: dict[str, Callable[[Mask, str], str]] = {
     "url": Mask._url,
     "mail": Mask._mail,
+    "uuid": Mask._uuid,
+    "nic": Mask._nic,
     "mac": Mask._station,
     "ipv6": Mask._address,
     "site": Mask._site,
     "ipv4": Mask._address,
     "path": Mask._path,
+    "quoted": Mask._quoted,
 }
 
 

@@ -7,8 +7,10 @@ A program there outlives the connection that started it if it has nothing to wri
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import socket
+from pathlib import Path
 
 import psutil
 
@@ -19,21 +21,32 @@ _SHOW = 'pid=${f#/proc/}; pid=${pid%/environ}; echo "$pid" $(tr "\\0" "\\n" <"$f
 _SHOW += '$(tr "\\0" " " <"/proc/$pid/cmdline")'
 
 
+def machine() -> str:
+    """Return what only processes share whose pids we can ask for: host name, boot, pid namespace.
+
+    Hosts made of one image have one name, containers of one host one boot.
+    """
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{socket.gethostname()}/{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
+
+
 def mark() -> str:
     """Return the shell's assignment that marks what this process starts elsewhere."""
-    return f"{_NAME}={shlex.quote(f'{socket.gethostname()}:{os.getpid()}')}"
+    return f"{_NAME}={shlex.quote(f'{machine()}:{os.getpid()}')}"
 
 
 def end_orphans(place: Place) -> list[str]:
-    """End what processes of this host that are no more left at ``place``; return its command lines.
+    """End what processes of this :func:`machine` that are no more left at ``place``; return its command lines.
 
     Raises :class:`harness.place.CommandError`.
     """
-    ours = shlex.quote(f"{_NAME}={socket.gethostname()}:")
-    found = place.run(["sh", "-c", f"for f in $(grep -ls {ours} /proc/[0-9]*/environ); do {_SHOW}; done"])
+    ours = machine()
+    wanted = shlex.quote(f"{_NAME}={ours}:")
+    found = place.run(["sh", "-c", f"for f in $(grep -ls {wanted} /proc/[0-9]*/environ); do {_SHOW}; done"])
     ended = []
-    for pid, owner, *command in map(str.split, found.splitlines()):
-        if not psutil.pid_exists(int(owner.rpartition(":")[2])):
+    # One that ends as it is looked at shows its pid alone.
+    for pid, owner, command in re.findall(rf"(?m)^(\d+) {re.escape(ours)}:(\d+) ?(.*)$", found):
+        if not psutil.pid_exists(int(owner)):
             place.run(["kill", "-KILL", pid], check=False)
-            ended.append(" ".join(command))
+            ended.append(command)
     return ended

@@ -51,8 +51,6 @@ class PhysicalLab:
             for place in places.values():
                 stack.callback(close_master, place)
                 place.run(["true"], timeout=_GREET_S)
-                if ended := end_orphans(place) if place.quote else []:
-                    self._say(f"{place.name}: ended what a killed run had left there: {'; '.join(ended)}")
             router = router_of(file, places)
             lab = Lab(
                 name="apu",
@@ -67,8 +65,12 @@ class PhysicalLab:
                 realtime=cores.realtime(PROBES),
                 on_time=cores.on_time(),
             )
-            _keep_settings(lab, stack)
             lab.watched["the connection to the router"] = self._claim(router, stack)
+            # Nothing is touched before the lab is known to be free.
+            for place in places.values():
+                if ended := end_orphans(place) if place.quote else []:
+                    self._say(f"{place.name}: ended what a killed run had left there: {'; '.join(ended)}")
+            _keep_settings(lab, stack)
             self._keep_consoles(stack)
             self._stack = stack.pop_all()
         return lab

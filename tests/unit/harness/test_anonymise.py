@@ -13,11 +13,12 @@ import pytest
 import zstandard
 
 from harness.bundle import check, import_bundle
+from harness.crate import CRATE
 from harness.export import Wish, export
-from harness.mask import Mask
+from harness.mask import FILES, Mask
 from harness.mask import masked as masked_text
 from harness.masked_capture import mask_capture, mask_frame
-from harness.store import RunStore, read_manifest
+from harness.store import MANIFEST, SIGNATURE, RunStore, read_manifest
 from scoring import pcapng
 from tests.unit.harness import frames
 
@@ -227,12 +228,83 @@ def test_a_real_capture_is_scored_alike(tmp_path: Path) -> None:
         ('  [{"a":1}]\n', '  [{"a":1}]\n'),
         ('{"a":"8.8.8.8"}\n', '{\n "a": "198.18.0.1"\n}\n'),
         ("std::vector ::1 2001:db8:5::1.", "std::vector ::1 2001:db8::1."),
+        ("dev enx3c18a0123456 3c:18:a0:12:34:56", "dev enx020000000001 02:00:00:00:00:01"),
+        ("addr:2a00:1028:8386:1::5 node:2a00::7 x", "addr:2001:db8::1 node:2001:db8::2 x"),
+        ("lladdr:3c:18:a0:12:34:56 at:12:34:56", "lladdr:02:00:00:00:00:01 at:12:34:56"),
+        ("IP 81.2.69.142.443 > 10.42.1.10.5: tcp", "IP 198.18.0.1.443 > 10.42.1.10.5: tcp"),
+        ("IP6 2a00::1.443 > ::ffff:81.2.69.142.5:", "IP6 2001:db8::1.443 > ::ffff:198.18.0.1.5:"),
+        ("12:34:56.789 1.3.6.1.4.1.311 1:2.5 8001::1", "12:34:56.789 1.3.6.1.4.1.311 1:2.5 2001:db8::1"),
+        ("pc/45e7cdb1-b23f-4687-a6f9-990842f841e8/40", "pc/00000000-0000-0000-0000-000000000001/40"),
+        ("x=%2Fhome%2Fbob%2Fa.json&y=%2Fusr%2Flib", "x=%2Fpath-1%2Fa.json&y=%2Fusr%2Flib"),
+        ("MD5:" + ":".join(["ab"] * 16), "MD5:" + ":".join(["ab"] * 16)),
     ],
 )
 def test_texts(text: str, masked: str) -> None:
     assert masked_text(text, Mask()) == masked
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "access_token", "refresh_token", "passwd", "user_password", "api_key", "X-Api-Key", "session_id", "sessionid",
+        "x-auth-token", "Cookie", "cookies", "Set-Cookie", "authorization", "proxy-authorization", "secret",
+    ],
+)  # fmt: skip
+def test_secrets_in_json_are_removed_by_their_key(key: str) -> None:
+    for secret in ("s3ss10n", ["s3ss10n"], {"a": "s3ss10n"}, 5310, 1):
+        assert Mask().json({key: secret, "t": 1}) == {key: "removed", "t": 1}
+        header = {"name": key, "value": secret, "t": 1}
+        assert Mask().json([header]) == [{"name": key, "value": "removed", "t": 1}]
+    assert Mask().json({key: None, "a": {key: False}}) == {key: None, "a": {key: False}}
+
+
+def test_what_only_sounds_like_a_secret_stays() -> None:
+    value = {"name": "solo", "value": 3, "tokens": "5", "key": "a", "session": "b", "id": "c", "secrets_of": "d"}
+    assert Mask().json(value) == value
+
+
+def test_a_name_is_known_behind_a_quoted_slash() -> None:
+    mask = Mask()
+    mask.learn("x=%2Fhome%2Fbob%2Fa")
+    assert mask.names("x=%2Fhome%2Fbob%2Fa and bob") == "x=%2Fhome%2Fname-1%2Fa and name-1"
+
+
 def test_a_machine_called_like_a_part_of_the_lab_changes_nothing() -> None:
     mask = Mask(["client", "prague"])
     assert mask.json({"client": "prague", "cc": "cubic"}) == {"client": "prague", "cc": "cubic"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lab", "bulk", "scores", "timeline", "report", "manifest", "qdisc", "test", "video", "logs", "sim", "seed",
+        "router-clock", "Rate", "down",
+    ],
+)  # fmt: skip
+def test_an_account_called_like_a_file_of_a_run_changes_no_file(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", f"/home/{name}")
+    monkeypatch.setattr("socket.gethostname", lambda: name)
+    with RunStore(tmp_path / "results").create("video_harm", "cell", command_line=["pytest", "--lab=virtual"]) as run:
+        (run.path / "logs").mkdir()
+        files = [*FILES - {MANIFEST, SIGNATURE, CRATE}, "logs/node-router.log", "bulk.server.log"]
+        for file in files:
+            if file.endswith((".json", ".jsonl")):
+                (run.path / file).write_text(
+                    '{"lab": "sim", "seed": 1, "rate_down_bps": 5, "qdisc": "video", "test": 2}'
+                )
+        told = f"PATH=/usr/bin:/home/{name}/bin:/bin {name}@{name} USER={name} hostname: {name} /home/{name} "
+        told += f'{{"user": "{name}"}} %2Fhome%2F{name}%2F /tmp/pytest-of-{name}/x pytest-of-{name}'
+        (run.path / "setup.log").write_text(told)
+        (run.path / "logs" / "node-router.log").write_text(json.dumps({"user": name, "hostname": name}))
+        path = run.commit()
+    clean = import_bundle(export(path, wish=Wish(anonymise=True)), tmp_path / "clean")
+    before, after = (unpacked(folder) for folder in (path, clean))
+    assert after.keys() == before.keys() | {CRATE}
+    for file in before.keys() - {MANIFEST, CRATE, "setup.log", "logs/node-router.log"}:
+        assert after[file] == before[file], file
+    assert read_manifest(clean).command_line == ["pytest", "--lab=virtual"]
+    assert json.loads(after["logs/node-router.log"]) == {"user": "name-1", "hostname": "name-1"}
+    left = after["setup.log"].decode().replace("pytest-of-", "").replace("hostname:", "").replace("USER=", "")
+    assert name.lower() not in left.lower(), left

@@ -339,6 +339,36 @@ def test_a_name_twice_is_refused(run: Path, tmp_path: Path) -> None:
     refused(tmp_path / "bad.tar.zst", "scores.json: twice")
 
 
+def test_whatever_tar_would_find_behind_the_end_is_refused(run: Path, tmp_path: Path) -> None:
+    good, bad = export(run), tmp_path / "bad.tar.zst"
+    whole = zstandard.ZstdDecompressor().stream_reader(good.read_bytes()).read()
+    with tarfile.open(fileobj=io.BytesIO(whole)) as tar:
+        end = max(member.offset_data + -(-member.size // 512) * 512 for member in tar)
+    forged = tarfile.TarInfo(f"{run.name}/scores.json")
+    forged.size = 2
+    member = forged.tobuf(tarfile.USTAR_FORMAT) + b"[]".ljust(512, b"\0")
+    odd = bytearray(member)
+    odd[136:148] = b"+AAAAAAAAAAA"  # a time that GNU tar reads and tarfile does not
+    odd[148:156] = b" " * 8
+    odd[148:156] = b"%06o\0 " % sum(odd[:512])
+    behind, invalid = "more than zeros behind its end", "damaged archive"
+    for tail, says in [
+        (bytes(odd), invalid),
+        (b"x" * 512 + member, invalid),
+        (b"x" * 100, invalid),
+        (bytes(512) + member, behind),
+        (bytes(512 << 10) + member, behind),
+        (bytes(2 << 20), behind),
+    ]:
+        bad.write_bytes(zstandard.compress(whole[:end] + tail))
+        refused(bad, says)
+    for first in (whole[:end], whole):
+        bad.write_bytes(zstandard.compress(first) + zstandard.compress(member))
+        refused(bad, "scores.json: twice|" + behind)
+    bad.write_bytes(zstandard.compress(whole[:end] + bytes(512 << 10)))
+    assert verify(bad) == verify(good)
+
+
 def test_a_manifest_that_announces_absurd_sizes_or_paths_is_refused(run: Path, tmp_path: Path) -> None:
     good = unpack(export(run))
     key = f"{run.name}/manifest.json"
