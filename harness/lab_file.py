@@ -59,7 +59,10 @@ def _power(words: list[str]) -> list[str]:
 
 def _file(path: Path, info: ValidationInfo) -> Path:
     """Paths are relative to the lab file, wherever the command is started."""
-    found = (info.context or {}).get("folder", Path()) / path.expanduser()
+    try:
+        found = (info.context or {}).get("folder", Path()) / path.expanduser()
+    except RuntimeError as nobody:
+        raise ValueError(f"{path}: {nobody}") from nobody
     if not found.is_file():
         raise ValueError(f"{found}: no such file")
     return Path(found)

@@ -200,7 +200,7 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
             raise OptionsError(
                 f"--timeline/--contenders: unknown contender {phase.contender!r}; known: {', '.join(CONTENDERS)}"
             )
-    source = Path(str(raw["kernel-source"])).expanduser() if raw["kernel-source"] else None
+    source = parsed("kernel-source", _path) if raw["kernel-source"] else None
     if source and not source.is_file():
         raise OptionsError(f"--kernel-source: no such file: {source}; give a linux-*.tar.xz from kernel.org")
     try:
@@ -217,9 +217,9 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
         live=live,
         video_id=str(raw["video-id"]),
         url=str(raw["url"]),
-        credentials=Path(str(raw["credentials"])).expanduser() if raw["credentials"] else None,
+        credentials=parsed("credentials", _path) if raw["credentials"] else None,
         lab=lab,
-        lab_file=Path(str(raw["lab-file"])).expanduser(),
+        lab_file=parsed("lab-file", _path),
         qdisc_down=qdisc,
         qdisc_up=qdisc_up,
         rate_down_bps=rate,
@@ -235,7 +235,7 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
         recorder=chosen("recorder", RECORDERS),
         probe_ecn=cast(Codepoint, chosen("probe-ecn", ECN_CODEPOINTS)),
         jitter_gate_ms=parsed("jitter-gate", parse_time) / 1000,
-        results=Path(str(raw["results"])).expanduser().resolve(),
+        results=parsed("results", _path).resolve(),
         kernel_source=source,
         seed=parsed("seed", int),
         asked_lab=lab if raw["lab"] else "",
@@ -247,6 +247,13 @@ def _count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= _MOST_RUNS:
         raise ValueError(f"{text!r} is no number of runs; give 1 to {_MOST_RUNS}, a result needs 5")
     return int(text)
+
+
+def _path(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as nobody:
+        raise ValueError(f"{text!r}: {nobody}") from nobody
 
 
 def _seconds(text: str) -> float:

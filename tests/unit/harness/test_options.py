@@ -76,6 +76,10 @@ def test_record_is_json_and_names_everything() -> None:
         ({"buffer": "0"}, "--buffer: .*2 to 120 seconds"),
         ({"live": True}, "--live: .*--lab=apu"),
         ({"kernel_source": "/no/such.tar.xz"}, "--kernel-source: no such file"),
+        *(
+            ({name: "~nosuchuser/it"}, f"--{name.replace('_', '-')}: '~nosuchuser/it': .*home")
+            for name in ("kernel_source", "credentials", "lab_file", "results")
+        ),
         ({"seed": "x"}, "--seed: "),
         ({"jitter_gate": "soon"}, "--jitter-gate: "),
         ({"repeat": "0"}, "--repeat: '0' is no number of runs; give 1 to 1000"),
