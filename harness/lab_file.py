@@ -15,6 +15,8 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails
 
+from harness.options import expanded
+
 #: The hosts on the router's LAN side and on its WAN side.
 NEAR, FAR = ("client", "receiver"), ("server", "sender")
 HOSTS = NEAR + FAR
@@ -59,10 +61,7 @@ def _power(words: list[str]) -> list[str]:
 
 def _file(path: Path, info: ValidationInfo) -> Path:
     """Paths are relative to the lab file, wherever the command is started."""
-    try:
-        found = (info.context or {}).get("folder", Path()) / path.expanduser()
-    except RuntimeError as nobody:
-        raise ValueError(f"{path}: {nobody}") from nobody
+    found = (info.context or {}).get("folder", Path()) / expanded(str(path))
     if not found.is_file():
         raise ValueError(f"{found}: no such file")
     return Path(found)

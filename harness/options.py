@@ -200,7 +200,7 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
             raise OptionsError(
                 f"--timeline/--contenders: unknown contender {phase.contender!r}; known: {', '.join(CONTENDERS)}"
             )
-    source = parsed("kernel-source", _path) if raw["kernel-source"] else None
+    source = parsed("kernel-source", expanded) if raw["kernel-source"] else None
     if source and not source.is_file():
         raise OptionsError(f"--kernel-source: no such file: {source}; give a linux-*.tar.xz from kernel.org")
     try:
@@ -217,9 +217,9 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
         live=live,
         video_id=str(raw["video-id"]),
         url=str(raw["url"]),
-        credentials=parsed("credentials", _path) if raw["credentials"] else None,
+        credentials=parsed("credentials", expanded) if raw["credentials"] else None,
         lab=lab,
-        lab_file=parsed("lab-file", _path),
+        lab_file=parsed("lab-file", expanded),
         qdisc_down=qdisc,
         qdisc_up=qdisc_up,
         rate_down_bps=rate,
@@ -235,7 +235,7 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
         recorder=chosen("recorder", RECORDERS),
         probe_ecn=cast(Codepoint, chosen("probe-ecn", ECN_CODEPOINTS)),
         jitter_gate_ms=parsed("jitter-gate", parse_time) / 1000,
-        results=parsed("results", _path).resolve(),
+        results=parsed("results", expanded).resolve(),
         kernel_source=source,
         seed=parsed("seed", int),
         asked_lab=lab if raw["lab"] else "",
@@ -249,7 +249,8 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _path(text: str) -> Path:
+def expanded(text: str) -> Path:
+    """Return a path with its ``~`` resolved. Raises ValueError for a home that nobody has."""
     try:
         return Path(text).expanduser()
     except RuntimeError as nobody:

@@ -197,7 +197,7 @@ class RunDirectory:
             self.interrupt("the run was left without a commit")
             return
         self.interrupt(f"{type(value).__name__}: {value}" if str(value) else type(value).__name__)
-        if isinstance(value, OSError) and value.errno in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(value, OSError) and is_full(value):
             raise _explained(value, self.path) from value
 
 
@@ -398,8 +398,13 @@ def _mb(count: int) -> str:
     return f"{count / 1e6:.0f} MB"
 
 
+def is_full(error: Exception) -> bool:
+    """Tell whether what went wrong is that a disk, or the user's share of it, is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def _explained(error: OSError, where: Path) -> StoreError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_full(error):
         return StoreError(f"disk full at {where}; what was recorded is kept; free some space or give another --results")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return StoreError(f"--results {where}: cannot be written ({error.strerror}); give a folder that you own")

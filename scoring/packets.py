@@ -49,15 +49,13 @@ def with_advance(packets: pl.DataFrame) -> pl.DataFrame:
     moves nothing, a hole counts when the data after it passes, numbers wrap at 2^32. For UDP (QUIC) it is
     the payload. `resent` marks TCP data that advances nothing: a retransmission, or late by reordering.
     """
-    tcp = pl.col("proto") == TCP
-    end = pl.col("seq").cast(pl.Int64) + pl.col("payload") + (pl.col("flags") & SYN != 0).cast(pl.Int64)
+    tcp, data, syn = pl.col("proto") == TCP, pl.col("payload") > 0, pl.col("flags") & SYN != 0
+    end = pl.col("seq").cast(pl.Int64) + pl.col("payload") + syn.cast(pl.Int64)
     # Neighbours in a flow are less than 2^31 apart, so the signed difference unwraps the numbers.
     step = ((end.diff() + _HALF) % _WRAP - _HALF).fill_null(0)
     # What carries no data may run ahead of data that was lost: it moves nothing on.
-    carries = (pl.col("payload") > 0) | (pl.col("flags") & SYN != 0)
-    highest = pl.when(carries).then(step.cum_sum()).cum_max().forward_fill()
+    highest = pl.when(data | syn).then(step.cum_sum()).cum_max().forward_fill()
     advance = highest.diff().fill_null(pl.col("payload").cast(pl.Int64))
-    data = pl.col("payload") > 0
     return packets.with_columns(
         pl.when(~data).then(0).when(tcp).then(advance.over(FLOW)).otherwise(pl.col("payload")).alias("advance")
     ).with_columns((tcp & data & (pl.col("advance") == 0)).alias("resent"))

@@ -27,7 +27,6 @@ SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # what follows the name of such a curve
 FAR = "far"  # the folder of a call's other end
 _PERCENTS = (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99), ("max_ms", 100))
-_READ = ("frame", "rendition")
 _LAB = ("name", "rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_up")
 
 Number = Annotated[float, AfterValidator(lambda value: round(value, 4) + 0.0)]
@@ -542,8 +541,12 @@ def _picture(
         heights = facts.get("heights", rendition.LADDER)
         if heights:  # a strip that names a rung which the ladder lacks was misread
             known = pl.col("rendition") < len(heights)
-            shown = shown.with_columns(pl.when(known).then(pl.col(it)).otherwise(-1).alias(it) for it in _READ)
-        found.segments = rendition.from_recording(shown, heights) if heights else rendition.from_player(samples)
+            shown = shown.with_columns(
+                pl.when(known).then(pl.col(it)).otherwise(-1).alias(it) for it in ("frame", "rendition")
+            )
+            found.segments = rendition.from_recording(shown, heights)
+        else:
+            found.segments = rendition.from_player(samples)
         if other is not None:
             camera = glass.camera_log(_lines(other / "player.jsonl", records.PLAYER, gates), facts["frames"])
             shown = glass.shown_frames(shown, camera, facts["frames"] / fps)
@@ -578,10 +581,10 @@ def _blind(seen: viewer.Seen, told: Sequence[rendition.Segment] | None, need: Wi
         found.append(height)
         shown = rendition.shares(told, [(t, t + 1)]) if told else {}
         most = max(shown, key=lambda h: shown[h], default=None)
+        if height is None or most is None:
+            continue
         # A rung above the picture's lines is shown with all of these, as the next one is.
-        rungs = [] if most is None else resolution.classes([most, *resolution.LADDER], lines)
-        seen_as = min(rungs, key=lambda h: abs(h - (most or 0)), default=None)
-        if height is not None and seen_as is not None and seen_as != height:
+        if height != min(most, resolution.classes([most, *resolution.LADDER], lines)[-1]):
             differing.append(second)
     still = [(at - need[0], length) for at, length in seen.undecided if need[0] <= at < need[1]]
     return Blind(

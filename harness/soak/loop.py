@@ -25,6 +25,7 @@ from harness.soak.rounds import Job, expected_s, next_job, quarantined
 from harness.soak.state import Attempt, Folder, Night, Outcome
 from harness.soak.status import saved_plan
 from harness.soak.supervise import supervise
+from harness.store import is_full
 
 #: The process that makes a run or checks a lab; it takes ``run`` or ``check`` and a task as JSON.
 CHILD = (sys.executable, "-m", "harness.soak.child")
@@ -130,7 +131,7 @@ class Soak:
         try:
             return self._run()
         except Exception as wrong:
-            full, why = state.is_full(wrong), leaks.printable(" ".join(f"{type(wrong).__name__}: {wrong}".split()))
+            full, why = is_full(wrong), leaks.printable(" ".join(f"{type(wrong).__name__}: {wrong}".split()))
             if not full:
                 traceback.print_exc()
             with suppress(Exception):  # likely for the same cause

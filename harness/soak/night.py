@@ -16,7 +16,7 @@ from harness.soak.loop import Code, Soak, Stop, begin, killed
 from harness.soak.plan import Plan, PlanError, read_plan
 from harness.soak.serve import AddressError, StatusPage, address
 from harness.soak.state import Folder
-from harness.store import CHECKOUT, StoreError
+from harness.store import CHECKOUT, StoreError, is_full
 
 
 def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "off", resume: bool = False) -> int:
@@ -49,7 +49,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
     except (state.StateError, StoreError) as broken:
         return _failed(broken, Code.BAD_PLAN)
     except OSError as error:
-        return _failed(error, Code.DISK_FULL if state.is_full(error) else Code.BAD_PLAN)
+        return _failed(error, Code.DISK_FULL if is_full(error) else Code.BAD_PLAN)
     except Exception as wrong:  # 1 would say that the night ended in order
         traceback.print_exc()
         return _failed(wrong, Code.UNEXPECTED)

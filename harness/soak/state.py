@@ -7,7 +7,6 @@ or the new one. What became of an attempt is read from its run directory, never 
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import itertools
 import os
@@ -20,7 +19,7 @@ from typing import IO, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.soak.plan import Plan
-from harness.store import MANIFEST, PARTIAL, StoreError, UnixTime, read_manifest, replace_file
+from harness.store import MANIFEST, PARTIAL, StoreError, UnixTime, is_full, read_manifest, replace_file
 
 NIGHT, ATTEMPTS, PLAN = "soak.json", "attempts", "plan.toml"
 _BALLAST, _LOCK = ".ballast", ".lock"
@@ -34,11 +33,6 @@ Outcome = Literal["running", "valid", "void", "failed", "killed", "stopped"]
 
 class StateError(RuntimeError):
     """A folder is no night, or one of its files cannot be read; the text names it."""
-
-
-def is_full(error: Exception) -> bool:
-    """Tell whether what went wrong is that a disk, or the user's share of it, is full."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class BusyError(RuntimeError):

@@ -282,39 +282,12 @@ def test_the_disk_is_pruned_by_the_plan_alone_and_the_night_ends_before_it_is_fu
     assert not (folder.path / run / "screen.mp4").exists()
 
 
-def test_the_state_can_be_written_when_the_disk_is_full(tmp_path: Path) -> None:
-    """On a tmpfs that is filled to the last byte the night's records go where its ballast was."""
+def on_a_full_disk(place: Path, before: str, then: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with a new night, ``folder``, on a tmpfs: ``before``, and ``then`` once it is full to the last byte."""
     script = f"""
 import subprocess
 from pathlib import Path
-disk = Path({str(tmp_path)!r})
-subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", disk], check=True)
-(disk / "plan.toml").write_text('results = "nights"\\n[cells.a]\\n')
-from apps import SERVICES
-from harness.soak import state
-from harness.soak.plan import read_plan
-folder = state.create(read_plan(disk / "plan.toml", SERVICES), 1)
-try:
-    with (disk / "filler").open("wb") as file:
-        while True:
-            file.write(bytes(4096))
-            file.flush()
-except OSError:
-    pass
-folder.save(folder.night.model_copy(update={{"cause": "full " * 5000}}))
-print(len(folder.night.cause))
-"""
-    done = subprocess.run(
-        ["unshare", "-Urm", sys.executable, "-c", script], capture_output=True, text=True, cwd=CHECKOUT
-    )
-    assert done.stdout.strip() == "25000", done.stderr
-
-
-def test_a_full_disk_is_pruned_by_the_room_of_the_ballast(tmp_path: Path) -> None:
-    script = f"""
-import subprocess
-from pathlib import Path
-disk = Path({str(tmp_path)!r})
+disk = Path({str(place)!r})
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", disk], check=True)
 (disk / "plan.toml").write_text('results = "nights"\\n[cells.a]\\n')
 from apps import SERVICES
@@ -324,12 +297,7 @@ from harness.soak.disk import make_room
 from harness.soak.plan import Prune, read_plan
 from harness.store import RunStore
 folder = state.create(read_plan(disk / "plan.toml", SERVICES), 1)
-runs = []
-for _ in range(2):
-    with RunStore(folder.path).create("video-harm", "a", needed=0) as run:
-        (run.path / "screen.mp4").write_bytes(bytes(2 << 20))
-        runs.append(run.commit())
-(runs[0] / "manifest.json").write_bytes((runs[0] / "manifest.json").read_bytes().replace(b"screen.mp4", b"screen.mp5"))
+{before}
 try:
     with (disk / "filler").open("wb") as file:
         while True:
@@ -337,13 +305,37 @@ try:
             file.flush()
 except OSError:
     pass
+{then}
+"""
+    command = ["unshare", "-Urm", sys.executable, "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT)
+
+
+def test_the_state_can_be_written_when_the_disk_is_full(tmp_path: Path) -> None:
+    """On a tmpfs that is filled to the last byte the night's records go where its ballast was."""
+    then = """
+folder.save(folder.night.model_copy(update={"cause": "full " * 5000}))
+print(len(folder.night.cause))
+"""
+    done = on_a_full_disk(tmp_path, "", then)
+    assert done.stdout.strip() == "25000", done.stderr
+
+
+def test_a_full_disk_is_pruned_by_the_room_of_the_ballast(tmp_path: Path) -> None:
+    before = """
+runs = []
+for _ in range(2):
+    with RunStore(folder.path).create("video-harm", "a", needed=0) as run:
+        (run.path / "screen.mp4").write_bytes(bytes(2 << 20))
+        runs.append(run.commit())
+(runs[0] / "manifest.json").write_bytes((runs[0] / "manifest.json").read_bytes().replace(b"screen.mp4", b"screen.mp5"))
+"""
+    then = """
 print(make_room(folder, 5 << 20, [Prune(file="screen.mp4", older_than_days=0)], print) == [
-    f"{{folder.path.name}}/{{runs[1].name}}/screen.mp4"])
+    f"{folder.path.name}/{runs[1].name}/screen.mp4"])
 print(*verify(runs[1]).pruned, (runs[1] / "screen.mp4").exists())
 """
-    done = subprocess.run(
-        ["unshare", "-Urm", sys.executable, "-c", script], capture_output=True, text=True, cwd=CHECKOUT
-    )
+    done = on_a_full_disk(tmp_path, before, then)
     told, *others = done.stdout.splitlines() or [done.stderr]
     assert "screen.mp4 cannot be removed to make room: " in told and "the manifest does not hold it" in told
     assert others == ["True", "screen.mp4 False"], done.stderr
