@@ -90,8 +90,6 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
     Too few valid runs fail the test, with the reasons of each void one.
     """
     config = request.config
-    if options.lab == "sim":
-        pytest.fail("--lab=sim: simulated time has no browser; this test takes --lab=virtual or apu", pytrace=False)
 
     def run(test: str, **changes: Any) -> None:
         command_line = ["pytest", *config.invocation_params.args]

@@ -106,7 +106,6 @@ class Meeting(TwoEnds):
         return cls(options.url, driver=options.driver, recorder=options.recorder)
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
-        super().prepare()
         self._cameras = [ensure_camera(*SIZE, progress)]
 
     def call(self, stage: Stage) -> None:

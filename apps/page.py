@@ -101,12 +101,11 @@ class PageService(Service):
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
         try:
-            self._driver.check()
             ensure_player()
             if self.standin:
                 ensure_certificate()
                 self._clip = ensure_clip(progress, film_seconds=self.film_seconds)
-        except (BrowserError, ClipError, OriginError) as error:
+        except (ClipError, OriginError) as error:
             raise ServiceError(str(error)) from error
 
     @property

@@ -66,12 +66,6 @@ class TwoEnds(Service):
         self._stack = contextlib.ExitStack()
         self._processes: dict[str, Process] = {}
 
-    def prepare(self, progress: Callable[[float], None] | None = None) -> None:
-        try:
-            self._driver.check()
-        except BrowserError as error:
-            raise ServiceError(str(error)) from error
-
     def start(self, stage: Stage) -> None:
         if not self._cameras:
             self.prepare()

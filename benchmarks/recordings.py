@@ -376,7 +376,7 @@ class _Decoder:
 
     def __init__(self, file: Path, width: int, height: int) -> None:
         self._shape = height, width
-        command = ["ffmpeg", "-v", "error", "-nostdin", "-i", str(file), "-vsync", "passthrough"]
+        command = ["ffmpeg", "-v", "error", "-nostdin", "-i", str(file), "-fps_mode", "passthrough"]
         command += ["-f", "rawvideo", "-pix_fmt", "yuv420p", "pipe:1"]
         self._ffmpeg = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self._next = 0

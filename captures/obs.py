@@ -173,7 +173,7 @@ def slate_seen(video: Path, seconds: float) -> npt.NDArray[np.bool_]:
     """Which of the first frames show the slate alone. Raises RecordingError."""
     size = 16, 9
     command = ["ffmpeg", "-v", "error", "-nostdin", "-t", f"{seconds:.3f}", "-i", str(video)]
-    command += ["-vf", f"scale={size[0]}:{size[1]}:flags=area", "-vsync", "passthrough"]
+    command += ["-vf", f"scale={size[0]}:{size[1]}:flags=area", "-fps_mode", "passthrough"]
     command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "pipe:1"]
     done = subprocess.run(command, capture_output=True)
     if done.returncode:

@@ -87,7 +87,7 @@ class ScreenRecorder:
         command += ["-f", "x11grab", "-framerate", str(fps), "-video_size", f"{width}x{height}"]
         command += ["-draw_mouse", "0", "-thread_queue_size", "64", "-i", display]
         command += encoding(fps, crf)
-        command += ["-vsync", "passthrough", "-enc_time_base", f"1:{TIMESCALE}"]
+        command += ["-fps_mode", "passthrough", "-enc_time_base", f"1:{TIMESCALE}"]
         command += ["-video_track_timescale", str(TIMESCALE), "-flush_packets", "1"]
         command += ["-movflags", "+frag_keyframe+empty_moov+default_base_moof", "-frag_duration", "1000000"]
         command += ["-f", "mp4", str(_part(run))]

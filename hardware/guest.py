@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ PACKAGES = (
     "iproute2", "iputils-ping", "irtt", "mount", "nftables", "procps", "sed", "tcpdump", "util-linux",
     "wireguard-tools",
 )  # fmt: skip
-TOOLS = ("mmdebstrap", "ssh-keygen")
+TOOLS = ("mmdebstrap",)
 APT_LINE = "apt-get install --no-install-recommends mmdebstrap openssh-client"
 HOST_ALIAS = "sojourn-node"
 """HostKeyAlias under which `known_hosts` lists the host key that all nodes share."""
@@ -68,31 +69,48 @@ def ensure_guest(progress: Progress | None = None) -> Guest:
 
 
 def _build(scratch: Path, tell: Progress) -> None:
+    if not shutil.which("ssh-keygen"):
+        raise BuildError(f"not installed: ssh-keygen; as root: {APT_LINE}")
+    root = scratch / "root"
+    versions = extract(root, PACKAGES, tell)
+    tell("preparing the guest", 0.9)
+    prepare(root)
+    _keys(scratch, root)
+    (scratch / "versions.json").write_text(json.dumps(versions, indent=1) + "\n")
+    tell("guest ready", 1.0)
+
+
+def extract(root: Path, packages: Sequence[str], tell: Progress) -> dict[str, str]:
+    """Unpack `packages` of SUITE and all that they depend on into `root`; return the version of each, by name.
+
+    Works as root and as a plain user. Raises BuildError.
+    """
     if missing := [tool for tool in TOOLS if not shutil.which(tool)]:
         raise BuildError(f"not installed: {', '.join(missing)}; as root: {APT_LINE}")
-    root = scratch / "root"
     tell("reading the package lists", 0.0)
     archive = Archive(cache.root() / "apt", (SUITE,))
     with archive.locked():
         archive.update()
-        tell("fetching the guest's packages", 0.4)
+        tell("fetching the guest's packages", 0.2)
         # Extracting runs no maintainer script, so chrootless is safe, and it needs no subuids and no root.
         call([
             "mmdebstrap", "--variant=extract", "--mode=chrootless", "--format=directory", "--quiet",
-            "--skip=check/chrootless,cleanup/apt,check/empty", f"--include={','.join(PACKAGES)}",
+            "--skip=check/chrootless,cleanup/apt,check/empty", f"--include={','.join(packages)}",
             '--aptopt=Acquire::Check-Valid-Until "false"', '--aptopt=Acquire::Languages "none"',
             SUITE, str(root), str(archive.sources),
         ])  # fmt: skip
-    packages = root / "var/cache/apt/archives"
-    versions = dict(sorted(_name_version(deb.name) for deb in packages.glob("*.deb")))
-    if lacking := [name for name in PACKAGES if name not in versions]:
+    versions = dict(sorted(_name_version(deb.name) for deb in (root / "var/cache/apt/archives").glob("*.deb")))
+    if lacking := [name for name in packages if name not in versions]:
         raise BuildError(f"the guest lacks {', '.join(lacking)}")
     cache.remove_tree(root / "var")
-    tell("preparing the guest", 0.9)
-    _prepare(root)
-    _keys(scratch, root)
-    (scratch / "versions.json").write_text(json.dumps(versions, indent=1) + "\n")
-    tell("guest ready", 1.0)
+    return versions
+
+
+def in_root(root: Path, program: str) -> list[str]:
+    """The argv that runs a program of `root` here: it may need a newer libc than ours, its own."""
+    library = next(root.glob("usr/lib/*/libc.so.6")).parent
+    loader = next(root.glob("usr/lib*/ld-linux-*.so.*"))
+    return [str(loader), "--library-path", str(library), str(root / program)]
 
 
 def _name_version(deb: str) -> tuple[str, str]:
@@ -101,14 +119,15 @@ def _name_version(deb: str) -> tuple[str, str]:
     return name, version.replace("%3a", ":")
 
 
-def _prepare(root: Path) -> None:
+def prepare(root: Path) -> None:
     """What packages leave to their scripts: merged /usr, accounts, and our own init and poweroff."""
     for name in ("bin", "sbin", "lib", "lib64"):
         if not (root / name).exists():
             (root / name).symlink_to(f"usr/{name}")
     if not (root / "usr/bin/sh").exists():
         (root / "usr/bin/sh").symlink_to("dash")
-    for name in ("dev", "proc", "sys", "run", "tmp", "var", "root", "job", "etc/sojourn"):
+    for name in ("dev", "proc", "sys", "run", "tmp", "var", "root", "job", "evidence", "cache", "sojourn",
+                 "etc/sojourn"):
         (root / name).mkdir(parents=True, exist_ok=True)
     for name, text in ETC.items():
         (root / "etc" / name).write_text(text)
@@ -123,12 +142,9 @@ def _keys(scratch: Path, root: Path) -> None:
     key = scratch / "ssh_key"
     call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "sojourn", "-f", str(key)])
     shutil.move(key.with_suffix(".pub"), root / "etc/sojourn/authorized_keys")
-    library = next(root.glob("usr/lib/*/libc.so.6")).parent
-    loader = next(root.glob("usr/lib*/ld-linux-*.so.*"))
-    # dropbear has a key format of its own; its key maker may need a newer libc than ours: the guest's.
-    told = call([
-        str(loader), "--library-path", str(library), str(root / "usr/bin/dropbearkey"),
-        "-t", "ed25519", "-f", str(root / "etc/sojourn/host_key"),
-    ])  # fmt: skip
+    # dropbear has a key format of its own.
+    told = call(
+        [*in_root(root, "usr/bin/dropbearkey"), "-t", "ed25519", "-f", str(root / "etc/sojourn/host_key")]
+    )
     public = next(line for line in told.splitlines() if line.startswith("ssh-ed25519 "))
     (scratch / "known_hosts").write_text(f"{HOST_ALIAS} {' '.join(public.split()[:2])}\n")

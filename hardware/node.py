@@ -6,11 +6,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from hardware.build import Kernel
-    from hardware.guest import Guest
+from pathlib import Path
 
 READY = r"sojourn: ready"
 """What a node prints on its console (stdout) when its network is up and ssh answers."""
@@ -29,8 +25,8 @@ class Interface:
 
 
 def node_command(
-    kernel: Kernel,
-    guest: Guest,
+    linux: str | Path,
+    root: str | Path,
     *,
     name: str,
     interfaces: Sequence[Interface],
@@ -47,6 +43,8 @@ def node_command(
     `poweroff`.
 
     Args:
+        linux: the kernel, a User-Mode Linux executable.
+        root: the directory of the host that becomes its root, read-only.
         gateway: where the default route goes.
         routes: destination (prefix) to gateway, for more routes.
         forward: whether it forwards IPv4, as a router does.
@@ -67,7 +65,7 @@ def node_command(
         f"mem={memory}",
         "root=/dev/root",
         "rootfstype=hostfs",
-        f"rootflags={guest.root}",
+        f"rootflags={root}",
         "ro",
         "init=/init",
         "quiet",
@@ -85,12 +83,12 @@ def node_command(
     ]
     for value in (
         name,
-        str(guest.root),
+        str(root),
         *(part for it in interfaces for part in (it.name, it.device, it.address)),
     ):
         if not value or any(char in value for char in " \t\n,"):
             raise ValueError(f"node {name}: {value!r} cannot stand on a kernel command line: no blanks, no commas")
-    return [str(kernel.linux), *words]
+    return [str(linux), *words]
 
 
 def mac(node: str, interface: str) -> str:

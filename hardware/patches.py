@@ -84,6 +84,30 @@ EDITS = (
         done=r"config HZ\n\tint\n\tdefault 250\n",
     ),
     Edit(
+        "arch/um/kernel/trap.c",
+        "fault in the pages behind a write fault too",
+        r"(/\*\n \* Note this is constrained to return 0)",
+        _addition("fault_ahead.c") + r"\1",
+    ),
+    Edit(
+        "arch/um/kernel/trap.c",
+        "use it where a fault was handled",
+        r"(\t\} while \(!pte_present\(\*pte\)\);\n)(\terr = 0;\n)",
+        r"\1\tif (is_user && is_write)\n\t\tfault_ahead(vma, address);\n\2",
+    ),
+    Edit(
+        "arch/um/kernel/time.c",
+        "let a reading of the clock cost 16 ns of simulated time (at 256, programs that read it often move it)",
+        r"time_travel_update_time_rel\(TIMER_MULTIPLIER\);",
+        "time_travel_update_time_rel(16);",
+    ),
+    Edit(
+        "arch/um/kernel/skas/syscall.c",
+        "let a refused system call cost 50 ns of simulated time (at 1 us, event loops that read until EAGAIN move it)",
+        r"um_udelay\(1\);",
+        "um_ndelay(50);",
+    ),
+    Edit(
         "arch/um/os-Linux/util.c",
         "take random numbers from a seed",
         r"(ssize_t os_getrandom\(void \*buf, size_t len, unsigned int flags\)\n\{\n)",

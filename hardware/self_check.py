@@ -51,7 +51,9 @@ def self_check(kernel: Kernel, guest: Guest, control: str = "prague") -> None:
         folder = Path(name)
         (folder / "run").write_text(JOB.replace("CONTROL", control))
         (folder / "run").chmod(0o755)
-        command = node_command(kernel, guest, name="check", interfaces=(), extra=("sj.job=/proc/self/cwd/.",))
+        command = node_command(
+            kernel.linux, guest.root, name="check", interfaces=(), extra=("sj.job=/proc/self/cwd/.",)
+        )
         try:
             console = subprocess.run(
                 command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -1,93 +1,174 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node in simulated time: its clock jumps to the next timer, whatever the load of the host."""
+"""A machine in simulated time: its clock jumps to the next timer, whatever the load of the host."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shutil
 import signal
 import subprocess
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+import psutil
 
 from hardware.node import node_command
 from harness.place import ENVIRONMENT
+from harness.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from hardware.build import Kernel
-    from hardware.guest import Guest
 
 START_NS = 1_000_000_000
 """Simulated time at boot, nanoseconds; fixed, so that a run repeats bit for bit."""
+DATE_NS = 1_790_000_000 * 1_000_000_000
+"""The same for a machine whose programs look at the date, as certificates make them: 21 September 2026."""
+_LOOK_S = 0.25
+_SHM = Path("/dev/shm")
+#: What the console says of memory that is used up; of a kernel that gave up.
+_NO_MEMORY = re.compile(r"Out of memory: Killed process \d+ \(([^)]*)\)|out of memory", re.IGNORECASE)
+_PANIC = re.compile(r"Kernel panic[^\n]*")
 
 
 class SimulationError(RuntimeError):
-    """The simulated node did not finish its job; the message ends with what the job said."""
+    """The simulated machine did not finish its job; the message ends with what the job said."""
+
+
+class Root(Protocol):
+    """What a machine starts from."""
+
+    @property
+    def root(self) -> Path: ...
 
 
 def run(
     kernel: Kernel,
-    guest: Guest,
+    guest: Root,
     folder: Path,
     *,
     core: int | None = None,
     seed: int = 1,
     memory: str = "256M",
-    timeout: float = 300.0,
+    start_ns: int = START_NS,
+    timeout: float | None = 300.0,
+    mounts: Mapping[str, Path] | None = None,
+    watch: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run the executable `folder/run` inside a node whose time is simulated.
+    """Run the executable `folder/run` inside a machine whose time is simulated.
 
     The job works in the folder itself, so what it writes there stays; its output is `out` and `err`. Hosts and
-    routers are network namespaces that it makes. The same seed gives the same bytes.
+    routers are network namespaces that it makes. The same seed gives the same bytes, wherever all this lies: the
+    machine sees no path of the host.
 
     Args:
         core: the processor to stay on, since every system call of the guest hands over between two processes of the
             host, which is many times slower across processors. Default: the first that we may use.
-        timeout: seconds of real time.
+        timeout: seconds of real time; None: no limit.
+        mounts: folders of the host by a name: the job may mount each as `-t hostfs -o hostfs=/proc/self/cwd/NAME/.`.
+        watch: called a few times a second; what it raises ends the machine and is raised.
 
     Raises:
-        SimulationError: the node does not finish in time, or the job's exit code is not 0.
+        SimulationError: the machine does not finish in time, or the job's exit code is not 0.
     """
-    command = node_command(
-        kernel,
-        guest,
+    check_memory(memory)
+    here = scratch_folder("-machine")
+    # By the working directory: a path on the kernel's command line would differ between runs, and with it the memory's
+    # layout and the entropy.
+    for name, target in {"linux": kernel.linux, "root": guest.root, "job": folder, **(mounts or {})}.items():
+        (here / name).symlink_to(target)
+    words = node_command(
+        "./linux",
+        "/proc/self/cwd/root/.",
         name="sim",
         interfaces=(),
         memory=memory,
         forward=True,
-        # The folder goes by the working directory: its name would differ between runs and with it the memory layout.
-        extra=("time-travel=inf-cpu", f"time-travel-start={START_NS}", "sj.job=/proc/self/cwd/."),
+        extra=("time-travel=inf-cpu", f"time-travel-start={start_ns}", "sj.job=/proc/self/cwd/job/."),
     )
-    pinned = ["taskset", "-c", str(min(os.sched_getaffinity(0)) if core is None else core), *command]
-    status, errors = folder / "status", folder / "err"
-    status.unlink(missing_ok=True)
-    # A session of its own, so that its helper processes end with it; and none outlives the thread that waits here.
-    with subprocess.Popen(
-        ["setpriv", "--pdeathsig", "KILL", "--", *pinned], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, errors="replace", cwd=folder, start_new_session=True,
-        # Nothing else of the environment: its size alone would move the guest's memory.
-        env={"PATH": ENVIRONMENT["PATH"], "HOME": "/", "SOJOURN_SEED": str(seed)},
-    ) as node:  # fmt: skip
+    pinned = ["taskset", "-c", str(min(os.sched_getaffinity(0)) if core is None else core), *words]
+    (folder / "status").unlink(missing_ok=True)
+    said = here / "console"
+    try:
+        with said.open("wb") as console:
+            # A session of its own, so that its helper processes end with it; none outlives the thread that waits here.
+            machine = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "--", *pinned], stdin=subprocess.DEVNULL, stdout=console,
+                stderr=subprocess.STDOUT, cwd=here, start_new_session=True,
+                # Nothing else of the environment: its size alone would move the guest's memory.
+                env={"PATH": ENVIRONMENT["PATH"], "HOME": "/", "SOJOURN_SEED": str(seed)},
+            )  # fmt: skip
         try:
-            console, _ = node.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired as late:
-            _kill(node)
-            console, _ = node.communicate()
-            told = "; ".join(part for part in (_tail(errors), console.strip()[-300:]) if part)
-            raise SimulationError(f"{folder}: not finished within {timeout:g} s: {told or 'it said nothing'}") from late
+            _wait(machine, timeout, watch)
+        except TimeoutError as late:
+            raise SimulationError(f"{folder}: {late}: {_last_words(folder, said)}") from late
         finally:
-            _kill(node)
-    if not status.exists():
-        raise SimulationError(f"{folder}: the node ended early: {console.strip()[-300:]}")
-    if (code := status.read_text().strip()) != "0":
-        raise SimulationError(f"{folder}: exit code {code}: {_tail(errors)}")
+            _kill(machine)
+            machine.wait()
+        _judge(folder, said)
+    finally:
+        shutil.rmtree(here, ignore_errors=True)
+
+
+def check_memory(memory: str) -> None:
+    """Raise SimulationError where a machine of `memory` ("4G") would not find the memory that it may come to use."""
+    need = int(memory[:-1]) << {"M": 20, "G": 30}[memory[-1]]
+    have = psutil.virtual_memory().available
+    room = shutil.disk_usage(_SHM).free if _SHM.is_dir() else have
+    if need > min(have, room):
+        where = "of memory" if have <= room else f"in {_SHM}"
+        raise SimulationError(
+            f"a simulated machine of {need >> 20} MB: {min(have, room) >> 20} MB {where} are free; end something first"
+        )
+
+
+def _wait(machine: subprocess.Popen[bytes], timeout: float | None, watch: Callable[[], None]) -> None:
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = _LOOK_S if deadline is None else min(_LOOK_S, max(deadline - time.monotonic(), 0))
+        try:
+            machine.wait(left)
+            return
+        except subprocess.TimeoutExpired:
+            watch()
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError(f"not finished within {timeout:g} s") from None
+
+
+def _judge(folder: Path, said: Path) -> None:
+    """Raise what an ended machine leaves to be raised."""
+    status = folder / "status"
+    console = said.read_text(errors="replace")
+    code = status.read_text().strip() if status.exists() else ""
+    if code == "0":
+        return
+    if killed := _NO_MEMORY.search(console):
+        whom = f": it ended {killed[1]}" if killed[1] else ""
+        raise SimulationError(f"{folder}: the machine's memory was used up{whom}; its console: {_end(console)}")
+    if panic := _PANIC.search(console):
+        raise SimulationError(f"{folder}: {panic[0]}; its console: {_end(console)}")
+    if not code:
+        raise SimulationError(f"{folder}: the machine ended early: {_end(console) or 'it said nothing'}")
+    raise SimulationError(f"{folder}: exit code {code}: {_tail(folder / 'err')}")
+
+
+def _last_words(folder: Path, said: Path) -> str:
+    parts = (_tail(folder / "err"), _end(said.read_text(errors="replace")))
+    return "; ".join(part for part in parts if part) or "it said nothing"
+
+
+def _end(console: str) -> str:
+    return console.strip()[-300:]
 
 
 def _tail(file: Path) -> str:
-    return file.read_text(errors="replace").strip()[-300:] if file.exists() else ""
+    return _end(file.read_text(errors="replace")) if file.exists() else ""
 
 
-def _kill(node: subprocess.Popen[str]) -> None:
-    """End the node and the processes that run its user space; those of an ended node are gone already."""
+def _kill(machine: subprocess.Popen[bytes]) -> None:
+    """End the machine and the processes that run its user space; those of an ended machine are gone already."""
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(node.pid, signal.SIGKILL)
+        os.killpg(machine.pid, signal.SIGKILL)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from apps.base import Service, Stage
 from bottleneck.periodic import PeriodicSampler
@@ -27,10 +27,7 @@ from harness.lab import LOGS, Lab, LabFactory, log_file
 from harness.options import Options
 from harness.place import CommandError, Place
 from harness.process import Process
-from harness.progress import ExperimentProgress
-from harness.store import RunDirectory
 from harness.timeline import Phase
-from harness.tools import host_versions
 from traffic import iperf3, irtt, ports, ss
 from traffic.contender import CONTENDERS
 from traffic.iperf3 import BulkFlow
@@ -48,19 +45,39 @@ class ExperimentError(RuntimeError):
     """Something that the run needs ended while it ran; the text names it and its last words."""
 
 
+class Evidence(Protocol):
+    """Where a run's files go."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def add_versions(self, versions: Mapping[str, str]) -> None: ...
+
+    def check_space(self) -> None: ...
+
+
+class News(Protocol):
+    """What hears of an experiment as it runs, see harness.progress."""
+
+    def say(self, text: str) -> None: ...
+
+    def phase(self, index: int) -> None: ...
+
+    def update(self, **known: Any) -> None: ...
+
+
 def run_experiment(
     options: Options,
-    run: RunDirectory,
+    run: Evidence,
     lab_factory: LabFactory,
     service: Service,
-    progress: ExperimentProgress,
+    progress: News,
 ) -> None:
     """Record one run into ``run``; scoring comes after, from the files alone.
 
     Raises :class:`ExperimentError` when a part dies in mid-run; everything recorded until then is kept.
     """
     folder = run.path
-    _write(folder / "options.json", options.record())
     with command_log(folder / "setup.log") as turn_page, lab_factory as lab:
         lab.router.apply(options.bottleneck)
         try:
@@ -96,10 +113,10 @@ class _Recording:
     def __init__(
         self,
         options: Options,
-        run: RunDirectory,
+        run: Evidence,
         lab: Lab,
         service: Service,
-        progress: ExperimentProgress,
+        progress: News,
         stack: ExitStack,
     ) -> None:
         self.options, self.run, self.folder, self.lab, self.service = options, run, run.path, lab, service
@@ -139,8 +156,9 @@ class _Recording:
         for name, sampler in (("the router", queues), ("the bulk sender", flows)):
             self.stack.callback(sampler.stop)
             self.watched[name] = _error_of(sampler)
-        host = HostWatch.start(folder, wrap=lab.realtime)
-        self._keep("the host watch", host.process, host.stop)
+        if lab.real_time:
+            host = HostWatch.start(folder, wrap=lab.realtime)
+            self._keep("the host watch", host.process, host.stop)
         self.stack.callback(self.service.stop)
         self.service.start(
             Stage(
@@ -296,6 +314,7 @@ def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
         "qdisc_up": str(options.qdisc_up),
         "interfaces": {"lan": lab.router.lan, "wan": lab.router.wan},
         "realtime": bool(lab.realtime),
+        "real_time": lab.real_time,
         "delay_down_ms": lab.router.made_of(options.bottleneck).down.path.delay_us / 1000,
         "clock_offset_s": {place.name: round(offset.seconds, 4) for place, offset in clocks.items()},
         "clock_error_s": {place.name: round(offset.error, 4) for place, offset in clocks.items()},
@@ -308,7 +327,7 @@ def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
 def _versions(lab: Lab, service: Service) -> dict[str, str]:
     found = {f"router {name}": text for name, text in lab.router.versions().items()}
     found |= {"iperf3 (sender)": iperf3.check(lab.sender), "ss (sender)": ss.check(lab.sender)}
-    return host_versions() | found | {"irtt": irtt.check(lab.client)} | lab.versions | service.versions
+    return found | {"irtt": irtt.check(lab.client)} | lab.versions | service.versions
 
 
 def _final_state(lab: Lab, options: Options, description: Path) -> None:

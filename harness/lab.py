@@ -43,6 +43,8 @@ class Lab:
     client_tap: Tap
     server_tap: Tap
     addresses: Addresses
+    #: Whether its clock is the host's, which may be late; else computing takes no time.
+    real_time: bool = True
     versions: dict[str, str] = field(default_factory=dict)
     #: Put before the argv of latency-critical programs, e.g. ``("chrt", "-r", "20")`` where the user may.
     realtime: tuple[str, ...] = ()

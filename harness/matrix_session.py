@@ -83,7 +83,7 @@ class MatrixSession:
             options.results,
             lab=lab,
             lab_file=options.lab_file,
-            limits=Limits(jitter_ms=options.jitter_gate_ms),
+            limits=Limits() if options.jitter_gate_ms is None else Limits(jitter_ms=options.jitter_gate_ms),
         )
         jobs, engine = prepare(plan)
         self._plans[key], self._known[key], self._inputs[key] = plan, {}, jobs[0].inputs

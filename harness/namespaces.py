@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private world of network namespaces for one lab, which a plain user may make and which dies with us.
+"""Network namespaces for one lab, which die with us; on a host in a private world, which a plain user may make.
 
-Everything hangs on one ``unshare`` process: it makes a user, mount and pid namespace, and the kernel ends every
+There everything hangs on one ``unshare`` process: it makes a user, mount and pid namespace, and the kernel ends every
 process in that pid namespace (and with them the network namespaces, veths and mounts) when it ends. It ends when we
 do, however we end, as everything at LOCAL does: its parent-death signal is SIGKILL.
 """
@@ -28,25 +28,20 @@ while :; do wait; done
 """
 
 
+_PRIVATE = "unshare --user --map-root-user --net --mount --pid --fork --kill-child --mount-proc".split()
+
+
 class Namespaces:
     """Network namespaces by name; each is a :class:`Place`. Use as a context manager.
 
-    Raises :class:`ProcessError` when the kernel refuses user namespaces; the text names the fix.
+    With ``shared`` only the network is a namespace: a simulated machine is private already, and there each one that a
+    program enters costs time. Raises :class:`ProcessError` when the kernel refuses user namespaces; the text names the
+    fix.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], *, shared: bool = False) -> None:
         self._log = scratch_file(".holders")
-        unshare = [
-            "unshare",
-            "--user",
-            "--map-root-user",
-            "--net",
-            "--mount",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-        ]
+        unshare = [] if shared else _PRIVATE
         try:
             self._holder = Process.start(
                 LOCAL,
@@ -73,9 +68,9 @@ class Namespaces:
             m[1]: int(m[2]) for m in re.finditer(r"^holds (\S+) (\d+)$", self._log.read_text(), re.MULTILINE)
         }
         self._log.unlink()
-        init = psutil.Process(self._holder.popen.pid).children()[0]
-        outer = {_inner_pid(child.pid): child.pid for child in init.children()}
-        self.places = {name: _place(name, outer[inner]) for name, inner in self._inner.items()}
+        init = psutil.Process(self._holder.popen.pid)
+        outer = {_inner_pid(child.pid): child.pid for child in (init if shared else init.children()[0]).children()}
+        self.places = {name: _place(name, outer[inner], shared) for name, inner in self._inner.items()}
 
     def __getitem__(self, name: str) -> Place:
         return self.places[name]
@@ -122,19 +117,9 @@ done
 """
 
 
-def _place(name: str, pid: int) -> Place:
-    enter = [
-        "nsenter",
-        "--target",
-        str(pid),
-        "--user",
-        "--preserve-credentials",
-        "--mount",
-        "--pid",
-        "--net",
-        "--",
-    ]
-    return Place(name, tuple(enter))
+def _place(name: str, pid: int, shared: bool) -> Place:
+    others = () if shared else ("--user", "--preserve-credentials", "--mount", "--pid")
+    return Place(name, ("nsenter", "--target", str(pid), *others, "--net", "--"))
 
 
 def _inner_pid(pid: int) -> int:

@@ -46,13 +46,15 @@ class Option:
 
 OPTIONS = [
     Option("service", "youtube", "the victim: which service is watched; all: each that has published figures"),
-    Option("live", False, "open the real service instead of its stand-in (needs --lab=apu)", flag=True),
+    Option("live", False, "open the real service instead of its stand-in (needs --lab=apu: simulated time has no internet)",
+           flag=True),  # fmt: skip
     Option("video-id", "aqz-KE-bpKQ", "with --live: which YouTube video is watched"),
     Option(
         "url", "", "television: an HLS or DASH stream, or with --live the channel's page; with --live: a meeting's link"
     ),
     Option("credentials", None, "with --live: a file with your account that only you may read (docs/services.md)"),
-    Option("lab", None, "virtual (default: User-Mode Linux here), apu (a router over ssh, --lab-file), sim (matrices)"),
+    Option("lab", None, "sim (default: all of it in simulated time), virtual (User-Mode Linux here, in real time), "
+           "apu (a router over ssh, --lab-file)"),  # fmt: skip
     Option("lab-file", "lab.toml", "with --lab=apu: where the lab is described"),
     Option("qdisc", "fq_codel flows 1", "the bottleneck's queue discipline, as tc would take it"),
     Option("qdisc-up", None, "the same for the uplink (default: as --qdisc)"),
@@ -64,12 +66,14 @@ OPTIONS = [
     Option("origin-cc", "bbr", "TCP congestion control of the video's origin"),
     Option("origin-protocol", "h2", "h2 (TCP) or h3 (QUIC) between the browser and the origin"),
     Option("buffer", "12", "seconds of video that the stand-in's player tries to hold"),
-    Option("call-bitrate", None, "a call's video each way, at most (default: 2.5mbit, or 1mbit on a slow machine)"),
+    Option("call-bitrate", None, "a call's video each way, at most (default: 2.5mbit; 1mbit where a host in real time is "
+           "too slow)"),  # fmt: skip
     Option("call-ecn", "not-ect", "ECN codepoint of a call's packets: not-ect, ect1"),
     Option("driver", "playwright", "what drives the browser: " + ", ".join(DRIVERS)),
     Option("recorder", "ffmpeg", "what records the screen: " + ", ".join(RECORDERS)),
     Option("probe-ecn", "not-ect", "ECN codepoint of the latency probe: " + ", ".join(ECN_CODEPOINTS)),
-    Option("jitter-gate", "2ms", "a run is void when the host adds more than this at P99 to an unshaped probe"),
+    Option("jitter-gate", None, "a run is void when the lab adds more than this at P99 to an unshaped probe "
+           "(default: 50us in sim, else 2ms)"),  # fmt: skip
     Option("results", "results", "folder that takes the evidence directories"),
     Option(
         "kernel-source",
@@ -111,7 +115,8 @@ class Options:
     driver: str
     recorder: str
     probe_ecn: Codepoint
-    jitter_gate_ms: float
+    jitter_gate_ms: float | None
+    """None: the lab's own."""
     results: Path
     kernel_source: Path | None
     seed: int
@@ -189,10 +194,12 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
             raise OptionsError(f"--{name}: unknown {text!r}; known: {', '.join(known)}{hint}")
         return text
 
-    lab = chosen("lab", ("virtual", "apu", "sim")) if raw["lab"] else "virtual"
+    lab = chosen("lab", ("sim", "virtual", "apu")) if raw["lab"] else "sim"
     live = bool(raw["live"])
     if live and lab != "apu":
         raise OptionsError(f"--live: the {lab} lab has no internet; use --lab=apu, or leave --live out")
+    if raw["url"] and lab == "sim":
+        raise OptionsError("--url: the sim lab reaches no server but its own; use --lab=apu, or leave --url out")
     contenders = tuple(name.strip() for name in str(raw["contenders"]).split(","))
     phases = parsed("timeline", lambda text: parse_timeline(text, contenders))
     for phase in phases:
@@ -234,7 +241,7 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
         driver=chosen("driver", DRIVERS),
         recorder=chosen("recorder", RECORDERS),
         probe_ecn=cast(Codepoint, chosen("probe-ecn", ECN_CODEPOINTS)),
-        jitter_gate_ms=parsed("jitter-gate", parse_time) / 1000,
+        jitter_gate_ms=parsed("jitter-gate", parse_time) / 1000 if raw["jitter-gate"] else None,
         results=parsed("results", expanded).resolve(),
         kernel_source=source,
         seed=parsed("seed", int),

@@ -24,6 +24,8 @@ from harness.timeline import Phase
 
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY = 40
+#: Off a terminal a line tells the time left so often, s.
+_QUIET_S = 20.0
 
 
 class Tell(Protocol):
@@ -47,13 +49,21 @@ class Sample:
 class ExperimentProgress:
     """The display of one experiment: a context manager; call :meth:`phase` and :meth:`update` as it runs."""
 
-    def __init__(self, title: str, phases: Sequence[Phase], console: Console | None = None) -> None:
-        self.title, self.phases = title, list(phases)
+    def __init__(
+        self,
+        title: str,
+        phases: Sequence[Phase],
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``clock`` tells the experiment's own time, s; what is left is told by ours."""
+        self.title, self.phases, self._clock = title, list(phases), clock
         self.console = console or Console(file=sys.stderr)
         self.total = sum(phase.seconds for phase in phases)
         self.sample = Sample()
         self._index = -1
-        self._started = self._first = time.monotonic()
+        self._started = clock()
+        self._begun = self._told = time.monotonic()
         self._seen: list[Sample] = []
         self._history: dict[str, deque[float]] = {who: deque(maxlen=_HISTORY) for who in ("victim", "contender")}
         self._live: Live | None = None
@@ -61,10 +71,9 @@ class ExperimentProgress:
     def phase(self, index: int) -> None:
         """Say that the phase at ``index`` begins now."""
         self._finish_phase()
-        now = time.monotonic()
         if self._index < 0:
-            self._first = now
-        self._index, self._started, self._seen = index, now, []
+            self._begun = time.monotonic()
+        self._index, self._started, self._seen = index, self._clock(), []
         self.sample = replace(self.sample, contender_bps=None)
 
     def update(self, **known: Any) -> None:
@@ -73,6 +82,23 @@ class ExperimentProgress:
         self._seen.append(self.sample)
         self._history["victim"].append(self.sample.victim_bps or 0)
         self._history["contender"].append(self.sample.contender_bps or 0)
+        if not self._live and self._index >= 0 and time.monotonic() - self._told > _QUIET_S:
+            self._told = time.monotonic()
+            spent, done = self._spent()
+            phase = self.phases[self._index]
+            self.say(f"  {phase.name}: {spent:.0f} of {phase.seconds:.0f} s, {self._left(done)}")
+
+    def _spent(self) -> tuple[float, float]:
+        """Seconds of the phase and of the experiment that are over, by its own time."""
+        spent = min(self._clock() - self._started, self.phases[self._index].seconds)
+        return spent, sum(phase.seconds for phase in self.phases[: self._index]) + spent
+
+    def _left(self, done: float) -> str:
+        """What is left of it all by our time, going on as it went."""
+        if done < 1:
+            return f"{_clock(self.total - done)} to go"
+        rate = (time.monotonic() - self._begun) / done
+        return f"about {_clock((self.total - done) * rate)} left"
 
     def say(self, text: str) -> None:
         """Print one line above the display."""
@@ -115,12 +141,11 @@ class ExperimentProgress:
         self.say("  ".join(parts))
 
     def _render(self) -> RenderableType:
-        now, sample = time.monotonic(), self.sample
+        sample = self.sample
         if self._index < 0:
             return Panel(Text("starting", style="dim"), title=self.title, title_align="left")
         phase = self.phases[self._index]
-        spent = min(now - self._started, phase.seconds)
-        before = sum(p.seconds for p in self.phases[: self._index])
+        spent, done = self._spent()
         grid = Table.grid(padding=(0, 2))
         for _ in range(3):
             grid.add_column()
@@ -140,9 +165,9 @@ class ExperimentProgress:
         stalls = Text(f"stalls {sample.stalls}", style="bold red" if sample.stalls else "")
         grid.add_row("player", sample.quality or "–", Text.assemble(f"{state}{ahead}  ", stalls))
         return Panel(
-            Group(self._bar(before + spent), grid),
+            Group(self._bar(done), grid),
             title=self.title,
-            subtitle=f"{_clock(self.total - before - spent)} left in all",
+            subtitle=self._left(done),
             title_align="left",
             subtitle_align="right",
         )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from apps.drivers import DRIVERS
 from captures.recorders import RECORDERS
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
+from harness import simulated
+from harness.cores import Lease
 from harness.ctrl_c import end_waits
 from harness.experiment import run_experiment
 from harness.lab import Lab, LabFactory
@@ -27,10 +30,12 @@ from harness.options import Options
 from harness.physical import PhysicalLab
 from harness.progress import ExperimentProgress, Tell, named, steps
 from harness.report import write_report
-from harness.store import RunStore
+from harness.store import RunDirectory, RunStore
+from harness.tools import host_versions
 from harness.virtual import ONE_CORE_BPS, VirtualLab
 from scoring.score import SCORES, Scores, score_run
 
+OPTIONS_FILE = "options.json"
 #: Attempts that repetitions may take beyond the valid runs that are wanted.
 SPARE = 2
 
@@ -62,15 +67,16 @@ def perform(
     Raises whatever stops the run (each with one line that says what to do); what was recorded until then is kept
     in a directory that ends in ``.partial``.
     """
-    DRIVERS[options.driver].check()
-    RECORDERS[options.recorder].check()
+    if options.lab != "sim":  # a simulated machine brings its own
+        DRIVERS[options.driver].check()
+        RECORDERS[options.recorder].check()
     service = services[options.service].from_options(options)
     console = Console(file=terminal)
     store = RunStore(options.results)
     described = read_lab_file(options.lab_file) if options.lab == "apu" else None
     store.check(options.needed_bytes)
     with _ended_by_sigterm(), steps(console) as step:
-        make_lab = _prepare_lab(options, described, step, console)
+        record = _recorder(options, described, service, step, console)
         service.prepare(step("test clip"))
     with (
         _ended_by_sigterm(),
@@ -78,8 +84,9 @@ def perform(
             test, options.cell, seed=options.seed, command_line=command_line, needed=options.needed_bytes
         ) as run,
     ):
-        with ExperimentProgress(options.cell, options.phases, console) as progress:
-            run_experiment(options, run, make_lab(run.path), service, progress)
+        (run.path / OPTIONS_FILE).write_text(json.dumps(options.record(), indent=1) + "\n")
+        run.add_versions(host_versions())
+        record(run)
         console.print("scoring")
         scores = score_run(run.path)
         (run.path / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
@@ -112,6 +119,28 @@ def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO
         yield result
         if valid == wanted:
             return
+
+
+def _recorder(
+    options: Options, described: LabFile | None, service: Service, step: Callable[[str], Tell], console: Console
+) -> Callable[[RunDirectory], None]:
+    """Build what the options' lab needs before anything starts; the result records a run there."""
+    if options.lab == "sim":
+        machine = simulated.machine(options, step)
+
+        def simulate(run: RunDirectory) -> None:
+            clock = simulated.SimulatedClock()
+            with ExperimentProgress(options.cell, options.phases, console, clock) as progress, Lease() as core:
+                simulated.record(options, service, run, progress, clock, machine, core)
+
+        return simulate
+    make_lab = _prepare_lab(options, described, step, console)
+
+    def play(run: RunDirectory) -> None:
+        with ExperimentProgress(options.cell, options.phases, console) as progress:
+            run_experiment(options, run, make_lab(run.path), service, progress)
+
+    return play
 
 
 def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:

@@ -32,9 +32,9 @@ from harness.namespaces import Namespaces
 from harness.place import LOCAL, Place
 from harness.process import Process
 from harness.scratch import scratch_folder
+from harness.wires import HUB, ROUTER_LAN, ROUTER_WAN, address, cable
 
 _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
-_ROUTER_LAN, _ROUTER_WAN = "10.42.1.1", "10.42.2.1"
 _TOLD = ("iproute2", "iperf3", "irtt", "tcpdump")
 #: The router goes before the probes that measure it, and these before the hosts that fill it.
 _ROUTER, PROBES, _HOSTS = 30, 25, 20
@@ -64,13 +64,13 @@ class VirtualLab:
             stack.enter_context(self._cores)
             scratch = scratch_folder("-ssh")
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
-            spaces = stack.enter_context(Namespaces(["hub", "client", "server", *_MGMT]))
-            _cable(spaces)
+            spaces = stack.enter_context(Namespaces([HUB, "client", "server", *_MGMT]))
+            cable(spaces, {"router": "apu-", "receiver": "apu-", "sender": "apu-"}, mgmt=_MGMT)
             self._boot(spaces, stack)
             addresses = Addresses()
-            _address(spaces["client"], f"{addresses.client}/24", _ROUTER_LAN)
-            _address(spaces["server"], f"{addresses.server}/24", _ROUTER_WAN)
-            ssh = {name: _ssh(spaces["hub"], name, self._guest, scratch) for name in _MGMT}
+            for end in ("client", "server"):
+                address(spaces[end], end)
+            ssh = {name: _ssh(spaces[HUB], name, self._guest, scratch) for name in _MGMT}
             with ThreadPoolExecutor() as pool:
                 list(pool.map(lambda name: _greet(self.nodes[name], ssh[name]), _MGMT))
             lab = Lab(
@@ -80,8 +80,8 @@ class VirtualLab:
                 sender=ssh["sender"],
                 receiver=ssh["receiver"],
                 router=Router(ssh["router"]),
-                client_tap=Tap(spaces["hub"], "lan-router"),
-                server_tap=Tap(spaces["hub"], "wan-router"),
+                client_tap=Tap(spaces[HUB], "lan-router"),
+                server_tap=Tap(spaces[HUB], "wan-router"),
                 addresses=addresses,
                 realtime=self._cores.realtime(PROBES),
                 all_cores=self._cores.all(),
@@ -104,21 +104,21 @@ class VirtualLab:
     def _boot(self, spaces: Namespaces, stack: ExitStack) -> None:
         kernel, guest = self._kernel, self._guest
         wired = {
-            "router": {"lan": f"{_ROUTER_LAN}/24", "wan": f"{_ROUTER_WAN}/24"},
+            "router": {"lan": f"{ROUTER_LAN}/24", "wan": f"{ROUTER_WAN}/24"},
             "sender": {"eth0": f"{Addresses.sender}/24"},
             "receiver": {"eth0": f"{Addresses.receiver}/24"},
         }
-        gateway = {"sender": _ROUTER_WAN, "receiver": _ROUTER_LAN}
+        gateway = {"sender": ROUTER_WAN, "receiver": ROUTER_LAN}
         for name, devices in wired.items():
             interfaces = [
-                Interface(dev, f"apu-{dev}", address)
-                for dev, address in {**devices, "mgmt": f"{_MGMT[name]}/24"}.items()
+                Interface(dev, f"apu-{dev}", ip)
+                for dev, ip in {**devices, "mgmt": f"{_MGMT[name]}/24"}.items()
             ]
             self.nodes[name] = Process.start(
                 spaces[name],
                 node_command(
-                    kernel,
-                    guest,
+                    kernel.linux,
+                    guest.root,
                     name=name,
                     interfaces=interfaces,
                     gateway=gateway.get(name),
@@ -130,29 +130,6 @@ class VirtualLab:
             stack.callback(self.nodes[name].stop, signal.SIGKILL)
 
 
-def _cable(spaces: Namespaces) -> None:
-    """Make the three switches in the hub and plug every port in."""
-    hub = spaces["hub"]
-    nets = {
-        "lan": [("client", "eth0"), ("router", "apu-lan"), ("receiver", "apu-eth0")],
-        "wan": [("server", "eth0"), ("router", "apu-wan"), ("sender", "apu-eth0")],
-        "mgmt": [(name, "apu-mgmt") for name in _MGMT],
-    }
-    ports = {f"{net}-{name}": (name, dev) for net, ends in nets.items() for name, dev in ends}
-    spaces.cable("hub", ports)
-    # No spanning tree, no snooping: a switch that forwards at once.
-    lines = [f"link add br-{net} type bridge stp_state 0 mcast_snooping 0" for net in nets]
-    lines += [f"link set {port} master br-{port.split('-')[0]}" for port in ports]
-    lines += [f"link set br-{net} addrgenmode none up" for net in nets]
-    lines += ["address add 10.42.0.254/24 dev br-mgmt"]
-    hub.run(["ip", "-batch", "-"], input="\n".join(lines) + "\n")
-
-
-def _address(place: Place, address: str, gateway: str) -> None:
-    lines = [f"address add {address} dev eth0", f"route add default via {gateway}"]
-    place.run(["ip", "-batch", "-"], input="\n".join(lines) + "\n")
-
-
 def _ssh(hub: Place, name: str, guest: Guest, scratch: Path) -> Place:
     """Return the node ``name`` as a place that is reached by ssh from the hub."""
     config = scratch / "ssh_config"
@@ -162,7 +139,7 @@ def _ssh(hub: Place, name: str, guest: Guest, scratch: Path) -> Place:
             "  ServerAliveCountMax 3\n  ControlMaster auto\n  ControlPersist yes\n"
             f"  IdentityFile {guest.ssh_key}\n  IdentitiesOnly yes\n  UserKnownHostsFile {guest.known_hosts}\n"
             f"  HostKeyAlias sojourn-node\n  ControlPath {scratch}/%n\n"
-            + "".join(f"Host {node}\n  HostName {address}\n" for node, address in _MGMT.items())
+            + "".join(f"Host {node}\n  HostName {ip}\n" for node, ip in _MGMT.items())
         )
     return Place(name, (*hub.prefix, "ssh", "-F", str(config), name), quote=True)
 

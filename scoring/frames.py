@@ -114,7 +114,7 @@ def _run(probe: list[str], video: Path) -> str:
 def decode(video: Path, filters: str, width: int, height: int, *before: str) -> Iterator[npt.NDArray[np.uint8]]:
     """Grey pictures (rows, columns) of a recording after ffmpeg's `filters`; `before` are options for its input."""
     command = ["ffmpeg", "-v", "error", "-nostdin", *before, "-i", str(video), "-map", "0:v:0", "-an"]
-    command += ["-vf", filters, "-vsync", "passthrough", "-f", "rawvideo", "-pix_fmt", "gray", "pipe:1"]
+    command += ["-vf", filters, "-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "gray", "pipe:1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ffmpeg:
         assert ffmpeg.stdout is not None
         size = width * height

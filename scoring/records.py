@@ -69,6 +69,7 @@ class Lab(_Record):
     delay_down_ms: NotRequired[float]
     capture_offset_s: NotRequired[dict[str, Annotated[float, Field(ge=-4e9, le=4e9)]]]
     verified_at_end: NotRequired[bool | str]
+    real_time: NotRequired[bool]
 
 
 class Flow(_Record):
@@ -86,10 +87,11 @@ class Screen(_Record):
     start: float
     expected: int
     missing: int
+    fps: NotRequired[Annotated[float, Field(gt=0)]]
 
 
 class Asked(_Record):
-    jitter_gate_ms: NotRequired[float]
+    jitter_gate_ms: NotRequired[float | None]
 
 
 class HostSample(_Record):

@@ -22,7 +22,7 @@ from scoring.harm import METRICS, Better, harm, solo_windows
 from scoring.validity import Gate, Limits, Validity
 
 SCHEMA = 1
-SCORER = "1.4"
+SCORER = "1.5"
 SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # what follows the name of such a curve
 FAR = "far"  # the folder of a call's other end
@@ -329,10 +329,12 @@ class _Evidence:
         return found
 
 
-def _limits_of(run: Path, gates: list[Gate]) -> Limits:
+def _limits_of(run: Path, real_time: bool, gates: list[Gate]) -> Limits:
     """The limits that the run was judged by when it was made."""
     asked = _optional(run, "options.json", records.OPTIONS, gates) or {}
-    return Limits(jitter_ms=asked["jitter_gate_ms"]) if "jitter_gate_ms" in asked else Limits()
+    usual = Limits() if real_time else validity.SIMULATED
+    gate_ms = asked.get("jitter_gate_ms")
+    return usual if gate_ms is None else usual.model_copy(update={"jitter_ms": gate_ms})
 
 
 def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) -> Scores:
@@ -343,10 +345,11 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     gate and leave their metrics None. Raises RecordError when timeline.json or lab.json is missing or damaged.
     """
     gates: list[Gate] = []
-    limits = limits or _limits_of(run, gates)
     timeline, lab = (
         records.read(run / "timeline.json", records.TIMELINE), records.read(run / "lab.json", records.LAB)
     )  # fmt: skip
+    real_time = lab.get("real_time", True)
+    limits = limits or _limits_of(run, real_time, gates)
     phases = [Phase(p["name"], p["contender"], p["start"], p["end"]) for p in timeline["phases"]]
     t0, end = phases[0].start, phases[-1].end
     need = (t0, end)
@@ -354,7 +357,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     live = bool(lab.get("live", clip is None))
     clip_fps = float(clip.get("fps", 30)) if clip else 30.0
     call = lab.get("call")
-    picture = _picture(run, clip, live, run / FAR if call else None, need, limits, gates)
+    picture = _picture(run, clip, live, run / FAR if call else None, need, limits, gates, real_time)
 
     # The packets: the client side lies behind the downlink bottleneck, the server side before it.
     bulk = (_optional(run, "bulk.json", records.BULK, gates) or {}).get("flows", [])
@@ -378,12 +381,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     ]
 
     # The host and the router.
-    watch = _lines(run / "host.jsonl", records.HOST, gates)
-    gates.append(validity.covers("host samples", [s["t"] for s in watch], need, limits))
-    # A phase ends by the wall clock, which has gone on when a suspended host wakes.
-    gates += validity.host_awake([s for s in watch if t0 <= s["t"] <= end + 2], limits)
-    watch = [s for s in watch if t0 <= s["t"] <= end + 1]
-    gates.append(validity.host_stalls([s["stall_ms"] for s in watch], limits))
+    watch = _host_samples(run, need, limits, gates) if real_time else []
     names, queues = lab.get("interfaces", {}), _lines(run / "qdisc.jsonl", records.QDISC, gates)
     for side, asked in (("lan", lab["qdisc_down"]), ("wan", lab["qdisc_up"])):
         dev = names.get(side, side)
@@ -394,6 +392,11 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         ]
     if "verified_at_end" in lab:
         gates.append(validity.verified_at_end(lab["verified_at_end"]))
+    if not real_time:
+        clocks = {"qdisc.jsonl": [s["t"] for s in queues], "timeline.json": [t for p in phases for t in (p.start, p.end)]}
+        for name, capture in (("client.pcapng", behind), ("server.pcapng", before)):
+            clocks |= {name: capture.all["t_ns"].to_numpy()} if capture else {}
+        gates.append(validity.forwards(clocks))
 
     # The contenders.
     flows: list[Flow] = []
@@ -435,7 +438,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
 
     rows, far = table(evidence), []
     if call:
-        other = _picture(run / FAR, clip, live, run, need, limits, gates)
+        other = _picture(run / FAR, clip, live, run, need, limits, gates, real_time)
         far = table(_Evidence(other, clip_fps, before.back if before else None))
         if live:
             told = [
@@ -508,6 +511,17 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     )  # fmt: skip
 
 
+def _host_samples(run: Path, need: Window, limits: Limits, gates: list[Gate]) -> list[dict[str, Any]]:
+    """What the host told of itself during the timeline `need`, and the gates that a host in real time must pass."""
+    watch = _lines(run / "host.jsonl", records.HOST, gates)
+    gates.append(validity.covers("host samples", [s["t"] for s in watch], need, limits))
+    # A phase ends by the wall clock, which has gone on when a suspended host wakes.
+    gates += validity.host_awake([s for s in watch if need[0] <= s["t"] <= need[1] + 2], limits)
+    watch = [s for s in watch if need[0] <= s["t"] <= need[1] + 1]
+    gates.append(validity.host_stalls([s["stall_ms"] for s in watch], limits))
+    return watch
+
+
 def _picture(
     folder: Path,
     clip: Mapping[str, Any] | None,
@@ -516,6 +530,7 @@ def _picture(
     need: Window,
     limits: Limits,
     gates: list[Gate],
+    real_time: bool,
 ) -> _Picture:
     """What the screen recorded in `folder` showed, and its gates; `other` is the folder of a call's other end."""
     who = f"{FAR} end's " if folder.name == FAR else ""
@@ -531,6 +546,8 @@ def _picture(
         validity.covers(f"{who}recording", shown["t"] if shown is not None else None, need, limits),
         validity.covers(f"{who}player samples", [s["t"] for s in samples], need, limits),
     ]
+    if not real_time and screen and shown is not None:
+        gates.append(validity.every_frame(shown["t"].to_list(), screen.get("fps", 30), who))
     found = _Picture()
     unread: float | None = None if shown is None else 1.0
     facts = clip or {}

@@ -45,6 +45,10 @@ class Limits(BaseModel):
     baseline_changes: int = 0  # of the rendition in the solo baseline
 
 
+SIMULATED = Limits(missing_share=0.0, jitter_ms=0.05)
+"""Of a lab in simulated time, where no host is late: what is missing there, or late, is a fault of ours."""
+
+
 class Gate(BaseModel):
     """One gate: `measured` and `limit` as text with units; `reason` is one line, empty when `ok`."""
 
@@ -83,6 +87,20 @@ def recorder(screen: Mapping[str, Any] | None, limits: Limits, who: str = "") ->
     """Frames that the recorder missed, from screen.json; `who` is put before the gate's name."""
     share = screen["missing"] / screen["expected"] if screen and screen["expected"] else None
     return at_most(f"{who}recorder frames missing", share, limits.missing_share, "%", 100)
+
+
+def every_frame(times: Sequence[float], fps: float, who: str = "") -> Gate:
+    """In simulated time every frame that a recorder of `fps` frames/s should have is there; `times` in s."""
+    gaps = np.diff(np.asarray(times, dtype=np.float64))
+    missing = int(np.maximum(np.round(gaps * fps) - 1, 0).sum())
+    return gate(f"{who}every frame recorded", bool(gaps.size) and not missing, f"{missing} missing of {fps:g} a second",
+                "none missing")  # fmt: skip
+
+
+def forwards(records: Mapping[str, npt.ArrayLike]) -> Gate:
+    """Simulated time goes only forwards: in none of the `records`, times in the order written, does it step back."""
+    back = [name for name, times in records.items() if np.any(np.diff(np.asarray(times, dtype=np.float64)) < 0)]
+    return gate("time goes forwards", not back, ", ".join(back) or f"in {len(records)} records", "no step back")
 
 
 def host_stalls(stalls_ms: Sequence[float], limits: Limits) -> Gate:

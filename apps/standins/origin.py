@@ -22,6 +22,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from harness import cache
 from harness.place import CommandError, Place
 from harness.process import Process
+from harness.scratch import scratch_folder
 
 HOST = "tv.test"
 HERE = Path(__file__).parent
@@ -164,8 +165,7 @@ class Origin:
         config = run / "Caddyfile"
         log = run / "origin.jsonl"
         config.write_text(caddyfile(address, port, http, certificate, site, ensure_player(), log))
-        home = cache.root() / "caddy"  # Caddy wants a home, though it keeps nothing in it here
-        home.mkdir(parents=True, exist_ok=True)
+        home = scratch_folder("-caddy")  # Caddy wants a home, though it keeps nothing in it here
         command = ["env", f"HOME={home}", f"XDG_DATA_HOME={home}", f"XDG_CONFIG_HOME={home}"]
         command += ["caddy", "run", "--adapter", "caddyfile", "--config", str(config)]
         process = Process.start(place, command, stderr=run / "caddy.log", ready="serving initial configuration")

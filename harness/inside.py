@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs inside the simulated machine: the experiment itself, its news written where the outside reads them.
+
+``python -m harness.inside JOB`` with the folder that :mod:`harness.simulated` wrote; the evidence goes to EVIDENCE.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from harness.experiment import run_experiment
+from harness.handover import ERROR, EVIDENCE, NEWS, VERSIONS, read_job
+from harness.sim_lab import SimLab
+
+
+class _Evidence:
+    """Where the run's files go. The room on the disk is watched from outside."""
+
+    path = EVIDENCE
+
+    def __init__(self, versions: Path) -> None:
+        self._file, self._versions = versions, dict[str, str]()
+
+    def add_versions(self, versions: Mapping[str, str]) -> None:
+        self._versions |= versions
+        self._file.write_text(json.dumps(self._versions))
+
+    def check_space(self) -> None:
+        pass
+
+
+class _News:
+    """The display of an experiment, told line by line to who reads outside; each with the simulated time."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def say(self, text: str) -> None:
+        self._write("say", text)
+
+    def phase(self, index: int) -> None:
+        self._write("phase", index)
+
+    def update(self, **known: Any) -> None:
+        self._write("update", known)
+
+    def _write(self, kind: str, what: Any) -> None:
+        print(json.dumps([time.monotonic(), kind, what]), file=self._out, flush=True)
+
+
+def main() -> int:
+    """Do the job; what stops it is one line in ERROR and exit code 1."""
+    job = Path(sys.argv[1])
+    options, service = read_job(job)
+    # Another seed shall find player, film and clocks at other moments of their rounds.
+    time.sleep(random.Random(f"start {options.seed}").uniform(0, 1))
+    with (job / NEWS).open("w") as news:
+        try:
+            run_experiment(options, _Evidence(job / VERSIONS), SimLab(), service, _News(news))
+        except (RuntimeError, OSError) as failed:
+            (job / ERROR).write_text(f"{type(failed).__name__}: {failed}")
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An experiment in a simulated machine, seen from outside: what it is given, what it tells, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hardware import simulation
+from hardware.build import Kernel, ensure_kernel
+from hardware.desktop import EXTRAS, Desktop, ensure_desktop
+from hardware.simulation import SimulationError
+from harness import cache
+from harness.handover import CACHE, ERROR, EVIDENCE, NEWS, SOURCES, VERSIONS, write_job
+from harness.progress import ExperimentProgress, Tell, named
+from harness.scratch import scratch_folder
+
+if TYPE_CHECKING:
+    from apps.base import Service
+    from harness.options import Options
+    from harness.store import RunDirectory
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+#: The inside tells something twice a simulated second while it records; its set-up takes longest.
+_SILENCE_S = 300.0
+#: Nobody else is in the machine: io_uring's mappings are broken in User-Mode Linux, and a recorder's buffers are
+#: given back and taken again for each frame where malloc has its way.
+_RUN = f"""#!/bin/sh
+set -e
+mount -t hostfs -o hostfs=/proc/self/cwd/evidence/. none {EVIDENCE}
+mount -t hostfs -o ro,hostfs=/proc/self/cwd/cache/. none {CACHE}
+mount -t hostfs -o ro,hostfs=/proc/self/cwd/sources/. none {SOURCES}
+echo 2 >/proc/sys/kernel/io_uring_disabled
+echo 1 >/proc/sys/vm/overcommit_memory
+export SOJOURN_CACHE={CACHE} PYTHONPATH={SOURCES} PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME=/tmp/cache LANG=C.UTF-8
+export MALLOC_MMAP_THRESHOLD_=1000000000 MALLOC_TRIM_THRESHOLD_=2000000000
+cd /tmp
+exec python3 -m harness.inside /job
+"""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What simulated machines are made of."""
+
+    kernel: Kernel
+    desktop: Desktop
+    memory: str = "4G"
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """For the manifest; whoever has the same ones makes the same bytes."""
+        return {
+            "kernel source": self.kernel.source,
+            "kernel build": self.kernel.digest,
+            "guest": self.desktop.digest,
+            "sources": self.desktop.sources_digest,
+            **{f"guest {name}": text for name, text in self.desktop.versions.items()},
+        }
+
+
+class SimulatedError(RuntimeError):
+    """The experiment did not reach its end; one line that says why."""
+
+
+def machine(options: Options, step: Callable[[str], Tell]) -> Machine:
+    """What the machine of such a run is made of, built now if the cache lacks it. Raises BuildError."""
+    extras = [name for name in EXTRAS if name in (options.recorder, options.driver)]
+    desktop = ensure_desktop(extras, named(step("guest with browser")))
+    return Machine(ensure_kernel(options.kernel_source, named(step("kernel"))), desktop)
+
+
+def record(
+    options: Options,
+    service: Service,
+    run: RunDirectory,
+    progress: ExperimentProgress,
+    clock: SimulatedClock,
+    machine: Machine,
+    core: int | None = None,
+) -> None:
+    """Record one run of a prepared `service` into `run`, in a machine of its own; scoring comes after.
+
+    Args:
+        clock: is set to the simulated time as the machine tells it, for the display.
+        core: the processor to stay on; default: the first that we may use.
+
+    Raises:
+        SimulatedError: the experiment ended early, by what it says itself or because the machine did.
+        StoreError: the disk is nearly full.
+    """
+    job = scratch_folder("-job")
+    try:
+        write_job(job, options, service, {run.path: EVIDENCE, cache.root(): CACHE, CHECKOUT: SOURCES})
+        (job / "run").write_text(_RUN)
+        (job / "run").chmod(0o755)
+        news = _News(job / NEWS, progress, clock)
+
+        def watch() -> None:
+            run.check_space()
+            news.pass_on()
+
+        simulation.run(
+            machine.kernel, machine.desktop, job, core=core, seed=options.seed, memory=machine.memory,
+            start_ns=simulation.DATE_NS, timeout=None, watch=watch,
+            mounts={"evidence": run.path, "cache": cache.root(), "sources": machine.desktop.sources},
+        )  # fmt: skip
+        news.pass_on()
+        run.add_versions(json.loads((job / VERSIONS).read_text()) | machine.versions)
+    except SimulationError as failed:
+        told = job / ERROR
+        reason = told.read_text() if told.exists() else str(failed).replace(f"{job}: ", "")
+        raise SimulatedError(reason) from failed
+    finally:
+        shutil.rmtree(job, ignore_errors=True)
+
+
+class SimulatedClock:
+    """Seconds of simulated time, as last told."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class _News:
+    """Reads what the inside tells, and passes it on to the display."""
+
+    def __init__(self, file: Path, progress: ExperimentProgress, clock: SimulatedClock) -> None:
+        self._file, self._progress, self._clock = file, progress, clock
+        self._read, self._rest, self._heard = 0, b"", time.monotonic()
+
+    def pass_on(self) -> None:
+        """Pass on what is new. Raises SimulatedError when the machine has told nothing for long."""
+        if self._file.exists():
+            with self._file.open("rb") as file:
+                file.seek(self._read)
+                fresh = file.read()
+            self._read += len(fresh)
+            *lines, self._rest = (self._rest + fresh).split(b"\n")
+            for line in lines:
+                self._heard = time.monotonic()
+                self._clock.now, kind, what = json.loads(line)
+                if kind == "update":
+                    self._progress.update(**what)
+                else:
+                    getattr(self._progress, {"say": "say", "phase": "phase"}[kind])(what)
+        if (silent := time.monotonic() - self._heard) > _SILENCE_S:
+            raise SimulatedError(f"the simulated machine hangs: it has told nothing for {silent:.0f} s")
