@@ -29,7 +29,7 @@ from harness.cache import BuildError, Progress
 CHECKOUT = Path(__file__).resolve().parent.parent
 #: What is on top of the nodes' packages; chromium-driver is Selenium's.
 SHOWN = (
-    "bash", "caddy", "chromium", "chromium-driver", "ffmpeg", "fonts-dejavu-core", "python3", "wireshark-common", "xvfb",
+    "bash", "caddy", "chromium", "chromium-driver", "ffmpeg", "fonts-dejavu-core", "python3", "xvfb",
 )  # fmt: skip
 #: Of a recorder that most runs do not use.
 EXTRAS: dict[str, tuple[str, ...]] = {"obs": ("obs-studio",)}
@@ -41,6 +41,8 @@ DISTRIBUTIONS = (
 SOURCES = ("apps", "bottleneck", "captures", "hardware", "harness", "scoring", "traffic")
 #: Modification time of all files inside, Unix s: a web server tells it, and its length is in the packets.
 FIXED_TIME = 1_000_000_000
+#: To be changed with how a userland is put together.
+_MADE = "2"
 _UNREAD = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info")
 _TAGS = ("manylinux_2_17", "manylinux2014", "manylinux_2_27", "manylinux_2_28", "manylinux_2_31", "manylinux_2_34")
 
@@ -74,7 +76,7 @@ def ensure_desktop(extras: Iterable[str] = (), progress: Progress | None = None)
     tell = progress or (lambda _what, _fraction: None)
     packages = (*PACKAGES, *SHOWN, *(name for extra in sorted(extras) for name in EXTRAS[extra]))
     lock = locked_lines(closure(DISTRIBUTIONS), (CHECKOUT / "requirements.txt").read_text())
-    parts = [("init", INIT.read_bytes()), ("packages", " ".join((SUITE, *packages)).encode()), ("lock", lock.encode())]
+    parts = [("made", _MADE.encode()), ("init", INIT.read_bytes()), ("packages", " ".join((SUITE, *packages)).encode()), ("lock", lock.encode())]
     entry = cache.build_once(
         cache.root() / "desktop" / cache.digest(parts), lambda scratch: _build(scratch, packages, lock, tell)
     )

@@ -108,6 +108,86 @@ EDITS = (
         "um_ndelay(50);",
     ),
     Edit(
+        "arch/um/kernel/skas/syscall.c",
+        "let a poll that does not wait cost 1 us (else a loop that polls until a time is reached is long)",
+        r"(\t\tPT_REGS_SET_SYSCALL_RETURN\(regs, ret\);\n)",
+        r"""\1
+		if (time_travel_mode == TT_MODE_INFCPU &&
+		    (((syscall == __NR_epoll_wait || syscall == __NR_epoll_pwait) &&
+		      (int)UPT_SYSCALL_ARG4(&regs->regs) == 0) ||
+		     (syscall == __NR_poll && (int)UPT_SYSCALL_ARG3(&regs->regs) == 0)))
+			um_ndelay(1000);
+""",
+    ),
+    Edit(
+        "arch/x86/um/vdso/vma.c",
+        "keep a page with the simulated time",
+        r"(?=static int __init init_vdso\(void\))",
+        _addition("clock_page.c"),
+    ),
+    Edit(
+        "arch/x86/um/vdso/vma.c",
+        "name what that needs",
+        r"#include <linux/init\.h>\n",
+        "#include <linux/init.h>\n#include <linux/time-internal.h>\n#include <linux/timekeeping.h>\n",
+    ),
+    Edit(
+        "arch/x86/um/vdso/vma.c",
+        "make that page at boot",
+        r"(\tum_vdso = alloc_page\(GFP_KERNEL\);\n\tif \(!um_vdso)(\))",
+        r"\tum_clock = alloc_page(GFP_KERNEL | __GFP_ZERO);\n\1 || !um_clock\2",
+    ),
+    Edit(
+        "arch/x86/um/vdso/vma.c",
+        "give that page to each program",
+        r"(\tmmap_write_unlock\(mm\);\n\n\treturn IS_ERR\(vma\) \? PTR_ERR\(vma\) : )0;",
+        r"\tint clock = IS_ERR(vma) ? 0 : install_um_clock(mm);\n\n\1clock;",
+    ),
+    Edit(
+        "arch/x86/um/vdso/um_vdso.c",
+        "read the clock in that page",
+        r"(?=int __vdso_clock_gettime\(clockid_t clock, struct __kernel_timespec \*ts\)\n\{)",
+        _addition("clock_reader.c"),
+    ),
+    Edit(
+        "arch/x86/um/vdso/um_vdso.c",
+        "use it for clock_gettime",
+        r"(struct __kernel_timespec \*ts\)\n\{\n\tlong ret;\n)",
+        r"""\1	unsigned long long now = um_clock_read(clock);
+
+	if (now) {
+		ts->tv_sec = now / 1000000000;
+		ts->tv_nsec = now % 1000000000;
+		return 0;
+	}
+""",
+    ),
+    Edit(
+        "arch/x86/um/vdso/um_vdso.c",
+        "use it for gettimeofday",
+        r"(struct timezone \*tz\)\n\{\n\tlong ret;\n)",
+        r"""\1	unsigned long long now = tz || !tv ? 0 : um_clock_read(0);
+
+	if (now) {
+		tv->tv_sec = now / 1000000000;
+		tv->tv_usec = now % 1000000000 / 1000;
+		return 0;
+	}
+""",
+    ),
+    Edit(
+        "arch/um/os-Linux/skas/process.c",
+        "renew the page's time before a program goes on",
+        r"(\t\tcurrent_mm_sync\(\);\n)(\n\t\tif \(using_seccomp\) \{)",
+        r"\1\t\tum_clock_update();\n\2",
+    ),
+    Edit(
+        "arch/um/os-Linux/skas/process.c",
+        "name what renews it",
+        r"static int unscheduled_userspace_iterations;\n",
+        "static int unscheduled_userspace_iterations;\nextern void um_clock_update(void);\n",
+    ),
+    Edit(
         "arch/um/os-Linux/util.c",
         "take random numbers from a seed",
         r"(ssize_t os_getrandom\(void \*buf, size_t len, unsigned int flags\)\n\{\n)",

@@ -33,6 +33,8 @@ from traffic.contender import CONTENDERS
 from traffic.iperf3 import BulkFlow
 
 _TICK_S = 0.5
+#: How often probes are sent; beside the bottleneck of simulated time seldom: no host is late there, and each costs.
+_PROBE_MS, _SIMULATED_PROOF_MS = 10, 50
 #: Longest set-up and warm-up that the probes must outlast; irtt reserves memory for all of its time.
 _PROBE_MARGIN_S = 180
 #: The player is given this long to settle before the first phase, and counts as settled after so many ticks.
@@ -137,15 +139,17 @@ class _Recording:
             self._keep(f"the {name} capture", capture.process, capture.stop)
         echo = irtt.start_server(lab.server, lab.addresses.server, log_file(folder, "irtt-server"), wrap=lab.realtime)
         self._keep("the irtt server", echo, echo.stop)
-        for name, port, codepoint in (
-            ("irtt", ports.IRTT, options.probe_ecn),
-            ("irtt-unshaped", ports.IRTT_UNSHAPED, "not-ect"),
-        ):
+        probes: tuple[tuple[str, int, float, irtt.Codepoint], ...] = (
+            ("irtt", ports.IRTT, _PROBE_MS, options.probe_ecn),
+            ("irtt-unshaped", ports.IRTT_UNSHAPED, _PROBE_MS if lab.real_time else _SIMULATED_PROOF_MS, "not-ect"),
+        )
+        for name, port, interval_ms, codepoint in probes:
             probe = irtt.IrttClient(
                 lab.client,
                 lab.addresses.server,
                 folder / f"{name}.json.gz",
                 port=port,
+                interval_ms=interval_ms,
                 codepoint=codepoint,
                 wrap=lab.realtime,
             ).start(limit_s=sum(phase.seconds for phase in options.phases) + _PROBE_MARGIN_S)
