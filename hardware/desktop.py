@@ -39,8 +39,6 @@ DISTRIBUTIONS = (
     "pydantic", "rich", "selenium", "typing-extensions", "zstandard",
 )  # fmt: skip
 SOURCES = ("apps", "bottleneck", "captures", "hardware", "harness", "scoring", "traffic")
-#: Modification time of all files inside, Unix s: a web server tells it, and its length is in the packets.
-FIXED_TIME = 1_000_000_000
 #: To be changed with how a userland is put together.
 _MADE = "2"
 _UNREAD = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info")
@@ -96,7 +94,7 @@ def _build(scratch: Path, packages: tuple[str, ...], lock: str, tell: Progress) 
     tell("compiling its Python modules", 0.8)
     _compile(root, root, root / "usr/lib/python3", root / _python(root).replace("bin", "lib"))
     tell("hashing the guest", 0.95)
-    settle(root)
+    cache.settle(root)
     made = {"versions": versions, "content": tree_digest(root)}
     (scratch / "made.json").write_text(json.dumps(made, indent=1) + "\n")
     tell("guest ready", 1.0)
@@ -181,17 +179,10 @@ def _ensure_sources(desktop: Path) -> tuple[Path, str]:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)
         _compile(desktop / "root", scratch, scratch / "sojourn")
-        settle(scratch)
+        cache.settle(scratch)
 
     entry = cache.build_once(cache.root() / "sources" / f"{desktop.name[:12]}-{digest}", build)
     return entry / "sojourn", digest
-
-
-def settle(tree: Path) -> None:
-    """Give all files and folders below `tree` one time of modification."""
-    for folder, _, names in os.walk(tree):
-        for path in (folder, *(f"{folder}/{name}" for name in names)):
-            os.utime(path, (FIXED_TIME, FIXED_TIME), follow_symlinks=False)
 
 
 def tree_digest(tree: Path) -> str:

@@ -84,7 +84,7 @@ def ensure_clip(
     base = cache.root() / "clip" / recipe.hexdigest()[:16]
     cache.build_once(base, lambda work: _encode(work, seconds, strips, ladder, tell))
     loops = max(1, -(-film_seconds // seconds))
-    film = base.with_name(f"{base.name}-x{loops}")
+    film = base.with_name(f"{base.name}-x{loops}-settled")
     cache.build_once(film, lambda work: _lengthen(base, work, seconds, loops, len(ladder)))
     rates = tuple(_rate(base / str(index), seconds) for index in range(len(ladder)))
     return Clip(film, ladder, seconds * FPS, FPS, seconds * loops, rates)
@@ -183,6 +183,7 @@ def _lengthen(base: Path, film: Path, seconds: int, loops: int, renditions: int)
     length = f'mediaPresentationDuration="PT{seconds * loops}S"'
     text = re.sub(r'mediaPresentationDuration="[^"]*"', length, (base / "manifest.mpd").read_text())
     (film / "manifest.mpd").write_text(re.sub(r'(<Period [^>]*?) duration="[^"]*"', r"\1", text))
+    cache.settle(film)
 
 
 def _timescale(init: bytes) -> int:

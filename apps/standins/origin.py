@@ -26,6 +26,9 @@ from harness.scratch import scratch_folder
 
 HOST = "tv.test"
 HERE = Path(__file__).parent
+_AUTHORITY = "Sojourn lab authority"
+_TLS_EPOCH = 2025
+_TLS_EPOCH_START = dt.datetime(_TLS_EPOCH, 1, 1, tzinfo=dt.UTC)
 Http = Literal["h2", "h3"]
 PLAYLIST = "application/vnd.apple.mpegurl"  # RFC 8216, 4
 #: npm package: its script for browsers and its licence.
@@ -50,30 +53,31 @@ class Certificate:
 
 
 def ensure_certificate(host: str = HOST) -> Certificate:
-    """Return the certificate of `host`, made by a private authority of this cache on first use."""
-    folder = cache.build_once(cache.root() / "tls" / host, lambda work: _issue(work, host))
-    chain = x509.load_pem_x509_certificate((folder / "chain.pem").read_bytes())
-    public = chain.public_key().public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    """Return the certificate of `host`, made by a private authority on first use.
+
+    It is the same on every machine, so that a run's packets are: nothing but the browsers of a lab trusts it, by its
+    public key on their command line.
+    """
+    folder = cache.build_once(cache.root() / "tls" / f"{host}-{_TLS_EPOCH}", lambda work: _issue(work, host))
+    return Certificate(
+        folder / "chain.pem", folder / "key.pem", folder / "ca.pem", (folder / "spki.txt").read_text()
     )
-    spki = base64.b64encode(hashlib.sha256(public).digest()).decode()
-    return Certificate(folder / "chain.pem", folder / "key.pem", folder / "ca.pem", spki)
 
 
 def _issue(folder: Path, host: str) -> None:
-    start = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)  # a lab's clock may be behind
-
     def name(text: str) -> x509.Name:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
-    def begin(subject: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-        builder = x509.CertificateBuilder(name("Sojourn lab authority"), name(subject), key.public_key())
-        builder = builder.serial_number(x509.random_serial_number())
-        return builder.not_valid_before(start).not_valid_after(start + dt.timedelta(days=3650))
+    def key_of(whose: str) -> ec.EllipticCurvePrivateKey:
+        return ec.derive_private_key(_number(f"key of {whose}"), ec.SECP256R1())
 
-    authority_key = ec.generate_private_key(ec.SECP256R1())
-    key = ec.generate_private_key(ec.SECP256R1())
-    authority = begin("Sojourn lab authority", authority_key).add_extension(
+    def begin(subject: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+        builder = x509.CertificateBuilder(name(_AUTHORITY), name(subject), key.public_key())
+        builder = builder.serial_number(_number(f"serial of {subject}") >> 100)
+        return builder.not_valid_before(_TLS_EPOCH_START).not_valid_after(_TLS_EPOCH_START + dt.timedelta(days=7300))
+
+    authority_key, key = key_of(_AUTHORITY), key_of(host)
+    authority = begin(_AUTHORITY, authority_key).add_extension(
         x509.BasicConstraints(ca=True, path_length=0), critical=True
     )
     leaf = (
@@ -82,13 +86,25 @@ def _issue(folder: Path, host: str) -> None:
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     )
     pem = serialization.Encoding.PEM
-    ca = authority.sign(authority_key, hashes.SHA256()).public_bytes(pem)
-    (folder / "ca.pem").write_bytes(ca)
-    (folder / "chain.pem").write_bytes(leaf.sign(authority_key, hashes.SHA256()).public_bytes(pem) + ca)
+
+    def signed(builder: x509.CertificateBuilder) -> bytes:
+        return builder.sign(authority_key, hashes.SHA256(), ecdsa_deterministic=True).public_bytes(pem)
+
+    (folder / "ca.pem").write_bytes(signed(authority))
+    (folder / "chain.pem").write_bytes(signed(leaf) + signed(authority))
     (folder / "key.pem").touch(0o600)
     (folder / "key.pem").write_bytes(
         key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    (folder / "spki.txt").write_text(base64.b64encode(hashlib.sha256(public).digest()).decode())
+
+
+def _number(words: str) -> int:
+    """A number below the order of P-256, by the words alone."""
+    return int.from_bytes(hashlib.sha256(f"Sojourn lab, {words}".encode()).digest()) >> 1
 
 
 def ensure_player() -> Path:
@@ -109,6 +125,7 @@ def _install_player(folder: Path) -> None:
         shutil.copy(library / script, folder)
         shutil.copy(library / licence, folder / f"{package}.{licence}")
     shutil.rmtree(folder / "node_modules")
+    cache.settle(folder)
 
 
 def _npm_ci(folder: Path) -> None:
