@@ -18,7 +18,9 @@ SERVICE ?= youtube
 help:
 	@sed -n 's/^# make/make/p' Makefile
 
-harm: setup
+# A lab in real time needs more programs than one in simulated time.
+harm:
+	@sh harness/setup.sh $(if $(findstring --lab,$(filter-out --lab=sim,$(ARGS))),all,simulated)
 	$(PYTEST) tests/test_video_harm.py --service=$(SERVICE) $(ARGS)
 
 test: setup lint

@@ -15,7 +15,7 @@ from hardware.self_check import self_check
 from harness import cache
 from harness.cache import Progress
 
-RECIPE = Recipe("um", kconfig.VIRTUAL, files=1500)
+RECIPE = Recipe("um", kconfig.VIRTUAL, files=1000)
 
 
 @dataclass(frozen=True)

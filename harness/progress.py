@@ -194,7 +194,8 @@ def steps(console: Console | None = None) -> Iterator[Callable[[str], Tell]]:
     """Show the steps of a set-up as bars: ``step(name)`` begins one and returns what takes its share done,
     0..1.
 
-    A step that was warm shows nothing; off a terminal a step that takes time is one line at its start.
+    A step that was warm shows nothing; off a terminal a step that takes time is a line at its start and now and then
+    another, with the time left. Steps may go on side by side, in threads.
     """
     console = console or Console(file=sys.stderr)
     bars = Progress(
@@ -208,14 +209,19 @@ def steps(console: Console | None = None) -> Iterator[Callable[[str], Tell]]:
     )
 
     def step(name: str) -> Tell:
-        task = None
+        task, begun, told = None, 0.0, 0.0
 
         def tell(share: float, what: str = "") -> None:
-            nonlocal task
+            nonlocal task, begun, told
             if task is None:
-                task = bars.add_task(name, total=1.0)
+                task, begun = bars.add_task(name, total=1.0), time.monotonic()
+                told = begun
                 if not console.is_terminal:
                     console.print(Text(f"setup: {name}"))
+            elif not console.is_terminal and (now := time.monotonic()) - told > _QUIET_S and share > 0:
+                told = now
+                left = _clock((now - begun) * (1 - share) / share)
+                console.print(Text(f"setup: {name} {what}: {share:.0%}, about {left} left".replace(" :", ":")))
             bars.update(task, completed=min(max(share, 0.0), 1.0), description=f"{name} {what}".rstrip())
 
         return tell

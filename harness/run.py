@@ -77,7 +77,6 @@ def perform(
     store.check(options.needed_bytes)
     with _ended_by_sigterm(), steps(console) as step:
         record = _recorder(options, described, service, step, console)
-        service.prepare(step("test clip"))
     with (
         _ended_by_sigterm(),
         store.create(
@@ -126,7 +125,7 @@ def _recorder(
 ) -> Callable[[RunDirectory], None]:
     """Build what the options' lab needs before anything starts; the result records a run there."""
     if options.lab == "sim":
-        machine = simulated.machine(options, step)
+        machine = simulated.prepare(options, service, step)
 
         def simulate(run: RunDirectory) -> None:
             clock = simulated.SimulatedClock()
@@ -135,6 +134,7 @@ def _recorder(
 
         return simulate
     make_lab = _prepare_lab(options, described, step, console)
+    service.prepare(step("film"))
 
     def play(run: RunDirectory) -> None:
         with ExperimentProgress(options.cell, options.phases, console) as progress:

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Set-up of a machine: the Debian packages that are missing, then the locked Python environment.
 # Idempotent; nothing is written outside apt's places and the cache ($SOJOURN_CACHE or ~/.cache/sojourn).
+# With the argument `simulated` only the packages of runs in simulated time.
 set -eu
+scope=${1:-all}
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 cache=${SOJOURN_CACHE:-$HOME/.cache/sojourn}
 venv=$cache/venv
@@ -29,7 +31,7 @@ find_root() {
 
 install_packages() {
     command -v dpkg-query >/dev/null || { say "no dpkg here: install by hand what harness/packages.txt names"; return; }
-    wanted=$(grep -v '^#' "$checkout/harness/packages.txt")
+    wanted=$(sed -e "$([ "$scope" = simulated ] && echo '/^# REAL TIME/,$d')" -e '/^#/d' "$checkout/harness/packages.txt")
     # shellcheck disable=SC2086
     installed=" $(dpkg-query -W -f='${db:Status-Status} ${Package}\n' $wanted 2>/dev/null |
         sed -n 's/^installed //p' | tr '\n' ' ') "
@@ -103,4 +105,4 @@ load_bbr() {
 
 install_packages
 install_python
-load_bbr
+if [ "$scope" = all ]; then load_bbr; fi

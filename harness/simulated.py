@@ -7,9 +7,13 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from hardware import simulation
 from hardware.build import Kernel, ensure_kernel
@@ -68,11 +72,37 @@ class SimulatedError(RuntimeError):
     """The experiment did not reach its end; one line that says why."""
 
 
-def machine(options: Options, step: Callable[[str], Tell]) -> Machine:
-    """What the machine of such a run is made of, built now if the cache lacks it. Raises BuildError."""
+def prepare(options: Options, service: Service, step: Callable[[str], Tell]) -> Machine:
+    """Make what such a run needs and the cache lacks, all at once: downloads beside compiling; return its machine.
+
+    Raises BuildError, ServiceError.
+    """
     extras = [name for name in EXTRAS if name in (options.recorder, options.driver)]
-    desktop = ensure_desktop(extras, named(step("guest with browser")))
-    return Machine(ensure_kernel(options.kernel_source, named(step("kernel"))), desktop)
+    kernel, desktop, _film = side_by_side(
+        lambda: ensure_kernel(options.kernel_source, named(step("kernel"))),
+        lambda: ensure_desktop(extras, named(step("guest with browser"))),
+        lambda: service.prepare(step("film")),
+    )
+    return Machine(kernel, desktop)
+
+
+def side_by_side(*makers: Callable[[], Any]) -> list[Any]:
+    """Call all at once in threads and return what they gave, in order.
+
+    What the first that fails raises is raised, and so is what ends the wait; the programs that the others run are
+    ended then.
+    """
+    with ThreadPoolExecutor(len(makers)) as pool:
+        futures = [pool.submit(make) for make in makers]
+        try:
+            for future in as_completed(futures):
+                future.result()
+        except BaseException:
+            for child in psutil.Process().children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    child.terminate()
+            raise
+    return [future.result() for future in futures]
 
 
 def record(
