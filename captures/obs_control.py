@@ -55,11 +55,15 @@ def files(
     `size` is the display's in px, that times `scale` the recording's.
     """
     width, height = (round(side * scale) for side in size)
+    chosen: dict[str, dict[str, object]] = {
+        "General": {"FirstRun": "true", "EnableAutoUpdates": "false"},  # no wizard
+        "BasicWindow": {"PreviewEnabled": "false"},
+        "Basic": {"Profile": NAME, "ProfileDir": NAME, "SceneCollection": NAME, "SceneCollectionFile": NAME},
+    }
     return {
+        "user.ini": _ini(**chosen),  # from OBS 31 on
         "global.ini": _ini(
-            General={"FirstRun": "true", "EnableAutoUpdates": "false"},  # no wizard
-            BasicWindow={"PreviewEnabled": "false"},
-            Basic={"Profile": NAME, "ProfileDir": NAME, "SceneCollection": NAME, "SceneCollectionFile": NAME},
+            **chosen,
             OBSWebSocket={  # up to OBS 29
                 "FirstLoad": "false",
                 "ServerEnabled": "true",

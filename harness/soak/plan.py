@@ -208,8 +208,6 @@ def _expanded(
             texts[key] = str(_placed(folder, str(texts[key]), f"{path}: {_where(key, name, table)}"))
         try:
             options = parse_options(texts, {known: service.defaults for known, service in services.items()})
-            if options.lab == "sim":
-                raise OptionsError("--lab: simulated time has no browser; give virtual or apu")
             services[options.service].from_options(options)
         except OptionsError as wrong:
             raise PlanError(f"{path}: {_located(str(wrong), name, table)}") from wrong

@@ -36,7 +36,6 @@ EVIDENCE = [
     "irtt-unshaped.json.gz",
     "bulk.json",
     "ss.jsonl",
-    "host.jsonl",
     "scores.json",
     "report.html",
 ]
@@ -53,18 +52,17 @@ def run_main_job(results: Path, *arguments: str, **environment: str) -> subproce
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One short run; on a loaded machine it may be void, its evidence is whole all the same."""
+    """One short run in simulated time: valid, whatever else this machine does."""
     results = tmp_path_factory.mktemp("results")
-    done = run_main_job(results, "--timeline=solo:10,cubic:15,solo:10,prague:20,solo:5", "--jitter-gate=50ms")
+    done = run_main_job(results, "--timeline=solo:10,cubic:15,solo:10,prague:20,solo:5")
+    assert done.returncode == 0, done.stdout + done.stderr
     (path,) = (manifest.parent for manifest in results.glob(f"*/{MANIFEST}"))
-    assert path.suffix != ".partial", done.stdout + done.stderr
-    assert str(path) in done.stdout
-    assert (done.returncode == 0) == (read_manifest(path).status == "valid")
+    assert str(path) in done.stdout and read_manifest(path).status == "valid"
     return path
 
 
 def agrees_with_player(run: Path, scores: Scores) -> None:
-    """The frames read off the screen are those that the player says it displayed, however many a busy host manages."""
+    """The frames read off the screen are those that the player says it displayed."""
     told = [said for said in map(json.loads, (run / "player.jsonl").open()) if "totalFrames" in said]
     begun = json.loads((run / "timeline.json").read_text())["phases"][0]["start"]
     recorded = json.loads((run / "screen.json").read_text())["fps"]
@@ -80,7 +78,7 @@ def test_evidence_is_whole(run: Path) -> None:
     assert [name for name in EVIDENCE if not (run / name).exists()] == []
     manifest = read_manifest(run)
     assert set(EVIDENCE) <= set(manifest.files)
-    assert {"router kernel", "router tc", "chromium", "ffmpeg", "irtt", "player"} <= set(manifest.versions)
+    assert {"router kernel", "router tc", "chromium", "guest", "guest ffmpeg", "irtt", "player"} <= set(manifest.versions)
     assert "dualpi2" not in (run / "setup.log").read_text()
     assert "fq_codel" in (run / "teardown.log").read_text()
 
@@ -98,10 +96,16 @@ def test_scores_tell_who_was_there(run: Path) -> None:
     assert (by_name["prague"].contender_mbps or 0) > (by_name["solo-1"].contender_mbps or 0)
 
 
+def test_alone_every_frame_is_shown_and_the_lab_adds_nothing(run: Path) -> None:
+    scores = Scores.model_validate_json((run / SCORES).read_bytes())
+    assert scores.phases[0].fps == pytest.approx(30, abs=0.01)
+    assert scores.jitter_ms and scores.jitter_ms.p99 <= 0.05
+    gates = {gate.name for gate in scores.validity.gates}
+    assert {"every frame recorded", "time goes forwards"} <= gates and "host stalls" not in gates
+
+
 def test_selenium_and_obs_give_the_same_evidence(tmp_path: Path) -> None:
-    done = run_main_job(
-        tmp_path, "--driver=selenium", "--recorder=obs", "--timeline=solo:10,cubic:10", "--jitter-gate=50ms"
-    )
+    done = run_main_job(tmp_path, "--driver=selenium", "--recorder=obs", "--timeline=solo:10,cubic:10")
     (run,) = (manifest.parent for manifest in tmp_path.glob(f"*/{MANIFEST}"))
     assert run.suffix != ".partial", done.stdout + done.stderr
     assert [name for name in EVIDENCE if not (run / name).exists()] == []

@@ -87,8 +87,3 @@ def test_what_cannot_run_ends_with_one_line(tmp_path: Path, arguments: list[str]
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 1
     assert errors.startswith(line) and errors.count("\n") == 1, errors
-
-
-def test_a_test_that_needs_a_browser_refuses_simulated_time(tmp_path: Path) -> None:
-    done = run_pytest("tests/test_video_harm.py", "--lab=sim", f"--results={tmp_path}")
-    assert done.returncode != 0 and "--lab=sim: simulated time has no browser" in done.stdout, done.stdout

@@ -17,20 +17,18 @@ pytestmark = [pytest.mark.lab, pytest.mark.experiment]
 
 
 def test_repetitions_differ_in_order_and_are_summarised_together(tmp_path: Path) -> None:
-    """On a loaded machine runs may be void; then more are made, and the summary says so."""
     timeline = "solo:8,cubic:10,solo:2,prague:10"
-    done = run_main_job(tmp_path, "--repeat=2", f"--timeline={timeline}", "--jitter-gate=50ms", "--seed=3")
+    done = run_main_job(tmp_path, "--repeat=2", f"--timeline={timeline}", "--seed=3")
+    assert done.returncode == 0, done.stdout + done.stderr
     runs = RunStore(tmp_path).runs()
-    assert runs, done.stdout + done.stderr
     valid = [run for run in runs if read_manifest(run).status == "valid"]
-    assert len(valid) == 2 or len(runs) == 4
-    assert (done.returncode == 0) == (len(valid) == 2), done.stdout
+    assert len(valid) == len(runs) == 2
     orders = {
         read_manifest(run).seed: [p["contender"] for p in json.loads((run / "timeline.json").read_text())["phases"]]
         for run in runs
     }
-    assert set(orders) <= {3, 4} and all(set(order) == {None, "cubic", "prague"} for order in orders.values())
-    assert len(orders) == 1 or orders[3] != orders[4]
+    assert set(orders) == {3, 4} and all(set(order) == {None, "cubic", "prague"} for order in orders.values())
+    assert orders[3] != orders[4]
     (page,) = tmp_path.glob(f"*-summary/{REPORT}")
     assert str(page) in done.stdout and f"{len(valid)} of {len(runs)} runs are valid" in done.stdout
     assert all(f"../{run.name}/{REPORT}" in page.read_text() for run in runs)

@@ -89,7 +89,6 @@ def check_runs(folder: Folder) -> None:
 
 
 def test_a_killed_soak_goes_on(tmp_path: Path) -> None:
-    """On a loaded machine the runs may be void; they are whole all the same."""
     before = host_state()[:2]
     (tmp_path / "plan.toml").write_text(PLAN.format(rounds=1, retries=0, timeline="solo:4,cubic:5"))
     process = start(tmp_path)
@@ -107,8 +106,7 @@ def test_a_killed_soak_goes_on(tmp_path: Path) -> None:
     assert killed.outcome == "killed" and killed.run
     assert len(recorded) > 10 and all(file.exists() for file in recorded)
     assert {it.cell for it in others} == {"one-queue", "l4s"}, said
-    assert {it.outcome for it in others} <= {"valid", "void"}, said
-    assert process.returncode == (0 if all(it.outcome == "valid" for it in others) else 1), said
+    assert {it.outcome for it in others} == {"valid"} and process.returncode == 0, said
     check_runs(folder)
     (suite,) = ElementTree.parse(folder.path / "junit.xml").getroot()
     assert len(suite) == 2 and (folder.path / "report.html").exists()

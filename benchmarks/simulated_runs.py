@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wall seconds a simulated second takes: the main job and a call with all instruments, one machine and two at once.
+
+    python -m benchmarks.simulated_runs [--timeline=short] [youtube] [call]
+
+Each machine has one processor. "recording" is the timeline alone; "whole" has boot, set-up and warm-up in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from apps import SERVICES
+from harness import simulated
+from harness.options import Options, parse_options
+from harness.progress import ExperimentProgress, steps
+from harness.simulated import Machine, SimulatedClock
+from harness.store import RunStore
+
+
+@dataclass
+class Timed:
+    """When a machine's recording began and how far it came: wall s and simulated s."""
+
+    began_wall: float = 0.0
+    began_simulated: float = 0.0
+
+
+class Watch(ExperimentProgress):
+    """A display that shows nothing and notes when the first phase began."""
+
+    def __init__(self, options: Options, clock: SimulatedClock, timed: Timed) -> None:
+        super().__init__(options.cell, options.phases, clock=clock)
+        self._timed, self._simulated = timed, clock
+
+    def say(self, text: str) -> None:
+        pass
+
+    def phase(self, index: int) -> None:
+        if index == 0:
+            self._timed.began_wall, self._timed.began_simulated = time.monotonic(), self._simulated.now
+        super().phase(index)
+
+
+def run(options: Options, machine: Machine, core: int) -> tuple[float, float]:
+    """Wall seconds for each simulated second: of the recording, and of the whole."""
+    service = SERVICES[options.service].from_options(options)
+    service.prepare()
+    clock, timed, begun = SimulatedClock(), Timed(), time.monotonic()
+    with RunStore(options.results).create("bench", options.cell, seed=options.seed, command_line=[]) as made:
+        simulated.record(options, service, made, Watch(options, clock, timed), clock, machine, core)
+        ended = time.monotonic()
+        made.commit()
+    return (
+        (ended - timed.began_wall) / (clock.now - timed.began_simulated),
+        (ended - begun) / clock.now,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("services", nargs="*", default=["youtube", "call"])
+    parser.add_argument("--timeline", default="short")
+    asked = parser.parse_args()
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    print("| service | machines at once | recording, wall s a simulated s | whole |\n|---|---|---|---|")
+    for name in asked.services or ["youtube", "call"]:
+        with tempfile.TemporaryDirectory() as folder:
+            given: dict[str, Any] = {"service": name, "timeline": asked.timeline, "results": folder}
+            options = parse_options(given, {it: service.defaults for it, service in SERVICES.items()})
+            with steps() as step:
+                machine = simulated.prepare(options, SERVICES[name].from_options(options), step)
+            for together in (cores[:1], cores):
+                with ThreadPoolExecutor() as pool:
+                    rates = list(pool.map(lambda core: run(options, machine, core), together))  # noqa: B023
+                means = [sum(column) / len(rates) / len(rates) for column in zip(*rates, strict=True)]
+                print(f"| {name} | {len(together)} | " + " | ".join(f"{mean:.2f}" for mean in means) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
