@@ -159,7 +159,8 @@ def outcome(known: Known) -> Outcome:
     seen = motion.watch(known.video, place)
     spent = {"scored": time.monotonic() - begun}
     # Two frames of a real recording may share a tick of the output's clock: an "error" in its eyes, not a fatal one.
-    decode = ["ffmpeg", "-v", "fatal", "-nostdin", "-i", str(known.video), "-fps_mode", "passthrough", "-f", "null", "-"]
+    decode = ["ffmpeg", "-v", "fatal", "-nostdin", "-i", str(known.video), "-fps_mode", "passthrough"]
+    decode += ["-f", "null", "-"]
     begun = time.monotonic()
     subprocess.run(decode, check=True)
     spent["decoded"] = time.monotonic() - begun

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The userland of a simulated machine that shows a screen: browser, player's origin, recorder, and the harness's Python.
+"""The userland of a simulated machine with a screen: browser, player's origin, recorder, and the harness's Python.
 
 Debian packages of one suite, the locked Python distributions for that suite's Python, and this project's own sources:
 nothing of the host is inside, so that the same run gives the same bytes on another machine.
@@ -74,7 +74,8 @@ def ensure_desktop(extras: Iterable[str] = (), progress: Progress | None = None)
     tell = progress or (lambda _what, _fraction: None)
     packages = (*PACKAGES, *SHOWN, *(name for extra in sorted(extras) for name in EXTRAS[extra]))
     lock = locked_lines(closure(DISTRIBUTIONS), (CHECKOUT / "requirements.txt").read_text())
-    parts = [("made", _MADE.encode()), ("init", INIT.read_bytes()), ("packages", " ".join((SUITE, *packages)).encode()), ("lock", lock.encode())]
+    inputs = {"made": _MADE, "init": INIT.read_text(), "packages": " ".join((SUITE, *packages)), "lock": lock}
+    parts = [(name, text.encode()) for name, text in inputs.items()]
     entry = cache.build_once(
         cache.root() / "desktop" / cache.digest(parts), lambda scratch: _build(scratch, packages, lock, tell)
     )
@@ -117,7 +118,10 @@ def _normal(name: str) -> str:
 
 
 def locked_lines(names: Iterable[str], lock: str) -> str:
-    """Return the lines of a lock with hashes that are about these distributions. Raises BuildError for one not in it."""
+    """Return the lines of a lock with hashes that are about these distributions.
+
+    Raises BuildError for one that is not in it.
+    """
     blocks: dict[str, str] = {}
     for block in re.split(r"(?m)^(?=\S)", lock):
         if match := re.match(r"([\w.-]+)(?:\[[^\]]*\])?==", block):

@@ -111,13 +111,12 @@ EDITS = (
         "arch/um/kernel/skas/syscall.c",
         "let a poll that does not wait cost 1 us (else a loop that polls until a time is reached is long)",
         r"(\t\tPT_REGS_SET_SYSCALL_RETURN\(regs, ret\);\n)",
-        r"""\1
-		if (time_travel_mode == TT_MODE_INFCPU &&
-		    (((syscall == __NR_epoll_wait || syscall == __NR_epoll_pwait) &&
-		      (int)UPT_SYSCALL_ARG4(&regs->regs) == 0) ||
-		     (syscall == __NR_poll && (int)UPT_SYSCALL_ARG3(&regs->regs) == 0)))
-			um_ndelay(1000);
-""",
+        r"\1\n"
+        r"\t\tif (time_travel_mode == TT_MODE_INFCPU &&\n"
+        r"\t\t    (((syscall == __NR_epoll_wait || syscall == __NR_epoll_pwait) &&\n"
+        r"\t\t      (int)UPT_SYSCALL_ARG4(&regs->regs) == 0) ||\n"
+        r"\t\t     (syscall == __NR_poll && (int)UPT_SYSCALL_ARG3(&regs->regs) == 0)))\n"
+        r"\t\t\tum_ndelay(1000);\n",
     ),
     Edit(
         "arch/x86/um/vdso/vma.c",

@@ -28,7 +28,8 @@ while :; do wait; done
 """
 
 
-_PRIVATE = "unshare --user --map-root-user --net --mount --pid --fork --kill-child --mount-proc".split()
+_PRIVATE = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child"]
+_PRIVATE += ["--mount-proc"]
 
 
 class Namespaces:

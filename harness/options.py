@@ -46,15 +46,13 @@ class Option:
 
 OPTIONS = [
     Option("service", "youtube", "the victim: which service is watched; all: each that has published figures"),
-    Option("live", False, "open the real service instead of its stand-in (needs --lab=apu: simulated time has no internet)",
-           flag=True),  # fmt: skip
+    Option("live", False, "open the real service instead of its stand-in (needs --lab=apu)", flag=True),
     Option("video-id", "aqz-KE-bpKQ", "with --live: which YouTube video is watched"),
     Option(
         "url", "", "television: an HLS or DASH stream, or with --live the channel's page; with --live: a meeting's link"
     ),
     Option("credentials", None, "with --live: a file with your account that only you may read (docs/services.md)"),
-    Option("lab", None, "sim (default: all of it in simulated time), virtual (User-Mode Linux here, in real time), "
-           "apu (a router over ssh, --lab-file)"),  # fmt: skip
+    Option("lab", None, "sim (default: simulated time), virtual (real time here), apu (a router over ssh, --lab-file)"),
     Option("lab-file", "lab.toml", "with --lab=apu: where the lab is described"),
     Option("qdisc", "fq_codel flows 1", "the bottleneck's queue discipline, as tc would take it"),
     Option("qdisc-up", None, "the same for the uplink (default: as --qdisc)"),
@@ -66,14 +64,20 @@ OPTIONS = [
     Option("origin-cc", "bbr", "TCP congestion control of the video's origin"),
     Option("origin-protocol", "h2", "h2 (TCP) or h3 (QUIC) between the browser and the origin"),
     Option("buffer", "12", "seconds of video that the stand-in's player tries to hold"),
-    Option("call-bitrate", None, "a call's video each way, at most (default: 2.5mbit; 1mbit where a host in real time is "
-           "too slow)"),  # fmt: skip
+    Option(
+        "call-bitrate",
+        None,
+        "a call's video each way, at most (default: 2.5mbit; 1mbit where a host in real time is too slow)",
+    ),
     Option("call-ecn", "not-ect", "ECN codepoint of a call's packets: not-ect, ect1"),
     Option("driver", "playwright", "what drives the browser: " + ", ".join(DRIVERS)),
     Option("recorder", "ffmpeg", "what records the screen: " + ", ".join(RECORDERS)),
     Option("probe-ecn", "not-ect", "ECN codepoint of the latency probe: " + ", ".join(ECN_CODEPOINTS)),
-    Option("jitter-gate", None, "a run is void when the lab adds more than this at P99 to an unshaped probe "
-           "(default: 50us in sim, else 2ms)"),  # fmt: skip
+    Option(
+        "jitter-gate",
+        None,
+        "a run is void when the lab adds more than this at P99 to an unshaped probe (default: 50us in sim, else 2ms)",
+    ),
     Option("results", "results", "folder that takes the evidence directories"),
     Option(
         "kernel-source",

@@ -150,6 +150,10 @@ def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
     """
     described = read_lab_file(options.lab_file) if options.lab == "apu" else None
     console = Console(file=terminal)
+    if options.lab == "sim":
+        with _ended_by_sigterm(), steps(console) as step:
+            simulated.check(options, step)
+        return
     with _ended_by_sigterm(), steps(console) as step:
         make_lab = _prepare_lab(options, described, step, console)
     with _ended_by_sigterm(), make_lab(folder) as lab:

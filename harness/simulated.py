@@ -34,7 +34,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 _SILENCE_S = 300.0
 #: Nobody else is in the machine: io_uring's mappings are broken in User-Mode Linux, and a recorder's buffers are
 #: given back and taken again for each frame where malloc has its way.
-_RUN = f"""#!/bin/sh
+_PREPARED = f"""#!/bin/sh
 set -e
 mount -t hostfs -o hostfs=/proc/self/cwd/evidence/. none {EVIDENCE}
 mount -t hostfs -o ro,hostfs=/proc/self/cwd/cache/. none {CACHE}
@@ -44,7 +44,6 @@ echo 1 >/proc/sys/vm/overcommit_memory
 export SOJOURN_CACHE={CACHE} PYTHONPATH={SOURCES} PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME=/tmp/cache LANG=C.UTF-8
 export MALLOC_MMAP_THRESHOLD_=1000000000 MALLOC_TRIM_THRESHOLD_=2000000000
 cd /tmp
-exec python3 -m harness.inside /job
 """
 
 
@@ -84,6 +83,41 @@ def prepare(options: Options, service: Service, step: Callable[[str], Tell]) -> 
         lambda: service.prepare(step("film")),
     )
     return Machine(kernel, desktop)
+
+
+def check(options: Options, step: Callable[[str], Tell]) -> None:
+    """Build what the machine of such a run lacks, start it once and import all that a run needs in it.
+
+    Raises BuildError, SimulationError.
+    """
+    extras = [name for name in EXTRAS if name in (options.recorder, options.driver)]
+    kernel = ensure_kernel(options.kernel_source, named(step("kernel")))
+    machine = Machine(kernel, ensure_desktop(extras, named(step("guest with browser"))))
+    job = scratch_folder("-job")
+    try:
+        _start(machine, job, "exec python3 -c 'import harness.inside'", evidence=job)
+    finally:
+        shutil.rmtree(job, ignore_errors=True)
+
+
+def _start(
+    machine: Machine,
+    job: Path,
+    command: str,
+    *,
+    evidence: Path,
+    seed: int = 1,
+    core: int | None = None,
+    watch: Callable[[], None] = lambda: None,
+) -> None:
+    """Run a shell command in a machine to its end. Raises SimulationError, and what `watch` raises."""
+    (job / "run").write_text(_PREPARED + command + "\n")
+    (job / "run").chmod(0o755)
+    simulation.run(
+        machine.kernel, machine.desktop, job, core=core, seed=seed, memory=machine.memory, watch=watch,
+        start_ns=simulation.DATE_NS, timeout=None,
+        mounts={"evidence": evidence, "cache": cache.root(), "sources": machine.desktop.sources},
+    )  # fmt: skip
 
 
 def side_by_side(*makers: Callable[[], Any]) -> list[Any]:
@@ -127,18 +161,15 @@ def record(
     job = scratch_folder("-job")
     try:
         write_job(job, options, service, {run.path: EVIDENCE, cache.root(): CACHE, CHECKOUT: SOURCES})
-        (job / "run").write_text(_RUN)
-        (job / "run").chmod(0o755)
         news = _News(job / NEWS, progress, clock)
 
         def watch() -> None:
             run.check_space()
             news.pass_on()
 
-        simulation.run(
-            machine.kernel, machine.desktop, job, core=core, seed=options.seed, memory=machine.memory,
-            start_ns=simulation.DATE_NS, timeout=None, watch=watch,
-            mounts={"evidence": run.path, "cache": cache.root(), "sources": machine.desktop.sources},
+        _start(
+            machine, job, "exec python3 -m harness.inside /job",
+            evidence=run.path, seed=options.seed, core=core, watch=watch,
         )  # fmt: skip
         news.pass_on()
         run.add_versions(json.loads((job / VERSIONS).read_text()) | machine.versions)

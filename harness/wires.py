@@ -36,7 +36,9 @@ def cable(spaces: Namespaces, prefixes: Mapping[str, str] | None = None, mgmt: C
     if mgmt:
         nets["mgmt"] = [(name, "mgmt") for name in mgmt]
     ports = {
-        f"{net}-{name}": (name, f"{before.get(name, '')}{device}") for net, ends in nets.items() for name, device in ends
+        f"{net}-{name}": (name, f"{before.get(name, '')}{device}")
+        for net, ends in nets.items()
+        for name, device in ends
     }
     spaces.cable(HUB, ports)
     # No spanning tree, no snooping: a switch that forwards at once.

@@ -393,9 +393,12 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     if "verified_at_end" in lab:
         gates.append(validity.verified_at_end(lab["verified_at_end"]))
     if not real_time:
-        clocks = {"qdisc.jsonl": [s["t"] for s in queues], "timeline.json": [t for p in phases for t in (p.start, p.end)]}
-        for name, capture in (("client.pcapng", behind), ("server.pcapng", before)):
-            clocks |= {name: capture.all["t_ns"].to_numpy()} if capture else {}
+        captures = (("client.pcapng", behind), ("server.pcapng", before))
+        clocks = {
+            "timeline.json": [t for p in phases for t in (p.start, p.end)],
+            "qdisc.jsonl": [s["t"] for s in queues],
+            **{name: capture.all["t_ns"].to_list() for name, capture in captures if capture},
+        }
         gates.append(validity.forwards(clocks))
 
     # The contenders.

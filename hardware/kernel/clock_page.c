@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0
 /*
  * The clock of simulated time for all programs to read, in a page of its own before the vDSO's: it stands still while
  * a program runs, so that reading it needs no system call. Of 64 readings one asks the kernel, where it moves the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0
 /* As in vma.c: the page before ours. */
 struct um_clock {
 	unsigned long long monotonic, realtime;

@@ -78,7 +78,8 @@ def test_evidence_is_whole(run: Path) -> None:
     assert [name for name in EVIDENCE if not (run / name).exists()] == []
     manifest = read_manifest(run)
     assert set(EVIDENCE) <= set(manifest.files)
-    assert {"router kernel", "router tc", "chromium", "guest", "guest ffmpeg", "irtt", "player"} <= set(manifest.versions)
+    told = {"router kernel", "router tc", "chromium", "guest", "guest ffmpeg", "irtt", "player"}
+    assert told <= set(manifest.versions)
     assert "dualpi2" not in (run / "setup.log").read_text()
     assert "fq_codel" in (run / "teardown.log").read_text()
 

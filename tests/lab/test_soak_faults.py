@@ -155,7 +155,8 @@ def test_no_fault_of_a_soak_gives_a_number_or_leaves_anything(
     faults = [name for name, count in _AN_HOUR.items() for _ in range(max(1, round(count * minutes / 60)))]
     random.Random(options.seed).shuffle(faults)
     before, begun, hurt = changes(disk), time.monotonic(), dict[int, str]()
-    (disk / "plan.toml").write_text(PLAN.replace("[options]", "[options]\nlab = \"virtual\"").format(rounds=10_000, retries=0, timeline="solo:5,cubic:15"))
+    plan = PLAN.replace("[options]", '[options]\nlab = "virtual"')
+    (disk / "plan.toml").write_text(plan.format(rounds=10_000, retries=0, timeline="solo:5,cubic:15"))
     with Soaked(disk, hours=minutes / 60 + 1) as soaked:
         folder, undisturbed = soaked.night, 0
         while len(hurt) < len(faults) or time.monotonic() < begun + 60 * minutes or not undisturbed:

@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from hardware.build import Kernel
-from hardware.guest import Guest
 from hardware.node import Interface, mac, node_command
 
-KERNEL = Kernel(Path("/k/linux"), Path("/k/config"), "7.2", "tarball", "0")
-GUEST = Guest(Path("/g/root"), Path("/g/ssh_key"), Path("/g/known_hosts"), {}, "0")
+KERNEL, ROOT = "/k/linux", "/g/root"
 LAN = Interface("lan", "apu-lan", "10.42.1.1/24")
 WAN = Interface("wan", "apu-wan", "10.42.2.1/24")
 
 
 def test_router_command() -> None:
-    command = node_command(KERNEL, GUEST, name="router", interfaces=[LAN, WAN], forward=True, extra=["quiet2"])
+    command = node_command(KERNEL, ROOT, name="router", interfaces=[LAN, WAN], forward=True, extra=["quiet2"])
     assert command[0] == "/k/linux" and command[-1] == "quiet2"
     assert "rootflags=/g/root" in command and "ro" in command and "seccomp=on" in command
     assert f"vec1:transport=raw,ifname=apu-wan,depth=64,gro=0,mac={mac('router', 'wan')}" in command
@@ -26,7 +21,7 @@ def test_router_command() -> None:
 
 def test_routes() -> None:
     command = node_command(
-        KERNEL, GUEST, name="sender", interfaces=[LAN], gateway="10.42.1.254", routes={"10.9.0.0/16": "10.42.1.253"}
+        KERNEL, ROOT, name="sender", interfaces=[LAN], gateway="10.42.1.254", routes={"10.9.0.0/16": "10.42.1.253"}
     )
     assert "sj.route=default:10.42.1.254,10.9.0.0/16:10.42.1.253" in command
 
@@ -40,6 +35,6 @@ def test_addresses_on_the_wire_are_local_unicast_and_differ() -> None:
 @pytest.mark.parametrize("bad", ["a b", "a,b", "", "a\n"])
 def test_words_that_a_command_line_cannot_carry_are_refused(bad: str) -> None:
     with pytest.raises(ValueError, match="cannot stand on a kernel command line"):
-        node_command(KERNEL, GUEST, name=bad, interfaces=[LAN])
+        node_command(KERNEL, ROOT, name=bad, interfaces=[LAN])
     with pytest.raises(ValueError, match="cannot stand on a kernel command line"):
-        node_command(KERNEL, GUEST, name="router", interfaces=[Interface("lan", bad, "10.42.1.1/24")])
+        node_command(KERNEL, ROOT, name="router", interfaces=[Interface("lan", bad, "10.42.1.1/24")])

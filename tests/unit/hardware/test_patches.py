@@ -47,6 +47,62 @@ obj-$(CONFIG_TCP_CONG_DCTCP) += tcp_dctcp.o
 
 config SMP
 """,
+    "arch/um/kernel/trap.c": """/*
+ * Note this is constrained to return 0, -EFAULT, -EACCES, -ENOMEM by
+ * segv().
+ */
+int handle_page_fault(unsigned long address, unsigned long ip,
+		pte = pte_offset_kernel(pmd, address);
+	} while (!pte_present(*pte));
+	err = 0;
+""",
+    "arch/um/kernel/time.c": """		    !time_travel_ext_waiting)
+			time_travel_update_time_rel(TIMER_MULTIPLIER);
+		return time_travel_time / TIMER_MULTIPLIER;
+""",
+    "arch/um/kernel/skas/syscall.c": """		PT_REGS_SET_SYSCALL_RETURN(regs, ret);
+
+		if (IS_ERR_VALUE(ret) &&
+			um_udelay(1);
+""",
+    "arch/x86/um/vdso/vma.c": """#include <linux/init.h>
+
+static int __init init_vdso(void)
+{
+	um_vdso = alloc_page(GFP_KERNEL);
+	if (!um_vdso)
+		panic("Cannot allocate vdso\\n");
+}
+int arch_setup_additional_pages(struct linux_binprm *bprm, int uses_interp)
+{
+	mmap_write_unlock(mm);
+
+	return IS_ERR(vma) ? PTR_ERR(vma) : 0;
+}
+""",
+    "arch/x86/um/vdso/um_vdso.c": """int __vdso_clock_gettime(clockid_t clock, struct __kernel_timespec *ts)
+{
+	long ret;
+
+	asm("syscall"
+}
+int __vdso_gettimeofday(struct __kernel_old_timeval *tv, struct timezone *tz)
+{
+	long ret;
+
+	asm("syscall"
+}
+""",
+    "arch/um/os-Linux/skas/process.c": """static int unscheduled_userspace_iterations;
+
+void userspace(struct uml_pt_regs *regs)
+{
+		current_mm_sync();
+
+		if (using_seccomp) {
+		current_mm_sync();
+}
+""",
     "arch/um/os-Linux/util.c": """ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)
 {
 \treturn getrandom(buf, len, flags);
@@ -82,11 +138,30 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
     util = text["arch/um/os-Linux/util.c"]
     assert util.index("static ssize_t seeded_random(") < util.index("ssize_t os_getrandom(")
     assert util.endswith("\t\treturn seeded_random(seed, buf, len);\n\treturn getrandom(buf, len, flags);\n}\n")
+    trap = text["arch/um/kernel/trap.c"]
+    assert trap.index("static void fault_ahead(") < trap.index("int handle_page_fault(")
+    assert "(!pte_present(*pte));\n\tif (is_user && is_write)\n\t\tfault_ahead(vma, address);\n\terr = 0;" in trap
+    assert "time_travel_update_time_rel(16);" in text["arch/um/kernel/time.c"]
+    syscall = text["arch/um/kernel/skas/syscall.c"]
+    assert syscall.index("um_ndelay(1000);") < syscall.index("um_ndelay(50);") and "um_udelay" not in syscall
+    vma = text["arch/x86/um/vdso/vma.c"]
+    assert "if (!um_vdso || !um_clock)" in vma and vma.index("um_clock_update") < vma.index("init_vdso")
+    assert "\tint clock = IS_ERR(vma) ? 0 : install_um_clock(mm);" in vma and "PTR_ERR(vma) : clock;" in vma
+    vdso = text["arch/x86/um/vdso/um_vdso.c"]
+    assert vdso.count("= um_clock_read(") == 1 and vdso.count("um_clock_read(0)") == 1
+    assert text["arch/um/os-Linux/skas/process.c"].count("um_clock_update();") == 1
 
 
 def test_what_goes_into_the_kernel_is_gpl_and_part_of_the_digest(tree: Path) -> None:
     apply_all(tree)
-    for name, target in (("seeded_random.c", "arch/um/os-Linux/util.c"), ("Kconfig.prague", "net/ipv4/Kconfig")):
+    additions = {
+        "seeded_random.c": "arch/um/os-Linux/util.c",
+        "Kconfig.prague": "net/ipv4/Kconfig",
+        "fault_ahead.c": "arch/um/kernel/trap.c",
+        "clock_page.c": "arch/x86/um/vdso/vma.c",
+        "clock_reader.c": "arch/x86/um/vdso/um_vdso.c",
+    }
+    for name, target in additions.items():
         text = (FRAGMENTS / name).read_text()
         assert "SPDX-License-Identifier: GPL-2.0" in text.splitlines()[0]
         assert text in (tree / target).read_text()

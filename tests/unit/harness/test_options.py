@@ -18,7 +18,7 @@ def parse(**given: Any) -> Options:
 
 def test_defaults_are_the_short_main_job() -> None:
     options = parse()
-    assert (options.service, options.lab, str(options.qdisc_down)) == ("youtube", "virtual", "fq_codel flows 1")
+    assert (options.service, options.lab, str(options.qdisc_down)) == ("youtube", "sim", "fq_codel flows 1")
     assert (options.rate_down_bps, options.rate_up_bps, options.rtt_us) == (10_000_000, 10_000_000, 20_000)
     assert [p.contender for p in options.phases] == [None, "cubic", None, "prague", None]
     assert options.cell == "youtube fq_codel flows 1 10mbit 20ms"

@@ -69,7 +69,7 @@ def test_void_and_failed_runs_are_made_again_then_their_cells_are_left_out(soak_
 def test_a_broken_lab_ends_the_night_with_its_one_cause(soak_place: Path) -> None:
     folder, night = soak(soak_place, "[cells.a]\nbuffer = 7\n[cells.b]\nbuffer = 7\nrate = '5mbit'\n")
     assert night.code == Code.LAB_BROKEN and len(folder.attempts()) == 1
-    assert night.cause == "the virtual lab does not work: VirtualLabError: router: the console ends with a panic"
+    assert night.cause == "the sim lab does not work: VirtualLabError: router: the console ends with a panic"
 
 
 def test_a_lab_that_is_broken_from_the_start_gets_no_run_and_the_night_goes_on_once_it_works(soak_place: Path) -> None:

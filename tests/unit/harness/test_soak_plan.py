@@ -88,7 +88,6 @@ def test_paths_are_relative_to_the_plan(tmp_path: Path) -> None:
         ('[cells.a]\nlive = "yes"\n', "plan.toml: [cells.a] live: give true or false"),
         ("[cells.a]\nrate = []\n", "plan.toml: [cells.a] rate: an empty list"),
         ("[cells.a]\nrate = {}\n", "plan.toml: [cells.a] rate: give text, a number, true or false, or a list"),
-        ('[cells.a]\nlab = "sim"\n', "plan.toml: [cells.a] lab: simulated time has no browser"),
         ('[cells.a]\nservice = "youtub"\n', "plan.toml: [cells.a] service: unknown 'youtub'"),
         ("[cells.a]\n[cells.b]\n", "plan.toml: [cells.b]: 'b' asks for the same as 'a'"),
         (

@@ -166,7 +166,7 @@ def test_junit_of_a_broken_lab_skips_the_rest_with_its_cause(soak_place: Path) -
     (soak_place / "broken").touch()
     folder, _ = soak(soak_place, CELLS, TOP)
     page = write_summary(folder).read_text()
-    assert "the lab is broken: ended: the virtual lab does not work" in page and "No run ended." in page
+    assert "the lab is broken: ended: the sim lab does not work" in page and "No run ended." in page
     (suite,) = ElementTree.parse(folder.path / JUNIT).getroot()
     skipped = [case.find("skipped") for case in suite]
     assert all(it is not None and "the console ends with a panic" in it.attrib["message"] for it in skipped)
