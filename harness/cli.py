@@ -86,19 +86,23 @@ def build(
         typer.Option(help="A kernel tarball; default: the newest linux-source-7.x of the archive."),
     ] = None,
 ) -> None:
-    """Make what runs need and the cache lacks: the nodes' kernel and root, the test clip, the web player."""
+    """Make what runs need and the cache lacks: kernel, roots of nodes and of the simulated machine, film, player."""
     from apps.standins.clip import ensure_clip
     from apps.standins.origin import ensure_certificate, ensure_player
     from hardware.build import ensure_kernel
+    from hardware.desktop import ensure_desktop
     from hardware.guest import ensure_guest
     from harness.progress import named, steps
+    from harness.simulated import side_by_side
 
     with steps() as step:
-        ensure_guest(progress=named(step("guest root")))
-        ensure_kernel(kernel_source, progress=named(step("kernel")))
         ensure_certificate()
-        ensure_player()
-        ensure_clip(step("test clip"))
+        side_by_side(
+            lambda: ensure_kernel(kernel_source, progress=named(step("kernel"))),
+            lambda: ensure_guest(progress=named(step("guest root"))),
+            lambda: ensure_desktop(progress=named(step("guest with browser"))),
+            lambda: (ensure_player(), ensure_clip(step("film"))),
+        )
 
 
 @app.command()

@@ -209,6 +209,16 @@ def test_the_router_must_be_the_same_at_the_end(run: Path, found: bool | str, ga
     assert failed(score_run(run)) == gates
 
 
+def test_in_simulated_time_no_host_is_judged_but_every_frame_is(run: Path) -> None:
+    lab = json.loads((run / "lab.json").read_text())
+    (run / "lab.json").write_text(json.dumps(lab | {"real_time": False}))
+    (run / "host.jsonl").unlink()
+    names = {gate.name: gate for gate in score_run(run).validity.gates}
+    assert not {"host stalls", "host samples complete", "host suspended"} & set(names)
+    assert names["time goes forwards"].ok and "every frame recorded" in names
+    assert names["jitter of the lab (P99)"].limit == "at most 0.05 ms"
+
+
 def test_what_the_lab_adds_is_told(run: Path) -> None:
     scores = score_run(run)
     assert scores.jitter_ms and scores.host

@@ -178,3 +178,21 @@ def test_a_path_that_was_not_told_is_another() -> None:
     assert validity.call_path([whole], whole).ok
     for path, first in ((None, whole), ({}, whole), (whole, {}), ({}, {})):
         assert not validity.call_path([path], first).ok
+
+
+def test_in_simulated_time_each_frame_of_the_recorder_is_asked_for() -> None:
+    times = [n / 60 for n in range(600)]
+    assert validity.every_frame(times, 60).ok
+    late = validity.every_frame(times[:300] + times[301:], 60, "far end's ")
+    assert (late.ok, late.reason) == (False, "far end's every frame recorded: 1 missing of 60 a second; none missing")
+    assert not validity.every_frame(times[:1], 60).ok
+
+
+def test_simulated_time_never_goes_back() -> None:
+    assert validity.forwards({"qdisc.jsonl": [1.0, 1.0, 2.0], "timeline.json": []}).ok
+    back = validity.forwards({"qdisc.jsonl": [1.0, 2.0], "client.pcapng": [5, 4]})
+    assert (back.ok, back.reason) == (False, "time goes forwards: client.pcapng; no step back")
+
+
+def test_simulated_time_allows_less_than_a_host() -> None:
+    assert validity.SIMULATED.missing_share == 0 and validity.SIMULATED.jitter_ms == 0.05
