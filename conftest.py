@@ -21,6 +21,7 @@ from harness.options import OPTIONS, Options, OptionsError, parse_options
 from harness.progress import real_terminal
 from harness.report import published_services
 from harness.run import SPARE, Result, perform, repeat
+from harness.seeds import repeat_side_by_side
 from harness.tables import print_services
 
 
@@ -95,8 +96,12 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
         command_line = ["pytest", *config.invocation_params.args]
         asked, void, runs = options.but(**changes), list[str](), 0
         with real_terminal(config.pluginmanager.getplugin("capturemanager")) as terminal, _one_line_failures():
-            once = partial(perform, test, services=SERVICES, command_line=command_line, terminal=terminal)
-            for result in repeat(asked, once, terminal):
+            if asked.lab == "sim" and (asked.repeat or 1) > 1:
+                results = repeat_side_by_side(test, asked, SERVICES, command_line, terminal)
+            else:
+                once = partial(perform, test, services=SERVICES, command_line=command_line, terminal=terminal)
+                results = repeat(asked, once, terminal)
+            for result in results:
                 config.stash.setdefault(_RESULTS, []).append(result)
                 runs += 1
                 void += [f"{result.path.name} is void: {'; '.join(result.void)}"] if result.void else []

@@ -113,9 +113,14 @@ def run(
         shutil.rmtree(here, ignore_errors=True)
 
 
+def memory_bytes(memory: str) -> int:
+    """Bytes of "256M" or "4G"."""
+    return int(memory[:-1]) << {"M": 20, "G": 30}[memory[-1]]
+
+
 def check_memory(memory: str) -> None:
     """Raise SimulationError where a machine of `memory` ("4G") would not find the memory that it may come to use."""
-    need = int(memory[:-1]) << {"M": 20, "G": 30}[memory[-1]]
+    need = memory_bytes(memory)
     have = psutil.virtual_memory().available
     room = shutil.disk_usage(_SHM).free if _SHM.is_dir() else have
     if need > min(have, room):

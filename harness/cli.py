@@ -264,6 +264,29 @@ def rescore(
 
 @app.command()
 @one_line_errors
+def rerun(
+    run: Run,
+    results: Annotated[Path | None, typer.Option(help="Where the new run goes [default: beside the old one].")] = None,
+) -> None:
+    """Make a simulated run again from its manifest and tell whether the bytes are the same; exit code 2 if not."""
+    from apps import SERVICES
+    from harness.rerun import rerun as make_again
+
+    path, files, unlike = make_again(run, results, SERVICES, sys.stderr)
+    for name in files.other:
+        print(f"other bytes: {name}")
+    for name in files.missing:
+        print(f"in one run only: {name}")
+    for line in unlike:
+        print(f"not the same {line}")
+    if files.other or files.missing:
+        print(f"{path}: NOT the same run: {len(files.same)} files are, {len(files.other) + len(files.missing)} are not")
+        raise typer.Exit(2)
+    print(f"{path}: the same bytes in all of {len(files.same)} files")
+
+
+@app.command()
+@one_line_errors
 def report(
     place: Annotated[Path, typer.Argument(metavar="RUN_OR_RESULTS", help="A run directory, or a folder of runs.")],
 ) -> None:

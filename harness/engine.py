@@ -101,7 +101,7 @@ class LocalEngine:
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
             # Not forked: polars' threads do not survive it, and a fork would hold our claims open.
-            self._pool = ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn"), _begin_worker)
+            self._pool = ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn"), begin_worker)
         return self._pool
 
     def __enter__(self) -> Self:
@@ -122,7 +122,7 @@ class LocalEngine:
 _lease: cores.Lease | None = None
 
 
-def _begin_worker() -> None:
+def begin_worker() -> None:
     """Keep this worker and its guests on a processor of their own, and end with the runner."""
     global _lease
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
@@ -172,6 +172,26 @@ class Options:
             "results": str(self.results),
             "kernel_source": str(self.kernel_source) if self.kernel_source else None,
         }
+
+
+def restored(record: Mapping[str, Any]) -> Options:
+    """Return the options that :meth:`Options.record` told, of a run's options.json.
+
+    Raises :class:`OptionsError` for a record of another version of Sojourn.
+    """
+    names = {field.name for field in fields(Options)}
+    if odd := sorted(names ^ set(record)):
+        raise OptionsError(f"options.json: of another version of Sojourn: {', '.join(odd)}")
+    known = dict(record)
+    try:
+        for name in ("qdisc_down", "qdisc_up"):
+            known[name] = parse_qdisc(known[name], name)
+        for name in ("lab_file", "results", "credentials", "kernel_source"):
+            known[name] = None if known[name] is None else Path(known[name])
+        known["phases"] = tuple(Phase(**phase) for phase in known["phases"])
+    except (TypeError, ValueError) as wrong:
+        raise OptionsError(f"options.json: {wrong}") from wrong
+    return Options(**known)
 
 
 def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, str]]) -> Options:

@@ -56,6 +56,11 @@ class Machine:
     memory: str = "4G"
 
     @property
+    def bytes(self) -> int:
+        """How much memory it may come to use."""
+        return simulation.memory_bytes(self.memory)
+
+    @property
     def versions(self) -> dict[str, str]:
         """For the manifest; whoever has the same ones makes the same bytes."""
         return {
@@ -98,6 +103,12 @@ def check(options: Options, step: Callable[[str], Tell]) -> None:
         _start(machine, job, "exec python3 -c 'import harness.inside'", evidence=job)
     finally:
         shutil.rmtree(job, ignore_errors=True)
+
+
+def film_digest(folder: Path) -> str:
+    """Names what an origin serves: the pictures of the first minute, of which the rest are copies, and the manifest."""
+    parts = [(path.name, path.read_bytes()) for path in (folder / "manifest.mpd", *sorted(folder.glob("*/1.m4s")))]
+    return cache.digest(parts)
 
 
 def _start(
@@ -172,7 +183,8 @@ def record(
             evidence=run.path, seed=options.seed, core=core, watch=watch,
         )  # fmt: skip
         news.pass_on()
-        run.add_versions(json.loads((job / VERSIONS).read_text()) | machine.versions)
+        film = {"film": film_digest(service.clip.folder)} if service.clip else {}
+        run.add_versions(json.loads((job / VERSIONS).read_text()) | machine.versions | film)
     except SimulationError as failed:
         told = job / ERROR
         reason = told.read_text() if told.exists() else str(failed).replace(f"{job}: ", "")

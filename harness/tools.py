@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 #: Places of system programs that an ordinary user's PATH leaves out on Debian.
 _PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
@@ -75,7 +76,13 @@ def _package_version(package: str) -> str | None:
     return done.stdout.strip() or None
 
 
+def _processor() -> str:
+    """The processor's model: what numbers a program computes, and by which instructions, may depend on it."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
 def host_versions() -> dict[str, str]:
     """Return the versions of the host's kernel, Python and every tool found, for the manifest of a run."""
-    versions = {"host kernel": platform.release(), "python": sys.version.split()[0]}
+    versions = {"host kernel": platform.release(), "python": sys.version.split()[0], "processor": _processor()}
     return versions | {tool.name: found for tool in TOOLS if (found := version(tool))}

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated run made again from what its manifest says, and whether the bytes are the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from apps.base import Service
+from harness.bundle import verify
+from harness.options import Options, restored
+from harness.report import REPORT
+from harness.run import OPTIONS_FILE, perform
+from harness.store import FileEntry, Manifest, read_manifest
+
+NOT_COMPARED = (OPTIONS_FILE, REPORT)
+"""Files that tell where and when a run was made."""
+_MACHINE = ("kernel build", "guest", "sources", "film", "processor", "ffmpeg")
+
+
+class RerunError(RuntimeError):
+    """The run cannot be made again; one line that says why."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Names of the files that both runs have with the same bytes, with others, and that only one has."""
+
+    same: tuple[str, ...]
+    other: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def asked_of(run: Path) -> tuple[Manifest, Options]:
+    """Return manifest and options of a finished run in simulated time whose files are as they were made.
+
+    Raises RerunError, OptionsError, and BundleError naming a file that was changed.
+    """
+    manifest = verify(run)
+    if manifest.status != "valid":
+        raise RerunError(f"{run}: is {manifest.status}: only a valid run can be made again")
+    if OPTIONS_FILE not in manifest.files:
+        raise RerunError(f"{run}: has no {OPTIONS_FILE}: what was asked is not known")
+    options = restored(json.loads((run / OPTIONS_FILE).read_bytes()))
+    if options.lab != "sim":
+        raise RerunError(f"{run}: was made in the {options.lab} lab: only simulated time gives the same bytes again")
+    return manifest, options
+
+
+def rerun(
+    run: Path, results: Path | None, services: Mapping[str, type[Service]], terminal: TextIO
+) -> tuple[Path, Compared, list[str]]:
+    """Make ``run`` again in the folder ``results`` (default: beside it).
+
+    Returns where, how the files compare, and what of the machine is not the same, each in words. Raises as
+    :func:`asked_of` and :func:`harness.run.perform`.
+    """
+    manifest, options = asked_of(run)
+    again = perform(
+        manifest.test, options.but(results=(results or run.parent).resolve()), services,
+        ["sojourn", "rerun", manifest.run], terminal,
+    )  # fmt: skip
+    fresh = read_manifest(again.path)
+    return again.path, compared(manifest.files, fresh.files), unlike(manifest.versions, fresh.versions)
+
+
+def compared(first: Mapping[str, FileEntry], second: Mapping[str, FileEntry]) -> Compared:
+    """Compare two runs' files by their hashes, but for those that tell where and when."""
+    names = sorted((set(first) | set(second)) - set(NOT_COMPARED))
+    both = [name for name in names if name in first and name in second]
+    return Compared(
+        tuple(name for name in both if first[name] == second[name]),
+        tuple(name for name in both if first[name] != second[name]),
+        tuple(name for name in names if name not in both),
+    )
+
+
+def unlike(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
+    """What decides the bytes and is not the same in two manifests' versions: ``guest: a, now b``."""
+    return [
+        f"{name}: {first.get(name, 'not told')}, now {second.get(name, 'not told')}"
+        for name in _MACHINE
+        if first.get(name) != second.get(name)
+    ]
