@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated machine whose end comes early: one line that says why, nothing left running, what was recorded kept; and
+a run that is made again to the same bytes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hardware import simulation
+from hardware.build import ensure_kernel
+from hardware.guest import ensure_guest
+from hardware.simulation import SimulationError
+from harness.store import MANIFEST, PARTIAL, read_manifest
+from tests.lab.test_main_job import CHECKOUT, run_main_job
+
+pytestmark = pytest.mark.lab
+
+
+def machines(of: psutil.Process) -> list[psutil.Process]:
+    """The simulated machine that a process runs, and the processes of its user space."""
+    return [it for it in of.children(recursive=True) if it.name() in ("linux", "uml-userspace")]
+
+
+@pytest.mark.parametrize(
+    ("number", "says"), [(signal.SIGKILL, "the machine ended early"), (signal.SIGINT, "KeyboardInterrupt")]
+)
+def test_what_was_recorded_is_kept_and_nothing_runs_on(tmp_path: Path, number: signal.Signals, says: str) -> None:
+    """The machine is killed, or the user presses Ctrl-C, in the first contender's phase."""
+    job = [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider",
+           "--service=youtube", f"--results={tmp_path}", "--timeline=solo:2,cubic:60"]  # fmt: skip
+    process = subprocess.Popen(job, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        deadline = time.monotonic() + 240
+        while not list(tmp_path.glob(f"*{PARTIAL}/timeline.json")):
+            assert time.monotonic() < deadline and process.poll() is None, process.communicate()[0]
+            time.sleep(0.1)
+        running = machines(psutil.Process(process.pid))
+        assert len(running) > 10
+        (kernel,) = [it.pid for it in running if it.ppid() == process.pid]
+        os.kill(kernel if number == signal.SIGKILL else process.pid, number)
+        said, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode != 0 and says in said, said
+    assert psutil.wait_procs(running, timeout=5)[1] == []
+    (run,) = tmp_path.iterdir()
+    manifest = read_manifest(run)
+    assert run.suffix == PARTIAL and manifest.status == "interrupted"
+    assert {"timeline.json", "screen.part.mp4", "client.pcap", "player.jsonl", "qdisc.jsonl"} <= set(manifest.files)
+
+
+def test_a_machine_out_of_memory_says_so(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("#!/bin/sh\nexec dd if=/dev/zero of=/dev/null bs=300M count=1\n")
+    (tmp_path / "run").chmod(0o755)
+    with pytest.raises(SimulationError, match=r"memory was used up: it ended dd; its console"):
+        simulation.run(ensure_kernel(), ensure_guest(), tmp_path, memory="128M")
+
+
+def test_a_run_made_again_has_the_same_bytes(tmp_path: Path) -> None:
+    done = run_main_job(tmp_path / "first", "--timeline=solo:3,cubic:5", "--seed=11")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = (manifest.parent for manifest in (tmp_path / "first").glob(f"*/{MANIFEST}"))
+    command = [sys.executable, "-m", "harness.cli", "rerun", str(run), f"--results={tmp_path / 'elsewhere' / 'again'}"]
+    again = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=400)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "the same bytes in all of" in again.stdout
