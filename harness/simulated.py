@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from apps.standins.clip import SEGMENT_SECONDS, Clip
 from hardware import simulation
 from hardware.build import Kernel, ensure_kernel
 from hardware.desktop import EXTRAS, Desktop, ensure_desktop
@@ -81,10 +82,9 @@ def prepare(options: Options, service: Service, step: Callable[[str], Tell]) -> 
 
     Raises BuildError, ServiceError.
     """
-    extras = [name for name in EXTRAS if name in (options.recorder, options.driver)]
     kernel, desktop, _film = side_by_side(
         lambda: ensure_kernel(options.kernel_source, named(step("kernel"))),
-        lambda: ensure_desktop(extras, named(step("guest with browser"))),
+        lambda: ensure_desktop(_extras(options), named(step("guest with browser"))),
         lambda: service.prepare(step("film")),
     )
     return Machine(kernel, desktop)
@@ -95,9 +95,8 @@ def check(options: Options, step: Callable[[str], Tell]) -> None:
 
     Raises BuildError, SimulationError.
     """
-    extras = [name for name in EXTRAS if name in (options.recorder, options.driver)]
     kernel = ensure_kernel(options.kernel_source, named(step("kernel")))
-    machine = Machine(kernel, ensure_desktop(extras, named(step("guest with browser"))))
+    machine = Machine(kernel, ensure_desktop(_extras(options), named(step("guest with browser"))))
     job = scratch_folder("-job")
     try:
         _start(machine, job, "exec python3 -c 'import harness.inside'", evidence=job)
@@ -105,10 +104,16 @@ def check(options: Options, step: Callable[[str], Tell]) -> None:
         shutil.rmtree(job, ignore_errors=True)
 
 
-def film_digest(folder: Path) -> str:
-    """Names what an origin serves: the pictures of the first minute, of which the rest are copies, and the manifest."""
-    parts = [(path.name, path.read_bytes()) for path in (folder / "manifest.mpd", *sorted(folder.glob("*/1.m4s")))]
-    return cache.digest(parts)
+def film_digest(clip: Clip) -> str:
+    """Names what an origin serves: the manifest, and the segments of one round of the film, of which all are copies."""
+    last = clip.frames // clip.fps // SEGMENT_SECONDS
+    round_ = (path for path in clip.folder.glob("*/*.m4s") if int(path.stem) <= last)
+    files = (clip.manifest, *clip.folder.glob("*/init.mp4"), *round_)
+    return cache.digest((str(path.relative_to(clip.folder)), path.read_bytes()) for path in files)
+
+
+def _extras(options: Options) -> list[str]:
+    return [name for name in EXTRAS if name in (options.recorder, options.driver)]
 
 
 def _start(
@@ -183,7 +188,7 @@ def record(
             evidence=run.path, seed=options.seed, core=core, watch=watch,
         )  # fmt: skip
         news.pass_on()
-        film = {"film": film_digest(service.clip.folder)} if service.clip else {}
+        film = {"film": film_digest(service.clip)} if service.clip else {}
         run.add_versions(json.loads((job / VERSIONS).read_text()) | machine.versions | film)
     except SimulationError as failed:
         told = job / ERROR
