@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from apps.base import Service
+    from harness.cell import Cell
     from harness.options import Options
 
 EVIDENCE, CACHE, SOURCES = Path("/evidence"), Path("/cache"), Path("/sojourn")
@@ -25,6 +26,8 @@ class _Packer(pickle.Pickler):
 
     def __init__(self, out: io.BytesIO, folders: Mapping[Path, Path]) -> None:
         super().__init__(out, protocol=5)
+        # Else whether two equal words are one object would be told: an option that was given or read back, not left out.
+        self.fast = True
         self._folders = folders
 
     def persistent_id(self, value: Any) -> str | None:
@@ -49,12 +52,31 @@ def write_job(job: Path, options: Options, service: Service, folders: Mapping[Pa
     inside = options.but(
         results=EVIDENCE, lab_file=EVIDENCE, kernel_source=None, credentials=None, repeat=None, asked_lab=""
     )
-    packed = io.BytesIO()
-    _Packer(packed, folders).dump((inside, service))
-    (job / _JOB).write_bytes(packed.getvalue())
+    _write(job, (inside, service), folders)
 
 
 def read_job(job: Path) -> tuple[Options, Service]:
     """Return what is asked of the machine, its paths as they are inside."""
-    options, service = _Unpacker(io.BytesIO((job / _JOB).read_bytes())).load()
+    options, service = _read(job)
     return options, service
+
+
+def write_cell(job: Path, cell: Cell, seed: int) -> None:
+    """The same for a cell of a matrix."""
+    _write(job, (cell, seed), {})
+
+
+def read_cell(job: Path) -> tuple[Cell, int]:
+    """Return the cell that the machine shall run, and its seed."""
+    cell, seed = _read(job)
+    return cell, seed
+
+
+def _write(job: Path, value: Any, folders: Mapping[Path, Path]) -> None:
+    packed = io.BytesIO()
+    _Packer(packed, folders).dump(value)
+    (job / _JOB).write_bytes(packed.getvalue())
+
+
+def _read(job: Path) -> Any:
+    return _Unpacker(io.BytesIO((job / _JOB).read_bytes())).load()

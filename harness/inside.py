@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs inside the simulated machine: the experiment itself, its news written where the outside reads them.
 
-``python -m harness.inside JOB`` with the folder that :mod:`harness.simulated` wrote; the evidence goes to EVIDENCE.
+``python -m harness.inside JOB`` with the folder that :mod:`harness.simulated` wrote, or ``JOB cell`` with that of
+:mod:`harness.simulated_cell`; the evidence goes to EVIDENCE.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from harness.experiment import run_experiment
-from harness.handover import ERROR, EVIDENCE, NEWS, VERSIONS, read_job
+from harness.handover import ERROR, EVIDENCE, NEWS, VERSIONS, read_cell, read_job
 from harness.sim_lab import SimLab
 
 
@@ -54,18 +55,38 @@ class _News:
         print(json.dumps([time.monotonic(), kind, what]), file=self._out, flush=True)
 
 
+def experiment(job: Path) -> None:
+    """Record a run of the main job."""
+    options, service = read_job(job)
+    _start_apart(options.seed)
+    with (job / NEWS).open("w") as news:
+        run_experiment(options, _Evidence(job / VERSIONS), SimLab(), service, _News(news))
+
+
+def cell(job: Path) -> None:
+    """Run a cell of a matrix whose call is between real browsers."""
+    from harness.live_cell import run_cell
+    from scoring.validity import SIMULATED
+
+    asked, seed = read_cell(job)
+    _start_apart(seed)
+    with SimLab() as lab:
+        run_cell(lab, asked, EVIDENCE, seed=seed, limits=SIMULATED)
+
+
+def _start_apart(seed: int) -> None:
+    """Another seed shall find player, film and clocks at other moments of their rounds."""
+    time.sleep(random.Random(f"start {seed}").uniform(0, 1))
+
+
 def main() -> int:
     """Do the job; what stops it is one line in ERROR and exit code 1."""
-    job = Path(sys.argv[1])
-    options, service = read_job(job)
-    # Another seed shall find player, film and clocks at other moments of their rounds.
-    time.sleep(random.Random(f"start {options.seed}").uniform(0, 1))
-    with (job / NEWS).open("w") as news:
-        try:
-            run_experiment(options, _Evidence(job / VERSIONS), SimLab(), service, _News(news))
-        except (RuntimeError, OSError) as failed:
-            (job / ERROR).write_text(f"{type(failed).__name__}: {failed}")
-            return 1
+    job, *what = map(Path, sys.argv[1:])
+    try:
+        (cell if what else experiment)(job)
+    except (RuntimeError, OSError) as failed:
+        (job / ERROR).write_text(f"{type(failed).__name__}: {failed}")
+        return 1
     return 0
 
 

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import psutil
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
@@ -87,6 +89,12 @@ def prepare(plan: Plan, console: Console | None = None) -> tuple[list[Job], Engi
     if plan.engine != LOCAL and ("://" not in plan.engine or live):
         wrong = "a lab of real time has none" if live else "neither local nor dask://HOST:PORT"
         raise EngineError(f"--engine: {plan.engine!r} is {wrong}")
+    # All of its cells by one code: what a call costs is told against those without.
+    real_call = not live and any(cell.call for cell in cells) and not any(lacking(cell, "virtual") for cell in cells)
+    if real_call and plan.engine != LOCAL:
+        raise EngineError(f"--engine: matrix {plan.matrix.name}: its calls between browsers run on this machine alone")
+    if real_call and plan.endpoints != "bulk":
+        raise EngineError(f"--endpoints: matrix {plan.matrix.name}: beside browsers iperf3 sends: leave it out")
     inputs = _live_inputs(plan, console) if live else _inputs(plan.endpoints, console)
     if live and (calls := [cell.call for cell in cells if cell.call]):
         from harness.live_call import browsers
@@ -96,6 +104,13 @@ def prepare(plan: Plan, console: Console | None = None) -> tuple[list[Job], Engi
     plan.folder.mkdir(parents=True, exist_ok=True)
     matrix, endpoints = plan.matrix, "iperf3" if live else plan.endpoints
     jobs = [Job(cell, seed, matrix.window_s, matrix.tail_s, inputs, endpoints) for cell in cells for seed in plan.seeds]
+    if real_call:
+        from harness import simulated_cell
+
+        inputs, run = simulated_cell.inputs(), simulated_cell.run_cell
+        jobs = [replace(job, inputs=inputs, run=run, endpoints="iperf3") for job in jobs]
+        room = psutil.virtual_memory().available // simulated_cell.machine().bytes
+        return jobs, LocalEngine(min(plan.workers or len(os.sched_getaffinity(0)), max(1, room)))
     if live:
         from harness.lab_engine import LabEngine
 

@@ -93,13 +93,13 @@ def prepare(options: Options, service: Service, step: Callable[[str], Tell]) -> 
 def check(options: Options, step: Callable[[str], Tell]) -> None:
     """Build what the machine of such a run lacks, start it once and import all that a run needs in it.
 
-    Raises BuildError, SimulationError.
+    Raises BuildError, SimulatedError.
     """
     kernel = ensure_kernel(options.kernel_source, named(step("kernel")))
     machine = Machine(kernel, ensure_desktop(_extras(options), named(step("guest with browser"))))
     job = scratch_folder("-job")
     try:
-        _start(machine, job, "exec python3 -c 'import harness.inside'", evidence=job)
+        start(machine, job, "exec python3 -c 'import harness.inside'", evidence=job)
     finally:
         shutil.rmtree(job, ignore_errors=True)
 
@@ -116,7 +116,7 @@ def _extras(options: Options) -> list[str]:
     return [name for name in EXTRAS if name in (options.recorder, options.driver)]
 
 
-def _start(
+def start(
     machine: Machine,
     job: Path,
     command: str,
@@ -125,15 +125,23 @@ def _start(
     seed: int = 1,
     core: int | None = None,
     watch: Callable[[], None] = lambda: None,
+    timeout: float | None = None,
 ) -> None:
-    """Run a shell command in a machine to its end. Raises SimulationError, and what `watch` raises."""
+    """Run a shell command in a machine to its end, `timeout` s at most of ours.
+
+    Raises SimulatedError with what the inside says stopped it, or how the machine ended, and what `watch` raises.
+    """
     (job / "run").write_text(_PREPARED + command + "\n")
     (job / "run").chmod(0o755)
-    simulation.run(
-        machine.kernel, machine.desktop, job, core=core, seed=seed, memory=machine.memory, watch=watch,
-        start_ns=simulation.DATE_NS, timeout=None,
-        mounts={"evidence": evidence, "cache": cache.root(), "sources": machine.desktop.sources},
-    )  # fmt: skip
+    try:
+        simulation.run(
+            machine.kernel, machine.desktop, job, core=core, seed=seed, memory=machine.memory, watch=watch,
+            start_ns=simulation.DATE_NS, timeout=timeout,
+            mounts={"evidence": evidence, "cache": cache.root(), "sources": machine.desktop.sources},
+        )  # fmt: skip
+    except SimulationError as failed:
+        told = job / ERROR
+        raise SimulatedError(told.read_text() if told.exists() else str(failed).replace(f"{job}: ", "")) from failed
 
 
 def side_by_side(*makers: Callable[[], Any]) -> list[Any]:
@@ -183,17 +191,13 @@ def record(
             run.check_space()
             news.pass_on()
 
-        _start(
+        start(
             machine, job, "exec python3 -m harness.inside /job",
             evidence=run.path, seed=options.seed, core=core, watch=watch,
         )  # fmt: skip
         news.pass_on()
         film = {"film": film_digest(service.clip)} if service.clip else {}
         run.add_versions(json.loads((job / VERSIONS).read_text()) | machine.versions | film)
-    except SimulationError as failed:
-        told = job / ERROR
-        reason = told.read_text() if told.exists() else str(failed).replace(f"{job}: ", "")
-        raise SimulatedError(reason) from failed
     finally:
         shutil.rmtree(job, ignore_errors=True)
 

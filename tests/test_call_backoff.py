@@ -83,8 +83,7 @@ MATRIX = Matrix(
     ),
     notes="Backoff is the goodput without the call less that with it. The steady state begins where MSER-5 (White "
     "1997) puts it in the goodput of each second: it drops the warm-up that makes the standard error of the rest the "
-    "least. In simulated time the call is a talker that sends frames and adapts to nothing, in real time a WebRTC call "
-    "between two browsers, which adapts.",
+    "least. The call is a WebRTC call between two browsers, which adapts, in simulated time too.",
 )
 test_cell = matrix_tests(MATRIX)
 test_targets = matrix_targets(MATRIX)

@@ -84,8 +84,8 @@ MATRIX = Matrix(
     ),
     notes="A call of 2.5 Mbit/s each way, its packets ECT(1), and a probe of ECT(1) each 10 ms; both directions have "
     "the queue. In dualpi2 the probe shares the L queue with the call, in fq_codel it has a queue of its own. Round "
-    "trips; a path of 20 ms, which the curves leave out and the columns hold. In simulated time the call is a talker "
-    "that sends frames and adapts to nothing, in real time a WebRTC call between two browsers.",
+    "trips; a path of 20 ms, which the curves leave out and the columns hold. The call is a WebRTC call between two "
+    "browsers, 1280x720, in simulated time too.",
 )
 test_cell = matrix_tests(MATRIX)
 test_targets = matrix_targets(MATRIX)

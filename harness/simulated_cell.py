@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cell with a call in simulated time: by the code of the labs in real time, between real browsers, in one machine."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from pathlib import Path
+from typing import Any
+
+from hardware.build import ensure_kernel
+from hardware.desktop import ensure_desktop
+from harness.cache import digest
+from harness.cell import Cell
+from harness.handover import write_cell
+from harness.live_call import browsers
+from harness.scratch import scratch_folder
+from harness.simulated import Machine, start
+
+#: Of wall time, for each second of the cell and for all that comes before it.
+_TIMEOUT_A_SECOND, _TIMEOUT_S = 15.0, 300.0
+
+
+@functools.cache
+def machine() -> Machine:
+    """What such cells run in, built if need be; once for a process. Raises BuildError."""
+    return Machine(ensure_kernel(), ensure_desktop())
+
+
+def inputs() -> str:
+    """Name all that decides what such a cell gives: kernel, guest and this project's sources. Raises BuildError."""
+    made = machine()
+    parts = (made.kernel.digest, made.desktop.digest, made.desktop.sources_digest)
+    return digest([(str(n), text.encode()) for n, text in enumerate(parts)])
+
+
+def run_cell(cell: Cell, folder: Path, *, seed: int, core: int | None = None, **_: Any) -> None:
+    """Run ``cell`` and leave in ``folder`` what :func:`harness.live_cell.run_cell` leaves.
+
+    The same seed gives the same bytes. Raises SimulatedError, ServiceError, BuildError.
+    """
+    if cell.call:
+        browsers(cell.call)  # paints the cameras' film, which the machine only reads
+    job = scratch_folder("-job")
+    try:
+        write_cell(job, cell, seed)
+        start(
+            machine(), job, "exec python3 -m harness.inside /job cell", evidence=folder, seed=seed, core=core,
+            timeout=_TIMEOUT_S + _TIMEOUT_A_SECOND * cell.seconds,
+        )  # fmt: skip
+    finally:
+        shutil.rmtree(job, ignore_errors=True)
