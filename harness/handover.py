@@ -26,7 +26,7 @@ class _Packer(pickle.Pickler):
 
     def __init__(self, out: io.BytesIO, folders: Mapping[Path, Path]) -> None:
         super().__init__(out, protocol=5)
-        # Else whether two equal words are one object would be told: an option that was given or read back, not left out.
+        # Else it would show whether two equal words are one object: whether an option was given or left to its default.
         self.fast = True
         self._folders = folders
 
@@ -62,14 +62,16 @@ def read_job(job: Path) -> tuple[Options, Service]:
 
 
 def write_cell(job: Path, cell: Cell, seed: int) -> None:
-    """The same for a cell of a matrix."""
-    _write(job, (cell, seed), {})
+    """The same for a cell of a matrix; as text, since a model's sets have another order in each process."""
+    _write(job, (cell.model_dump_json(), seed), {})
 
 
 def read_cell(job: Path) -> tuple[Cell, int]:
     """Return the cell that the machine shall run, and its seed."""
-    cell, seed = _read(job)
-    return cell, seed
+    from harness.cell import Cell
+
+    text, seed = _read(job)
+    return Cell.model_validate_json(text), seed
 
 
 def _write(job: Path, value: Any, folders: Mapping[Path, Path]) -> None:

@@ -11,11 +11,20 @@ from typing import Any
 import pytest
 
 from apps import SERVICES
-from harness.handover import CACHE, EVIDENCE, SOURCES, read_job, write_job
+from harness import dumbbell
+from harness.cell import Call, Cell
+from harness.handover import CACHE, EVIDENCE, SOURCES, read_cell, read_job, write_cell, write_job
 from harness.options import Options, parse_options, restored
 from harness.store import CHECKOUT
 
 DEFAULTS = {name: service.defaults for name, service in SERVICES.items()}
+CELL = Cell(
+    name="call",
+    flows=dumbbell.flows(["prague", "cubic"], 20),
+    hops=(dumbbell.bottleneck(50, "dualpi2"),),
+    seconds=60,
+    call=Call(rtt_us=20_000, ecn="ect1"),
+)
 
 
 def hand_over(folder: Path, **given: Any) -> bytes:
@@ -30,6 +39,13 @@ def packed(folder: Path, options: Options) -> bytes:
     folders = {folder / "results" / "run": EVIDENCE, folder / "cache": CACHE, CHECKOUT: SOURCES}
     (job := folder / "job").mkdir(parents=True)
     write_job(job, options, service, folders)
+    return (job / "job.pickle").read_bytes()
+
+
+def hand_over_cell(folder: Path) -> bytes:
+    """What goes into the machine for a cell."""
+    (job := folder / "job").mkdir(parents=True, exist_ok=True)
+    write_cell(job, CELL, 42)
     return (job / "job.pickle").read_bytes()
 
 
@@ -58,8 +74,8 @@ def test_who_names_a_default_or_runs_again_hands_over_the_same_bytes(tmp_path: P
 
 def test_the_order_of_hashes_does_not_matter(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from tests.unit.harness.test_handover import hand_over;"
-        "sys.stdout.write(hand_over(Path(sys.argv[1])).hex())"
+        "import sys; from pathlib import Path; from tests.unit.harness.test_handover import hand_over, hand_over_cell;"
+        "sys.stdout.write((hand_over(Path(sys.argv[1])) + hand_over_cell(Path(sys.argv[1]))).hex())"
     )
     jobs = {
         subprocess.run(
@@ -68,7 +84,12 @@ def test_the_order_of_hashes_does_not_matter(tmp_path: Path) -> None:
         ).stdout
         for seed in ("1", "2")
     }  # fmt: skip
-    assert jobs == {hand_over(tmp_path / "here").hex()}
+    assert jobs == {(hand_over(tmp_path / "here") + hand_over_cell(tmp_path / "here")).hex()}
+
+
+def test_a_cell_comes_out_as_it_went_in(tmp_path: Path) -> None:
+    hand_over_cell(tmp_path)
+    assert read_cell(tmp_path / "job") == (CELL, 42)
 
 
 def test_paths_are_those_of_the_inside(tmp_path: Path) -> None:
