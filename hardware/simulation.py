@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol
 import psutil
 
 from hardware.node import node_command
-from harness.place import ENVIRONMENT
 from harness.scratch import scratch_folder
 
 if TYPE_CHECKING:
@@ -98,8 +97,8 @@ def run(
             machine = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", "--", *pinned], stdin=subprocess.DEVNULL, stdout=console,
                 stderr=subprocess.STDOUT, cwd=here, start_new_session=True,
-                # Nothing else of the environment: its size alone would move the guest's memory.
-                env={"PATH": ENVIRONMENT["PATH"], "HOME": "/", "SOJOURN_SEED": str(seed)},
+                # Nothing of the host's environment: its size alone would move the guest's memory.
+                env={"PATH": os.defpath, "HOME": "/", "SOJOURN_SEED": str(seed)},
             )  # fmt: skip
         try:
             _wait(machine, timeout, watch)

@@ -1,19 +1,103 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import psutil
 import pytest
 
 from hardware import simulation
+from hardware.build import Kernel
 from hardware.simulation import SimulationError
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A root that no kernel mounts."""
+
+    root: Path
+
+
+@dataclass(frozen=True)
+class Fake:
+    """A shell script where the kernel would be; it finds the job's folder as ``job``."""
+
+    folder: Path
+
+    @property
+    def job(self) -> Path:
+        return self.folder / "the job"
+
+    def run(self, script: str, mounts: Mapping[str, Path] | None = None, **how: Any) -> None:
+        for folder in (self.job, self.folder / "guest"):
+            folder.mkdir(exist_ok=True)
+        (linux := self.folder / "kernel").write_text(f"#!/bin/sh\n{script}\n")
+        linux.chmod(0o755)
+        kernel = Kernel(linux, self.folder / "config", "7.2", "tarball", "0")
+        simulation.run(kernel, Guest(self.folder / "guest"), self.job, memory="1M", mounts=mounts, **how)
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Fake:
+    return Fake(tmp_path)
+
+
+def test_a_machine_sees_nothing_of_the_host(fake: Fake, tmp_path: Path) -> None:
+    (evidence := tmp_path / "evidence of somebody").mkdir()
+    (evidence / "file").write_text("mounted")
+    tell = 'cat /proc/$$/environ >job/environ; echo "$0 $*" >job/words; cat evidence/file >job/read'
+    fake.run(f"{tell}; echo 0 >job/status", {"evidence": evidence}, seed=7, start_ns=5)
+    environ = (fake.job / "environ").read_text().removesuffix("\0").split("\0")
+    assert sorted(environ) == ["HOME=/", f"PATH={os.defpath}", "SOJOURN_SEED=7"]
+    words = (fake.job / "words").read_text()
+    assert str(tmp_path) not in words and {"./linux", "mem=1M", "time-travel-start=5"} <= set(words.split())
+    assert (fake.job / "read").read_text() == "mounted"
+
+
+def test_what_an_earlier_machine_left_is_no_success(fake: Fake) -> None:
+    fake.run("echo 0 >job/status")
+    with pytest.raises(SimulationError, match="ended early: no root"):
+        fake.run("echo no root")
+
+
+def ended(pid: int) -> bool:
+    """Whether a process is over, or so within 5 s."""
+    deadline = time.monotonic() + 5
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_a_machine_that_is_late_is_ended_with_its_helpers_and_says_what_it_said(fake: Fake) -> None:
+    with pytest.raises(SimulationError, match=r"not finished within 0\.5 s: half way; booting"):
+        fake.run("echo booting; sleep 60 & echo $! >job/helper; echo half way >job/err; wait", timeout=0.5)
+    assert ended(int((fake.job / "helper").read_text()))
+
+
+def test_what_the_watcher_raises_ends_the_machine(fake: Fake) -> None:
+    def watch() -> None:
+        if (fake.job / "helper").exists():
+            raise OSError("the disk is nearly full")
+
+    with pytest.raises(OSError, match="nearly full"):
+        fake.run("sleep 60 & echo $! >job/new; mv job/new job/helper; wait", timeout=30, watch=watch)
+    assert ended(int((fake.job / "helper").read_text()))
 
 
 @pytest.mark.parametrize(
     ("status", "console", "words"),
     [
         ("", "Out of memory: Killed process 412 (chromium)", "memory was used up: it ended chromium"),
+        ("1", "Out of memory: Killed process 9 (caddy)", "memory was used up: it ended caddy"),
+        ("", "Kernel panic - not syncing: Out of memory: compulsory panic", "memory was used up; its console: Kernel"),
         ("", "[ 1.0] Kernel panic - not syncing: Segfault", "run: Kernel panic - not syncing: Segfault; its console"),
         ("", "", "ended early: it said nothing"),
         ("1", "", "exit code 1: what the job said last"),
@@ -42,3 +126,17 @@ def test_too_little_memory_is_told_before_anything_starts(monkeypatch: pytest.Mo
     simulation.check_memory("256M")
     with pytest.raises(SimulationError, match=r"a simulated machine of 4096 MB: \d+ MB (of memory|in /dev/shm)"):
         simulation.check_memory("4G")
+
+
+@pytest.mark.parametrize(("have", "room", "where"), [(3, 9, "3072 MB of memory"), (9, 2, "2048 MB in {shm}")])
+def test_where_memory_is_short_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, have: int, room: int, where: str
+) -> None:
+    monkeypatch.setattr(simulation, "_SHM", tmp_path)
+    monkeypatch.setattr(simulation.psutil, "virtual_memory", lambda: SimpleNamespace(available=have << 30))
+    monkeypatch.setattr(simulation.shutil, "disk_usage", lambda _: SimpleNamespace(free=room << 30))
+    simulation.check_memory(f"{min(have, room)}G")
+    with pytest.raises(SimulationError) as short:
+        simulation.check_memory("4G")
+    where = where.format(shm=tmp_path)
+    assert str(short.value) == f"a simulated machine of 4096 MB: {where} are free; end something first"
