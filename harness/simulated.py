@@ -99,7 +99,7 @@ def check(options: Options, step: Callable[[str], Tell]) -> None:
     machine = Machine(kernel, ensure_desktop(_extras(options), named(step("guest with browser"))))
     job = scratch_folder("-job")
     try:
-        start(machine, job, "exec python3 -c 'import harness.inside'", evidence=job)
+        start(machine, job, "exec python3 -c 'import harness.inside'", evidence=job, timeout=_SILENCE_S)
     finally:
         shutil.rmtree(job, ignore_errors=True)
 

@@ -6,11 +6,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
+from hardware.build import Kernel
+from hardware.desktop import Desktop
+from hardware.simulation import SimulationError
 from harness import simulated
 from harness.simulated import SimulatedClock, SimulatedError, side_by_side
 
@@ -50,6 +54,60 @@ def test_a_machine_that_tells_nothing_hangs(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(simulated, "_SILENCE_S", -1.0)
     with pytest.raises(SimulatedError, match="hangs: it has told nothing for 0 s"):
         news.pass_on()
+
+
+def test_each_whole_line_is_a_sign_of_life_and_half_a_line_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(simulated.time, "monotonic", lambda: now)
+    display, file = Display(), tmp_path / "news"
+    news = simulated._News(file, display, SimulatedClock())  # type: ignore[arg-type]
+    line = json.dumps([1.0, "say", "é"], ensure_ascii=False).encode()
+    cut = line.index("é".encode()) + 1
+    now += simulated._SILENCE_S
+    file.write_bytes(line[:cut])
+    news.pass_on()
+    with file.open("ab") as out:
+        out.write(line[cut:] + b"\n" + line[:cut])
+    news.pass_on()
+    now += simulated._SILENCE_S
+    news.pass_on()
+    assert display.said == ["é"]
+    now += 1
+    with pytest.raises(SimulatedError, match="hangs: it has told nothing for 301 s"):
+        news.pass_on()
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ("LabError: no route", "LabError: no route"),
+        (None, "the machine ended early: it said nothing"),
+    ],
+)
+def test_what_the_inside_says_comes_before_how_the_machine_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str | None, says: str
+) -> None:
+    def fail(_kernel: object, _guest: object, job: Path, **_: Any) -> None:
+        if told:
+            (job / "error").write_text(told)
+        raise SimulationError(f"{job}: the machine ended early: it said nothing")
+
+    monkeypatch.setattr(simulated.simulation, "run", fail)
+    machine = SimpleNamespace(kernel=None, desktop=SimpleNamespace(sources=tmp_path), memory="4G")
+    with pytest.raises(SimulatedError) as failed:
+        simulated.start(machine, tmp_path, "exec true", evidence=tmp_path)  # type: ignore[arg-type]
+    assert str(failed.value) == says
+
+
+def test_a_machine_is_named_by_what_decides_its_bytes() -> None:
+    desktop = Desktop(Path("/r"), Path("/s"), {"chromium": "140", "python numpy": "2"}, "d", "c")
+    versions = simulated.Machine(Kernel(Path("/l"), Path("/c"), "7.2", "tarball", "k"), desktop).versions
+    assert versions == {
+        "kernel source": "tarball", "kernel build": "k", "guest": "d", "sources": "c",
+        "guest chromium": "140", "guest python numpy": "2",
+    }  # fmt: skip
 
 
 def test_makers_work_at_once_and_answer_in_order() -> None:
