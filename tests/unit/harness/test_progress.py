@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from harness import progress
 from harness.progress import ExperimentProgress, Sample, steps
 from harness.timeline import Phase
 
@@ -79,6 +80,74 @@ def test_warm_steps_print_nothing_and_cold_ones_one_line() -> None:
         cold(0.1)
         cold(0.9)
     assert out.getvalue() == "setup: kernel\n"
+
+
+class Clock:
+    """A clock that goes when it is told to."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def wall(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock(5000)
+    monkeypatch.setattr(progress.time, "monotonic", clock)
+    return clock
+
+
+def plain() -> tuple[Console, io.StringIO]:
+    out = io.StringIO()
+    return Console(file=out, force_terminal=False, width=120), out
+
+
+def test_off_a_terminal_the_time_left_is_told_now_and_then_by_our_clock(wall: Clock) -> None:
+    console, out = plain()
+    simulated = Clock()
+    with ExperimentProgress("t", PHASES, console, simulated) as shown:
+        wall.now += 300  # the machine boots: no measure of how fast its time goes
+        shown.update(stalls=0)
+        shown.phase(0)
+        shown.update(stalls=0)
+        for _ in range(40):  # half as fast as real time
+            wall.now, simulated.now = wall.now + 1, simulated.now + 0.5
+            shown.update(stalls=0)
+        shown.phase(1)
+        wall.now, simulated.now = wall.now + 40, simulated.now + 20
+        shown.update(stalls=0)
+    lines = [line.strip() for line in out.getvalue().splitlines()]
+    assert [line for line in lines if " to go" in line or " left" in line] == [
+        "solo-1: 0 of 20 s, 1:20 to go",
+        "solo-1: 10 of 20 s, about 2:19 left",
+        "prague: 20 of 40 s, about 1:20 left",
+    ]
+
+
+def test_a_phase_that_takes_longer_than_asked_never_passes_its_end(wall: Clock) -> None:
+    console, out = plain()
+    own = Clock()
+    with ExperimentProgress("t", PHASES, console, own) as shown:
+        shown.phase(2)
+        wall.now, own.now = wall.now + 30, 30
+        shown.update(stalls=0)
+    assert "solo-2: 20 of 20 s, about 0:00 left" in out.getvalue()
+
+
+def test_off_a_terminal_a_long_step_tells_the_time_left(wall: Clock) -> None:
+    console, out = plain()
+    with steps(console) as step:
+        tell = step("kernel")
+        for share in (0.0, 0.1, 0.25):
+            tell(share, "compiling")
+            wall.now += 15
+        tell(0.5)
+    assert out.getvalue().splitlines() == [
+        "setup: kernel",
+        "setup: kernel compiling: 25%, about 1:30 left",
+    ]
 
 
 def test_the_display_reaches_the_user_while_pytest_captures(tmp_path: Path) -> None:
