@@ -209,14 +209,53 @@ def test_the_router_must_be_the_same_at_the_end(run: Path, found: bool | str, ga
     assert failed(score_run(run)) == gates
 
 
-def test_in_simulated_time_no_host_is_judged_but_every_frame_is(run: Path) -> None:
-    lab = json.loads((run / "lab.json").read_text())
-    (run / "lab.json").write_text(json.dumps(lab | {"real_time": False}))
+@pytest.fixture
+def simulated(run: Path) -> Path:
+    """The same run as if made in simulated time, where nobody watches the host; its jitter is let pass."""
+    edit_lab(run, real_time=False)
     (run / "host.jsonl").unlink()
-    names = {gate.name: gate for gate in score_run(run).validity.gates}
-    assert not {"host stalls", "host samples complete", "host suspended"} & set(names)
-    assert names["time goes forwards"].ok and "every frame recorded" in names
-    assert names["jitter of the lab (P99)"].limit == "at most 0.05 ms"
+    (run / "options.json").write_text(json.dumps({"jitter_gate_ms": 1.0}))
+    return run
+
+
+def test_in_simulated_time_no_host_is_judged_but_every_frame_is(simulated: Path) -> None:
+    scores = score_run(simulated)
+    gates = {gate.name: gate for gate in scores.validity.gates}
+    assert not [name for name in gates if name.startswith(("host", "wall clock"))] and scores.host is None
+    assert gates["time goes forwards"].measured == "in 4 records"
+    assert gates["every frame recorded"].measured == "0 missing of 30 a second"
+    assert gates["recorder frames missing"].limit == "at most 0 %"
+    assert failed(scores) == [] and scores.harm
+
+
+def test_in_simulated_time_the_lab_adds_next_to_nothing_unless_more_was_allowed(simulated: Path) -> None:
+    (simulated / "options.json").write_text(json.dumps({"jitter_gate_ms": None}))
+    scores = score_run(simulated)
+    assert failed(scores) == ["jitter of the lab (P99)"] and scores.harm == []
+    (gate,) = (gate for gate in scores.validity.gates if not gate.ok)
+    assert (gate.measured, gate.limit) == ("0.685 ms", "at most 0.05 ms")
+
+
+def test_one_missing_frame_voids_a_simulated_run(simulated: Path) -> None:
+    whole, cut = simulated / "screen.mp4", simulated / "cut.mp4"
+    leave_out = ["-vf", "select=not(eq(n\\,100))", "-fps_mode", "passthrough", "-preset", "superfast"]
+    subprocess.run(["ffmpeg", "-v", "error", "-i", str(whole), *leave_out, str(cut)], check=True)
+    cut.replace(whole)
+    scores = score_run(simulated)
+    assert failed(scores) == ["every frame recorded"] and scores.harm == []
+
+
+def test_one_frame_that_the_recorder_missed_voids_a_simulated_run(simulated: Path) -> None:
+    screen = json.loads((simulated / "screen.json").read_text())
+    (simulated / "screen.json").write_text(json.dumps(screen | {"missing": 1}))
+    assert failed(score_run(simulated)) == ["recorder frames missing"]
+
+
+def test_time_that_goes_back_voids_a_simulated_run(simulated: Path) -> None:
+    lines = (simulated / "qdisc.jsonl").read_text().splitlines()
+    lines[6:8], lines[8:10] = lines[8:10], lines[6:8]
+    (simulated / "qdisc.jsonl").write_text("\n".join(lines) + "\n")
+    assert failed(score_run(simulated)) == ["time goes forwards"]
 
 
 def test_what_the_lab_adds_is_told(run: Path) -> None:
