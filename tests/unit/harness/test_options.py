@@ -24,6 +24,24 @@ def test_defaults_are_the_short_main_job() -> None:
     assert options.cell == "youtube fq_codel flows 1 10mbit 20ms"
 
 
+def test_the_lab_that_was_named_is_told_from_the_default() -> None:
+    assert (parse().asked_lab, parse(lab="sim").asked_lab, parse(lab="virtual").asked_lab) == ("", "sim", "virtual")
+    assert parse(lab="sim").but(asked_lab="") == parse()
+
+
+def test_the_jitter_that_is_let_pass_is_the_labs_own_unless_given() -> None:
+    assert parse().jitter_gate_ms is parse(lab="virtual").jitter_gate_ms is None
+    assert (parse(jitter_gate="50us").jitter_gate_ms, parse(jitter_gate="3ms").jitter_gate_ms) == (0.05, 3)
+
+
+def test_a_server_of_the_users_own_is_reached_in_real_time_only() -> None:
+    given = {"service": "tv", "url": "http://10.0.0.1/live.m3u8"}
+    assert [parse(lab=lab, **given).url for lab in ("virtual", "apu")] == [given["url"]] * 2
+    for lab in (None, "sim"):
+        with pytest.raises(OptionsError, match="--url: the sim lab reaches no server but its own"):
+            parse(lab=lab, **given)
+
+
 def test_defaults_come_with_the_service_unless_the_user_says_otherwise() -> None:
     tv = parse(service="tv")
     assert (tv.rate_down_bps, tv.rate_up_bps, tv.origin_cc, tv.buffer_s) == (5_000_000, 5_000_000, "cubic", 6)
@@ -74,7 +92,10 @@ def test_record_is_json_and_names_everything() -> None:
         ({"recorder": "vlc"}, "--recorder: unknown 'vlc'; known: ffmpeg, obs"),
         ({"origin_cc": "vegas"}, "--origin-cc: unknown"),
         ({"buffer": "0"}, "--buffer: .*2 to 120 seconds"),
-        ({"live": True}, "--live: .*--lab=apu"),
+        ({"live": True}, "--live: the sim lab has no internet; use --lab=apu"),
+        ({"live": True, "lab": "sim"}, "--live: the sim lab has no internet; use --lab=apu"),
+        ({"live": True, "lab": "virtual"}, "--live: the virtual lab has no internet; use --lab=apu"),
+        ({"lab": "simulated"}, r"--lab: unknown 'simulated'; known: sim, virtual, apu"),
         ({"kernel_source": "/no/such.tar.xz"}, "--kernel-source: no such file"),
         *(
             ({name: "~nosuchuser/it"}, f"--{name.replace('_', '-')}: '~nosuchuser/it': .*home")
