@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -60,21 +61,46 @@ int handle_page_fault(unsigned long address, unsigned long ip,
 			time_travel_update_time_rel(TIMER_MULTIPLIER);
 		return time_travel_time / TIMER_MULTIPLIER;
 """,
-    "arch/um/kernel/skas/syscall.c": """		PT_REGS_SET_SYSCALL_RETURN(regs, ret);
+    "arch/um/kernel/skas/syscall.c": """\tUPT_SYSCALL_NR(r) = PT_SYSCALL_NR(r->gp);
+\tPT_REGS_SET_SYSCALL_RETURN(regs, -ENOSYS);
 
-		if (IS_ERR_VALUE(ret) &&
-			um_udelay(1);
+\t\tPT_REGS_SET_SYSCALL_RETURN(regs, ret);
+
+\t\t/*
+\t\t * An error value here can be some form of -ERESTARTSYS
+\t\t */
+\t\tif (IS_ERR_VALUE(ret) &&
+\t\t    (time_travel_mode == TT_MODE_INFCPU ||
+\t\t     time_travel_mode == TT_MODE_EXTERNAL)) {
+\t\t\tum_udelay(1);
+\t\t\tschedule();
+\t\t}
 """,
-    "arch/x86/um/vdso/vma.c": """#include <linux/init.h>
+    "arch/x86/um/vdso/vma.c": """#include <asm/elf.h>
+#include <linux/init.h>
+
+unsigned long um_vdso_addr;
+static struct page *um_vdso;
 
 static int __init init_vdso(void)
 {
+	um_vdso_addr = task_size - PAGE_SIZE;
+
 	um_vdso = alloc_page(GFP_KERNEL);
 	if (!um_vdso)
 		panic("Cannot allocate vdso\\n");
+
+	copy_page(page_address(um_vdso), vdso_start);
+
+	return 0;
 }
+subsys_initcall(init_vdso);
+
 int arch_setup_additional_pages(struct linux_binprm *bprm, int uses_interp)
 {
+	if (mmap_write_lock_killable(mm))
+		return -EINTR;
+
 	mmap_write_unlock(mm);
 
 	return IS_ERR(vma) ? PTR_ERR(vma) : 0;
@@ -86,21 +112,33 @@ int arch_setup_additional_pages(struct linux_binprm *bprm, int uses_interp)
 
 	asm("syscall"
 }
+int clock_gettime(clockid_t, struct __kernel_timespec *)
+	__attribute__((weak, alias("__vdso_clock_gettime")));
+
 int __vdso_gettimeofday(struct __kernel_old_timeval *tv, struct timezone *tz)
 {
 	long ret;
 
 	asm("syscall"
 }
+int gettimeofday(struct __kernel_old_timeval *, struct timezone *)
+	__attribute__((weak, alias("__vdso_gettimeofday")));
 """,
-    "arch/um/os-Linux/skas/process.c": """static int unscheduled_userspace_iterations;
+    "arch/um/os-Linux/skas/process.c": """\tif (using_seccomp)
+\t\tproc_data->futex = FUTEX_IN_CHILD;
+
+static int unscheduled_userspace_iterations;
+extern unsigned long tt_extra_sched_jiffies;
 
 void userspace(struct uml_pt_regs *regs)
 {
-		current_mm_sync();
+\t\t\t    unscheduled_userspace_iterations++ >
+\t\t\t\tunscheduled_userspace_iterations = 0;
 
-		if (using_seccomp) {
-		current_mm_sync();
+\t\tcurrent_mm_sync();
+
+\t\tif (using_seccomp) {
+\t\t\tstruct stub_data *proc_data = (void *) mm_id->stack;
 }
 """,
     "arch/um/os-Linux/util.c": """ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)
@@ -143,13 +181,28 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
     assert "(!pte_present(*pte));\n\tif (is_user && is_write)\n\t\tfault_ahead(vma, address);\n\terr = 0;" in trap
     assert "time_travel_update_time_rel(16);" in text["arch/um/kernel/time.c"]
     syscall = text["arch/um/kernel/skas/syscall.c"]
+    assert syscall.startswith(SOURCE["arch/um/kernel/skas/syscall.c"].partition("regs, ret);\n")[0])
+    assert "regs, ret);\n\n\t\tif (time_travel_mode == TT_MODE_INFCPU &&\n" in syscall
     assert syscall.index("um_ndelay(1000);") < syscall.index("um_ndelay(50);") and "um_udelay" not in syscall
     vma = text["arch/x86/um/vdso/vma.c"]
     assert "if (!um_vdso || !um_clock)" in vma and vma.index("um_clock_update") < vma.index("init_vdso")
     assert "\tint clock = IS_ERR(vma) ? 0 : install_um_clock(mm);" in vma and "PTR_ERR(vma) : clock;" in vma
     vdso = text["arch/x86/um/vdso/um_vdso.c"]
     assert vdso.count("= um_clock_read(") == 1 and vdso.count("um_clock_read(0)") == 1
-    assert text["arch/um/os-Linux/skas/process.c"].count("um_clock_update();") == 1
+    userspace = text["arch/um/os-Linux/skas/process.c"]
+    assert userspace.index("extern void um_clock_update(void);") < userspace.index("void userspace(")
+    assert "\t\tcurrent_mm_sync();\n\t\tum_clock_update();\n\n\t\tif (using_seccomp) {\n" in userspace
+    for name, lines in text.items():  # what was there before is there still, but for the lines that an edit replaces
+        gone = [line for line in SOURCE[name].splitlines() if line not in lines.splitlines()]
+        assert len(gone) <= sum(edit.path == name for edit in EDITS), gone
+
+
+def test_writer_and_reader_of_the_clock_mean_the_same_page() -> None:
+    layouts = [
+        re.findall(r"(?ms)^struct um_clock \{.*?^\};", (FRAGMENTS / name).read_text())
+        for name in ("clock_page.c", "clock_reader.c")
+    ]
+    assert len(layouts[0]) == 1 and layouts[0] == layouts[1]
 
 
 def test_what_goes_into_the_kernel_is_gpl_and_part_of_the_digest(tree: Path) -> None:
