@@ -15,7 +15,7 @@ import pytest
 from hardware.build import Kernel
 from hardware.desktop import Desktop
 from hardware.simulation import SimulationError
-from harness import simulated
+from harness import handover, inside, simulated
 from harness.simulated import SimulatedClock, SimulatedError, side_by_side
 
 
@@ -47,6 +47,36 @@ def test_news_come_line_by_line_and_set_the_clock(tmp_path: Path) -> None:
         out.write(lines[1][5:] + "\n" + lines[2] + "\n")
     news.pass_on()
     assert (display.said, clock()) == (["warming up", 0, {"stalls": 1}], 2.5)
+
+
+def test_what_the_inside_tells_is_understood_outside(tmp_path: Path) -> None:
+    display, clock = Display(), SimulatedClock()
+    with (tmp_path / "news").open("w") as out:
+        inner = inside._News(out)
+        inner.say("two\nlines")
+        inner.phase(1)
+        inner.update(victim_bps=4e6, quality="hd720", playing=None)
+        begun = time.monotonic()
+        simulated._News(tmp_path / "news", display, clock).pass_on()  # type: ignore[arg-type]
+    assert display.said == ["two\nlines", 1, {"victim_bps": 4e6, "quality": "hd720", "playing": None}]
+    assert begun - 5 < clock.now <= begun
+
+
+@pytest.mark.parametrize(("failure", "code"), [(None, 0), (RuntimeError("no route"), 1), (OSError("disk"), 1)])
+def test_what_stops_the_inside_is_one_line_for_the_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception | None, code: int
+) -> None:
+    def experiment(job: Path) -> None:
+        assert job == tmp_path
+        if failure:
+            raise failure
+
+    monkeypatch.setattr(inside, "experiment", experiment)
+    monkeypatch.setattr(sys, "argv", ["inside", str(tmp_path)])
+    assert inside.main() == code
+    assert (tmp_path / handover.ERROR).exists() == bool(failure)
+    if failure:
+        assert (tmp_path / handover.ERROR).read_text() == f"{type(failure).__name__}: {failure}"
 
 
 def test_a_machine_that_tells_nothing_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
