@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -96,15 +96,16 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
         command_line = ["pytest", *config.invocation_params.args]
         asked, void, runs = options.but(**changes), list[str](), 0
         with real_terminal(config.pluginmanager.getplugin("capturemanager")) as terminal, _one_line_failures():
-            if asked.lab == "sim" and (asked.repeat or 1) > 1:
+            if asked.lab == "sim" and asked.repeat:
                 results = repeat_side_by_side(test, asked, SERVICES, command_line, terminal)
             else:
                 once = partial(perform, test, services=SERVICES, command_line=command_line, terminal=terminal)
                 results = repeat(asked, once, terminal)
-            for result in results:
-                config.stash.setdefault(_RESULTS, []).append(result)
-                runs += 1
-                void += [f"{result.path.name} is void: {'; '.join(result.void)}"] if result.void else []
+            with closing(results):  # what still runs ends now, not when the failure's traceback is dropped
+                for result in results:
+                    config.stash.setdefault(_RESULTS, []).append(result)
+                    runs += 1
+                    void += [f"{result.path.name} is void: {'; '.join(result.void)}"] if result.void else []
         if runs - len(void) < (asked.repeat or 1):
             pytest.fail("\n".join(void), pytrace=False)
 

@@ -25,7 +25,7 @@ from harness.timeline import Phase
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY = 40
 #: Off a terminal a line tells the time left so often, s.
-_QUIET_S = 20.0
+QUIET_S = 20.0
 
 
 class Tell(Protocol):
@@ -82,9 +82,13 @@ class ExperimentProgress:
         self._seen.append(self.sample)
         self._history["victim"].append(self.sample.victim_bps or 0)
         self._history["contender"].append(self.sample.contender_bps or 0)
-        if not self._live and self._index >= 0 and time.monotonic() - self._told > _QUIET_S:
+        if self._index >= 0:
+            self.passed(*self._spent())
+
+    def passed(self, spent: float, done: float) -> None:
+        """Tell now and then, where no panel does, that so many seconds of the phase and of all of it are over."""
+        if not self._live and time.monotonic() - self._told > QUIET_S:
             self._told = time.monotonic()
-            spent, done = self._spent()
             phase = self.phases[self._index]
             self.say(f"  {phase.name}: {spent:.0f} of {phase.seconds:.0f} s, {self._left(done)}")
 
@@ -96,9 +100,9 @@ class ExperimentProgress:
     def _left(self, done: float) -> str:
         """What is left of it all by our time, going on as it went."""
         if done < 1:
-            return f"{_clock(self.total - done)} to go"
+            return f"{clock_text(self.total - done)} to go"
         rate = (time.monotonic() - self._begun) / done
-        return f"about {_clock((self.total - done) * rate)} left"
+        return f"about {clock_text((self.total - done) * rate)} left"
 
     def say(self, text: str) -> None:
         """Print one line above the display."""
@@ -116,7 +120,7 @@ class ExperimentProgress:
             )
             self._live.start()
         else:
-            self.say(f"{self.title}: {len(self.phases)} phases, {_clock(self.total)}")
+            self.say(f"{self.title}: {len(self.phases)} phases, {clock_text(self.total)}")
         return self
 
     def __exit__(
@@ -152,7 +156,7 @@ class ExperimentProgress:
         grid.add_row(
             "phase",
             Text(phase.name, style="bold"),
-            f"{self._index + 1} of {len(self.phases)}, {_clock(phase.seconds - spent)} left",
+            f"{self._index + 1} of {len(self.phases)}, {clock_text(phase.seconds - spent)} left",
         )
         grid.add_row("victim", _rate(sample.victim_bps), Text(_sparkline(self._history["victim"]), style="blue"))
         grid.add_row(
@@ -218,9 +222,9 @@ def steps(console: Console | None = None) -> Iterator[Callable[[str], Tell]]:
                 told = begun
                 if not console.is_terminal:
                     console.print(Text(f"setup: {name}"))
-            elif not console.is_terminal and (now := time.monotonic()) - told > _QUIET_S and share > 0:
+            elif not console.is_terminal and (now := time.monotonic()) - told > QUIET_S and share > 0:
                 told = now
-                left = _clock((now - begun) * (1 - share) / share)
+                left = clock_text((now - begun) * (1 - share) / share)
                 console.print(Text(f"setup: {name} {what}: {share:.0%}, about {left} left".replace(" :", ":")))
             bars.update(task, completed=min(max(share, 0.0), 1.0), description=f"{name} {what}".rstrip())
 
@@ -250,6 +254,6 @@ def _rate(bps: float | None) -> str:
     return "–" if bps is None else f"{bps / 1e6:5.2f} Mbit/s"
 
 
-def _clock(seconds: float) -> str:
+def clock_text(seconds: float) -> str:
     whole = max(round(seconds), 0)
     return f"{whole // 60}:{whole % 60:02}"

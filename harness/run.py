@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,31 +72,39 @@ def perform(
         RECORDERS[options.recorder].check()
     service = services[options.service].from_options(options)
     console = Console(file=terminal)
-    store = RunStore(options.results)
     described = read_lab_file(options.lab_file) if options.lab == "apu" else None
-    store.check(options.needed_bytes)
-    with _ended_by_sigterm(), steps(console) as step:
+    RunStore(options.results).check(options.needed_bytes)
+    with ended_by_sigterm(), steps(console) as step:
         record = _recorder(options, described, service, step, console)
-    with (
-        _ended_by_sigterm(),
-        store.create(
-            test, options.cell, seed=options.seed, command_line=command_line, needed=options.needed_bytes
-        ) as run,
-    ):
+    with ended_by_sigterm():
+        return make_run(test, options, command_line, record, lambda text: console.print(Text(text)))
+
+
+def make_run(
+    test: str,
+    options: Options,
+    command_line: Sequence[str],
+    record: Callable[[RunDirectory], None],
+    say: Callable[[str], None],
+) -> Result:
+    """Make the directory of a run, let ``record`` fill it, score it, commit it. Raises as :func:`perform`."""
+    store = RunStore(options.results)
+    with store.create(
+        test, options.cell, seed=options.seed, command_line=command_line, needed=options.needed_bytes
+    ) as run:
         (run.path / OPTIONS_FILE).write_text(json.dumps(options.record(), indent=1) + "\n")
         run.add_versions(host_versions())
         record(run)
-        console.print("scoring")
+        say("scoring")
         scores = score_run(run.path)
         (run.path / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
         void = tuple(gate.reason for gate in scores.validity.gates if not gate.ok)
         run.void(*void)
         write_report(run.path, scores, run.manifest)
-        path = run.commit()
-    return Result(path, scores, void)
+        return Result(run.commit(), scores, void)
 
 
-def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO) -> Iterator[Result]:
+def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO) -> Generator[Result]:
     """Run an experiment by ``once`` until as many runs are valid as ``options.repeat`` asks for, and yield each run.
 
     A void run is made again with its seed and order, :data:`SPARE` times in all; without ``options.repeat`` there is
@@ -151,12 +159,12 @@ def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
     described = read_lab_file(options.lab_file) if options.lab == "apu" else None
     console = Console(file=terminal)
     if options.lab == "sim":
-        with _ended_by_sigterm(), steps(console) as step:
+        with ended_by_sigterm(), steps(console) as step:
             simulated.check(options, step)
         return
-    with _ended_by_sigterm(), steps(console) as step:
+    with ended_by_sigterm(), steps(console) as step:
         make_lab = _prepare_lab(options, described, step, console)
-    with _ended_by_sigterm(), make_lab(folder) as lab:
+    with ended_by_sigterm(), make_lab(folder) as lab:
         lab.client.run(["ping", "-c", "1", "-W", "5", lab.addresses.server])
 
 
@@ -180,7 +188,7 @@ def virtual_lab(folder: Path, *, one_core: bool = False) -> Iterator[Lab]:
 
 
 @contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
+def ended_by_sigterm() -> Iterator[None]:
     """Let SIGTERM unwind as Ctrl-C does, so that everything is undone in order."""
 
     def unwind(number: int, _: FrameType | None) -> None:
