@@ -90,7 +90,7 @@ exit $code
     job = [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider",
            "--service=youtube", f"--results={disk}", "--timeline=solo:4,cubic:60"]  # fmt: skip
     done = subprocess.run(
-        ["unshare", "-Urm", "sh", "-c", script, "sh", *job], cwd=CHECKOUT, capture_output=True, text=True, timeout=200
+        ["unshare", "-Urm", "sh", "-c", script, "sh", *job], cwd=CHECKOUT, capture_output=True, text=True, timeout=900
     )
     assert done.returncode not in (0, 99), done.stderr
     assert "disk full" in done.stdout, done.stdout + done.stderr

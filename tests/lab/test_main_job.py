@@ -46,7 +46,7 @@ def run_main_job(results: Path, *arguments: str, **environment: str) -> subproce
     return subprocess.run(
         [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider", "--service=youtube",
          f"--results={results}", *arguments],
-        cwd=CHECKOUT, capture_output=True, text=True, timeout=400, env=os.environ | environment,
+        cwd=CHECKOUT, capture_output=True, text=True, timeout=1200, env=os.environ | environment,
     )  # fmt: skip
 
 
