@@ -65,7 +65,7 @@ def test_a_machine_out_of_memory_says_so(tmp_path: Path) -> None:
 
 
 def test_a_run_made_again_has_the_same_bytes(tmp_path: Path) -> None:
-    done = run_main_job(tmp_path / "first", "--timeline=solo:3,cubic:5", "--seed=11")
+    done = run_main_job(tmp_path / "first", "--timeline=solo:6,cubic:5", "--seed=11")
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = (manifest.parent for manifest in (tmp_path / "first").glob(f"*/{MANIFEST}"))
     command = [sys.executable, "-m", "harness.cli", "rerun", str(run), f"--results={tmp_path / 'elsewhere' / 'again'}"]

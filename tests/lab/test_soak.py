@@ -90,7 +90,7 @@ def check_runs(folder: Folder) -> None:
 
 def test_a_killed_soak_goes_on(tmp_path: Path) -> None:
     before = host_state()[:2]
-    (tmp_path / "plan.toml").write_text(PLAN.format(rounds=1, retries=0, timeline="solo:4,cubic:5"))
+    (tmp_path / "plan.toml").write_text(PLAN.format(rounds=1, retries=0, timeline="solo:6,cubic:5"))
     process = start(tmp_path)
     until(process, lambda: state.nights(tmp_path / "soak"), 300)
     (folder,) = state.nights(tmp_path / "soak")
