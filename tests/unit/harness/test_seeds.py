@@ -62,11 +62,15 @@ def test_as_many_runs_as_processors_and_memory_allow(
     assert places(5, lambda count: count <= fitting) == begun
 
 
-def outcome(job: Runs, wanted: int, room: Callable[[], bool] = lambda: True) -> tuple[list[str], str, str]:
+def outcome(
+    job: Runs, wanted: int, room: Callable[[], bool] = lambda: True, workers: int = 2
+) -> tuple[list[str], str, str]:
     """Make runs side by side: the names of those that came, what the user read, and why not all did."""
     said, names, why = StringIO(), [], ""
     try:
-        for result in side_by_side(Series(asked(job.folder, wanted)), job, 2, Console(file=said, width=200), room):
+        for result in side_by_side(
+            Series(asked(job.folder, wanted)), job, workers, Console(file=said, width=200), room
+        ):
             names.append(result.path.name)
     except SimulatedError as error:
         why = str(error)
@@ -81,15 +85,10 @@ def test_runs_come_in_order_of_their_seeds_whichever_ends_first(scores: Scores, 
 
 
 def test_what_runs_beside_a_failure_ends_well_and_nothing_new_begins(scores: Scores, tmp_path: Path) -> None:
-    names, said, why = outcome(Runs(tmp_path, scores, failing=(1,), slow=(2,)), 3)
-    assert (names, why) == (["run-2"], "seed 1: RuntimeError: no route")
-    assert "seed 1: failed: RuntimeError: no route; waiting for the other 1" in said
-    assert not (tmp_path / "begun-3").exists()
-
-
-def test_a_process_that_dies_is_told_with_its_seed(scores: Scores, tmp_path: Path) -> None:
-    names, _, why = outcome(Runs(tmp_path, scores, dying=(2,), slow=(1,)), 2)
-    assert (names, why) == (["run-1"], "seed 2: its process ended with -9 (out of memory? killed?)")
+    names, said, why = outcome(Runs(tmp_path, scores, failing=(1,), dying=(2,), slow=(3,)), 4, workers=3)
+    assert names == ["run-3"] and not (tmp_path / "begun-4").exists()
+    assert why == "seed 1: RuntimeError: no route; seed 2: its process ended with -9 (out of memory? killed?)"
+    assert "seed 1: failed: RuntimeError: no route" in said and "; waiting for the other " in said
 
 
 def test_without_room_runs_wait_for_each_other(scores: Scores, tmp_path: Path) -> None:
@@ -98,7 +97,7 @@ def test_without_room_runs_wait_for_each_other(scores: Scores, tmp_path: Path) -
 
 
 def test_leaving_the_iteration_ends_what_runs(scores: Scores, tmp_path: Path) -> None:
-    runs = side_by_side(Series(asked(tmp_path, 3)), Runs(tmp_path, scores, slow=(2, 3)), 3, Console(file=StringIO()))
+    runs = side_by_side(Series(asked(tmp_path, 2)), Runs(tmp_path, scores, slow=(2,)), 2, Console(file=StringIO()))
     next(runs)
     runs.close()
     begun = {path.name.removeprefix("begun-") for path in tmp_path.glob("begun-*")}
