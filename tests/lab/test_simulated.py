@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated machine whose end comes early: one line that says why, nothing left running, what was recorded kept; and
-a run that is made again to the same bytes."""
+"""A simulated machine whose end comes early: one line that says why, nothing left running, what was recorded kept."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ from hardware import simulation
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
 from hardware.simulation import SimulationError
-from harness.store import MANIFEST, PARTIAL, read_manifest
-from tests.lab.test_main_job import CHECKOUT, run_main_job
+from harness.store import PARTIAL, read_manifest
+from tests.lab.test_main_job import CHECKOUT
 
 pytestmark = pytest.mark.lab
 
@@ -58,17 +57,8 @@ def test_what_was_recorded_is_kept_and_nothing_runs_on(tmp_path: Path, number: s
 
 
 def test_a_machine_out_of_memory_says_so(tmp_path: Path) -> None:
-    (tmp_path / "run").write_text("#!/bin/sh\nexec dd if=/dev/zero of=/dev/null bs=300M count=1\n")
+    hungry = "echo 1 >/proc/sys/vm/overcommit_memory\nexec dd if=/dev/zero of=/dev/null bs=300M count=1\n"
+    (tmp_path / "run").write_text(f"#!/bin/sh\n{hungry}")
     (tmp_path / "run").chmod(0o755)
     with pytest.raises(SimulationError, match=r"memory was used up: it ended dd; its console"):
         simulation.run(ensure_kernel(), ensure_guest(), tmp_path, memory="128M")
-
-
-def test_a_run_made_again_has_the_same_bytes(tmp_path: Path) -> None:
-    done = run_main_job(tmp_path / "first", "--timeline=solo:6,cubic:5", "--seed=11")
-    assert done.returncode == 0, done.stdout + done.stderr
-    (run,) = (manifest.parent for manifest in (tmp_path / "first").glob(f"*/{MANIFEST}"))
-    command = [sys.executable, "-m", "harness.cli", "rerun", str(run), f"--results={tmp_path / 'elsewhere' / 'again'}"]
-    again = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=1200)
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert "the same bytes in all of" in again.stdout
