@@ -4,21 +4,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from apps.base import Service
 from harness.bundle import verify
+from harness.crate import CRATE
 from harness.options import Options, restored
 from harness.report import REPORT
 from harness.run import OPTIONS_FILE, perform
-from harness.store import FileEntry, Manifest, read_manifest
+from harness.store import PARTIAL, FileEntry, Manifest, read_manifest
+from harness.tools import FLAGS
 
-NOT_COMPARED = (OPTIONS_FILE, REPORT)
-"""Files that tell where and when a run was made."""
-_MACHINE = ("kernel build", "guest", "sources", "film", "processor", "ffmpeg")
+NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
+"""Files that tell where and when a run was made, or came to it with a bundle."""
+_MACHINE = ("kernel build", "guest", "sources", "film", "processor", FLAGS, "ffmpeg")
 
 
 class RerunError(RuntimeError):
@@ -39,9 +41,12 @@ def asked_of(run: Path) -> tuple[Manifest, Options]:
 
     Raises RerunError, OptionsError, and BundleError naming a file that was changed.
     """
-    manifest = verify(run)
-    if manifest.status != "valid":
-        raise RerunError(f"{run}: is {manifest.status}: only a valid run can be made again")
+    if (manifest := read_manifest(run)).status != "valid" or run.suffix == PARTIAL:
+        why = f" ({'; '.join(manifest.reasons)})" if manifest.reasons else ""
+        raise RerunError(f"{run}: is {manifest.status}{why}: only a valid run can be made again")
+    if manifest.bundle and manifest.bundle.anonymised:
+        raise RerunError(f"{run}: is anonymised: its files are not those that were recorded; take the run itself")
+    verify(run)
     if OPTIONS_FILE not in manifest.files:
         raise RerunError(f"{run}: has no {OPTIONS_FILE}: what was asked is not known")
     options = restored(json.loads((run / OPTIONS_FILE).read_bytes()))
@@ -64,12 +69,17 @@ def rerun(
         ["sojourn", "rerun", manifest.run], terminal,
     )  # fmt: skip
     fresh = read_manifest(again.path)
-    return again.path, compared(manifest.files, fresh.files), unlike(manifest.versions, fresh.versions)
+    # What was pruned, or left out of a bundle, is no difference.
+    gone = manifest.bundle.left_out if manifest.bundle else ()
+    files = compared(manifest.files | manifest.pruned, fresh.files, gone)
+    return again.path, files, [*unlike(manifest.versions, fresh.versions), *commits(manifest, fresh)]
 
 
-def compared(first: Mapping[str, FileEntry], second: Mapping[str, FileEntry]) -> Compared:
-    """Compare two runs' files by their hashes, but for those that tell where and when."""
-    names = sorted((set(first) | set(second)) - set(NOT_COMPARED))
+def compared(
+    first: Mapping[str, FileEntry], second: Mapping[str, FileEntry], unknown: Collection[str] = ()
+) -> Compared:
+    """Compare two runs' files by their hashes, but for those that tell where and when, and the ``unknown`` ones."""
+    names = sorted((set(first) | set(second)) - {*NOT_COMPARED, *unknown})
     both = [name for name in names if name in first and name in second]
     return Compared(
         tuple(name for name in both if first[name] == second[name]),
@@ -81,7 +91,28 @@ def compared(first: Mapping[str, FileEntry], second: Mapping[str, FileEntry]) ->
 def unlike(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
     """What decides the bytes and is not the same in two manifests' versions: ``guest: a, now b``."""
     return [
-        f"{name}: {first.get(name, 'not told')}, now {second.get(name, 'not told')}"
+        _flags(first.get(name), second.get(name))
+        if name == FLAGS
+        else f"{name}: {first.get(name, 'not told')}, now {second.get(name, 'not told')}"
         for name in _MACHINE
         if first.get(name) != second.get(name)
     ]
+
+
+def _flags(first: str | None, second: str | None) -> str:
+    """What only one of two processors can do."""
+    if first is None or second is None:
+        return f"{FLAGS}: {'not told' if first is None else 'told'}, now {'not told' if second is None else 'told'}"
+    before, now = set(first.split()), set(second.split())
+    return (
+        f"{FLAGS}: only then {' '.join(sorted(before - now)) or '-'}, only now {' '.join(sorted(now - before)) or '-'}"
+    )
+
+
+def commits(first: Manifest, second: Manifest) -> list[str]:
+    """Where the sources are not the same, which commit has those of the first run."""
+    name = "sources"
+    if not (first.git and first.versions.get(name) != second.versions.get(name)):
+        return []
+    changed = " with changes that were not committed" if first.git.dirty else ""
+    return [f"commit: {first.git.commit[:12]}{changed}, now {second.git.commit[:12] if second.git else 'not told'}"]

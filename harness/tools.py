@@ -12,6 +12,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+#: The version that is a processor's abilities, by blanks.
+FLAGS = "processor flags"
 #: Places of system programs that an ordinary user's PATH leaves out on Debian.
 _PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 
@@ -76,13 +78,17 @@ def _package_version(package: str) -> str | None:
     return done.stdout.strip() or None
 
 
-def _processor() -> str:
-    """The processor's model: what numbers a program computes, and by which instructions, may depend on it."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+def _processor() -> dict[str, str]:
+    """The processor's model and abilities: which instructions a program computes by may depend on either."""
+    told: dict[str, str] = {}
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, text = line.partition(":")
+        told.setdefault(name.strip(), text.strip())
+    model = told.get("model name", platform.machine())
+    return {"processor": model, FLAGS: " ".join(sorted(told.get("flags", told.get("Features", "")).split()))}
 
 
 def host_versions() -> dict[str, str]:
     """Return the versions of the host's kernel, Python and every tool found, for the manifest of a run."""
-    versions = {"host kernel": platform.release(), "python": sys.version.split()[0], "processor": _processor()}
+    versions = {"host kernel": platform.release(), "python": sys.version.split()[0], **_processor()}
     return versions | {tool.name: found for tool in TOOLS if (found := version(tool))}

@@ -111,10 +111,10 @@ def test_no_end_leaves_a_run_behind(scores: Scores, tmp_path: Path, number: sign
     runner = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         deadline = time.monotonic() + 60
-        while len(list(tmp_path.glob("begun-*"))) < 2:
+        while sum(path.stat().st_size > 0 for path in tmp_path.glob("begun-*")) < 2:
             assert time.monotonic() < deadline and runner.poll() is None
             time.sleep(0.05)
-        workers = [psutil.Process(int(path.read_text())) for path in tmp_path.glob("begun-*") if path.stat().st_size]
+        workers = [psutil.Process(int(path.read_text())) for path in tmp_path.glob("begun-*")]
         # Ctrl-C reaches all of a terminal's processes.
         os.killpg(runner.pid, number) if number == signal.SIGINT else runner.send_signal(number)
         assert psutil.wait_procs(workers, timeout=20)[1] == []

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two seeds of the main job side by side, and one of them again by itself: the same bytes, whoever is beside it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.rerun import NOT_COMPARED
+from harness.store import RunStore, read_manifest
+from tests.lab.test_main_job import CHECKOUT, run_main_job
+
+pytestmark = pytest.mark.lab
+
+
+def test_a_seed_gives_the_same_bytes_beside_another_and_alone(tmp_path: Path) -> None:
+    beside, alone = tmp_path / "beside", tmp_path / "elsewhere" / "alone"
+    done = run_main_job(beside, "--timeline=solo:5,cubic:5", "--repeat=2", "--seed=21")
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = {read_manifest(run).seed: run for run in RunStore(beside).runs()}
+    assert set(runs) == {21, 22} and {read_manifest(run).status for run in runs.values()} == {"valid"}
+    first, second = (read_manifest(run).files["client.pcapng.zst"] for run in runs.values())
+    assert first != second
+
+    command = [sys.executable, "-m", "harness.cli", "rerun", str(runs[22]), f"--results={alone}"]
+    again = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=600)
+    assert again.returncode == 0, again.stdout + again.stderr
+    (run,) = RunStore(alone).runs()
+    compared = len(set(read_manifest(run).files) - set(NOT_COMPARED))
+    assert compared > 15 and f"{run}: the same bytes in all of {compared} files" in again.stdout
