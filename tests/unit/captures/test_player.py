@@ -40,8 +40,8 @@ def page() -> Iterator[Page]:
 
 
 def test_page_samples_four_times_a_second_on_the_wall_clock(page: Page) -> None:
+    start = time.time()  # before the page is asked: samples go on while its answer comes
     page.evaluate(DRAIN)
-    start = time.time()
     page.wait_for_timeout(2000)
     lines = page.evaluate(DRAIN)
     end = time.time()
@@ -54,7 +54,8 @@ def test_page_samples_four_times_a_second_on_the_wall_clock(page: Page) -> None:
     x, y, *size = last.place or ()
     chrome = page.evaluate("() => [window.screenX, window.screenY + window.outerHeight - window.innerHeight]")
     assert ([x, y], size) == ([100 + chrome[0], 50 + 38 + chrome[1]], [400, 225])
-    assert page.evaluate(DRAIN) == []
+    # Within the page, where no sample comes between on a busy host.
+    assert page.evaluate(f"() => {{ const drain = {DRAIN}; drain(); return drain(); }}") == []
 
 
 def test_page_tells_events_and_changes_of_quality(page: Page) -> None:
