@@ -30,7 +30,7 @@ def parse(**given: Any) -> Options:
 
 
 QUEUES = ["fq_codel flows 1", "dualpi2 target 10ms", "cake bandwidth 9mbit rtt 30ms", "pie ecn", "bfifo limit 50kb",
-          "red limit 400000 min 30000 max 90000 avpkt 1000 ecn", *(kind for kind in KINDS if kind != "red")]  # fmt: skip
+          "red limit 400000 min 30000 max 90000 avpkt 1000 ecn", *sorted(set(KINDS) - {"red"})]  # fmt: skip
 PHASES = st.lists(st.tuples(st.sampled_from(["solo", *CONTENDERS]), st.integers(2, 90)), max_size=6)
 
 
