@@ -18,7 +18,7 @@ pytestmark = pytest.mark.lab
 
 def test_a_seed_gives_the_same_bytes_beside_another_and_alone(tmp_path: Path) -> None:
     beside, alone = tmp_path / "beside", tmp_path / "elsewhere" / "alone"
-    done = run_main_job(beside, "--timeline=solo:3,cubic:12", "--repeat=2", "--seed=21")
+    done = run_main_job(beside, "--timeline=solo:5,cubic:12", "--repeat=2", "--seed=21")
     assert done.returncode == 0, done.stdout + done.stderr
     runs = {read_manifest(run).seed: run for run in RunStore(beside).runs()}
     assert set(runs) == {21, 22} and {read_manifest(run).status for run in runs.values()} == {"valid"}
