@@ -50,7 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse options that cannot work before anything is collected, let alone started."""
     given = {option.name: config.getoption(f"--{option.name}") for option in OPTIONS}
     defaults = {name: service.defaults for name, service in SERVICES.items()}
-    names = published_services() if given["service"] == "all" else [given["service"]]
+    names = [given["service"]]
+    if given["service"] == "all":
+        names = published_services()
+        defaults = {name: {"timeline": "published", **defaults[name], **SERVICES[name].published} for name in names}
     try:
         config.stash[_OPTIONS] = [parse_options(given | {"service": name}, defaults) for name in names]
     except OptionsError as wrong:

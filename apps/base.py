@@ -46,6 +46,8 @@ class Service(ABC):
     name: ClassVar[str]
     #: Options that come with the service where the user names none, as on the command line: {"rate": "5mbit"}.
     defaults: ClassVar[Mapping[str, str]] = {}
+    #: Further ones of its published run, for --service=all.
+    published: ClassVar[Mapping[str, str]] = {}
     #: Names of the qualities, lowest first.
     ladder: tuple[str, ...]
     #: Seconds of film that its player keeps ahead.

@@ -8,7 +8,7 @@ from apps.iptv import Iptv
 
 
 class O2tv(Iptv):
-    """The stand-in's best rung takes 3.4 Mbit/s: it fits beside CUBIC, which shares, and not beside Prague.
+    """The stand-in's best rung takes 2.9 Mbit/s: it fits beside CUBIC, which shares, and not beside Prague.
 
     The published shares leave the channel about 3 and 0.1 Mbit/s.
     """

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from apps.base import Service, ServiceError, Stage
 from apps.browser import Browser, BrowserError, flags
 from apps.drivers import DRIVERS
-from apps.standins.clip import Clip, ClipError, ensure_clip
+from apps.standins.clip import DEFAULT, Clip, ClipError, Rung, ensure_clip
 from apps.standins.origin import (
     HOST,
     Http,
@@ -45,11 +45,12 @@ class PageService(Service):
         http: Http = "h2",
         congestion_control: str | None = None,
         film_seconds: int = 660,
+        rungs: Sequence[Rung] = DEFAULT,
         driver: str = "playwright",
     ) -> None:
         """`standin`: our own origin serves the page. `buffer`: seconds of film that its player keeps ahead.
 
-        `http`, `congestion_control` (TCP, None: the host's) and `film_seconds` are the origin's, `driver` is the
+        `http`, `congestion_control` (TCP, None: the host's), `film_seconds` and `rungs` are the origin's, `driver` the
         browser's. Raises ServiceError for options that do not fit.
         """
         if http not in ("h2", "h3"):
@@ -58,6 +59,7 @@ class PageService(Service):
             raise ServiceError(f"buffer={buffer:g}: must be 2 to 120 s")
         self.standin, self.buffer, self.http = standin, buffer, http
         self.congestion_control, self.film_seconds = congestion_control, film_seconds
+        self._rungs = tuple(rungs)
         self._driver = DRIVERS[driver]
         self._clip: Clip | None = None
         self._origin: Origin | None = None
@@ -104,7 +106,7 @@ class PageService(Service):
             ensure_player()
             if self.standin:
                 ensure_certificate()
-                self._clip = ensure_clip(progress, film_seconds=self.film_seconds)
+                self._clip = ensure_clip(progress, ladder=self._rungs, film_seconds=self.film_seconds)
         except (ClipError, OriginError) as error:
             raise ServiceError(str(error)) from error
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from apps.base import ServiceError, Stage
 from apps.browser import Browser, BrowserError, Driver
 from apps.page import PageService
-from apps.standins.clip import DEFAULT, Clip
+from apps.standins.clip import DEFAULT, LADDER, Clip, ladder_up_to
 from apps.standins.origin import HERE, Site, player_version
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ class YouTube(PageService):
     """A watch page that plays one video."""
 
     name = "youtube"
-    ladder = ("tiny", *(rung.quality for rung in DEFAULT), "hd1440", "hd2160")
+    published: ClassVar[Mapping[str, str]] = {"rate": "30mbit", "max-quality": "2160p"}
+    ladder = ("tiny", *(rung.quality for rung in LADDER))
 
     def __init__(self, *, live: bool = False, video_id: str = "", **of_page: Any) -> None:
         """`live`: the real site, with `video_id`; for `of_page` see PageService.
@@ -54,7 +56,10 @@ class YouTube(PageService):
     def page_options(cls, options: Options) -> dict[str, Any]:
         if options.url:
             raise ServiceError("--url: YouTube takes --live --video-id; any stream plays with --service=iptv --url")
-        return {"live": options.live, "video_id": options.video_id if options.live else ""}
+        if options.live and options.max_quality:
+            raise ServiceError("--max-quality: with --live the real page decides; leave it out")
+        rungs = ladder_up_to(options.max_quality or DEFAULT[-1].height)
+        return {"live": options.live, "video_id": options.video_id if options.live else "", "rungs": rungs}
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
         return Site(HERE / "youtube", clip.folder), f"/watch?v={self.video_id}&buffer={self.buffer:g}"

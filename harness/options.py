@@ -28,6 +28,8 @@ ECN_CODEPOINTS: tuple[Codepoint, ...] = ("not-ect", "ect0", "ect1")
 #: What drives the browser (apps/drivers.py), and what records the screen (captures/recorders.py).
 DRIVERS = ("playwright", "selenium")
 RECORDERS = ("ffmpeg", "obs")
+#: Renditions that may be asked for as the best one.
+QUALITIES = ("240p", "360p", "480p", "720p", "1080p", "1440p", "2160p")
 
 
 class OptionsError(ValueError):
@@ -45,7 +47,7 @@ class Option:
 
 
 OPTIONS = [
-    Option("service", "youtube", "the victim: which service is watched; all: each that has published figures"),
+    Option("service", "youtube", "the victim: which service is watched; all: the published runs, each as published"),
     Option("live", False, "open the real service instead of its stand-in (needs --lab=apu)", flag=True),
     Option("video-id", "aqz-KE-bpKQ", "with --live: which YouTube video is watched"),
     Option(
@@ -64,6 +66,11 @@ OPTIONS = [
     Option("origin-cc", "bbr", "TCP congestion control of the video's origin"),
     Option("origin-protocol", "h2", "h2 (TCP) or h3 (QUIC) between the browser and the origin"),
     Option("buffer", "12", "seconds of video that the stand-in's player tries to hold"),
+    Option(
+        "max-quality",
+        None,
+        "youtube's stand-in: the best rendition that it offers, up to 2160p (default: 720p, all that its window shows)",
+    ),
     Option(
         "call-bitrate",
         None,
@@ -114,6 +121,8 @@ class Options:
     origin_cc: str
     origin_protocol: Literal["h2", "h3"]
     buffer_s: float
+    max_quality: int | None
+    """Lines of the best rendition that is offered; None: what the window shows."""
     call_bitrate_bps: int | None
     call_ecn: Literal["not-ect", "ect1"]
     driver: str
@@ -224,6 +233,8 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
         raise OptionsError(f"--live: the {lab} lab has no internet; use --lab=apu, or leave --live out")
     if raw["url"] and lab == "sim":
         raise OptionsError("--url: the sim lab reaches no server but its own; use --lab=apu, or leave --url out")
+    if raw["max-quality"] and raw["service"] != "youtube":
+        raise OptionsError(f"--max-quality: only --service=youtube takes it, not {raw['service']}; leave it out")
     contenders = tuple(name.strip() for name in str(raw["contenders"]).split(","))
     phases = parsed("timeline", lambda text: parse_timeline(text, contenders))
     for phase in phases:
@@ -260,6 +271,7 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
         origin_cc=chosen("origin-cc", ("bbr", "cubic", "reno")),
         origin_protocol="h3" if chosen("origin-protocol", ("h2", "h3")) == "h3" else "h2",
         buffer_s=parsed("buffer", _seconds),
+        max_quality=int(chosen("max-quality", QUALITIES)[:-1]) if raw["max-quality"] else None,
         call_bitrate_bps=call_bitrate,
         call_ecn="ect1" if chosen("call-ecn", ("not-ect", "ect1")) == "ect1" else "not-ect",
         driver=chosen("driver", DRIVERS),

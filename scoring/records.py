@@ -171,6 +171,9 @@ class SocketSample(_Record):
     t: float
     flow: NotRequired[str | None]
     cc: NotRequired[str | None]
+    busy_ms: NotRequired[int]
+    rwnd_limited_ms: NotRequired[int]
+    sndbuf_limited_ms: NotRequired[int]
 
 
 TIMELINE: TypeAdapter[Timeline] = TypeAdapter(Timeline)

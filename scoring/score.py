@@ -22,7 +22,7 @@ from scoring.harm import METRICS, Better, harm, solo_windows
 from scoring.validity import Gate, Limits, Validity
 
 SCHEMA = 1
-SCORER = "1.5"
+SCORER = "1.6"
 SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # what follows the name of such a curve
 FAR = "far"  # the folder of a call's other end
@@ -404,7 +404,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     # The contenders.
     flows: list[Flow] = []
     measured: dict[str, Window] = {}  # a phase beside a contender counts while its flow is there
-    seen_cc = [(s["t"], s["flow"], s["cc"]) for s in _lines(run / "ss.jsonl", records.SOCKETS, gates) if s.get("flow")]
+    sockets = [s for s in _lines(run / "ss.jsonl", records.SOCKETS, gates) if s.get("flow")]
     for phase in phases:
         measured[phase.name] = phase.start, phase.end
         if phase.contender is None:
@@ -414,7 +414,6 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         gates.append(validity.contender_throughout(phase.name, span, measured[phase.name], limits))
         if span and max(phase.start, span[0]) < min(phase.end, span[1]):
             measured[phase.name] = max(phase.start, span[0]), min(phase.end, span[1])
-        first, last = measured[phase.name]
         flow = _flow(
             phase, measured[phase.name], record.get("sender_port"), contender, before.contender if before else None
         )
@@ -423,12 +422,10 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
             flows.append(flow)
             row = flow.model_dump()
         port = f":{flow.sport}>" if flow else ":"
-        ccs = {cc for t, name, cc in seen_cc if phase.start <= t <= phase.end and port in name}
+        sampled = [s for s in sockets if phase.start <= s["t"] <= phase.end and port in s["flow"]]
+        ccs = {s["cc"] for s in sampled}
         gates.append(validity.contender_proven(phase.name, phase.contender, row, ccs, lab["qdisc_down"], limits))
-        if victim is not None and contender is not None:
-            start = min(first + limits.ramp_s, (first + last) / 2)
-            total = sum(packets.goodput_bps(table, start, last) for table in (victim, contender))
-            gates.append(validity.saturated(phase.name, total, lab["rate_down_bps"], limits))
+        gates.append(validity.never_limited(phase.name, sampled, limits))
 
     evidence = _Evidence(picture, clip_fps, victim, contender, probes)
 

@@ -32,8 +32,7 @@ class Limits(BaseModel):
     suspended_ms: float = 10.0  # by the clocks that count a suspended host's time and that do not
     clock_step_ms: float = 10.0  # of the wall clock in a second; one that is slewed moves 0.5 ms
     jitter_ms: float = 2.0  # P99 of the unshaped probe above the RTT asked for
-    saturation: float = 0.85  # of rate * 0.956, in every contender phase
-    ramp_s: float = 5.0  # of a contender phase, left out of the saturation
+    limited_share: float = 0.05  # of a contender's phase, in which something else than congestion control held it back
     contender_late_s: float = 5.0  # by which a contender's flow may miss the start or the end of its phase
     codepoint_share: float = 0.99  # of the contender's data packets with the codepoint it should send
     tail_s: float = 1.0  # by which a record may end before the last phase does
@@ -216,13 +215,22 @@ def offloads(largest: int) -> Gate:
     return gate("offloads off", largest <= MTU, f"largest IP packet {largest} bytes", f"at most {MTU} bytes")
 
 
-def saturated(phase: str, total_bps: float, rate_bps: float, limits: Limits) -> Gate:
-    """Victim and contender together must fill the bottleneck; 0.956 is payload in 1514-byte frames."""
-    need = limits.saturation * 0.956 * rate_bps
-    return gate(
-        f"bottleneck saturated ({phase})", total_bps >= need, f"{total_bps / 1e6:.2f} Mbit/s",
-        f"at least {need / 1e6:.2f} Mbit/s",
-    )  # fmt: skip
+def never_limited(phase: str, samples: Iterable[Mapping[str, Any]], limits: Limits) -> Gate:
+    """Nothing but its congestion control may hold a contender back: no lack of data, no buffer or window of the hosts.
+
+    `samples` are its socket's in order of time (ss.jsonl). How full the bottleneck is proves nothing: a queue that
+    makes CUBIC back off early stays below its rate beside a video that needs no more.
+    """
+    told = [sample for sample in samples if "busy_ms" in sample]
+    name = f"contender never limited ({phase})"
+    limit = f"in at most {limits.limited_share:.0%} of the time by anything but its congestion control"
+    if len(told) < 2 or told[0]["t"] >= told[-1]["t"]:
+        return gate(name, False, "its socket was not sampled", limit)
+    first, last = told[0], told[-1]
+    grown = {key: (last[key] - first[key]) / 1e3 for key in ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")}
+    spent = last["t"] - first["t"]
+    held_back = spent - grown["busy_ms"] + grown["rwnd_limited_ms"] + grown["sndbuf_limited_ms"]
+    return gate(name, held_back <= limits.limited_share * spent, f"{max(held_back, 0) / spent:.1%}", limit)
 
 
 def marks(qdisc: str) -> bool:

@@ -20,6 +20,7 @@ _PAIR = re.compile(r"(\w+):(\S+)")
 _RATE = re.compile(r"\b(delivery_rate|pacing_rate|send) (\d+)bps")
 _DCTCP = re.compile(r"dctcp:\(ce_state:\d+,alpha:(\d+)")
 _FLAGS = {"ts", "usec_ts", "sack", "ecn", "ecnseen", "fastopen"}
+_MILLISECONDS = re.compile(r"\b(busy|rwnd_limited|sndbuf_limited):(\d+)ms")
 _ALPHA_ONE = 1024  # DCTCP and Prague tell alpha in 1/1024
 
 COUNTERS = (
@@ -42,7 +43,9 @@ ONE_SENDER = f"dport = :{ports.BULK} and {_SENDERS}"
 def parse(line: str) -> dict[str, Any] | None:
     """Read one line of ``ss -tinoHO`` (iproute2 6 and 7); None for a line without an open socket.
 
-    Times are ms, rates bit/s, cwnd segments, alpha a fraction; alpha is None without DCTCP or Prague.
+    Times are ms, rates bit/s, cwnd segments, alpha a fraction; alpha is None without DCTCP or Prague. ``busy_ms`` is
+    how long there was data to send so far, the two ``…_limited_ms`` in how much of it a window or buffer of the hosts,
+    and no congestion window, held it back (tcp_info, RFC 4898).
     """
     socket = _SOCKET.match(line)
     if socket is None:
@@ -54,6 +57,7 @@ def parse(line: str) -> dict[str, Any] | None:
     rtt, _, rttvar = pairs.get("rtt", "").partition("/")
     _, _, retransmitted = pairs.get("retrans", "0/0").partition("/")
     alpha = _DCTCP.search(rest)
+    spent = {key: int(value) for key, value in _MILLISECONDS.findall(rest)}
     return {
         "flow": f"{socket['local']}>{socket['peer']}",
         "cc": algorithm,
@@ -68,6 +72,7 @@ def parse(line: str) -> dict[str, Any] | None:
         "pacing_rate_bps": rates.get("pacing_rate", 0),
         "retrans": int(retransmitted),
         **{name: int(pairs.get(name, 0)) for name in COUNTERS},
+        **{f"{name}_ms": spent.get(name, 0) for name in ("busy", "rwnd_limited", "sndbuf_limited")},
         "alpha": int(alpha[1]) / _ALPHA_ONE if alpha else None,
     }
 

@@ -29,7 +29,7 @@
         fastSwitchEnabled: false,
       },
       abr: {
-        limitBitrateByPortal: true, // nothing wider than the window
+        limitBitrateByPortal: false, // the origin offers no more than was asked for (--max-quality)
         initialBitrate: { video: Number(query.get('start') || 700) }, // kbit/s; a modest start, then up
       },
     },
@@ -71,7 +71,6 @@
     shown = quality;
     emit('onPlaybackQualityChange', quality);
   });
-  // All that the film has, also what the window is too small for; as on the real page.
   dash.on('manifestLoaded', ({ data }) => {
     representations = data.Period.flatMap((period) => period.AdaptationSet)
       .filter((set) => set.contentType === 'video').flatMap((set) => set.Representation);
@@ -123,7 +122,7 @@
     getStatsForNerds() {
       const frames = video.getVideoPlaybackQuality();
       const now = dash.getCurrentRepresentationForType('video');
-      const best = Math.max(0, ...representations.filter((r) => r.width <= video.clientWidth).map((r) => r.height));
+      const best = Math.max(0, ...representations.map((r) => r.height));
       const size = (height) => {
         const found = representations.find((r) => r.height === height);
         return found ? `${found.width}x${found.height}@${Math.round(now?.frameRate || 30)}` : '-';

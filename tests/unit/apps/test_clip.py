@@ -41,6 +41,11 @@ def test_each_frame_names_itself_and_its_rendition(film: clip.Clip, rendition: i
     assert seen == [(number % film.frames, rendition) for number in range(120)]
 
 
+def test_a_ladder_ends_at_the_height_that_is_asked() -> None:
+    assert [rung.height for rung in clip.ladder_up_to(720)] == [240, 360, 480, 720]
+    assert clip.ladder_up_to(2160) == clip.LADDER
+
+
 def test_time_runs_on_where_the_clip_wraps(film: clip.Clip, tmp_path: Path) -> None:
     probe = ["ffprobe", "-v", "error", "-show_entries", "packet=pts_time", "-of", "csv=p=0"]
     output = subprocess.run([*probe, str(joined(film, 1, tmp_path))], capture_output=True, text=True, check=True)

@@ -93,7 +93,7 @@ def test_master_names_the_asked_rungs_with_their_rates(clip: Clip, tmp_path: Pat
     streams = [line for line in master if line.startswith("#EXT-X-STREAM-INF")]
     assert [line for line in master if not line.startswith("#")] == ["0.m3u8", "3.m3u8"]
     assert ["RESOLUTION=426x240" in streams[0], "RESOLUTION=1280x720" in streams[1]] == [True, True]
-    assert "BANDWIDTH=4375000,AVERAGE-BANDWIDTH=3500000" in streams[1] and 'CODECS="avc1.640003"' in streams[1]
+    assert "BANDWIDTH=3625000,AVERAGE-BANDWIDTH=2900000" in streams[1] and 'CODECS="avc1.640003"' in streams[1]
     assert sorted(path.name for path in (tmp_path / "live").iterdir()) == ["0.m3u8", "3.m3u8", "master.m3u8"]
 
 

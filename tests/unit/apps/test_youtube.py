@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from apps import SERVICES
 from apps.base import ServiceError
 from apps.youtube import AUTO, FULLSCREEN, SKIP, STATE, YouTube, wait_playing
+from harness.options import Options, parse_options
 from tests.unit.apps.tab import Tab
 
 # A player with moving pictures from a canvas; what lies over it differs from test to test.
@@ -125,6 +127,19 @@ def test_what_stands_in_the_way_is_named(tab: Tab, content: str, message: str) -
     tab.page.set_content(content)
     with pytest.raises(ServiceError, match=message):
         wait_playing(tab, live=True, timeout=1)
+
+
+def options(**given: str) -> Options:
+    services = {name: service.defaults for name, service in SERVICES.items()}
+    return parse_options({name.replace("_", "-"): value for name, value in given.items()}, services)
+
+
+def test_the_origin_offers_what_the_window_shows_or_as_much_as_is_asked() -> None:
+    best = [YouTube.page_options(options(**given))["rungs"][-1].height for given in ({}, {"max_quality": "2160p"})]
+    assert best == [720, 2160]
+    live = options(max_quality="1080p", live="1", lab="apu")
+    with pytest.raises(ServiceError, match="--max-quality: with --live the real page decides"):
+        YouTube.page_options(live)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,14 @@ def test_the_jitter_that_is_let_pass_is_the_labs_own_unless_given() -> None:
     assert (parse(jitter_gate="50us").jitter_gate_ms, parse(jitter_gate="3ms").jitter_gate_ms) == (0.05, 3)
 
 
+def test_the_best_rendition_is_asked_of_youtube_alone() -> None:
+    assert (parse().max_quality, parse(max_quality="2160p").max_quality) == (None, 2160)
+    with pytest.raises(OptionsError, match="--max-quality: unknown '4k'; known: 240p, 360p"):
+        parse(max_quality="4k")
+    with pytest.raises(OptionsError, match="--max-quality: only --service=youtube takes it, not tv"):
+        parse(service="tv", max_quality="480p")
+
+
 def test_a_server_of_the_users_own_is_reached_in_real_time_only() -> None:
     given = {"service": "tv", "url": "http://10.0.0.1/live.m3u8"}
     assert [parse(lab=lab, **given).url for lab in ("virtual", "apu")] == [given["url"]] * 2

@@ -85,6 +85,13 @@ def flow(start: float, end: float, bps: float, src: str, sport: int, dst: str, d
     return found + [(t + 1e-4, dst, dport, src, sport, 7, 0x10, 0) for t, *_ in found[1::10]]
 
 
+def socket(t: float, start: float) -> dict[str, object]:
+    """A sample of the contender's socket, which has had data to send since `start`."""
+    name = "10.42.2.20:40001>10.42.1.20:5201"
+    limited = {"rwnd_limited_ms": 0, "sndbuf_limited_ms": 0}
+    return {"t": t, "flow": name, "cc": "prague", "busy_ms": round((t - start) * 1e3), **limited}
+
+
 @pytest.fixture
 def run(tmp_path: Path, recorded: Path) -> Path:
     """A copy of the recorded run, to be spoiled."""
@@ -145,7 +152,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
         "player": [{"t": t, "playing": True, "height": 720} for t in ticks],
         "qdisc": [{"t": t, "dev": dev, "qdiscs": queue} for t in ticks for dev in ("lan", "wan")],
-        "ss": [{"t": t, "flow": "10.42.2.20:40001>10.42.1.20:5201", "cc": "prague"} for t in ticks[10:]],
+        "ss": [socket(t, ticks[10]) for t in ticks[10:]],
     }
     for name, rows in lines.items():
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

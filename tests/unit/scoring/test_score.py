@@ -96,9 +96,14 @@ def test_an_impostor_voids_the_run(run: Path) -> None:
     assert failed(score_run(run)) == ["contender proven (prague)"]
 
 
-def test_an_empty_bottleneck_voids_the_run(run: Path) -> None:
+def test_a_contender_that_its_own_host_holds_back_voids_the_run(run: Path) -> None:
     edit_lab(run, rate_down_bps=20e6)
-    assert failed(score_run(run)) == ["bottleneck saturated (prague)"]
+    assert failed(score_run(run)) == [], "a bottleneck need not be full"
+    sockets = [json.loads(line) for line in (run / "ss.jsonl").read_text().splitlines()]
+    for sample in sockets:
+        sample["sndbuf_limited_ms"] = sample["busy_ms"] // 10
+    (run / "ss.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in sockets))
+    assert failed(score_run(run)) == ["contender never limited (prague)"]
 
 
 def test_a_live_picture_has_no_strip_so_the_player_tells_the_height(run: Path) -> None:

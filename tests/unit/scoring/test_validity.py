@@ -167,9 +167,29 @@ def test_read_back_sees_another_kind_and_another_size() -> None:
     assert validity.read_back("lan", "pfifo limit 50", [probe]).ok
 
 
-def test_saturated_and_offloads() -> None:
-    assert validity.saturated("cubic", 9.4e6, 10e6, LIMITS).ok
-    assert not validity.saturated("cubic", 8.0e6, 10e6, LIMITS).ok
+@pytest.mark.parametrize(
+    ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms", "held_back"),
+    [(10_000, 0, 0, "0.0%"), (9_600, 0, 0, "4.0%"), (9_400, 0, 0, "6.0%"), (10_000, 600, 0, "6.0%"),
+     (9_800, 200, 200, "6.0%")],
+)  # fmt: skip
+def test_what_holds_a_contender_back_is_its_congestion_control(
+    busy_ms: int, rwnd_limited_ms: int, sndbuf_limited_ms: int, held_back: str
+) -> None:
+    start = {"t": 50.0, "busy_ms": 700, "rwnd_limited_ms": 100, "sndbuf_limited_ms": 30}
+    end = {
+        "t": 60.0, "busy_ms": 700 + busy_ms, "rwnd_limited_ms": 100 + rwnd_limited_ms,
+        "sndbuf_limited_ms": 30 + sndbuf_limited_ms,
+    }  # fmt: skip
+    gate = validity.never_limited("cubic", [start, end], LIMITS)
+    assert (gate.ok, gate.measured) == (held_back != "6.0%", held_back)
+
+
+@pytest.mark.parametrize("samples", [[], [{"t": 1.0, "busy_ms": 5}], [{"t": 1.0}, {"t": 9.0}]])
+def test_a_contender_whose_socket_nobody_saw_is_not_trusted(samples: list[dict[str, float]]) -> None:
+    assert not validity.never_limited("cubic", samples, LIMITS).ok
+
+
+def test_offloads() -> None:
     assert validity.offloads(1500).ok and not validity.offloads(2948).ok
 
 

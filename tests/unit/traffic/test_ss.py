@@ -43,6 +43,12 @@ def test_retransmissions_are_the_total() -> None:
     assert row is not None and (row["retrans"], row["lost"], row["unacked"]) == (125, 3, 127)
 
 
+def test_the_time_in_which_a_host_held_a_flow_back() -> None:
+    rows = [ss.parse(LINES[name]) for name in ("bbr", "prague")]
+    times = [[row and row[f"{what}_ms"] for what in ("busy", "rwnd_limited", "sndbuf_limited")] for row in rows]
+    assert times == [[3650, 20, 0], [3850, 0, 0]]
+
+
 def test_lines_without_an_open_socket() -> None:
     assert ss.parse("") is None
     assert ss.parse("SYN-SENT 0 1 10.42.2.20:40001 10.42.1.20:5201 timer:(on,980ms,0) cubic rto:1000") is None
