@@ -40,6 +40,8 @@ _LOOK_S = 0.5
 #: A run that is told to end ends its machine, and hashes what was recorded.
 _GRACE_S = 30.0
 _SHARE_S = 1.0
+#: Share of all runs from which the time left is told: before, it is mostly how long a machine takes to start.
+_TOLD_SHARE = 0.03
 
 
 class Tell(Protocol):
@@ -266,11 +268,12 @@ class _Board:
         """Show the time left: on a terminal always, elsewhere now and then."""
         runs, over, now = len(self._series.seeds), sum(self.done.values()), time.monotonic()
         total = runs * self._all
+        told = over >= _TOLD_SHARE * total
         # Machines take some seconds to start, and scoring has its own: the rate of all that was so far holds them.
-        left = f"about {clock_text((now - self._begun) / over * (total - over))} left" if over >= 1 else "starting"
+        left = f"about {clock_text((now - self._begun) / over * (total - over))} left" if told else "starting"
         text = f"{self._ended} of {runs} runs done, {left}"
         self._bar.update(self._task, completed=over / total, description=text)
-        if self._bar.disable and over >= 1 and now - self._told > QUIET_S:
+        if self._bar.disable and told and now - self._told > QUIET_S:
             self._told = now
             self._console.print(Text(text))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).resolve().parent.parent
 #: The inside tells something twice a simulated second while it records; its set-up takes longest.
 _SILENCE_S = 300.0
+#: Looks come several a second: what is longer, we were stopped ourselves, and the machine with us.
+_LOOK_S = 1.0
 #: Nobody else is in the machine: io_uring's mappings are broken in User-Mode Linux, and a recorder's buffers are
 #: given back and taken again for each frame where malloc has its way.
 _PREPARED = f"""#!/bin/sh
@@ -72,6 +75,12 @@ class Machine:
             **{f"guest {name}": text for name, text in self.desktop.versions.items()},
         }
 
+    @property
+    def digest(self) -> str:
+        """Names all that decides what a run in it gives: kernel, guest and this project's sources."""
+        parts = (self.kernel.digest, self.desktop.digest, self.desktop.sources_digest)
+        return cache.digest((str(n), text.encode()) for n, text in enumerate(parts))
+
 
 class SimulatedError(RuntimeError):
     """The experiment did not reach its end; one line that says why."""
@@ -90,13 +99,18 @@ def prepare(options: Options, service: Service, step: Callable[[str], Tell]) -> 
     return Machine(kernel, desktop)
 
 
+def machine_of(options: Options, step: Callable[[str], Tell] = lambda _: lambda _: None) -> Machine:
+    """Return what such a run needs but for its film, built if need be. Raises BuildError."""
+    kernel = ensure_kernel(options.kernel_source, named(step("kernel")))
+    return Machine(kernel, ensure_desktop(_extras(options), named(step("guest with browser"))))
+
+
 def check(options: Options, step: Callable[[str], Tell]) -> None:
     """Build what the machine of such a run lacks, start it once and import all that a run needs in it.
 
     Raises BuildError, SimulatedError.
     """
-    kernel = ensure_kernel(options.kernel_source, named(step("kernel")))
-    machine = Machine(kernel, ensure_desktop(_extras(options), named(step("guest with browser"))))
+    machine = machine_of(options, step)
     job = scratch_folder("-job")
     try:
         start(machine, job, "exec python3 -c 'import harness.inside'", evidence=job, timeout=_SILENCE_S)
@@ -114,6 +128,33 @@ def film_digest(clip: Clip) -> str:
 
 def _extras(options: Options) -> list[str]:
     return [name for name in EXTRAS if name in (options.recorder, options.driver)]
+
+
+class _Places:
+    """How many machines this process runs at once: as many as memory was free for when the first of them began."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.taken = self.most = 0
+
+
+_places = _Places()
+
+
+@contextmanager
+def place(machine: Machine) -> Iterator[None]:
+    """Wait until the memory that a machine may come to use is left by those beside it in this process."""
+    with _places.changed:
+        _places.changed.wait_for(lambda: _places.taken < max(1, _places.most))
+        if not _places.taken:
+            _places.most = psutil.virtual_memory().available // machine.bytes
+        _places.taken += 1
+    try:
+        yield
+    finally:
+        with _places.changed:
+            _places.taken -= 1
+            _places.changed.notify()
 
 
 def start(
@@ -216,10 +257,13 @@ class _News:
 
     def __init__(self, file: Path, progress: ExperimentProgress, clock: SimulatedClock) -> None:
         self._file, self._progress, self._clock = file, progress, clock
-        self._read, self._rest, self._heard = 0, b"", time.monotonic()
+        self._read, self._rest, self._silent_s, self._looked = 0, b"", 0.0, time.monotonic()
 
     def pass_on(self) -> None:
         """Pass on what is new. Raises SimulatedError when the machine has told nothing for long."""
+        now = time.monotonic()
+        self._silent_s += min(now - self._looked, _LOOK_S)
+        self._looked = now
         if self._file.exists():
             with self._file.open("rb") as file:
                 file.seek(self._read)
@@ -227,11 +271,11 @@ class _News:
             self._read += len(fresh)
             *lines, self._rest = (self._rest + fresh).split(b"\n")
             for line in lines:
-                self._heard = time.monotonic()
+                self._silent_s = 0.0
                 self._clock.now, kind, what = json.loads(line)
                 if kind == "update":
                     self._progress.update(**what)
                 else:
                     getattr(self._progress, {"say": "say", "phase": "phase"}[kind])(what)
-        if (silent := time.monotonic() - self._heard) > _SILENCE_S:
-            raise SimulatedError(f"the simulated machine hangs: it has told nothing for {silent:.0f} s")
+        if self._silent_s > _SILENCE_S:
+            raise SimulatedError(f"the simulated machine hangs: it has told nothing for {self._silent_s:.0f} s")
