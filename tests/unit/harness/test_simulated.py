@@ -109,7 +109,7 @@ def test_each_whole_line_is_a_sign_of_life_and_half_a_line_is_none(
     news.pass_on()
     look_on(simulated._SILENCE_S)
     assert display.said == ["é"]
-    with pytest.raises(SimulatedError, match="hangs: it has told nothing for 30[01] s"):
+    with pytest.raises(SimulatedError, match=r"hangs: it has told nothing for 30[01] s"):
         look_on(1)
 
 
