@@ -15,11 +15,10 @@ from apps.base import Service, Stage
 from bottleneck.periodic import PeriodicSampler
 from bottleneck.readback import ReadbackError
 from bottleneck.router import RouterError
-from bottleneck.sampler import QdiscSampler
 from captures.host import HostWatch
-from captures.packets import PacketCapture
 from captures.recorders import RECORDERS
 from captures.screen import CRF, FINE_CRF
+from harness import instruments
 from harness.clock import clock_offsets
 from harness.command_log import command_log
 from harness.display import SIZE, Display
@@ -29,8 +28,6 @@ from harness.place import CommandError, Place
 from harness.process import Process
 from harness.timeline import Phase
 from traffic import iperf3, irtt, ports, ss
-from traffic.contender import CONTENDERS
-from traffic.iperf3 import BulkFlow
 
 _TICK_S = 0.5
 #: How often probes are sent; beside the bottleneck of simulated time seldom: no host is late there, and each costs.
@@ -134,28 +131,23 @@ class _Recording:
         self.progress.say("starting probes, player and captures")
         display = Display.start(lab.client, log_file(folder, "xvfb"))
         self._keep("the screen (Xvfb)", display.process, display.stop)
-        for tap, name in ((lab.client_tap, "client"), (lab.server_tap, "server")):
-            capture = PacketCapture.start(tap.place, tap.interface, folder / f"{name}.pcapng")
-            self._keep(f"the {name} capture", capture.process, capture.stop)
-        echo = irtt.start_server(lab.server, lab.addresses.server, log_file(folder, "irtt-server"), wrap=lab.realtime)
+        for side in instruments.SIDES:
+            capture = instruments.start_capture(lab, side, folder / f"{side}.pcapng")
+            self._keep(f"the {side} capture", capture.process, capture.stop)
+        echo = instruments.start_echo(lab, log_file(folder, "irtt-server"))
         self._keep("the irtt server", echo, echo.stop)
         probes: tuple[tuple[str, int, float, irtt.Codepoint], ...] = (
             ("irtt", ports.IRTT, _PROBE_MS, options.probe_ecn),
             ("irtt-unshaped", ports.IRTT_UNSHAPED, _PROBE_MS if lab.real_time else _SIMULATED_PROOF_MS, "not-ect"),
         )
+        limit_s = sum(phase.seconds for phase in options.phases) + _PROBE_MARGIN_S
         for name, port, interval_ms, codepoint in probes:
-            probe = irtt.IrttClient(
-                lab.client,
-                lab.addresses.server,
-                folder / f"{name}.json.gz",
-                port=port,
-                interval_ms=interval_ms,
-                codepoint=codepoint,
-                wrap=lab.realtime,
-            ).start(limit_s=sum(phase.seconds for phase in options.phases) + _PROBE_MARGIN_S)
+            probe = instruments.start_probe(
+                lab, folder / f"{name}.json.gz", limit_s, port=port, interval_ms=interval_ms, codepoint=codepoint
+            )
             self.stack.callback(probe.stop)
             self.watched[f"the probe {name}"] = _unless(probe.alive, "irtt is gone")
-        queues = QdiscSampler(lab.router.place, folder / "qdisc.jsonl", lab.router.lan, lab.router.wan).start()
+        queues = instruments.queue_sampler(lab, folder / "qdisc.jsonl").start()
         flows = ss.SsSampler(lab.sender, folder / "ss.jsonl", on_throughput=self._tell_contender).start()
         for name, sampler in (("the router", queues), ("the bulk sender", flows)):
             self.stack.callback(sampler.stop)
@@ -220,16 +212,8 @@ class _Recording:
         if phase.contender is None:
             self._watch(entry["start"] + phase.seconds)
             return
-        lab = self.lab
-        flow = BulkFlow(
-            lab.sender,
-            lab.receiver,
-            lab.addresses.receiver,
-            CONTENDERS[phase.contender],
-            self.folder / LOGS,
-            port=ports.BULK,
-            sender_port=ports.FIRST_SENDER + len(self.phases),
-            name=phase.name,
+        flow = instruments.bulk_flow(
+            self.lab, phase.contender, self.folder / LOGS, len(self.phases), name=phase.name, port=ports.BULK
         )
         flow.start(phase.seconds + _PROBE_MARGIN_S)
         entry["start"] = time.time()

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bottleneck.spec import Bottleneck
-from captures.packets import PacketCapture
+from harness import instruments
 from harness.lab import Lab
 from scoring import latency, packets, pcapng
-from traffic import irtt, ports
-from traffic.contender import CONTENDERS
+from traffic import ports
 from traffic.iperf3 import BulkFlow
 
 _TICK_S = 0.2
+_MARGIN_S = 60
 
 
 @dataclass(frozen=True)
@@ -47,21 +47,10 @@ def race(
     """
     lab.router.apply(bottleneck)
     flows = [
-        BulkFlow(
-            lab.sender,
-            lab.receiver,
-            lab.addresses.receiver,
-            CONTENDERS[name],
-            folder,
-            port=ports.BULK + i,
-            sender_port=ports.FIRST_SENDER + i,
-            name=f"{i}-{name}",
-        )
-        for i, name in enumerate(contenders)
+        instruments.bulk_flow(lab, name, folder, number, name=f"{number}-{name}")
+        for number, name in enumerate(contenders)
     ]
-    capture = PacketCapture.start(
-        lab.client_tap.place, lab.client_tap.interface, folder / "race.pcapng", only="tcp", wrap=lab.realtime
-    )
+    capture = instruments.start_capture(lab, "client", folder / "race.pcapng", only="tcp")
     try:
         with ExitStack() as stack:
             for flow in flows:
@@ -97,10 +86,9 @@ def added_rtt_ms(lab: Lab, bottleneck: Bottleneck, file: Path, *, probes: int = 
 
 def rtts_ms(lab: Lab, file: Path, *, probes: int, port: int = ports.IRTT) -> list[float]:
     """Return every round trip in ms of ``probes`` irtt packets, 10 ms apart, through the router as it is set up."""
-    log = file.with_suffix(".server.log")
-    server = irtt.start_server(lab.server, lab.addresses.server, log, wrap=lab.realtime)
+    server = instruments.start_echo(lab, file.with_suffix(".server.log"))
     try:
-        probe = irtt.IrttClient(lab.client, lab.addresses.server, file, port=port, wrap=lab.realtime).start()
+        probe = instruments.start_probe(lab, file, probes * 0.01 + _MARGIN_S, port=port)
         time.sleep(probes * 0.01)
         probed = latency.read_irtt(probe.stop())
     finally:

@@ -9,31 +9,29 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
-from typing import Literal
 
 import polars as pl
 
 from apps.call import Call as Browsers
 from bottleneck.periodic import PeriodicSampler
-from bottleneck.sampler import QdiscSampler
 from bottleneck.spec import Bottleneck, Direction
-from captures.packets import Captured, PacketCapture
+from captures.packets import Captured
+from harness import instruments
 from harness.cell import Cell, Flow, Probe
 from harness.clock import clock_offsets
 from harness.command_log import command_log
-from harness.lab import Lab, Tap
+from harness.instruments import Side
+from harness.lab import Lab
 from harness.lab_limits import lacking, working_hops
 from harness.live_call import arrived, live_call, marked, talks
 from scoring import latency, packets, pcapng, samples, validity
 from scoring.transport import WIRE
 from scoring.validity import Gate, Limits
-from traffic import irtt, ports
-from traffic.contender import CONTENDERS
+from traffic import ports
 from traffic.iperf3 import BulkFlow
 from traffic.ss import SsSampler
 from traffic.tunnel import FAR, NEAR, tunnel
 
-Side = Literal["client", "server"]
 EVIDENCE = "evidence"
 """Folder in a run's: captures and the tools' own output, which no seed brings back."""
 _STATES_S = 0.5
@@ -122,28 +120,24 @@ class _Run:
 
     def __init__(self, lab: Lab, cell: Cell, evidence: Path, stopped: Event, call: Browsers | None) -> None:
         self.lab, self.cell, self.evidence, self.stopped, self.call = lab, cell, evidence, stopped, call
-        self.flows = [self._flow(n, flow) for n, flow in enumerate(cell.flows)]
+        self.flows = [
+            instruments.bulk_flow(
+                lab, flow.contender, evidence, n, name=f"{n}-{flow.contender}", up=flow.up,
+                address=(NEAR if flow.up else FAR) if cell.tunnel else "",
+            )
+            for n, flow in enumerate(cell.flows)
+        ]  # fmt: skip
         self.pairs = list(zip(self.flows, cell.flows, strict=True))
         self.captures: dict[Side, Captured] = {}
-        taps: dict[Side, Tap] = {"server": lab.server_tap, "client": lab.client_tap}
-        clocks = clock_offsets(tap.place for tap in taps.values())
-        self.ahead_ns = {side: round(clocks[tap.place].correction * 1e9) for side, tap in taps.items()}
+        sides = {side: instruments.tap(lab, side).place for side in instruments.SIDES}
+        clocks = clock_offsets(sides.values())
+        self.ahead_ns = {side: round(clocks[place].correction * 1e9) for side, place in sides.items()}
         self.began = 0.0
-
-    def _flow(self, n: int, flow: Flow) -> BulkFlow:
-        lab, inside = self.lab, self.cell.tunnel
-        down = (lab.sender, lab.receiver, FAR if inside else lab.addresses.receiver)
-        up = (lab.receiver, lab.sender, NEAR if inside else lab.addresses.sender)
-        sender, receiver, address = up if flow.up else down
-        return BulkFlow(
-            sender, receiver, address, CONTENDERS[flow.contender], self.evidence,
-            port=ports.BULK + n, sender_port=ports.FIRST_SENDER + n, name=f"{n}-{flow.contender}",
-        )  # fmt: skip
 
     def play(self) -> None:
         with ExitStack() as stack:
-            self._capture(stack, "server", self.lab.server_tap)
-            self._capture(stack, "client", self.lab.client_tap)
+            for side in instruments.SIDES:
+                self._capture(stack, side)
             self._probe(stack)
             self._sample(stack)
             self._traffic()
@@ -154,28 +148,25 @@ class _Run:
                 last = {"t": time.time(), "dev": dev, "qdiscs": [q for q in qdiscs if q.get("dev") == dev]}
                 out.write(json.dumps(last) + "\n")
 
-    def _capture(self, stack: ExitStack, side: Side, tap: Tap) -> None:
-        file = self.evidence / f"{side}.pcapng"
-        capture = PacketCapture.start(tap.place, tap.interface, file, only="ip")
+    def _capture(self, stack: ExitStack, side: Side) -> None:
+        capture = instruments.start_capture(self.lab, side, self.evidence / f"{side}.pcapng", only="ip")
         stack.callback(lambda: self.captures.__setitem__(side, capture.stop()))
 
     def _probe(self, stack: ExitStack) -> None:
         """One probe beside the bottleneck, which shows the lab's own jitter, and those that the cell asks for."""
-        lab, wrap = self.lab, self.lab.realtime
-        log = self.evidence / "irtt-server.log"
-        stack.callback(irtt.start_server(lab.server, lab.addresses.server, log, wrap=wrap).stop)
+        stack.callback(instruments.start_echo(self.lab, self.evidence / "irtt-server.log").stop)
         asked = {_JITTER: (ports.IRTT_UNSHAPED, Probe(rtt_us=0))}
         asked |= {_probe_file(n): (ports.IRTT, probe) for n, probe in enumerate(self.cell.probes)}
         for name, (port, probe) in asked.items():
-            client = irtt.IrttClient(
-                lab.client, lab.addresses.server, self.evidence / name,
-                port=port, interval_ms=probe.interval_s * 1e3, codepoint=probe.ecn, wrap=wrap,
+            client = instruments.start_probe(
+                self.lab, self.evidence / name, self.cell.seconds + _MARGIN_S,
+                port=port, interval_ms=probe.interval_s * 1e3, codepoint=probe.ecn,
             )  # fmt: skip
-            stack.callback(client.start(self.cell.seconds + _MARGIN_S).stop)
+            stack.callback(client.stop)
 
     def _sample(self, stack: ExitStack) -> None:
         """Queues, and what TCP says at the senders; in a tunnel at the receivers too: no capture sees its flows."""
-        router, low, high = self.lab.router, ports.FIRST_SENDER, ports.FIRST_SENDER + len(self.flows) - 1
+        low, high = ports.FIRST_SENDER, ports.FIRST_SENDER + len(self.flows) - 1
         ends = {("sending", flow.sender): "sport" for flow in self.flows}
         if self.cell.tunnel:
             ends |= {("receiving", flow.receiver): "dport" for flow in self.flows}
@@ -186,7 +177,7 @@ class _Run:
             )
             for (what, place), port in ends.items()
         ]  # fmt: skip
-        samplers.append(QdiscSampler(router.place, self.evidence / _QUEUES, router.lan, router.wan, _QUEUES_S))
+        samplers.append(instruments.queue_sampler(self.lab, self.evidence / _QUEUES, _QUEUES_S))
         for sampler in samplers:
             stack.callback(_stop_whole, sampler)
             sampler.start()
