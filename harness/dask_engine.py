@@ -3,21 +3,82 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import tempfile
 import zipfile
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from harness.cell_run import Endpoints, Job, empty, inputs_digest, perform
+from harness.cell_run import Job, empty, inputs_digest, perform
 from harness.cores import Lease
 from harness.engine import EngineError
 
 _AHEAD = 2
 """Runs handed to the scheduler for each thread, so that none waits for the runner."""
 _CONNECT_S = 15
+
+
+Digest = Callable[[], str]
+"""Names all that decides what a run gives where it is called; to be pickled."""
+
+
+def connected(address: str) -> Any:
+    """Return a client of the cluster at ``address``. Raises EngineError when no scheduler with workers answers."""
+    try:
+        from distributed import Client
+    except ImportError as missing:
+        raise EngineError("--engine=dask needs the extra: pip install 'sojourn[dask]'") from missing
+    try:
+        make: Any = Client  # its types are not told
+        client = make(address.replace("dask://", "tcp://"), timeout=_CONNECT_S, set_as_default=False)
+        client.wait_for_workers(1, timeout=_CONNECT_S)
+    except OSError as silent:  # TimeoutError is one
+        raise EngineError(f"--engine: {address}: no Dask scheduler with workers answers ({silent})") from silent
+    return client
+
+
+def check_workers(client: Any, inputs: str, digest: Digest) -> None:
+    """Raise EngineError that names a worker where ``digest`` does not give ``inputs``."""
+    for worker, theirs in client.run(_aside, digest, on_error="return").items():
+        if isinstance(theirs, BaseException):
+            raise EngineError(f"--engine: worker {worker} cannot run this: {type(theirs).__name__}: {theirs}")
+        if theirs != inputs:
+            raise EngineError(f"--engine: worker {worker}: {_DIFFERENT}")
+
+
+def threads(client: Any) -> int:
+    """Return how many threads all workers have; waits for one. Raises EngineError when there are none."""
+    while not (found := sum(client.nthreads().values())):
+        try:
+            client.wait_for_workers(1, timeout=_CONNECT_S)
+        except OSError as silent:
+            raise EngineError("--engine: the last Dask worker is gone") from silent
+    return int(found)
+
+
+def check_inputs(inputs: str, digest: Digest) -> None:
+    """Raise EngineError on a worker, which may have joined later, that would give other results."""
+    if digest() != inputs:
+        raise EngineError(f"this worker: {_DIFFERENT}")
+
+
+def packed(folder: Path) -> bytes:
+    """Return all files of a folder as a zip archive."""
+    archived = io.BytesIO()
+    with zipfile.ZipFile(archived, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for path in sorted(folder.rglob("*")):
+            archive.write(path, path.relative_to(folder))
+    return archived.getvalue()
+
+
+def unpack(archived: bytes, folder: Path) -> None:
+    """Put the files of such an archive into a folder."""
+    with zipfile.ZipFile(io.BytesIO(archived)) as archive:
+        archive.extractall(folder)  # which leads nowhere else, unlike a tar's in Debian 12's Python
 
 
 class DaskEngine:
@@ -27,44 +88,22 @@ class DaskEngine:
     does not answer, has no worker, or a worker would give other results.
     """
 
-    def __init__(self, address: str, inputs: str, endpoints: Endpoints = "bulk") -> None:
-        try:
-            from distributed import Client
-        except ImportError as missing:
-            raise EngineError("--engine=dask needs the extra: pip install 'sojourn[dask]'") from missing
-        try:
-            make: Any = Client  # its types are not told
-            self._client = make(address, timeout=_CONNECT_S, set_as_default=False)
-            self._client.wait_for_workers(1, timeout=_CONNECT_S)
-        except OSError as silent:  # TimeoutError is one
-            raise EngineError(f"--engine: {address}: no Dask scheduler with workers answers ({silent})") from silent
-        self._check(inputs, endpoints)
+    def __init__(self, address: str, inputs: str, digest: Digest = inputs_digest) -> None:
+        self._digest = digest
+        self._client = connected(address)
+        check_workers(self._client, inputs, digest)
         self._executor = self._client.get_executor(pure=False)
 
-    def _check(self, inputs: str, endpoints: Endpoints) -> None:
-        found = self._client.run(_inputs, endpoints, on_error="return")
-        for worker, theirs in found.items():
-            if isinstance(theirs, BaseException):
-                raise EngineError(f"--engine: worker {worker} cannot run cells: {type(theirs).__name__}: {theirs}")
-            if theirs != inputs:
-                raise EngineError(f"--engine: worker {worker}: {_DIFFERENT}")
-
     def free(self, running: int) -> int:
-        while not (threads := sum(self._client.nthreads().values())):
-            try:
-                self._client.wait_for_workers(1, timeout=_CONNECT_S)
-            except OSError as silent:
-                raise EngineError("--engine: the last Dask worker is gone") from silent
-        return int(threads) * _AHEAD - running
+        return threads(self._client) * _AHEAD - running
 
     def submit(self, job: Job, folder: Path) -> Future[bytes]:
-        future: Future[bytes] = self._executor.submit(run_packed, job)
+        future: Future[bytes] = self._executor.submit(run_packed, job, self._digest)
         return future
 
     def collect(self, result: bytes, folder: Path) -> None:
         empty(folder)
-        with zipfile.ZipFile(io.BytesIO(result)) as packed:
-            packed.extractall(folder)  # which leads nowhere else, unlike a tar's in Debian 12's Python
+        unpack(result, folder)
 
     def __enter__(self) -> Self:
         return self
@@ -79,21 +118,16 @@ class DaskEngine:
 _DIFFERENT = "its kernel, guest or Sojourn is not this machine's: take the same commit, then `sojourn build` there"
 
 
-def _inputs(endpoints: Endpoints) -> str:
-    return inputs_digest(endpoints)
+async def _aside(digest: Digest) -> str:
+    return await asyncio.to_thread(digest)  # it may build for minutes, and a worker that is silent so long is dropped
 
 
-def run_packed(job: Job) -> bytes:
+def run_packed(job: Job, digest: Digest) -> bytes:
     """Run a job on a processor of its own and return its folder as a zip archive."""
-    if job.run is None and inputs_digest(job.endpoints) != job.inputs:  # a worker that joined later
-        raise EngineError(f"this worker {_DIFFERENT}")
+    check_inputs(job.inputs, digest)
     from distributed import get_worker
 
     # Dask sweeps this directory when the worker was killed.
     with tempfile.TemporaryDirectory(dir=get_worker().local_directory) as name, Lease() as core:
-        folder, packed = Path(name), io.BytesIO()
-        perform(job, folder, core)
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            for path in sorted(folder.rglob("*")):
-                archive.write(path, path.relative_to(folder))
-        return packed.getvalue()
+        perform(job, Path(name), core)
+        return packed(Path(name))

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.options import LOCAL
+
 if TYPE_CHECKING:
     from apps.base import Service
     from harness.cell import Cell
@@ -47,11 +49,12 @@ class _Unpacker(pickle.Unpickler):
 def write_job(job: Path, options: Options, service: Service, folders: Mapping[Path, Path]) -> None:
     """Write what a machine shall do into its job's folder; ``folders`` are those of the host by where they are inside.
 
-    What the user calls the evidence, and how often it is made, does not get in.
+    What the user calls the evidence, how often it is made and where, does not get in.
     """
     inside = options.but(
-        results=EVIDENCE, lab_file=EVIDENCE, kernel_source=None, credentials=None, repeat=None, asked_lab=""
-    )
+        results=EVIDENCE, lab_file=EVIDENCE, kernel_source=None, credentials=None, repeat=None, asked_lab="",
+        engine=LOCAL,
+    )  # fmt: skip
     _write(job, (inside, service), folders)
 
 

@@ -56,7 +56,7 @@ MEASURED = {
     "frame_p99_ms": METRICS["frame_p99_ms"],
 }
 #: What was asked for that makes no other experiment of it.
-_APART = ("seed", "repeat", "results", "asked_lab", "phases")
+_APART = ("seed", "repeat", "results", "asked_lab", "engine", "phases")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -25,10 +26,10 @@ from harness.engine import Engine, EngineError, LocalEngine, Outcome, complete
 from harness.lab import Lab
 from harness.lab_limits import LABS, lacking
 from harness.matrix import Matrix, MatrixError, finished
+from harness.options import LOCAL, engine_named
 from harness.progress import named, steps
 from scoring.validity import Limits
 
-LOCAL = "local"
 _WIDE = 240
 """Columns of a table that goes to a file."""
 _SHOWN = 4
@@ -86,13 +87,15 @@ def prepare(plan: Plan, console: Console | None = None) -> tuple[list[Job], Engi
         others = " or ".join(f"--lab={lab}" for lab in plan.matrix.labs)
         raise MatrixError(f"matrix {plan.matrix.name}: the {plan.lab} lab has {reasons}; it runs with {others}")
     live = plan.lab != "sim"
-    if plan.engine != LOCAL and ("://" not in plan.engine or live):
-        wrong = "a lab of real time has none" if live else "neither local nor dask://HOST:PORT"
-        raise EngineError(f"--engine: {plan.engine!r} is {wrong}")
+    if plan.engine != LOCAL:
+        if live:
+            raise EngineError(f"--engine: {plan.engine!r}: a lab of real time has none")
+        try:
+            engine_named(plan.engine)
+        except ValueError as wrong:
+            raise EngineError(f"--engine: {wrong}") from wrong
     # All of its cells by one code: what a call costs is told against those without.
     real_call = not live and any(cell.call for cell in cells) and not any(lacking(cell, "virtual") for cell in cells)
-    if real_call and plan.engine != LOCAL:
-        raise EngineError(f"--engine: matrix {plan.matrix.name}: its calls between browsers run on this machine alone")
     if real_call and plan.endpoints != "bulk":
         raise EngineError(f"--endpoints: matrix {plan.matrix.name}: beside browsers iperf3 sends: leave it out")
     inputs = _live_inputs(plan, console) if live else _inputs(plan.endpoints, console)
@@ -109,6 +112,8 @@ def prepare(plan: Plan, console: Console | None = None) -> tuple[list[Job], Engi
 
         inputs, run = simulated_cell.inputs(), simulated_cell.run_cell
         jobs = [replace(job, inputs=inputs, run=run, endpoints="iperf3") for job in jobs]
+        if plan.engine != LOCAL:
+            return jobs, _dask(plan, inputs, simulated_cell.inputs)
         room = psutil.virtual_memory().available // simulated_cell.machine().bytes
         return jobs, LocalEngine(min(plan.workers or len(os.sched_getaffinity(0)), max(1, room)))
     if live:
@@ -117,9 +122,13 @@ def prepare(plan: Plan, console: Console | None = None) -> tuple[list[Job], Engi
         return jobs, LabEngine(_lab(plan), plan.limits)
     if plan.engine == LOCAL:
         return jobs, LocalEngine(plan.workers)
+    return jobs, _dask(plan, inputs, partial(inputs_digest, plan.endpoints))
+
+
+def _dask(plan: Plan, inputs: str, digest: Callable[[], str]) -> Engine:
     from harness.dask_engine import DaskEngine
 
-    return jobs, DaskEngine(plan.engine.replace("dask://", "tcp://"), inputs, plan.endpoints)
+    return DaskEngine(plan.engine, inputs, digest)
 
 
 def _live_inputs(plan: Plan, console: Console | None) -> str:

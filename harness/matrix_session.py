@@ -81,6 +81,7 @@ class MatrixSession:
             tuple(cell for cell in selected if not cell.needs),
             seeds(options.seed, options.repeat or matrix.repeat),
             options.results,
+            options.engine,
             lab=lab,
             lab_file=options.lab_file,
             limits=Limits() if options.jitter_gate_ms is None else Limits(jitter_ms=options.jitter_gate_ms),

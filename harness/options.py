@@ -30,6 +30,8 @@ DRIVERS = ("playwright", "selenium")
 RECORDERS = ("ffmpeg", "obs")
 #: Renditions that may be asked for as the best one.
 QUALITIES = ("240p", "360p", "480p", "720p", "1080p", "1440p", "2160p")
+LOCAL = "local"
+"""The engine that is this machine."""
 
 
 class OptionsError(ValueError):
@@ -98,6 +100,12 @@ OPTIONS = [
         "valid runs wanted, with seeds from --seed on and the contenders in random order; at most 2 attempts more "
         "(default: 1 run; matrices: runs of each cell, default the matrix's own)",
     ),
+    Option(
+        "engine",
+        LOCAL,
+        "where runs in simulated time are made: local or dask://HOST:PORT, the workers of a Dask cluster; each seed of "
+        "--repeat, each cell of a matrix is one",
+    ),
 ]
 
 
@@ -136,6 +144,8 @@ class Options:
     asked_lab: str = ""
     """The lab that was named, empty if none was."""
     repeat: int | None = None
+    engine: str = LOCAL
+    """Or the address of a Dask scheduler."""
 
     @property
     def bottleneck(self) -> Bottleneck:
@@ -233,6 +243,9 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
         raise OptionsError(f"--live: the {lab} lab has no internet; use --lab=apu, or leave --live out")
     if raw["url"] and lab == "sim":
         raise OptionsError("--url: the sim lab reaches no server but its own; use --lab=apu, or leave --url out")
+    engine = parsed("engine", engine_named)
+    if engine != LOCAL and lab != "sim":
+        raise OptionsError(f"--engine: the {lab} lab runs on this machine alone; use --lab=sim, or leave --engine out")
     if raw["max-quality"] and raw["service"] != "youtube":
         raise OptionsError(f"--max-quality: only --service=youtube takes it, not {raw['service']}; leave it out")
     contenders = tuple(name.strip() for name in str(raw["contenders"]).split(","))
@@ -283,7 +296,15 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
         seed=parsed("seed", int),
         asked_lab=lab if raw["lab"] else "",
         repeat=parsed("repeat", _count) if raw["repeat"] else None,
+        engine=engine,
     )
+
+
+def engine_named(text: str) -> str:
+    """Return an engine's name. Raises ValueError for what is neither this machine nor an address."""
+    if text != LOCAL and "://" not in text:
+        raise ValueError(f"{text!r} is neither local nor dask://HOST:PORT")
+    return text
 
 
 def _count(text: str) -> int:

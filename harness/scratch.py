@@ -8,6 +8,7 @@ import functools
 import os
 import shutil
 import tempfile
+import threading
 from pathlib import Path
 
 import psutil
@@ -35,8 +36,16 @@ def sweep() -> None:
             shutil.rmtree(stale, ignore_errors=True)  # another user's stays
 
 
-@functools.cache
+_making = threading.Lock()
+
+
 def _folder() -> Path:
+    with _making:  # else two threads make it, and the second removes what the first has in it
+        return _made()
+
+
+@functools.cache
+def _made() -> Path:
     sweep()
     folder = Path(tempfile.gettempdir()) / f"{_PREFIX}{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)

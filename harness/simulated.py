@@ -99,10 +99,10 @@ def prepare(options: Options, service: Service, step: Callable[[str], Tell]) -> 
     return Machine(kernel, desktop)
 
 
-def machine_of(options: Options, step: Callable[[str], Tell] = lambda _: lambda _: None) -> Machine:
+def machine_of(options: Options, step: Callable[[str], Tell] | None = None) -> Machine:
     """Return what such a run needs but for its film, built if need be. Raises BuildError."""
-    kernel = ensure_kernel(options.kernel_source, named(step("kernel")))
-    return Machine(kernel, ensure_desktop(_extras(options), named(step("guest with browser"))))
+    kernel = ensure_kernel(options.kernel_source, step and named(step("kernel")))
+    return Machine(kernel, ensure_desktop(_extras(options), step and named(step("guest with browser"))))
 
 
 def check(options: Options, step: Callable[[str], Tell]) -> None:
@@ -226,17 +226,18 @@ def record(
     job = scratch_folder("-job")
     try:
         write_job(job, options, service, {run.path: EVIDENCE, cache.root(): CACHE, CHECKOUT: SOURCES})
-        news = _News(job / NEWS, progress, clock)
+        with place(machine):
+            news = _News(job / NEWS, progress, clock)
 
-        def watch() -> None:
-            run.check_space()
+            def watch() -> None:
+                run.check_space()
+                news.pass_on()
+
+            start(
+                machine, job, "exec python3 -m harness.inside /job",
+                evidence=run.path, seed=options.seed, core=core, watch=watch,
+            )  # fmt: skip
             news.pass_on()
-
-        start(
-            machine, job, "exec python3 -m harness.inside /job",
-            evidence=run.path, seed=options.seed, core=core, watch=watch,
-        )  # fmt: skip
-        news.pass_on()
         film = {"film": film_digest(service.clip)} if service.clip else {}
         run.add_versions(json.loads((job / VERSIONS).read_text()) | machine.versions | film)
     finally:

@@ -10,12 +10,11 @@ from typing import Any
 
 from hardware.build import ensure_kernel
 from hardware.desktop import ensure_desktop
-from harness.cache import digest
 from harness.cell import Cell
 from harness.handover import write_cell
 from harness.live_call import browsers
 from harness.scratch import scratch_folder
-from harness.simulated import Machine, start
+from harness.simulated import Machine, place, start
 
 #: Of wall time, for each second of the cell and for all that comes before it.
 _TIMEOUT_A_SECOND, _TIMEOUT_S = 15.0, 300.0
@@ -29,9 +28,7 @@ def machine() -> Machine:
 
 def inputs() -> str:
     """Name all that decides what such a cell gives: kernel, guest and this project's sources. Raises BuildError."""
-    made = machine()
-    parts = (made.kernel.digest, made.desktop.digest, made.desktop.sources_digest)
-    return digest([(str(n), text.encode()) for n, text in enumerate(parts)])
+    return machine().digest
 
 
 def run_cell(cell: Cell, folder: Path, *, seed: int, core: int | None = None, **_: Any) -> None:
@@ -44,9 +41,10 @@ def run_cell(cell: Cell, folder: Path, *, seed: int, core: int | None = None, **
     job = scratch_folder("-job")
     try:
         write_cell(job, cell, seed)
-        start(
-            machine(), job, "exec python3 -m harness.inside /job cell", evidence=folder, seed=seed, core=core,
-            timeout=_TIMEOUT_S + _TIMEOUT_A_SECOND * cell.seconds,
-        )  # fmt: skip
+        with place(machine()):
+            start(
+                machine(), job, "exec python3 -m harness.inside /job cell", evidence=folder, seed=seed, core=core,
+                timeout=_TIMEOUT_S + _TIMEOUT_A_SECOND * cell.seconds,
+            )  # fmt: skip
     finally:
         shutil.rmtree(job, ignore_errors=True)
