@@ -17,7 +17,7 @@ from rich.console import Console
 from apps import SERVICES
 from harness.lab import Lab
 from harness.lab_limits import lacking
-from harness.options import OPTIONS, Options, OptionsError, parse_options
+from harness.options import LOCAL, OPTIONS, Options, OptionsError, parse_options
 from harness.progress import real_terminal
 from harness.report import published_services
 from harness.run import SPARE, Result, perform, repeat
@@ -98,6 +98,8 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
     def run(test: str, **changes: Any) -> None:
         command_line = ["pytest", *config.invocation_params.args]
         asked, void, runs = options.but(**changes), list[str](), 0
+        if asked.engine != LOCAL and not asked.repeat:
+            pytest.fail("--engine: one run is made on this machine; give --repeat=N, or leave --engine out", False)
         with real_terminal(config.pluginmanager.getplugin("capturemanager")) as terminal, _one_line_failures():
             if asked.lab == "sim" and asked.repeat:
                 results = repeat_side_by_side(test, asked, SERVICES, command_line, terminal)

@@ -76,32 +76,43 @@ def perform(
     RunStore(options.results).check(options.needed_bytes)
     with ended_by_sigterm(), steps(console) as step:
         record = _recorder(options, described, service, step, console)
+
+    def fill(run: RunDirectory) -> Scores:
+        return fill_run(run, options, record, lambda text: console.print(Text(text)))
+
     with ended_by_sigterm():
-        return make_run(test, options, command_line, record, lambda text: console.print(Text(text)))
+        return keep_run(test, options, command_line, fill)
 
 
-def make_run(
-    test: str,
-    options: Options,
-    command_line: Sequence[str],
-    record: Callable[[RunDirectory], None],
-    say: Callable[[str], None],
+def keep_run(
+    test: str, options: Options, command_line: Sequence[str], fill: Callable[[RunDirectory], Scores]
 ) -> Result:
-    """Make the directory of a run, let ``record`` fill it, score it, commit it. Raises as :func:`perform`."""
+    """Make the directory of a run, have it filled as :func:`fill_run` does, judge it, commit it.
+
+    Raises as :func:`perform`.
+    """
     store = RunStore(options.results)
     with store.create(
         test, options.cell, seed=options.seed, command_line=command_line, needed=options.needed_bytes
     ) as run:
-        (run.path / OPTIONS_FILE).write_text(json.dumps(options.record(), indent=1) + "\n")
-        run.add_versions(host_versions())
-        record(run)
-        say("scoring")
-        scores = score_run(run.path)
-        (run.path / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
+        scores = fill(run)
         void = tuple(gate.reason for gate in scores.validity.gates if not gate.ok)
         run.void(*void)
         write_report(run.path, scores, run.manifest)
         return Result(run.commit(), scores, void)
+
+
+def fill_run(
+    run: RunDirectory, options: Options, record: Callable[[RunDirectory], None], say: Callable[[str], None]
+) -> Scores:
+    """Write what was asked into a run's directory, let ``record`` add the evidence, score it; return the scores."""
+    (run.path / OPTIONS_FILE).write_text(json.dumps(options.record(), indent=1) + "\n")
+    run.add_versions(host_versions())
+    record(run)
+    say("scoring")
+    scores = score_run(run.path)
+    (run.path / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
+    return scores
 
 
 def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO) -> Generator[Result]:

@@ -17,10 +17,12 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Literal, Protocol, TextIO
 
+import psutil
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
@@ -29,17 +31,20 @@ from apps.base import Service
 from hardware.simulation import SimulationError, check_memory
 from harness import simulated
 from harness.cores import Lease
-from harness.options import Options
+from harness.options import LOCAL, Options
 from harness.progress import QUIET_S, ExperimentProgress, clock_text, steps
-from harness.run import SPARE, Result, ended_by_sigterm, make_run, perform
+from harness.run import SPARE, Result, ended_by_sigterm, fill_run, keep_run, perform
 from harness.simulated import Machine, SimulatedClock, SimulatedError
 from harness.store import RunDirectory, RunStore
+from scoring.score import Scores
 
 #: How long to wait at most for what runs tell, s; a signal that comes just before the wait is seen after it.
 _LOOK_S = 0.5
 #: A run that is told to end ends its machine, and hashes what was recorded.
 _GRACE_S = 30.0
 _SHARE_S = 1.0
+#: Of memory, for a process that waits for a run elsewhere.
+_WAITING_BYTES = 400 << 20
 #: Share of all runs from which the time left is told: before, it is mostly how long a machine takes to start.
 _TOLD_SHARE = 0.03
 
@@ -68,11 +73,14 @@ def repeat_side_by_side(
 
     Raises StoreError at once when not all runs would fit on the disk, what hinders the preparation of a run, and
     SimulatedError that names the seeds of the runs that failed. With a processor for one run only, as
-    :func:`harness.run.perform`.
+    :func:`harness.run.perform`. EngineError when the Dask cluster that the options name cannot make them.
     """
     console = Console(file=terminal)
     series = Series(options)
     RunStore(options.results).check(options.needed_bytes * series.wanted)
+    if options.engine != LOCAL:
+        yield from _on_dask(series, test, options, services[options.service], command_line, console)
+        return
     service = services[options.service].from_options(options)
     with ended_by_sigterm():
         with steps(console) as step:
@@ -82,7 +90,31 @@ def repeat_side_by_side(
             yield from one_by_one(series, lambda asked: perform(test, asked, services, command_line, terminal), console)
         else:
             job = SimulatedRun(test, service, machine, tuple(command_line))
-            yield from side_by_side(series, job, workers, console, lambda: has_room(machine, 1))
+            yield from side_by_side(series, job, lambda running: running < workers and has_room(machine, 1), console)
+
+
+def _on_dask(
+    series: Series,
+    test: str,
+    options: Options,
+    service: type[Service],
+    command_line: Sequence[str],
+    console: Console,
+) -> Generator[Result]:
+    from harness.dask_engine import check_workers, connected, threads
+    from harness.dask_seeds import DaskRun, Simulation, inputs
+
+    with ended_by_sigterm(), steps(console) as step:
+        ours = simulated.machine_of(options, step).digest
+        client = connected(options.engine)
+    with client:
+        check_workers(client, ours, partial(inputs, options))
+        job = DaskRun(test, tuple(command_line), options.engine, Simulation(service, ours))
+
+        def room(running: int) -> bool:
+            return running < threads(client) and psutil.virtual_memory().available > _WAITING_BYTES
+
+        yield from side_by_side(series, job, room, console)
 
 
 class Series:
@@ -144,10 +176,8 @@ def one_by_one(series: Series, once: Callable[[Options], Result], console: Conso
         yield result
 
 
-def side_by_side(
-    series: Series, job: Job, workers: int, console: Console, room: Callable[[], bool] = lambda: True
-) -> Generator[Result]:
-    """Make the runs of a series by ``job``, ``workers`` at once; none begins beside others while there is no ``room``.
+def side_by_side(series: Series, job: Job, room: Callable[[int], bool], console: Console) -> Generator[Result]:
+    """Make the runs of a series by ``job``; one begins beside so many others only while there is ``room`` for it.
 
     Raises SimulatedError as :func:`repeat_side_by_side`.
     """
@@ -158,7 +188,7 @@ def side_by_side(
     try:
         with _Board(series, console) as board:
             while running or (series.waiting and not failed):
-                while series.waiting and not failed and len(running) < workers and (not running or room()):
+                while series.waiting and not failed and (not running or room(len(running))):
                     worker = _Worker(job, series.waiting.popleft())
                     running[worker.connection] = worker
                     board.say(worker.seed, series.title(worker.asked))
@@ -206,12 +236,21 @@ class SimulatedRun:
     command_line: tuple[str, ...]
 
     def __call__(self, asked: Options, tell: Tell) -> Result:
-        def record(run: RunDirectory) -> None:
-            clock = SimulatedClock()
-            with _Reporter(asked, clock, tell) as progress, Lease() as core:
-                simulated.record(asked, self.service, run, progress, clock, self.machine, core)
+        def fill(run: RunDirectory) -> Scores:
+            return simulate(asked, self.service, self.machine, run, tell)
 
-        return make_run(self.test, asked, self.command_line, record, lambda text: tell("line", text))
+        return keep_run(self.test, asked, self.command_line, fill)
+
+
+def simulate(asked: Options, service: Service, machine: Machine, run: RunDirectory, tell: Tell) -> Scores:
+    """Fill a run's directory by an experiment with a prepared ``service`` in a machine of its own, and score it."""
+
+    def record(run: RunDirectory) -> None:
+        clock = SimulatedClock()
+        with _Reporter(asked, clock, tell) as progress, Lease() as core:
+            simulated.record(asked, service, run, progress, clock, machine, core)
+
+    return fill_run(run, asked, record, lambda text: tell("line", text))
 
 
 class _Reporter(ExperimentProgress):

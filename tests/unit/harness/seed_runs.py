@@ -62,7 +62,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     job = Runs(folder, Scores.model_validate_json((folder / "scores.json").read_bytes()), endless=True)
     with ended_by_sigterm():
-        list(side_by_side(Series(asked(folder, 2)), job, 2, Console(file=sys.stderr)))
+        list(side_by_side(Series(asked(folder, 2)), job, lambda running: running < 2, Console(file=sys.stderr)))
 
 
 if __name__ == "__main__":

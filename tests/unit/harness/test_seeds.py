@@ -63,14 +63,12 @@ def test_as_many_runs_as_processors_and_memory_allow(
 
 
 def outcome(
-    job: Runs, wanted: int, room: Callable[[], bool] = lambda: True, workers: int = 2
+    job: Runs, wanted: int, room: Callable[[int], bool] = lambda running: running < 2
 ) -> tuple[list[str], str, str]:
     """Make runs side by side: the names of those that came, what the user read, and why not all did."""
     said, names, why = StringIO(), [], ""
     try:
-        for result in side_by_side(
-            Series(asked(job.folder, wanted)), job, workers, Console(file=said, width=200), room
-        ):
+        for result in side_by_side(Series(asked(job.folder, wanted)), job, room, Console(file=said, width=200)):
             names.append(result.path.name)
     except SimulatedError as error:
         why = str(error)
@@ -85,19 +83,21 @@ def test_runs_come_in_order_of_their_seeds_whichever_ends_first(scores: Scores, 
 
 
 def test_what_runs_beside_a_failure_ends_well_and_nothing_new_begins(scores: Scores, tmp_path: Path) -> None:
-    names, said, why = outcome(Runs(tmp_path, scores, failing=(1,), dying=(2,), slow=(3,)), 4, workers=3)
+    job = Runs(tmp_path, scores, failing=(1,), dying=(2,), slow=(3,))
+    names, said, why = outcome(job, 4, lambda running: running < 3)
     assert names == ["run-3"] and not (tmp_path / "begun-4").exists()
     assert why == "seed 1: RuntimeError: no route; seed 2: its process ended with -9 (out of memory? killed?)"
     assert "seed 1: failed: RuntimeError: no route" in said and "; waiting for the other " in said
 
 
 def test_without_room_runs_wait_for_each_other(scores: Scores, tmp_path: Path) -> None:
-    _, said, _ = outcome(Runs(tmp_path, scores), 2, lambda: False)
+    _, said, _ = outcome(Runs(tmp_path, scores), 2, lambda _: False)
     assert said.index("seed 1: valid") < said.index("seed 2: run 2 of 2")
 
 
 def test_leaving_the_iteration_ends_what_runs(scores: Scores, tmp_path: Path) -> None:
-    runs = side_by_side(Series(asked(tmp_path, 2)), Runs(tmp_path, scores, slow=(2,)), 2, Console(file=StringIO()))
+    job = Runs(tmp_path, scores, slow=(2,))
+    runs = side_by_side(Series(asked(tmp_path, 2)), job, lambda running: running < 2, Console(file=StringIO()))
     next(runs)
     runs.close()
     begun = {path.name.removeprefix("begun-") for path in tmp_path.glob("begun-*")}
