@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SCORES = "scores.json"
 REPORT = "report.html"
+#: Versions of which there are hundreds, by how their names begin: a simulated run's bytes depend on all of them.
+_MANY = ("guest ", "processor flags")
 #: Facts of published runs of live services; its first line names the document.
 _PUBLISHED = Path(__file__).parent.parent / "scoring" / "reference" / "video_harm.csv"
 _FRAME_AXIS = "from the camera to the screen (ms)"
@@ -396,9 +398,14 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
         setup.append((f"contender in {flow.phase}", told))
     if manifest:
         setup.append(("seed", str(manifest.seed)))
-    versions = versions_of(run, manifest)
-    found = [{"title": "Validity", "rows": gates}, {"title": "Set-up", "rows": setup}]
-    return [*found, {"title": "Versions", "rows": sorted(versions.items())}] if versions else found
+    versions = sorted(versions_of(run, manifest).items())
+    tables = [
+        {"title": "Validity", "rows": gates, "folded": False},
+        {"title": "Set-up", "rows": setup, "folded": False},
+        {"title": "Versions", "rows": [row for row in versions if not row[0].startswith(_MANY)], "folded": False},
+        {"title": "Guest and processor", "rows": [row for row in versions if row[0].startswith(_MANY)], "folded": True},
+    ]
+    return [table for table in tables if table["rows"]]
 
 
 def versions_of(run: Path, manifest: Manifest | None) -> dict[str, str]:

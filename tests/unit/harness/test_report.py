@@ -57,6 +57,15 @@ def test_the_report_stands_alone_but_for_the_recording(scores: Scores, tmp_path:
     assert path.stat().st_size < 100_000
 
 
+def test_the_guests_packages_are_folded_away(scores: Scores, tmp_path: Path) -> None:
+    versions = {"iperf3": "3.18", "guest chromium": "150.0", "guest xvfb": "2:21.1", "processor flags": "avx avx2"}
+    (tmp_path / "lab.json").write_text(json.dumps({"versions": versions}))
+    text = write_report(tmp_path, scores).read_text()
+    open_part, folded = text.split("<details>")
+    assert "iperf3" in open_part and "Guest and processor (3)" in folded
+    assert not any(name in open_part for name in ("guest chromium", "guest xvfb", "avx2"))
+
+
 def test_the_report_shows_harm_phases_and_proof(scores: Scores, tmp_path: Path) -> None:
     page = Page(write_report(tmp_path, scores.model_dump()))
     at = page.cells.index("goodput of the victim (Mbit/s)")
