@@ -51,7 +51,8 @@ def hand_over_cell(folder: Path) -> bytes:
 
 def test_no_two_hosts_hand_over_other_bytes(tmp_path: Path) -> None:
     one = hand_over(tmp_path / "a", seed="7")
-    assert one == hand_over(tmp_path / "home" / "somebody", seed="7", repeat="5", **{"lab-file": "other.toml"})
+    other = {"repeat": "5", "engine": "dask://far:8786", "lab-file": "other.toml"}
+    assert one == hand_over(tmp_path / "home" / "somebody", seed="7", **other)
     assert str(tmp_path).encode() not in one and one != hand_over(tmp_path / "b", seed="8")
 
 

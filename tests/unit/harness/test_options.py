@@ -42,6 +42,15 @@ def test_the_best_rendition_is_asked_of_youtube_alone() -> None:
         parse(service="tv", max_quality="480p")
 
 
+def test_a_cluster_runs_what_is_in_simulated_time() -> None:
+    assert (parse().engine, parse(engine="dask://far:8786").engine) == ("local", "dask://far:8786")
+    with pytest.raises(OptionsError, match="--engine: 'spark' is neither local nor dask://HOST:PORT"):
+        parse(engine="spark")
+    for lab in ("virtual", "apu"):
+        with pytest.raises(OptionsError, match=f"--engine: the {lab} lab runs on this machine alone; use --lab=sim"):
+            parse(engine="dask://far:8786", lab=lab)
+
+
 def test_a_server_of_the_users_own_is_reached_in_real_time_only() -> None:
     given = {"service": "tv", "url": "http://10.0.0.1/live.m3u8"}
     assert [parse(lab=lab, **given).url for lab in ("virtual", "apu")] == [given["url"]] * 2

@@ -81,6 +81,7 @@ def test_paths_are_relative_to_the_plan(tmp_path: Path) -> None:
         ),
         ('[cells.a]\nqdsic = "dualpi2"\n', "plan.toml: [cells.a] qdsic: no option; did you mean qdisc?"),
         ("[options]\nseed = 2\n[cells.a]\n", "plan.toml: [options] seed: the soak gives it to each run"),
+        ('[cells.a]\nengine = "dask://far:8786"\n', "plan.toml: [cells.a] engine: a soak makes all runs on its own"),
         ('[cells."a b"]\nrate = "12"\n', 'plan.toml: [cells."a b"] rate: "12" has no unit'),
         ('[options]\nrate = "12"\n[cells.a]\n', 'plan.toml: [options] rate: "12" has no unit'),
         ('[cells.a]\nqdisc = ["dualpi2", "fq_codle"]\n', 'plan.toml: [cells.a] qdisc: unknown qdisc "fq_codle"'),
