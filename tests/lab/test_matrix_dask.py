@@ -18,8 +18,9 @@ import pytest
 
 from bottleneck.qdiscs import parse_qdisc
 from bottleneck.spec import Direction
-from harness.cell import Cell, Flow, Hop
-from harness.cell_run import RAW, RUN, Job, inputs_digest
+from harness import dumbbell, simulated_cell
+from harness.cell import Call, Cell, Flow, Hop
+from harness.cell_run import RAW, RUN, Job, inputs_digest, standing
 from harness.dask_engine import DaskEngine
 from harness.engine import EngineError, LocalEngine, complete
 from harness.matrix import run_folder
@@ -104,6 +105,20 @@ def test_a_lost_worker_costs_nothing_but_time(tmp_path: Path, nanny: bool) -> No
         first, second = (json.loads((run / RUN).read_text())["result"] for run in runs)
         assert first == second
     assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_cell_with_a_call_has_its_machine_at_the_worker(tmp_path: Path) -> None:
+    cell = Cell(
+        name="call", flows=dumbbell.flows(["cubic"], 20), hops=(dumbbell.bottleneck(10, "dualpi2"),), seconds=8,
+        call=Call(bitrate_bps=1_000_000, rtt_us=20_000),
+    )  # fmt: skip
+    wanted = Job(cell, 1, 5, 2, simulated_cell.inputs(), "iperf3", run=simulated_cell.run_cell)
+    with cluster(1, tmp_path / "scratch", nanny=False) as (address, _):
+        engine = DaskEngine(address, wanted.inputs, simulated_cell.inputs)
+        (outcome,) = complete([wanted], engine, tmp_path / "results")
+    assert (outcome.status, outcome.error) == ("ran", "")
+    assert len((outcome.folder / "talks.csv").read_text().splitlines()) > 100
+    assert (outcome.folder / "evidence").is_dir() and standing(wanted, outcome.folder) == "done"
 
 
 def test_a_worker_with_other_inputs_is_refused(tmp_path: Path) -> None:
