@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from apps import SERVICES
+from harness.ctrl_c import keep_to_ourselves
 from harness.lab import Lab
 from harness.lab_limits import lacking
 from harness.options import LOCAL, OPTIONS, Options, OptionsError, parse_options
@@ -48,6 +49,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse options that cannot work before anything is collected, let alone started."""
+    keep_to_ourselves()
     given = {option.name: config.getoption(f"--{option.name}") for option in OPTIONS}
     defaults = {name: service.defaults for name, service in SERVICES.items()}
     names = [given["service"]]

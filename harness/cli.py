@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from harness.ctrl_c import keep_to_ourselves
 from harness.store import CHECKOUT
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ _STYLE = {"ok": ("✓", "green"), "note": ("!", "yellow"), "missing": ("✗", "r
 @app.callback()
 def main() -> None:
     """Sojourn: what a bottleneck queue does to the video that people watch while a bulk flow competes."""
+    keep_to_ourselves()
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:

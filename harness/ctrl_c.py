@@ -11,6 +11,16 @@ from contextlib import contextmanager
 _ENDING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
+def keep_to_ourselves() -> None:
+    """Let the programs that we start hear SIGINT even where we ignore it: by it each is told to end.
+
+    A shell has its background jobs ignore SIGINT (`sojourn soak PLAN &` in a script), and what a process ignores, all
+    that it starts ignores too; what it handles is theirs to hear.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: None)
+
+
 def end_waits() -> None:
     """Let SIGINT end a wait that has no time limit.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.ctrl_c import keep_to_ourselves
 from harness.place import LOCAL, CommandError, Place
 from harness.process import Process, ProcessError
 
@@ -64,3 +65,13 @@ def test_process_of_a_quoting_place_is_signalled_by_its_own_pid() -> None:
     script = "trap 'echo done >&2; exit 5' INT; echo ready >&2; while :; do sleep 0.01; done"
     process = Process.start(remote, ["sh", "-c", script], ready="ready")
     assert process.stop() == 5
+
+
+def test_a_program_of_a_background_job_is_told_to_end() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        keep_to_ourselves()
+        process = Process.start(LOCAL, ["sleep", "60"])
+        assert process.stop(grace=5) == -signal.SIGINT
+    finally:
+        signal.signal(signal.SIGINT, before)
