@@ -152,6 +152,24 @@ def test_a_machine_is_named_by_what_decides_its_bytes() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("fitting", "at_once"), [(2, 2), (1, 1), (0, 1)])
+def test_a_process_has_no_more_machines_at_once_than_memory_holds(
+    monkeypatch: pytest.MonkeyPatch, fitting: int, at_once: int
+) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=fitting * 100))
+    running, most = [0], [0]
+
+    def run() -> None:
+        with simulated.place(SimpleNamespace(bytes=100)):  # type: ignore[arg-type]
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+            time.sleep(0.2)
+            running[0] -= 1
+
+    side_by_side(run, run, run)
+    assert (running, most) == ([0], [at_once])
+
+
 def test_makers_work_at_once_and_answer_in_order() -> None:
     begun = time.monotonic()
     assert side_by_side(lambda: time.sleep(0.5) or "a", lambda: time.sleep(0.5) or "b") == ["a", "b"]
