@@ -3,17 +3,12 @@
 
 from __future__ import annotations
 
-import json
-import time
-from pathlib import Path
-
 import pytest
 
 from bottleneck.path import Path as DelayPath
 from bottleneck.qdiscs import parse_qdisc
 from bottleneck.readback import ReadbackError
 from bottleneck.router import Router, RouterError
-from bottleneck.sampler import QdiscSampler
 from bottleneck.spec import Bottleneck, Direction
 from tests.lab.qdisc_texts import EVERY_PARAMETER
 
@@ -103,22 +98,6 @@ def test_a_refused_command_is_named_with_the_reason(router: Router) -> None:
     asked = Bottleneck.symmetric(10_000_000, parse_qdisc("fq offload_horizon 1s"))
     with pytest.raises(RouterError, match=r"tc qdisc add dev lan parent 1:10 handle 10: fq offload_horizon 1s: "):
         router.apply(asked)
-
-
-def test_samples_come_every_100_ms(router: Router, tmp_path: Path) -> None:
-    router.apply(Bottleneck.symmetric(10_000_000, "dualpi2", 20_000))
-    output = tmp_path / "qdisc.jsonl"
-    sampler = QdiscSampler(router.place, output, router.lan, router.wan).start()
-    deadline = time.monotonic() + 10
-    while sampler.samples < 20 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    sampler.stop()
-    assert sampler.error is None
-    rows = [json.loads(line) for line in output.read_text().splitlines()]
-    moments = [row["t"] for row in rows if row["dev"] == router.lan]
-    assert (moments[-1] - moments[0]) / (len(moments) - 1) == pytest.approx(0.1, rel=0.1)
-    queue = next(q for q in rows[0]["qdiscs"] if q["kind"] == "dualpi2")
-    assert {"prob", "delay-c", "delay-l", "backlog", "drops"} <= queue.keys()
 
 
 def test_statistics_and_versions_for_the_evidence(router: Router) -> None:

@@ -11,7 +11,7 @@ import pytest
 from harness.harm_summary import SUMMARY, TABLE
 from harness.report import REPORT
 from harness.store import RunStore, read_manifest
-from tests.lab.test_main_job import run_main_job
+from tests.lab.main_job import run_main_job
 
 pytestmark = [pytest.mark.lab, pytest.mark.experiment]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.rerun import NOT_COMPARED
-from harness.store import RunStore, read_manifest
-from tests.lab.test_main_job import CHECKOUT, run_main_job
+from harness.store import CHECKOUT, RunStore, read_manifest
+from tests.lab.main_job import run_main_job
 
 pytestmark = pytest.mark.lab
 

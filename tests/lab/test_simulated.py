@@ -18,8 +18,7 @@ from hardware import simulation
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
 from hardware.simulation import SimulationError
-from harness.store import PARTIAL, read_manifest
-from tests.lab.test_main_job import CHECKOUT
+from harness.store import CHECKOUT, PARTIAL, read_manifest
 
 pytestmark = pytest.mark.lab
 
@@ -39,7 +38,7 @@ def machines(of: psutil.Process) -> list[psutil.Process]:
 def test_what_was_recorded_is_kept_and_nothing_runs_on(tmp_path: Path, number: signal.Signals, says: str) -> None:
     """The machine is killed, or the user presses Ctrl-C, in the first contender's phase."""
     job = [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider",
-           "--service=youtube", f"--results={tmp_path}", "--timeline=solo:2,cubic:60"]  # fmt: skip
+           "--service=youtube", f"--results={tmp_path}", "--timeline=solo:2,cubic:60", "--buffer=4"]  # fmt: skip
     process = subprocess.Popen(job, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         deadline = time.monotonic() + 900
