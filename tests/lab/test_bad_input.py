@@ -13,11 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.store import PARTIAL, read_manifest
+from harness.store import CHECKOUT, PARTIAL, read_manifest
 from scoring.frames import frame_times
-from tests.lab.test_main_job import CHECKOUT, run_main_job
+from tests.lab.main_job import run_main_job
 
 pytestmark = pytest.mark.lab
+
+SOLO_S = 4
+FRAGMENT_S = 1
+"""Of a recording that goes on (captures/screen.py)."""
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,9 @@ def test_full_disk_keeps_what_was_recorded(tmp_path: Path) -> None:
     (kept := tmp_path / "kept").mkdir()
     # The mount goes with its namespace: what is to be looked at is copied out of it.
     script = f"""mount -t tmpfs -o size=360m tmpfs {disk} || exit 99
-( until ls {disk}/*/timeline.json; do sleep 0.2; done; dd if=/dev/zero of={disk}/filler bs=1M ) >/dev/null 2>&1 &
+( until ls {disk}/*/timeline.json; do sleep 0.2; done
+cp {disk}/*/screen.part.mp4 {kept}/before.mp4
+dd if=/dev/zero of={disk}/filler bs=1M ) >/dev/null 2>&1 &
 filler=$!
 "$@"
 code=$?
@@ -88,7 +94,7 @@ cp {disk}/*/manifest.json {disk}/*/screen*.mp4 {kept}
 exit $code
 """
     job = [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider",
-           "--service=youtube", f"--results={disk}", "--timeline=solo:4,cubic:60"]  # fmt: skip
+           "--service=youtube", f"--results={disk}", f"--timeline=solo:{SOLO_S},cubic:60", "--buffer=4"]  # fmt: skip
     done = subprocess.run(
         ["unshare", "-Urm", "sh", "-c", script, "sh", *job], cwd=CHECKOUT, capture_output=True, text=True, timeout=900
     )
@@ -97,13 +103,15 @@ exit $code
     manifest = read_manifest(kept)
     assert manifest.status == "interrupted"
     assert {"timeline.json", "client.pcap", "screen.part.mp4"} <= set(manifest.files)
-    # It is readable at any moment; the solo phase was over when the disk began to fill.
-    assert frame_times(kept / "screen.part.mp4")[-1] > 4
+    before, times = (frame_times(kept / name) for name in ("before.mp4", "screen.part.mp4"))
+    # The solo phase was over when the disk began to fill; what is not yet a whole fragment is not in the file.
+    assert before[-1] > SOLO_S - 2 * FRAGMENT_S and times[: len(before)] == before
 
 
 def test_stopped_router_in_mid_run_keeps_what_was_recorded(tmp_path: Path) -> None:
     job = [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider",
-           "--service=youtube", "--lab=virtual", f"--results={tmp_path}", "--timeline=solo:4,cubic:60"]  # fmt: skip
+           "--service=youtube", "--lab=virtual", f"--results={tmp_path}",
+           "--timeline=solo:1,cubic:60", "--buffer=4"]  # fmt: skip
     process = subprocess.Popen(job, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         deadline = time.monotonic() + 120
