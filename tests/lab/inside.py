@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A test's own program in the simulated lab, where no load of the host reaches what it judges."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from hardware.build import ensure_kernel
+from hardware.desktop import ensure_desktop
+from harness.scratch import scratch_folder
+from harness.simulated import Machine, start
+
+_TIMEOUT_S = 600.0
+
+
+def run_inside(program: Path, folder: Path, extras: Sequence[str] = ()) -> None:
+    """Run a Python program in a machine of its own; ``folder`` is its EVIDENCE (harness.handover).
+
+    ``extras`` as for ensure_desktop. Raises SimulatedError with its last words when it fails.
+    """
+    job = scratch_folder("-job")
+    try:
+        shutil.copy(program, job / "program.py")
+        machine = Machine(ensure_kernel(), ensure_desktop(extras))
+        start(machine, job, "exec python3 /job/program.py", evidence=folder, timeout=_TIMEOUT_S)
+    finally:
+        shutil.rmtree(job, ignore_errors=True)
