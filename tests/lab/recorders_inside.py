@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs in a simulated machine: a page that shows the time, recorded by all recorders at once, OBS at both its sizes."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from apps.browser import flags
+from apps.playwright_driver import PlaywrightBrowser
+from captures import obs
+from captures.obs import ObsRecorder
+from captures.recorders import RECORDERS
+from harness.display import Display
+from harness.handover import EVIDENCE
+from harness.place import Place
+from harness.sim_lab import SimLab
+
+SIZE = 640, 360
+RECORDED_S = 6
+#: Of the processors that OBS asks for its full size, by the size that it then takes.
+CORES = {SIZE[0]: 1, SIZE[0] // 2: 99}
+#: A strip whose number is the time at which it was painted: Unix time in ms, modulo 2^20.
+PAGE = """<body style='margin:0;background:#777'>
+<canvas width=640 height=18 style='position:fixed;top:342px;left:0'></canvas>
+<script>
+const shift = (v) => (v << 1) ^ (v & 128 ? 263 : 0);
+const table = [...Array(256).keys()].map((v) => { for (let i = 0; i < 8; i++) v = shift(v); return v; });
+const pen = document.querySelector('canvas').getContext('2d');
+(function paint() {
+  const number = Math.floor(performance.timeOrigin + performance.now()) % (1 << 20);
+  let crc = 0;
+  const word = number * 16;
+  for (const byte of [word >> 16, word >> 8 & 255, word & 255]) crc = table[crc ^ byte];
+  const bits = '1010' + number.toString(2).padStart(20, '0') + '0000' + crc.toString(2).padStart(8, '0') + '0101';
+  [...bits].forEach((bit, i) => { pen.fillStyle = bit === '1' ? '#fff' : '#000'; pen.fillRect(i * 16, 0, 16, 18); });
+  requestAnimationFrame(paint);
+})();
+</script>"""
+
+
+def record(folder: Path, display: str, place: Place) -> None:
+    """Record by all at once; keep beside the recordings OBS's password, and what was left of where it was."""
+    recorders = {}
+    try:
+        for name, recorder in RECORDERS.items():
+            (folder / name).mkdir(parents=True)
+            recorders[name] = recorder.start(display, folder / name, place=place, size=SIZE)
+        studio = recorders["obs"]
+        assert isinstance(studio, ObsRecorder)
+        secret = json.loads(next(studio._scratch.rglob("config.json")).read_text())["server_password"]
+        time.sleep(RECORDED_S)  # what is judged
+    finally:
+        for running in recorders.values():
+            running.stop()
+    (folder / "told.json").write_text(json.dumps({"secret": secret, "left": studio._scratch.exists()}))
+
+
+def main(folder: Path) -> None:
+    (page := folder / "page.html").write_text(PAGE)
+    with SimLab() as lab:
+        screen = Display.start(lab.client, folder / "xvfb.log", SIZE)
+        chromium = PlaywrightBrowser(lab.client, screen.name, flags(width=SIZE[0], height=SIZE[1]))
+        try:
+            chromium.open(page.as_uri())
+            for width, cores in CORES.items():
+                obs.FULL_SIZE_CORES = cores
+                record(folder / str(width), screen.name, lab.client)
+        finally:
+            chromium.close()
+            screen.stop()
+
+
+if __name__ == "__main__":
+    main(EVIDENCE)
