@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -169,19 +168,20 @@ def _compile(root: Path, base: Path, *folders: Path) -> None:
 
 def _ensure_sources(desktop: Path) -> tuple[Path, str]:
     """The project's packages as they are now, compiled; named by their content."""
+    # Read once: what is edited meanwhile must not come under the digest of what was there.
     files = sorted(
-        path
+        (str(path.relative_to(CHECKOUT)), path.read_bytes())
         for name in SOURCES
         for path in (CHECKOUT / name).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     )
-    digest = cache.digest((str(path.relative_to(CHECKOUT)), path.read_bytes()) for path in files)
+    digest = cache.digest(files)
 
     def build(scratch: Path) -> None:
-        for path in files:
-            copy = scratch / "sojourn" / path.relative_to(CHECKOUT)
+        for name, content in files:
+            copy = scratch / "sojourn" / name
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, copy)
+            copy.write_bytes(content)
         _compile(desktop / "root", scratch, scratch / "sojourn")
         cache.settle(scratch)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import psutil
 
 from hardware.node import node_command
+from harness.ctrl_c import held_back
 from harness.scratch import scratch_folder
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ START_NS = 1_000_000_000
 """Simulated time at boot, nanoseconds; fixed, so that a run repeats bit for bit."""
 DATE_NS = 1_790_000_000 * 1_000_000_000
 """The same for a machine whose programs look at the date, as certificates make them: 21 September 2026."""
+SAID = ("out", "err", "console")
+"""Files in a job's folder: what the job said, and what the machine said that did not end well."""
 _LOOK_S = 0.25
 _SHM = Path("/dev/shm")
 #: What the console says of memory that is used up; of a kernel that gave up.
@@ -59,7 +62,8 @@ def run(
 ) -> None:
     """Run the executable `folder/run` inside a machine whose time is simulated.
 
-    The job works in the folder itself, so what it writes there stays; its output is `out` and `err`. Hosts and
+    The job works in the folder itself, so what it writes there stays; its output is `out` and `err`, and the machine's
+    own `console` is there too when it does not end well. Hosts and
     routers are network namespaces that it makes. The same seed gives the same bytes, wherever all this lies: the
     machine sees no path of the host.
 
@@ -91,23 +95,29 @@ def run(
     pinned = ["taskset", "-c", str(min(os.sched_getaffinity(0)) if core is None else core), *words]
     (folder / "status").unlink(missing_ok=True)
     said = here / "console"
+    machine: subprocess.Popen[bytes] | None = None
     try:
-        with said.open("wb") as console:
-            # A session of its own, so that its helper processes end with it; none outlives the thread that waits here.
-            machine = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", *pinned], stdin=subprocess.DEVNULL, stdout=console,
-                stderr=subprocess.STDOUT, cwd=here, start_new_session=True,
-                # Nothing of the host's environment: its size alone would move the guest's memory.
-                env={"PATH": os.defpath, "HOME": "/", "SOJOURN_SEED": str(seed)},
-            )  # fmt: skip
         try:
+            with said.open("wb") as console, held_back():
+                # A session of its own, so that its helper processes end with it; none outlives the thread that waits.
+                machine = subprocess.Popen(
+                    ["setpriv", "--pdeathsig", "KILL", "--", *pinned], stdin=subprocess.DEVNULL, stdout=console,
+                    stderr=subprocess.STDOUT, cwd=here, start_new_session=True,
+                    # Nothing of the host's environment: its size alone would move the guest's memory.
+                    env={"PATH": os.defpath, "HOME": "/", "SOJOURN_SEED": str(seed)},
+                )  # fmt: skip
             _wait(machine, timeout, watch)
         except TimeoutError as late:
             raise SimulationError(f"{folder}: {late}: {_last_words(folder, said)}") from late
         finally:
-            _kill(machine)
-            machine.wait()
+            if machine:
+                _kill(machine)
+                machine.wait()
         _judge(folder, said)
+    except BaseException:
+        if said.exists():
+            shutil.copy(said, folder)
+        raise
     finally:
         shutil.rmtree(here, ignore_errors=True)
 

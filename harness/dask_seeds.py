@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from apps.base import Service
-from harness import simulated
+from harness import cache, simulated
 from harness.dask_engine import check_inputs, connected, packed, threads, unpack
 from harness.options import Options
+from harness.progress import Tell as TellShare
 from harness.report import read_scores
 from harness.run import Result, keep_run
 from harness.seeds import Tell, simulate
@@ -32,9 +33,15 @@ News = tuple[Literal["begun", "line", "done", "over"], Any]
 """What is told of a run: also that a worker, which is named, begins it, and that it is over."""
 
 
-def inputs(options: Options) -> str:
-    """Name all that decides what such a run gives; builds what is missing. Raises BuildError."""
-    return simulated.machine_of(options).digest
+def inputs(options: Options, service: type[Service], step: Callable[[str], TellShare] | None = None) -> str:
+    """Name all that decides what such a run gives, its film too; builds what is missing.
+
+    Raises BuildError, ServiceError.
+    """
+    player = service.from_options(options)
+    machine = simulated.prepare(options, player, step or (lambda _: lambda *_: None))
+    film = simulated.film_digest(player.clip) if player.clip else ""
+    return cache.digest([("machine", machine.digest.encode()), ("film", film.encode())])
 
 
 Run = Callable[[Options, RunDirectory, Tell], Scores]
@@ -49,7 +56,7 @@ class Simulation:
     inputs: str
 
     def __call__(self, asked: Options, run: RunDirectory, tell: Tell) -> Scores:
-        check_inputs(self.inputs, partial(inputs, asked))
+        check_inputs(self.inputs, partial(inputs, asked, self.service))
         service = self.service.from_options(asked)
         service.prepare()
         return simulate(asked, service, simulated.machine_of(asked), run, tell)

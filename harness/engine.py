@@ -66,11 +66,13 @@ class Engine(Protocol):
     ) -> None: ...
 
 
-def capacity(processors: int, available_bytes: int, asked: int | None = None) -> int:
+def capacity(
+    processors: int, available_bytes: int, asked: int | None = None, guest_bytes: int = GUEST_BYTES
+) -> int:
     """Return how many guests may run side by side. Raises EngineError when the memory is too little for one."""
-    fitting = available_bytes // GUEST_BYTES
+    fitting = available_bytes // guest_bytes
     if fitting < 1:
-        need, have = GUEST_BYTES >> 20, available_bytes >> 20
+        need, have = guest_bytes >> 20, available_bytes >> 20
         raise EngineError(f"a simulated node takes {need} MB of memory, {have} MB are available; end something first")
     return max(1, min(asked or processors, fitting))
 
@@ -78,12 +80,15 @@ def capacity(processors: int, available_bytes: int, asked: int | None = None) ->
 class LocalEngine:
     """Worker processes on this machine, each with its guest on a processor of its own."""
 
-    def __init__(self, workers: int | None = None) -> None:
-        self.workers = capacity(len(os.sched_getaffinity(0)), psutil.virtual_memory().available, workers)
+    def __init__(self, workers: int | None = None, guest_bytes: int = GUEST_BYTES) -> None:
+        """``guest_bytes``: what a guest may come to use. Raises EngineError where there is no memory for one."""
+        self._guest_bytes = guest_bytes
+        available = psutil.virtual_memory().available
+        self.workers = capacity(len(os.sched_getaffinity(0)), available, workers, guest_bytes)
         self._pool: ProcessPoolExecutor | None = None
 
     def free(self, running: int) -> int:
-        short = psutil.virtual_memory().available < GUEST_BYTES
+        short = psutil.virtual_memory().available < self._guest_bytes
         return 0 if short and running else self.workers - running
 
     def submit(self, job: Job, folder: Path) -> Future[None]:

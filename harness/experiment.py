@@ -187,6 +187,7 @@ class _Recording:
             self._check()
             time.sleep(_TICK_S)
             sample = self.service.sample()
+            self.progress.update()  # a sign of life
             full = sample is not None and sample.buffer >= _FULL * self.service.buffer
             steady = steady + 1 if full and self.service.settled else 0
 

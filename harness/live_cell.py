@@ -274,13 +274,13 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     # While all flows run: starting and ending them takes time of the nodes too. What rates follow is the bulk of the
     # delays; where probes sample a queue, the tail counts as well.
     together = max((flow.start_s for flow in run.flows), default=run.began), run.began + cell.seconds
-    percent = 99 if cell.probes else 95
+    percent = 99 if cell.probes or not run.lab.real_time else 95
     late = latency.percentile(latency.within(latency.read_irtt(run.evidence / _JITTER), [together]), percent)
     ways = bottleneck(cell)
     added = None if late is None else late - path_rtt_ms(ways)
     gates = [validity.capture_drops(side, it.dropped) for side, it in run.captures.items()]
     gates.append(validity.offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
-    gates.append(validity.at_most(f"jitter (P{percent})", added, limits.jitter_ms, "ms"))
+    gates.append(validity.jitter(f"jitter (P{percent})", added, limits))
     if run.call and cell.call:
         gates += marked(cell.call, arrived(run.call, run.lab, seen["client"], seen["server"]), run.began)
     if cell.tunnel:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections import Counter
@@ -13,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-import psutil
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
@@ -114,8 +112,7 @@ def prepare(plan: Plan, console: Console | None = None) -> tuple[list[Job], Engi
         jobs = [replace(job, inputs=inputs, run=run, endpoints="iperf3") for job in jobs]
         if plan.engine != LOCAL:
             return jobs, _dask(plan, inputs, simulated_cell.inputs)
-        room = psutil.virtual_memory().available // simulated_cell.machine().bytes
-        return jobs, LocalEngine(min(plan.workers or len(os.sched_getaffinity(0)), max(1, room)))
+        return jobs, LocalEngine(plan.workers, simulated_cell.machine().bytes)
     if live:
         from harness.lab_engine import LabEngine
 

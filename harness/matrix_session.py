@@ -13,7 +13,7 @@ from harness.cell_run import SCORES
 from harness.engine import EngineError, Outcome, complete
 from harness.matrix import Matrix, MatrixError, figure
 from harness.matrix_run import Plan, prepare, seeds
-from harness.options import Options
+from harness.options import Options, OptionsError
 from scoring.validity import Limits
 
 Key = tuple[str, str]
@@ -24,6 +24,9 @@ class MatrixSession:
     """The matrices of one session of tests, each in one lab or more."""
 
     def __init__(self, options: Options) -> None:
+        """Raises OptionsError for an option that no matrix takes."""
+        if options.kernel_source:
+            raise OptionsError("--kernel-source: matrices run on the kernel that `sojourn build` makes; leave it out")
         self._options = options
         self._plans: dict[Key, Plan] = {}
         self._inputs: dict[Key, str] = {}
@@ -76,6 +79,8 @@ class MatrixSession:
             for other in self._running:
                 while self._next(other):
                     pass
+        if lab == "sim" and options.jitter_gate_ms is not None:
+            raise OptionsError("--jitter-gate: a matrix's cells in simulated time have their own; leave it out")
         plan = Plan(
             matrix,
             tuple(cell for cell in selected if not cell.needs),

@@ -20,7 +20,7 @@ from harness.tools import FLAGS
 
 NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
 """Files that tell where and when a run was made, or came to it with a bundle."""
-_MACHINE = ("kernel build", "guest", "sources", "film", "processor", FLAGS, "ffmpeg")
+_MACHINE = ("kernel source", "kernel build", "guest", "sources", "film", "processor", FLAGS, "ffmpeg")
 
 
 class RerunError(RuntimeError):
@@ -50,6 +50,8 @@ def asked_of(run: Path) -> tuple[Manifest, Options]:
     if OPTIONS_FILE not in manifest.files:
         raise RerunError(f"{run}: has no {OPTIONS_FILE}: what was asked is not known")
     options = restored(json.loads((run / OPTIONS_FILE).read_bytes()))
+    if options.kernel_source and not options.kernel_source.is_file():
+        raise RerunError(f"{run}: its kernel was built from {options.kernel_source}, which is not here; put it there")
     if options.lab != "sim":
         raise RerunError(f"{run}: was made in the {options.lab} lab: only simulated time gives the same bytes again")
     return manifest, options

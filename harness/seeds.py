@@ -104,17 +104,18 @@ def _on_dask(
     from harness.dask_engine import check_workers, connected, threads
     from harness.dask_seeds import DaskRun, Simulation, inputs
 
-    with ended_by_sigterm(), steps(console) as step:
-        ours = simulated.machine_of(options, step).digest
+    with ended_by_sigterm():
+        with steps(console) as step:
+            ours = inputs(options, service, step)
         client = connected(options.engine)
-    with client:
-        check_workers(client, ours, partial(inputs, options))
-        job = DaskRun(test, tuple(command_line), options.engine, Simulation(service, ours))
+        with client:
+            check_workers(client, ours, partial(inputs, options, service))
+            job = DaskRun(test, tuple(command_line), options.engine, Simulation(service, ours))
 
-        def room(running: int) -> bool:
-            return running < threads(client) and psutil.virtual_memory().available > _WAITING_BYTES
+            def room(running: int) -> bool:
+                return running < threads(client) and psutil.virtual_memory().available > _WAITING_BYTES
 
-        yield from side_by_side(series, job, room, console)
+            yield from side_by_side(series, job, room, console)
 
 
 class Series:
@@ -334,7 +335,7 @@ class _Worker:
         """Return the next that it tells: ``line``, ``done``, ``result`` or ``failed``, and what."""
         try:
             kind, what = self.connection.recv()
-        except EOFError:
+        except (EOFError, OSError):  # killed, perhaps in the middle of what it told
             self.process.join(_GRACE_S)
             return "failed", f"its process ended with {self.process.exitcode} (out of memory? killed?)"
         return kind, what

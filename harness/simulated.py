@@ -23,6 +23,7 @@ from hardware.desktop import EXTRAS, Desktop, ensure_desktop
 from hardware.simulation import SimulationError
 from harness import cache
 from harness.handover import CACHE, ERROR, EVIDENCE, NEWS, SOURCES, VERSIONS, write_job
+from harness.lab import log_file
 from harness.progress import ExperimentProgress, Tell, named
 from harness.scratch import scratch_folder
 
@@ -77,8 +78,8 @@ class Machine:
 
     @property
     def digest(self) -> str:
-        """Names all that decides what a run in it gives: kernel, guest and this project's sources."""
-        parts = (self.kernel.digest, self.desktop.digest, self.desktop.sources_digest)
+        """Names all that decides what a run in it gives but its film: kernel, guest and this project's sources."""
+        parts = (self.kernel.digest, self.kernel.source, self.desktop.digest, self.desktop.sources_digest)
         return cache.digest((str(n), text.encode()) for n, text in enumerate(parts))
 
 
@@ -225,6 +226,8 @@ def record(
     """
     job = scratch_folder("-job")
     try:
+        film = {"film": film_digest(service.clip)} if service.clip else {}
+        run.add_versions(machine.versions | film)
         write_job(job, options, service, {run.path: EVIDENCE, cache.root(): CACHE, CHECKOUT: SOURCES})
         with place(machine):
             news = _News(job / NEWS, progress, clock)
@@ -238,9 +241,14 @@ def record(
                 evidence=run.path, seed=options.seed, core=core, watch=watch,
             )  # fmt: skip
             news.pass_on()
-        film = {"film": film_digest(service.clip)} if service.clip else {}
-        run.add_versions(json.loads((job / VERSIONS).read_text()) | machine.versions | film)
+    except BaseException:
+        for name in simulation.SAID:
+            if (said := job / name).exists() and said.stat().st_size:
+                shutil.copy(said, log_file(run.path, f"machine-{name}"))
+        raise
     finally:
+        if (inside := job / VERSIONS).exists():
+            run.add_versions(json.loads(inside.read_text()))
         shutil.rmtree(job, ignore_errors=True)
 
 

@@ -377,10 +377,11 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         validity.covers("probe", probes["t"] if probes is not None else None, need, limits),
         validity.covers("unshaped probe", unshaped["t"] if unshaped is not None else None, need, limits),
         validity.at_most("unshaped probe lost", lost, limits.unshaped_loss, "%", 100),
-        validity.at_most("jitter of the lab (P99)", jitter.p99 if jitter else None, limits.jitter_ms, "ms"),
+        validity.jitter("jitter of the lab (P99)", jitter.p99 if jitter else None, limits),
     ]
 
     # The host and the router.
+    sockets = [s for s in _lines(run / "ss.jsonl", records.SOCKETS, gates) if s.get("flow")]
     watch = _host_samples(run, need, limits, gates) if real_time else []
     names, queues = lab.get("interfaces", {}), _lines(run / "qdisc.jsonl", records.QDISC, gates)
     for side, asked in (("lan", lab["qdisc_down"]), ("wan", lab["qdisc_up"])):
@@ -394,17 +395,17 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         gates.append(validity.verified_at_end(lab["verified_at_end"]))
     if not real_time:
         captures = (("client.pcapng", behind), ("server.pcapng", before))
-        clocks = {
+        clocks: dict[str, Any] = {
             "timeline.json": [t for p in phases for t in (p.start, p.end)],
             "qdisc.jsonl": [s["t"] for s in queues],
-            **{name: capture.all["t_ns"].to_list() for name, capture in captures if capture},
+            **({"ss.jsonl": [s["t"] for s in sockets]} if sockets else {}),
+            **{name: capture.all["t_ns"].to_numpy() for name, capture in captures if capture},
         }
         gates.append(validity.forwards(clocks))
 
     # The contenders.
     flows: list[Flow] = []
     measured: dict[str, Window] = {}  # a phase beside a contender counts while its flow is there
-    sockets = [s for s in _lines(run / "ss.jsonl", records.SOCKETS, gates) if s.get("flow")]
     for phase in phases:
         measured[phase.name] = phase.start, phase.end
         if phase.contender is None:

@@ -44,7 +44,7 @@ class Limits(BaseModel):
     baseline_changes: int = 0  # of the rendition in the solo baseline
 
 
-SIMULATED = Limits(missing_share=0.0, jitter_ms=0.05)
+SIMULATED = Limits(missing_share=0.0, jitter_ms=0.05, unshaped_loss=0.0)
 """Of a lab in simulated time, where no host is late: what is missing there, or late, is a fault of ours."""
 
 
@@ -82,6 +82,13 @@ def at_most(name: str, value: float | None, limit: float, unit: str, scale: floa
     return gate(name, value is not None and value <= limit, measured, f"at most {limit * scale:.3g} {unit}")
 
 
+def jitter(name: str, added_ms: float | None, limits: Limits) -> Gate:
+    """What the lab adds to the round trip that was asked for: a path that is too short is no better than a long one."""
+    measured = "not recorded" if added_ms is None else f"{added_ms:.3g} ms"
+    ok = added_ms is not None and abs(added_ms) <= limits.jitter_ms
+    return gate(name, ok, measured, f"at most {limits.jitter_ms:g} ms above or below the path's")
+
+
 def recorder(screen: Mapping[str, Any] | None, limits: Limits, who: str = "") -> Gate:
     """Frames that the recorder missed, from screen.json; `who` is put before the gate's name."""
     share = screen["missing"] / screen["expected"] if screen and screen["expected"] else None
@@ -98,8 +105,11 @@ def every_frame(times: Sequence[float], fps: float, who: str = "") -> Gate:
 
 def forwards(records: Mapping[str, npt.ArrayLike]) -> Gate:
     """Simulated time goes only forwards: in none of the `records`, times in the order written, does it step back."""
-    back = [name for name, times in records.items() if np.any(np.diff(np.asarray(times, dtype=np.float64)) < 0)]
-    return gate("time goes forwards", not back, ", ".join(back) or f"in {len(records)} records", "no step back")
+    arrays = {name: np.asarray(times) for name, times in records.items()}
+    odd = [f"{name} is empty" for name, times in arrays.items() if not times.size]
+    odd += [name for name, times in arrays.items() if np.any(times[1:] < times[:-1])]
+    measured = ", ".join(odd) or f"in {len(arrays)} records"
+    return gate("time goes forwards", bool(arrays) and not odd, measured, "no step back in any record")
 
 
 def host_stalls(stalls_ms: Sequence[float], limits: Limits) -> Gate:

@@ -48,6 +48,8 @@ LADDER = (
 )
 #: Rungs from here on are coded with little effort: so much faster to encode, and to decode beside everything else.
 _FAST = 4
+#: Rate control sees what the threads beside it have done: as many on every machine, so that the bytes are the same.
+_THREADS = 3
 
 
 def ladder_up_to(height: int) -> tuple[Rung, ...]:
@@ -122,6 +124,7 @@ def _command(folder: Path, ladder: Sequence[Rung]) -> list[str]:
         coding += ["-map", f"[out{i}]", f"-b:v:{i}", f"{rung.bps}"]
         coding += [f"-maxrate:v:{i}", f"{rung.bps * 5 // 4}", f"-bufsize:v:{i}", f"{rung.bps * 2}"]
         coding += [f"-preset:v:{i}", "veryfast" if i < _FAST else "ultrafast"]
+        coding += [f"-threads:v:{i}", f"{_THREADS}"]
     gop = str(FPS * SEGMENT_SECONDS)
     coding += ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-g", gop, "-keyint_min", gop]
     coding += ["-sc_threshold", "0", "-color_range", "tv", "-colorspace", "smpte170m"]

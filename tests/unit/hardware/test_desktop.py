@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from packaging import markers
@@ -92,6 +94,18 @@ def test_sources_are_named_by_what_they_say(checkout: Path) -> None:
     changed, another = desktop._ensure_sources(Path("a" * 24))
     assert another != digest and (changed / "harness" / "inside.py").read_text() == "pass\n"
     assert (first / "harness" / "inside.py").read_text() == "print()\n"  # a run that goes on keeps its own
+
+
+def test_what_is_edited_meanwhile_does_not_come_under_the_digest_of_what_was_read(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def edited_first(entry: Path, build: Callable[[Path], None]) -> Path:
+        (checkout / "harness" / "inside.py").write_text("new\n")
+        return cache.build_once(entry, build)
+
+    monkeypatch.setattr(desktop, "cache", SimpleNamespace(**{**vars(cache), "build_once": edited_first}))
+    folder, _ = desktop._ensure_sources(Path("a" * 24))
+    assert (folder / "harness" / "inside.py").read_text() == "print()\n"
 
 
 def test_trees_of_one_content_have_one_digest(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ class Runs:
     void: tuple[int, ...] = ()
     failing: tuple[int, ...] = ()
     dying: tuple[int, ...] = ()
+    cut_off: tuple[int, ...] = ()
+    """They are killed in the middle of what they tell."""
     endless: bool = False
     slow: tuple[int, ...] = ()
     """They wait until another run is over."""
@@ -41,6 +44,10 @@ class Runs:
                 time.sleep(0.3)
             if asked.seed in self.failing:
                 raise RuntimeError("no route")
+            if asked.seed in self.cut_off:
+                threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+                while True:
+                    tell("line", "x" * (64 << 20))
             if asked.seed in self.dying:
                 os.kill(os.getpid(), signal.SIGKILL)
             while self.endless:

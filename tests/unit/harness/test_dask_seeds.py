@@ -112,6 +112,6 @@ def test_a_run_is_begun_three_times_at_most() -> None:
 def test_a_worker_that_joined_later_with_other_sources_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(dask_seeds, "inputs", lambda _: "theirs")
+    monkeypatch.setattr(dask_seeds, "inputs", lambda *_: "theirs")
     with pytest.raises(EngineError, match="this worker: its kernel, guest or Sojourn is not"):
         Simulation(SERVICES["youtube"], "ours")(one(tmp_path, 1), None, lambda *_: None)  # type: ignore[arg-type]

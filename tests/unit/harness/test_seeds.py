@@ -82,6 +82,11 @@ def test_runs_come_in_order_of_their_seeds_whichever_ends_first(scores: Scores, 
     assert "seed 1: run 1 of 3: " in said and "seed 4: a run more: " in said and "seed 3: a phase is over" in said
 
 
+def test_a_run_that_is_killed_while_it_tells_something_fails_alone(scores: Scores, tmp_path: Path) -> None:
+    names, _, why = outcome(Runs(tmp_path, scores, cut_off=(1,)), 2)
+    assert names == ["run-2"] and why == "seed 1: its process ended with -9 (out of memory? killed?)"
+
+
 def test_what_runs_beside_a_failure_ends_well_and_nothing_new_begins(scores: Scores, tmp_path: Path) -> None:
     job = Runs(tmp_path, scores, failing=(1,), dying=(2,), slow=(3,))
     names, said, why = outcome(job, 4, lambda running: running < 3)

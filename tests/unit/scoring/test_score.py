@@ -227,7 +227,7 @@ def test_in_simulated_time_no_host_is_judged_but_every_frame_is(simulated: Path)
     scores = score_run(simulated)
     gates = {gate.name: gate for gate in scores.validity.gates}
     assert not [name for name in gates if name.startswith(("host", "wall clock"))] and scores.host is None
-    assert gates["time goes forwards"].measured == "in 4 records"
+    assert gates["time goes forwards"].measured == "in 5 records"
     assert gates["every frame recorded"].measured == "0 missing of 30 a second"
     assert gates["recorder frames missing"].limit == "at most 0 %"
     assert failed(scores) == [] and scores.harm

@@ -189,6 +189,18 @@ def test_a_contender_whose_socket_nobody_saw_is_not_trusted(samples: list[dict[s
     assert not validity.never_limited("cubic", samples, LIMITS).ok
 
 
+def test_a_path_that_is_too_short_is_no_better_than_one_that_is_too_long() -> None:
+    judged = {added: validity.jitter("jitter", added, validity.SIMULATED).ok for added in (0.04, -0.04, 1, -20, None)}
+    assert judged == {0.04: True, -0.04: True, 1: False, -20: False, None: False}
+
+
+def test_time_that_nobody_recorded_does_not_go_forwards() -> None:
+    assert not validity.forwards({}).ok and not validity.forwards({"a": [1.0, 2.0], "b": []}).ok
+    nanoseconds = 1_790_000_000_000_000_000
+    assert validity.forwards({"a": [nanoseconds, nanoseconds + 1]}).ok
+    assert not validity.forwards({"a": [nanoseconds + 1, nanoseconds]}).ok, "a float cannot tell them apart"
+
+
 def test_offloads() -> None:
     assert validity.offloads(1500).ok and not validity.offloads(2948).ok
 
@@ -209,9 +221,9 @@ def test_in_simulated_time_each_frame_of_the_recorder_is_asked_for() -> None:
 
 
 def test_simulated_time_never_goes_back() -> None:
-    assert validity.forwards({"qdisc.jsonl": [1.0, 1.0, 2.0], "timeline.json": []}).ok
+    assert validity.forwards({"qdisc.jsonl": [1.0, 1.0, 2.0], "timeline.json": [1.0]}).ok
     back = validity.forwards({"qdisc.jsonl": [1.0, 2.0], "client.pcapng": [5, 4]})
-    assert (back.ok, back.reason) == (False, "time goes forwards: client.pcapng; no step back")
+    assert (back.ok, back.reason) == (False, "time goes forwards: client.pcapng; no step back in any record")
 
 
 def test_simulated_time_allows_less_than_a_host() -> None:
