@@ -109,6 +109,15 @@ EDITS = (
     ),
     Edit(
         "arch/um/kernel/skas/syscall.c",
+        "and one that gives nothing (else a thread that reads at the end of a stream, or yields, until another has "
+        "seen it stops the time in which that would be)",
+        r"if \(IS_ERR_VALUE\(ret\) &&",
+        "if ((IS_ERR_VALUE(ret) ||\n"
+        "\t\t     (ret == 0 && (syscall == __NR_read || syscall == __NR_recvfrom ||\n"
+        "\t\t\t\t   syscall == __NR_recvmsg || syscall == __NR_sched_yield))) &&",
+    ),
+    Edit(
+        "arch/um/kernel/skas/syscall.c",
         "let a poll that does not wait cost 1 us (else a loop that polls until a time is reached is long)",
         r"(\t\tPT_REGS_SET_SYSCALL_RETURN\(regs, ret\);\n)",
         r"\1\n"

@@ -17,6 +17,9 @@ import pytest
 from bottleneck.path import Path as Delay
 from bottleneck.shaper import RateStep
 from bottleneck.spec import Direction
+from hardware import simulation
+from hardware.build import ensure_kernel
+from hardware.guest import ensure_guest
 from hardware.simulation import SimulationError
 from harness import sim
 from harness.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
@@ -194,6 +197,13 @@ def cwd(pid: int) -> str:
         return psutil.Process(pid).cwd()
     except psutil.Error:
         return ""
+
+
+def test_a_program_that_spins_at_the_end_of_a_stream_does_not_stop_time(tmp_path: Path) -> None:
+    job = tmp_path / "run"
+    job.write_text("#!/bin/sh\nwhile :; do read line; done </dev/null & spinning=$!\nsleep 0.05\nkill $spinning\n")
+    job.chmod(0o755)
+    simulation.run(ensure_kernel(), ensure_guest(), tmp_path, timeout=60)
 
 
 def test_a_crashed_guest_shows_the_end_of_its_console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,6 +183,7 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
     syscall = text["arch/um/kernel/skas/syscall.c"]
     assert syscall.startswith(SOURCE["arch/um/kernel/skas/syscall.c"].partition("regs, ret);\n")[0])
     assert "regs, ret);\n\n\t\tif (time_travel_mode == TT_MODE_INFCPU &&\n" in syscall
+    assert "if ((IS_ERR_VALUE(ret) ||\n\t\t     (ret == 0 && (syscall == __NR_read ||" in syscall
     assert syscall.index("um_ndelay(1000);") < syscall.index("um_ndelay(50);") and "um_udelay" not in syscall
     vma = text["arch/x86/um/vdso/vma.c"]
     assert "if (!um_vdso || !um_clock)" in vma and vma.index("um_clock_update") < vma.index("init_vdso")
