@@ -115,7 +115,7 @@ def run(
                 machine.wait()
         _judge(folder, said)
     except BaseException:
-        if said.exists():
+        with contextlib.suppress(OSError):
             shutil.copy(said, folder)
         raise
     finally:

@@ -242,14 +242,22 @@ def record(
             )  # fmt: skip
             news.pass_on()
     except BaseException:
-        for name in simulation.SAID:
-            if (said := job / name).exists() and said.stat().st_size:
-                shutil.copy(said, log_file(run.path, f"machine-{name}"))
+        with suppress(OSError):  # a full disk is what may have ended it
+            for name in simulation.SAID:
+                if (said := job / name).exists() and said.stat().st_size:
+                    shutil.copy(said, log_file(run.path, f"machine-{name}"))
+            _add_versions(run, job)
         raise
+    else:
+        _add_versions(run, job)
     finally:
-        if (inside := job / VERSIONS).exists():
-            run.add_versions(json.loads(inside.read_text()))
         shutil.rmtree(job, ignore_errors=True)
+
+
+def _add_versions(run: RunDirectory, job: Path) -> None:
+    """Put what the inside has told of its programs into the manifest."""
+    if (inside := job / VERSIONS).exists():
+        run.add_versions(json.loads(inside.read_text()))
 
 
 class SimulatedClock:

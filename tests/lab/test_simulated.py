@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
 from hardware.simulation import SimulationError
 from harness.store import CHECKOUT, PARTIAL, read_manifest
+from scoring.frames import frame_times
 
 pytestmark = pytest.mark.lab
 
@@ -58,6 +60,11 @@ def test_what_was_recorded_is_kept_and_nothing_runs_on(tmp_path: Path, number: s
     manifest = read_manifest(run)
     assert run.suffix == PARTIAL and manifest.status == "interrupted"
     assert {"timeline.json", "screen.part.mp4", "client.pcap", "player.jsonl", "qdisc.jsonl"} <= set(manifest.files)
+    assert {"kernel source", "kernel build", "guest", "sources", "film"} <= set(manifest.versions)
+    # What the machine had written is there, not in a cache that went with it: the warm-up and the first phase at least.
+    (t0,) = (phase["start"] for phase in json.loads((run / "timeline.json").read_text())["phases"][:1])
+    sampled = [json.loads(line)["t"] for line in (run / "qdisc.jsonl").read_text().splitlines()[:-1]]
+    assert sampled[-1] > t0 + 0.5 and frame_times(run / "screen.part.mp4")[-1] > 0.5
 
 
 def test_a_machine_out_of_memory_says_so(tmp_path: Path) -> None:
