@@ -22,7 +22,8 @@ class Room:
 
     async def enter(self, request: web.Request) -> web.WebSocketResponse:
         """Serve one end until it leaves; the other one is told."""
-        socket = web.WebSocketResponse(heartbeat=5)
+        # Half of it may pass without an answer, as in ICE (RFC 7675, 5.1): behind a full queue a pong takes seconds.
+        socket = web.WebSocketResponse(heartbeat=60)
         await socket.prepare(request)
         if len(self._there) == 2:
             await socket.close(message=b"the call has two ends already")
