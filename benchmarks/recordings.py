@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from captures.screen import FINE_CRF, FPS, encoding
+from captures.screen import FINE_QUANTISER, FPS, encoding
 
 Luma = npt.NDArray[np.uint8]
 Painter = Callable[[float], Luma]
@@ -332,7 +332,7 @@ def _record(case: Case, files: dict[int, Path], frames: Sequence[int], video: Pa
         cv2.putText(page, text, (10, row), cv2.FONT_HERSHEY_DUPLEX, 0.7, 130, 1, cv2.LINE_AA)
     decoders = {rung: _Decoder(file, RUNGS[rung][0], rung) for rung, file in files.items()}
     command = ["ffmpeg", "-v", "error", "-nostdin", "-y", "-f", "rawvideo", "-pix_fmt", "yuv420p"]
-    command += ["-s", f"{SCREEN[0]}x{SCREEN[1]}", "-r", str(FPS), "-i", "-", *encoding(FPS, FINE_CRF), str(video)]
+    command += ["-s", f"{SCREEN[0]}x{SCREEN[1]}", "-r", str(FPS), "-i", "-", *encoding(FPS, FINE_QUANTISER), str(video)]
     grey = bytes([128]) * (SCREEN[0] * SCREEN[1] // 2)
     view, before, since = np.zeros((height, width), np.uint8), -1, 0
     with subprocess.Popen(command, stdin=subprocess.PIPE) as ffmpeg:

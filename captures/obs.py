@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captures.screen import CRF, Screen, ScreenRecorder, progress_file, remux, write
+from captures.screen import QUANTISER, Screen, ScreenRecorder, progress_file, remux, write
 from harness.place import LOCAL, Place
 from harness.process import Process
 from harness.scratch import scratch_folder
@@ -68,7 +68,7 @@ class ObsRecorder(ScreenRecorder):
         place: Place = LOCAL,
         size: tuple[int, int] = (1280, 720),
         fps: int = 30,
-        crf: int = CRF,
+        quantiser: int = QUANTISER,
         wrap: Sequence[str] = (),
         timeout: float = 45,
     ) -> ObsRecorder:
@@ -89,7 +89,7 @@ class ObsRecorder(ScreenRecorder):
         try:
             process = Process.start(
                 place,
-                [*command, f"{size[0]}x{size[1]}", str(scale), str(fps), str(crf)],
+                [*command, f"{size[0]}x{size[1]}", str(scale), str(fps), str(quantiser)],
                 stderr=run / "screen.log",
                 ready="^recording$",
                 timeout=timeout,

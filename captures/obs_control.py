@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OBS Studio driven by its websocket: a program that records an X display until SIGINT, run at the display's place.
 
-    python obs_control.py DISPLAY SCRATCH FILE.mkv PROGRESS WIDTHxHEIGHT SCALE FPS CRF
+    python obs_control.py DISPLAY SCRATCH FILE.mkv PROGRESS WIDTHxHEIGHT SCALE FPS QUANTISER
 
 Records the display of WIDTHxHEIGHT px at SCALE times its size. Writes lines of JSON to PROGRESS: first, once OBS
 records, `{"obs": version, "slate": [[shown, before, after], …]}`, then each second `{"frames": …, "lagged": …,
@@ -48,7 +48,7 @@ class ObsError(RuntimeError):
 
 
 def files(
-    *, part: Path, size: tuple[int, int], scale: float, fps: int, crf: int, port: int, password: str
+    *, part: Path, size: tuple[int, int], scale: float, fps: int, quantiser: int, port: int, password: str
 ) -> Mapping[str, str]:
     """OBS's own configuration: file below its folder → text. It records `part` as ffmpeg does (captures/screen.py).
 
@@ -106,7 +106,7 @@ def files(
         f"basic/profiles/{NAME}/recordEncoder.json": json.dumps(
             {
                 "rate_control": "CRF",
-                "crf": crf,
+                "crf": quantiser,
                 "preset": "superfast",
                 "keyint_sec": 5,
                 "bf": 0,
@@ -241,7 +241,7 @@ def record(client: ReqClient, fps: int, ending: threading.Event, progress: TextI
         time.sleep(0.05)
 
 
-def main(display: str, scratch: str, part: str, progress: str, size: str, scale: str, fps: str, crf: str) -> None:
+def main(display: str, scratch: str, part: str, progress: str, size: str, scale: str, fps: str, quantiser: str) -> None:
     """See the text of this file."""
     ending = threading.Event()
     signal.signal(signal.SIGINT, lambda *_: ending.set())
@@ -252,7 +252,7 @@ def main(display: str, scratch: str, part: str, progress: str, size: str, scale:
         port = free.getsockname()[1]
     password = secrets.token_urlsafe(24)
     config = files(
-        part=Path(part), size=(width, height), scale=float(scale), fps=int(fps), crf=int(crf), port=port,
+        part=Path(part), size=(width, height), scale=float(scale), fps=int(fps), quantiser=int(quantiser), port=port,
         password=password,
     )  # fmt: skip
     obs = start(display, Path(scratch), config)

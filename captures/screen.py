@@ -25,9 +25,9 @@ FPS = 60
 """Twice what films have: at their own rate a frame that is shown between two grabs is missed, and looks dropped."""
 NEEDED_FPS = 30
 """Frames a second that evidence must have: where none was grabbed for longer, one is missing."""
-CRF, FINE_CRF = 24, 16
-"""x264's quantiser of a picture that carries a strip, and of one of which the picture itself is all that is known: the
-traces of upscaling are fainter than edges (scoring/blind/resolution.py)."""
+QUANTISER, FINE_QUANTISER = 24, 16
+"""x264's constant one: of a picture that carries a strip, and of one of which the picture itself is all that is known,
+for the traces of upscaling are fainter than edges (scoring/blind/resolution.py)."""
 TIMESCALE = 90_000  # ticks a second of the file's time stamps
 _START = re.compile(r"Duration: N/A, start: (\d+\.\d+)")
 
@@ -73,7 +73,7 @@ class ScreenRecorder:
         place: Place = LOCAL,
         size: tuple[int, int] = (1280, 720),
         fps: int = FPS,
-        crf: int = CRF,
+        quantiser: int = QUANTISER,
         wrap: Sequence[str] = (),
         timeout: float = 15,
     ) -> ScreenRecorder:
@@ -86,7 +86,7 @@ class ScreenRecorder:
         command += ["-progress", "pipe:1", "-stats_period", "0.25"]
         command += ["-f", "x11grab", "-framerate", str(fps), "-video_size", f"{width}x{height}"]
         command += ["-draw_mouse", "0", "-thread_queue_size", "64", "-i", display]
-        command += encoding(fps, crf)
+        command += encoding(fps, quantiser)
         command += ["-fps_mode", "passthrough", "-enc_time_base", f"1:{TIMESCALE}"]
         command += ["-video_track_timescale", str(TIMESCALE), "-flush_packets", "1"]
         command += ["-movflags", "+frag_keyframe+empty_moov+default_base_moof", "-frag_duration", "1000000"]
@@ -117,12 +117,14 @@ class ScreenRecorder:
         return finish(self.run)
 
 
-def encoding(fps: int, crf: int) -> list[str]:
+def encoding(fps: int, quantiser: int) -> list[str]:
     """How a screen of `fps` frames a second is encoded: ffmpeg's options."""
     # One thread and no B-frames: nothing waits in the encoder, and packets are in the order shown.
     options = ["-c:v", "libx264", "-preset", "superfast", "-bf", "0", "-threads", "1"]
+    # One quantiser for all frames, and nothing that is only for smaller files: a third of the encoder's processor time.
+    options += ["-qp", str(quantiser), "-x264-params", "cabac=0:weightp=0:scenecut=0"]
     # Colour of every second pixel instead of the mean of two: a seventh of the recorder's processor time.
-    options += ["-crf", str(crf), "-sws_flags", "neighbor", "-pix_fmt", "yuv420p", "-g", str(5 * fps)]
+    options += ["-sws_flags", "neighbor", "-pix_fmt", "yuv420p", "-g", str(5 * fps)]
     # By time as well: on a host too slow for all frames, key frames, by which scoring finds its way, would be rare.
     return [*options, "-force_key_frames", "expr:gte(t,n_forced*5)"]
 

@@ -17,7 +17,7 @@ from bottleneck.readback import ReadbackError
 from bottleneck.router import RouterError
 from captures.host import HostWatch
 from captures.recorders import RECORDERS
-from captures.screen import CRF, FINE_CRF
+from captures.screen import FINE_QUANTISER, QUANTISER
 from harness import instruments
 from harness.clock import clock_offsets
 from harness.command_log import command_log
@@ -166,9 +166,11 @@ class _Recording:
         self.watched["the player"] = lambda: self.service.failure
         self._warm_up()
         recorder = RECORDERS[options.recorder]
-        crf = CRF if self.service.facts.get("clip") else FINE_CRF
+        quantiser = QUANTISER if self.service.facts.get("clip") else FINE_QUANTISER
         size = self.service.fills or SIZE
-        screen = recorder.start(display.name, folder, place=lab.client, size=size, crf=crf, wrap=lab.on_time)
+        screen = recorder.start(
+            display.name, folder, place=lab.client, size=size, quantiser=quantiser, wrap=lab.on_time
+        )
         self._keep("the recorder", screen.process, screen.stop)
 
     def _keep(self, name: str, process: Process, stop: Callable[[], Any]) -> None:

@@ -21,8 +21,9 @@ FPS = 30
 
 def test_configuration_is_read_by_old_and_new_obs() -> None:
     made = files(
-        part=Path("/run/x/screen.part.mkv"), size=(1280, 720), scale=0.5, fps=FPS, crf=20, port=4711, password="p%s=;"
-    )
+        part=Path("/run/x/screen.part.mkv"), size=(1280, 720), scale=0.5, fps=FPS, quantiser=20, port=4711,
+        password="p%s=;",
+    )  # fmt: skip
     assert json.loads(made["basic/profiles/Sojourn/recordEncoder.json"])["crf"] == 20
     profile = configparser.ConfigParser(interpolation=None)
     profile.optionxform = str  # type: ignore[assignment,method-assign]
