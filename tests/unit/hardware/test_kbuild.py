@@ -24,18 +24,19 @@ def test_the_digest_changes_with_each_input(tmp_path: Path, monkeypatch: pytest.
     seen = {digest(recipe, None), digest(recipe, tarball)}
     tarball.write_bytes(b"two")
     seen.add(digest(recipe, tarball))
-    with monkeypatch.context() as patch:
-        prague = tmp_path / "tcp_prague.c"
-        prague.write_text(kbuild.PRAGUE.read_text() + "\n")
-        patch.setattr(kbuild, "PRAGUE", prague)
-        seen.add(digest(recipe, None))
+    for name in ("PRAGUE", "COMPILER", "COMMON_HEADERS"):
+        with monkeypatch.context() as patch:
+            edited = tmp_path / getattr(kbuild, name).name
+            edited.write_text(getattr(kbuild, name).read_text() + "\n")
+            patch.setattr(kbuild, name, edited)
+            seen.add(digest(recipe, None))
     with monkeypatch.context() as patch:
         patch.setattr(kbuild, "_compiler", lambda: "another gcc")
         seen.add(digest(recipe, None))
     other = dataclasses.replace(patches.EDITS[0], replacement="")
     seen.add(digest(dataclasses.replace(recipe, edits=(other, *patches.EDITS[1:])), None))
     seen.add(digest(dataclasses.replace(recipe, fragments=kconfig.ROUTER), None))
-    assert len(seen) == 7
+    assert len(seen) == 9
     assert digest(recipe, None) == digest(recipe, None) in seen
 
 
