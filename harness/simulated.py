@@ -37,14 +37,12 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 _SILENCE_S = 300.0
 #: Looks come several a second: what is longer, we were stopped ourselves, and the machine with us.
 _LOOK_S = 1.0
-#: Nobody else is in the machine: io_uring's mappings are broken in User-Mode Linux, and a recorder's buffers are
-#: given back and taken again for each frame where malloc has its way.
+#: A recorder's buffers are given back and taken again for each frame where malloc has its way.
 _PREPARED = f"""#!/bin/sh
 set -e
 mount -t hostfs -o hostfs=/proc/self/cwd/evidence/. none {EVIDENCE}
 mount -t hostfs -o ro,hostfs=/proc/self/cwd/cache/. none {CACHE}
 mount -t hostfs -o ro,hostfs=/proc/self/cwd/sources/. none {SOURCES}
-echo 2 >/proc/sys/kernel/io_uring_disabled
 echo 1 >/proc/sys/vm/overcommit_memory
 export SOJOURN_CACHE={CACHE} PYTHONPATH={SOURCES} PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME=/tmp/cache LANG=C.UTF-8
 export MALLOC_MMAP_THRESHOLD_=1000000000 MALLOC_TRIM_THRESHOLD_=2000000000
