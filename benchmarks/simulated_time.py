@@ -35,11 +35,9 @@ def cell(mbit: float, flows: int, seconds: float = SECONDS) -> Cell:
 
 def wall_s(cell: Cell, side_by_side: int = 1) -> float:
     """Wall seconds of as many runs of ``cell`` at once, one a core."""
-    cores = sorted(os.sched_getaffinity(0))
-
     def one(number: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            run_cell(cell, Path(folder), seed=number + 1, core=cores[number % len(cores)])
+            run_cell(cell, Path(folder), seed=number + 1)
 
     begun = time.monotonic()
     with ThreadPoolExecutor() as pool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import psutil
 
+from hardware.cores import Lease
 from hardware.node import node_command
 from harness.ctrl_c import held_back
 from harness.scratch import scratch_folder
@@ -52,7 +53,6 @@ def run(
     guest: Root,
     folder: Path,
     *,
-    core: int | None = None,
     seed: int = 1,
     memory: str = "256M",
     start_ns: int = START_NS,
@@ -67,9 +67,10 @@ def run(
     routers are network namespaces that it makes. The same seed gives the same bytes, wherever all this lies: the
     machine sees no path of the host.
 
+    It stays on one processor, since every system call of the guest hands over between two processes of the host, which
+    is many times slower across processors: one that no other machine has, if there is one.
+
     Args:
-        core: the processor to stay on, since every system call of the guest hands over between two processes of the
-            host, which is many times slower across processors. Default: the first that we may use.
         timeout: seconds of real time; None: no limit.
         mounts: folders of the host by a name: the job may mount each as `-t hostfs -o hostfs=/proc/self/cwd/NAME/.`.
         watch: called a few times a second; what it raises ends the machine and is raised.
@@ -92,27 +93,28 @@ def run(
         forward=True,
         extra=("time-travel=inf-cpu", f"time-travel-start={start_ns}", "sj.job=/proc/self/cwd/job/."),
     )
-    pinned = ["taskset", "-c", str(min(os.sched_getaffinity(0)) if core is None else core), *words]
     (folder / "status").unlink(missing_ok=True)
     said = here / "console"
     machine: subprocess.Popen[bytes] | None = None
     try:
-        try:
-            with said.open("wb") as console, held_back():
-                # A session of its own, so that its helper processes end with it; none outlives the thread that waits.
-                machine = subprocess.Popen(
-                    ["setpriv", "--pdeathsig", "KILL", "--", *pinned], stdin=subprocess.DEVNULL, stdout=console,
-                    stderr=subprocess.STDOUT, cwd=here, start_new_session=True,
-                    # Nothing of the host's environment: its size alone would move the guest's memory.
-                    env={"PATH": os.defpath, "HOME": "/", "SOJOURN_SEED": str(seed)},
-                )  # fmt: skip
-            _wait(machine, timeout, watch)
-        except TimeoutError as late:
-            raise SimulationError(f"{folder}: {late}: {_last_words(folder, said)}") from late
-        finally:
-            if machine:
-                _kill(machine)
-                machine.wait()
+        with Lease() as core:
+            try:
+                # None outlives the thread that waits.
+                command = ["setpriv", "--pdeathsig", "KILL", "--", "taskset", "-c", str(core), *words]
+                with said.open("wb") as console, held_back():
+                    machine = subprocess.Popen(
+                        command, stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT, cwd=here,
+                        start_new_session=True,  # its helper processes end with it
+                        # Nothing of the host's environment: its size alone would move the guest's memory.
+                        env={"PATH": os.defpath, "HOME": "/", "SOJOURN_SEED": str(seed)},
+                    )  # fmt: skip
+                _wait(machine, timeout, watch)
+            except TimeoutError as late:
+                raise SimulationError(f"{folder}: {late}: {_last_words(folder, said)}") from late
+            finally:
+                if machine:
+                    _kill(machine)
+                    machine.wait()
         _judge(folder, said)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -97,7 +97,7 @@ def _sources(patterns: tuple[str, ...]) -> list[tuple[str, bytes]]:
     return _read[patterns]
 
 
-def perform(job: Job, folder: Path, core: int | None = None) -> None:
+def perform(job: Job, folder: Path) -> None:
     """Empty ``folder``, run the cell in it, score it and describe the run in ``run.json``.
 
     Raises what the run raises (hardware.simulation.SimulationError).
@@ -107,7 +107,7 @@ def perform(job: Job, folder: Path, core: int | None = None) -> None:
     run = job.run or run_cell
     empty(folder)
     started = time.monotonic()
-    run(job.cell, folder, seed=job.seed, core=core, endpoints=job.endpoints, timeout_s=job.timeout_s)
+    run(job.cell, folder, seed=job.seed, endpoints=job.endpoints, timeout_s=job.timeout_s)
     ran = time.monotonic()
     score(job, folder)
     about: dict[str, Any] = {

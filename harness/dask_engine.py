@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from harness.cell_run import Job, empty, inputs_digest, perform
-from harness.cores import Lease
 from harness.engine import EngineError
 
 _AHEAD = 2
@@ -123,11 +122,11 @@ async def _aside(digest: Digest) -> str:
 
 
 def run_packed(job: Job, digest: Digest) -> bytes:
-    """Run a job on a processor of its own and return its folder as a zip archive."""
+    """Run a job and return its folder as a zip archive."""
     check_inputs(job.inputs, digest)
     from distributed import get_worker
 
     # Dask sweeps this directory when the worker was killed.
-    with tempfile.TemporaryDirectory(dir=get_worker().local_directory) as name, Lease() as core:
-        perform(job, Path(name), core)
+    with tempfile.TemporaryDirectory(dir=get_worker().local_directory) as name:
+        perform(job, Path(name))
         return packed(Path(name))

@@ -18,7 +18,6 @@ from typing import Any, Literal, Protocol, Self
 
 import psutil
 
-from harness import cores
 from harness.cell_run import Job, perform, rescore, standing
 from harness.claim import Claim, claim
 from harness.ctrl_c import end_waits, held_back
@@ -124,12 +123,8 @@ class LocalEngine:
         self._pool.shutdown(cancel_futures=True)
 
 
-_lease: cores.Lease | None = None
-
-
 def begin_worker() -> None:
-    """Keep this worker and its guests on a processor of their own, and end with the runner."""
-    global _lease
+    """End with the runner, and only with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     parent = multiprocessing.parent_process()
@@ -140,15 +135,12 @@ def begin_worker() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=follow, daemon=True).start()
-    _lease = cores.Lease()
-    os.sched_setaffinity(0, {_lease.core})
     import scoring.transport  # noqa: F401  # here, not in the time of the first run
 
 
 def _work(job: Job, folder: Path) -> None:
-    assert _lease
     try:
-        perform(job, folder, _lease.core)
+        perform(job, folder)
     except SystemExit:  # told to end; the pool would keep this worker
         os._exit(143)
 

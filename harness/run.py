@@ -21,7 +21,6 @@ from captures.recorders import RECORDERS
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
 from harness import simulated
-from harness.cores import Lease
 from harness.ctrl_c import end_waits
 from harness.experiment import run_experiment
 from harness.lab import Lab, LabFactory
@@ -148,8 +147,8 @@ def _recorder(
 
         def simulate(run: RunDirectory) -> None:
             clock = simulated.SimulatedClock()
-            with ExperimentProgress(options.cell, options.phases, console, clock) as progress, Lease() as core:
-                simulated.record(options, service, run, progress, clock, machine, core)
+            with ExperimentProgress(options.cell, options.phases, console, clock) as progress:
+                simulated.record(options, service, run, progress, clock, machine)
 
         return simulate
     make_lab = _prepare_lab(options, described, step, console)

@@ -30,7 +30,6 @@ from rich.text import Text
 from apps.base import Service
 from hardware.simulation import SimulationError, check_memory
 from harness import simulated
-from harness.cores import Lease
 from harness.options import LOCAL, Options
 from harness.progress import QUIET_S, ExperimentProgress, clock_text, steps
 from harness.run import SPARE, Result, ended_by_sigterm, fill_run, keep_run, perform
@@ -248,8 +247,8 @@ def simulate(asked: Options, service: Service, machine: Machine, run: RunDirecto
 
     def record(run: RunDirectory) -> None:
         clock = SimulatedClock()
-        with _Reporter(asked, clock, tell) as progress, Lease() as core:
-            simulated.record(asked, service, run, progress, clock, machine, core)
+        with _Reporter(asked, clock, tell) as progress:
+            simulated.record(asked, service, run, progress, clock, machine)
 
     return fill_run(run, asked, record, lambda text: tell("line", text))
 

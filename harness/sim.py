@@ -52,7 +52,6 @@ def run_cell(
     folder: Path,
     *,
     seed: int,
-    core: int | None = None,
     endpoints: Endpoints = "bulk",
     timeout_s: float = 300,
 ) -> None:
@@ -61,7 +60,6 @@ def run_cell(
     The same seed gives the same bytes in every file. docs/simulated-time.md lists the files and their columns.
 
     Args:
-        core: the processor to stay on; default: the first that we may use.
         timeout_s: wall time, s.
 
     Raises:
@@ -84,7 +82,7 @@ def run_cell(
     (folder / "run").chmod(0o755)
     shutil.copy(program, folder / "bulk")
     try:
-        simulation.run(kernel, guest, folder, seed=seed, core=core, timeout=timeout_s)
+        simulation.run(kernel, guest, folder, seed=seed, timeout=timeout_s)
     except SimulationError as failed:
         raise SimulationError(f"cell {cell.name}, seed {seed}: {failed}") from failed
     answers = {file.name.removeprefix("readback-"): file.read_text() for file in sorted(folder.glob("readback-*"))}

@@ -163,7 +163,6 @@ def start(
     *,
     evidence: Path,
     seed: int = 1,
-    core: int | None = None,
     watch: Callable[[], None] = lambda: None,
     timeout: float | None = None,
 ) -> None:
@@ -175,7 +174,7 @@ def start(
     (job / "run").chmod(0o755)
     try:
         simulation.run(
-            machine.kernel, machine.desktop, job, core=core, seed=seed, memory=machine.memory, watch=watch,
+            machine.kernel, machine.desktop, job, seed=seed, memory=machine.memory, watch=watch,
             start_ns=simulation.DATE_NS, timeout=timeout,
             mounts={"evidence": evidence, "cache": cache.root(), "sources": machine.desktop.sources},
         )  # fmt: skip
@@ -210,13 +209,11 @@ def record(
     progress: ExperimentProgress,
     clock: SimulatedClock,
     machine: Machine,
-    core: int | None = None,
 ) -> None:
     """Record one run of a prepared `service` into `run`, in a machine of its own; scoring comes after.
 
     Args:
         clock: is set to the simulated time as the machine tells it, for the display.
-        core: the processor to stay on; default: the first that we may use.
 
     Raises:
         SimulatedError: the experiment ended early, by what it says itself or because the machine did.
@@ -236,7 +233,7 @@ def record(
 
             start(
                 machine, job, "exec python3 -m harness.inside /job",
-                evidence=run.path, seed=options.seed, core=core, watch=watch,
+                evidence=run.path, seed=options.seed, watch=watch,
             )  # fmt: skip
             news.pass_on()
     except BaseException:

@@ -31,7 +31,7 @@ def inputs() -> str:
     return machine().digest
 
 
-def run_cell(cell: Cell, folder: Path, *, seed: int, core: int | None = None, **_: Any) -> None:
+def run_cell(cell: Cell, folder: Path, *, seed: int, **_: Any) -> None:
     """Run ``cell`` and leave in ``folder`` what :func:`harness.live_cell.run_cell` leaves.
 
     The same seed gives the same bytes. Raises SimulatedError, ServiceError, BuildError.
@@ -43,7 +43,7 @@ def run_cell(cell: Cell, folder: Path, *, seed: int, core: int | None = None, **
         write_cell(job, cell, seed)
         with place(machine()):
             start(
-                machine(), job, "exec python3 -m harness.inside /job cell", evidence=folder, seed=seed, core=core,
+                machine(), job, "exec python3 -m harness.inside /job cell", evidence=folder, seed=seed,
                 timeout=_TIMEOUT_S + _TIMEOUT_A_SECOND * cell.seconds,
             )  # fmt: skip
     finally:

@@ -40,14 +40,14 @@ class Simulated:
     guest: Guest
     folder: Path
 
-    def run(self, script: str, *, seed: int = 1, core: int | None = None) -> Path:
+    def run(self, script: str, *, seed: int = 1) -> Path:
         """Run `script` after the network is up; returns the folder with what it wrote."""
         folder = self.folder / f"run-{len(list(self.folder.iterdir()))}"
         folder.mkdir()
         job = folder / "run"
         job.write_text(NETWORK + script)
         job.chmod(0o755)
-        simulation.run(self.kernel, self.guest, folder, seed=seed, core=core)
+        simulation.run(self.kernel, self.guest, folder, seed=seed)
         return folder
 
 

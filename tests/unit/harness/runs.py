@@ -28,7 +28,7 @@ def job(name: str, seed: int = 1, **fields: Any) -> Job:
     return Job(cell(name), seed, **{"window_s": 2, "tail_s": 1, "inputs": "one", "run": run, **fields})
 
 
-def run(cell: Cell, folder: Path, *, seed: int, core: int | None = None, **_: Any) -> None:
+def run(cell: Cell, folder: Path, *, seed: int, **_: Any) -> None:
     """What the name of the cell says: run well, fail, die, be slow (end with its third try), or block.
 
     It blocks until the file ``go`` is there, beside ``made``.
@@ -37,7 +37,7 @@ def run(cell: Cell, folder: Path, *, seed: int, core: int | None = None, **_: An
     """
     assert list(folder.iterdir()) == []
     with (folder.parents[1] / "made").open("a") as made:
-        made.write(f"{cell.name} {seed} {core}\n")
+        made.write(f"{cell.name} {seed}\n")
     word = cell.name.split()[0]
     if word == "fails":
         (folder / "err").write_text("what the guest said last\n")
