@@ -29,8 +29,8 @@ from harness.run import virtual_lab
 from harness.soak import leaks, state
 from harness.soak.loop import Code
 from scoring.score import SCORES
+from tests.lab.real_time.test_virtual import host_state
 from tests.lab.test_soak import PLAN, check_runs, mid_run, running, start, until
-from tests.lab.test_virtual import host_state
 
 pytestmark = [pytest.mark.lab, pytest.mark.experiment, pytest.mark.nightly]
 

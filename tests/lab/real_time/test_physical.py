@@ -17,7 +17,7 @@ from bottleneck.dead_man import DeadManError
 from bottleneck.spec import Bottleneck
 from harness.lab_file import read_lab_file
 from harness.physical import PhysicalLab, PhysicalLabError
-from tests.lab.bench import Bench, until
+from tests.lab.real_time.bench import Bench, until
 from traffic import iperf3, ss
 from traffic.contender import CONTENDERS
 

@@ -15,7 +15,7 @@ from harness.doctor import Finding
 from harness.lab_check import examine
 from harness.lab_file import read_lab_file
 from harness.place import Place
-from tests.lab.bench import Bench, needs_root
+from tests.lab.real_time.bench import Bench, needs_root
 
 pytestmark = [pytest.mark.lab, needs_root]
 SWITCHED = """

@@ -15,7 +15,7 @@ from harness.lab_file import read_lab_file
 from harness.physical import PhysicalLab
 from harness.place import Place
 from harness.process import Process
-from tests.lab.bench import Bench
+from tests.lab.real_time.bench import Bench
 
 pytestmark = pytest.mark.lab
 

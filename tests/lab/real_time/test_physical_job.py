@@ -17,7 +17,7 @@ from harness.lab_file import read_lab_file
 from harness.physical import CLOCK, PhysicalLab
 from harness.store import MANIFEST, PARTIAL, read_manifest
 from scoring.score import SCORES, Scores
-from tests.lab.bench import Bench, needs_root, until
+from tests.lab.real_time.bench import Bench, needs_root, until
 
 pytestmark = [pytest.mark.lab, needs_root]
 

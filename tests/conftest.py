@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which tests may run side by side."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+
+_LAB = PurePosixPath("tests/lab")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Run the tests of a folder below tests/lab in turn: they share runs, or labs in real time, of which one is up."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduler(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            folder = PurePosixPath(nodeid.split("::")[0]).parent
+            return str(folder) if _LAB in folder.parents else nodeid
+
+    return Scheduler(config, log)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two runs of the main job that tests look at together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.store import MANIFEST, read_manifest
+from tests.lab.main_job import run_main_job
+
+
+@pytest.fixture(scope="session")
+def harm_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A valid run of the main job through fq_codel with one queue."""
+    return valid_run(tmp_path_factory, "--timeline=solo:8,cubic:10,solo:4,prague:10,solo:3")
+
+
+@pytest.fixture(scope="session")
+def l4s_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A valid run of the main job through dualpi2, by the other driver and the other recorder."""
+    programs = "--driver=selenium", "--recorder=obs"
+    return valid_run(tmp_path_factory, "--qdisc=dualpi2", "--timeline=solo:6,cubic:7,prague:10", *programs)
+
+
+def valid_run(tmp_path_factory: pytest.TempPathFactory, *arguments: str) -> Path:
+    """Make a run in simulated time, valid whatever else this machine does, and return its directory."""
+    done = run_main_job(results := tmp_path_factory.mktemp("results"), *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = (manifest.parent for manifest in results.glob(f"*/{MANIFEST}"))
+    assert str(path) in done.stdout and read_manifest(path).status == "valid"
+    return path
