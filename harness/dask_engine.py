@@ -19,6 +19,8 @@ from harness.engine import EngineError
 _AHEAD = 2
 """Runs handed to the scheduler for each thread, so that none waits for the runner."""
 _CONNECT_S = 15
+WAITING_BYTES = 400 << 20
+"""Of memory, for a process that waits for a run elsewhere."""
 
 
 Digest = Callable[[], str]

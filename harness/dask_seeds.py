@@ -7,17 +7,20 @@ import queue
 import tempfile
 import uuid
 from asyncio import CancelledError
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from rich.console import Console
+
 from apps.base import Service
 from harness import cache, simulated
-from harness.dask_engine import check_inputs, connected, packed, threads, unpack
+from harness.dask_engine import check_inputs, check_workers, connected, packed, threads, unpack
 from harness.options import Options
 from harness.progress import Tell as TellShare
+from harness.progress import steps
 from harness.report import read_scores
 from harness.run import Result, keep_run
 from harness.seeds import Tell, simulate
@@ -42,6 +45,20 @@ def inputs(options: Options, service: type[Service], step: Callable[[str], TellS
     machine = simulated.prepare(options, player, step or (lambda _: lambda *_: None))
     film = simulated.film_digest(player.clip) if player.clip else ""
     return cache.digest([("machine", machine.digest.encode()), ("film", film.encode())])
+
+
+def dask_run(
+    test: str, options: Options, service: type[Service], command_line: Sequence[str], console: Console
+) -> DaskRun:
+    """Build what runs need, and return a job that makes one on the cluster that ``options`` name.
+
+    Raises BuildError, ServiceError, EngineError where a worker would give other results.
+    """
+    with steps(console) as step:
+        ours = inputs(options, service, step)
+    with connected(options.engine) as client:
+        check_workers(client, ours, partial(inputs, options, service))
+    return DaskRun(test, tuple(command_line), options.engine, Simulation(service, ours))
 
 
 Run = Callable[[Options, RunDirectory, Tell], Scores]

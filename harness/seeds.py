@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Literal, Protocol, TextIO
@@ -42,8 +41,6 @@ _LOOK_S = 0.5
 #: A run that is told to end ends its machine, and hashes what was recorded.
 _GRACE_S = 30.0
 _SHARE_S = 1.0
-#: Of memory, for a process that waits for a run elsewhere.
-_WAITING_BYTES = 400 << 20
 #: Share of all runs from which the time left is told: before, it is mostly how long a machine takes to start.
 _TOLD_SHARE = 0.03
 
@@ -100,19 +97,15 @@ def _on_dask(
     command_line: Sequence[str],
     console: Console,
 ) -> Generator[Result]:
-    from harness.dask_engine import check_workers, connected, threads
-    from harness.dask_seeds import DaskRun, Simulation, inputs
+    from harness.dask_engine import WAITING_BYTES, connected, threads
+    from harness.dask_seeds import dask_run
 
     with ended_by_sigterm():
-        with steps(console) as step:
-            ours = inputs(options, service, step)
-        client = connected(options.engine)
-        with client:
-            check_workers(client, ours, partial(inputs, options, service))
-            job = DaskRun(test, tuple(command_line), options.engine, Simulation(service, ours))
+        job = dask_run(test, options, service, command_line, console)
+        with connected(options.engine) as client:
 
             def room(running: int) -> bool:
-                return running < threads(client) and psutil.virtual_memory().available > _WAITING_BYTES
+                return running < threads(client) and psutil.virtual_memory().available > WAITING_BYTES
 
             yield from side_by_side(series, job, room, console)
 

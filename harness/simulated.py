@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from harness.options import Options
     from harness.store import RunDirectory
 
+#: What a machine with browsers may come to use.
+MEMORY = "4G"
 CHECKOUT = Path(__file__).resolve().parent.parent
 #: The inside tells something twice a simulated second while it records; its set-up takes longest.
 _SILENCE_S = 300.0
@@ -56,7 +58,7 @@ class Machine:
 
     kernel: Kernel
     desktop: Desktop
-    memory: str = "4G"
+    memory: str = MEMORY
 
     @property
     def bytes(self) -> int:

@@ -8,14 +8,21 @@ void or not, its outcome in a sentence on standard output.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
+from rich.console import Console
+from rich.text import Text
 
 from apps import SERVICES
 from apps.two_ends import TwoEnds
-from harness.options import Options, parse_options
-from harness.soak.plan import of_round
+from harness.options import LOCAL, Options, parse_options
+from harness.soak.plan import Cell, of_round
+
+if TYPE_CHECKING:
+    from harness.seeds import Job
 
 
 class Task(BaseModel):
@@ -25,6 +32,17 @@ class Task(BaseModel):
     folder: Path
     seed: int = 1
     round: int = 1
+    command_line: list[str] = []
+
+
+def command_line(cell: Cell, seed: int) -> list[str]:
+    """Return what makes a cell's run with that seed again."""
+    words = [f"--{name}" if value is True else f"--{name}={value}" for name, value in cell.given.items() if value]
+    return ["pytest", f"tests/test_{_test(cell.options).replace('-', '_')}.py", *words, f"--seed={seed}"]
+
+
+def _test(options: Options) -> str:
+    return "call-harm" if issubclass(SERVICES[options.service], TwoEnds) else "video-harm"
 
 
 def run(task: Task, options: Options) -> None:
@@ -32,19 +50,25 @@ def run(task: Task, options: Options) -> None:
     from harness.report import headline
     from harness.run import perform
 
-    test, file = ("call-harm", "test_call_harm") if issubclass(SERVICES[options.service], TwoEnds) else (
-        "video-harm", "test_video_harm"
-    )  # fmt: skip
-    words = [f"--{name}" if value is True else f"--{name}={value}" for name, value in task.given.items() if value]
     asked = of_round(options, task.seed, task.round, task.folder)
-    again = ["pytest", f"tests/{file}.py", *words, f"--seed={asked.seed}"]
-    result = perform(test, asked, services=SERVICES, command_line=again, terminal=sys.stderr)
+    if options.engine == LOCAL:
+        result = perform(_test(options), asked, services=SERVICES, command_line=task.command_line, terminal=sys.stderr)
+    else:
+        console = Console(stderr=True)
+        there = _elsewhere(options, console, task.command_line)
+        result = there(asked, lambda kind, what: console.print(Text(what)) if kind == "line" else None)
     result.print(sys.stderr)
     print(headline(result.scores) if not result.void else "")
 
 
+def _elsewhere(options: Options, console: Console, command_line: Sequence[str]) -> Job:
+    from harness.dask_seeds import dask_run
+
+    return dask_run(_test(options), options, SERVICES[options.service], command_line, console)
+
+
 def check(task: Task, options: Options) -> None:
-    """Ask the doctor, and bring the lab up once."""
+    """Ask the doctor, and bring the lab up once, or ask the cluster's workers."""
     from harness.cache import root
     from harness.doctor import examine
     from harness.run import check_lab
@@ -53,6 +77,9 @@ def check(task: Task, options: Options) -> None:
     missing = [it for it in examine(root(), root()) if it.verdict == "missing"]
     if missing:
         raise RuntimeError("; ".join(f"{it.subject}: {it.found} ({it.fix})" for it in missing))
+    if options.engine != LOCAL:
+        _elsewhere(options, Console(stderr=True), ())
+        return
     task.folder.mkdir(parents=True, exist_ok=True)
     check_lab(options, task.folder, sys.stderr)
 

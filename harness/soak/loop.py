@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-import json
+import itertools
+import os
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -17,14 +19,18 @@ from types import FrameType
 
 import psutil
 
+from hardware.simulation import memory_bytes
+from harness.options import LOCAL
 from harness.scratch import sweep
+from harness.simulated import MEMORY
 from harness.soak import leaks, state
+from harness.soak.child import Task, command_line
 from harness.soak.disk import free_bytes, make_room
 from harness.soak.plan import Cell, Plan, PlanError, PlanFile
-from harness.soak.rounds import Job, expected_s, next_job, quarantined
+from harness.soak.rounds import Job, expected_s, next_batch, quarantined
 from harness.soak.state import Attempt, Folder, Night, Outcome
 from harness.soak.status import saved_plan
-from harness.soak.supervise import supervise
+from harness.soak.supervise import Ended, supervise
 from harness.store import is_full
 
 #: The process that makes a run or checks a lab; it takes ``run`` or ``check`` and a task as JSON.
@@ -88,12 +94,20 @@ def begin(plan: Plan, hours: float | None, *, new: bool = False) -> Folder | Non
         return None
     if not hours <= _MOST_H:  # nor nan
         raise PlanError(f"--hours: {hours:g}: give at most {_MOST_H}")
-    if (need := sum(cell.expected_s for cell in plan.cells)) > hours * 3600:
+    if (need := _round_s(plan)) > hours * 3600:
         raise PlanError(
             f"{plan.path}: one round of its {len(plan.cells)} cells takes about {need / 3600:.2g} h; "
             f"give more --hours than {hours:g}, or fewer cells or shorter phases"
         )
     return state.create(plan, hours)
+
+
+def _round_s(plan: Plan) -> float:
+    """Return about how long a round takes at least, s: in simulated time runs go side by side."""
+    alone = sum(cell.expected_s for cell in plan.cells if cell.options.lab != "sim")
+    beside = [cell.expected_s for cell in plan.cells if cell.options.lab == "sim" and cell.options.engine == LOCAL]
+    elsewhere = (cell.expected_s for cell in plan.cells if cell.options.engine != LOCAL)
+    return alone + max(sum(beside) / len(os.sched_getaffinity(0)), *beside, *elsewhere, 0.0)
 
 
 def resumable(night: Night) -> bool:
@@ -117,9 +131,10 @@ class Soak:
         tell: Callable[[str], None],
         stop: Stop | None = None,
         child: Sequence[str] = CHILD,
+        most: Callable[[Cell], int] | None = None,
     ) -> None:
         self._plan, self._folder, self._tell, self._child = plan, folder, tell, tuple(child)
-        self._stop = stop or Stop()
+        self._stop, self._most = stop or Stop(), most or side_by_side
         self._attempts = folder.attempts()
         self._own = psutil.Process()
 
@@ -144,13 +159,18 @@ class Soak:
         cause = self._broken("before the first run")
         code = Code.LAB_BROKEN
         while not cause and not self._stop():
-            job = next_job(self._plan, self._folder.night.seed, self._attempts)
-            if job is None or time.time() + expected_s(self._plan, job.cell, self._attempts) > self._folder.night.until:
+            batch = next_batch(self._plan, self._folder.night.seed, self._attempts, self._most)
+            over = time.time() + max((expected_s(self._plan, job.cell, self._attempts) for job in batch), default=0)
+            if not batch or over > self._folder.night.until:
                 break
-            if cause := self._no_room(job.cell):
+            batch = self._with_room(batch)
+            if cause := self._no_room(batch[0].cell):
                 code = Code.DISK_FULL
-            elif self._attempt(job) == "failed" and not self._no_room(job.cell):
-                cause = self._broken(f"after run {len(self._attempts)} had failed", _BACK_S)
+                continue
+            failed = [attempt for attempt in self._attempt(batch) if attempt.outcome == "failed"]
+            if failed and not self._no_room(batch[0].cell):
+                names = ", ".join(str(attempt.number) for attempt in failed)
+                cause = self._broken(f"after run {names} had failed", _BACK_S)
         if self._stop():
             return self._end(128 + self._stop.signals[0], "stopped by " + signal.Signals(self._stop.signals[0]).name)
         if cause:
@@ -184,44 +204,67 @@ class Soak:
     def _mark(self) -> str:
         return str(self._folder.path.resolve())
 
-    def _attempt(self, job: Job) -> str:
-        """Make one run and return its outcome."""
-        number, cell = len(self._attempts) + 1, job.cell
-        limit_s = self._plan.limit_s(cell)
-        attempt = self._record(
-            Attempt(number=number, round=job.round, cell=cell.name, seed=self._folder.night.seed + job.round - 1,
-                    begun=time.time())
-        )  # fmt: skip
-        self._tell(f"run {number}: round {job.round}, {cell.name}" + (f", try {job.attempt}" * (job.attempt > 1)))
+    def _attempt(self, batch: Sequence[Job]) -> list[Attempt]:
+        """Make runs side by side and return how they ended."""
         mounted = leaks.mounts()
-        ended = supervise(
-            [*self._child, "run", _task(cell, self._folder.path, self._folder.night.seed, job.round)],
-            self._folder.file(number, ".log"),
-            mark=f"{self._mark}/{number}", limit_s=limit_s, stopped=self._stop,
-        )  # fmt: skip
+        begun = [self._begin(job) for job in batch]
+        with ThreadPoolExecutor(len(batch)) as pool:
+            ended = list(pool.map(self._supervised, batch, begun))
         left = self._clean(mounted)
         sweep()
+        beside = f"runs {begun[0].number} to {begun[-1].number}: " if len(begun) > 1 else ""
+        left = [beside + line for line in left]
+        return [self._end_of(attempt, how, left) for attempt, how in zip(begun, ended, strict=True)]
+
+    def _begin(self, job: Job) -> Attempt:
+        number, cell, seed = len(self._attempts) + 1, job.cell, self._folder.night.seed + job.round - 1
+        self._tell(f"run {number}: round {job.round}, {cell.name}" + (f", try {job.attempt}" * (job.attempt > 1)))
+        return self._record(
+            Attempt(number=number, round=job.round, cell=cell.name, seed=seed, begun=time.time(),
+                    command_line=command_line(cell, seed))
+        )  # fmt: skip
+
+    def _supervised(self, job: Job, attempt: Attempt) -> Ended:
+        """Make one run; it may go beside others, each in a thread."""
+        task = Task(
+            given=dict(job.cell.given), folder=self._folder.path, seed=self._folder.night.seed, round=job.round,
+            command_line=attempt.command_line,
+        )  # fmt: skip
+        return supervise(
+            [*self._child, "run", task.model_dump_json()],
+            self._folder.file(attempt.number, ".log"),
+            mark=f"{self._mark}/{attempt.number}", limit_s=self._plan.limit_s(job.cell), stopped=self._stop,
+        )  # fmt: skip
+
+    def _end_of(self, attempt: Attempt, ended: Ended, left: list[str]) -> Attempt:
+        """Record and tell how a run ended, and return it."""
         attempt = state.settled(self._folder, attempt, ended.error or "it ended well, but left no run")
         if attempt.outcome == "failed" and self._stop():
             attempt = attempt.model_copy(update={"outcome": "stopped"})
         attempt = self._record(
             attempt.model_copy(
                 update={
-                    "headline": ended.said, "leaks": left,
+                    "ended": ended.at, "headline": ended.said, "leaks": left,
                     "memory_mb": round(self._own.memory_info().rss / 1e6, 1),
                     "free_gb": round(free_bytes(self._folder.path) / 1e9, 3),
                 }
             )
         )  # fmt: skip
         for line in filter(None, (*attempt.reasons, attempt.headline)):
-            self._tell(f"run {number}: {attempt.outcome}: {line}")
-        if why := quarantined(self._plan.file, cell.name, self._attempts):
-            self._tell(f"{cell.name}: left out for the rest of the night: {'; '.join(why)}")
-        return attempt.outcome
+            self._tell(f"run {attempt.number}: {attempt.outcome}: {line}")
+        if why := quarantined(self._plan.file, attempt.cell, self._attempts):
+            self._tell(f"{attempt.cell}: left out for the rest of the night: {'; '.join(why)}")
+        return attempt
 
     def _record(self, attempt: Attempt) -> Attempt:
         self._attempts = [it for it in self._attempts if it.number != attempt.number] + [attempt]
         return self._folder.record(attempt)
+
+    def _with_room(self, batch: list[Job]) -> list[Job]:
+        """Return the first of a batch and those for which the disk has room beside it as it is."""
+        left = free_bytes(self._plan.results) - round(self._plan.file.disk.keep_free_gb * 1e9)
+        needed = itertools.accumulate(job.cell.options.needed_bytes for job in batch)
+        return batch[: max(1, sum(need <= left for need in needed))]
 
     def _no_room(self, cell: Cell) -> str:
         """Make room for a run as far as the plan allows; return why there is none."""
@@ -244,7 +287,10 @@ class Soak:
         A physical one that does not is checked again for ``back_s`` seconds: its router may have been rebooted.
         """
         self._tell(f"checking the lab {when}")
-        labs = {(it.options.lab, it.options.lab_file, it.options.kernel_source): it for it in self._plan.cells}
+        labs = {
+            (it.options.lab, it.options.lab_file, it.options.kernel_source, it.options.engine): it
+            for it in self._plan.cells
+        }
         for cell in labs.values():
             end = time.monotonic() + (back_s if cell.options.lab == "apu" else 0)
             while (error := self._check(cell)) and not self._stop():
@@ -259,7 +305,7 @@ class Soak:
         stem = self._folder.file(len(self._attempts), f"-check-{cell.options.lab}")
         mounted = leaks.mounts()
         ended = supervise(
-            [*self._child, "check", _task(cell, stem)],
+            [*self._child, "check", Task(given=dict(cell.given), folder=stem).model_dump_json()],
             stem.with_suffix(".log"), mark=self._mark, limit_s=_CHECK_LIMIT_S, stopped=self._stop,
         )  # fmt: skip
         self._clean(mounted)
@@ -278,5 +324,14 @@ def verdict(plan: PlanFile, attempts: Sequence[Attempt]) -> Code:
     return Code.ALL_VALID if good else Code.SOME_NOT
 
 
-def _task(cell: Cell, folder: Path, seed: int = 1, round: int = 1) -> str:
-    return json.dumps({"given": dict(cell.given), "folder": str(folder), "seed": seed, "round": round})
+def side_by_side(cell: Cell) -> int:
+    """Return how many runs like ``cell``'s may go at once: one in real time, else as processors and memory allow."""
+    if cell.options.lab != "sim":
+        return 1
+    free = psutil.virtual_memory().available
+    if cell.options.engine == LOCAL:
+        return min(len(os.sched_getaffinity(0)), free // memory_bytes(MEMORY))
+    from harness.dask_engine import WAITING_BYTES, connected, threads
+
+    with connected(cell.options.engine) as client:
+        return min(threads(client), free // WAITING_BYTES)

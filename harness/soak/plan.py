@@ -240,8 +240,6 @@ def _check_names(path: Path, table: str, given: Mapping[str, Any]) -> None:
             raise PlanError(
                 f"{path}: {table} {name}: the soak gives it to each run; the plan's own keys stand at its top"
             )
-        if name == "engine":
-            raise PlanError(f"{path}: {table} {name}: a soak makes all runs on its own machine; leave it out")
         if name not in known:
             raise PlanError(f"{path}: {table} {name}: no option{_near(name, known)}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -42,6 +42,28 @@ def next_job(plan: Plan, seed: int, attempts: Sequence[Attempt]) -> Job | None:
             if cell.name not in left_out and "valid" not in tried and len(tried) <= plan.file.retries:
                 return Job(cell, round, len(tried) + 1)
     return None
+
+
+def next_batch(plan: Plan, seed: int, attempts: Sequence[Attempt], most: Callable[[Cell], int]) -> list[Job]:
+    """Return what is to be run next, side by side: as many runs as :func:`next_job` gives in a row if each is valid.
+
+    They are for one engine, in simulated time, and no more than ``most`` says of the first; empty when nothing is left.
+    """
+    batch: list[Job] = []
+    made = list(attempts)
+    while (job := next_job(plan, seed, made)) and (not batch or _beside(batch[0].cell, job.cell)):
+        batch.append(job)
+        if len(batch) >= most(batch[0].cell):
+            break
+        made.append(
+            Attempt(number=0, round=job.round, cell=job.cell.name, seed=seed + job.round - 1, begun=0, outcome="valid")
+        )
+    return batch
+
+
+def _beside(first: Cell, other: Cell) -> bool:
+    """Tell whether runs of two cells do not mind each other."""
+    return first.options.lab == other.options.lab == "sim" and first.options.engine == other.options.engine
 
 
 def quarantined(plan: PlanFile, cell: str, attempts: Iterable[Attempt]) -> tuple[str, ...]:

@@ -56,6 +56,8 @@ class Attempt(BaseModel):
     """Why it is void or failed."""
     run: str | None = None
     """Its run directory in the night's folder."""
+    command_line: list[str] = []
+    """That of its run, which the run's manifest tells too."""
     headline: str = ""
     leaks: list[str] = []
     """What it left behind, each with what was done about it."""
@@ -114,11 +116,15 @@ class Folder:
         """Return the file of an attempt with that suffix, e.g. ``.log``."""
         return self.path / ATTEMPTS / f"{number:04}{suffix}"
 
-    def unclaimed(self, attempts: list[Attempt]) -> Path | None:
-        """Return the newest run directory that no attempt has: that of an attempt which has just ended."""
-        claimed = {attempt.run for attempt in attempts}
-        found = [it.parent for it in self.path.glob(f"*/{MANIFEST}") if it.parent.name not in claimed]
-        return max(found, key=lambda path: (path / MANIFEST).stat().st_mtime, default=None)
+    def run_of(self, attempt: Attempt) -> Path | None:
+        """Return the run directory of an attempt: the newest of its command line that no other attempt has."""
+        claimed = {other.run for other in self.attempts() if other.number != attempt.number}
+        own = [
+            it.parent
+            for it in self.path.glob(f"*/{MANIFEST}")
+            if it.parent.name not in claimed and _command_line(it.parent) in (attempt.command_line, None)
+        ]
+        return max(own, key=lambda path: (path / MANIFEST).stat().st_mtime, default=None)
 
     def release_ballast(self) -> None:
         """Give back the space that was kept for the last files of the night."""
@@ -207,8 +213,7 @@ def settled(folder: Folder, attempt: Attempt, error: str, otherwise: Outcome = "
     says nothing.
     """
     found: dict[str, object] = {"ended": time.time(), "outcome": otherwise, "reasons": [error]}
-    others = [it for it in folder.attempts() if it.number != attempt.number]
-    if run := folder.unclaimed(others):
+    if run := folder.run_of(attempt):
         found["run"] = run.name
         try:
             manifest = read_manifest(run)
@@ -219,6 +224,14 @@ def settled(folder: Folder, attempt: Attempt, error: str, otherwise: Outcome = "
         elif manifest.finished:  # it says itself why it ended
             found["reasons"] = manifest.reasons
     return attempt.model_copy(update=found)
+
+
+def _command_line(run: Path) -> list[str] | None:
+    """Return the command line of a run; None where its manifest cannot be read."""
+    try:
+        return read_manifest(run).command_line
+    except StoreError:
+        return None
 
 
 def _read(file: Path, kind: type[T]) -> T:

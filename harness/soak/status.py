@@ -102,9 +102,10 @@ def _phase(folder: Folder, attempts: Sequence[Attempt], now: float) -> str:
         return f"ended: {night.cause}" if night.cause else "ended"
     if not is_held(folder.path.parent):
         return "no soak is at work here; it was killed" + ("" if now > night.until else ", and can be resumed")
-    if running := next((attempt for attempt in attempts if attempt.outcome == "running"), None):
-        spent = f"{now - running.begun:.0f} s{_of_about(folder, running, attempts)}"
-        return f"run {running.number}: {running.cell}, {spent}"
+    if running := [attempt for attempt in attempts if attempt.outcome == "running"]:
+        return "; ".join(
+            f"run {it.number}: {it.cell}, {now - it.begun:.0f} s{_of_about(folder, it, attempts)}" for it in running
+        )
     return "checking the lab"
 
 

@@ -21,10 +21,13 @@ _LOOK_S = 0.5
 
 
 class Ended:
-    """How a process ended: ``error`` is empty when it ended well, ``said`` what it wrote to standard output."""
+    """How a process ended, and when (``at``, Unix s).
+
+    ``error`` is empty when it ended well, ``said`` what it wrote to standard output.
+    """
 
     def __init__(self, error: str, said: str) -> None:
-        self.error, self.said = error, said
+        self.error, self.said, self.at = error, said, time.time()
 
 
 def supervise(

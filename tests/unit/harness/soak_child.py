@@ -25,6 +25,7 @@ WORDS = {
     "7": "breaks the lab",
     "8": "hides one",
     "9": "loses the router",
+    "10": "waits for another",
 }
 STALLS = "host stalls: 9 of 60 seconds, worst 1200.0 ms; over 20 ms in at most 2% of seconds"
 
@@ -51,7 +52,8 @@ def main() -> None:
     if word in ("fails", "breaks the lab", "loses the router"):
         sys.exit("RouterError: no answer from the router")
     seed = task["seed"] + task["round"] - 1
-    with RunStore(Path(task["folder"])).create("video-harm", options.cell, seed=seed) as run:
+    store = RunStore(Path(task["folder"]))
+    with store.create("video-harm", options.cell, seed=seed, command_line=task["command_line"]) as run:
         (run.path / "options.json").write_text(json.dumps(options.record()))
         phases = [asdict(phase) for phase in options.phases]
         (run.path / "timeline.json").write_text(json.dumps({"phases": phases}))
@@ -59,6 +61,10 @@ def main() -> None:
         if word == "goes on":
             (place / "begun").touch()
             time.sleep(600)
+        if word == "waits for another":
+            (place / f"waits-{os.getpid()}").touch()
+            while len(list(place.glob("waits-*"))) < 2:
+                time.sleep(0.05)
         scores = json.loads((place / "scores.json").read_text())
         scores["validity"] = {"valid": word != "void", "gates": []}
         (run.path / "scores.json").write_text(json.dumps(scores))

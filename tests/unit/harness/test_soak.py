@@ -6,6 +6,7 @@ Its runs are stand-ins that leave the files of a run; the processes, files, lock
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -38,7 +39,7 @@ plan = read_plan(Path(sys.argv[1]), SERVICES)
 with state.held(plan.results):
     stop = Stop()
     stop.listen()
-    print(Soak(plan, begin(plan, 1), print, stop, sys.argv[2:]).run().code)
+    print(Soak(plan, begin(plan, 1), print, stop, sys.argv[2:], lambda _: 1).run().code)
 """
 
 
@@ -64,6 +65,21 @@ def test_void_and_failed_runs_are_made_again_then_their_cells_are_left_out(soak_
     by_cell = {attempt.cell: attempt for attempt in folder.attempts()}
     assert by_cell["void"].reasons[0].startswith("host stalls: 9 of 60 seconds")
     assert by_cell["fails"].reasons == ["RouterError: no answer from the router"] and by_cell["fails"].run is None
+
+
+def test_runs_go_side_by_side_and_each_is_told_by_its_own_directory(soak_place: Path) -> None:
+    cells = "[cells.a]\nbuffer = 10\n[cells.b]\nbuffer = 10\nrate = '5mbit'\n"
+    cells += "[cells.void]\nbuffer = 3\n[cells.fails]\nbuffer = 4\n"
+    folder, night = soak(soak_place, cells, "rounds = 1\nretries = 0\n", most=4)
+    attempts = {attempt.cell: attempt for attempt in folder.attempts()}
+    assert night.code == Code.SOME_NOT and len(attempts) == len(folder.attempts()) == 4
+    assert {name: it.outcome for name, it in attempts.items()} == {
+        "a": "valid", "b": "valid", "void": "void", "fails": "failed",
+    }  # fmt: skip
+    for name in ("a", "b", "void"):
+        run = folder.path / (attempts[name].run or "")
+        assert verify(run).command_line == attempts[name].command_line
+        assert json.loads((run / "options.json").read_text())["rate_down_bps"] == (5e6 if name == "b" else 1e7)
 
 
 def test_a_broken_lab_ends_the_night_with_its_one_cause(soak_place: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from apps import SERVICES
 from harness.options import parse_options
 from harness.soak.plan import Plan, PlanError, of_round, read_plan
-from harness.soak.rounds import expected_s, next_job, order, quarantined
+from harness.soak.rounds import expected_s, next_batch, next_job, order, quarantined
 from harness.soak.state import Attempt, Outcome
 
 PLAN = """
@@ -81,7 +81,10 @@ def test_paths_are_relative_to_the_plan(tmp_path: Path) -> None:
         ),
         ('[cells.a]\nqdsic = "dualpi2"\n', "plan.toml: [cells.a] qdsic: no option; did you mean qdisc?"),
         ("[options]\nseed = 2\n[cells.a]\n", "plan.toml: [options] seed: the soak gives it to each run"),
-        ('[cells.a]\nengine = "dask://far:8786"\n', "plan.toml: [cells.a] engine: a soak makes all runs on its own"),
+        (
+            '[cells.a]\nengine = "dask://far:8786"\nlab = "virtual"\n',
+            "plan.toml: [cells.a] engine: the virtual lab runs on this machine alone",
+        ),
         ('[cells."a b"]\nrate = "12"\n', 'plan.toml: [cells."a b"] rate: "12" has no unit'),
         ('[options]\nrate = "12"\n[cells.a]\n', 'plan.toml: [options] rate: "12" has no unit'),
         ('[cells.a]\nqdisc = ["dualpi2", "fq_codle"]\n', 'plan.toml: [cells.a] qdisc: unknown qdisc "fq_codle"'),
@@ -167,6 +170,31 @@ def test_a_killed_run_is_made_again_in_its_round_but_not_for_ever(tmp_path: Path
     plan = read(tmp_path)
     made = history(plan, {cell.name: "killed" for cell in plan.cells}, 99)
     assert [it.round for it in made] == [1] * 12 and made[0].cell == made[3].cell != made[4].cell
+
+
+def test_only_runs_in_simulated_time_for_one_engine_go_side_by_side(tmp_path: Path) -> None:
+    plan = read(tmp_path, PLAN + '[cells.real]\nlab = "virtual"\n[cells.there]\nengine = "dask://node:8786"\n')
+    made: list[Attempt] = []
+    batches: list[list[str]] = []
+    while len(made) < 50:
+        batch = next_batch(plan, 7, made, lambda _: 3)
+        batches.append([job.cell.name for job in batch])
+        for job in batch:
+            made.append(
+                Attempt(number=len(made) + 1, round=job.round, cell=job.cell.name, seed=1, begun=0, outcome="valid")
+            )
+    assert all(len(names) == 1 for names in batches if "real" in names)
+    assert all(set(names) == {"there"} for names in batches if "there" in names)
+    assert max(map(len, batches)) == 3
+    for number in range(1, 8):
+        assert len({it.cell for it in made if it.round == number}) == 5
+
+
+def test_a_batch_ends_with_the_last_round(tmp_path: Path) -> None:
+    plan = read(tmp_path, "rounds = 3\n[cells.a]\n")
+    assert [job.round for job in next_batch(plan, 1, [], lambda _: 8)] == [1, 2, 3]
+    assert [job.round for job in next_batch(plan, 1, history(plan, {"a": "void"}, 1), lambda _: 8)] == [1, 2, 3]
+    assert next_batch(plan, 1, history(plan, {}, 3), lambda _: 8) == []
 
 
 def test_how_long_a_run_takes_is_known_from_the_ended_ones(tmp_path: Path) -> None:

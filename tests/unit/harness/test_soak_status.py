@@ -242,7 +242,7 @@ def test_what_nobody_thought_of_ends_the_night_in_order(
         raise wrong
 
     (plan := soak_place / "plan.toml").write_text(HEAD + "[cells.good]\nbuffer = 2\n")
-    monkeypatch.setattr(night, "Soak", partial(loop.Soak, child=CHILD))
+    monkeypatch.setattr(night, "Soak", partial(loop.Soak, child=CHILD, most=lambda _: 1))
     monkeypatch.setattr(loop.Stop, "listen", lambda _: None)
     monkeypatch.setattr(loop, "sweep", fail)
     assert night.night(plan, 1) == code
