@@ -10,8 +10,8 @@ SOJOURN_CACHE ?= $(HOME)/.cache/sojourn
 export SOJOURN_CACHE
 BIN := $(SOJOURN_CACHE)/venv/bin
 PYTEST := $(BIN)/python -m pytest
-# Machines in simulated time do not mind each other; each takes a processor and up to 4 GB.
-SIDE_BY_SIDE := --numprocesses=logical --maxprocesses=4 --dist=loadscope
+# As many as tests/conftest.py finds room for.
+SIDE_BY_SIDE := --numprocesses=auto --maxprocesses=4 --dist=loadscope
 SERVICE ?= youtube
 
 .DEFAULT_GOAL := help

@@ -129,11 +129,19 @@ def memory_bytes(memory: str) -> int:
     return int(memory[:-1]) << {"M": 20, "G": 30}[memory[-1]]
 
 
+def fitting(memory: str) -> int:
+    """Return how many machines of `memory` ("4G") would find what they may come to use, in /dev/shm too."""
+    return min(_free()) // memory_bytes(memory)
+
+
+def _free() -> tuple[int, int]:
+    have = psutil.virtual_memory().available
+    return have, shutil.disk_usage(_SHM).free if _SHM.is_dir() else have
+
+
 def check_memory(memory: str) -> None:
     """Raise SimulationError where a machine of `memory` ("4G") would not find the memory that it may come to use."""
-    need = memory_bytes(memory)
-    have = psutil.virtual_memory().available
-    room = shutil.disk_usage(_SHM).free if _SHM.is_dir() else have
+    need, (have, room) = memory_bytes(memory), _free()
     if need > min(have, room):
         where = "of memory" if have <= room else f"in {_SHM}"
         raise SimulationError(

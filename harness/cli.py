@@ -95,11 +95,11 @@ def build(
     from hardware.desktop import ensure_desktop
     from hardware.guest import ensure_guest
     from harness.progress import named, steps
-    from harness.simulated import side_by_side
+    from harness.simulated import all_at_once
 
     with steps() as step:
         ensure_certificate()
-        side_by_side(
+        all_at_once(
             lambda: ensure_kernel(kernel_source, progress=named(step("kernel"))),
             lambda: ensure_guest(progress=named(step("guest root"))),
             lambda: ensure_desktop(progress=named(step("guest with browser"))),

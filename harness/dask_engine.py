@@ -13,8 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from hardware.simulation import memory_bytes
 from harness.cell_run import Job, empty, inputs_digest, perform
 from harness.engine import EngineError
+from harness.simulated import MEMORY
 
 _AHEAD = 2
 """Runs handed to the scheduler for each thread, so that none waits for the runner."""
@@ -59,6 +61,15 @@ def threads(client: Any) -> int:
         except OSError as silent:
             raise EngineError("--engine: the last Dask worker is gone") from silent
     return int(found)
+
+
+def places(client: Any) -> int:
+    """Return how many machines with browsers all workers have threads and memory for. Raises as :func:`threads`."""
+    threads(client)
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    need = memory_bytes(MEMORY)
+    fitting = ((it["nthreads"], it["memory_limit"] // need if it["memory_limit"] else it["nthreads"]) for it in workers)
+    return sum(int(min(threads, max(1, room))) for threads, room in fitting)
 
 
 def check_inputs(inputs: str, digest: Digest) -> None:

@@ -27,7 +27,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from apps.base import Service
-from hardware.simulation import SimulationError, check_memory
+from hardware import simulation
 from harness import simulated
 from harness.options import LOCAL, Options
 from harness.progress import QUIET_S, ExperimentProgress, clock_text, steps
@@ -81,12 +81,16 @@ def repeat_side_by_side(
     with ended_by_sigterm():
         with steps(console) as step:
             machine = simulated.prepare(options, service, step)
-        workers = places(series.wanted, lambda count: has_room(machine, count))
+        workers = places(series.wanted, simulation.fitting(machine.memory))
         if workers == 1:
             yield from one_by_one(series, lambda asked: perform(test, asked, services, command_line, terminal), console)
         else:
             job = SimulatedRun(test, service, machine, tuple(command_line))
-            yield from side_by_side(series, job, lambda running: running < workers and has_room(machine, 1), console)
+
+            def room(running: int) -> bool:
+                return running < workers and simulation.fitting(machine.memory) > 0
+
+            yield from side_by_side(series, job, room, console)
 
 
 def _on_dask(
@@ -97,7 +101,7 @@ def _on_dask(
     command_line: Sequence[str],
     console: Console,
 ) -> Generator[Result]:
-    from harness.dask_engine import WAITING_BYTES, connected, threads
+    from harness.dask_engine import WAITING_BYTES, connected, places
     from harness.dask_seeds import dask_run
 
     with ended_by_sigterm():
@@ -105,7 +109,7 @@ def _on_dask(
         with connected(options.engine) as client:
 
             def room(running: int) -> bool:
-                return running < threads(client) and psutil.virtual_memory().available > WAITING_BYTES
+                return running < places(client) and psutil.virtual_memory().available > WAITING_BYTES
 
             yield from side_by_side(series, job, room, console)
 
@@ -143,19 +147,9 @@ class Series:
         return "void: " + "; ".join(result.void) + (f"; seed {other.seed} takes its place" if other else "")
 
 
-def has_room(machine: Machine, count: int) -> bool:
-    """Tell whether so many machines more would find the memory that they may come to use."""
-    try:
-        check_memory(f"{count * (machine.bytes >> 20)}M")
-    except SimulationError:
-        return False
-    return True
-
-
-def places(wanted: int, room: Callable[[int], bool]) -> int:
-    """Return how many runs go side by side: one for each of our processors, as far as there is ``room`` for so many."""
-    most = min(wanted, len(os.sched_getaffinity(0)))
-    return next((count for count in range(most, 1, -1) if room(count)), 1)
+def places(wanted: int, fitting: int) -> int:
+    """Return how many runs go side by side: one for each of our processors, no more than ``fitting`` but one."""
+    return max(1, min(wanted, len(os.sched_getaffinity(0)), fitting))
 
 
 def one_by_one(series: Series, once: Callable[[Options], Result], console: Console) -> Generator[Result]:

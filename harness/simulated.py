@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 import time
@@ -92,7 +93,7 @@ def prepare(options: Options, service: Service, step: Callable[[str], Tell]) -> 
 
     Raises BuildError, ServiceError.
     """
-    kernel, desktop, _film = side_by_side(
+    kernel, desktop, _film = all_at_once(
         lambda: ensure_kernel(options.kernel_source, named(step("kernel"))),
         lambda: ensure_desktop(_extras(options), named(step("guest with browser"))),
         lambda: service.prepare(step("film")),
@@ -148,7 +149,7 @@ def place(machine: Machine) -> Iterator[None]:
     with _places.changed:
         _places.changed.wait_for(lambda: _places.taken < max(1, _places.most))
         if not _places.taken:
-            _places.most = psutil.virtual_memory().available // machine.bytes
+            _places.most = simulation.fitting(machine.memory)
         _places.taken += 1
     try:
         yield
@@ -185,21 +186,23 @@ def start(
         raise SimulatedError(told.read_text() if told.exists() else str(failed).replace(f"{job}: ", "")) from failed
 
 
-def side_by_side(*makers: Callable[[], Any]) -> list[Any]:
+def all_at_once(*makers: Callable[[], Any]) -> list[Any]:
     """Call all at once in threads and return what they gave, in order.
 
     What the first that fails raises is raised, and so is what ends the wait; the programs that the others run are
     ended then.
     """
+    before = set(psutil.Process().children(recursive=True))
     with ThreadPoolExecutor(len(makers)) as pool:
         futures = [pool.submit(make) for make in makers]
         try:
             for future in as_completed(futures):
                 future.result()
         except BaseException:
-            for child in psutil.Process().children(recursive=True):
-                with suppress(psutil.NoSuchProcess):
-                    child.terminate()
+            for child in set(psutil.Process().children(recursive=True)) - before:
+                with suppress(psutil.NoSuchProcess, ProcessLookupError):
+                    if os.getsid(child.pid) == os.getsid(0):  # a machine that runs beside has its own
+                        child.terminate()
             raise
     return [future.result() for future in futures]
 

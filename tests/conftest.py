@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tests may run side by side."""
+"""Which tests may run side by side, and how many."""
 
 from __future__ import annotations
 
+import os
 from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
 
 _LAB = PurePosixPath("tests/lab")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker a processor, as far as each finds the memory for a machine."""
+    from harness.seeds import places
+    from harness.simulated import MEMORY, simulation
+
+    return places(len(os.sched_getaffinity(0)), simulation.fitting(MEMORY))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -35,10 +35,14 @@ class Task(BaseModel):
     command_line: list[str] = []
 
 
-def command_line(cell: Cell, seed: int) -> list[str]:
-    """Return what makes a cell's run with that seed again."""
-    words = [f"--{name}" if value is True else f"--{name}={value}" for name, value in cell.given.items() if value]
-    return ["pytest", f"tests/test_{_test(cell.options).replace('-', '_')}.py", *words, f"--seed={seed}"]
+def command_line(cell: Cell, seed: int, round: int) -> list[str]:
+    """Return what makes a cell's run of a round (``seed``: the night's) again on this machine."""
+    asked = of_round(cell.options, seed, round, cell.options.results)
+    phases = (f"{phase.contender or 'solo'}:{phase.seconds:g}" for phase in asked.phases)
+    given = {**cell.given, "timeline": ",".join(phases), "seed": str(asked.seed)}
+    given.pop("engine", None)
+    words = [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items() if value]
+    return ["pytest", f"tests/test_{_test(cell.options).replace('-', '_')}.py", *words]
 
 
 def _test(options: Options) -> str:
@@ -85,11 +89,14 @@ def check(task: Task, options: Options) -> None:
 
 
 def main() -> None:
+    from harness.run import ended_by_sigterm
+
     what, told = sys.argv[1:]
     task = Task.model_validate_json(told)
     options = parse_options(task.given, {name: service.defaults for name, service in SERVICES.items()})
     try:
-        {"run": run, "check": check}[what](task, options)
+        with ended_by_sigterm():
+            {"run": run, "check": check}[what](task, options)
     except (Exception, KeyboardInterrupt) as error:
         print(" ".join(f"{type(error).__name__}: {error}".split()), file=sys.stderr)
         sys.exit(1)

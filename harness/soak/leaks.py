@@ -30,9 +30,9 @@ _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _KINDS = ("net", "mnt", "pid", "user")
 
 
-def adopt_orphans() -> None:
-    """Have what outlives its parent become a child of this process, and not of the machine's first one."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def adopt_orphans(adopt: bool = True) -> None:
+    """Have what outlives its parent become a child of this process, and not of the machine's first one; or no more."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
 
 
 def marked(mark: str) -> list[psutil.Process]:
@@ -66,8 +66,16 @@ def clean(mark: str, before: set[str], ours: Path) -> list[str]:
     return [*_end_processes(mark), *_undo_mounts(before, ours)]
 
 
+def end_marked(mark: str) -> list[str]:
+    """End what was started under ``mark`` while others of our children go on; return what that was, a line each."""
+    return _end(_outlasting(marked(mark), reap=False))
+
+
 def _end_processes(mark: str) -> list[str]:
-    left = _outlasting([*{*marked(mark), *psutil.Process().children(recursive=True)}])
+    return _end(_outlasting([*{*marked(mark), *psutil.Process().children(recursive=True)}]))
+
+
+def _end(left: list[psutil.Process]) -> list[str]:
     if not left:
         return []
     commands = Counter(_command(process) for process in left)
@@ -75,22 +83,23 @@ def _end_processes(mark: str) -> list[str]:
     for process in left:
         with suppress(psutil.Error):
             process.kill()
-    stuck = _outlasting(left)
+    stuck = _outlasting(left, reap=False)
     told = ", ".join(f"{count} times {it}" if count > 1 else it for it, count in sorted(commands.items()))
     done = f"{len(stuck)} of them cannot be ended" if stuck else "ended now"
     held = f", in {len(spaces)} namespaces of theirs" if spaces else ""
     return [f"{len(left)} {'process' if len(left) == 1 else 'processes'} left running ({told}){held}; {done}"]
 
 
-def _outlasting(processes: list[psutil.Process]) -> list[psutil.Process]:
+def _outlasting(processes: list[psutil.Process], *, reap: bool = True) -> list[psutil.Process]:
     """Return those that still run when the grace is over. A zombie is ended: its parent may never ask for it.
 
     Those that we adopted we let go of at once: the first process of a pid namespace stays until the last zombie in it
-    is gone.
+    is gone. Not without ``reap``: among our children may be one whose exit code another thread waits for.
     """
     end = time.monotonic() + _GRACE_S
     while True:
-        _reap()
+        if reap:
+            _reap()
         left = [process for process in processes if _runs(process)]
         if not left or time.monotonic() > end:
             return left

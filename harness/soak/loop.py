@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -19,7 +19,7 @@ from types import FrameType
 
 import psutil
 
-from hardware.simulation import memory_bytes
+from hardware.simulation import fitting
 from harness.options import LOCAL
 from harness.scratch import sweep
 from harness.simulated import MEMORY
@@ -39,6 +39,7 @@ CHILD = (sys.executable, "-m", "harness.soak.child")
 _CHECK_LIMIT_S = 3600.0
 #: How long after a failed run a physical lab may take to come back, and between two looks, s.
 _BACK_S, _AGAIN_S = 300.0, 5.0
+_LOOK_S = 0.5
 #: A year; a night's end is to be a date.
 _MOST_H = 8784
 _KILLED = "the soak was killed, or the machine restarted, while it ran"
@@ -134,7 +135,7 @@ class Soak:
         most: Callable[[Cell], int] | None = None,
     ) -> None:
         self._plan, self._folder, self._tell, self._child = plan, folder, tell, tuple(child)
-        self._stop, self._most = stop or Stop(), most or side_by_side
+        self._stop, self._most = stop or Stop(), most or most_at_once
         self._attempts = folder.attempts()
         self._own = psutil.Process()
 
@@ -159,15 +160,13 @@ class Soak:
         cause = self._broken("before the first run")
         code = Code.LAB_BROKEN
         while not cause and not self._stop():
-            batch = next_batch(self._plan, self._folder.night.seed, self._attempts, self._most)
-            over = time.time() + max((expected_s(self._plan, job.cell, self._attempts) for job in batch), default=0)
-            if not batch or over > self._folder.night.until:
+            batch = self._in_time(next_batch(self._plan, self._folder.night.seed, self._attempts, self._most))
+            if not batch:
                 break
-            batch = self._with_room(batch)
             if cause := self._no_room(batch[0].cell):
                 code = Code.DISK_FULL
                 continue
-            failed = [attempt for attempt in self._attempt(batch) if attempt.outcome == "failed"]
+            failed = [it for it in self._attempt(self._with_room(batch)) if it.outcome == "failed"]
             if failed and not self._no_room(batch[0].cell):
                 names = ", ".join(str(attempt.number) for attempt in failed)
                 cause = self._broken(f"after run {names} had failed", _BACK_S)
@@ -206,22 +205,24 @@ class Soak:
 
     def _attempt(self, batch: Sequence[Job]) -> list[Attempt]:
         """Make runs side by side and return how they ended."""
-        mounted = leaks.mounts()
-        begun = [self._begin(job) for job in batch]
+        mounted, made = leaks.mounts(), list[Attempt]()
         with ThreadPoolExecutor(len(batch)) as pool:
-            ended = list(pool.map(self._supervised, batch, begun))
-        left = self._clean(mounted)
+            running = {pool.submit(self._supervised, job, attempt): attempt for job, attempt in map(self._begin, batch)}
+            while running:
+                # Not without a limit: a signal that comes just before the wait is seen after it.
+                for future in wait(running, _LOOK_S, FIRST_COMPLETED).done:
+                    attempt = running.pop(future)
+                    left = leaks.end_marked(self._mark_of(attempt)) if running else self._clean(mounted)
+                    made.append(self._end_of(attempt, future.result(), left))
         sweep()
-        beside = f"runs {begun[0].number} to {begun[-1].number}: " if len(begun) > 1 else ""
-        left = [beside + line for line in left]
-        return [self._end_of(attempt, how, left) for attempt, how in zip(begun, ended, strict=True)]
+        return made
 
-    def _begin(self, job: Job) -> Attempt:
-        number, cell, seed = len(self._attempts) + 1, job.cell, self._folder.night.seed + job.round - 1
+    def _begin(self, job: Job) -> tuple[Job, Attempt]:
+        number, cell, seed = len(self._attempts) + 1, job.cell, self._folder.night.seed
         self._tell(f"run {number}: round {job.round}, {cell.name}" + (f", try {job.attempt}" * (job.attempt > 1)))
-        return self._record(
-            Attempt(number=number, round=job.round, cell=cell.name, seed=seed, begun=time.time(),
-                    command_line=command_line(cell, seed))
+        return job, self._record(
+            Attempt(number=number, round=job.round, cell=cell.name, seed=seed + job.round - 1, begun=time.time(),
+                    command_line=command_line(cell, seed, job.round))
         )  # fmt: skip
 
     def _supervised(self, job: Job, attempt: Attempt) -> Ended:
@@ -233,13 +234,16 @@ class Soak:
         return supervise(
             [*self._child, "run", task.model_dump_json()],
             self._folder.file(attempt.number, ".log"),
-            mark=f"{self._mark}/{attempt.number}", limit_s=self._plan.limit_s(job.cell), stopped=self._stop,
+            mark=self._mark_of(attempt), limit_s=self._plan.limit_s(job.cell), stopped=self._stop,
         )  # fmt: skip
+
+    def _mark_of(self, attempt: Attempt) -> str:
+        return f"{self._mark}/{attempt.number}"
 
     def _end_of(self, attempt: Attempt, ended: Ended, left: list[str]) -> Attempt:
         """Record and tell how a run ended, and return it."""
         attempt = state.settled(self._folder, attempt, ended.error or "it ended well, but left no run")
-        if attempt.outcome == "failed" and self._stop():
+        if attempt.outcome == "failed" and ended.stopped:
             attempt = attempt.model_copy(update={"outcome": "stopped"})
         attempt = self._record(
             attempt.model_copy(
@@ -259,6 +263,11 @@ class Soak:
     def _record(self, attempt: Attempt) -> Attempt:
         self._attempts = [it for it in self._attempts if it.number != attempt.number] + [attempt]
         return self._folder.record(attempt)
+
+    def _in_time(self, batch: list[Job]) -> list[Job]:
+        """Return the jobs of a batch, in order, up to one that would not end in time."""
+        left_s = self._folder.night.until - time.time()
+        return list(itertools.takewhile(lambda job: expected_s(self._plan, job.cell, self._attempts) <= left_s, batch))
 
     def _with_room(self, batch: list[Job]) -> list[Job]:
         """Return the first of a batch and those for which the disk has room beside it as it is."""
@@ -284,7 +293,8 @@ class Soak:
     def _broken(self, when: str, back_s: float = 0) -> str:
         """Check every lab of the plan and return what is wrong with one; empty when they work.
 
-        A physical one that does not is checked again for ``back_s`` seconds: its router may have been rebooted.
+        A physical one that does not is checked again for ``back_s`` seconds: its router may have been rebooted; so is a
+        cluster.
         """
         self._tell(f"checking the lab {when}")
         labs = {
@@ -292,7 +302,7 @@ class Soak:
             for it in self._plan.cells
         }
         for cell in labs.values():
-            end = time.monotonic() + (back_s if cell.options.lab == "apu" else 0)
+            end = time.monotonic() + (back_s if cell.options.lab == "apu" or cell.options.engine != LOCAL else 0)
             while (error := self._check(cell)) and not self._stop():
                 if time.monotonic() >= end:
                     return f"the {cell.options.lab} lab does not work: {error}"
@@ -324,14 +334,17 @@ def verdict(plan: PlanFile, attempts: Sequence[Attempt]) -> Code:
     return Code.ALL_VALID if good else Code.SOME_NOT
 
 
-def side_by_side(cell: Cell) -> int:
+def most_at_once(cell: Cell) -> int:
     """Return how many runs like ``cell``'s may go at once: one in real time, else as processors and memory allow."""
     if cell.options.lab != "sim":
         return 1
-    free = psutil.virtual_memory().available
     if cell.options.engine == LOCAL:
-        return min(len(os.sched_getaffinity(0)), free // memory_bytes(MEMORY))
-    from harness.dask_engine import WAITING_BYTES, connected, threads
+        return min(len(os.sched_getaffinity(0)), fitting(MEMORY))
+    from harness.dask_engine import WAITING_BYTES, connected, places
+    from harness.engine import EngineError
 
-    with connected(cell.options.engine) as client:
-        return min(threads(client), free // WAITING_BYTES)
+    try:
+        with connected(cell.options.engine) as client:
+            return min(places(client), psutil.virtual_memory().available // WAITING_BYTES)
+    except EngineError:
+        return 1  # which will say so, and have the cluster checked

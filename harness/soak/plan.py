@@ -26,7 +26,7 @@ from pydantic import (
 )
 
 from apps.base import Service
-from harness.options import OPTIONS, Options, OptionsError, parse_options
+from harness.options import LOCAL, OPTIONS, Options, OptionsError, parse_options
 from harness.timeline import reordered
 
 #: What a run takes beyond its phases, s: set-up, warming the player up, scoring; a guess until the first one has ended.
@@ -140,7 +140,8 @@ class Plan:
 
     def limit_s(self, cell: Cell) -> float:
         """Return the time limit of a run of ``cell``, s."""
-        return self.file.limit_min * 60 if self.file.limit_min else 2 * cell.phases_s + 300
+        tries = 1 if cell.options.engine == LOCAL else 3  # a run whose worker is lost is begun again
+        return self.file.limit_min * 60 if self.file.limit_min else tries * (2 * cell.phases_s + 300)
 
     def cell(self, name: str) -> Cell:
         """Return the cell of that name."""

@@ -49,15 +49,19 @@ def next_batch(plan: Plan, seed: int, attempts: Sequence[Attempt], most: Callabl
 
     They are for one engine, in simulated time, and no more than ``most`` says of the first; empty when nothing is left.
     """
-    batch: list[Job] = []
-    made = list(attempts)
-    while (job := next_job(plan, seed, made)) and (not batch or _beside(batch[0].cell, job.cell)):
-        batch.append(job)
-        if len(batch) >= most(batch[0].cell):
-            break
+    first = next_job(plan, seed, attempts)
+    if first is None:
+        return []
+    batch, made, width = [first], list(attempts), most(first.cell)
+    while len(batch) < width:
+        job = batch[-1]
         made.append(
             Attempt(number=0, round=job.round, cell=job.cell.name, seed=seed + job.round - 1, begun=0, outcome="valid")
         )
+        following = next_job(plan, seed, made)
+        if following is None or not _beside(first.cell, following.cell):
+            break
+        batch.append(following)
     return batch
 
 

@@ -119,12 +119,11 @@ class Folder:
     def run_of(self, attempt: Attempt) -> Path | None:
         """Return the run directory of an attempt: the newest of its command line that no other attempt has."""
         claimed = {other.run for other in self.attempts() if other.number != attempt.number}
-        own = [
-            it.parent
-            for it in self.path.glob(f"*/{MANIFEST}")
-            if it.parent.name not in claimed and _command_line(it.parent) in (attempt.command_line, None)
-        ]
-        return max(own, key=lambda path: (path / MANIFEST).stat().st_mtime, default=None)
+        runs = [it.parent for it in self.path.glob(f"*/{MANIFEST}") if it.parent.name not in claimed]
+        lines = {run: _command_line(run) for run in runs}
+        own = [run for run in runs if lines[run] == attempt.command_line]
+        unreadable = [run for run in runs if lines[run] is None]
+        return max(own or unreadable, key=lambda path: (path / MANIFEST).stat().st_mtime, default=None)
 
     def release_ballast(self) -> None:
         """Give back the space that was kept for the last files of the night."""
@@ -220,7 +219,7 @@ def settled(folder: Folder, attempt: Attempt, error: str, otherwise: Outcome = "
         except StoreError as unreadable:
             return attempt.model_copy(update=found | {"reasons": [error, str(unreadable)]})
         if run.suffix != PARTIAL:
-            found |= {"outcome": manifest.status, "reasons": manifest.reasons}
+            found |= {"outcome": manifest.status, "reasons": manifest.reasons, "ended": manifest.finished}
         elif manifest.finished:  # it says itself why it ended
             found["reasons"] = manifest.reasons
     return attempt.model_copy(update=found)

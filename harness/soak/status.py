@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -103,18 +103,18 @@ def _phase(folder: Folder, attempts: Sequence[Attempt], now: float) -> str:
     if not is_held(folder.path.parent):
         return "no soak is at work here; it was killed" + ("" if now > night.until else ", and can be resumed")
     if running := [attempt for attempt in attempts if attempt.outcome == "running"]:
-        return "; ".join(
-            f"run {it.number}: {it.cell}, {now - it.begun:.0f} s{_of_about(folder, it, attempts)}" for it in running
-        )
+        about = _expected(folder, attempts)
+        return "; ".join(f"run {it.number}: {it.cell}, {now - it.begun:.0f} s{about(it.cell)}" for it in running)
     return "checking the lab"
 
 
-def _of_about(folder: Folder, running: Attempt, attempts: Sequence[Attempt]) -> str:
+def _expected(folder: Folder, attempts: Sequence[Attempt]) -> Callable[[str], str]:
+    """Return what tells of a cell how long its runs take."""
     try:
         plan = read_plan(folder.path / PLAN, SERVICES, folder=Path(folder.night.plan_path).parent)
     except PlanError:  # a file that it names is gone by now
-        return ""
-    return f" of about {expected_s(plan, plan.cell(running.cell), attempts):.0f} s"
+        return lambda _: ""
+    return lambda cell: f" of about {expected_s(plan, plan.cell(cell), attempts):.0f} s"
 
 
 def _cell(plan: PlanFile, name: str, attempts: Sequence[Attempt]) -> CellStatus:

@@ -23,11 +23,11 @@ _LOOK_S = 0.5
 class Ended:
     """How a process ended, and when (``at``, Unix s).
 
-    ``error`` is empty when it ended well, ``said`` what it wrote to standard output.
+    ``error`` is empty when it ended well, ``said`` what it wrote to standard output; ``stopped``: the soak ended it.
     """
 
-    def __init__(self, error: str, said: str) -> None:
-        self.error, self.said, self.at = error, said, time.time()
+    def __init__(self, error: str, said: str, *, stopped: bool = False) -> None:
+        self.error, self.said, self.stopped, self.at = error, said, stopped, time.time()
 
 
 def supervise(
@@ -55,9 +55,9 @@ def supervise(
             cwd=CHECKOUT,
             start_new_session=True,
         )
-    end, why = time.monotonic() + limit_s, ""
+    end, why, stop = time.monotonic() + limit_s, "", False
     while process.poll() is None:
-        if stopped():
+        if stop := stopped():
             why = "the soak was stopped"
         elif time.monotonic() > end:
             why = f"not over after {limit_s:.0f} s, its time limit"
@@ -70,7 +70,7 @@ def supervise(
     out.unlink()
     if why or process.returncode:
         why = why or _told(process.returncode, last_words(log))
-    return Ended(why, words)
+    return Ended(why, words, stopped=stop)
 
 
 def _end(process: subprocess.Popen[bytes], grace_s: float) -> None:

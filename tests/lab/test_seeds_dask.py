@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job on a Dask cluster of two workers, the first of which is killed: its run is made by the other."""
+"""The main job and a soak on a Dask cluster of two workers, one of which is killed: its run is made by the other."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import pytest
 
 from harness.bundle import verify
 from harness.report import REPORT, SCORES
+from harness.soak import state
 from harness.store import CHECKOUT, RunStore, read_manifest
 from tests.lab.test_matrix_dask import at_work, cluster
+from tests.lab.test_soak import PLAN, check_runs, start
 
 pytestmark = [pytest.mark.lab, pytest.mark.experiment]
 
@@ -43,3 +45,18 @@ def test_a_run_whose_worker_is_lost_is_made_by_another(tmp_path: Path) -> None:
         assert json.loads((run / "options.json").read_text())["engine"] == engine
         assert run.name in (run / REPORT).read_text()
     assert job.returncode == (all(read_manifest(run).status == "void" for run in runs)), said
+
+
+def test_a_soak_has_its_runs_made_there_and_their_evidence_here(tmp_path: Path) -> None:
+    with cluster(2, tmp_path / "scratch", nanny=False) as (address, workers):
+        engine = f'[options]\nengine = "{address.replace("tcp://", "dask://")}"\n'
+        plan = PLAN.format(rounds=1, retries=1, timeline="solo:5,cubic:6").replace("[options]\n", engine)
+        (tmp_path / "plan.toml").write_text(plan)
+        soak = start(tmp_path)
+        at_work(workers)[0].kill()
+        said, _ = soak.communicate(timeout=1200)
+    assert soak.returncode == 0 and "run 1: round 1" in said and "run 2: round 1" in said, said
+    (folder,) = state.nights(tmp_path / "soak")
+    first, second = folder.attempts()[:2]
+    assert first.ended and second.begun < first.ended, "they were not side by side"
+    check_runs(folder)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.report import write_report
-from harness.soak.leaks import marked
+from harness.soak.leaks import adopt_orphans, marked
 from harness.soak.state import nights
 from harness.store import RunStore
 from scoring.harm import METRICS, harm
@@ -137,6 +137,7 @@ def soak_place(tmp_path: Path, scores: Scores, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "scores.json").write_text(scores.model_dump_json())
     monkeypatch.setenv("SOAK_TEST", str(tmp_path))
     yield tmp_path
+    adopt_orphans(False)  # those of the tests to come are not ours
     for folder in nights(tmp_path / "soak"):
         assert marked(str(folder.path)) == []
 

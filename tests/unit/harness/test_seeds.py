@@ -59,7 +59,7 @@ def test_as_many_runs_as_processors_and_memory_allow(
     monkeypatch: pytest.MonkeyPatch, processors: int, fitting: int, begun: int
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)))
-    assert places(5, lambda count: count <= fitting) == begun
+    assert places(5, fitting) == begun
 
 
 def outcome(

@@ -16,7 +16,7 @@ from hardware.build import Kernel
 from hardware.desktop import Desktop
 from hardware.simulation import SimulationError
 from harness import handover, inside, simulated
-from harness.simulated import SimulatedClock, SimulatedError, side_by_side
+from harness.simulated import SimulatedClock, SimulatedError, all_at_once
 
 
 class Display:
@@ -156,23 +156,23 @@ def test_a_machine_is_named_by_what_decides_its_bytes() -> None:
 def test_a_process_has_no_more_machines_at_once_than_memory_holds(
     monkeypatch: pytest.MonkeyPatch, fitting: int, at_once: int
 ) -> None:
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=fitting * 100))
+    monkeypatch.setattr(simulated.simulation, "fitting", lambda memory: fitting)
     running, most = [0], [0]
 
     def run() -> None:
-        with simulated.place(SimpleNamespace(bytes=100)):  # type: ignore[arg-type]
+        with simulated.place(SimpleNamespace(memory="4G")):  # type: ignore[arg-type]
             running[0] += 1
             most[0] = max(most[0], running[0])
             time.sleep(0.2)
             running[0] -= 1
 
-    side_by_side(run, run, run)
+    all_at_once(run, run, run)
     assert (running, most) == ([0], [at_once])
 
 
 def test_makers_work_at_once_and_answer_in_order() -> None:
     begun = time.monotonic()
-    assert side_by_side(lambda: time.sleep(0.5) or "a", lambda: time.sleep(0.5) or "b") == ["a", "b"]
+    assert all_at_once(lambda: time.sleep(0.5) or "a", lambda: time.sleep(0.5) or "b") == ["a", "b"]
     assert time.monotonic() - begun < 0.95
 
 
@@ -183,4 +183,4 @@ def test_what_fails_first_ends_the_others_programs() -> None:
         raise OSError("no network")
 
     with pytest.raises(OSError, match="no network"):
-        side_by_side(lambda: subprocess.run([sys.executable, "-c", "import time; time.sleep(60)"]) and None, fail)
+        all_at_once(lambda: subprocess.run([sys.executable, "-c", "import time; time.sleep(60)"]) and None, fail)

@@ -24,9 +24,9 @@ from harness.place import LOCAL
 from harness.process import ProcessError
 from scoring import strip
 from scoring.frames import frame_times, read_recording
-from tests.lab import recorders_inside
 from tests.lab.inside import run_inside
-from tests.lab.recorders_inside import PAGE, SIZE
+from tests.lab.recorders import recorders_inside
+from tests.lab.recorders.recorders_inside import PAGE, SIZE
 
 pytestmark = pytest.mark.lab
 
