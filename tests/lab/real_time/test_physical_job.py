@@ -15,13 +15,12 @@ import pytest
 from harness.bundle import verify
 from harness.lab_file import read_lab_file
 from harness.physical import CLOCK, PhysicalLab
-from harness.store import MANIFEST, PARTIAL, read_manifest
+from harness.store import CHECKOUT, MANIFEST, PARTIAL, read_manifest
 from scoring.score import SCORES, Scores
 from tests.lab.real_time.bench import Bench, needs_root, until
 
 pytestmark = [pytest.mark.lab, needs_root]
 
-CHECKOUT = Path(__file__).parents[2]
 LEASE_S = 10
 _AHEAD_S = 300
 
