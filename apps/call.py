@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from urllib.parse import urlencode
 
 from apps.base import ServiceError, Stage
-from apps.standins.call import signalling
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from apps.standins.origin import ensure_certificate
 from apps.two_ends import POLL_S, TwoEnds
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from harness.options import Options
 
 HOST = "call.test"
+_SIGNALLING = Path(__file__).parent / "standins" / "call" / "signalling.py"
 _RAMP_S, _JUDGED_S = 30.0, 5.0
 #: Displayed frames a second from which a machine is said to hold the camera's rate, and 28 for as long as a run takes.
 _ENOUGH_FPS = 29.5
@@ -89,7 +90,7 @@ class Call(TwoEnds):
 
     def call(self, stage: Stage) -> None:
         certificate = ensure_certificate(HOST)
-        program = [sys.executable, "-P", signalling.__file__, stage.address, str(stage.port)]
+        program = [sys.executable, "-P", str(_SIGNALLING), stage.address, str(stage.port)]
         self._keep(
             "the signalling server",
             Process.start(

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import fft  # type: ignore[import-untyped]
 
 from scoring.blind.place import CLEAR, middle
 
@@ -84,6 +83,8 @@ def _lines(rows: int, shares: Sequence[float]) -> int:
 
 def _spectrum(lines: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
     """Cosine terms along the first axis, and the power a term that rounding leaves in all columns together."""
+    from scipy import fft  # type: ignore[import-untyped]  # a quarter of a second that few runs need
+
     spectrum = fft.dct(lines, axis=0)
     return spectrum, float(spectrum.shape[1] * (_ROUNDING * np.abs(spectrum).max()) ** 2 + 1e-9)
 
