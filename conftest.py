@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from apps import SERVICES
-from harness.ctrl_c import keep_to_ourselves
+from hardware.machine.signals import keep_to_ourselves
 from harness.lab import Lab
 from harness.lab_limits import lacking
 from harness.options import LOCAL, OPTIONS, Options, OptionsError, parse_options

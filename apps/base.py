@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from captures.player import PlayerSample
-from harness.place import Place
+from hardware.machine.place import Place
 from traffic import ports
 
 if TYPE_CHECKING:

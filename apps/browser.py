@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import psutil
 
-from harness.place import ENVIRONMENT, Place
-from harness.scratch import scratch_folder
+from hardware.machine.place import ENVIRONMENT, Place
+from hardware.machine.scratch import scratch_folder
 
 CHROMIUM = Path("/usr/bin/chromium")
 T = TypeVar("T")

@@ -17,9 +17,9 @@ from apps.base import ServiceError, Stage
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from apps.standins.origin import ensure_certificate
 from apps.two_ends import POLL_S, TwoEnds
+from hardware.machine.process import Process
+from hardware.machine.scratch import scratch_folder
 from harness.lab import log_file
-from harness.process import Process
-from harness.scratch import scratch_folder
 from traffic.marking import clear_marking, mark_udp
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from apps.page import PageService
 from apps.standins.clip import DEFAULT, Clip
 from apps.standins.hls import window_segments, write_playlists
 from apps.standins.origin import HERE, PLAYERS, Site, ensure_player, player_version
-from harness.scratch import scratch_folder
+from hardware.machine.scratch import scratch_folder
 from traffic import ports
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from apps.base import ServiceError, Stage
 from apps.browser import BrowserError, Driver
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from apps.two_ends import POLL_S, End, TwoEnds
-from harness.lab_file import read_lab_file
+from hardware.lab_file import read_lab_file
 
 if TYPE_CHECKING:
     from harness.options import Options

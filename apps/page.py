@@ -24,8 +24,8 @@ from apps.standins.origin import (
     set_congestion_control,
 )
 from captures.player import SCRIPT, PlayerRecorder, PlayerSample
-from harness.place import CommandError
-from harness.process import ProcessError
+from hardware.machine.place import CommandError
+from hardware.machine.process import ProcessError
 
 if TYPE_CHECKING:
     from harness.options import Options

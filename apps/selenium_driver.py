@@ -30,7 +30,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from urllib3.exceptions import HTTPError
 
 from apps.browser import Browser, BrowserError
-from harness.place import LOCAL
+from hardware.machine.place import LOCAL
 
 CHROMEDRIVER = Path("/usr/bin/chromedriver")
 #: What Playwright gives Chromium and ChromeDriver does not, as far as a page could tell.

@@ -17,10 +17,10 @@ from apps.drivers import DRIVERS
 from apps.standins.call.camera import Camera
 from captures.player import CALL_SCRIPT, SCRIPT, PlayerRecorder, PlayerSample
 from captures.recorders import RECORDERS
-from harness.display import Display
+from hardware.machine.display import Display
+from hardware.machine.place import CommandError, Place
+from hardware.machine.process import Process, ProcessError
 from harness.lab import log_file
-from harness.place import CommandError, Place
-from harness.process import Process, ProcessError
 
 FAR = "far"
 """The folder of the run that holds what the other end, on the server's side, showed and said."""

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import psutil
 
-from bottleneck.periodic import PeriodicSampler
-from harness.clock import seconds
-from harness.orphans import machine
-from harness.place import CommandError, Place
-from harness.scratch import scratch_file
+from hardware.machine.clock import seconds
+from hardware.machine.orphans import machine
+from hardware.machine.periodic import PeriodicSampler
+from hardware.machine.place import CommandError, Place
+from hardware.machine.scratch import scratch_file
 
 FOLDER = "/run/sojourn"
 _NAME = "sojourn-dead-man"
@@ -66,7 +66,8 @@ class DeadManError(RuntimeError):
 class Owner:
     """Who has claimed a router; ``begun`` in Unix s of the owner's clock, ``beat_s`` is how often it renews.
 
-    ``host`` is the owner's :func:`harness.orphans.machine`; a host name alone (an older Sojourn's) may be anybody's.
+    ``host`` is the owner's :func:`hardware.machine.orphans.machine`; a host name alone (an older Sojourn's) may be
+    anybody's.
     """
 
     user: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Linux router, virtual or physical, driven by ip and tc at its :class:`harness.place.Place`."""
+"""A Linux router, virtual or physical, driven by ip and tc at its :class:`hardware.machine.place.Place`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import groupby
 
 from bottleneck import nat, readback, shaper, spec
 from bottleneck.spec import Bottleneck
-from harness.place import CommandError, Place
+from hardware.machine.place import CommandError, Place
 
 _FAILED_LINE = re.compile(r"Command failed -:(\d+)")
 _OFFLOADS = {

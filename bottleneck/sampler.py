@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bottleneck.periodic import PeriodicSampler
-from harness.place import Place
+from hardware.machine.periodic import PeriodicSampler
+from hardware.machine.place import Place
 
 
 class QdiscSampler(PeriodicSampler):

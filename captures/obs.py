@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from captures.screen import QUANTISER, Screen, ScreenRecorder, progress_file, remux, write
-from harness.place import LOCAL, Place
-from harness.process import Process
-from harness.scratch import scratch_folder
+from hardware.machine.place import LOCAL, Place
+from hardware.machine.process import Process
+from hardware.machine.scratch import scratch_folder
 from scoring.frames import RecordingError, frame_times
 
 CONTROL = Path(__file__).with_name("obs_control.py")

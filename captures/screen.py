@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from harness.place import LOCAL, Place
-from harness.process import Process, ProcessError
-from harness.tools import find
+from hardware.machine.place import LOCAL, Place
+from hardware.machine.process import Process, ProcessError
+from hardware.machine.programs import find
 from scoring.frames import frame_times
 
 FPS = 60
@@ -52,7 +52,7 @@ class Screen:
 class ScreenRecorder:
     """A running recording. Make one with `start`, end it with `stop`."""
 
-    #: The program that records, for harness.tools, and the package that has it.
+    #: The program that records, for hardware.machine.programs, and the package that has it.
     program, package = "ffmpeg", "ffmpeg"
 
     def __init__(self, run: Path, process: Process, start: float) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from harness.cache import BuildError, locked
+from hardware.machine.cache import BuildError, locked
 
 SUITES = ("forky", "sid")
 KEYRINGS = (

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from hardware import kbuild, kconfig
 from hardware.kbuild import Recipe
-from harness import cache
-from harness.cache import BuildError, Progress
+from hardware.machine import cache
+from hardware.machine.cache import BuildError, Progress
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 from hardware import kbuild, kconfig
 from hardware.guest import ensure_guest
 from hardware.kbuild import Recipe
+from hardware.machine import cache
+from hardware.machine.cache import Progress
 from hardware.self_check import self_check
-from harness import cache
-from harness.cache import Progress
 
 RECIPE = Recipe("um", kconfig.VIRTUAL, files=1000)
 

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import Protocol, Self
 
-from harness.lab_file import Machine
-from harness.place import LOCAL
-from harness.process import Process, ProcessError
+from hardware.lab_file import Machine
+from hardware.machine.place import LOCAL
+from hardware.machine.process import Process, ProcessError
 
 _POLL_S = 0.1
 

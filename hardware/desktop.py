@@ -21,9 +21,9 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from hardware.guest import INIT, PACKAGES, SUITE, extract, in_root, prepare
+from hardware.machine import cache
+from hardware.machine.cache import BuildError, Progress
 from hardware.tool import call
-from harness import cache
-from harness.cache import BuildError, Progress
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 #: What is on top of the nodes' packages; chromium-driver is Selenium's.

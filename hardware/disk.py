@@ -8,8 +8,8 @@ import struct
 import subprocess
 from pathlib import Path
 
-from harness.cache import BuildError
-from harness.place import ENVIRONMENT
+from hardware.machine.cache import BuildError
+from hardware.machine.place import ENVIRONMENT
 
 SECTOR = 512
 PARTITION = 2048 * SECTOR

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from hardware import kconfig, patches
 from hardware.archive import Archive
+from hardware.machine import cache
+from hardware.machine.cache import BuildError, Progress
 from hardware.patches import Edit
-from harness import cache
-from harness.cache import BuildError, Progress
 
 PRAGUE = kconfig.FRAGMENTS / "tcp_prague.c"
 COMPILER, COMMON_HEADERS = kconfig.FRAGMENTS / "cc", kconfig.FRAGMENTS / "common.h"

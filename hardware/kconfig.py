@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.cache import BuildError
+from hardware.machine.cache import BuildError
 
 FRAGMENTS = Path(__file__).parent / "kernel"
 ROUTER = ("base", "qdiscs", "tcp", "tunnels")

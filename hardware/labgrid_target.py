@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from harness.lab_file import Labgrid
+    from hardware.lab_file import Labgrid
 
 _CHUNK, _READ_S, _POLL_S = 1 << 16, 0.01, 0.1
 _ONE_AT_A_TIME = threading.Lock()

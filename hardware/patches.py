@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardware.kconfig import FRAGMENTS
-from harness.cache import BuildError
+from hardware.machine.cache import BuildError
 
 
 class PatchError(BuildError):

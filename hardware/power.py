@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from harness.lab_file import ACTION, Machine
-from harness.place import LOCAL, CommandError
+from hardware.lab_file import ACTION, Machine
+from hardware.machine.place import LOCAL, CommandError
 
 ACTIONS = ("on", "off", "cycle", "get")
 """What a switch can be asked for; ``get`` changes nothing and succeeds when the switch answers."""

@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hardware.machine.cache import BuildError
 from hardware.node import node_command
-from harness.cache import BuildError
 
 if TYPE_CHECKING:
     from hardware.build import Kernel

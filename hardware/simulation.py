@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import psutil
 
-from hardware.cores import Lease
+from hardware.machine.cores import Lease
+from hardware.machine.scratch import scratch_folder
+from hardware.machine.signals import held_back
 from hardware.node import node_command
-from harness.ctrl_c import held_back
-from harness.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from hardware.build import Kernel

@@ -6,8 +6,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from harness.cache import BuildError
-from harness.place import ENVIRONMENT
+from hardware.machine.cache import BuildError
+from hardware.machine.place import ENVIRONMENT
 
 
 def call(command: list[str]) -> str:

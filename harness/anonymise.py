@@ -19,9 +19,9 @@ from pathlib import Path
 
 import zstandard
 
+from hardware.machine.place import ACCOUNT
 from harness.mask import FILES, Mask, masked
 from harness.masked_capture import mask_capture
-from harness.place import ACCOUNT
 from harness.report import REPORT, ReportError, read_scores, write_report
 from harness.store import Manifest
 from scoring.pcapng import CaptureError

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.cache import digest
+from hardware.machine.cache import digest
 from harness.cell import Cell
 from harness.store import CHECKOUT
 from scoring.validity import Limits
@@ -29,7 +29,7 @@ _DECIDING = ("harness/sim*.py", "harness/cell.py", "hardware/simulation.py", "ha
              "traffic/bulk*", "traffic/contender.py", "traffic/irtt.py", "traffic/ports.py",
              "traffic/talk.py")  # fmt: skip
 _DECIDING_LIVE = ("harness/live_*.py", "apps/call.py", "apps/two_ends.py", "harness/virtual.py", "harness/physical.py",
-                  "harness/clock.py", "harness/cell.py", "hardware/node.py", "bottleneck/*.py", "traffic/*.py",
+                  "hardware/machine/clock.py", "harness/cell.py", "hardware/node.py", "bottleneck/*.py", "traffic/*.py",
                   "captures/packets.py", "captures/pcap.py", "scoring/samples.py", "scoring/packets.py",
                   "scoring/pcapng.py", "scoring/latency.py", "scoring/validity.py")  # fmt: skip
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from harness.ctrl_c import keep_to_ourselves
+from hardware.machine.signals import keep_to_ourselves
 from harness.store import CHECKOUT
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def doctor(
     results: Annotated[Path, typer.Option(help="Where the runs will go.")] = Path("results"),
 ) -> None:
     """Tell what this machine can do, what is missing, and the fix for each; exit code 1 if it cannot run."""
-    from harness.cache import root
+    from hardware.machine.cache import root
     from harness.doctor import examine
 
     _print_findings(examine(root(), results), "runs cannot work here yet")
@@ -126,8 +126,8 @@ def lab_check(
 ) -> None:
     """Prove each entry of a lab file where it stands, with the fix for each that is wrong; exit code 1 if any is."""
     from bottleneck.qdiscs import KINDS
+    from hardware.lab_file import LabFileError, read_lab_file
     from harness.lab_check import examine
-    from harness.lab_file import LabFileError, read_lab_file
 
     known, wanted = ", ".join(KINDS), [text.split()[0] for text in qdisc or () if text]
     for kind in wanted:
@@ -144,8 +144,8 @@ def lab_power(
     action: Annotated[str, typer.Argument(help="on, off, cycle or get.")],
 ) -> None:
     """Switch a machine of a lab by the power control that its file names."""
+    from hardware.lab_file import read_lab_file
     from hardware.power import PowerError, switch
-    from harness.lab_file import read_lab_file
 
     machines = read_lab_file(lab_file).machines
     if machine not in machines:

@@ -16,7 +16,8 @@ from typing import Any, Literal
 from rich.console import Console
 
 from apps.base import Service
-from harness import cache, simulated
+from hardware.machine import cache
+from harness import simulated
 from harness.dask_engine import check_inputs, check_workers, connected, packed, threads, unpack
 from harness.options import Options
 from harness.progress import Tell as TellShare

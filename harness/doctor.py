@@ -16,7 +16,7 @@ from typing import Literal
 
 import psutil
 
-from harness.tools import TOOLS, Tool, find, version
+from hardware.machine.programs import TOOLS, Tool, find, version
 
 Verdict = Literal["ok", "note", "missing"]
 

@@ -18,9 +18,9 @@ from typing import Any, Literal, Protocol, Self
 
 import psutil
 
+from hardware.machine.signals import end_waits, held_back
 from harness.cell_run import Job, perform, rescore, standing
 from harness.claim import Claim, claim
-from harness.ctrl_c import end_waits, held_back
 from harness.matrix import run_folder
 
 GUEST_BYTES = 400 << 20

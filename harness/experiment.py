@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from apps.base import Service, Stage
-from bottleneck.periodic import PeriodicSampler
 from bottleneck.readback import ReadbackError
 from bottleneck.router import RouterError
 from captures.host import HostWatch
 from captures.recorders import RECORDERS
 from captures.screen import FINE_QUANTISER, QUANTISER
+from hardware.machine.clock import clock_offsets
+from hardware.machine.command_log import command_log
+from hardware.machine.display import SIZE, Display
+from hardware.machine.periodic import PeriodicSampler
+from hardware.machine.place import CommandError, Place
+from hardware.machine.process import Process
 from harness import instruments
-from harness.clock import clock_offsets
-from harness.command_log import command_log
-from harness.display import SIZE, Display
 from harness.lab import LOGS, Lab, LabFactory, log_file
 from harness.options import Options
-from harness.place import CommandError, Place
-from harness.process import Process
 from harness.timeline import Phase
 from traffic import iperf3, irtt, ports, ss
 

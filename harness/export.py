@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from hardware.machine.cache import remove_tree
 from harness.bundle import SUFFIX, BundleError, Tell, check, claimed, pack, verify
-from harness.cache import remove_tree
 from harness.crate import CRATE, crate
 from harness.signature import SignatureError, sign
 from harness.store import (

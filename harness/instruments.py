@@ -8,8 +8,8 @@ from typing import Literal
 
 from bottleneck.sampler import QdiscSampler
 from captures.packets import PacketCapture
+from hardware.machine.process import Process
 from harness.lab import Lab, Tap
-from harness.process import Process
 from traffic import irtt, ports
 from traffic.contender import CONTENDERS
 from traffic.iperf3 import BulkFlow

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bottleneck.router import Router
-from harness.place import Place
+from hardware.machine.place import Place
 
 
 @dataclass(frozen=True)

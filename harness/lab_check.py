@@ -16,13 +16,13 @@ from bottleneck.dead_man import owner_of
 from bottleneck.qdiscs import KINDS, parse_qdisc
 from bottleneck.router import Router, RouterError
 from hardware.console import ConsoleError, answer, open_console
+from hardware.lab_file import FAR, HOSTS, NEAR, LabFile, Machine, RouterEntry
+from hardware.machine.clock import clock_offset
+from hardware.machine.place import CommandError, Place
+from hardware.machine.process import ProcessError
 from hardware.power import PowerError, switch
-from harness.clock import clock_offset
 from harness.doctor import Finding, Verdict
-from harness.lab_file import FAR, HOSTS, NEAR, LabFile, Machine, RouterEntry
 from harness.physical import close_master, places_of, router_of, tap
-from harness.place import CommandError, Place
-from harness.process import ProcessError
 from traffic import iperf3, irtt, ss
 from traffic.contender import ACCURATE_ECN
 from traffic.tools import ToolError

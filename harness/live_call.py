@@ -12,8 +12,8 @@ import polars as pl
 
 from apps.base import ServiceError, Stage
 from apps.call import Call as Browsers
+from hardware.machine.display import SIZE, Display
 from harness import cell
-from harness.display import SIZE, Display
 from harness.lab import Lab, log_file
 from scoring import packets
 from scoring.transport import TALKS

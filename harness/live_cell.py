@@ -13,13 +13,13 @@ from threading import Event
 import polars as pl
 
 from apps.call import Call as Browsers
-from bottleneck.periodic import PeriodicSampler
 from bottleneck.spec import Bottleneck, Direction
 from captures.packets import Captured
+from hardware.machine.clock import clock_offsets
+from hardware.machine.command_log import command_log
+from hardware.machine.periodic import PeriodicSampler
 from harness import instruments
 from harness.cell import Cell, Flow, Probe
-from harness.clock import clock_offsets
-from harness.command_log import command_log
 from harness.instruments import Side
 from harness.lab import Lab
 from harness.lab_limits import lacking, working_hops

@@ -137,7 +137,7 @@ def _live_inputs(plan: Plan, console: Console | None) -> str:
 
 def _lab(plan: Plan) -> Callable[[], AbstractContextManager[Lab]]:
     """What makes the lab of a plan. Raises LabFileError."""
-    from harness.lab_file import read_lab_file
+    from hardware.lab_file import read_lab_file
     from harness.physical import PhysicalLab
     from harness.run import virtual_lab
     from harness.virtual import ONE_CORE_BPS

@@ -12,8 +12,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from hardware.machine.programs import find
 from harness.report import read_scores
-from harness.tools import find
 from scoring import p1203
 
 PROGRAM = "p1203-standalone"

@@ -17,11 +17,11 @@ from bottleneck.dead_man import DeadMan, undo_stale
 from bottleneck.readback import ReadbackError
 from bottleneck.router import Router, RouterError
 from hardware.console import ConsoleError, ConsoleLog, open_console
+from hardware.lab_file import FAR, NEAR, LabFile
+from hardware.machine.orphans import end_orphans
+from hardware.machine.place import COMMANDS, LOCAL, CommandError, Place
+from hardware.machine.scratch import scratch_folder
 from harness.lab import Addresses, Lab, Tap, log_file
-from harness.lab_file import FAR, NEAR, LabFile
-from harness.orphans import end_orphans
-from harness.place import COMMANDS, LOCAL, CommandError, Place
-from harness.scratch import scratch_folder
 from harness.virtual import PROBES, Cores
 
 CLOCK = "router-clock.jsonl"

@@ -14,8 +14,8 @@ import polars as pl
 
 from apps.standins import scenes
 from apps.standins.call import camera
+from hardware.machine.programs import find
 from harness.report import read_scores
-from harness.tools import find
 from scoring import frames, quality
 from scoring.quality import Picture, QualityError
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TextIO
 
 from apps.base import Service
+from hardware.machine.programs import FLAGS
 from harness.bundle import verify
 from harness.crate import CRATE
 from harness.options import Options, restored
 from harness.report import REPORT
 from harness.run import OPTIONS_FILE, perform
 from harness.store import PARTIAL, FileEntry, Manifest, read_manifest
-from harness.tools import FLAGS
 
 NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
 """Files that tell where and when a run was made, or came to it with a bundle."""

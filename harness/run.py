@@ -20,17 +20,17 @@ from apps.drivers import DRIVERS
 from captures.recorders import RECORDERS
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
+from hardware.lab_file import LabFile, read_lab_file
+from hardware.machine.programs import host_versions
+from hardware.machine.signals import end_waits
 from harness import simulated
-from harness.ctrl_c import end_waits
 from harness.experiment import run_experiment
 from harness.lab import Lab, LabFactory
-from harness.lab_file import LabFile, read_lab_file
 from harness.options import Options
 from harness.physical import PhysicalLab
 from harness.progress import ExperimentProgress, Tell, named, steps
 from harness.report import write_report
 from harness.store import RunDirectory, RunStore
-from harness.tools import host_versions
 from harness.virtual import ONE_CORE_BPS, VirtualLab
 from scoring.score import SCORES, Scores, score_run
 

@@ -30,7 +30,7 @@ Endpoints = Literal["bulk", "iperf3"]
 def parts() -> tuple[Kernel, Guest, Path]:
     """Kernel, guest and the program of all endpoints, built if need be; once for a process.
 
-    Raises :class:`harness.cache.BuildError`.
+    Raises :class:`hardware.machine.cache.BuildError`.
     """
     return ensure_kernel(), ensure_guest(), ensure_bulk()
 

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from types import TracebackType
 
 from bottleneck.router import Router
+from hardware.machine.namespaces import Namespaces
+from hardware.machine.place import Place
 from harness.lab import Addresses, Lab, Tap
-from harness.namespaces import Namespaces
-from harness.place import Place
 from harness.wires import HUB, address, address_router, cable
 
 _ENDS = ("client", "receiver", "server", "sender")
@@ -20,7 +20,7 @@ _END_SETTINGS = {"net/ipv4/tcp_ecn": "2", "net/ipv4/tcp_no_metrics_save": "1"}
 class SimLab:
     """Make the lab out of namespaces of this kernel; use as a context manager that yields a :class:`Lab`.
 
-    Raises :class:`harness.process.ProcessError` and :class:`harness.place.CommandError`.
+    Raises :class:`hardware.machine.process.ProcessError` and :class:`hardware.machine.place.CommandError`.
     """
 
     def __init__(self) -> None:

@@ -21,12 +21,12 @@ from apps.standins.clip import SEGMENT_SECONDS, Clip
 from hardware import simulation
 from hardware.build import Kernel, ensure_kernel
 from hardware.desktop import EXTRAS, Desktop, ensure_desktop
+from hardware.machine import cache
+from hardware.machine.scratch import scratch_folder
 from hardware.simulation import SimulationError
-from harness import cache
 from harness.handover import CACHE, ERROR, EVIDENCE, NEWS, SOURCES, VERSIONS, write_job
 from harness.lab import log_file
 from harness.progress import ExperimentProgress, Tell, named
-from harness.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from apps.base import Service

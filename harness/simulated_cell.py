@@ -10,10 +10,10 @@ from typing import Any
 
 from hardware.build import ensure_kernel
 from hardware.desktop import ensure_desktop
+from hardware.machine.scratch import scratch_folder
 from harness.cell import Cell
 from harness.handover import write_cell
 from harness.live_call import browsers
-from harness.scratch import scratch_folder
 from harness.simulated import Machine, place, start
 
 #: Of wall time, for each second of the cell and for all that comes before it.

@@ -26,12 +26,12 @@ from types import TracebackType
 from bottleneck.router import Router
 from hardware.build import Kernel
 from hardware.guest import Guest
+from hardware.machine.namespaces import Namespaces
+from hardware.machine.place import LOCAL, Place
+from hardware.machine.process import Process
+from hardware.machine.scratch import scratch_folder
 from hardware.node import READY, Interface, node_command
 from harness.lab import Addresses, Lab, Tap, log_file
-from harness.namespaces import Namespaces
-from harness.place import LOCAL, Place
-from harness.process import Process
-from harness.scratch import scratch_folder
 from harness.wires import HUB, ROUTER_LAN, ROUTER_WAN, address, cable
 
 _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from hardware.machine.namespaces import Namespaces
+from hardware.machine.place import Place
 from harness.lab import Addresses
-from harness.namespaces import Namespaces
-from harness.place import Place
 
 HUB = "hub"
 ROUTER_LAN, ROUTER_WAN = "10.42.1.1", "10.42.2.1"
@@ -26,7 +26,9 @@ def cable(spaces: Namespaces, prefixes: Mapping[str, str] | None = None, mgmt: C
     """Make the switches in the hub and plug every port in: ``eth0`` of a host, ``lan`` and ``wan`` of the router.
 
     ``prefixes`` are put before the interfaces' names in a namespace from which a node of its own takes them; those in
-    ``mgmt`` are on a third switch too, by an interface of that name. Raises :class:`harness.place.CommandError`.
+    ``mgmt`` are on a third switch too, by an interface of that name.
+
+    Raises :class:`hardware.machine.place.CommandError`.
     """
     before = prefixes or {}
     nets = {

@@ -24,8 +24,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from harness import cache
-from harness.cache import BuildError
+from hardware.machine import cache
+from hardware.machine.cache import BuildError
 
 SOURCE = Path(__file__).parent / "bulk.c"
 # Static: the guest's libc is another one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.place import Place
+from hardware.machine.place import Place
 
 _ECN = "/proc/sys/net/ipv4/tcp_ecn"
 _AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.place import CommandError, Place
-from harness.process import Process, ProcessError
+from hardware.machine.place import CommandError, Place
+from hardware.machine.process import Process, ProcessError
 from traffic import ports, tools
 from traffic.contender import Contender
 
@@ -53,7 +53,7 @@ class BulkFlow:
         """Set both ends' ECN mode, start server and client, and return when data flows.
 
         ``duration_s`` is an upper bound in s; :meth:`stop` ends the flow. Raises :class:`BulkError`,
-        :class:`traffic.contender.ContenderError` and :class:`harness.process.ProcessError`.
+        :class:`traffic.contender.ContenderError` and :class:`hardware.machine.process.ProcessError`.
         """
         self.contender.prepare(self.sender, self.receiver)
         self._server = Process.start(

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Self
 
-from harness.place import Place
-from harness.process import Process, ProcessError
+from hardware.machine.place import Place
+from hardware.machine.process import Process, ProcessError
 from traffic import ports, tools
 
 Codepoint = Literal["not-ect", "ect1", "ect0", "ce"]
@@ -34,7 +34,7 @@ def start_server(
 ) -> Process:
     """Start one irtt server for the ports ``listen`` at ``address``, ready when it returns; end it with ``stop()``.
 
-    Raises :class:`harness.process.ProcessError`.
+    Raises :class:`hardware.machine.process.ProcessError`.
     """
     bind = ",".join(f"{address}:{port}" for port in listen)
     listening = r"[\s\S]*".join([r"\[ListenerStart\] starting"] * len(listen))

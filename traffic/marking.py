@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from harness.place import Place
+from hardware.machine.place import Place
 
 _TABLE = "ip sojourn_marking"
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bottleneck.periodic import PeriodicSampler
-from harness.place import Place
+from hardware.machine.periodic import PeriodicSampler
+from hardware.machine.place import Place
 from traffic import ports, tools
 
 _END = "=="

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.place import CommandError, Place
+from hardware.machine.place import CommandError, Place
 
 Kind = Literal["wireguard", "fou", "fou-auto"]
 DEVICE = "sojourn"

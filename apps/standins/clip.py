@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 
 from apps.standins import scenes
-from harness import cache
+from hardware.machine import cache
 from scoring import strip
 
 FPS = 30

@@ -19,10 +19,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from harness import cache
-from harness.place import CommandError, Place
-from harness.process import Process
-from harness.scratch import scratch_folder
+from hardware.machine import cache
+from hardware.machine.place import CommandError, Place
+from hardware.machine.process import Process
+from hardware.machine.scratch import scratch_folder
 
 HOST = "tv.test"
 HERE = Path(__file__).parent

@@ -73,7 +73,7 @@ def _elsewhere(options: Options, console: Console, command_line: Sequence[str]) 
 
 def check(task: Task, options: Options) -> None:
     """Ask the doctor, and bring the lab up once, or ask the cluster's workers."""
-    from harness.cache import root
+    from hardware.machine.cache import root
     from harness.doctor import examine
     from harness.run import check_lab
 

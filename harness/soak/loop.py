@@ -19,9 +19,9 @@ from types import FrameType
 
 import psutil
 
+from hardware.machine.scratch import sweep
 from hardware.simulation import fitting
 from harness.options import LOCAL
-from harness.scratch import sweep
 from harness.simulated import MEMORY
 from harness.soak import leaks, state
 from harness.soak.child import Task, command_line

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from harness.place import ENVIRONMENT, LOCAL
+from hardware.machine.place import ENVIRONMENT, LOCAL
 from harness.soak.leaks import MARK
 from harness.store import CHECKOUT
 

@@ -15,8 +15,8 @@ from bottleneck.path import Path as DelayPath
 from bottleneck.qdiscs import parse_qdisc
 from bottleneck.spec import Bottleneck, Direction
 from captures.screen import ScreenRecorder
+from hardware.machine.display import SIZE, Display
 from harness import instruments
-from harness.display import SIZE, Display
 from harness.handover import EVIDENCE
 from harness.lab import log_file
 from harness.sim_lab import SimLab

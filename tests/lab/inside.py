@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hardware.build import ensure_kernel
 from hardware.desktop import ensure_desktop
-from harness.scratch import scratch_folder
+from hardware.machine.scratch import scratch_folder
 from harness.simulated import Machine, start
 
 _TIMEOUT_S = 600.0

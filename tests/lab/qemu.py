@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.place import LOCAL, Place
+from hardware.machine.place import LOCAL, Place
 
 TOOL = "qemu-system-x86_64"
 

@@ -13,8 +13,8 @@ import pytest
 from hardware import disk, kbuild, kconfig
 from hardware.archive import Archive
 from hardware.image import SUITE
-from harness import cache
-from harness.place import LOCAL
+from hardware.machine import cache
+from hardware.machine.place import LOCAL
 from tests.lab.qemu import TOOL
 from tests.lab.simulated import NETWORK
 

@@ -23,7 +23,7 @@ from statistics import median
 import psutil
 import pytest
 
-from harness import place
+from hardware.machine import place
 from harness.options import Options
 from harness.run import virtual_lab
 from harness.soak import leaks, state

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from apps.standins import scenes
-from harness import cache
+from hardware.machine import cache
 from scoring import strip
 
 #: Off a divisor of the recorder's 60: the recorder's phase within a frame passes through all values each second,

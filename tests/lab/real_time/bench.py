@@ -16,10 +16,10 @@ import pytest
 
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
+from hardware.machine.place import LOCAL, Place
+from hardware.machine.process import Process
 from hardware.node import READY
 from harness.lab import Lab
-from harness.place import LOCAL, Place
-from harness.process import Process
 from harness.virtual import VirtualLab
 
 #: This host's own network namespaces stand for the client and the server.

@@ -11,10 +11,10 @@ import pytest
 
 from bottleneck.readback import ReadbackError
 from bottleneck.spec import Bottleneck
-from harness.lab_file import read_lab_file
+from hardware.lab_file import read_lab_file
+from hardware.machine.place import Place
+from hardware.machine.process import Process
 from harness.physical import PhysicalLab
-from harness.place import Place
-from harness.process import Process
 from tests.lab.real_time.bench import Bench
 
 pytestmark = pytest.mark.lab

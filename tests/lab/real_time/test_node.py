@@ -10,12 +10,12 @@ import pytest
 
 from hardware.build import ensure_kernel
 from hardware.guest import HOST_ALIAS, ensure_guest
+from hardware.machine.cache import BuildError
+from hardware.machine.namespaces import Namespaces
+from hardware.machine.place import Place
+from hardware.machine.process import Process
 from hardware.node import READY, Interface, node_command
 from hardware.self_check import self_check
-from harness.cache import BuildError
-from harness.namespaces import Namespaces
-from harness.place import Place
-from harness.process import Process
 
 pytestmark = pytest.mark.lab
 

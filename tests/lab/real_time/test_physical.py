@@ -15,7 +15,7 @@ import pytest
 from apps.standins.origin import set_congestion_control
 from bottleneck.dead_man import DeadManError
 from bottleneck.spec import Bottleneck
-from harness.lab_file import read_lab_file
+from hardware.lab_file import read_lab_file
 from harness.physical import PhysicalLab, PhysicalLabError
 from tests.lab.real_time.bench import Bench, until
 from traffic import iperf3, ss
@@ -31,9 +31,9 @@ _HOLD = """
 import sys
 from pathlib import Path
 from bottleneck.spec import Bottleneck
-from harness.lab_file import read_lab_file
+from hardware.lab_file import read_lab_file
 from harness.physical import PhysicalLab
-from harness.process import Process
+from hardware.machine.process import Process
 with PhysicalLab(read_lab_file(Path(sys.argv[1]))) as lab:
     lab.router.apply(Bottleneck.symmetric(20_000_000, "dualpi2", 20_000))
     command = ["iperf3", "-s", "--forceflush"]

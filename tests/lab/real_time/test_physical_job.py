@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from hardware.lab_file import read_lab_file
 from harness.bundle import verify
-from harness.lab_file import read_lab_file
 from harness.physical import CLOCK, PhysicalLab
 from harness.store import CHECKOUT, MANIFEST, PARTIAL, read_manifest
 from scoring.score import SCORES, Scores

@@ -12,9 +12,9 @@ from apps.playwright_driver import PlaywrightBrowser
 from captures import obs
 from captures.obs import ObsRecorder
 from captures.recorders import RECORDERS
-from harness.display import Display
+from hardware.machine.display import Display
+from hardware.machine.place import Place
 from harness.handover import EVIDENCE
-from harness.place import Place
 from harness.sim_lab import SimLab
 
 SIZE = 640, 360

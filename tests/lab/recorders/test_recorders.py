@@ -19,9 +19,9 @@ from apps.playwright_driver import PlaywrightBrowser
 from captures.obs import ObsRecorder
 from captures.recorders import RECORDERS
 from captures.screen import ScreenRecorder
-from harness.display import Display
-from harness.place import LOCAL
-from harness.process import ProcessError
+from hardware.machine.display import Display
+from hardware.machine.place import LOCAL
+from hardware.machine.process import ProcessError
 from scoring import strip
 from scoring.frames import frame_times, read_recording
 from tests.lab.inside import run_inside

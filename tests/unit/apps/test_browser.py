@@ -21,7 +21,7 @@ from apps.browser import Browser, BrowserError, flags
 from apps.drivers import DRIVERS
 from apps.playwright_driver import PlaywrightBrowser
 from apps.selenium_driver import SeleniumBrowser
-from harness.place import Place
+from hardware.machine.place import Place
 
 HERE = Place("client")
 

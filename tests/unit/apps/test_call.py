@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from apps.base import ServiceError, Stage
 from apps.call import FULL, LIGHT, Call
 from apps.standins.call import camera, signalling
-from harness.place import Place
+from hardware.machine.place import Place
 from scoring import strip
 
 

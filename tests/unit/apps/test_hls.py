@@ -16,7 +16,7 @@ import pytest
 from apps.standins import hls
 from apps.standins.clip import DEFAULT, Clip
 from apps.standins.origin import HOST, Origin, Site
-from harness.place import Place
+from hardware.machine.place import Place
 
 #: Segments of the clip: the broadcast ends with the last of them.
 LAST = 30

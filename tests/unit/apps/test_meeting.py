@@ -19,9 +19,9 @@ from apps.meet import Meet
 from apps.meeting import Site, join, left
 from apps.teams import Teams
 from apps.two_ends import FAR, TwoEnds
-from harness.display import Display
+from hardware.machine.display import Display
+from hardware.machine.place import LOCAL
 from harness.options import parse_options
-from harness.place import LOCAL
 from scoring import frames, glass, strip, validity
 from tests.unit.apps.jitsi_room import PAGE, jitsi_room
 from tests.unit.apps.tab import Tab

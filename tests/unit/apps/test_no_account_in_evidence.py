@@ -18,11 +18,11 @@ from apps.base import ServiceError, Stage
 from apps.credentials import Credentials
 from apps.o2tv import O2tv
 from captures.host import HostWatch
-from harness.command_log import command_log
-from harness.display import Display
+from hardware.machine.command_log import command_log
+from hardware.machine.display import Display
+from hardware.machine.place import LOCAL
 from harness.lab import log_file
 from harness.options import parse_options
-from harness.place import LOCAL
 from harness.store import RunStore
 from tests.unit.apps.test_iptv import ACCOUNT, Television, site  # noqa: F401
 
@@ -114,7 +114,7 @@ def test_no_account_is_in_a_run(
 
 
 def test_no_program_is_given_an_account() -> None:
-    asked = "from harness.place import LOCAL; print(LOCAL.run(['env']))"
+    asked = "from hardware.machine.place import LOCAL; print(LOCAL.run(['env']))"
     environment = {**os.environ, "SOJOURN_O2TV_PASSWORD": PASSWORD, "SOJOURN_IPTV_COOKIE": COOKIE, "SOJOURN_SEED": "7"}
     done = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True, check=True)
     assert "SOJOURN_SEED=7" in done.stdout

@@ -11,7 +11,7 @@ import pytest
 from cryptography import x509
 
 from apps.standins import origin
-from harness.place import Place
+from hardware.machine.place import Place
 
 # iproute2 6.1, a Chromium connected to Caddy; the second connection is of a host that negotiated ECN.
 SS = (

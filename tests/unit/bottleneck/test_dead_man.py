@@ -13,8 +13,8 @@ import pytest
 
 from bottleneck import dead_man
 from bottleneck.dead_man import DeadManError, Owner, undo_stale
-from harness.orphans import machine
-from harness.place import Place
+from hardware.machine.orphans import machine
+from hardware.machine.place import Place
 
 _DEAD = 1 << 22  # beyond the largest pid
 _BEAT_S = 0.3

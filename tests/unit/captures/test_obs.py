@@ -13,7 +13,7 @@ import pytest
 from captures import recorders
 from captures.obs import Edge, ObsRecorder, first_frame
 from captures.obs_control import EDGES, SLATE, STAYS, files
-from harness.process import ProcessError
+from hardware.machine.process import ProcessError
 from scoring.frames import RecordingError
 
 FPS = 30

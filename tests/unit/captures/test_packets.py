@@ -10,8 +10,8 @@ import pytest
 import zstandard
 
 from captures.packets import PacketCapture, compress
-from harness.place import LOCAL
-from harness.process import ProcessError
+from hardware.machine.place import LOCAL
+from hardware.machine.process import ProcessError
 from scoring import packets, pcapng
 
 

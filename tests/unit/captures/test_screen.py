@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from captures.screen import NEEDED_FPS, ScreenRecorder, count_missing, encoding, finish
-from harness.process import ProcessError
+from hardware.machine.process import ProcessError
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from hardware import kbuild
 from hardware.build import RECIPE, ensure_kernel
-from harness.cache import BuildError
+from hardware.machine.cache import BuildError
 
 
 def test_a_cached_kernel_needs_neither_network_nor_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import pytest
 from packaging import markers
 
 from hardware import desktop
-from harness import cache
-from harness.cache import BuildError
+from hardware.machine import cache
+from hardware.machine.cache import BuildError
 from harness.options import DRIVERS, RECORDERS
 
 LOCK = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hardware import guest
-from harness.cache import BuildError
+from hardware.machine.cache import BuildError
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hardware import board, disk, image, kconfig
-from harness.cache import BuildError
+from hardware.machine.cache import BuildError
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from hardware import build, kbuild, kconfig, patches
 from hardware.kbuild import digest, newest_source
-from harness.cache import BuildError
+from hardware.machine.cache import BuildError
 
 
 def test_newest_source_goes_by_number() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from hardware import kconfig
-from harness.cache import BuildError
+from hardware.machine.cache import BuildError
 
 
 def test_parse_reads_values_and_refusals() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hardware.console import ConsoleError, ConsoleLog, answer, open_console
+from hardware.lab_file import Labgrid, Machine
 from hardware.power import PowerError, switch
-from harness.lab_file import Labgrid, Machine
 
 #: A console with a login prompt on it; it answers each line.
 GETTY = [sys.executable, "-uc", "import sys\nfor line in sys.stdin: print('apu login:', end='')"]

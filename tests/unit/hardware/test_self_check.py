@@ -8,7 +8,7 @@ import pytest
 from hardware import self_check
 from hardware.build import Kernel
 from hardware.guest import Guest
-from harness.cache import BuildError
+from hardware.machine.cache import BuildError
 
 # A node's own words: Linux 7.2 with TCP Prague; and with DCTCP in its place, whose data leaves as ECT(0).
 PRAGUE = """controls: reno bbr cubic prague prague-simple dctcp

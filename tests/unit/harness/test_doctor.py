@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hardware.machine.programs import TOOLS, Tool, version
 from harness import doctor
-from harness.tools import TOOLS, Tool, version
 
 PACKAGES = Path(doctor.__file__).with_name("packages.txt").read_text().split("\n")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hardware.cores import Lease
+from hardware.machine.cores import Lease
 from harness.cell_run import RUN, SCORES, Job
 from harness.claim import claim
 from harness.engine import GUEST_BYTES, EngineError, LocalEngine, Outcome, capacity, complete

@@ -141,9 +141,9 @@ def test_a_lab_whose_dead_we_adopted_ends_without_being_told_as_left(tmp_path: P
     script = """
 import os, subprocess, sys
 from pathlib import Path
-from harness.namespaces import Namespaces
-from harness.place import ENVIRONMENT
-from harness.process import Process
+from hardware.machine.namespaces import Namespaces
+from hardware.machine.place import ENVIRONMENT
+from hardware.machine.process import Process
 from harness.soak import leaks
 leaks.adopt_orphans()
 ENVIRONMENT[leaks.MARK] = mark = f"test-{os.getpid()}"

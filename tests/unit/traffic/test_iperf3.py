@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.place import LOCAL, Place
+from hardware.machine.place import LOCAL, Place
 from traffic import iperf3, ss
 from traffic.contender import CONTENDERS, Contender, ContenderError
 from traffic.iperf3 import BulkError, BulkFlow

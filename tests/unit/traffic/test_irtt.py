@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.place import LOCAL, Place
-from harness.process import Process
+from hardware.machine.place import LOCAL, Place
+from hardware.machine.process import Process
 from scoring.latency import read_irtt
 from traffic import irtt, ports
 from traffic.tools import ToolError

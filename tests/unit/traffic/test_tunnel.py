@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from harness.place import LOCAL
+from hardware.machine.place import LOCAL
 from traffic.tunnel import MTU, End, Kind, commands
 
 ENDS = End(LOCAL, "10.42.2.20", "10.44.0.1"), End(LOCAL, "10.42.1.20", "10.44.0.2", key="KEY=")

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from harness.place import Place
-from harness.process import Process
+from hardware.machine.place import Place
+from hardware.machine.process import Process
 
 SIZE = (1280, 720)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck import periodic
-from bottleneck.periodic import PeriodicSampler
-from harness.place import LOCAL
+from hardware.machine import periodic
+from hardware.machine.periodic import PeriodicSampler
+from hardware.machine.place import LOCAL
 
 
 class Echo(PeriodicSampler):

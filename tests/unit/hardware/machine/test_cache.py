@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import cache
+from hardware.machine import cache
 
 
 def test_digest_depends_on_names_and_contents_but_not_on_order() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab_file import LabFileError, read_lab_file
+from hardware.lab_file import LabFileError, read_lab_file
 
 GOOD = """
 [router]

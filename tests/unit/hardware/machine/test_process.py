@@ -7,9 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.ctrl_c import keep_to_ourselves
-from harness.place import LOCAL, CommandError, Place
-from harness.process import Process, ProcessError
+from hardware.machine.place import LOCAL, CommandError, Place
+from hardware.machine.process import Process, ProcessError
+from hardware.machine.signals import keep_to_ourselves
 
 
 def test_run_returns_output_and_feeds_input() -> None:

@@ -15,9 +15,9 @@ from types import TracebackType
 
 import psutil
 
-from harness.place import LOCAL, Place
-from harness.process import Process, ProcessError
-from harness.scratch import scratch_file
+from hardware.machine.place import LOCAL, Place
+from hardware.machine.process import Process, ProcessError
+from hardware.machine.scratch import scratch_file
 
 # The holder is pid 1: it holds one network namespace by each sleeping child, and `wait` reaps orphans.
 _HOLDER = """

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from bottleneck.dead_man import DeadManError
-from harness import orphans, physical
-from harness.lab_file import read_lab_file
-from harness.orphans import end_orphans, machine, mark
-from harness.place import Place
-from tests.unit.harness.test_lab_file import GOOD, write
+from hardware.lab_file import read_lab_file
+from hardware.machine import orphans
+from hardware.machine.orphans import end_orphans, machine, mark
+from hardware.machine.place import Place
+from harness import physical
+from tests.unit.hardware.test_lab_file import GOOD, write
 
 _DEAD = 1 << 22  # beyond the largest pid
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.clock import Offset, clock_offset, seconds
-from harness.place import LOCAL, Place
-from harness.process import ProcessError
+from hardware.machine.clock import Offset, clock_offset, seconds
+from hardware.machine.place import LOCAL, Place
+from hardware.machine.process import ProcessError
 
 
 def with_date(folder: Path, script: str) -> Place:
