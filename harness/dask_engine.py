@@ -45,8 +45,12 @@ def connected(address: str) -> Any:
 
 
 def check_workers(client: Any, inputs: str, digest: Digest) -> None:
-    """Raise EngineError that names a worker where ``digest`` does not give ``inputs``."""
+    """Raise EngineError that names a worker where ``digest`` does not give ``inputs``; one that is lost gives none."""
+    from distributed.comm import CommClosedError
+
     for worker, theirs in client.run(_aside, digest, on_error="return").items():
+        if isinstance(theirs, CommClosedError):
+            continue
         if isinstance(theirs, BaseException):
             raise EngineError(f"--engine: worker {worker} cannot run this: {type(theirs).__name__}: {theirs}")
         if theirs != inputs:

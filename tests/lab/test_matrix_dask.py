@@ -18,13 +18,13 @@ import pytest
 
 from bottleneck.qdiscs import parse_qdisc
 from bottleneck.spec import Direction
+from hardware.machine.files import CHECKOUT
 from harness import dumbbell, simulated_cell
 from harness.cell import Call, Cell, Flow, Hop
 from harness.cell_run import RAW, RUN, Job, inputs_digest, standing
 from harness.dask_engine import DaskEngine
 from harness.engine import EngineError, LocalEngine, complete
 from harness.matrix import run_folder
-from harness.store import CHECKOUT
 
 pytestmark = pytest.mark.lab
 
@@ -80,8 +80,9 @@ def at_work(workers: list[psutil.Process]) -> list[psutil.Process]:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         for worker in workers:
-            if guests := worker.children(recursive=True):
-                return [worker, *guests]
+            programs = worker.children(recursive=True)  # of a preparation too, before any guest
+            if any(program.name() == "linux" for program in programs):
+                return [worker, *programs]
     pytest.fail("no guest runs on any worker")
 
 

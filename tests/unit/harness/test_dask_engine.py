@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from distributed.comm import CommClosedError
 
 from harness import matrix_run, simulated_cell
 from harness.dask_engine import check_workers, packed, unpack
@@ -28,6 +29,10 @@ def test_a_worker_that_is_not_as_this_machine_is_refused_by_name() -> None:
         check_workers(Client(one="same", two="other"), "same", str)
     with pytest.raises(EngineError, match="--engine: worker one cannot run this: OSError: no space"):
         check_workers(Client(one=OSError("no space")), "same", str)
+
+
+def test_a_worker_that_is_lost_as_it_is_asked_is_passed_over() -> None:
+    check_workers(Client(one=CommClosedError("Stream is closed"), two="same"), "same", str)
 
 
 def test_a_folder_comes_back_as_it_was(tmp_path: Path) -> None:
