@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup
 
+from bottleneck.qdiscs import marks
 from harness.cell import Cell
 from harness.matrix import Matrix
 from harness.svg import Panel, Points, ccdf_plot, time_plot
@@ -140,10 +141,9 @@ def _queues(run: Path) -> list[list[str]]:
     for (hop, dev), qdiscs in last.items():
         for q in qdiscs:
             if q.get("packets") and q["kind"] not in ("htb", "ingress", "noqueue"):
-                marks = next((q[key] for key in ("ecn_mark", "ecn_marks", "marked", "ecn-mark") if key in q), None)
                 name = f"middlebox {hop + 1} {'down' if dev == 'lan' else 'up'}: {q['kind']}"
                 counts = [str(q["packets"]), f"{q.get('bytes', 0) / 1e6:.1f}", str(q.get("drops", 0))]
-                rows.append([name, *counts, "–" if marks is None else str(marks)])
+                rows.append([name, *counts, "–" if (marked := marks(q)) is None else str(marked)])
     return rows
 
 

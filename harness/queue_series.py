@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bottleneck.qdiscs import marks
 from scoring import records
 from scoring.queue_delay import carrier, class_delays
 
@@ -53,7 +54,7 @@ def read_queue(file: Path, device: str, rate_bps: float, step: float = 0.5) -> Q
             if isinstance(value, int | float):
                 series.delays_ms.setdefault(key, []).append((t, value / 1e3))
         if before:
-            series.marks_per_s.append((t, _rate(before, (t, now), _marks)))
+            series.marks_per_s.append((t, _rate(before, (t, now), lambda qdisc: marks(qdisc) or 0)))
             series.drops_per_s.append((t, _rate(before, (t, now), _drops)))
         before = (t, now)
     return series
@@ -65,10 +66,6 @@ def _samples(file: Path, device: str) -> list[dict[str, Any]]:
     except records.RecordError:  # the scores say so
         return []
     return [sample for sample in found if sample["dev"] == device]
-
-
-def _marks(qdisc: dict[str, Any]) -> float:
-    return float(qdisc.get("ecn_mark", qdisc.get("ecn_marks", qdisc.get("marked", 0))))
 
 
 def _drops(qdisc: dict[str, Any]) -> float:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import polars as pl
 
+from bottleneck.qdiscs import marks
 from bottleneck.readback import ReadbackError
 from hardware import simulation
 from hardware.build import Kernel, ensure_kernel
@@ -143,15 +144,9 @@ def unheard(cell: Cell, flows: pl.DataFrame, seen: Sequence[dict[str, Any]]) -> 
         if CONTENDERS[flow.contender].tcp_ecn != ACCURATE_ECN or not told.len() or told[-1]:
             continue
         last = {line["hop"]: line for line in seen if line["dev"] == ("wan" if flow.up else "lan")}
-        if marked := sum(_marks(qdisc) for line in last.values() for qdisc in line["qdiscs"]):
+        if marked := sum(marks(qdisc) or 0 for line in last.values() for qdisc in line["qdiscs"]):
             return f"flow {n}, {flow.contender}: no CE came back, but the queues on its way marked {marked} packets"
     return ""
-
-
-def _marks(qdisc: dict[str, Any]) -> int:
-    # Each qdisc has a name of its own for them; one with tins counts in each.
-    names = ("ecn_mark", "marked", "ecn-mark", "step-mark")
-    return sum(part.get(name, 0) for part in (qdisc, *qdisc.get("tins", ())) for name in names)
 
 
 def queues(text: str) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from bottleneck.qdiscs import parse_qdisc
+
 
 class RecordError(RuntimeError):
     """A file that is missing, damaged, or holds what it should not; the text names it and the first thing wrong."""
@@ -52,7 +54,12 @@ class Call(_Record):
     client: NotRequired[End]
 
 
-Queue = Annotated[str, Field(pattern=r"\S")]
+def _known(queue: str) -> str:
+    parse_qdisc(queue, "queue")
+    return queue
+
+
+Queue = Annotated[str, AfterValidator(_known)]
 
 
 class Lab(_Record):

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
+from bottleneck.qdiscs import parse_qdisc
 from scoring.pcapng import ECT0, ECT1, NOT_ECT
 from traffic.contender import ACCURATE_ECN, CLASSIC_ECN, CONTENDERS
 
 MTU = 1500
 _SIZES = ("flows", "limit")  # the parameters that tc shows in packets, flows or bytes as they were given
 CODEPOINTS = {"not-ect": NOT_ECT, "ect0": ECT0, "ect1": ECT1}
-_MARKING = ("dualpi2", "fq_codel", "cake")  # mark ECN unless told not to; the others only when told to
 
 
 class Limits(BaseModel):
@@ -243,12 +243,6 @@ def never_limited(phase: str, samples: Iterable[Mapping[str, Any]], limits: Limi
     return gate(name, held_back <= limits.limited_share * spent, f"{max(held_back, 0) / spent:.1%}", limit)
 
 
-def marks(qdisc: str) -> bool:
-    """Tell whether a queue of this specification sets CE at all."""
-    words = qdisc.split()
-    return "noecn" not in words and (words[0] in _MARKING or "ecn" in words)
-
-
 def contender_proven(
     phase: str, contender: str, flow: Mapping[str, Any] | None, ccs: set[str], qdisc: str, limits: Limits
 ) -> Gate:
@@ -269,10 +263,9 @@ def contender_proven(
     # Linux sends retransmissions as Not-ECT, whatever the flow negotiated.
     share = limits.codepoint_share * (1 - flow["resent"] / sent)
     if asked.tcp_ecn == ACCURATE_ECN:
-        ok = bool(flow["accecn_syn"]) and ect1 >= share and (flow["ce"] > 0 or not marks(qdisc))
-        limit = f"AccECN SYN, ECT(1) on {limits.codepoint_share:.0%} of first sendings" + (
-            ", CE > 0" if marks(qdisc) else ""
-        )
+        marked = parse_qdisc(qdisc).marks_ce
+        ok = bool(flow["accecn_syn"]) and ect1 >= share and (flow["ce"] > 0 or not marked)
+        limit = f"AccECN SYN, ECT(1) on {limits.codepoint_share:.0%} of first sendings{', CE > 0' if marked else ''}"
     elif asked.tcp_ecn == CLASSIC_ECN:
         ok = ect0 >= share and ect1 == 0
         limit = f"ECT(0) on {limits.codepoint_share:.0%} of first sendings, no ECT(1)"

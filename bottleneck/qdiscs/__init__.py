@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
+from typing import Any
 
 from bottleneck.qdiscs.base import Qdisc, QdiscError
 from bottleneck.qdiscs.bfifo import Bfifo
@@ -22,7 +24,13 @@ KINDS: dict[str, type[Qdisc]] = {
     cls.kind: cls for cls in (DualPI2, FqCodel, Pfifo, Bfifo, Codel, Pie, FqPie, Red, Cake, Fq, Sfq)
 }
 
-__all__ = ["KINDS", "Qdisc", "QdiscError", "parse_qdisc"]
+__all__ = ["KINDS", "Qdisc", "QdiscError", "marks", "parse_qdisc"]
+
+
+def marks(statistics: Mapping[str, Any]) -> int | None:
+    """Return how many packets a queue has marked CE, by its object of ``tc -s -j qdisc``; None where none is told."""
+    kind = KINDS.get(statistics.get("kind", ""))
+    return kind.marks(statistics) if kind else None
 
 
 def parse_qdisc(text: str, option: str = "--qdisc") -> Qdisc:

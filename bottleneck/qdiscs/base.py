@@ -26,6 +26,10 @@ class Qdisc(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: ClassVar[str]
+    mark_counters: ClassVar[tuple[str, ...]] = ()
+    """Counters of ``tc -s -j qdisc`` in which this kind counts packets that it marked CE, each in one of them."""
+    marks_unasked: ClassVar[bool] = False
+    """Whether it marks where nothing is said of ECN."""
 
     @classmethod
     @cache
@@ -91,6 +95,23 @@ class Qdisc(BaseModel):
     def given(self) -> dict[str, Any]:
         """Return the parameters that are not left to the kernel, by field name."""
         return {name: value for name in self.parameters() if (value := getattr(self, name)) is not None}
+
+    @property
+    def marks_ce(self) -> bool:
+        """Whether it marks ECN-capable packets CE, as it is set up."""
+        ecn = getattr(self, "ecn", None)
+        return (self.marks_unasked if ecn is None else ecn) or getattr(self, "ce_threshold", None) is not None
+
+    @classmethod
+    def marks(cls, statistics: Mapping[str, Any]) -> int | None:
+        """Return how many packets it has marked CE, by its object of ``tc -s -j qdisc``; None where none is told."""
+        counts = [part[name] for part in cls.counters(statistics) for name in cls.mark_counters if name in part]
+        return sum(counts) if counts else None
+
+    @classmethod
+    def counters(cls, statistics: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        """Return the objects in which its counters stand."""
+        return (statistics,)
 
     def tc_args(self) -> list[str]:
         """Return kind and parameters as arguments of ``tc qdisc add … KIND …``."""

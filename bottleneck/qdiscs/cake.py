@@ -96,6 +96,8 @@ class Cake(Qdisc):
     """CAKE; bandwidth in bit/s, rtt in µs, memlimit, overhead and mpu in bytes."""
 
     kind: ClassVar[str] = "cake"
+    mark_counters: ClassVar[tuple[str, ...]] = ("ecn_mark",)
+    marks_unasked: ClassVar[bool] = True
 
     bandwidth: Annotated[int | None, Rate(low=8, high=8 * (2**64 - 1))] = None
     unlimited: Annotated[str | None, Choice(key="bandwidth", choices=_same("unlimited"))] = None
@@ -143,6 +145,11 @@ class Cake(Qdisc):
     overhead: Annotated[int | None, Count(low=-64, high=256, unit="BYTES")] = None
     mpu: Annotated[int | None, Count(low=1, high=256, unit="BYTES")] = None
     ingress: Annotated[bool | None, Flag(off="egress")] = None
+
+    @classmethod
+    def counters(cls, statistics: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        tins: Sequence[Mapping[str, Any]] = statistics.get("tins", ())
+        return tins
 
     def validate_together(self) -> None:
         if self.bandwidth is not None and self.unlimited is not None:

@@ -38,6 +38,8 @@ class DualPI2(Qdisc):
     """
 
     kind: ClassVar[str] = "dualpi2"
+    mark_counters: ClassVar[tuple[str, ...]] = ("ecn-mark",)  # which holds those of step-mark
+    marks_unasked: ClassVar[bool] = True
 
     limit: Annotated[int | None, Count(low=1, unit="PACKETS")] = None
     memlimit: Annotated[int | None, Count(low=1, unit="BYTES", key="memory-limit")] = None

@@ -13,6 +13,7 @@ class Fq(Qdisc):
     """Fair queueing; times in µs (timer_slack in ns), rates in bit/s, quanta in bytes."""
 
     kind: ClassVar[str] = "fq"
+    mark_counters: ClassVar[tuple[str, ...]] = ("ce_mark",)
 
     limit: Annotated[int | None, Count(unit="PACKETS")] = None
     flow_limit: Annotated[int | None, Count(unit="PACKETS")] = None

@@ -13,6 +13,7 @@ class FqPie(Qdisc):
     """PIE on hashed flow queues; times in µs, sizes in bytes."""
 
     kind: ClassVar[str] = "fq_pie"
+    mark_counters: ClassVar[tuple[str, ...]] = ("ecn_mark",)
 
     limit: Annotated[int | None, Count(low=1, unit="PACKETS")] = None
     flows: Annotated[int | None, Count(low=1, high=65536)] = None

@@ -13,6 +13,7 @@ class Pie(Qdisc):
     """PIE on one queue; times in µs, alpha and beta in sixteenths as tc has them."""
 
     kind: ClassVar[str] = "pie"
+    mark_counters: ClassVar[tuple[str, ...]] = ("ecn_mark",)
 
     limit: Annotated[int | None, Count(low=1, unit="PACKETS")] = None
     target: Annotated[int | None, Time(low=1, rounding=psched_time)] = None

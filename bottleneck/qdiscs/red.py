@@ -19,6 +19,7 @@ class Red(Qdisc):
     """
 
     kind: ClassVar[str] = "red"
+    mark_counters: ClassVar[tuple[str, ...]] = ("marked",)
 
     limit: Annotated[int | None, Size(low=1)] = None
     min: Annotated[int | None, Size(low=1)] = None

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from bottleneck import red_math
@@ -17,6 +17,7 @@ class Sfq(Qdisc):
     """Stochastic fair queueing; perturb in s, quantum, redflowlimit, min, max and avpkt in bytes."""
 
     kind: ClassVar[str] = "sfq"
+    mark_counters: ClassVar[tuple[str, ...]] = ("prob_mark", "prob_mark_head", "forced_mark", "forced_mark_head",)
 
     limit: Annotated[int | None, Count(low=2, unit="PACKETS")] = None
     perturb: Annotated[int | None, Count(high=2**31 - 1, unit="SECONDS")] = None
@@ -33,6 +34,10 @@ class Sfq(Qdisc):
     probability: Annotated[float | None, Fraction(high=1, step=2**-32)] = None
     ecn: Annotated[bool | None, Flag()] = None
     harddrop: Annotated[bool | None, Flag()] = None
+
+    @classmethod
+    def counters(cls, statistics: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        return (statistics.get("options", {}),)
 
     def validate_together(self) -> None:
         if self.divisor is not None and self.divisor & (self.divisor - 1):

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from bottleneck.path import Path as Delay
+from bottleneck.qdiscs import marks
 from bottleneck.shaper import RateStep
 from bottleneck.spec import Direction
 from hardware import simulation
@@ -53,6 +54,24 @@ def goodput(folder: Path, flow: int, start_s: float, end_s: float) -> float:
     """Mbit/s of received bytes between two times, s."""
     rows = pl.read_csv(folder / "flows.csv").filter(pl.col("flow") == flow, pl.col("t_s").is_between(start_s, end_s))
     return (rows["received_bytes"][-1] - rows["received_bytes"][0]) * 8e-6 / (rows["t_s"][-1] - rows["t_s"][0])
+
+
+@pytest.mark.parametrize(
+    "qdisc",
+    [
+        "dualpi2", "fq_codel flows 1", "fq_codel flows 1 noecn ce_threshold 1ms", "codel ecn", "pie ecn", "fq_pie ecn",
+        "red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 probability 0.05 ecn", "cake bandwidth 45mbit",
+        "sfq redflowlimit 100000 min 8000 max 60000 avpkt 1000 burst 30 probability 0.1 ecn",
+    ],
+)  # fmt: skip
+def test_a_queue_tells_the_marks_that_the_sender_hears_of(qdisc: str, tmp_path: Path) -> None:
+    folder = run(cell("prague", qdisc=qdisc), tmp_path)
+    heard = pl.read_csv(folder / "flows.csv")["delivered_ce"][-1]
+    lines = [json.loads(line) for line in (folder / "queues.jsonl").read_text().splitlines()]
+    last = next(line["qdiscs"] for line in reversed(lines) if line["dev"] == "lan")
+    told = sum(marks(statistics) or 0 for statistics in last)
+    assert told > 0
+    assert heard == pytest.approx(told, rel=0.02, abs=20), "but for those in flight at the end"
 
 
 def test_a_seed_gives_the_same_bytes_alone_and_beside_another_cell(tmp_path: Path) -> None:

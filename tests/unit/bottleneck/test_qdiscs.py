@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from bottleneck.qdiscs import KINDS, QdiscError, parse_qdisc
+from bottleneck.qdiscs import KINDS, QdiscError, marks, parse_qdisc
 from bottleneck.qdiscs.dualpi2 import DualPI2
 from bottleneck.qdiscs.fq_codel import FqCodel
 from tests.lab.qdisc_texts import EVERY_PARAMETER
@@ -87,3 +89,41 @@ def test_wrong_text_is_one_clear_line(text: str, message: str) -> None:
 def test_the_option_is_named() -> None:
     with pytest.raises(QdiscError, match=r"^--qdisc-up: "):
         parse_qdisc("nothing", option="--qdisc-up")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("fq_codel flows 1", True),
+        ("fq_codel noecn", False),
+        ("fq_codel noecn ce_threshold 1ms", True),
+        ("dualpi2", True),
+        ("cake", True),
+        ("pie ecn", True),
+        ("pie", False),
+        ("red limit 150000 avpkt 1000", False),
+        ("fq", False),
+        ("fq ce_threshold 3ms", True),
+        ("pfifo limit 10", False),
+    ],
+)
+def test_a_queue_marks_as_its_kind_does_unless_told_otherwise(text: str, expected: bool) -> None:
+    assert parse_qdisc(text).marks_ce is expected
+
+
+@pytest.mark.parametrize(
+    ("statistics", "expected"),
+    [
+        ({"kind": "dualpi2", "ecn-mark": 5994, "step-mark": 5042}, 5994),
+        ({"kind": "fq_codel", "ecn_mark": 3, "ce_mark": 4}, 7),
+        ({"kind": "fq_codel", "ecn_mark": 3}, 3),
+        ({"kind": "red", "marked": 9, "early": 2}, 9),
+        ({"kind": "cake", "tins": [{"ecn_mark": 2}, {"ecn_mark": 7}]}, 9),
+        ({"kind": "sfq", "options": {"prob_mark": 1, "prob_mark_head": 2, "forced_mark": 3}}, 6),
+        ({"kind": "sfq", "options": {}}, None),
+        ({"kind": "pfifo", "drops": 3}, None),
+        ({"kind": "htb"}, None),
+    ],
+)
+def test_marks_are_read_by_each_kinds_own_counters(statistics: dict[str, Any], expected: int | None) -> None:
+    assert marks(statistics) == expected

@@ -152,11 +152,6 @@ def test_ss_must_have_seen_the_contender_and_no_other(ccs: set[str]) -> None:
     assert not validity.contender_proven("p", "prague", PRAGUE, ccs, "dualpi2", LIMITS).ok
 
 
-def test_marks() -> None:
-    assert validity.marks("fq_codel flows 1") and validity.marks("pie ecn") and validity.marks("dualpi2")
-    assert not any(validity.marks(text) for text in ("fq_codel noecn", "pie", "pfifo limit 10", "red limit 9"))
-
-
 def test_read_back_sees_another_kind_and_another_size() -> None:
     htb = {"kind": "htb", "options": {}}
     good = [htb, {"kind": "fq_codel", "options": {"flows": 1, "limit": 10240}}]
