@@ -65,9 +65,7 @@ class Engine(Protocol):
     ) -> None: ...
 
 
-def capacity(
-    processors: int, available_bytes: int, asked: int | None = None, guest_bytes: int = GUEST_BYTES
-) -> int:
+def capacity(processors: int, available_bytes: int, asked: int | None = None, guest_bytes: int = GUEST_BYTES) -> int:
     """Return how many guests may run side by side. Raises EngineError when the memory is too little for one."""
     fitting = available_bytes // guest_bytes
     if fitting < 1:

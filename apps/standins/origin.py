@@ -59,9 +59,7 @@ def ensure_certificate(host: str = HOST) -> Certificate:
     public key on their command line.
     """
     folder = cache.build_once(cache.root() / "tls" / f"{host}-{_TLS_EPOCH}", lambda work: _issue(work, host))
-    return Certificate(
-        folder / "chain.pem", folder / "key.pem", folder / "ca.pem", (folder / "spki.txt").read_text()
-    )
+    return Certificate(folder / "chain.pem", folder / "key.pem", folder / "ca.pem", (folder / "spki.txt").read_text())
 
 
 def _issue(folder: Path, host: str) -> None:
@@ -96,9 +94,7 @@ def _issue(folder: Path, host: str) -> None:
     (folder / "key.pem").write_bytes(
         key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
-    public = key.public_key().public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    public = key.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     (folder / "spki.txt").write_text(base64.b64encode(hashlib.sha256(public).digest()).decode())
 
 
