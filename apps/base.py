@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from captures.player import PlayerSample
 from hardware.machine.place import Place
@@ -15,7 +15,6 @@ from traffic import ports
 
 if TYPE_CHECKING:
     from apps.standins.clip import Clip
-    from harness.options import Options
 
 
 class ServiceError(RuntimeError):
@@ -40,6 +39,33 @@ class Stage:
     on_time: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What of a run's options a service is made from; rates in bit/s, times in s."""
+
+    live: bool
+    """The real service, not its stand-in."""
+    video_id: str
+    url: str
+    credentials: Path | None
+    lab: str
+    lab_file: Path
+    origin_cc: str
+    origin_protocol: Literal["h2", "h3"]
+    buffer_s: float
+    max_quality: int | None
+    """Lines of the best rendition that is offered; None: what the window shows."""
+    call_bitrate_bps: int | None
+    call_ecn: Literal["not-ect", "ect1"]
+    driver: str
+    recorder: str
+
+    @property
+    def seconds(self) -> float:
+        """How long all phases take together."""
+        raise NotImplementedError
+
+
 class Service(ABC):
     """A service under test. Order of calls: prepare, start, sample …, stop; stop is always safe."""
 
@@ -57,7 +83,7 @@ class Service(ABC):
 
     @classmethod
     @abstractmethod
-    def from_options(cls, options: Options) -> Self:
+    def from_options(cls, asked: Asked) -> Self:
         """Make the service as the user asked for it. Raises ServiceError for options that do not fit."""
 
     @abstractmethod

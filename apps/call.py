@@ -10,20 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 from urllib.parse import urlencode
 
-from apps.base import ServiceError, Stage
+from apps.base import Asked, ServiceError, Stage
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from apps.standins.origin import ensure_certificate
 from apps.two_ends import POLL_S, TwoEnds
+from hardware.machine.files import log_file
 from hardware.machine.process import Process
 from hardware.machine.scratch import scratch_folder
-from harness.lab import log_file
 from traffic.marking import clear_marking, mark_udp
-
-if TYPE_CHECKING:
-    from harness.options import Options
 
 HOST = "call.test"
 _SIGNALLING = Path(__file__).parent / "standins" / "call" / "signalling.py"
@@ -73,15 +70,15 @@ class Call(TwoEnds):
         self._ports: list[int] = []
 
     @classmethod
-    def from_options(cls, options: Options) -> Self:
-        if options.live:
+    def from_options(cls, asked: Asked) -> Self:
+        if asked.live:
             raise ServiceError(f"--service={cls.name} --live: this call is ours; live ones are jitsi, meet and teams")
         # In simulated time any machine holds the best.
         return cls(
-            bitrate_bps=options.call_bitrate_bps or (FULL.bitrate_bps if options.lab == "sim" else None),
-            ecn=options.call_ecn,
-            driver=options.driver,
-            recorder=options.recorder,
+            bitrate_bps=asked.call_bitrate_bps or (FULL.bitrate_bps if asked.lab == "sim" else None),
+            ecn=asked.call_ecn,
+            driver=asked.driver,
+            recorder=asked.recorder,
         )
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:

@@ -8,10 +8,10 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
-from apps.base import ServiceError, Stage
+from apps.base import Asked, ServiceError, Stage
 from apps.browser import Browser, BrowserError, Driver
 from apps.credentials import Credentials, read_credentials
 from apps.page import PageService
@@ -20,9 +20,6 @@ from apps.standins.hls import window_segments, write_playlists
 from apps.standins.origin import HERE, PLAYERS, Site, ensure_player, player_version
 from hardware.machine.scratch import scratch_folder
 from traffic import ports
-
-if TYPE_CHECKING:
-    from harness.options import Options
 
 STATE = Path(__file__).with_name("iptv.js").read_text()
 PLAY = "() => document.querySelectorAll('video').forEach((video) => video.play().catch(() => {}))"
@@ -72,9 +69,9 @@ class Iptv(PageService):
         self.ladder = tuple(f"{DEFAULT[rung].height}p" for rung in self.rungs)
 
     @classmethod
-    def page_options(cls, options: Options) -> dict[str, Any]:
-        account = read_credentials(cls.name, options.credentials) if options.live or options.credentials else None
-        return {"live": options.live, "url": options.url, "credentials": account, "lab": options.lab}
+    def page_options(cls, asked: Asked) -> dict[str, Any]:
+        account = read_credentials(cls.name, asked.credentials) if asked.live or asked.credentials else None
+        return {"live": asked.live, "url": asked.url, "credentials": account, "lab": asked.lab}
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
         live = write_playlists(stage.run / "live", clip, self.rungs, window_segments(self.buffer))

@@ -8,17 +8,14 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
-from apps.base import ServiceError, Stage
+from apps.base import Asked, ServiceError, Stage
 from apps.browser import BrowserError, Driver
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from apps.two_ends import POLL_S, End, TwoEnds
 from hardware.lab_file import read_lab_file
-
-if TYPE_CHECKING:
-    from harness.options import Options
 
 STATE = Path(__file__).with_name("meeting.js").read_text()
 PRESS = "[data-sojourn=press]"
@@ -88,22 +85,22 @@ class Meeting(TwoEnds):
         self._still: dict[str, tuple[int, float]] = {}
 
     @classmethod
-    def from_options(cls, options: Options) -> Self:
-        asked = f"--service={cls.name}"
-        if not options.live:
-            raise ServiceError(f"{asked}: a real service; add --live --url={cls.example}, or take --service=call")
-        if not options.url:
-            raise ServiceError(f"{asked} --live: give the link to the meeting, --url={cls.example}")
-        if options.call_ecn != "not-ect" or options.call_bitrate_bps:
-            wrong = "--call-bitrate" if options.call_bitrate_bps else "--call-ecn"
+    def from_options(cls, asked: Asked) -> Self:
+        option = f"--service={cls.name}"
+        if not asked.live:
+            raise ServiceError(f"{option}: a real service; add --live --url={cls.example}, or take --service=call")
+        if not asked.url:
+            raise ServiceError(f"{option} --live: give the link to the meeting, --url={cls.example}")
+        if asked.call_ecn != "not-ect" or asked.call_bitrate_bps:
+            wrong = "--call-bitrate" if asked.call_bitrate_bps else "--call-ecn"
             raise ServiceError(f"{wrong}: for our own call; what {cls.name} sends is its own, leave it out")
-        server = read_lab_file(options.lab_file).server
+        server = read_lab_file(asked.lab_file).server
         if server.ssh or not server.netns:
             raise ServiceError(
-                f"--lab-file: {options.lab_file}: server: a live call's other end is a browser of this machine in a "
+                f"--lab-file: {asked.lab_file}: server: a live call's other end is a browser of this machine in a "
                 "network namespace behind the router; give netns, not ssh (docs/calls.md)"
             )
-        return cls(options.url, driver=options.driver, recorder=options.recorder)
+        return cls(asked.url, driver=asked.driver, recorder=asked.recorder)
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
         self._cameras = [ensure_camera(*SIZE, progress)]

@@ -6,9 +6,9 @@ from __future__ import annotations
 import contextlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from apps.base import Service, ServiceError, Stage
+from apps.base import Asked, Service, ServiceError, Stage
 from apps.browser import Browser, BrowserError, flags
 from apps.drivers import DRIVERS
 from apps.standins.clip import DEFAULT, Clip, ClipError, Rung, ensure_clip
@@ -26,9 +26,6 @@ from apps.standins.origin import (
 from captures.player import SCRIPT, PlayerRecorder, PlayerSample
 from hardware.machine.place import CommandError
 from hardware.machine.process import ProcessError
-
-if TYPE_CHECKING:
-    from harness.options import Options
 
 #: Start, warm-up and what a slow path makes late.
 _FILM_MARGIN_S = 120
@@ -68,20 +65,20 @@ class PageService(Service):
         self._stage: Stage | None = None
 
     @classmethod
-    def from_options(cls, options: Options) -> Self:
-        film = sum(phase.seconds for phase in options.phases) + _FILM_MARGIN_S
+    def from_options(cls, asked: Asked) -> Self:
+        film = asked.seconds + _FILM_MARGIN_S
         return cls(
-            buffer=options.buffer_s,
-            http=options.origin_protocol,
-            congestion_control=options.origin_cc,
+            buffer=asked.buffer_s,
+            http=asked.origin_protocol,
+            congestion_control=asked.origin_cc,
             film_seconds=max(660, round(film)),
-            driver=options.driver,
-            **cls.page_options(options),
+            driver=asked.driver,
+            **cls.page_options(asked),
         )
 
     @classmethod
     @abstractmethod
-    def page_options(cls, options: Options) -> dict[str, Any]:
+    def page_options(cls, asked: Asked) -> dict[str, Any]:
         """The keyword arguments that only this service has, by what the user asked for."""
 
     @abstractmethod

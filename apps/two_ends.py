@@ -18,9 +18,9 @@ from apps.standins.call.camera import Camera
 from captures.player import CALL_SCRIPT, SCRIPT, PlayerRecorder, PlayerSample
 from captures.recorders import RECORDERS
 from hardware.machine.display import Display
+from hardware.machine.files import log_file
 from hardware.machine.place import CommandError, Place
 from hardware.machine.process import Process, ProcessError
-from harness.lab import log_file
 
 FAR = "far"
 """The folder of the run that holds what the other end, on the server's side, showed and said."""

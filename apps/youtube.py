@@ -7,16 +7,13 @@ import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from apps.base import ServiceError, Stage
+from apps.base import Asked, ServiceError, Stage
 from apps.browser import Browser, BrowserError, Driver
 from apps.page import PageService
 from apps.standins.clip import DEFAULT, LADDER, Clip, ladder_up_to
 from apps.standins.origin import HERE, Site, player_version
-
-if TYPE_CHECKING:
-    from harness.options import Options
 
 STATE = Path(__file__).with_name("youtube.js").read_text()
 #: Buttons, tried in this order; "reject all" comes before "accept all".
@@ -53,13 +50,13 @@ class YouTube(PageService):
         self.video_id = video_id or "sojourn"
 
     @classmethod
-    def page_options(cls, options: Options) -> dict[str, Any]:
-        if options.url:
+    def page_options(cls, asked: Asked) -> dict[str, Any]:
+        if asked.url:
             raise ServiceError("--url: YouTube takes --live --video-id; any stream plays with --service=iptv --url")
-        if options.live and options.max_quality:
+        if asked.live and asked.max_quality:
             raise ServiceError("--max-quality: with --live the real page decides; leave it out")
-        rungs = ladder_up_to(options.max_quality or DEFAULT[-1].height)
-        return {"live": options.live, "video_id": options.video_id if options.live else "", "rungs": rungs}
+        rungs = ladder_up_to(asked.max_quality or DEFAULT[-1].height)
+        return {"live": asked.live, "video_id": asked.video_id if asked.live else "", "rungs": rungs}
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
         return Site(HERE / "youtube", clip.folder), f"/watch?v={self.video_id}&buffer={self.buffer:g}"

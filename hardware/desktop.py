@@ -23,9 +23,9 @@ from packaging.requirements import Requirement
 from hardware.guest import INIT, PACKAGES, SUITE, extract, in_root, prepare
 from hardware.machine import cache
 from hardware.machine.cache import BuildError, Progress
+from hardware.machine.files import CHECKOUT
 from hardware.tool import call
 
-CHECKOUT = Path(__file__).resolve().parent.parent
 #: What is on top of the nodes' packages; chromium-driver is Selenium's.
 SHOWN = (
     "bash", "caddy", "chromium", "chromium-driver", "ffmpeg", "fonts-dejavu-core", "python3", "xvfb",

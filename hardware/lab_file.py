@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails
 
-from harness.options import expanded
+from hardware.machine.files import expanded
 
 #: The hosts on the router's LAN side and on its WAN side.
 NEAR, FAR = ("client", "receiver"), ("server", "sender")

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hardware.machine.cache import digest
+from hardware.machine.files import CHECKOUT
 from harness.cell import Cell
-from harness.store import CHECKOUT
 from scoring.validity import Limits
 
 Endpoints = Literal["bulk", "iperf3"]

@@ -18,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from hardware.machine.files import CHECKOUT
 from hardware.machine.signals import keep_to_ourselves
-from harness.store import CHECKOUT
 
 if TYPE_CHECKING:
     from harness.doctor import Finding

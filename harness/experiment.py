@@ -20,11 +20,12 @@ from captures.screen import FINE_QUANTISER, QUANTISER
 from hardware.machine.clock import clock_offsets
 from hardware.machine.command_log import command_log
 from hardware.machine.display import SIZE, Display
+from hardware.machine.files import LOGS, log_file
 from hardware.machine.periodic import PeriodicSampler
 from hardware.machine.place import CommandError, Place
 from hardware.machine.process import Process
 from harness import instruments
-from harness.lab import LOGS, Lab, LabFactory, log_file
+from harness.lab import Lab, LabFactory
 from harness.options import Options
 from harness.timeline import Phase
 from traffic import iperf3, irtt, ports, ss

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 from bottleneck.router import Router
@@ -62,13 +61,3 @@ class LabFactory(Protocol):
     def __enter__(self) -> Lab: ...
 
     def __exit__(self, *exc: Any) -> None: ...
-
-
-LOGS = "logs"
-
-
-def log_file(run: Path, name: str) -> Path:
-    """Return the file in the run directory where a program's own messages go."""
-    folder = run / LOGS
-    folder.mkdir(exist_ok=True)
-    return folder / f"{name}.log"

@@ -13,8 +13,9 @@ import polars as pl
 from apps.base import ServiceError, Stage
 from apps.call import Call as Browsers
 from hardware.machine.display import SIZE, Display
+from hardware.machine.files import log_file
 from harness import cell
-from harness.lab import Lab, log_file
+from harness.lab import Lab
 from scoring import packets
 from scoring.transport import TALKS
 from scoring.validity import Gate, gate

@@ -14,9 +14,9 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from hardware.machine.files import CHECKOUT
 from harness.cell import Cell
 from harness.lab_limits import LABS, lacking
-from harness.store import CHECKOUT
 from traffic.contender import CONTENDERS
 
 EXPERIMENTS = CHECKOUT / "tests"

@@ -7,12 +7,14 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
+from apps.base import Asked
 from bottleneck.path import Path as DelayPath
 from bottleneck.qdiscs import Qdisc, parse_qdisc
 from bottleneck.spec import Bottleneck, Direction
 from bottleneck.units import format_rate, format_time, parse_time, rate_option, rtt_option
+from hardware.machine.files import expanded
 from harness.timeline import Phase, parse_timeline, reordered
 from traffic.contender import CONTENDERS
 from traffic.irtt import Codepoint
@@ -110,31 +112,16 @@ OPTIONS = [
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Asked):
     """The options of one run, parsed. Rates are in bit/s, times in seconds unless the name says otherwise."""
 
     service: str
-    live: bool
-    video_id: str
-    url: str
-    credentials: Path | None
-    lab: str
-    lab_file: Path
     qdisc_down: Qdisc
     qdisc_up: Qdisc
     rate_down_bps: int
     rate_up_bps: int
     rtt_us: int
     phases: tuple[Phase, ...]
-    origin_cc: str
-    origin_protocol: Literal["h2", "h3"]
-    buffer_s: float
-    max_quality: int | None
-    """Lines of the best rendition that is offered; None: what the window shows."""
-    call_bitrate_bps: int | None
-    call_ecn: Literal["not-ect", "ect1"]
-    driver: str
-    recorder: str
     probe_ecn: Codepoint
     jitter_gate_ms: float | None
     """None: the lab's own."""
@@ -146,6 +133,11 @@ class Options:
     repeat: int | None = None
     engine: str = LOCAL
     """Or the address of a Dask scheduler."""
+
+    @property
+    def seconds(self) -> float:
+        """How long all phases take together."""
+        return sum(phase.seconds for phase in self.phases)
 
     @property
     def bottleneck(self) -> Bottleneck:
@@ -164,10 +156,9 @@ class Options:
     @property
     def needed_bytes(self) -> int:
         """Bytes that the evidence of such a run fits into with room to spare."""
-        seconds = sum(phase.seconds for phase in self.phases)
         # Captures keep the headers, on both sides of the router: an eighth of full frames, a third of short ones.
-        captures = seconds * (self.rate_down_bps + self.rate_up_bps) / 8 / 4
-        return _SPARE_BYTES + round(seconds * _RECORDING_BPS / 8 + captures)
+        captures = self.seconds * (self.rate_down_bps + self.rate_up_bps) / 8 / 4
+        return _SPARE_BYTES + round(self.seconds * _RECORDING_BPS / 8 + captures)
 
     @property
     def cell(self) -> str:
@@ -311,14 +302,6 @@ def _count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= _MOST_RUNS:
         raise ValueError(f"{text!r} is no number of runs; give 1 to {_MOST_RUNS}, a result needs 5")
     return int(text)
-
-
-def expanded(text: str) -> Path:
-    """Return a path with its ``~`` resolved. Raises ValueError for a home that nobody has."""
-    try:
-        return Path(text).expanduser()
-    except RuntimeError as nobody:
-        raise ValueError(f"{text!r}: {nobody}") from nobody
 
 
 def _seconds(text: str) -> float:

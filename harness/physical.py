@@ -18,10 +18,11 @@ from bottleneck.readback import ReadbackError
 from bottleneck.router import Router, RouterError
 from hardware.console import ConsoleError, ConsoleLog, open_console
 from hardware.lab_file import FAR, NEAR, LabFile
+from hardware.machine.files import log_file
 from hardware.machine.orphans import end_orphans
 from hardware.machine.place import COMMANDS, LOCAL, CommandError, Place
 from hardware.machine.scratch import scratch_folder
-from harness.lab import Addresses, Lab, Tap, log_file
+from harness.lab import Addresses, Lab, Tap
 from harness.virtual import PROBES, Cores
 
 CLOCK = "router-clock.jsonl"

@@ -22,10 +22,10 @@ from hardware import simulation
 from hardware.build import Kernel, ensure_kernel
 from hardware.desktop import EXTRAS, Desktop, ensure_desktop
 from hardware.machine import cache
+from hardware.machine.files import CHECKOUT, log_file
 from hardware.machine.scratch import scratch_folder
 from hardware.simulation import SimulationError
 from harness.handover import CACHE, ERROR, EVIDENCE, NEWS, SOURCES, VERSIONS, write_job
-from harness.lab import log_file
 from harness.progress import ExperimentProgress, Tell, named
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 #: What a machine with browsers may come to use.
 MEMORY = "4G"
-CHECKOUT = Path(__file__).resolve().parent.parent
+
 #: The inside tells something twice a simulated second while it records; its set-up takes longest.
 _SILENCE_S = 300.0
 #: Looks come several a second: what is longer, we were stopped ourselves, and the machine with us.

@@ -19,12 +19,13 @@ import tempfile
 import time
 import unicodedata
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from hardware.machine.files import CHECKOUT, is_full, replace_file
 
 SCHEMA_VERSION: Literal[1] = 1
 MANIFEST = "manifest.json"
@@ -307,27 +308,6 @@ def write_manifest(run: Path, manifest: Manifest) -> None:
     replace_file(run / MANIFEST, manifest_text(manifest))
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file in one step, which a power cut does not undo. Raises OSError, the old file unharmed."""
-    fresh = path.with_name(path.name + ".new")
-    try:
-        with fresh.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    except OSError:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with suppress(OSError):  # not every file system can
-            os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
 def hash_files(run: Path) -> dict[str, FileEntry]:
     """Return path and hash of every file but the manifest, sorted. Raises StoreError on a link."""
     entries = {}
@@ -373,9 +353,6 @@ def prune(run: Path, name: str) -> None:
     (run / name).unlink(missing_ok=True)
 
 
-CHECKOUT = Path(__file__).resolve().parent.parent
-
-
 def git_state(checkout: Path = CHECKOUT) -> GitState | None:
     """Return commit and dirtiness of the checkout, or None where there is no git or no repository."""
 
@@ -396,11 +373,6 @@ def _slug(text: str) -> str:
 
 def _mb(count: int) -> str:
     return f"{count / 1e6:.0f} MB"
-
-
-def is_full(error: Exception) -> bool:
-    """Tell whether what went wrong is that a disk, or the user's share of it, is full."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _explained(error: OSError, where: Path) -> StoreError:

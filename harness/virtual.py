@@ -26,12 +26,13 @@ from types import TracebackType
 from bottleneck.router import Router
 from hardware.build import Kernel
 from hardware.guest import Guest
+from hardware.machine.files import log_file
 from hardware.machine.namespaces import Namespaces
 from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process
 from hardware.machine.scratch import scratch_folder
 from hardware.node import READY, Interface, node_command
-from harness.lab import Addresses, Lab, Tap, log_file
+from harness.lab import Addresses, Lab, Tap
 from harness.wires import HUB, ROUTER_LAN, ROUTER_WAN, address, cable
 
 _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
@@ -111,8 +112,7 @@ class VirtualLab:
         gateway = {"sender": ROUTER_WAN, "receiver": ROUTER_LAN}
         for name, devices in wired.items():
             interfaces = [
-                Interface(dev, f"apu-{dev}", ip)
-                for dev, ip in {**devices, "mgmt": f"{_MGMT[name]}/24"}.items()
+                Interface(dev, f"apu-{dev}", ip) for dev, ip in {**devices, "mgmt": f"{_MGMT[name]}/24"}.items()
             ]
             self.nodes[name] = Process.start(
                 spaces[name],

@@ -19,6 +19,7 @@ from types import FrameType
 
 import psutil
 
+from hardware.machine.files import is_full
 from hardware.machine.scratch import sweep
 from hardware.simulation import fitting
 from harness.options import LOCAL
@@ -31,7 +32,6 @@ from harness.soak.rounds import Job, expected_s, next_batch, quarantined
 from harness.soak.state import Attempt, Folder, Night, Outcome
 from harness.soak.status import saved_plan
 from harness.soak.supervise import Ended, supervise
-from harness.store import is_full
 
 #: The process that makes a run or checks a lab; it takes ``run`` or ``check`` and a task as JSON.
 CHILD = (sys.executable, "-m", "harness.soak.child")

@@ -11,12 +11,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from apps import SERVICES
+from hardware.machine.files import CHECKOUT, is_full
 from harness.soak import leaks, state
 from harness.soak.loop import Code, Soak, Stop, begin, killed
 from harness.soak.plan import Plan, PlanError, read_plan
 from harness.soak.serve import AddressError, StatusPage, address
 from harness.soak.state import Folder
-from harness.store import CHECKOUT, StoreError, is_full
+from harness.store import StoreError
 
 
 def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "off", resume: bool = False) -> int:

@@ -18,8 +18,9 @@ from typing import IO, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from hardware.machine.files import is_full, replace_file
 from harness.soak.plan import Plan
-from harness.store import MANIFEST, PARTIAL, StoreError, UnixTime, is_full, read_manifest, replace_file
+from harness.store import MANIFEST, PARTIAL, StoreError, UnixTime, read_manifest
 
 NIGHT, ATTEMPTS, PLAN = "soak.json", "attempts", "plan.toml"
 _BALLAST, _LOCK = ".ballast", ".lock"

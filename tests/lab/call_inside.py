@@ -16,9 +16,9 @@ from bottleneck.qdiscs import parse_qdisc
 from bottleneck.spec import Bottleneck, Direction
 from captures.screen import ScreenRecorder
 from hardware.machine.display import SIZE, Display
+from hardware.machine.files import log_file
 from harness import instruments
 from harness.handover import EVIDENCE
-from harness.lab import log_file
 from harness.sim_lab import SimLab
 
 DOWN_MS, UP_MS = 110, 10

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.store import CHECKOUT
+from hardware.machine.files import CHECKOUT
 
 
 def run_main_job(results: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.store import CHECKOUT, read_manifest
+from hardware.machine.files import CHECKOUT
+from harness.store import read_manifest
 from scoring.frames import frame_times
 from tests.lab.main_job import run_main_job
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.store import CHECKOUT, PARTIAL
+from hardware.machine.files import CHECKOUT
+from harness.store import PARTIAL
 
 pytestmark = pytest.mark.lab
 

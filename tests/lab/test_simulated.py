@@ -18,8 +18,9 @@ import pytest
 from hardware import simulation
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
+from hardware.machine.files import CHECKOUT
 from hardware.simulation import SimulationError
-from harness.store import CHECKOUT, PARTIAL, read_manifest
+from harness.store import PARTIAL, read_manifest
 from scoring.frames import frame_times
 
 pytestmark = pytest.mark.lab

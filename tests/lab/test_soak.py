@@ -15,10 +15,11 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
+from hardware.machine.files import CHECKOUT
 from harness.bundle import verify
 from harness.soak import leaks, state
 from harness.soak.state import Attempt, Folder
-from harness.store import CHECKOUT, PARTIAL
+from harness.store import PARTIAL
 from scoring.score import SCORES
 from tests.lab.real_time.test_virtual import host_state
 

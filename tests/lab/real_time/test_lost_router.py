@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.store import CHECKOUT, PARTIAL, read_manifest
+from hardware.machine.files import CHECKOUT
+from harness.store import PARTIAL, read_manifest
 
 pytestmark = pytest.mark.lab
 

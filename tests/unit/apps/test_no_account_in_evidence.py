@@ -20,8 +20,8 @@ from apps.o2tv import O2tv
 from captures.host import HostWatch
 from hardware.machine.command_log import command_log
 from hardware.machine.display import Display
+from hardware.machine.files import log_file
 from hardware.machine.place import LOCAL
-from harness.lab import log_file
 from harness.options import parse_options
 from harness.store import RunStore
 from tests.unit.apps.test_iptv import ACCOUNT, Television, site  # noqa: F401

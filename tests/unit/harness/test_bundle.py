@@ -16,11 +16,12 @@ import pytest
 import zstandard
 from typer.testing import CliRunner
 
+from hardware.machine.files import CHECKOUT
 from harness.bundle import BundleError, check, claimed, import_bundle, verify
 from harness.cli import app
 from harness.crate import CRATE
 from harness.export import Wish, export, export_all, runs_at
-from harness.store import CHECKOUT, MANIFEST, SIGNATURE, RunStore, read_manifest
+from harness.store import MANIFEST, SIGNATURE, RunStore, read_manifest
 
 Members = dict[str, bytes]
 

@@ -8,10 +8,10 @@ from fnmatch import fnmatch
 import pytest
 from pydantic import ValidationError
 
+from hardware.machine.files import CHECKOUT
 from harness import cell_run, dumbbell
 from harness.cell import Cell, Flow, Hop, ShortFlows
 from harness.cell_run import Job
-from harness.store import CHECKOUT
 
 
 def cell(hop: Hop, **fields: object) -> Cell:

@@ -15,11 +15,11 @@ import psutil
 import pytest
 
 from hardware.machine.cores import Lease
+from hardware.machine.files import CHECKOUT
 from harness.cell_run import RUN, SCORES, Job
 from harness.claim import claim
 from harness.engine import GUEST_BYTES, EngineError, LocalEngine, Outcome, capacity, complete
 from harness.matrix import run_folder
-from harness.store import CHECKOUT
 from tests.unit.harness.runs import job
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from apps import SERVICES
+from hardware.machine.files import CHECKOUT
 from harness import dumbbell
 from harness.cell import Call, Cell
 from harness.handover import CACHE, EVIDENCE, SOURCES, read_cell, read_job, write_cell, write_job
 from harness.options import Options, parse_options, restored
-from harness.store import CHECKOUT
 
 DEFAULTS = {name: service.defaults for name, service in SERVICES.items()}
 CELL = Cell(

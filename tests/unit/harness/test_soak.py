@@ -19,12 +19,13 @@ import psutil
 import pytest
 
 from apps import SERVICES
+from hardware.machine.files import CHECKOUT
 from harness.bundle import verify
 from harness.soak import leaks, loop, state
 from harness.soak.loop import Code, begin
 from harness.soak.plan import PlanError, read_plan
 from harness.soak.state import Folder
-from harness.store import CHECKOUT, PARTIAL
+from harness.store import PARTIAL
 from tests.unit.harness.soaks import CHILD, HEAD, soak
 
 #: A soak as a process of its own, that can be killed.

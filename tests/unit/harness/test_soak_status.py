@@ -18,6 +18,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from hardware.machine.files import CHECKOUT
 from harness.cli import app
 from harness.soak import loop, night
 from harness.soak.loop import Code
@@ -25,7 +26,6 @@ from harness.soak.serve import Address, AddressError, StatusPage, address
 from harness.soak.state import Folder, held, nights
 from harness.soak.status import memory, print_status, status
 from harness.soak.summary import COMPARISON, JUNIT, write_summary
-from harness.store import CHECKOUT
 from tests.unit.harness.soaks import CHILD, HEAD, soak
 
 CELLS = "[cells.good]\nbuffer = 2\n[cells.void]\nbuffer = 3\n"

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files and paths, as every room uses them: written in one step, named by a user, where programs' messages go."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+"""Where these sources lie."""
+LOGS = "logs"
+"""The folder of a run that takes what its programs say."""
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file in one step, which a power cut does not undo. Raises OSError, the old file unharmed."""
+    fresh = path.with_name(path.name + ".new")
+    try:
+        with fresh.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):  # not every file system can
+            os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def is_full(error: Exception) -> bool:
+    """Tell whether what went wrong is that a disk, or the user's share of it, is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def expanded(text: str) -> Path:
+    """Return a path with its ``~`` resolved. Raises ValueError for a home that nobody has."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as nobody:
+        raise ValueError(f"{text!r}: {nobody}") from nobody
+
+
+def log_file(run: Path, name: str) -> Path:
+    """Return the file in the run directory where a program's own messages go."""
+    folder = run / LOGS
+    folder.mkdir(exist_ok=True)
+    return folder / f"{name}.log"

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of the rooms: each imports only itself and what stands to its left."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("hardware", "traffic", "bottleneck", "scoring", "captures", "apps", "harness")
+"""From left to right, as docs/architecture.md draws them."""
+
+
+def imported(source: str) -> Iterator[str]:
+    """Every module that a source imports, wherever in it, as it is named there."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or "")
+
+
+def breach(importer: str, module: str) -> bool:
+    """Whether an import by the room or folder `importer` ("apps", "hardware.machine") goes to its right."""
+    room = module.split(".")[0]
+    if not room:
+        return True  # a relative import hides where it goes
+    if importer == "hardware.machine":
+        return room in ROOMS and not f"{module}.".startswith("hardware.machine.")
+    return room in ROOMS and ROOMS.index(room) > ROOMS.index(importer)
+
+
+@pytest.mark.parametrize("importer", [*ROOMS, "hardware.machine"])
+def test_a_room_imports_only_itself_and_what_is_to_its_left(importer: str) -> None:
+    folder = ROOT / importer.replace(".", "/")
+    breaches = [
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in sorted(folder.rglob("*.py"))
+        for module in imported(path.read_text())
+        if breach(importer, module)
+    ]
+    assert breaches == []
+
+
+@pytest.mark.parametrize(
+    ("importer", "source", "wrong"),
+    [
+        ("apps", "from harness.store import RunStore", True),
+        ("apps", "def later():\n    import harness.store", True),
+        ("apps", "if TYPE_CHECKING:\n    from harness import store", True),
+        ("apps", "from captures.screen import Screen\nimport polars", False),
+        ("traffic", "from bottleneck import units", True),
+        ("hardware", "from . import machine", True),
+        ("hardware.machine", "from hardware.node import node_command", True),
+        ("hardware.machine", "from hardware.machine.place import Place", False),
+        ("harness", "import scoring.score, apps", False),
+    ],
+)
+def test_a_breach_is_seen_wherever_the_import_stands(importer: str, source: str, wrong: bool) -> None:
+    assert any(breach(importer, module) for module in imported(source)) == wrong
