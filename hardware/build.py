@@ -15,7 +15,7 @@ from hardware.machine import cache
 from hardware.machine.cache import Progress
 from hardware.self_check import self_check
 
-RECIPE = Recipe("um", kconfig.VIRTUAL, files=1000)
+RECIPE = Recipe("um", kconfig.VIRTUAL, files=1000, headers_once=True)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,8 @@ class Recipe:
     files: int
     """About how many files it compiles; only the progress display depends on it."""
     edits: tuple[Edit, ...] = patches.EDITS
+    headers_once: bool = False
+    """Whether the headers of nearly every file are parsed once for all (kernel/cc); not where user code is linked."""
     goals: tuple[str, ...] = ()
     """What make is asked for; nothing: all."""
     header: Path | None = None
@@ -73,7 +75,10 @@ def digest(recipe: Recipe, source: Path | None) -> str:
     Raises BuildError when `source` is not a readable file.
     """
     parts = [(name, (kconfig.FRAGMENTS / f"{name}.config").read_bytes()) for name in recipe.fragments]
-    parts += [(path.name, path.read_bytes()) for path in (PRAGUE, COMPILER, COMMON_HEADERS)]
+    parts += [
+        (path.name, path.read_bytes())
+        for path in (PRAGUE, *((COMPILER, COMMON_HEADERS) if recipe.headers_once else ()))
+    ]
     parts.append(("edits", repr(recipe.edits).encode()))
     parts.append(("compiler", _compiler().encode()))
     if source:
@@ -111,17 +116,19 @@ def compile_kernel(recipe: Recipe, scratch: Path, given: Path | None, log: Path,
         tell("configuring the kernel", 0.12)
         wanted = scratch / "wanted.config"
         wanted.write_text(kconfig.fragment(recipe.fragments))
-        compiler = tree / "sojourn" / COMPILER.name
-        compiler.parent.mkdir()
-        shutil.copy(COMPILER, compiler)
-        make = ["make", "-C", str(tree), f"O={objects}", f"ARCH={recipe.arch}", f"CC={compiler}"]
+        make = ["make", "-C", str(tree), f"O={objects}", f"ARCH={recipe.arch}"]
+        if recipe.headers_once:
+            compiler = tree / "sojourn" / COMPILER.name
+            compiler.parent.mkdir()
+            shutil.copy(COMPILER, compiler)
+            make.append(f"CC={compiler}")
         call([*make, f"KCONFIG_ALLCONFIG={wanted}", "allnoconfig"], log)
         if unmet := kconfig.unmet(kconfig.parse(wanted.read_text()), kconfig.parse((objects / ".config").read_text())):
             raise BuildError(f"{name} does not take these options: {', '.join(unmet)}")
 
-        # The common headers include some that make writes first.
-        call([*make, "prepare"], log)
-        shutil.copy(COMMON_HEADERS, compiler.parent)
+        if recipe.headers_once:  # these include some that make writes first
+            call([*make, "prepare"], log)
+            shutil.copy(COMMON_HEADERS, compiler.parent)
         compiled = 0
         jobs = ["nice", *make, f"-j{len(os.sched_getaffinity(0))}", *recipe.goals]
         with subprocess.Popen(

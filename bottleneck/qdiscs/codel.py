@@ -13,7 +13,10 @@ class Codel(Qdisc):
     """CoDel on one queue; times in µs."""
 
     kind: ClassVar[str] = "codel"
-    mark_counters: ClassVar[tuple[str, ...]] = ("ecn_mark", "ce_mark",)
+    mark_counters: ClassVar[tuple[str, ...]] = (
+        "ecn_mark",
+        "ce_mark",
+    )
 
     limit: Annotated[int | None, Count(low=1, unit="PACKETS")] = None
     target: Annotated[int | None, Time(low=1, rounding=codel_time)] = None

@@ -46,7 +46,10 @@ class FqCodel(Qdisc):
     """
 
     kind: ClassVar[str] = "fq_codel"
-    mark_counters: ClassVar[tuple[str, ...]] = ("ecn_mark", "ce_mark",)
+    mark_counters: ClassVar[tuple[str, ...]] = (
+        "ecn_mark",
+        "ce_mark",
+    )
     marks_unasked: ClassVar[bool] = True
 
     limit: Annotated[int | None, Count(low=1, unit="PACKETS")] = None

@@ -17,7 +17,12 @@ class Sfq(Qdisc):
     """Stochastic fair queueing; perturb in s, quantum, redflowlimit, min, max and avpkt in bytes."""
 
     kind: ClassVar[str] = "sfq"
-    mark_counters: ClassVar[tuple[str, ...]] = ("prob_mark", "prob_mark_head", "forced_mark", "forced_mark_head",)
+    mark_counters: ClassVar[tuple[str, ...]] = (
+        "prob_mark",
+        "prob_mark_head",
+        "forced_mark",
+        "forced_mark_head",
+    )
 
     limit: Annotated[int | None, Count(low=2, unit="PACKETS")] = None
     perturb: Annotated[int | None, Count(high=2**31 - 1, unit="SECONDS")] = None

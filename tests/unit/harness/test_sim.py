@@ -29,11 +29,14 @@ def queue(dev: str = "lan", **counters: Any) -> list[dict[str, Any]]:
     return [{"t": 2.0, "hop": 0, "dev": dev, "qdiscs": [{"kind": "htb"}, {"kind": "fq_codel", **counters}]}]
 
 
-@pytest.mark.parametrize("marks", [
+@pytest.mark.parametrize(
+    "marks",
+    [
         {"ecn_mark": 9},
         {"kind": "dualpi2", "ecn-mark": 9, "step-mark": 4},
         {"kind": "cake", "tins": [{"ecn_mark": 2}, {"ecn_mark": 7}]},
-    ])
+    ],
+)
 @pytest.mark.parametrize("contender", ["prague", "prague-simple"])
 def test_a_prague_that_hears_of_no_mark_is_no_result(contender: str, marks: dict[str, Any]) -> None:
     assert "flow 1, " in (told := sim.unheard(cell(contender), flows(0), queue(**marks))) and "marked 9" in told
