@@ -147,13 +147,6 @@ class Router:
             still_on += [f"{dev}: {short}" for name, short in _OFFLOADS.items() if states.get(name) == "on"]
         return still_on
 
-    def switch_offloads_off(self) -> None:
-        """Turn segmentation offloads off on both sides, as packets must meet the queue one by one."""
-        words = [word for short in _OFFLOADS.values() for word in (short, "off")]
-        for dev in (self.lan, self.wan):
-            # A fixed feature makes ethtool fail for the others' sake; offloads_off() tells what is left.
-            self.place.run(["ethtool", "-K", dev, *words], check=False)
-
     @contextmanager
     def _understood(self) -> Iterator[None]:
         try:

@@ -5,8 +5,6 @@ calibration probe.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from pydantic import BaseModel, ConfigDict
 
 from bottleneck import units
@@ -79,22 +77,3 @@ class RateStep(BaseModel):
 
     at_s: float
     rate_bps: int
-
-
-def parse_schedule(text: str, option: str = "--rate-schedule") -> list[RateStep]:
-    """Read rate steps such as ``0s:10mbit,30s:5mbit``, in rising order of time.
-
-    Raises :class:`bottleneck.units.UnitError` naming ``option``.
-    """
-    steps = []
-    for part in text.split(","):
-        at, colon, rate = part.strip().partition(":")
-        if not colon:
-            raise units.UnitError(f'{option}: "{part.strip()}" is not TIME:RATE such as 30s:5mbit')
-        try:
-            steps.append(RateStep(at_s=units.parse_time(at) / 1e6, rate_bps=units.rate_option(rate, option)))
-        except units.UnitError as wrong:
-            raise units.UnitError(f"{option}: {str(wrong).removeprefix(f'{option}: ')}") from None
-    if any(a.at_s >= b.at_s for a, b in pairwise(steps)):
-        raise units.UnitError(f"{option}: the times must rise from step to step")
-    return steps

@@ -84,18 +84,6 @@ def d_ss_bps(advanced: pl.DataFrame, end: float, window: float = 60.0, tail: flo
     return goodput_bps(advanced, end - tail - window, end - tail)
 
 
-def d_ss_of_samples(
-    t: npt.NDArray[np.float64], rate: npt.NDArray[np.float64], window: float = 60.0, tail: float = 2.0
-) -> float:
-    """D_SS as Flent users compute it: mean of `ss` delivery-rate samples, counted back from the last sample.
-
-    Samples equal to 0 are skipped, bounds are exclusive; nan when no sample is left. Unit of `rate`.
-    """
-    end = t[-1] - tail
-    kept = rate[(t > end - window) & (t < end) & (rate != 0)]
-    return float(kept.mean()) if kept.size else float("nan")
-
-
 def flow_table(advanced: pl.DataFrame) -> pl.DataFrame:
     """One row a flow and direction, by bytes: packets, bytes, ECN codepoints on data, resent, SYN flags.
 

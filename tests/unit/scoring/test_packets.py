@@ -136,13 +136,6 @@ def test_goodput_series_and_d_ss_agree() -> None:
         packets.goodput_bps(advanced, t0, t0)
 
 
-def test_d_ss_of_samples_skips_zeros_and_excludes_its_bounds() -> None:
-    t = np.arange(0, 101.0)
-    rate = np.where(t % 2 == 0, 10.0, 0.0)
-    rate[98] = rate[38] = 1000.0  # exactly on the bounds
-    assert packets.d_ss_of_samples(t, rate) == 10.0
-
-
 def test_flow_table_sees_the_accecn_handshake_and_the_codepoints() -> None:
     accurate = made([(0, 0, 0, 0x1C2)])
     data = made([(1, 1, 10, 16), (2, 11, 10, 16)], ecn=1)
