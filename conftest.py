@@ -20,10 +20,10 @@ from harness.lab import Lab
 from harness.lab_limits import lacking
 from harness.options import LOCAL, OPTIONS, Options, OptionsError, parse_options
 from harness.progress import real_terminal
-from harness.report import published_services
+from harness.report.run_page import published_services
+from harness.report.terminal import print_services
 from harness.run import SPARE, Result, perform, repeat
 from harness.seeds import repeat_side_by_side
-from harness.tables import print_services
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -207,8 +207,8 @@ def virtual_lab(tmp_path: Path) -> Iterator[Lab]:
 
 def _summarised(results: list[Result]) -> Path:
     """Print what repeated runs say together; write it beside them and return where."""
-    from harness.harm_summary import experiments, find_runs, write_summary
-    from harness.tables import print_summary
+    from harness.report.repetitions import experiments, find_runs, write_summary
+    from harness.report.terminal import print_summary
 
     found = experiments(find_runs([result.path for result in results]))
     print_summary(found, Console())
@@ -218,7 +218,7 @@ def _summarised(results: list[Result]) -> Path:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print the harm table of every run, or of all repetitions together, and where the evidence lies."""
-    from harness.index import write_index  # with SciPy, which few tests need
+    from harness.report.index import write_index  # with SciPy, which few tests need
 
     results = config.stash.get(_RESULTS, [])
     repeated = config.stash[_OPTIONS][0].repeat

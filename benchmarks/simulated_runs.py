@@ -21,7 +21,7 @@ from harness import simulated
 from harness.options import Options, parse_options
 from harness.progress import ExperimentProgress, steps
 from harness.simulated import Machine, SimulatedClock
-from harness.store import RunStore
+from harness.store.runs import RunStore
 
 
 @dataclass

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from bottleneck.qdiscs import marks
 from harness.cell import Cell
 from harness.matrix import Matrix
-from harness.svg import Panel, Points, ccdf_plot, time_plot
+from harness.report.svg import Panel, Points, ccdf_plot, time_plot
 from scoring.transport import FLOWS
 
 COLOURS = ("victim", "contender", "third", "fourth", "quality", "stall")

@@ -227,9 +227,9 @@ def rescore(
     write: Annotated[bool, typer.Option("--write", help="Replace stored scores and status when they differ.")] = False,
 ) -> None:
     """Check the raw files, compute the scores from them again, compare with the stored ones, renew the report."""
-    from harness.bundle import verify
-    from harness.report import REPORT, SCORES, write_report
-    from harness.store import StoreError, hash_file, reseal
+    from harness.bundle.archive import verify
+    from harness.report.run_page import REPORT, SCORES, write_report
+    from harness.store.runs import StoreError, hash_file, reseal
     from scoring.score import score_run
 
     manifest = verify(run, derived=(SCORES, REPORT))
@@ -293,9 +293,9 @@ def report(
     place: Annotated[Path, typer.Argument(metavar="RUN_OR_RESULTS", help="A run directory, or a folder of runs.")],
 ) -> None:
     """Write report.html of a run again, from its scores.json; of a folder of runs index.html, with the harm in all."""
-    from harness.index import write_index
-    from harness.report import read_scores, write_report
-    from harness.store import MANIFEST, reseal
+    from harness.report.index import write_index
+    from harness.report.run_page import read_scores, write_report
+    from harness.store.runs import MANIFEST, reseal
 
     if not (place / MANIFEST).exists():
         print(write_index(place))
@@ -316,9 +316,9 @@ def summary(
     ] = None,
 ) -> None:
     """Tell what finished runs say together: figures with intervals over the runs, as tables, page, CSV and JSON."""
-    from harness.harm_summary import SUMMARY, experiments, find_runs, write_summary
-    from harness.store import MANIFEST
-    from harness.tables import print_summary
+    from harness.report.repetitions import SUMMARY, experiments, find_runs, write_summary
+    from harness.report.terminal import print_summary
+    from harness.store.runs import MANIFEST
 
     found = experiments(find_runs(places))
     first = places[0].parent if (places[0] / MANIFEST).exists() else places[0]
@@ -335,9 +335,9 @@ def compare(
     output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("compare.html"),
 ) -> None:
     """Compare two runs or two folders of runs: what was asked otherwise, then each metric with its difference."""
-    from harness.compare import compare as compared
-    from harness.compare import write_comparison
-    from harness.tables import print_comparison
+    from harness.report.compare import compare as compared
+    from harness.report.compare import write_comparison
+    from harness.report.terminal import print_comparison
 
     found = compared(a, b)
     print_comparison(found, Console())
@@ -353,8 +353,8 @@ def figure(
     ),
 ) -> None:
     """Draw the timeline of a run as a picture."""
-    from harness.figure import draw
-    from harness.report import read_scores
+    from harness.report.run_page import read_scores
+    from harness.report.timeline_figure import draw
 
     draw(read_scores(run), run, output)
     print(output)
@@ -369,13 +369,13 @@ def mos(
     ] = None,
 ) -> None:
     """Tell the opinion scores (ITU-T P.1203, mode 0) of a run's phases; needs its reference software."""
-    from harness import mos
+    from harness.report import opinion_scores
 
     table = Table("phase", "O.35 without stalls", "O.46 overall")
-    for phase, figures in mos.scores(run, inputs).items():
+    for phase, figures in opinion_scores.scores(run, inputs).items():
         table.add_row(phase, *(f"{figure:.2f}" for figure in figures))
     Console().print(table)
-    print(f"Mode 0, no audio; the recommendation is made for {mos.SHORTEST_S} s and longer.")
+    print(f"Mode 0, no audio; the recommendation is made for {opinion_scores.SHORTEST_S} s and longer.")
 
 
 @app.command()
@@ -388,13 +388,13 @@ def quality(
     """Tell what was left of the film's quality on the screen (SSIM, VMAF), by phase and rendition."""
     from rich.progress import Progress
 
-    from harness import quality
+    from harness.report import picture_quality
 
     with Progress(console=Console(stderr=True)) as bars:
         task = bars.add_task("painting the film anew", total=1.0)
-        found = quality.measure(run, every, lambda share: bars.update(task, completed=share))
+        found = picture_quality.measure(run, every, lambda share: bars.update(task, completed=share))
     table = Table("phase", "height", "pictures", "SSIM", "P5", "VMAF", "P5")
-    for phase, height, count, *figures in quality.summary(found).iter_rows():
+    for phase, height, count, *figures in picture_quality.summary(found).iter_rows():
         told = (f"{it:.{digits}f}" if it is not None else "–" for it, digits in zip(figures, (3, 3, 1, 1), strict=True))
         table.add_row(phase, f"{height}p" if height else "–", str(count), *told)
     Console().print(table)
@@ -419,9 +419,9 @@ def export(
     """Export a run to be shown: --composite makes an mp4 of its recording and its moving plots."""
     from rich.progress import Progress
 
-    from harness.composite import CompositeError
-    from harness.composite import export as film
-    from harness.report import read_scores
+    from harness.report.film import CompositeError
+    from harness.report.film import export as film
+    from harness.report.run_page import read_scores
 
     if not composite:
         raise CompositeError("export: say what: --composite (an archive is `sojourn bundle export`)")
@@ -449,7 +449,7 @@ def bundle_export(
     """Check runs and write each as one .tar.zst; those that are there and whole are left."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-    from harness.export import Wish, export_all, runs_at
+    from harness.bundle.export import Wish, export_all, runs_at
 
     found = runs_at(runs)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
@@ -480,7 +480,7 @@ _Signers = Annotated[
 @one_line_errors
 def bundle_verify(path: Annotated[Path, typer.Argument(metavar="FILE_OR_RUN")], signers: _Signers = None) -> None:
     """Check every hash of an archive or a run; name the first file that is not as the manifest says."""
-    from harness.bundle import check
+    from harness.bundle.archive import check
 
     found = check(path, signers=signers)
     manifest = found.manifest
@@ -501,7 +501,7 @@ def bundle_import(
     signers: _Signers = None,
 ) -> None:
     """Check bundles and unpack each as a run; nothing is there before all of it is found right."""
-    from harness.bundle import import_bundle
+    from harness.bundle.archive import import_bundle
 
     for file in files:
         print(import_bundle(file, results, signers))

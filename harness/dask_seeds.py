@@ -22,11 +22,11 @@ from harness.dask_engine import check_inputs, check_workers, connected, packed, 
 from harness.options import Options
 from harness.progress import Tell as TellShare
 from harness.progress import steps
-from harness.report import read_scores
+from harness.report.run_page import read_scores
 from harness.run import Result, keep_run
 from harness.seeds import Tell, simulate
 from harness.simulated import SimulatedError
-from harness.store import FLOOR_BYTES, Manifest, RunDirectory
+from harness.store.runs import FLOOR_BYTES, Manifest, RunDirectory
 from scoring.score import Scores
 
 _TRIES = 3

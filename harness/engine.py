@@ -20,8 +20,8 @@ import psutil
 
 from hardware.machine.signals import end_waits, held_back
 from harness.cell_run import Job, perform, rescore, standing
-from harness.claim import Claim, claim
 from harness.matrix import run_folder
+from harness.store.claim import Claim, claim
 
 GUEST_BYTES = 400 << 20
 """What a guest of 256 MB and its worker take at most."""

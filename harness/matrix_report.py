@@ -21,8 +21,8 @@ from harness.cell import Cell
 from harness.cell_page import COLOURS, cell_page
 from harness.cell_run import Job, standing
 from harness.matrix import Chart, Column, Matrix, cell_folder, figure, finished
-from harness.page import write_page
-from harness.svg import Bar, Points, bar_chart, ccdf_plot
+from harness.report.html import write_page
+from harness.report.svg import Bar, Points, bar_chart, ccdf_plot
 from scoring.published import Comparison, Pair, compare, pair
 from scoring.transport import completion_harm, pooled_ccdf
 

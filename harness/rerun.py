@@ -11,12 +11,12 @@ from typing import TextIO
 
 from apps.base import Service
 from hardware.machine.programs import FLAGS
-from harness.bundle import verify
-from harness.crate import CRATE
+from harness.bundle.archive import verify
+from harness.bundle.research_object import CRATE
 from harness.options import Options, restored
-from harness.report import REPORT
+from harness.report.run_page import REPORT
 from harness.run import OPTIONS_FILE, perform
-from harness.store import PARTIAL, FileEntry, Manifest, read_manifest
+from harness.store.runs import PARTIAL, FileEntry, Manifest, read_manifest
 
 NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
 """Files that tell where and when a run was made, or came to it with a bundle."""

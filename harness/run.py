@@ -29,8 +29,8 @@ from harness.lab import Lab, LabFactory
 from harness.options import Options
 from harness.physical import PhysicalLab
 from harness.progress import ExperimentProgress, Tell, named, steps
-from harness.report import write_report
-from harness.store import RunDirectory, RunStore
+from harness.report.run_page import write_report
+from harness.store.runs import RunDirectory, RunStore
 from harness.virtual import ONE_CORE_BPS, VirtualLab
 from scoring.score import SCORES, Scores, score_run
 
@@ -49,7 +49,7 @@ class Result:
 
     def print(self, file: TextIO | None = None) -> None:
         """Print the tables of the run and where its evidence lies."""
-        from harness.tables import print_scores
+        from harness.report.terminal import print_scores
 
         print_scores(self.scores, self.path, Console(file=file))
 

@@ -33,7 +33,7 @@ from harness.options import LOCAL, Options
 from harness.progress import QUIET_S, ExperimentProgress, clock_text, steps
 from harness.run import SPARE, Result, ended_by_sigterm, fill_run, keep_run, perform
 from harness.simulated import Machine, SimulatedClock, SimulatedError
-from harness.store import RunDirectory, RunStore
+from harness.store.runs import RunDirectory, RunStore
 from scoring.score import Scores
 
 #: How long to wait at most for what runs tell, s; a signal that comes just before the wait is seen after it.

@@ -31,7 +31,7 @@ from harness.progress import ExperimentProgress, Tell, named
 if TYPE_CHECKING:
     from apps.base import Service
     from harness.options import Options
-    from harness.store import RunDirectory
+    from harness.store.runs import RunDirectory
 
 #: What a machine with browsers may come to use.
 MEMORY = "4G"

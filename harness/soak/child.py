@@ -51,7 +51,7 @@ def _test(options: Options) -> str:
 
 def run(task: Task, options: Options) -> None:
     """Make the run and tell its outcome."""
-    from harness.report import headline
+    from harness.report.run_page import headline
     from harness.run import perform
 
     asked = of_round(options, task.seed, task.round, task.folder)

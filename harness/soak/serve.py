@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from harness.page import render
+from harness.report.html import render
 from harness.soak.state import Folder
 from harness.soak.status import clock, lines, status
 

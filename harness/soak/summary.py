@@ -12,13 +12,13 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from harness.compare import compare, write_comparison
-from harness.compare import lines as compared_lines
-from harness.harm_summary import experiments, grids
-from harness.harm_summary import lines as harm_lines
-from harness.index import INDEX, read_folder, write_index_of
-from harness.page import write_page
-from harness.report import REPORT, ReportError
+from harness.report.compare import compare, write_comparison
+from harness.report.compare import lines as compared_lines
+from harness.report.html import write_page
+from harness.report.index import INDEX, read_folder, write_index_of
+from harness.report.repetitions import experiments, grids
+from harness.report.repetitions import lines as harm_lines
+from harness.report.run_page import REPORT, ReportError
 from harness.soak.loop import Code
 from harness.soak.plan import PlanError
 from harness.soak.state import Attempt, Folder, StateError, nights

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from hardware.machine.files import CHECKOUT
-from harness.store import PARTIAL
+from harness.store.runs import PARTIAL
 
 pytestmark = pytest.mark.lab
 

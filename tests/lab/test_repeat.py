@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.harm_summary import SUMMARY, TABLE
-from harness.report import REPORT
-from harness.store import RunStore, read_manifest
+from harness.report.repetitions import SUMMARY, TABLE
+from harness.report.run_page import REPORT
+from harness.store.runs import RunStore, read_manifest
 from tests.lab.main_job import run_main_job
 
 pytestmark = [pytest.mark.lab, pytest.mark.experiment]

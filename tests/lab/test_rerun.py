@@ -11,7 +11,7 @@ import pytest
 
 from hardware.machine.files import CHECKOUT
 from harness.rerun import NOT_COMPARED
-from harness.store import RunStore, read_manifest
+from harness.store.runs import RunStore, read_manifest
 from tests.lab.main_job import run_main_job
 
 pytestmark = pytest.mark.lab

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from hardware.machine.files import CHECKOUT
-from harness.bundle import verify
-from harness.report import REPORT, SCORES
+from harness.bundle.archive import verify
+from harness.report.run_page import REPORT, SCORES
 from harness.soak import state
-from harness.store import RunStore, read_manifest
+from harness.store.runs import RunStore, read_manifest
 from tests.lab.test_matrix_dask import at_work, cluster
 from tests.lab.test_soak import PLAN, check_runs, start
 

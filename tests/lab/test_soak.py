@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 from hardware.machine.files import CHECKOUT
-from harness.bundle import verify
+from harness.bundle.archive import verify
 from harness.soak import leaks, state
 from harness.soak.state import Attempt, Folder
-from harness.store import PARTIAL
+from harness.store.runs import PARTIAL
 from scoring.score import SCORES
 from tests.lab.real_time.test_virtual import host_state
 

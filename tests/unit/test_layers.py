@@ -48,8 +48,8 @@ def test_a_room_imports_only_itself_and_what_is_to_its_left(importer: str) -> No
 @pytest.mark.parametrize(
     ("importer", "source", "wrong"),
     [
-        ("apps", "from harness.store import RunStore", True),
-        ("apps", "def later():\n    import harness.store", True),
+        ("apps", "from harness.store.runs import RunStore", True),
+        ("apps", "def later():\n    import harness.store.runs", True),
         ("apps", "if TYPE_CHECKING:\n    from harness import store", True),
         ("apps", "from captures.screen import Screen\nimport polars", False),
         ("traffic", "from bottleneck import units", True),

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.bundle import verify
-from harness.export import export
-from harness.store import read_manifest
+from harness.bundle.archive import verify
+from harness.bundle.export import export
+from harness.store.runs import read_manifest
 from scoring import latency
 from scoring.score import SCORES, Scores, score_run
 

@@ -19,7 +19,7 @@ from harness.cell import Cell, Flow, Hop
 from harness.lab import Lab
 from harness.live_cell import EVIDENCE, LiveCellError, run_cell
 from harness.run import virtual_lab
-from harness.store import PARTIAL
+from harness.store.runs import PARTIAL
 from scoring.validity import Limits
 from tests.lab.test_matrix import matrix
 from tests.lab.test_simulated_cell import PAIR, scored

@@ -23,7 +23,7 @@ from hardware.machine.display import Display
 from hardware.machine.files import log_file
 from hardware.machine.place import LOCAL
 from harness.options import parse_options
-from harness.store import RunStore
+from harness.store.runs import RunStore
 from tests.unit.apps.test_iptv import ACCOUNT, Television, site  # noqa: F401
 
 USER, PASSWORD = ACCOUNT["user"][0], ACCOUNT["password"][0]

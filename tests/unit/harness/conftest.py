@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from harness.report import write_report
+from harness.report.run_page import write_report
 from harness.soak.leaks import adopt_orphans, marked
 from harness.soak.state import nights
-from harness.store import RunStore
+from harness.store.runs import RunStore
 from scoring.harm import METRICS, harm
 from scoring.score import Scores
 

@@ -41,7 +41,7 @@ def main() -> None:
             sys.exit("RouterError: no answer from the router yet")
         return
     from harness.options import parse_options  # not for a check, of which there are many
-    from harness.store import RunStore
+    from harness.store.runs import RunStore
 
     word = WORDS[task["given"]["buffer"]]
     options = parse_options(task["given"], {"youtube": {}})

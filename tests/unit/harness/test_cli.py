@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from hardware.machine.files import CHECKOUT
 from harness.cli import app, differences
-from harness.store import RunStore, read_manifest
+from harness.store.runs import RunStore, read_manifest
 from scoring.score import score_run
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -107,7 +106,7 @@ def test_doctor_lists_everything_and_its_exit_code_says_whether_runs_can_work() 
 
 def test_every_command_has_help() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "harness.cli", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "harness.cli", "--help"], cwd=CHECKOUT, capture_output=True, text=True, check=True
     )
     for command in ("build", "doctor", "harm", "rescore", "report", "compare", "export", "figure", "bundle"):
         assert command in done.stdout

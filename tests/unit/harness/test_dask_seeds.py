@@ -12,13 +12,13 @@ import pytest
 
 from apps import SERVICES
 from harness import dask_seeds
-from harness.bundle import verify
+from harness.bundle.archive import verify
 from harness.dask_seeds import DaskRun, News, Simulation
 from harness.engine import EngineError
 from harness.options import Options
-from harness.report import SCORES
+from harness.report.run_page import SCORES
 from harness.simulated import SimulatedError
-from harness.store import PARTIAL, RunDirectory, read_manifest
+from harness.store.runs import PARTIAL, RunDirectory, read_manifest
 from scoring.score import Scores
 from tests.unit.harness.seed_runs import asked
 

@@ -17,9 +17,9 @@ import pytest
 from hardware.machine.cores import Lease
 from hardware.machine.files import CHECKOUT
 from harness.cell_run import RUN, SCORES, Job
-from harness.claim import claim
 from harness.engine import GUEST_BYTES, EngineError, LocalEngine, Outcome, capacity, complete
 from harness.matrix import run_folder
+from harness.store.claim import claim
 from tests.unit.harness.runs import job
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from hardware.machine.files import CHECKOUT
 from harness import progress
 from harness.progress import ExperimentProgress, Sample, steps
 from harness.timeline import Phase
 
 PHASES = [Phase("solo-1", None, 20), Phase("prague", "prague", 40), Phase("solo-2", None, 20)]
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def run_through(console: Console) -> None:
@@ -169,7 +169,7 @@ def test_the_display_reaches_the_user_while_pytest_captures(tmp_path: Path) -> N
             f"--rootdir={tmp_path}",
             str(tmp_path),
         ],
-        cwd=ROOT,
+        cwd=CHECKOUT,
         capture_output=True,
         text=True,
         check=False,

@@ -9,7 +9,7 @@ import pytest
 from apps import SERVICES
 from harness.options import Options, OptionsError, parse_options, restored
 from harness.rerun import compared, unlike
-from harness.store import FileEntry
+from harness.store.runs import FileEntry
 
 
 def parse(**given: Any) -> Options:

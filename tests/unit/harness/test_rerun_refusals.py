@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from apps import SERVICES
 from bottleneck.qdiscs import KINDS
 from hardware.machine.programs import FLAGS, host_versions
-from harness.bundle import BundleError
-from harness.crate import CRATE
+from harness.bundle.archive import BundleError
+from harness.bundle.research_object import CRATE
 from harness.options import DRIVERS, ECN_CODEPOINTS, RECORDERS, Options, parse_options, restored
 from harness.rerun import RerunError, asked_of, commits, compared, unlike
 from harness.run import OPTIONS_FILE
-from harness.store import Bundled, FileEntry, GitState, RunStore, StoreError, read_manifest, write_manifest
+from harness.store.runs import Bundled, FileEntry, GitState, RunStore, StoreError, read_manifest, write_manifest
 from traffic.contender import CONTENDERS
 
 

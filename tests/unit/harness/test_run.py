@@ -9,7 +9,7 @@ import pytest
 
 from harness.options import OPTIONS, Options, parse_options
 from harness.run import Result, repeat
-from harness.store import StoreError
+from harness.store.runs import StoreError
 from scoring.score import Scores
 
 

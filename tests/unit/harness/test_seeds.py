@@ -15,13 +15,12 @@ import psutil
 import pytest
 from rich.console import Console
 
+from hardware.machine.files import CHECKOUT
 from harness.run import SPARE, Result
 from harness.seeds import Series, one_by_one, places, side_by_side
 from harness.simulated import SimulatedError
 from scoring.score import Scores
 from tests.unit.harness.seed_runs import Runs, asked
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def contenders(options: Any) -> list[str]:
@@ -113,7 +112,7 @@ def test_leaving_the_iteration_ends_what_runs(scores: Scores, tmp_path: Path) ->
 def test_no_end_leaves_a_run_behind(scores: Scores, tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "scores.json").write_text(scores.model_dump_json())
     command = [sys.executable, "-m", "tests.unit.harness.seed_runs", str(tmp_path)]
-    runner = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    runner = subprocess.Popen(command, cwd=CHECKOUT, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         deadline = time.monotonic() + 60
         while sum(path.stat().st_size > 0 for path in tmp_path.glob("begun-*")) < 2:

@@ -20,12 +20,12 @@ import pytest
 
 from apps import SERVICES
 from hardware.machine.files import CHECKOUT
-from harness.bundle import verify
+from harness.bundle.archive import verify
 from harness.soak import leaks, loop, state
 from harness.soak.loop import Code, begin
 from harness.soak.plan import PlanError, read_plan
 from harness.soak.state import Folder
-from harness.store import PARTIAL
+from harness.store.runs import PARTIAL
 from tests.unit.harness.soaks import CHILD, HEAD, soak
 
 #: A soak as a process of its own, that can be killed.
@@ -308,11 +308,11 @@ disk = Path({str(place)!r})
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", disk], check=True)
 (disk / "plan.toml").write_text('results = "nights"\\n[cells.a]\\n')
 from apps import SERVICES
-from harness.bundle import verify
+from harness.bundle.archive import verify
 from harness.soak import state
 from harness.soak.disk import make_room
 from harness.soak.plan import Prune, read_plan
-from harness.store import RunStore
+from harness.store.runs import RunStore
 folder = state.create(read_plan(disk / "plan.toml", SERVICES), 1)
 {before}
 try:

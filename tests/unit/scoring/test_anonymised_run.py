@@ -9,10 +9,10 @@ from pathlib import Path
 import zstandard
 from typer.testing import CliRunner
 
-from harness.bundle import import_bundle
+from harness.bundle.archive import import_bundle
+from harness.bundle.export import Wish, export
 from harness.cli import app
-from harness.export import Wish, export
-from harness.store import Manifest, hash_files, write_manifest
+from harness.store.runs import Manifest, hash_files, write_manifest
 from scoring.packets import address
 from scoring.score import SCORES, score_run
 

@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evidence bundles: a run as one deterministic ``.tar.zst``; the check of either against its manifest; the way back.
+
+The manifest is the first member, its signature if any the second, so an archive is checked in one pass, and nothing in
+it that the manifest does not announce is ever read. An archive is somebody else's: what it may cost is bounded.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+import zstandard
+
+from harness.bundle.signature import SignatureError, signer
+from harness.store.runs import (
+    MANIFEST,
+    PARTIAL,
+    SIGNATURE,
+    Manifest,
+    StoreError,
+    hash_file,
+    manifest_text,
+    parse_manifest,
+    read_manifest,
+)
+
+SUFFIX = ".tar.zst"
+_IMPORT = ".import-"
+#: A manifest is some kilobytes, a run some hundred megabytes in dozens of files; beyond these an archive is not ours.
+_MAX_MANIFEST = 16 << 20
+_MAX_SIGNATURE = 64 << 10
+_MAX_FILES = 10_000
+_MAX_TOTAL = 64 << 30
+_MAX_WINDOW = 128 << 20
+#: Logs shrink to a tenth, recordings and captures not at all. Less than the least is no bomb at any ratio.
+_MAX_RATIO, _LEAST = 1000, 256 << 20
+#: Kinds of header that speak of the next member, at any length that tarfile would read; ustar has none of them.
+_EXTENSIONS = frozenset(
+    (
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+        tarfile.SOLARIS_XHDTYPE,
+        tarfile.GNUTYPE_LONGNAME,
+        tarfile.GNUTYPE_LONGLINK,
+        tarfile.GNUTYPE_SPARSE,
+    )
+)
+_CHUNK = 1 << 20
+
+Tell = Callable[[int], None]
+"""Called with the bytes done since the last call."""
+
+
+class BundleError(RuntimeError):
+    """A bundle or a run directory is not what its manifest says; the message names the first difference."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A bundle or run that is as its manifest says; whether it is signed, and where that was asked by whom."""
+
+    manifest: Manifest
+    signed: bool = False
+    signer: str = ""
+
+
+@contextmanager
+def claimed(output: Path) -> Iterator[IO[bytes]]:
+    """Open the file that becomes ``output`` when the block ends well, and else is gone.
+
+    What a killed export left of it is taken over. Raises BundleError while another export writes the same archive, or
+    when it cannot be written.
+    """
+    partial = output.with_name(output.name + PARTIAL)
+    try:
+        with partial.open("ab") as raw:
+            try:
+                fcntl.flock(raw, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not os.path.samestat(os.fstat(raw.fileno()), partial.stat()):
+                    raise FileNotFoundError  # it was renamed since it was opened
+            except (BlockingIOError, FileNotFoundError) as held:
+                raise BundleError(f"{partial}: another export writes it now") from held
+            try:
+                raw.truncate(0)
+                yield raw
+                partial.rename(output)
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise BundleError(f"{error.filename or output}: {error.strerror or error}") from error
+
+
+def pack(
+    manifest: Manifest,
+    files: Mapping[str, Path | bytes],
+    into: IO[bytes],
+    signature: bytes | None = None,
+    tell: Tell = lambda _: None,
+) -> None:
+    """Write the ``files`` of a run (by their paths in it) as one archive.
+
+    The same files give the same bytes: members sorted after the manifest, no times, no owners. Raises BundleError for
+    a name or a size that tar's headers cannot hold.
+    """
+    head: dict[str, Path | bytes] = {MANIFEST: manifest_text(manifest)}
+    if signature:
+        head[SIGNATURE] = signature
+    try:
+        with (
+            zstandard.ZstdCompressor(level=6).stream_writer(into, closefd=False) as packed,
+            tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
+        ):
+            for name, content in [*head.items(), *sorted(files.items())]:
+                info = tarfile.TarInfo(f"{manifest.run}/{name}")
+                info.size = len(content) if isinstance(content, bytes) else content.stat().st_size
+                info.mode = 0o644
+                with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
+                    tar.addfile(info, _Counted(file, tell))
+    except ValueError as error:
+        raise BundleError(f"{manifest.run}: {error}") from error
+
+
+class _Counted:
+    """A file that tells how much of it was read."""
+
+    def __init__(self, file: IO[bytes], tell: Tell) -> None:
+        self._file, self._tell = file, tell
+
+    def read(self, size: int = -1) -> bytes:
+        content = self._file.read(size)
+        self._tell(len(content))
+        return content
+
+
+def verify(path: Path, derived: Collection[str] = ()) -> Manifest:
+    """Check every hash of a bundle or a run directory and return its manifest; see :func:`check`."""
+    return check(path, derived).manifest
+
+
+def check(path: Path, derived: Collection[str] = (), signers: Path | None = None) -> Checked:
+    """Check every hash of a bundle or a run directory, and with ``signers`` that one of them signed it.
+
+    In a directory the files named in ``derived`` may be other ones or missing: they can be computed again. Files that
+    were pruned are not there, and nothing is said of them.
+    Raises BundleError naming the first file that differs, is missing or is not in the manifest, or what else
+    is wrong (a link, a path that leads outside, a size beyond what the manifest says).
+    """
+    with _one_line(path):
+        return _check_directory(path, derived, signers) if path.is_dir() else _check_archive(path, signers)
+
+
+def import_bundle(file: Path, results: Path, signers: Path | None = None) -> Path:
+    """Check a bundle, unpack it into the results folder and return the run's directory.
+
+    It is unpacked into a scratch folder there, and takes its name when all of it is checked. Raises BundleError as
+    :func:`check` does, and when the run is there already.
+    """
+    with _one_line(file):
+        results.mkdir(parents=True, exist_ok=True)
+        with _import_folder(results) as scratch:
+            manifest = _check_archive(file, signers, scratch).manifest
+            run = results / (manifest.run + (PARTIAL if manifest.status == "interrupted" else ""))
+            if run.exists():
+                raise BundleError(f"{run}: is there already; nothing was changed")
+            (scratch / manifest.run).rename(run)
+    return run
+
+
+@contextmanager
+def _import_folder(results: Path) -> Iterator[Path]:
+    """Make a scratch folder in the results for one import, which holds a share of a lock on them.
+
+    Who has the lock alone removes what killed imports left. Where there are no such locks nobody does.
+    """
+    lock = os.open(results, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for left in results.glob(f"{_IMPORT}*{PARTIAL}"):
+                shutil.rmtree(left, ignore_errors=True)
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        with tempfile.TemporaryDirectory(prefix=_IMPORT, suffix=PARTIAL, dir=results) as scratch:
+            yield Path(scratch)
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def _one_line(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except StoreError as error:
+        raise BundleError(str(error)) from error
+    except OSError as error:
+        raise BundleError(f"{error.filename or path}: {error.strerror or error}") from error
+    # The last ones: what tarfile makes of headers that no tar writes.
+    except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError, OverflowError, RecursionError) as error:
+        raise BundleError(f"{path}: damaged archive: {error}") from error
+
+
+def _check_directory(run: Path, derived: Collection[str], signers: Path | None) -> Checked:
+    manifest = _sealed(read_manifest(run), str(run))
+    signed = (run / SIGNATURE).is_file()
+    who = ""
+    if signers:
+        who = _signer((run / MANIFEST).read_bytes(), (run / SIGNATURE).read_bytes() if signed else None, run, signers)
+    for path in sorted(run.rglob("*")):
+        name = path.relative_to(run).as_posix()
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise BundleError(f"{name}: no plain file")
+        if path.is_file() and name not in {MANIFEST, SIGNATURE, *manifest.files, *manifest.pruned, *derived}:
+            raise BundleError(f"{name}: extra: not in the manifest")
+    for name, entry in manifest.files.items():
+        if name in derived:
+            continue
+        if not (run / name).is_file():
+            raise BundleError(f"{name}: missing")
+        if hash_file(run / name) != entry:
+            raise BundleError(f"{name}: differs from the manifest")
+    return Checked(manifest, signed, who)
+
+
+def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -> Checked:
+    """Check an archive, and with ``into`` write what was checked into that empty folder."""
+    name = file.name
+    with file.open("rb") as raw, _members(raw) as tar:
+        members = iter(tar)
+        first = next(members, None)
+        if first is None or not first.isreg() or not first.name.endswith("/" + MANIFEST):
+            raise BundleError(f"{name}: no bundle: its first member is not {MANIFEST}")
+        if not 0 <= first.size <= _MAX_MANIFEST:
+            raise BundleError(f"{first.name}: {first.size} bytes is too much for a manifest")
+        text = _content(tar, first).read()
+        manifest = _sealed(parse_manifest(text, name), name)
+        if first.name != f"{manifest.run}/{MANIFEST}":
+            raise BundleError(f"{first.name}: the manifest is of the run {manifest.run}")
+        total = sum(entry.size for entry in manifest.files.values())
+        if total > max(_LEAST, _MAX_RATIO * file.stat().st_size):
+            raise BundleError(f"{name}: said to unpack to {total} bytes, more than {_MAX_RATIO} times its own size")
+        signature: bytes | None = None
+        who = ""
+        member = next(members, None)
+        if member is not None and member.name == f"{manifest.run}/{SIGNATURE}":
+            if not 0 <= member.size <= _MAX_SIGNATURE:
+                raise BundleError(f"{SIGNATURE}: {member.size} bytes is too much for a signature")
+            signature = _content(tar, member).read()
+            member = next(members, None)
+        if signers:  # before anything else is believed
+            who = _signer(text, signature, file, signers)
+        if into:
+            into /= manifest.run
+            if (free := shutil.disk_usage(into.parent).free) < total:
+                raise BundleError(f"{into.parent.parent}: {free} bytes free, the run needs {total}")
+            _write(into, {MANIFEST: text} | ({SIGNATURE: signature} if signature else {}))
+        seen: set[str] = set()
+        while member is not None:
+            inside = _inside(member, manifest.run)
+            if inside in seen:
+                raise BundleError(f"{inside}: twice in the archive")
+            if inside not in manifest.files:
+                raise BundleError(f"{inside}: extra: not in the manifest")
+            entry = manifest.files[inside]
+            if member.size != entry.size:
+                raise BundleError(f"{inside}: differs from the manifest: {member.size} bytes, not {entry.size}")
+            if _digest(_content(tar, member), into / inside if into else None) != entry.sha256:
+                raise BundleError(f"{inside}: differs from the manifest")
+            seen.add(inside)
+            member = next(members, None)
+        assert tar.fileobj
+        if len(rest := tar.fileobj.read(_CHUNK)) == _CHUNK or any(rest):
+            raise BundleError(f"{name}: extra: more than zeros behind its end")
+    for missing in sorted(manifest.files.keys() - seen):
+        raise BundleError(f"{missing}: missing")
+    return Checked(manifest, signature is not None, who)
+
+
+def _signer(text: bytes, signature: bytes | None, path: Path, signers: Path) -> str:
+    if signature is None:
+        raise BundleError(f"{path}: is not signed")
+    try:
+        return signer(text, signature, signers)
+    except SignatureError as error:
+        raise BundleError(f"{MANIFEST}: {error}") from error
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+def _digest(content: BufferedReader, target: Path | None) -> str:
+    """The SHA-256 in hex of what is read, which is written to ``target`` as well."""
+    if target is None:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+    total = hashlib.sha256()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("xb") as file:
+        while chunk := content.read(_CHUNK):
+            total.update(chunk)
+            file.write(chunk)
+    return total.hexdigest()
+
+
+class _Header(tarfile.TarInfo):
+    """A member's header, and nothing that stands for more of it."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> _Header:
+        try:
+            header = super().frombuf(buf, encoding, errors)  # type: ignore[arg-type]
+        except tarfile.HeaderError as wrong:
+            if not any(buf):
+                raise
+            # tarfile would take it for the archive's end, GNU tar looks for members behind it.
+            raise BundleError(f"damaged archive: {wrong}") from wrong
+        if header.type in _EXTENSIONS:
+            raise BundleError(f"{header.name}: no bundle: a header of kind {header.type!r}")
+        return header
+
+
+@contextmanager
+def _members(raw: IO[bytes]) -> Iterator[tarfile.TarFile]:
+    unpacked = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).stream_reader(raw, read_across_frames=True)
+    with unpacked, tarfile.open(fileobj=unpacked, mode="r|", tarinfo=_Header) as tar:
+        yield tar
+
+
+def _inside(member: tarfile.TarInfo, run: str) -> str:
+    parts = PurePosixPath(member.name).parts
+    if member.name.startswith("/") or ".." in parts or len(parts) < 2 or parts[0] != run:
+        raise BundleError(f"{member.name}: leads outside of the run {run}")
+    if not member.isreg() or member.issparse():
+        raise BundleError(f"{member.name}: no plain file")
+    return "/".join(parts[1:])
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> BufferedReader:
+    content = tar.extractfile(member)
+    if not isinstance(content, BufferedReader):
+        raise BundleError(f"{member.name}: no plain file")
+    return content
+
+
+def _sealed(manifest: Manifest, name: str) -> Manifest:
+    if manifest.finished is None:
+        raise BundleError(f"{name}: the run was killed before its files were hashed: {'; '.join(manifest.reasons)}")
+    if len(manifest.files) > _MAX_FILES:
+        raise BundleError(f"{name}: {len(manifest.files)} files; a run has {_MAX_FILES} at most")
+    if sum(entry.size for entry in manifest.files.values()) > _MAX_TOTAL:
+        raise BundleError(f"{name}: its files are said to be more than {_MAX_TOTAL >> 30} GiB")
+    return manifest

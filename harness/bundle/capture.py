@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A capture without names: addresses replaced, what lies beyond the headers gone, all that is scored as it was.
+
+Kept are time stamps, lengths, ports, sequence numbers, flags, ECN, IP ids and TCP time stamps. The scorer knows a
+packet again behind the router by its first bytes, payload too (`scoring.pcapng`): in place of that payload stands a
+hash of it, by a key that is thrown away. Of the file's blocks only packets, interfaces and their counts are copied: no
+comments, no resolved names, no TLS keys.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import zstandard
+
+from harness.bundle.pseudonyms import Mask
+from scoring.pcapng import (
+    BYTE_ORDER,
+    FINGERPRINT_BYTES,
+    INTERFACE,
+    PACKET,
+    SECTION,
+    SECTION_BODY,
+    STATISTICS,
+    TCP,
+    UDP,
+    CaptureError,
+    block,
+    chunks,
+    option,
+    options,
+)
+
+#: Options that hold numbers alone: an interface's time resolution and offset; times and counts of its statistics.
+_KEPT = {INTERFACE: (8, (9, 14)), STATISTICS: (12, (2, 3, 4, 5, 6, 7, 8))}
+_LINK = b"\1\0"  # Ethernet
+_IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
+#: TCP options that hold numbers alone: MSS, window scale, SACK permitted, SACK, time stamps, AccECN.
+_TCP_OPTIONS = {2, 3, 4, 5, 8, 172, 174}
+_NOP = 1
+_ETHERNET = 14
+
+
+def mask_capture(source: Path, target: Path, mask: Mask, key: bytes) -> None:
+    """Write ``source`` (.pcapng or .pcapng.zst) to ``target`` without names; a part-written last block is left out.
+
+    ``key`` (16 to 64 bytes) is that of the payloads' hashes: the same for all captures of a run, and nowhere kept.
+    Raises CaptureError when ``source`` is no capture or damaged.
+    """
+    with _sink(target) as sink:
+        for kind, body in _blocks(source):
+            if kind == SECTION:
+                kept = SECTION_BODY
+            elif kind == PACKET:
+                kept = body[:20] + _packet(source, body, mask, key)
+            elif kind == INTERFACE and body[:2] != _LINK:
+                raise CaptureError(
+                    f"{source}: link type {int.from_bytes(body[:2], 'little')}; only Ethernet (1) is read"
+                )
+            elif kind in _KEPT:
+                head, codes = _KEPT[kind]
+                kept = body[:head] + b"".join(option(c, v) for c, v in options(body[head:]) if c in codes) + bytes(4)
+            else:
+                continue
+            sink.write(block(kind, kept))
+
+
+@contextmanager
+def _sink(target: Path) -> Iterator[IO[bytes]]:
+    with target.open("wb") as raw:
+        if target.suffix == ".zst":
+            with zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(raw, closefd=False) as packed:
+                yield packed
+        else:
+            yield raw
+
+
+def _blocks(file: Path) -> Iterator[tuple[int, bytes]]:
+    """Type and body of each block."""
+    rest, first = b"", True
+    for chunk in chunks(file):
+        data, at = rest + chunk, 0
+        while at + 12 <= len(data):
+            kind, length = struct.unpack_from("<II", data, at)
+            if first and kind != SECTION:
+                raise CaptureError(f"{file} is not a pcapng capture")
+            if kind == SECTION and data[at + 8 : at + 12] != struct.pack("<I", BYTE_ORDER):
+                raise CaptureError(f"{file} has the byte order of another machine")
+            if length < 12 or length % 4:
+                raise CaptureError(f"{file} is damaged: a block of {length} bytes")
+            if at + length > len(data):
+                break
+            yield kind, data[at + 8 : at + length - 4]
+            at, first = at + length, False
+        rest = data[at:]
+    if first:
+        raise CaptureError(f"{file} is not a pcapng capture")
+
+
+def _packet(file: Path, body: bytes, mask: Mask, key: bytes) -> bytes:
+    captured = int.from_bytes(body[12:16], "little")
+    if captured > len(body) - 20:
+        raise CaptureError(f"{file} is damaged: a packet longer than its block")
+    return bytes(mask_frame(bytearray(body[20 : 20 + captured]), mask, key)) + bytes(-captured % 4)
+
+
+def mask_frame(frame: bytearray, mask: Mask, key: bytes) -> bytearray:
+    """Return an Ethernet frame, cut off anywhere, of the same length without names; ``frame`` is changed."""
+    known = 0
+    if len(frame) >= _ETHERNET:
+        frame[0:6], frame[6:12] = mask.packed(bytes(frame[0:6])), mask.packed(bytes(frame[6:12]))
+        known = _ETHERNET
+        if frame[12:14] == _IPV4:
+            known = _ipv4(frame, mask, key)
+        elif frame[12:14] == _IPV6:
+            known = _ipv6(frame, mask, key)
+    frame[known:] = bytes(len(frame) - known)
+    return frame
+
+
+def _ipv4(frame: bytearray, mask: Mask, key: bytes) -> int:
+    """Mask the packet and return where what may stay of it ends."""
+    head = _ETHERNET + (frame[14] & 0x0F) * 4 if len(frame) > 14 else 0
+    if head < 34 or head > len(frame):
+        return _ETHERNET
+    for at in (26, 30):
+        frame[at : at + 4] = mask.packed(bytes(frame[at : at + 4]))
+    frame[34:head] = bytes([_NOP]) * (head - 34)  # its options hold routes
+    frame[24:26] = bytes(2)
+    frame[24:26] = _checksum(bytes(frame[14:head]))
+    if int.from_bytes(frame[20:22], "big") & 0x1FFF:  # a later fragment
+        return head
+    end = _ETHERNET + int.from_bytes(frame[16:18], "big")
+    return _transport(frame, frame[23], head, end, bytes(frame[26:34]), mask, key)
+
+
+def _ipv6(frame: bytearray, mask: Mask, key: bytes) -> int:
+    head = _ETHERNET + 40
+    if head > len(frame):
+        return _ETHERNET
+    for at in (22, 38):
+        frame[at : at + 16] = mask.packed(bytes(frame[at : at + 16]))
+    end = head + int.from_bytes(frame[18:20], "big")
+    return _transport(frame, frame[20], head, end, bytes(frame[22:54]), mask, key)
+
+
+def _transport(frame: bytearray, protocol: int, head: int, end: int, addresses: bytes, mask: Mask, key: bytes) -> int:
+    """Mask a TCP or UDP packet from ``head`` to ``end``, beyond the frame where it is cut off; anything else goes."""
+    if protocol not in (TCP, UDP) or len(frame) < head + (20 if protocol == TCP else 8):
+        return head
+    top = min(head + max(20, (frame[head + 12] >> 4) * 4), len(frame)) if protocol == TCP else head + 8
+    if protocol == TCP:
+        _tcp_options(frame, head + 20, top)
+    hashed = min(head + FINGERPRINT_BYTES, end, len(frame))
+    if hashed > top:
+        content = bytes(frame[top:hashed])
+        digest = hashlib.blake2b(content, key=key, digest_size=min(16, len(content))).digest()
+        frame[top:] = digest + bytes(len(frame) - top - len(digest))
+        known = top + len(digest)
+    else:
+        frame[top:] = bytes(len(frame) - top)
+        known = top
+    at = head + (16 if protocol == TCP else 6)
+    if protocol == TCP or any(frame[at : at + 2]):  # UDP may go without
+        # As if zeros followed where the packet is cut off: what was there would show in the sum.
+        frame[at : at + 2] = bytes(2)
+        pseudo = addresses + struct.pack(">HH", protocol, (end - head) & 0xFFFF)
+        total = _checksum(pseudo + bytes(frame[head : max(top, min(end, len(frame)))]))
+        frame[at : at + 2] = b"\xff\xff" if protocol == UDP and total == b"\0\0" else total
+    return known
+
+
+def _tcp_options(frame: bytearray, at: int, end: int) -> None:
+    """Put no-operations in place of options that may hold more than numbers (Fast Open cookies, addresses of MPTCP)."""
+    while at < end and frame[at] != 0:
+        length = 1 if frame[at] == _NOP else frame[at + 1] if at + 1 < end else 0
+        if frame[at] not in _TCP_OPTIONS | {_NOP}:
+            length = length if length >= 2 else end - at
+            frame[at : min(at + length, end)] = bytes([_NOP]) * (min(at + length, end) - at)
+        if length < 1:
+            return
+        at += length
+    frame[at:end] = bytes(max(0, end - at))
+
+
+def _checksum(content: bytes) -> bytes:
+    """The Internet checksum (RFC 1071): 2^16 is 1 modulo 65535, so the sum of the words is the number's remainder."""
+    number = int.from_bytes(content + bytes(len(content) % 2), "big")
+    total = number % 0xFFFF or (0xFFFF if number else 0)
+    return (~total & 0xFFFF).to_bytes(2, "big")

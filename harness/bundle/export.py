@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs to bundles: one or a folder of them, again where that was interrupted; as they are or anonymised; signed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from hardware.machine.cache import remove_tree
+from harness.bundle.archive import SUFFIX, BundleError, Tell, check, claimed, pack, verify
+from harness.bundle.research_object import CRATE, crate
+from harness.bundle.signature import SignatureError, sign
+from harness.store.runs import (
+    MANIFEST,
+    PARTIAL,
+    Bundled,
+    FileEntry,
+    Manifest,
+    RunStore,
+    hash_file,
+    manifest_text,
+    read_manifest,
+)
+
+_VIDEO = (".mp4", ".mkv")
+
+Begin = Callable[[Path, int], Tell]
+"""Called with a run and the bytes that will be packed of it."""
+
+
+def _silent(_run: Path, _size: int) -> Tell:
+    return lambda _done: None
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How a bundle is wanted. ``key``: the ssh key that signs it."""
+
+    anonymise: bool = False
+    without_video: bool = False
+    key: Path | None = None
+
+    def name(self, run: str) -> str:
+        """The name that a run has in such a bundle."""
+        marks = {"-anonymised": self.anonymise, "-without-video": self.without_video}
+        return run + "".join(mark for mark, wanted in marks.items() if wanted and mark not in run)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """An archive, and whether it was there and whole before; or why there is none."""
+
+    run: Path
+    archive: Path | None = None
+    before: bool = False
+    error: str = ""
+
+
+def runs_at(places: Sequence[Path]) -> list[Path]:
+    """Return the runs at ``places``: each a run, or a folder of runs. Raises BundleError for one that is neither."""
+    found: list[Path] = []
+    for place in places:
+        runs = [place] if (place / MANIFEST).exists() else RunStore(place).runs()
+        if not runs:
+            raise BundleError(f"{place}: no run and no folder of runs: no {MANIFEST} in it")
+        found += runs
+    return list(dict.fromkeys(found))
+
+
+def export_all(
+    runs: Sequence[Path],
+    output: Path | None = None,
+    wish: Wish | None = None,
+    begin: Begin = _silent,
+) -> Iterator[Exported]:
+    """Write an archive of each run and yield what became of each; by default it goes beside the run.
+
+    ``output`` is the archive of a single run (….tar.zst), else a folder. An archive that is there and whole is left,
+    one that is damaged is made again. What is wrong with one run does not stop the others. ``begin`` is told of each
+    run that is packed and its bytes, and returns what is told of the bytes done.
+    """
+    wish = wish or Wish()
+    single = output if len(runs) == 1 and output and output.name.endswith(SUFFIX) and not output.is_dir() else None
+    if output and not single:
+        output.mkdir(parents=True, exist_ok=True)
+    for run in runs:
+        try:
+            archive = single or (output or run.parent) / (wish.name(read_manifest(run).run) + SUFFIX)
+            before = stands(archive, run, wish)
+            if single and single.exists() and not before:
+                raise BundleError(f"{single}: exists, and is no whole bundle of this run; give another -o")
+            yield Exported(run, archive if before else export(run, archive, wish, begin), before)
+        except (RuntimeError, OSError) as error:
+            yield Exported(run, error=str(error))
+
+
+def stands(archive: Path, run: Path, wish: Wish) -> bool:
+    """Tell whether an archive is a whole bundle of the run as it is now; False when it is missing or damaged.
+
+    Raises BundleError when it is whole, and another one: it is not for us to replace.
+    """
+    if not archive.exists():
+        return False
+    try:
+        found = check(archive)
+    except BundleError:
+        return False
+    made, manifest = found.manifest.bundle, run / MANIFEST
+    wanted = wish.name(read_manifest(run).run)
+    if made is None or made.source != hash_file(manifest).sha256 or found.manifest.run != wanted:
+        raise BundleError(f"{archive}: a bundle of another run, or of this one as it was; move it away, or give -o")
+    return found.signed or not wish.key
+
+
+def export(
+    run: Path,
+    output: Path | None = None,
+    wish: Wish | None = None,
+    begin: Begin = _silent,
+) -> Path:
+    """Check the run, write it as one archive and return its path (by default beside the run).
+
+    The same run gives the same bytes, but for what ``wish`` has drawn at random (anonymised payloads). An archive that
+    is there is replaced. Raises BundleError when the run is not as its manifest says, or not all can be written.
+    """
+    wish = wish or Wish()
+    output = output or run.parent / (wish.name(read_manifest(run).run) + SUFFIX)
+    scratch = output.with_name(f".{output.name}-files{PARTIAL}")
+    with claimed(output) as archive, _emptied(scratch):
+        manifest = verify(run)
+        before = manifest.bundle
+        left_out = [*(before.left_out if before else [])]
+        files: dict[str, Path] = {}
+        for name in manifest.files:
+            if wish.without_video and PurePosixPath(name).suffix in _VIDEO:
+                left_out.append(name)
+            elif name != CRATE:
+                files[name] = run / name
+        tell = begin(run, sum(manifest.files[name].size for name in files))
+        if wish.anonymise:
+            from harness.bundle.anonymise import anonymise
+
+            manifest, files, unclean = anonymise(manifest, files, scratch)
+            left_out += unclean
+        manifest.run = wish.name(manifest.run)
+        manifest.bundle = Bundled(
+            source=hash_file(run / MANIFEST).sha256,
+            anonymised=wish.anonymise or bool(before and before.anonymised),
+            without_video=wish.without_video or bool(before and before.without_video),
+            left_out=sorted(left_out),
+        )
+        described = _describe(manifest, files)
+        signature = _signed(manifest_text(manifest), wish.key) if wish.key else None
+        pack(manifest, {**files, CRATE: described}, archive, signature, tell)
+    return output
+
+
+@contextmanager
+def _emptied(folder: Path) -> Iterator[None]:
+    """Make a folder for the block, without what a killed export left in it; for who holds the claim to its archive."""
+    remove_tree(folder)
+    folder.mkdir()
+    try:
+        yield
+    finally:
+        remove_tree(folder)
+
+
+def _describe(manifest: Manifest, files: dict[str, Path]) -> bytes:
+    """Hash the files into the manifest, and the crate that tells of them; return the crate."""
+    manifest.files = {name: manifest.files.get(name) or hash_file(path) for name, path in files.items()}
+    described = crate(manifest)
+    manifest.files[CRATE] = FileEntry(sha256=hashlib.sha256(described).hexdigest(), size=len(described))
+    manifest.files = dict(sorted(manifest.files.items()))
+    return described
+
+
+def _signed(content: bytes, key: Path) -> bytes:
+    try:
+        return sign(content, key)
+    except SignatureError as error:
+        raise BundleError(str(error)) from error

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two runs, or two folders of runs, beside each other: what was asked otherwise, then what came out otherwise."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from bottleneck.units import format_rate, format_time
+from harness.report.html import write_page
+from harness.report.index import Left, read_folder
+from harness.report.repetitions import MEASURED, Experiment, Run, experiments, read_run
+from harness.report.run_page import METRICS, REPORT, Grid, ReportError, Row, interval, number, status_of, versions_of
+from harness.report.svg import Dots, dot_plot
+from harness.store.runs import MANIFEST
+from scoring.intervals import ENOUGH, LEVEL, RESAMPLES, SEED, Difference, Estimate, difference
+from scoring.summary import Figure
+
+#: Of what was asked: its names, which the table of differences tells by what they are made of.
+_NAMES = ("test", "cell")
+
+
+@dataclass(frozen=True)
+class Side:
+    """A or B: where it lies, its valid runs, and those that are left out."""
+
+    name: str
+    place: Path
+    runs: tuple[Run, ...]
+    left: tuple[Left, ...]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One metric where both sides have it: alone, or beside a contender (`who`)."""
+
+    who: str
+    label: str
+    better: str | None
+    a: Estimate
+    b: Estimate
+    less: Difference
+
+    @property
+    def shown(self) -> str:
+        """What is shown of B: worse or better for the victim, or that it differs; empty where nothing is."""
+        if min(self.a.n, self.b.n) < ENOUGH or self.less.low is None or self.less.high is None:
+            return ""
+        if self.less.low <= 0 <= self.less.high:
+            return ""
+        if self.better is None:
+            return "differs"
+        return "worse" if (self.less.value > 0) == (self.better == "less") else "better"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An experiment of A beside one of B."""
+
+    a: Experiment
+    b: Experiment
+    compared: tuple[Compared, ...]
+
+    @property
+    def title(self) -> str:
+        """Their common title, or both."""
+        return self.a.title if self.a.title == self.b.title else f"{self.a.title} | {self.b.title}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Both sides, the experiments that stand beside each other, and the titles of those that have no counterpart."""
+
+    a: Side
+    b: Side
+    pairs: tuple[Pair, ...]
+    alone: tuple[str, ...]
+
+
+def compare(a: Path, b: Path) -> Comparison:
+    """Compare two runs or two folders of runs by their valid runs.
+
+    One experiment on each side is compared whatever was asked; of several, those of which the same was asked. Raises
+    ReportError when a place is neither, when they are not of one kind, when a side has no valid run, or when no two
+    experiments belong together.
+    """
+    if a.resolve() == b.resolve():
+        raise ReportError(f"{a}: is A and B; give two runs or two folders of runs")
+    kinds = ["a run" if (place / MANIFEST).exists() else "a folder" for place in (a, b)]
+    sides = _side("A", a), _side("B", b)
+    if kinds[0] != kinds[1]:
+        raise ReportError(f"{a} is {kinds[0]}, {b} {kinds[1]}; give two runs or two folders of runs")
+    for side in sides:
+        if not side.runs:
+            why = "; ".join(f"{it.path.name} is {it.state}: {it.reason}" for it in side.left)
+            raise ReportError(f"{side.place}: no valid run to compare: {why}")
+    ours, theirs = (_by_asked(side) for side in sides)
+    if len(ours) == len(theirs) == 1:
+        couples = [(*ours.values(), *theirs.values())]
+    else:
+        couples = [(one, theirs[key]) for key, one in ours.items() if key in theirs]
+    if not couples:
+        raise ReportError(
+            f"{a} has {len(ours)} experiments, {b} {len(theirs)}, and of no two was the same asked; "
+            "give folders with one experiment each, or two runs"
+        )
+    known = {id(one) for couple in couples for one in couple}
+    alone = [f"{one.title}: only in {side.name}" for side, all_ in zip(sides, (ours, theirs), strict=True)
+             for one in all_.values() if id(one) not in known]  # fmt: skip
+    return Comparison(
+        *sides, tuple(Pair(one, other, tuple(_compared(one, other))) for one, other in couples), tuple(alone)
+    )
+
+
+def _side(name: str, place: Path) -> Side:
+    if (place / MANIFEST).exists():
+        found, left = [read_run(place)], list[Left]()
+    else:
+        found, left = read_folder(place)
+        if not found and not left:
+            raise ReportError(f"{place}: neither a run nor a folder with runs of experiments; give one of these")
+    valid = []
+    for run in found:
+        state, reasons = status_of(run.scores, run.manifest)
+        if state == "valid":
+            # Two runs of one name must stay two.
+            valid.append(replace(run, path=run.path.resolve()))
+        else:
+            left.append(Left(run.path, state, "; ".join(reasons)))
+    return Side(name, place, tuple(valid), tuple(left))
+
+
+def _by_asked(side: Side) -> dict[str, Experiment]:
+    """The experiments of a side by what was asked, whoever scored them. Raises ReportError when two did."""
+    found: dict[str, Experiment] = {}
+    for one in experiments(side.runs):
+        key = repr(sorted((name, value) for name, value in one.runs[0].asked.items() if name != "scorer"))
+        if key in found:
+            raise ReportError(
+                f"{side.place}: its runs were scored by different scorers; `sojourn rescore --write` them"
+            )
+        found[key] = one
+    return found
+
+
+def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
+    """Alone, then beside each contender of both: the harm, then what was measured."""
+    names = [name for name in one.summary.contenders if name in other.summary.contenders]
+    for who in ("", *names):
+        kinds = (
+            []
+            if who == ""
+            else [(one.summary.harm, other.summary.harm, {k: (f"harm: {v[0]}", "") for k, v in METRICS.items()})]
+        )
+        for ours, theirs, labels in [*kinds, (one.summary.measured, other.summary.measured, MEASURED)]:
+            by_metric = {figure.metric: figure for figure in theirs}
+            for figure in ours:
+                a, b = _estimate(figure, who), _estimate(by_metric.get(figure.metric), who)
+                if a and b:
+                    label, unit = labels[figure.metric]
+                    less = difference(a.values, b.values, a.statistic)
+                    yield Compared(who, f"{label} ({unit})" if unit else label, figure.better, a, b, less)
+
+
+def _estimate(figure: Figure | None, who: str) -> Estimate | None:
+    if figure is None:
+        return None
+    return figure.beside.get(who) if who else figure.alone
+
+
+def lines(pair: Pair) -> list[str]:
+    """Return what a pair shows, and how far to trust it, one line each."""
+    counts = [len(one.runs) for one in (pair.a, pair.b)]
+    told = [f"Valid runs: {counts[0]} in A, {counts[1]} in B."]
+    if min(counts) < ENOUGH:
+        told.append(f"Too few for a result: call it one from {ENOUGH} runs a side on.")
+    least = next((it.less.least_p for it in pair.compared if it.less.least_p), None)
+    if least and least > 1 - LEVEL:
+        told.append(f"So few runs cannot give a p below {least:.2g}, whatever they show.")
+    for word in ("worse", "better", "differs"):
+        if names := [f"{it.label} {_where(it.who)}" for it in pair.compared if it.shown == word]:
+            told.append(f"Shown {'different' if word == 'differs' else word} in B: {'; '.join(names)}.")
+    for name, one, other in (("A", pair.a, pair.b), ("B", pair.b, pair.a)):
+        if only := [who for who in one.summary.contenders if who not in other.summary.contenders]:
+            told.append(f"Beside {', '.join(only)}: only in {name}.")
+    return told
+
+
+def _where(who: str) -> str:
+    return f"beside {who}" if who else "alone"
+
+
+def grids(pair: Pair) -> list[Grid]:
+    """Return the tables of a pair: what differs in what was asked and used, then a table alone and a contender."""
+    found = [setup_grid(pair)]
+    for who in dict.fromkeys(it.who for it in pair.compared):
+        grid = Grid(_where(who).capitalize(), ["", "A", "B", "B − A", f"{LEVEL:.0%} interval", "p", "for the victim"])
+        for it in (it for it in pair.compared if it.who == who):
+            low, high, p = it.less.low, it.less.high, it.less.p
+            told = "n too small" if low is None or high is None else f"{number(low)} to {number(high)}"
+            cells = [it.label, interval(it.a), interval(it.b), _signed(it.less.value), told]
+            cells += ["n too small" if p is None else f"{p:.3f}", it.shown or "–"]
+            grid.rows.append(Row(cells, hurt={3, 6} if it.shown == "worse" else set()))
+        found.append(grid)
+    return found
+
+
+def setup_grid(pair: Pair) -> Grid:
+    """Return what differs between both experiments in options, commit, scorer and versions."""
+    sides = [_facts(one.runs) for one in (pair.a, pair.b)]
+    rows = []
+    for name in dict.fromkeys(name for side in sides for name in side):
+        ours, theirs = (" / ".join(sorted(side.get(name, {"–"}))) for side in sides)
+        if ours != theirs:
+            rows.append(Row([name, ours, theirs]))
+    return (
+        Grid("What differs in what was asked, in commit, scorer and versions", ["", "A", "B"], rows)
+        if rows
+        else Grid("The same was asked for, and commit, scorer and versions are the same.", ["", "A", "B"])
+    )
+
+
+def _facts(runs: Sequence[Run]) -> dict[str, set[str]]:
+    """What was asked and used, by name: every value that some run has."""
+    found: dict[str, set[str]] = {}
+    for run in runs:
+        asked = {name: value for name, value in run.asked.items() if name not in _NAMES}
+        order = ", ".join(phase.contender for phase in run.scores.phases if phase.contender)
+        named: Mapping[str, Any] = {**asked, "order of contenders": order, **versions_of(run.path, run.manifest)}
+        for name, value in named.items():
+            label, text = _told(name, value)
+            found.setdefault(label, set()).add(text)
+    return found
+
+
+def _told(name: str, value: Any) -> tuple[str, str]:
+    for suffix, tell in (("_bps", format_rate), ("_us", format_time)):
+        if name.endswith(suffix) and isinstance(value, int):
+            return name.removesuffix(suffix), tell(value)
+    return name, "–" if value in (None, "") else str(value)
+
+
+def _signed(value: float) -> str:
+    text = number(value)
+    return f"+{text}" if value > 0 and text not in ("0", "0.00") else text
+
+
+def method() -> str:
+    """Return how intervals and p are made, in a sentence or two."""
+    return (
+        f"One value a run. In brackets and of B − A: {LEVEL:.0%} interval by bootstrap over runs (expanded percentile, "
+        f"{RESAMPLES} resamples, seed {SEED}). p: two-sided permutation test of the runs' means (of lowest pictures: "
+        f"medians), exact up to {RESAMPLES} ways (Ernst, Statistical Science 19(4), 2004). Each row by itself: nothing "
+        f"is corrected for their number. Worse or better: the interval leaves 0 out, of {ENOUGH} runs a side or more."
+    )
+
+
+def write_comparison(found: Comparison, output: Path) -> Path:
+    """Write the page and return its path. Raises OSError."""
+    folder = output.resolve().parent
+
+    def link(path: Path) -> str:
+        return quote(Path(os.path.relpath((path / REPORT).resolve(), folder)).as_posix())
+
+    view = {
+        "sides": [
+            {
+                "name": side.name,
+                "place": str(side.place),
+                "runs": [(run.path.name, link(run.path)) for run in side.runs],
+            }
+            for side in (found.a, found.b)
+        ],
+        "left": [
+            {"name": it.path.name, "side": side.name, "state": it.state, "reason": it.reason,
+             "link": link(it.path) if (it.path / REPORT).exists() else ""}
+            for side in (found.a, found.b) for it in side.left
+        ],
+        "alone": found.alone,
+        "pairs": [
+            {"title": pair.title, "lines": lines(pair), "setup": setup_grid(pair), "grids": grids(pair)[1:],
+             "plots": list(_plots(pair))}
+            for pair in found.pairs
+        ],
+        "method": method(),
+    }  # fmt: skip
+    return write_page("compare.html.j2", view, output)
+
+
+def _plots(pair: Pair) -> Iterator[dict[str, Any]]:
+    """The runs of both sides as dots, a plot a metric; none of single runs, or where nothing happened in any run."""
+    for label in dict.fromkeys(it.label for it in pair.compared):
+        of = [it for it in pair.compared if it.label == label]
+        values = [value for it in of for value in (*it.a.values, *it.b.values)]
+        if any(values) and max(it.a.n + it.b.n for it in of) > 2:
+            rows = [
+                Dots(f"{name} {_where(it.who)}", kind, side.values, side.value, side.low, side.high)
+                for it in of
+                for name, kind, side in (("A", "c0", it.a), ("B", "c1", it.b))
+            ]
+            yield {"title": label, "svg": Markup(dot_plot(rows, label))}

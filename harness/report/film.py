@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as one film to show: what was asked and whether it is valid, the recording, and its plots with a cursor.
+
+Plots and titles are drawn once; ffmpeg moves the cursor over them.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from harness.progress import Tell
+from harness.report.run_page import status_of
+from harness.report.time_series import RunView, view_of
+from harness.report.timeline_figure import bottleneck, draw_delay, draw_goodput, draw_quality, dress
+from harness.store.runs import MANIFEST, read_manifest
+from scoring.frames import frame_times
+from scoring.score import Scores
+
+_WIDTH, _PLOTS, _DPI = 1280, 480, 100
+_TITLE, _REASONS = 64, 44  # heights in px: of the title, and of the reasons below it
+_CURSOR = 4  # width in px
+_GOOD, _BAD, _INK = "#1a7f37", "#b3261e", "#1b1f24"
+
+
+class CompositeError(RuntimeError):
+    """A film that cannot be made; the text names the file and what is wrong."""
+
+
+@dataclass(frozen=True)
+class Plots:
+    """A drawn picture of plots, and where in it (px) their time axis begins and ends and they have top and bottom."""
+
+    left: float
+    right: float
+    top: int
+    bottom: int
+
+
+def export(run: Path, scores: Scores, output: Path | None, tell: Tell) -> Path:
+    """Write the film and return its path (by default ``<run>-composite.mp4`` beside the run).
+
+    H.264 in yuv420p at the recording's nominal frame rate, as long as the recording. ``tell`` takes the share done.
+    Raises CompositeError when there is no recording, when ``output`` exists or lies in the run, or when ffmpeg fails;
+    RecordingError when the recording cannot be read.
+    """
+    run = run.resolve()
+    output = output or run.parent / f"{run.name}-composite.mp4"
+    video, described = run / "screen.mp4", run / "screen.json"
+    if output.exists():
+        raise CompositeError(f"{output}: exists; give another -o")
+    if run in output.resolve().parents:
+        raise CompositeError(f"{output}: lies in the run, whose files are sealed; give an -o elsewhere")
+    if not video.exists():
+        raise CompositeError(f"{video}: is missing; only a run with a recording can be shown")
+    try:
+        screen = json.loads(described.read_text())
+        offset, fps = float(screen["start"]) - scores.t0, int(screen["fps"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CompositeError(f"{described}: does not tell when the recording began: {error}") from error
+    length = frame_times(video)[-1:] or [0.0]
+    view = view_of(scores, run)
+    status, reasons = status_of(scores, read_manifest(run) if (run / MANIFEST).exists() else None)
+    partial = output.with_name(output.name + ".partial")
+    try:
+        with tempfile.TemporaryDirectory(prefix="sojourn-") as folder:
+            pictures = Path(folder)
+            plots = draw_plots(view, status == "valid", pictures / "plots.png")
+            titles = draw_titles(view, bottleneck(scores), run.name, (status, reasons), pictures)
+            cursor = Figure(figsize=(_CURSOR / _DPI, (plots.bottom - plots.top) / _DPI), dpi=_DPI, facecolor=_INK)
+            cursor.savefig(pictures / "cursor.png")
+            inputs = [video, pictures / "plots.png", pictures / "cursor.png", *(path for path, *_ in titles)]
+            spans = [(start, end) for _, start, end in titles]
+            graph = filters(plots, spans, offset, view.end, fps, _title_height(status))
+            _encode(inputs, graph, partial, length[0], tell)
+        if output.exists():  # made by another export meanwhile
+            raise CompositeError(f"{output}: exists; give another -o")
+        partial.rename(output)
+    finally:
+        partial.unlink(missing_ok=True)
+    return output
+
+
+def filters(
+    plots: Plots, titles: Sequence[tuple[float, float]], offset: float, end: float, fps: int, title_height: int
+) -> str:
+    """Return ffmpeg's filters. Inputs: recording, plots, cursor, then a title for each (start, end) in s of the run.
+
+    ``offset`` is the time in the run of the recording's first frame, ``end`` that of the time axis' end.
+    """
+    now, below = f"(t+{offset:.4f})", f"main_h-{_PLOTS}"
+    x = f"{plots.left:.2f}+{now}/{end:.4f}*{plots.right - plots.left:.2f}-{_CURSOR / 2:g}"
+    steps = [
+        f"[0:v]fps={fps},scale={_WIDTH}:-2,setsar=1,pad=iw:ih+{title_height + _PLOTS}:0:{title_height}[film]",
+        f"[film][1:v]overlay=0:{below}[plotted]",
+        f"[plotted][2:v]overlay='{x}':{below}+{plots.top}:enable='between({now},0,{end:.4f})'[at0]",
+    ]
+    for number, (start, stop) in enumerate(titles):
+        # Half open, so that no frame has two titles.
+        shown = f"gte({now},{start:.4f})*lt({now},{stop:.4f})"
+        steps.append(f"[at{number}][{number + 3}:v]overlay=0:0:enable='{shown}'[at{number + 1}]")
+    return ";".join([*steps, f"[at{len(titles)}]format=yuv420p[out]"])
+
+
+def draw_plots(view: RunView, valid: bool, path: Path) -> Plots:
+    """Write the plots as a picture and return where in it they are."""
+    figure = Figure(figsize=(_WIDTH / _DPI, _PLOTS / _DPI), dpi=_DPI, layout="constrained")
+    draws = [draw_goodput, draw_quality, *([draw_delay] if view.rtt_max else [])]
+    found = figure.subplots(len(draws), 1, sharex=True, height_ratios=[3, 2, 2][: len(draws)])
+    axes: list[Axes] = list(found)
+    for one, draw in zip(axes, draws, strict=True):
+        draw(one, view)
+    dress(axes, view)
+    figure.align_ylabels(axes)
+    if not valid:
+        figure.text(0.5, 0.5, "VOID", fontsize=90, color=_BAD, alpha=0.16, ha="center", va="center", weight="bold")
+    figure.savefig(path)
+    boxes = [one.get_window_extent() for one in axes]
+    top, bottom = _PLOTS - boxes[0].y1, _PLOTS - boxes[-1].y0
+    return Plots(boxes[0].x0, boxes[0].x1, round(top), round(bottom))
+
+
+def draw_titles(
+    view: RunView, asked: str, name: str, verdict: tuple[str, list[str]], folder: Path
+) -> list[tuple[Path, float, float]]:
+    """Write a title for each phase, one before and one after all; return each with start and end in s of the run."""
+    phases = [
+        (f"beside {phase.contender}" if phase.contender else "alone", phase.start, phase.end) for phase in view.phases
+    ]
+    spans = [("before the first phase", -1e6, 0.0), *phases, ("after the last phase", view.end, 1e6)]
+    found = []
+    for number, (now, start, end) in enumerate(spans):
+        path = folder / f"title{number}.png"
+        _draw_title(asked, now, *verdict, name, path)
+        found.append((path, start, end))
+    return found
+
+
+def _title_height(status: str) -> int:
+    return _TITLE if status == "valid" else _TITLE + _REASONS
+
+
+def _draw_title(asked: str, now: str, status: str, reasons: Sequence[str], name: str, path: Path) -> None:
+    valid, height = status == "valid", _title_height(status)
+    told = "\n".join(textwrap.wrap(f"{status.upper()}: {'; '.join(reasons)}", 150, max_lines=2, placeholder=" …"))
+    figure = Figure(figsize=(_WIDTH / _DPI, height / _DPI), dpi=_DPI, facecolor="white" if valid else _BAD)
+
+    def write(x: float, y: float, text: str, colour: str, size: float, **more: Any) -> None:
+        figure.text(
+            x / _WIDTH, 1 - y / height, text, color=colour if valid else "white", fontsize=size, va="center", **more
+        )
+
+    write(20, 22, asked, _INK, 15, weight="bold")
+    write(_WIDTH - 20, 22, now, _INK, 15, weight="bold", ha="right")
+    if valid:
+        write(20, 48, "VALID", _GOOD, 11, weight="bold")
+    write(86 if valid else 20, 48, name, _INK, 10)
+    if not valid:
+        write(20, _TITLE + _REASONS / 2 - 2, told, "white", 10.5, weight="bold")
+    figure.savefig(path)
+
+
+def _encode(inputs: Sequence[Path], graph: str, output: Path, length: float, tell: Tell) -> None:
+    command = ["ffmpeg", "-v", "error", "-nostdin", "-y", "-progress", "pipe:1", "-stats_period", "0.25"]
+    for path in inputs:
+        command += ["-i", str(path)]
+    command += ["-filter_complex", graph, "-map", "[out]", "-an"]
+    command += ["-c:v", "libx264", "-preset", "superfast", "-crf", "22"]
+    command += ["-movflags", "+faststart", "-f", "mp4", str(output)]
+    with tempfile.TemporaryFile("w+") as said:
+        ffmpeg = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
+        try:
+            assert ffmpeg.stdout is not None
+            for line in ffmpeg.stdout:
+                key, _, value = line.strip().partition("=")
+                if key == "out_time_us" and value.isdecimal() and length:
+                    tell(min(int(value) / 1e6 / length, 1.0))
+            failed = ffmpeg.wait()
+        finally:
+            ffmpeg.kill()
+            ffmpeg.wait()
+        if failed:
+            said.seek(0)
+            why = said.read().strip().splitlines()
+            raise CompositeError(f"{output}: ffmpeg cannot make it: {why[-1] if why else f'exit code {failed}'}")
+    tell(1.0)

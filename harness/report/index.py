@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``index.html`` of a results folder: the harm in every queue beside every contender, and the way to each run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from bottleneck.units import format_rate, format_time
+from harness.report.html import write_page
+from harness.report.repetitions import (
+    Experiment,
+    Run,
+    differing,
+    experiments,
+    grids,
+    lines,
+    method,
+    read_run,
+    run_rows,
+)
+from harness.report.run_page import METRICS, REPORT, Grid, ReportError, services_table
+from harness.store.runs import MANIFEST, PARTIAL, StoreError, read_manifest
+from scoring.intervals import ENOUGH, Estimate
+from scoring.summary import REFERENCE
+
+INDEX = "index.html"
+#: What a row of the heat map says by its head, and what its columns say.
+_HEAD, _COLUMNS = ("service", "rate_down_bps", "rtt_us"), ("cell", "qdisc_down", "qdisc_up")
+#: Opacity of harm 1: the figure stays readable on it, on paper and in the dark.
+_DEEPEST = 0.55
+
+
+@dataclass(frozen=True)
+class Left:
+    """A run that is in no figure: its directory, void, not finished or unreadable, and why."""
+
+    path: Path
+    state: str
+    reason: str
+
+
+def write_index(folder: Path) -> Path:
+    """Write ``index.html`` of the experiments whose runs lie in ``folder`` and return its path.
+
+    A run that cannot be read is told with its reason, like a void one. Raises ReportError when there is no run.
+    """
+    runs, left = read_folder(folder)
+    if not runs and not left:
+        raise ReportError(f"{folder}: neither a run nor a folder with runs of experiments; give one of these")
+    return write_index_of(folder, experiments(runs), left)
+
+
+def write_index_of(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) -> Path:
+    """Write ``index.html`` of what was read from ``folder`` and return its path."""
+    return write_page("index.html.j2", _content(folder, found, left), folder / INDEX)
+
+
+def read_folder(folder: Path) -> tuple[list[Run], list[Left]]:
+    """Return the finished runs of experiments in a folder that can be read, and those that cannot or never ended."""
+    runs, left = list[Run](), list[Left]()
+    for path in sorted(manifest.parent for manifest in folder.glob(f"*/{MANIFEST}")):
+        try:
+            if path.suffix == PARTIAL:
+                left.append(Left(path, "not finished", "; ".join(read_manifest(path).reasons)))
+            elif (path / "timeline.json").exists():  # other kinds of runs keep other scores
+                runs.append(read_run(path))
+        except (ReportError, StoreError) as error:
+            left.append(Left(path, "unreadable", str(error)))
+    return runs, left
+
+
+def _content(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) -> dict[str, Any]:
+    void = [
+        Left(run.path, "void", "; ".join(one.summary.void[run.path.name]))
+        for one in found
+        for run in one.runs
+        if run.path.name in one.summary.void
+    ]
+    out = [*void, *left]
+    counts = {state: sum(it.state == state for it in out) for state in ("void", "not finished", "unreadable")}
+    valid = sum(len(one.summary.valid) for one in found)
+    pages = {page.parent for page in folder.glob(f"*/{REPORT}")}
+    return {
+        "title": f"Results in {folder.resolve().name}",
+        "counts": f"{valid + len(out)} runs of {len(found)} experiment{'s' * (len(found) != 1)}: {valid} valid",
+        "left_counts": ", ".join(f"{count} {state}" for state, count in counts.items() if count),
+        "maps": heat_maps(found),
+        "published": _published(found),
+        "experiments": [
+            {
+                "id": f"e{number}",
+                "title": one.title,
+                "bad": not one.summary.valid,
+                "state": f"{len(one.summary.valid)} valid",
+                "lines": lines(one),
+                "grids": grids(one),
+                "runs": run_rows(one, folder),
+            }
+            for number, one in enumerate(found)
+        ],
+        "left": [
+            {
+                "name": it.path.name,
+                "link": f"{quote(it.path.name)}/{REPORT}" if (it.path / REPORT).exists() else "",
+                "state": it.state,
+                "reason": it.reason,
+            }
+            for it in out
+        ],
+        "others": [
+            (page.name, f"{quote(page.name)}/{REPORT}") for page in sorted(pages) if not (page / MANIFEST).exists()
+        ],
+        "enough": ENOUGH,
+        "method": method(),
+    }
+
+
+def heat_maps(found: Sequence[Experiment]) -> list[dict[str, Any]]:
+    """Return one table a metric of harm: a row for what was asked but for the queue, columns by queue and contender."""
+    numbers = {id(one): number for number, one in enumerate(found)}
+    rows: dict[str, dict[str, Experiment]] = {}
+    columns: dict[str, set[str]] = {}
+    for one in found:
+        key = json.dumps({k: v for k, v in one.runs[0].asked.items() if k not in _COLUMNS}, sort_keys=True)
+        rows.setdefault(key, {})[_queue(one)] = one
+        columns.setdefault(_queue(one), set()).update(_contenders(one))
+    ordered = {queue: sorted(columns[queue], key=lambda name: (name != REFERENCE, name)) for queue in sorted(columns)}
+    heads = _row_heads([json.loads(key) for key in rows], [next(iter(row.values())) for row in rows.values()])
+    maps = []
+    for metric, (label, _) in METRICS.items():
+        if not any(figure.metric == metric for one in found for figure in one.summary.harm):
+            continue
+        table = []
+        for head, by_queue in zip(heads, rows.values(), strict=True):
+            cells = [
+                _cell(by_queue.get(queue), name, metric, numbers) for queue, names in ordered.items() for name in names
+            ]
+            table.append({"head": head, "cells": cells})
+        queues = [(queue, len(names)) for queue, names in ordered.items()]
+        names = [name for given in ordered.values() for name in given]
+        maps.append({"id": metric, "label": label, "queues": queues, "contenders": names, "rows": table})
+    return maps
+
+
+def _cell(one: Experiment | None, contender: str, metric: str, numbers: Mapping[int, int]) -> dict[str, Any]:
+    """What a cell tells: the harm and its interval, of how many runs; nothing of what was never run."""
+    if one is None or contender not in _contenders(one):
+        return {"text": "", "told": [], "link": "", "style": "", "few": False}
+    void = len(one.summary.void)
+    figure = next((figure for figure in one.summary.harm if figure.metric == metric), None)
+    harm = figure.beside.get(contender) if figure else None
+    told = [] if harm is None else [_between(harm), f"n = {harm.n}"]
+    return {
+        "text": f"{harm.value:.2f}" if harm else "–" if one.summary.valid else "void",
+        "told": [*filter(None, told), *([f"{void} void"] if void else [])],
+        "link": f"#e{numbers[id(one)]}",
+        "style": _shade(harm.value) if harm else "",
+        "few": harm is not None and harm.n < ENOUGH,
+    }
+
+
+def _between(harm: Estimate) -> str:
+    return "" if harm.low is None or harm.high is None else f"{harm.low:.2f} to {harm.high:.2f}"
+
+
+def _shade(harm: float) -> str:
+    """Red for harm, blue where the victim fared better, as deep as the figure is large."""
+    colour = "209 36 47" if harm > 0 else "11 98 196"
+    return f"background: rgb({colour} / {min(abs(harm), 1) * _DEEPEST:.2f})"
+
+
+def _queue(one: Experiment) -> str:
+    lab = one.runs[0].scores.lab
+    down, up = str(lab.get("qdisc_down")), str(lab.get("qdisc_up"))
+    return down if down == up else f"{down} (up: {up})"
+
+
+def _contenders(one: Experiment) -> set[str]:
+    return {phase.contender for run in one.runs for phase in run.scores.phases if phase.contender}
+
+
+def _row_heads(asked: Sequence[dict[str, Any]], first: Sequence[Experiment]) -> list[str]:
+    """Service, rate and round-trip time, and what else tells rows apart that have these in common."""
+    plain = []
+    for one, experiment in zip(asked, first, strict=True):
+        lab = experiment.runs[0].scores.lab
+        rate, rtt_us = round(lab.get("rate_down_bps") or 0), round((lab.get("rtt_ms") or 0) * 1000)
+        plain.append(f"{one.get('service') or one['test']}, {format_rate(rate)}, {format_time(rtt_us)}")
+    rest = [{name: value for name, value in one.items() if name not in _HEAD} for one in asked]
+    return [
+        head + differing(one, [other for said, other in zip(plain, rest, strict=True) if said == head])
+        for head, one in zip(plain, rest, strict=True)
+    ]
+
+
+def _published(found: Sequence[Experiment]) -> Grid:
+    """The published figures, a row for each experiment with a service that has some: ours are never pooled."""
+    tables = [services_table([(run.path, run.scores) for run in one.runs]) for one in found]
+    grid = next((table for table in tables if table.rows), Grid(""))
+    return Grid(grid.caption, grid.heads, [row for table in tables for row in table.rows])

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mean opinion scores of a run's phases by the reference software of ITU-T P.1203, where the user has it.
+
+That software may be used for research that is not commercial, and no more: it is neither part of Sojourn nor in a
+package registry.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+from hardware.machine.programs import find
+from harness.report.run_page import read_scores
+from scoring import p1203
+
+PROGRAM = "p1203-standalone"
+#: A sequence of the recommendation is one to five minutes long; the model gives figures for shorter ones too.
+SHORTEST_S = 60
+_TIMEOUT_S = 120
+
+
+class MosError(RuntimeError):
+    """A run that has no opinion score; the text says why and what to do."""
+
+
+def inputs(run: Path) -> dict[str, dict[str, object]]:
+    """The input report of each phase of a valid run, by the phase's name. Raises MosError."""
+    scores = read_scores(run)
+    if not scores.validity.valid:
+        raise MosError(f"{run}: a void run has no opinion score")
+    try:
+        clip = json.loads((run / "lab.json").read_text()).get("clip") or {}
+        rates = dict(zip(clip.get("heights", []), clip.get("rates_bps", []), strict=True))
+        return {phase.name: p1203.report(scores, phase, rates, float(clip.get("fps", 30))) for phase in scores.phases}
+    except (OSError, ValueError) as error:
+        raise MosError(f"{run}: {error}") from error
+
+
+def scores(run: Path, folder: Path | None = None) -> dict[str, tuple[float, float]]:
+    """By phase: audiovisual quality without stalls (O.35) and overall quality (O.46), both 1 to 5.
+
+    The inputs are written into `folder` where given, whether the program is there or not. Raises MosError.
+    """
+    reports = inputs(run)
+    with tempfile.TemporaryDirectory() as scratch:
+        place = folder or Path(scratch)
+        place.mkdir(parents=True, exist_ok=True)
+        files = {name: place / f"{name}.json" for name in reports}
+        for name, file in files.items():
+            file.write_text(json.dumps(reports[name], indent=1) + "\n")
+        program = find(PROGRAM)
+        if program is None:
+            kept = f"; its inputs are in {folder}" if folder else ""
+            raise MosError(
+                f"{PROGRAM} is missing: the reference software of ITU-T P.1203, for research that is not commercial; "
+                f"see docs/scoring.md for where it is{kept}"
+            )
+        return {name: _ask(program, file) for name, file in files.items()}
+
+
+def _ask(program: str, file: Path) -> tuple[float, float]:
+    done = subprocess.run([program, str(file)], capture_output=True, text=True, timeout=_TIMEOUT_S)
+    try:
+        (found,) = json.loads(done.stdout).values()
+        return float(found["O35"]), float(found["O46"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise MosError(f"{PROGRAM} told no score of {file.name}: {said[-1] if said else 'no words'}") from error

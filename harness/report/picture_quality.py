@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of the film's quality was on the screen, where the film is ours: SSIM, and VMAF where an ffmpeg has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from apps.standins import scenes
+from apps.standins.call import camera
+from hardware.machine.programs import find
+from harness.report.run_page import read_scores
+from scoring import frames, quality
+from scoring.quality import Picture, QualityError
+
+
+def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.DataFrame:
+    """Judge one picture each ``every_s``, a row for each.
+
+    Columns: t (s from the first phase's start), phase, height (px of the rendition, null in a call), frame (of the
+    film), ssim, vmaf (null without libvmaf). ``tell`` takes the share done. Raises QualityError for a void run and
+    where no film of ours was shown; ReportError, RecordingError.
+    """
+    scores = read_scores(run)
+    if not scores.validity.valid:
+        raise QualityError(f"{run}: a void run has no quality")
+    try:
+        lab, screen = (json.loads((run / name).read_text()) for name in ("lab.json", "screen.json"))
+    except (OSError, ValueError) as error:
+        raise QualityError(f"{run}: {error}") from error
+    clip = lab.get("clip")
+    if scores.picture != "strip" or not clip:
+        raise QualityError(f"{run}: what was shown is no film of ours, so there is nothing to compare it with")
+    video = run / "screen.mp4"
+    shown = frames.read_recording(video, float(screen["start"]) - scores.t0)
+    chosen = [pick for pick in quality.picks(shown, every_s) if any(p.start <= pick.t < p.end for p in scores.phases)]
+    found = quality.compare(video, chosen, _film(lab), _ffmpeg(), tell)
+    heights = dict(enumerate(clip["heights"]))
+    renditions = shown["rendition"].gather([pick.nth for pick in chosen])
+    return pl.DataFrame(
+        {
+            "t": [round(pick.t, 3) for pick in chosen],
+            "phase": [next(p.name for p in scores.phases if p.start <= pick.t < p.end) for pick in chosen],
+            "height": pl.Series([heights.get(index) for index in renditions], dtype=pl.Int64),
+            "frame": [pick.frame for pick in chosen],
+            "ssim": [it.ssim for it in found],
+            "vmaf": pl.Series([it.vmaf for it in found], dtype=pl.Float64),
+        }
+    )
+
+
+def summary(found: pl.DataFrame) -> pl.DataFrame:
+    """By phase and height: n, mean and 5th percentile of ssim, mean and 5th percentile of vmaf."""
+    figures = [
+        of(pl.col(name)).alias(f"{name}_{what}")
+        for name in ("ssim", "vmaf")
+        for what, of in (("mean", pl.Expr.mean), ("p5", lambda column: column.quantile(0.05)))
+    ]
+    return found.group_by("phase", "height", maintain_order=True).agg(pl.len().alias("n"), *figures)
+
+
+def _film(lab: dict[str, Any]) -> Iterator[Picture]:
+    """The pictures of a run's film in order: those of the cameras in a call."""
+    if call := lab.get("call"):
+        return camera.pictures(call["width"], call["height"])
+    clip = lab["clip"]
+    return scenes.frames(clip["frames"] // clip["fps"], clip["fps"])
+
+
+def _ffmpeg() -> str:
+    """That of the extra `vmaf`, whose ffmpeg has libvmaf, else the system's. Raises QualityError."""
+    if find_spec("imageio_ffmpeg"):
+        return str(import_module("imageio_ffmpeg").get_ffmpeg_exe())
+    if program := find("ffmpeg"):
+        return program
+    raise QualityError("ffmpeg is missing: apt install ffmpeg")

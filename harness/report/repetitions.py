@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repetitions of an experiment together: tables for a terminal, a page, and files for other programs.
+
+What is told comes from the scores of the runs alone; which runs belong together, from what was asked of them.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from harness.report.html import write_page
+from harness.report.run_page import (
+    METRICS,
+    REPORT,
+    Grid,
+    ReportError,
+    Row,
+    headline,
+    interval,
+    number,
+    read_scores,
+    services_table,
+)
+from harness.report.svg import Dots, dot_plot
+from harness.store.runs import MANIFEST, Manifest, RunStore, read_manifest
+from scoring.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
+from scoring.score import Scores
+from scoring.summary import Figure, Summary, summarise
+
+SUMMARY, TABLE = "summary.json", "summary.csv"
+#: In the order of their rows: what is measured of each phase.
+MEASURED = {
+    "victim_mbps": METRICS["victim_mbps"],
+    "contender_mbps": ("goodput of the contender", "Mbit/s"),
+    "mean_height": METRICS["mean_height"],
+    "lowest_height": ("lowest picture", "lines"),
+    "below_solo_s": ("picture below that alone", "s"),
+    "drops": ("drops of resolution", ""),
+    "fps": METRICS["fps"],
+    "stalls": ("stalls of 0.5 s or more", ""),
+    "stall_s": ("stalled", "s"),
+    "freezes": ("freezes (WebRTC)", ""),
+    "freeze_s": ("frozen (WebRTC)", "s"),
+    "rtt_p50_ms": ("RTT of the probe, P50", "ms"),
+    "rtt_p99_ms": METRICS["rtt_p99_ms"],
+    "frame_p50_ms": ("camera to screen, P50", "ms"),
+    "frame_p99_ms": METRICS["frame_p99_ms"],
+}
+#: What was asked for that makes no other experiment of it.
+_APART = ("seed", "repeat", "results", "asked_lab", "engine", "phases")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: where it is, what it scored, what was asked for."""
+
+    path: Path
+    scores: Scores
+    options: dict[str, Any]
+    manifest: Manifest
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What was asked for and who scored it; runs that have all of it alike are repetitions of one experiment."""
+        asked = {name: value for name, value in self.options.items() if name not in _APART}
+        # The same phases in another order are the same experiment.
+        phases = sorted((p["contender"] or "solo", p["seconds"]) for p in self.options.get("phases", []))
+        told = ", ".join(f"{who} {length:g} s" for who, length in phases)
+        named = {"test": self.manifest.test, "cell": self.manifest.cell}
+        return {**named, **asked, "timeline": told, "scorer": self.scores.scorer}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Runs of which the same was asked but for seed and order, and what they say together."""
+
+    title: str
+    runs: tuple[Run, ...]
+    summary: Summary
+
+    @property
+    def phase_s(self) -> str:
+        """How long the contender phases are, in seconds."""
+        lengths = {p["seconds"] for p in self.runs[0].options.get("phases", []) if p["contender"]}
+        return " or ".join(f"{length:g}" for length in sorted(lengths)) or "?"
+
+
+def find_runs(places: Sequence[Path]) -> list[Run]:
+    """Return the runs at ``places``: a run, a folder of runs, or the folder of an earlier summary, whose runs they are.
+
+    Raises ReportError when a place has none, or a run no scores.
+    """
+    found: dict[Path, Run] = {}
+    for place in places:
+        if (place / MANIFEST).exists():
+            paths = [place]
+        elif (place / SUMMARY).exists():
+            paths = [place / run["path"] for one in _json(place / SUMMARY) for run in one["runs"]]
+        else:
+            paths = experiment_runs(place)
+        if not paths:
+            raise ReportError(f"{place}: no finished run of an experiment in it; give a run or a folder of runs")
+        found |= {path: read_run(path) for path in (path.resolve() for path in paths)}
+    return [found[path] for path in sorted(found)]
+
+
+def experiment_runs(folder: Path) -> list[Path]:
+    """Return the finished runs of experiments in a folder; other kinds of runs keep other scores."""
+    return [run for run in RunStore(folder).runs() if (run / "timeline.json").exists()]
+
+
+def read_run(path: Path) -> Run:
+    """Return a run. Raises ReportError or StoreError when its scores, options or manifest cannot be read."""
+    options = _json(path / "options.json")
+    # Where none is asked for a call takes the bit rate that the machine holds, which makes another experiment of it.
+    if options.get("call_bitrate_bps", 0) is None:
+        options["call_bitrate_bps"] = (_json(path / "lab.json").get("call") or {}).get("bitrate_bps")
+    return Run(path, read_scores(path), options, read_manifest(path))
+
+
+def experiments(runs: Sequence[Run]) -> list[Experiment]:
+    """Group runs into experiments, in the order of their first runs."""
+    grouped: dict[str, list[Run]] = {}
+    for run in runs:
+        grouped.setdefault(json.dumps(run.asked, sort_keys=True), []).append(run)
+    # Runs of one name that differ in what the name leaves out are told apart by it.
+    name = itemgetter("test", "cell")
+    asked = [json.loads(key) for key in grouped]
+    return [
+        Experiment(
+            "{}: {}".format(*name(one)) + differing(one, [other for other in asked if name(other) == name(one)]),
+            tuple(members),
+            summarise({run.path.name: run.scores for run in members}),
+        )
+        for one, members in zip(asked, grouped.values(), strict=True)
+    ]
+
+
+def differing(one: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> str:
+    """Return in brackets what ``one`` has otherwise than any of those of its name; empty when nothing."""
+    told = [f"{name} {value}" for name, value in one.items() if any(other.get(name) != value for other in alike)]
+    return f" ({'; '.join(told)})" if told else ""
+
+
+def write_summary(found: Sequence[Experiment], folder: Path) -> Path:
+    """Write page, table and data of experiments into ``folder`` and return the page's path. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stored = [
+        {
+            "title": one.title,
+            "runs": [{"path": _relative(run.path, folder), "seed": run.options.get("seed")} for run in one.runs],
+            **one.summary.model_dump(),
+        }
+        for one in found
+    ]
+    (folder / SUMMARY).write_text(json.dumps(stored, indent=1) + "\n")
+    _write_table(found, folder / TABLE)
+    view = {
+        "method": method(),
+        "published": services_table([(run.path, run.scores) for one in found for run in one.runs]),
+        "experiments": [_content(one, folder) for one in found],
+        "files": [TABLE, SUMMARY],
+    }
+    return write_page("summary.html.j2", view, folder / REPORT)
+
+
+def run_rows(one: Experiment, folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of the table of an experiment's runs, for a page in ``folder``."""
+    rows = []
+    for run in one.runs:
+        reasons = one.summary.void.get(run.path.name)
+        order = ", then ".join(phase.name for phase in run.scores.phases if phase.contender)
+        told = [order, str(run.options.get("seed", "–")), "; ".join(reasons) if reasons else headline(run.scores)]
+        link = f"{_relative(run.path, folder)}/{REPORT}"
+        rows.append({"name": run.path.name, "link": link, "void": bool(reasons), "cells": told})
+    return rows
+
+
+def _content(one: Experiment, folder: Path) -> dict[str, Any]:
+    return {
+        "title": one.title,
+        "state": f"{len(one.summary.valid)} valid",
+        "bad": not one.summary.valid,
+        "lines": lines(one),
+        "grids": grids(one),
+        "plots": [plot for figure in one.summary.measured for plot in _plot(one, figure, *MEASURED[figure.metric])],
+        "harm_plots": [
+            plot for figure in one.summary.harm for plot in _plot(one, figure, f"harm: {METRICS[figure.metric][0]}", "")
+        ],
+        "runs": run_rows(one, folder),
+    }
+
+
+def lines(one: Experiment) -> list[str]:
+    """Return what the runs of an experiment say, and how far to trust it, one line each."""
+    summary, n = one.summary, len(one.summary.valid)
+    told = [f"{n} of {len(one.runs)} runs are valid" + ("; the void ones are in no figure." if summary.void else ".")]
+    if 0 < n < ENOUGH:
+        best = f", and covers the truth in {best_coverage(n):.0%} of such series at best" if n > 1 else ""
+        width = "there is no interval" if n == 1 else f"an interval is no wider than the runs lie apart{best}"
+        told.append(
+            f"Too few for a result: of {n} {'run' if n == 1 else 'runs'} {width}. Call it one from {ENOUGH} on."
+        )
+    for contender in summary.contenders[1:]:
+        for word, is_worse in (("worse", True), ("better", False)):
+            names = [MEASURED[f.metric][0] for f in summary.measured if f.worse(contender) is is_worse]
+            if names:
+                told.append(f"Shown {word} beside {contender} than beside {summary.reference}: {'; '.join(names)}.")
+    if (share := summary.fair_share_mbps) and (victim := summary.figure("victim_mbps")):
+        beside = [f"{number(it.value)} beside {name}" for name, it in victim.beside.items()]
+        solo = f"alone it takes {interval(victim.alone)}; " if victim.alone else ""
+        told.append(f"Fair share of the victim: {interval(share)} Mbit/s; {solo}it gets {', '.join(beside)}.")
+    return told
+
+
+def method() -> str:
+    """Return how the intervals are made, in a sentence or two."""
+    return (
+        f"In brackets: {LEVEL:.0%} interval over runs (expanded bootstrap percentile, {RESAMPLES} resamples, "
+        f"seed {SEED}); without brackets all runs are alike. Detectable: the least true mean difference that a paired "
+        f"t-test over so many runs would find with power {POWER:g} (alpha {1 - LEVEL:.2g})."
+    )
+
+
+def grids(one: Experiment) -> list[Grid]:
+    """Return the tables of an experiment: what was measured in the contender phases, and the harm."""
+    summary = one.summary
+    if not summary.valid:
+        return []
+    measured = [
+        (f"{label} ({unit})" if unit else label, summary.figure(name)) for name, (label, unit) in MEASURED.items()
+    ]
+    harm = [(METRICS[figure.metric][0], figure) for figure in summary.harm]
+    caption = f"Mean over the runs (of the lowest picture the median), contender phases of {one.phase_s} s."
+    return [
+        _grid(caption, measured, summary, alone=True),
+        _grid("Harm against the solo of the same run: 0 none, 1 the worst.", harm, summary, alone=False),
+    ]
+
+
+def _grid(caption: str, figures: Sequence[tuple[str, Figure | None]], summary: Summary, alone: bool) -> Grid:
+    others = summary.contenders[1:]
+    heads = ["", *(["alone"] if alone else []), *(f"beside {name}" for name in summary.contenders)]
+    heads += [head for name in others for head in (f"{name} − {summary.reference}", "detectable")]
+    grid = Grid(caption, heads)
+    for label, figure in figures:
+        if figure is None:
+            continue
+        cells = [label, *([interval(figure.alone)] if alone else [])]
+        cells += [interval(figure.beside.get(name)) for name in summary.contenders]
+        hurt = set()
+        for name in others:
+            contrast = figure.contrast.get(name)
+            if figure.worse(name):
+                hurt.add(len(cells))
+            cells += [interval(contrast), number(contrast.mde if contrast else None)]
+        grid.rows.append(Row(cells, hurt=hurt))
+    return grid
+
+
+def _plot(one: Experiment, figure: Figure, label: str, unit: str) -> Iterator[dict[str, Any]]:
+    """One figure's runs as dots; none where nothing happened in any run."""
+    summary = one.summary
+    if not any(value for it in figure.beside.values() for value in it.values):
+        return
+    rows = [("alone", "c2", figure.alone)] if figure.alone else []
+    rows += [
+        (f"beside {name}", f"c{n}", it) for n, name in enumerate(summary.contenders) if (it := figure.beside.get(name))
+    ]
+    less = [(f"{name} − {summary.reference}", "c3", it) for name, it in figure.contrast.items()]
+    title = f"{label} ({unit})" if unit else label
+    drawn = [dot_plot([_dots(*row) for row in rows], title)]
+    if less:
+        drawn.append(dot_plot([_dots(*row) for row in less], f"{title}, differences", zero=True))
+    yield {"title": title, "svg": Markup("".join(drawn))}
+
+
+def _dots(label: str, kind: str, figure: Estimate) -> Dots:
+    return Dots(label, kind, figure.values, figure.value, figure.low, figure.high)
+
+
+def _write_table(found: Sequence[Experiment], path: Path) -> None:
+    """One line a figure: for other programs."""
+    with path.open("w", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        heads = ["experiment", "kind", "metric", "contender", "statistic", "n", "value", "low", "high", "detectable"]
+        out.writerow([*heads, "runs"])
+        for one in found:
+            for kind, figures in (("measured", one.summary.measured), ("harm", one.summary.harm)):
+                for figure in figures:
+                    rows: list[tuple[str, Estimate]] = [("alone", figure.alone)] if figure.alone else []
+                    rows += list(figure.beside.items())
+                    rows += [(f"{name}-{one.summary.reference}", it) for name, it in figure.contrast.items()]
+                    for who, it in rows:
+                        told = [it.value, it.low, it.high, getattr(it, "mde", None)]
+                        given = ["" if value is None else f"{value:g}" for value in told]
+                        runs = " ".join(f"{value:g}" for value in it.values)
+                        out.writerow([one.title, kind, figure.metric, who, it.statistic, it.n, *given, runs])
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return Path(os.path.relpath(path, folder.resolve())).as_posix()
+
+
+def _json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise ReportError(f"{file}: cannot be read: {error}") from error

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of a run on a terminal, the same that the report shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.report.run_page import Grid, far_table, harm_table, headline, lab_table, phase_table, services_table
+from scoring.score import Scores
+
+if TYPE_CHECKING:
+    from harness.report.compare import Comparison
+    from harness.report.repetitions import Experiment
+
+
+def print_scores(scores: Scores, run: Path, console: Console) -> None:
+    """Print the verdict, what was measured in each phase, the harm of each contender, and where the evidence is."""
+    console.print(_table(phase_table(scores), sideways=True))
+    if scores.far:
+        console.print(_table(far_table(scores), sideways=True))
+    if scores.harm:
+        console.print(_table(harm_table(scores)))
+    if lab := lab_table(scores):
+        console.print(Text("lab: " + "; ".join(f"{name}: {told}" for name, told in lab)), soft_wrap=True)
+    if scores.validity.valid:
+        console.print(Text(headline(scores), style="bold"))
+    else:
+        console.print(Text("void, so no harm is told:", style="bold red"))
+        for gate in scores.validity.gates:
+            if not gate.ok:
+                console.print(Text(f"  {gate.reason}", style="red"))
+    console.print(Text(f"evidence: {run}"), soft_wrap=True)
+    console.print(Text(f"report:   {run / 'report.html'}"), soft_wrap=True)
+
+
+def print_services(runs: Sequence[tuple[Path, Scores]], console: Console) -> None:
+    """Print the published figures of the services that were run, with ours beside them."""
+    grid = services_table(runs)
+    if grid.rows:
+        console.print(_table(grid, sideways=True))
+
+
+def print_summary(found: Sequence[Experiment], console: Console) -> None:
+    """Print what the runs of each experiment say together."""
+    from harness.report.repetitions import grids, lines, method
+
+    for one in found:
+        console.print(Text(one.title, style="bold"))
+        for grid in grids(one):
+            console.print(_table(grid))
+        for line in lines(one):
+            console.print(Text(line), soft_wrap=True)
+        for name, reasons in one.summary.void.items():
+            console.print(Text(f"void: {name}: {'; '.join(reasons)}", style="red"), soft_wrap=True)
+    console.print(Text(method()), soft_wrap=True)
+
+
+def print_comparison(found: Comparison, console: Console) -> None:
+    """Print what differs between A and B: what was asked, then what came out."""
+    from harness.report.compare import grids, lines, method
+
+    for side in (found.a, found.b):
+        console.print(Text(f"{side.name}: {side.place}: {len(side.runs)} valid"), soft_wrap=True)
+        for it in side.left:
+            console.print(
+                Text(f"left out of {side.name}: {it.path.name}: {it.state}: {it.reason}", "red"), soft_wrap=True
+            )
+    for told in found.alone:
+        console.print(Text(told), soft_wrap=True)
+    for pair in found.pairs:
+        console.print(Text(pair.title, style="bold"), soft_wrap=True)
+        for grid in grids(pair):
+            console.print(_table(grid) if grid.rows else Text(grid.caption))
+        for line in lines(pair):
+            console.print(Text(line), soft_wrap=True)
+    console.print(Text(method()), soft_wrap=True)
+
+
+def _table(grid: Grid, sideways: bool = False) -> Table:
+    """A grid as it is, or on its side: a terminal is narrow, and phases are few."""
+    lines = [[Text(head) for head in grid.heads]]
+    lines += [[Text(cell, "red" if i in row.hurt else "") for i, cell in enumerate(row.cells)] for row in grid.rows]
+    if sideways:
+        lines = [list(line) for line in zip(*lines, strict=True)]
+    table = Table(title=grid.caption, title_justify="left", title_style="", header_style="bold", box=SIMPLE_HEAD)
+    for index, head in enumerate(lines[0]):
+        table.add_column(head, justify="right" if index else "left")
+    for line in lines[1:]:
+        table.add_row(*line)
+    return table

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a report and a figure show of a run: its scores and files on one time axis, in seconds of the run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from scoring.latency import ProbeError, read_irtt
+from scoring.queue_series import Points, QueueSeries, read_queue
+from scoring.score import Scores
+
+#: Seconds of a point of the probe's round-trip times: dense enough for a spike, and a page stays small.
+_RTT_STEP = 0.5
+
+
+@dataclass(frozen=True)
+class Span:
+    """A phase, in seconds from the start of the first one."""
+
+    name: str
+    contender: str | None
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A stall (0.5 s and longer) or a freeze by WebRTC's definition; seconds."""
+
+    kind: str
+    start: float
+    length: float
+
+
+@dataclass
+class RunView:
+    """Everything drawn. Goodputs in Mbit/s, delays in ms, heights in lines, times in seconds of the run."""
+
+    phases: list[Span]
+    victim: Points
+    contender: Points
+    quality: list[tuple[float, float, int]]  # (start, end, height)
+    frozen: list[Frozen]
+    ccdfs: list[tuple[str, str | None, Points]]  # (phase, contender, (ms, percent))
+    queue: QueueSeries = field(default_factory=QueueSeries)
+    rtt_p50: Points = field(default_factory=list)  # of the probe
+    rtt_max: Points = field(default_factory=list)
+
+    @property
+    def end(self) -> float:
+        """Seconds of the run at which the last phase ends."""
+        return self.phases[-1].end if self.phases else 0.0
+
+    @property
+    def heights(self) -> list[int]:
+        """The heights shown, lowest first."""
+        return sorted({height for *_, height in self.quality})
+
+
+def view_of(scores: Scores, run: Path) -> RunView:
+    """Return what is drawn of a run: its scores, and from its files its queue and its probe when these are there."""
+    phases = [Span(p.name, p.contender, p.start, p.end) for p in scores.phases]
+    end = phases[-1].end
+    queue = QueueSeries()
+    if rate := scores.lab.get("rate_down_bps"):
+        queue = _shifted(read_queue(run / "qdisc.jsonl", _bottleneck(run), float(rate)), scores.t0, end)
+    contenders = {phase.name: phase.contender for phase in phases}
+    rtt_p50, rtt_max = _rtt(run, scores.t0, end)
+    return RunView(
+        phases=phases,
+        victim=_middles(scores, "victim_mbps"),
+        contender=_beside(_middles(scores, "contender_mbps"), phases),
+        quality=_quality(scores, end),
+        frozen=[Frozen(f.kind, f.t, f.length) for f in scores.freezes if -f.length < f.t < end],
+        ccdfs=[
+            (curve.name, contenders.get(curve.name), list(zip(curve.ms, curve.percent, strict=True)))
+            for curve in scores.ccdf
+            if curve.name not in contenders or contenders[curve.name]
+        ],
+        queue=queue,
+        rtt_p50=rtt_p50,
+        rtt_max=rtt_max,
+    )
+
+
+def _rtt(run: Path, t0: float, end: float) -> tuple[Points, Points]:
+    """Median and largest round-trip time of the probe in each step; None where no probe came back."""
+    file = next((file for name in ("irtt.json.gz", "irtt.json") if (file := run / name).exists()), None)
+    try:
+        probes = read_irtt(file) if file else None
+    except ProbeError:  # scoring says so; the rest is drawn
+        probes = None
+    if probes is None:
+        return [], []
+    inside = probes.with_columns(at=((pl.col("t") - t0) / _RTT_STEP).floor() * _RTT_STEP + _RTT_STEP / 2)
+    inside = (
+        inside.filter(pl.col("at").is_between(0, end)).group_by("at").agg(p50=pl.median("rtt_ms"), max=pl.max("rtt_ms"))
+    )
+    found = inside.sort("at")
+    return list(found.select("at", "p50").iter_rows()), list(found.select("at", "max").iter_rows())
+
+
+def _bottleneck(run: Path) -> str:
+    # A physical router's devices have names of their own.
+    try:
+        return str(json.loads((run / "lab.json").read_text())["interfaces"]["lan"])
+    except (OSError, ValueError, KeyError):
+        return "lan"
+
+
+def _middles(scores: Scores, name: str) -> Points:
+    values: list[float] = getattr(scores.series, name) or []
+    return [(t + scores.series.step_s / 2, value) for t, value in zip(scores.series.t, values, strict=False)]
+
+
+def _beside(points: Points, phases: list[Span]) -> Points:
+    # A contender that is not there is no contender at 0 Mbit/s.
+    competing = [(phase.start, phase.end) for phase in phases if phase.contender]
+    return [(t, value if any(a <= t < b for a, b in competing) else None) for t, value in points]
+
+
+def _quality(scores: Scores, end: float) -> list[tuple[float, float, int]]:
+    before = [change.after for change in scores.renditions if change.t <= 0]
+    later = [change for change in scores.renditions if 0 < change.t < end]
+    height = before[-1] if before else later[0].before if later else scores.phases[0].dominant_height
+    segments, at = [], 0.0
+    for change in later:
+        if height is not None:
+            segments.append((at, change.t, height))
+        at, height = change.t, change.after
+    return [*segments, (at, end, height)] if height is not None else segments
+
+
+def _shifted(queue: QueueSeries, t0: float, end: float) -> QueueSeries:
+    def shift(points: Points) -> Points:
+        return [(t - t0, value) for t, value in points if 0 <= t - t0 <= end]
+
+    return QueueSeries(
+        queue.kind,
+        shift(queue.backlog_ms),
+        {name: shift(points) for name, points in queue.delays_ms.items()},
+        shift(queue.marks_per_s),
+        shift(queue.drops_per_s),
+    )

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The timeline of a run as a picture, for documents: goodput above, quality and stalls below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from harness.report.time_series import RunView, view_of
+from scoring.score import Scores
+
+_VICTIM, _CONTENDER, _QUALITY, _STALL = "#0b62c4", "#c4420b", "#1a7f37", "#d1242f"
+
+
+def draw(scores: Scores, run: Path, output: Path, title: str | None = None) -> None:
+    """Write the picture; the suffix of ``output`` names the format (png, svg, pdf). Raises OSError."""
+    view = view_of(scores, run)
+    figure = Figure(figsize=(10, 5.4), dpi=150, layout="constrained")
+    goodput, quality = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    described = bottleneck(scores)
+    figure.suptitle(title or (described if scores.validity.valid else f"VOID RUN: {described}"))
+    draw_goodput(goodput, view)
+    draw_quality(quality, view)
+    dress([goodput, quality], view)
+    figure.savefig(output)
+
+
+def bottleneck(scores: Scores) -> str:
+    """Return rate, queue and round-trip time of a run as text."""
+    lab = scores.lab
+    rate = (lab.get("rate_down_bps") or 0) / 1e6
+    return f"{rate:g} Mbit/s, {lab.get('qdisc_down')}, RTT {lab.get('rtt_ms') or 0:g} ms"
+
+
+def draw_goodput(axes: Axes, view: RunView) -> None:
+    """Draw the goodput of contender and victim."""
+    for points, colour, label in (
+        (view.contender, _CONTENDER, "contender"),
+        (view.victim, _VICTIM, "victim"),
+    ):
+        values = [float("nan") if value is None else value for _, value in points]
+        axes.plot([t for t, _ in points], values, color=colour, label=label, linewidth=1.6)
+    axes.set_ylabel("goodput (Mbit/s)")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper left", frameon=False, ncols=2)
+
+
+def draw_quality(axes: Axes, view: RunView) -> None:
+    """Draw the height of the picture in steps, and the stalls."""
+    rungs = {height: rung for rung, height in enumerate(view.heights)}
+    for start, end, height in view.quality:
+        axes.hlines(rungs[height], start, end, color=_QUALITY, linewidth=3)
+    for (_, at, before), (_, _, after) in zip(view.quality, view.quality[1:], strict=False):
+        axes.vlines(at, rungs[before], rungs[after], color=_QUALITY, linewidth=1.2)
+    stalls = [frozen for frozen in view.frozen if frozen.kind == "stall"]
+    for index, stall in enumerate(stalls):
+        # One entry of the legend stands for all.
+        name = "stall" if index == 0 else None
+        axes.axvspan(stall.start, stall.start + stall.length, color=_STALL, alpha=0.5, lw=0.5, label=name)
+    if stalls:
+        axes.legend(loc="lower left", frameon=False)
+    axes.set_yticks(list(rungs.values()), [f"{height}p" for height in rungs])
+    axes.set_ylim(-0.6, max(len(rungs), 1) - 0.4)
+    axes.set_ylabel("quality shown")
+
+
+def draw_delay(axes: Axes, view: RunView) -> None:
+    """Draw the round-trip time of the probe: the largest of each half second, and the median."""
+    for points, colour, label in ((view.rtt_max, "#9a6700", "largest"), (view.rtt_p50, _VICTIM, "median")):
+        values = [float("nan") if value is None else value for _, value in points]
+        axes.plot([t for t, _ in points], values, color=colour, label=label, linewidth=1.2)
+    axes.set_ylabel("probe RTT (ms)")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper left", frameon=False, ncols=2)
+
+
+def dress(plots: Sequence[Axes], view: RunView) -> None:
+    """Give plots that stand above each other one time axis, the phases' names on top, and shade the contenders'."""
+    for axes in plots:
+        axes.grid(axis="y", color="#d8dee4", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_xlim(0, view.end)
+        for phase in view.phases:
+            if phase.contender:
+                axes.axvspan(phase.start, phase.end, color=_CONTENDER, alpha=0.08, lw=0)
+    plots[-1].set_xlabel("time (s)")
+    for phase in view.phases:
+        middle = (phase.start + phase.end) / 2
+        place = ("data", "axes fraction")
+        plots[0].annotate(phase.name, (middle, 1.01), xycoords=place, ha="center", va="bottom", fontsize=9)

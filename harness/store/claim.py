@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who makes a folder of results, when several processes would: mkdir is the lock, rename the commit.
+
+The folder that is being made ends in ``.partial`` and is locked with flock(2), which the kernel undoes when its holder
+dies: what a killed process leaves behind is taken over at once, by exactly one other.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from pathlib import Path
+
+from harness.store.runs import PARTIAL
+
+FAILED = ".failed"
+
+
+class Claim:
+    """The right to make ``final``; write into ``folder``, then end it by commit, fail or release."""
+
+    def __init__(self, final: Path, folder: Path, lock: int) -> None:
+        self.final, self.folder, self._lock = final, folder, lock
+        self._failed = final.with_name(final.name + FAILED)
+
+    def commit(self) -> Path:
+        """Give the folder its name, in place of what had it or had failed, and return it."""
+        aside = self.final.with_name(self.final.name + ".old")
+        shutil.rmtree(aside, ignore_errors=True)
+        if self.final.exists():
+            self.final.rename(aside)
+        self.folder.rename(self.final)
+        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(self._failed, ignore_errors=True)
+        os.close(self._lock)
+        return self.final
+
+    def fail(self, error: str) -> Path:
+        """Keep the folder beside its name, with the error in ``error.txt``, and return it."""
+        shutil.rmtree(self._failed, ignore_errors=True)
+        (self.folder / "error.txt").write_text(error + "\n")
+        self.folder.rename(self._failed)
+        os.close(self._lock)
+        return self._failed
+
+    def release(self) -> None:
+        """Give it up; what was written is removed."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self._lock)
+
+
+def claim(final: Path, *, wait: bool = False) -> Claim | None:
+    """Return the right to make ``final``; None when another process that lives has it.
+
+    The folder may hold what a killed process wrote. With ``wait`` it blocks until the other one is done; ``final``
+    may exist by then. Raises OSError.
+    """
+    folder = final.with_name(final.name + PARTIAL)
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            # Between open and flock its holder may have renamed or removed it.
+            if os.path.samestat(os.fstat(lock), folder.stat()):
+                return Claim(final, folder, lock)
+        except BlockingIOError:
+            os.close(lock)
+            return None
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)

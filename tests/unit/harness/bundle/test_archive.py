@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+from typer.testing import CliRunner
+
+from hardware.machine.files import CHECKOUT
+from harness.bundle.archive import BundleError, check, claimed, import_bundle, verify
+from harness.bundle.export import Wish, export, export_all, runs_at
+from harness.bundle.research_object import CRATE
+from harness.cli import app
+from harness.store.runs import MANIFEST, SIGNATURE, RunStore, read_manifest
+
+Members = dict[str, bytes]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    with RunStore(tmp_path / "results").create("video_harm", "cell") as run:
+        (run.path / "logs").mkdir()
+        (run.path / "logs" / "caddy.log").write_text("started\n")
+        (run.path / "scores.json").write_text("{}")
+        (run.path / "screen.mp4").write_bytes(os.urandom(300_000))
+        return run.commit()
+
+
+def unpack(bundle: Path) -> Members:
+    with tarfile.open(
+        fileobj=io.BytesIO(zstandard.ZstdDecompressor().stream_reader(bundle.read_bytes()).read())
+    ) as tar:
+        return {m.name: tar.extractfile(m).read() for m in tar}  # type: ignore[union-attr]
+
+
+def pack(path: Path, members: Members, *extra: tarfile.TarInfo) -> Path:
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+        for info in extra:
+            tar.addfile(info)
+    path.write_bytes(zstandard.compress(raw.getvalue()))
+    return path
+
+
+def test_export_is_deterministic_and_verifies(run: Path, tmp_path: Path) -> None:
+    first, second = export(run, tmp_path / "a.tar.zst"), export(run, tmp_path / "b.tar.zst")
+    assert first.read_bytes() == second.read_bytes()
+    assert verify(first) == verify(second)
+    recorded = verify(run).files
+    assert verify(first).files == recorded | {CRATE: verify(first).files[CRATE]}
+    assert list(unpack(first)) == [
+        f"{run.name}/{n}" for n in (MANIFEST, "logs/caddy.log", CRATE, "scores.json", "screen.mp4")
+    ]
+
+
+def test_the_crate_describes_every_file(run: Path) -> None:
+    made = unpack(export(run))
+    crate = json.loads(made[f"{run.name}/{CRATE}"])
+    assert crate["@context"] == "https://w3id.org/ro/crate/1.2/context"
+    things = {thing["@id"]: thing for thing in crate["@graph"]}
+    assert len(things) == len(crate["@graph"])
+    assert things[CRATE]["about"] == {"@id": "./"} and things["./"]["datePublished"].startswith("20")
+    parts = {part["@id"] for part in things["./"]["hasPart"]}
+    assert parts == {name.removeprefix(f"{run.name}/") for name in made} - {CRATE}
+    for name in parts - {MANIFEST}:
+        entry = read_manifest(run).files[name]
+        assert (things[name]["sha256"], things[name]["contentSize"]) == (entry.sha256, str(entry.size))
+    for thing in crate["@graph"]:  # whatever is pointed at here is here
+        for value in (v for many in thing.values() for v in (many if isinstance(many, list) else [many])):
+            if isinstance(value, dict) and "://" not in value["@id"]:
+                assert value["@id"] in things
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    made = []
+    for cell in ("one", "two", "three"):
+        with RunStore(tmp_path / "results").create("t", cell) as run:
+            (run.path / "scores.json").write_text(f'{{"of": "{cell}"}}')
+            made.append(run.commit())
+    return sorted(made)
+
+
+def test_a_second_export_makes_only_what_is_not_whole(runs: list[Path], tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    assert runs_at([tmp_path / "results", runs[0]]) == runs
+    made = [exported.archive for exported in export_all(runs, folder)]
+    assert made == [folder / f"{run.name}.tar.zst" for run in runs]
+    whole = [path.read_bytes() for path in made if path]
+    stamps = [path.stat().st_mtime_ns for path in made if path]
+    made[0].unlink()  # type: ignore[union-attr]
+    made[1].write_bytes(whole[1][:-20])  # type: ignore[union-attr]
+    left = folder / f".{runs[0].name}.tar.zst-files.partial"
+    left.mkdir()
+    (left / "half").touch()
+    (folder / f"{runs[0].name}.tar.zst.partial").write_bytes(b"left by a killed export")
+    again = list(export_all(runs, folder))
+    assert [exported.before for exported in again] == [False, False, True]
+    assert [path.read_bytes() for path in made if path] == whole
+    assert made[2].stat().st_mtime_ns == stamps[2]  # type: ignore[union-attr]
+    assert sorted(folder.iterdir()) == sorted(path for path in made if path)
+
+
+def test_a_bundle_of_another_state_is_never_replaced(runs: list[Path], tmp_path: Path) -> None:
+    (archive,) = [exported.archive for exported in export_all(runs[:1])]
+    assert archive
+    before = archive.read_bytes()
+    manifest = json.loads((runs[0] / MANIFEST).read_text())
+    (runs[0] / MANIFEST).write_text(json.dumps(manifest | {"reasons": ["judged again"]}))
+    (exported,) = export_all(runs[:1])
+    assert "as it was; move it away" in exported.error and archive.read_bytes() == before
+    mine = tmp_path / "mine.tar.zst"
+    mine.write_bytes(b"something else of mine")
+    (exported,) = export_all(runs[:1], mine)
+    assert "give another -o" in exported.error and mine.read_bytes() == b"something else of mine"
+
+
+def test_what_is_wrong_with_one_run_does_not_stop_the_others(runs: list[Path]) -> None:
+    (runs[1] / "scores.json").write_text("changed")
+    done = CliRunner().invoke(app, ["bundle", "export", str(runs[0].parent)])
+    assert done.exit_code == 1 and "scores.json: differs" in done.output
+    assert sorted(path.name for path in runs[0].parent.glob("*.tar.zst")) == [
+        f"{run.name}.tar.zst" for run in (runs[0], runs[2])
+    ]
+
+
+def test_two_exports_of_one_archive_do_not_meet(run: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "a.tar.zst"
+    with claimed(archive), pytest.raises(BundleError, match="another export"):
+        export(run, archive)
+    assert export(run, archive) == archive
+
+
+def test_a_folder_without_runs_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="no run and no folder of runs"):
+        runs_at([tmp_path])
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """A folder with the keys lab and other, and a file of allowed signers that names the first."""
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    for name in ("lab", "other"):
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(folder / name)]
+        subprocess.run(command, check=True)
+    (folder / "signers").write_text(f"me@lab.example {(folder / 'lab.pub').read_text()}")
+    return folder
+
+
+def test_a_signature_tells_by_whom(run: Path, keys: Path, tmp_path: Path) -> None:
+    signed = export(run, wish=Wish(key=keys / "lab"))
+    assert check(signed).signed and not check(signed).signer
+    assert check(signed, signers=keys / "signers").signer.startswith("me@lab.example (ED25519 key SHA256:")
+    imported = import_bundle(signed, tmp_path / "there", keys / "signers")
+    assert check(imported, signers=keys / "signers").signer
+    done = CliRunner().invoke(app, ["bundle", "verify", str(signed), "--signers", str(keys / "signers")])
+    assert done.exit_code == 0 and "signed by me@lab.example" in done.output
+
+
+def test_a_signature_that_is_not_good_is_told(run: Path, keys: Path, tmp_path: Path) -> None:
+    signers = keys / "signers"
+    with pytest.raises(BundleError, match="not signed"):
+        check(export(run, tmp_path / "plain.tar.zst"), signers=signers)
+    with pytest.raises(BundleError, match=r"a key that .* does not name"):
+        check(export(run, tmp_path / "other.tar.zst", Wish(key=keys / "other")), signers=signers)
+    with pytest.raises(BundleError, match=r"--signers .*no such file"):
+        check(export(run, tmp_path / "lab.tar.zst", Wish(key=keys / "lab")), signers=keys / "none")
+    good = unpack(tmp_path / "lab.tar.zst")
+    manifest = good[f"{run.name}/{MANIFEST}"].replace(b'"status": "valid"', b'"status": "void"')
+    for change, says in [
+        ({f"{run.name}/scores.json": b"[]"}, "^scores.json: differs"),
+        ({f"{run.name}/{MANIFEST}": manifest}, "^manifest.json: is not what me@lab.example signed"),
+        ({f"{run.name}/{SIGNATURE}": b"no signature"}, "^manifest.json: signed by a key"),
+    ]:
+        with pytest.raises(BundleError, match=says):
+            check(pack(tmp_path / "bad.tar.zst", good | change), signers=signers)
+
+
+@pytest.mark.parametrize("content", [None, "no key"])
+def test_a_key_that_cannot_sign_is_told_before_anything_is_written(run: Path, content: str | None) -> None:
+    key = run.parent / "key"
+    if content:
+        key.write_text(content)
+        key.chmod(0o600)
+    with pytest.raises(BundleError, match=f"^--sign {key}: "):
+        export(run, wish=Wish(key=key))
+    assert not list(run.parent.glob("*.tar.zst*"))
+
+
+def test_import_gives_the_run_back(run: Path, tmp_path: Path) -> None:
+    archive = export(run)
+    imported = import_bundle(archive, tmp_path / "new" / "results")
+    assert imported == tmp_path / "new" / "results" / run.name
+    assert list(imported.parent.iterdir()) == [imported]
+    for name in read_manifest(run).files:
+        assert (imported / name).read_bytes() == (run / name).read_bytes()
+    assert verify(imported) == verify(archive)
+    with pytest.raises(BundleError, match="is there already; nothing was changed"):
+        import_bundle(archive, imported.parent)
+    with pytest.raises(BundleError, match="is there already"):
+        import_bundle(archive, run.parent)
+
+
+def test_an_interrupted_run_stays_partial(tmp_path: Path) -> None:
+    run = RunStore(tmp_path / "results").create("t", "c")
+    (run.path / "scores.json").write_text("{}")
+    run.interrupt("the disk was full")
+    imported = import_bundle(export(run.path), tmp_path / "there")
+    assert imported.name == run.path.name and imported.suffix == ".partial"
+
+
+def test_what_a_killed_import_left_goes_with_the_next_one_that_is_alone(run: Path, tmp_path: Path) -> None:
+    """It waits in mid-archive for what a pipe never gives."""
+    archive, slow, results = export(run), tmp_path / "slow", tmp_path / "there"
+    os.mkfifo(slow)
+    script = "import sys; from pathlib import Path; from harness.bundle.archive import import_bundle as do; "
+    command = [sys.executable, "-c", script + "do(*map(Path, sys.argv[1:]))", str(slow), str(results)]
+    with subprocess.Popen(command, cwd=CHECKOUT) as importing, slow.open("wb", buffering=0) as pipe:
+        pipe.write(archive.read_bytes()[: 256 << 10])
+        end = time.monotonic() + 20
+        while not (begun := list(results.glob(f".import-*/*/{MANIFEST}"))):
+            assert importing.poll() is None and time.monotonic() < end
+            time.sleep(0.02)
+        first = import_bundle(archive, results)
+        assert begun[0].exists()
+        importing.kill()
+    shutil.rmtree(first)
+    assert begun[0].exists()
+    assert list(results.iterdir()) == [*begun[0].parents[1:2]]
+    import_bundle(archive, results)
+    assert list(results.iterdir()) == [first] and verify(first)
+
+
+def damage(name: str) -> Callable[[Path], object]:
+    return {
+        "scores.json: differs": lambda run: (run / "scores.json").write_text("[]"),
+        "scores.json: missing": lambda run: (run / "scores.json").unlink(),
+        "more.txt: extra": lambda run: (run / "more.txt").write_text(""),
+        "link: no plain file": lambda run: (run / "link").symlink_to("/etc/passwd"),
+    }[name]
+
+
+@pytest.mark.parametrize(
+    "says", ["scores.json: differs", "scores.json: missing", "more.txt: extra", "link: no plain file"]
+)
+def test_a_changed_run_names_the_first_file_and_is_not_exported(run: Path, says: str) -> None:
+    damage(says)(run)
+    with pytest.raises(BundleError, match=says):
+        verify(run)
+    with pytest.raises(BundleError, match=says):
+        export(run)
+
+
+def test_a_changed_archive_names_the_first_file(run: Path, tmp_path: Path) -> None:
+    good = unpack(export(run))
+    key = f"{run.name}/scores.json"
+    without = {name: content for name, content in good.items() if name != key}
+    for members, says in [
+        (good | {key: b"[]"}, "scores.json: differs"),
+        (good | {key: b"{}" * 9}, "scores.json: differs from the manifest: 18 bytes, not 2"),
+        (without, "scores.json: missing"),
+        (good | {f"{run.name}/more": b""}, "more: extra"),
+        (good | {"../evil": b""}, "leads outside"),
+        (good | {f"{run.name}/../../evil": b""}, "leads outside"),
+        (good | {"/etc/evil": b""}, "leads outside"),
+        (dict(reversed(good.items())), "first member is not manifest.json"),
+        ({}, "first member is not manifest.json"),
+    ]:
+        refused(pack(tmp_path / "bad.tar.zst", members), says)
+
+
+def refused(archive: Path, says: str) -> None:
+    """Neither checked nor unpacked; nothing is left of the try."""
+    results = archive.parent / "a" / "b" / "refused"
+    with pytest.raises(BundleError, match=says):
+        verify(archive)
+    before = sorted(archive.parent.rglob("*"))
+    with pytest.raises(BundleError, match=says):
+        import_bundle(archive, results)
+    assert not list(results.iterdir())
+    assert {path for path in archive.parent.rglob("*") if path not in before} <= {results, *results.parents}
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE])
+def test_links_and_devices_are_refused(run: Path, tmp_path: Path, kind: bytes) -> None:
+    info = tarfile.TarInfo(f"{run.name}/scores.json")
+    info.type, info.linkname = kind, "/etc/passwd"
+    members = unpack(export(run))
+    del members[info.name]
+    refused(pack(tmp_path / "bad.tar.zst", members, info), "no plain file")
+
+
+def test_a_link_and_a_file_through_it_are_refused(run: Path, tmp_path: Path) -> None:
+    members = unpack(export(run))
+    link = tarfile.TarInfo(f"{run.name}/logs")
+    link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path)
+    first = {name: content for name, content in members.items() if name.endswith(MANIFEST)}
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for info, content in [(tarfile.TarInfo(next(iter(first))), first[next(iter(first))]), (link, b"")]:
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    (tmp_path / "bad.tar.zst").write_bytes(zstandard.compress(raw.getvalue()))
+    refused(tmp_path / "bad.tar.zst", "logs: no plain file|extra")
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_SPARSE])
+def test_headers_that_stand_for_more_are_refused_unread(run: Path, tmp_path: Path, kind: bytes) -> None:
+    info = tarfile.TarInfo("head")
+    info.type, info.size = kind, 7 << 30
+    good = unpack(export(run))
+    del good[f"{run.name}/screen.mp4"]
+    refused(pack(tmp_path / "bad.tar.zst", good, info), "head: no bundle: a header of kind")
+
+
+def test_a_name_twice_is_refused(run: Path, tmp_path: Path) -> None:
+    good = unpack(export(run))
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for name in [*good, f"{run.name}/scores.json"]:
+            info = tarfile.TarInfo(name)
+            info.size = len(good[name])
+            tar.addfile(info, io.BytesIO(good[name]))
+    (tmp_path / "bad.tar.zst").write_bytes(zstandard.compress(raw.getvalue()))
+    refused(tmp_path / "bad.tar.zst", "scores.json: twice")
+
+
+def test_whatever_tar_would_find_behind_the_end_is_refused(run: Path, tmp_path: Path) -> None:
+    good, bad = export(run), tmp_path / "bad.tar.zst"
+    whole = zstandard.ZstdDecompressor().stream_reader(good.read_bytes()).read()
+    with tarfile.open(fileobj=io.BytesIO(whole)) as tar:
+        end = max(member.offset_data + -(-member.size // 512) * 512 for member in tar)
+    forged = tarfile.TarInfo(f"{run.name}/scores.json")
+    forged.size = 2
+    member = forged.tobuf(tarfile.USTAR_FORMAT) + b"[]".ljust(512, b"\0")
+    odd = bytearray(member)
+    odd[136:148] = b"+AAAAAAAAAAA"  # a time that GNU tar reads and tarfile does not
+    odd[148:156] = b" " * 8
+    odd[148:156] = b"%06o\0 " % sum(odd[:512])
+    behind, invalid = "more than zeros behind its end", "damaged archive"
+    for tail, says in [
+        (bytes(odd), invalid),
+        (b"x" * 512 + member, invalid),
+        (b"x" * 100, invalid),
+        (bytes(512) + member, behind),
+        (bytes(512 << 10) + member, behind),
+        (bytes(2 << 20), behind),
+    ]:
+        bad.write_bytes(zstandard.compress(whole[:end] + tail))
+        refused(bad, says)
+    for first in (whole[:end], whole):
+        bad.write_bytes(zstandard.compress(first) + zstandard.compress(member))
+        refused(bad, "scores.json: twice|" + behind)
+    bad.write_bytes(zstandard.compress(whole[:end] + bytes(512 << 10)))
+    assert verify(bad) == verify(good)
+
+
+def test_a_manifest_that_announces_absurd_sizes_or_paths_is_refused(run: Path, tmp_path: Path) -> None:
+    good = unpack(export(run))
+    key = f"{run.name}/manifest.json"
+    entry = {"sha256": "0" * 64, "size": 1}
+    for change, says in [
+        ({"a": entry | {"size": 1 << 50}}, "more than 64 GiB"),
+        ({"a": entry | {"size": 60 << 30}}, "more than 1000 times its own size"),
+        ({"../../a": entry}, "leads outside"),
+        ({"/etc/a": entry}, "leads outside"),
+        ({"C:/a": entry}, "leads outside"),
+        ({"..\\a": entry}, "leads outside"),
+        ({"logs//a": entry}, "leads outside"),
+        ({"a\n": entry}, "leads outside"),
+        ({"SCORES.json": entry}, "where case does not count"),
+        ({"Manifest.json": entry}, "where case does not count"),
+        ({"logs": entry}, "where case does not count"),
+        ({"scores.json/a": entry}, "where case does not count"),
+        ({"caf\u00e9": entry, "cafe\u0301": entry}, "where case does not count"),
+        ({f"{n}": entry for n in range(10_001)}, "a run has 10000 at most"),
+    ]:
+        manifest = json.loads(good[key])
+        manifest["files"] |= change
+        refused(pack(tmp_path / "bad.tar.zst", good | {key: json.dumps(manifest).encode()}), says)
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "a/b", "../x", "/x", "x.partial", "C:x", "-x", "x" * 300])
+def test_a_run_whose_name_is_a_path_is_refused(run: Path, tmp_path: Path, name: str) -> None:
+    good = unpack(export(run))
+    manifest = json.loads(good.pop(f"{run.name}/{MANIFEST}")) | {"run": name}
+    members = {f"{name}/{MANIFEST}": json.dumps(manifest).encode()}
+    members |= {f"{name}/{key.split('/', 1)[1]}": content for key, content in good.items()}
+    refused(pack(tmp_path / "bad.tar.zst", members), "is no name of a run|no bundle")
+
+
+def test_a_member_that_holds_more_than_announced_is_never_read(run: Path, tmp_path: Path) -> None:
+    good = unpack(export(run))
+    bomb = good | {f"{run.name}/scores.json": bytes(200 << 20)}
+    path = pack(tmp_path / "bomb.tar.zst", bomb)
+    assert path.stat().st_size < 1 << 20
+    refused(path, "209715200 bytes, not 2")
+
+
+def test_damaged_archives_are_one_clear_line(run: Path, tmp_path: Path) -> None:
+    whole = export(run).read_bytes()
+    for content in (whole[: len(whole) // 2], b"not zstd at all", b""):
+        (tmp_path / "bad").write_bytes(content)
+        with pytest.raises(BundleError) as error:
+            verify(tmp_path / "bad")
+        assert "\n" not in str(error.value)
+    with pytest.raises(BundleError, match="No such file"):
+        verify(tmp_path / "nothing")
+
+
+def test_an_unsealed_run_says_that_it_was_killed(tmp_path: Path) -> None:
+    run = RunStore(tmp_path).create("t", "c")
+    with pytest.raises(BundleError, match="killed before its files were hashed"):
+        verify(run.path)

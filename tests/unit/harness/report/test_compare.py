@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from harness.cli import app
+from harness.report.compare import Comparison, compare, grids, lines, setup_grid, write_comparison
+from harness.report.run_page import ReportError
+from harness.report.terminal import print_comparison
+from tests.unit.harness.report.test_run_page import Page
+
+Series = Callable[..., list[Path]]
+
+
+def told(found: Comparison, table: str, row: str) -> dict[str, str]:
+    """The cells of a row of the only pair's table by their heads."""
+    (pair,) = found.pairs
+    (grid,) = [grid for grid in grids(pair) if grid.caption == table]
+    (cells,) = [it.cells for it in grid.rows if it.cells[0] == row]
+    return dict(zip(grid.heads, cells, strict=True))
+
+
+def two_folders(series: Series, a: dict[str, object], b: dict[str, object]) -> tuple[Path, Path]:
+    first = series(**a)[0].parent
+    first = first.rename(first.with_name("a"))
+    return first, series(**b)[0].parent
+
+
+def test_folders_stand_beside_each_other_with_interval_and_p(series: Series) -> None:
+    a, b = two_folders(
+        series, {"stalled": [1, 2, 3, 2, 1], "void": [9]}, {"stalled": [6, 7, 8, 7, 6], "qdisc": "dualpi2"}
+    )
+    found = compare(a, b)
+    row = told(found, "Beside prague", "stalled (s)")
+    assert (row["B − A"], row["for the victim"]) == ("+5", "worse")
+    assert row["p"] == "0.008"  # 2 of 252 ways
+    low, high = (float(bound) for bound in row["95% interval"].split(" to "))
+    assert 3.5 < low < 4.3 and 5.7 < high < 6.5
+    assert told(found, "Beside cubic", "goodput of the victim (Mbit/s)")["p"] == "1.000"
+    assert told(found, "Alone", "goodput of the victim (Mbit/s)")["for the victim"] == "–"
+    assert float(told(found, "Beside prague", "harm: goodput of the victim")["B − A"]) == pytest.approx(
+        5 / 60, abs=0.01
+    )
+    assert [row.cells for row in setup_grid(found.pairs[0]).rows] == [["qdisc_down", "fq_codel flows 1", "dualpi2"]]
+    assert any(
+        line.startswith("Shown worse in B: ") and "stalled (s) beside prague" in line for line in lines(found.pairs[0])
+    )
+    (left,) = found.a.left
+    assert (left.state, left.reason) == ("void", "jitter: 9 ms, at most 2 ms") and not found.b.left
+
+
+def test_single_runs_have_differences_and_no_more(series: Series) -> None:
+    one, other = series([1, 4])
+    found = compare(one, other)
+    row = told(found, "Beside prague", "stalled (s)")
+    assert (row["A"], row["B"], row["B − A"], row["95% interval"], row["p"]) == (
+        "1",
+        "4",
+        "+3",
+        "n too small",
+        "n too small",
+    )
+    assert [it.cells for it in setup_grid(found.pairs[0]).rows] == [
+        ["order of contenders", "cubic, prague", "prague, cubic"]
+    ]
+    assert any("Too few for a result" in line for line in lines(found.pairs[0]))
+
+
+def test_few_runs_have_a_p_that_says_what_it_can_say(series: Series) -> None:
+    found = compare(*two_folders(series, {"stalled": [1, 2]}, {"stalled": [8, 9]}))
+    assert told(found, "Beside prague", "stalled (s)")["p"] == "0.333"
+    assert "So few runs cannot give a p below 0.33, whatever they show." in lines(found.pairs[0])
+    assert not any("Shown" in line for line in lines(found.pairs[0]))
+
+
+def test_of_several_experiments_those_are_compared_of_which_the_same_was_asked(series: Series) -> None:
+    series([1, 2])
+    a = series([3], buffer_s=12.0)[0].parent
+    a = a.rename(a.with_name("a"))
+    series([1, 2])
+    b = series([3], buffer_s=9.0)[0].parent
+    found = compare(a, b)
+    assert len(found.pairs) == 1 and len(found.alone) == 2
+    assert found.alone[0].endswith("(buffer_s 12.0): only in A") and found.alone[1].endswith(
+        "(buffer_s 9.0): only in B"
+    )
+
+
+def test_what_cannot_be_compared_is_one_line(series: Series, tmp_path: Path) -> None:
+    void, valid = series([1], void=[9])
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for a, b, wrong in (
+        (void, valid, f"{void}: no valid run to compare: {void.name} is void: jitter: 9 ms, at most 2 ms"),
+        (valid, valid, "is A and B"),
+        (valid, valid.parent, "is a run, .* a folder; give two runs or two folders"),
+        (valid.parent, empty, "neither a run nor a folder with runs"),
+        (valid, tmp_path / "absent", "neither a run nor a folder with runs"),
+    ):
+        with pytest.raises(ReportError, match=wrong):
+            compare(a, b)
+    done = CliRunner().invoke(app, ["compare", str(void), str(valid), "-o", str(tmp_path / "x.html")])
+    assert done.exit_code == 1 and done.stderr.count("\n") == 1 and not (tmp_path / "x.html").exists()
+
+
+def test_page_and_terminal_say_the_same(series: Series, tmp_path: Path) -> None:
+    a, b = two_folders(
+        series, {"stalled": [1, 2, 3, 2, 1], "void": [9]}, {"stalled": [6, 7, 8, 7, 6], "qdisc": "dualpi2"}
+    )
+    output = StringIO()
+    found = compare(a, b)
+    print_comparison(found, Console(file=output, width=200))
+    page = write_comparison(found, tmp_path / "compare.html")
+    read = Page(page)
+    assert not re.search(r"https?://|url\(|@import", page.read_text())
+    assert all((page.parent / reference).exists() for reference in read.references) and len(read.references) == 11
+    assert page.read_text().count("<circle") >= 10 * 3 * 6
+    for text in (output.getvalue(), read.text):
+        for word in ("dualpi2", "jitter: 9 ms, at most 2 ms", "0.008", "worse", "permutation test", "Beside prague"):
+            assert word in text

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.cli import app
+from harness.report.index import heat_maps, read_folder, write_index
+from harness.report.repetitions import experiments
+from harness.report.run_page import ReportError
+from harness.store.runs import RunStore
+from tests.unit.harness.report.test_run_page import Page
+
+Series = Callable[..., list[Path]]
+
+
+def cells(folder: Path, metric: str) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """The cells of a heat map by the head of the row, the queue and the contender."""
+    (found,) = [it for it in heat_maps(experiments(read_folder(folder)[0])) if it["id"] == metric]
+    queues = [queue for queue, width in found["queues"] for _ in range(width)]
+    heads = list(zip(queues, found["contenders"], strict=True))
+    return {(row["head"], *head): cell for row in found["rows"] for head, cell in zip(heads, row["cells"], strict=True)}
+
+
+def test_harm_stands_by_service_queue_and_contender(series: Series) -> None:
+    series([1, 2, 3, 4, 5], void=[9])
+    series([1, 1], qdisc="dualpi2")
+    folder = series([2], qdisc="dualpi2", service="sledovanitv")[0].parent
+    found = cells(folder, "victim_mbps")
+    o2tv, other = "o2tv, 10mbit, 20ms", "sledovanitv, 10mbit, 20ms"
+    # By hand: alone 3 Mbit/s, beside Prague 1 - stalled/20, so 1 - 0.85/3 on average.
+    worst = found[o2tv, "fq_codel flows 1", "prague"]
+    assert (worst["text"], worst["told"], worst["few"]) == ("0.72", ["0.69 to 0.75", "n = 5", "1 void"], False)
+    assert found[o2tv, "fq_codel flows 1", "cubic"]["text"] == "0.03"
+    few = found[o2tv, "dualpi2", "prague"]
+    assert (few["told"], few["few"]) == (["0.68 to 0.68", "n = 2"], True)
+    assert found[other, "dualpi2", "prague"]["told"] == ["n = 1"]
+    assert found[other, "fq_codel flows 1", "prague"]["link"] == ""  # never run
+
+
+def test_experiments_that_differ_elsewhere_have_rows_of_their_own(series: Series) -> None:
+    series([1, 2])
+    folder = series([3], buffer_s=12.0)[0].parent
+    heads = {head for head, *_ in cells(folder, "fps")}
+    assert heads == {"o2tv, 10mbit, 20ms (buffer_s 6.0)", "o2tv, 10mbit, 20ms (buffer_s 12.0)"}
+
+
+def test_what_has_no_figure_is_told_with_its_reason_and_link(series: Series) -> None:
+    damaged, void, _ = series([1], void=[9, 8])
+    (damaged / "scores.json").write_text("{")
+    with pytest.raises(RuntimeError), RunStore(damaged.parent).create("video-harm", "cut"):
+        raise RuntimeError("the router ended")
+    page = Page(path := write_index(damaged.parent))
+    assert "4 runs of 1 experiment: 1 valid, 1 void, 1 not finished, 1 unreadable" in page.text
+    assert "jitter: 9 ms, at most 2 ms" in page.text and "RuntimeError: the router ended" in page.text
+    assert "Invalid JSON" in page.text
+    assert {f"{it.name}/report.html" for it in (damaged, void)} <= set(page.references)
+    assert all((path.parent / it).exists() for it in page.references if not it.startswith("#"))
+    assert not list(path.parent.glob("*.new"))
+
+
+def test_all_void_is_no_figure_and_no_colour(series: Series) -> None:
+    folder = series([], void=[1, 2])[0].parent
+    assert heat_maps(experiments(read_folder(folder)[0])) == []
+    assert "background: rgb" not in write_index(folder).read_text()
+    series([1], qdisc="dualpi2")
+    cell = cells(folder, "fps")["o2tv, 10mbit, 20ms", "fq_codel flows 1", "prague"]
+    assert (cell["text"], cell["told"], cell["style"]) == ("void", ["2 void"], "")
+
+
+def test_published_figures_stand_beside_each_experiment(series: Series) -> None:
+    series([1, 2, 3, 4, 5])
+    text = Page(write_index(series([2], qdisc="dualpi2")[0].parent)).text
+    assert text.count("19 Mbit/s; two freezes; quality reduction") == 2
+    assert "20 Mbit/s, fq_codel flows 1" in text and "10 Mbit/s, dualpi2" in text
+
+
+def test_the_command_takes_a_folder_and_refuses_what_is_none(series: Series, tmp_path: Path) -> None:
+    folder = series([1])[0].parent
+    done = CliRunner().invoke(app, ["report", str(folder)])
+    assert (done.exit_code, done.stdout) == (0, f"{folder / 'index.html'}\n")
+    with pytest.raises(ReportError, match="neither a run nor a folder"):
+        write_index(tmp_path)
+
+
+@pytest.mark.lab
+def test_the_page_works_offline_and_by_keyboard(series: Series, chromium: Any) -> None:
+    """In a real browser without a network: only the page itself is fetched, and Tab and Enter lead to a run."""
+    run, *_ = series([1, 2, 3, 4, 5], void=[9])
+    context = chromium.new_context(offline=True)
+    page, asked = context.new_page(), []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(write_index(run.parent).as_uri())
+    assert asked == [page.url]
+    assert page.locator("table.heat td[style]").count() >= 10
+    reached = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.getAttribute('href')"))
+        if reached[-1] == f"{run.name}/report.html":
+            break
+    assert reached[-1] == f"{run.name}/report.html" and "#victim_mbps" in reached
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/{run.name}/report.html")
+    assert "void" in page.locator(".verdict").inner_text().lower()
+    context.close()

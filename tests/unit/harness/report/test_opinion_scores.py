@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference software may not be passed on: a program that answers in its documented form stands in for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.report import opinion_scores
+from scoring.score import SCORES, Scores
+
+ANSWER = """#!/bin/sh
+grep -q '"I13"' "$1" && echo '{"'"$1"'": {"O23": 5.0, "O34": [4.1], "O35": 4.1, "O46": 3.9, "mode": 0, "streamId": 1}}'
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, scores: Scores) -> Path:
+    run = tmp_path / "run"
+    run.mkdir()
+    heights = [720.0] * 10 + [240.0] * 10 + [720.0] * 10
+    series = scores.series.model_copy(update={"t": [float(t) for t in range(30)], "step_s": 1.0, "height": heights})
+    (run / SCORES).write_text(scores.model_copy(update={"series": series}).model_dump_json())
+    clip = {"frames": 1800, "fps": 30, "heights": [240, 720], "rates_bps": [300e3, 4e6]}
+    (run / "lab.json").write_text(json.dumps({"clip": clip}))
+    return run
+
+
+def program(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = folder / opinion_scores.PROGRAM
+    file.write_text(text)
+    file.chmod(0o755)
+    monkeypatch.setattr(opinion_scores, "find", lambda name: str(folder / name))
+
+
+def test_each_phase_is_asked_for_and_its_input_is_kept(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, ANSWER, monkeypatch)
+    found = opinion_scores.scores(run, tmp_path / "inputs")
+    assert found == dict.fromkeys(("solo-1", "prague", "solo-2"), (4.1, 3.9))
+    kept = json.loads((tmp_path / "inputs" / "prague.json").read_text())
+    assert {segment["resolution"] for segment in kept["I13"]["segments"]} == {"426x240"}
+
+
+def test_a_missing_program_is_told_with_its_terms(run: Path) -> None:
+    with pytest.raises(opinion_scores.MosError, match="research that is not commercial"):
+        opinion_scores.scores(run)
+
+
+def test_a_program_that_fails_is_told(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "#!/bin/sh\necho 'no display size' >&2\nexit 1\n", monkeypatch)
+    with pytest.raises(opinion_scores.MosError, match="no display size"):
+        opinion_scores.scores(run)
+
+
+def test_a_void_run_has_none(run: Path, scores: Scores) -> None:
+    void = scores.model_copy(update={"validity": scores.validity.model_copy(update={"valid": False})})
+    (run / SCORES).write_text(void.model_dump_json())
+    with pytest.raises(opinion_scores.MosError, match="void run"):
+        opinion_scores.scores(run)

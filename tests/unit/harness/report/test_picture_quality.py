@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of a camera's film, recorded well and badly, are judged against the film itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from itertools import islice
+from pathlib import Path
+
+import cv2
+import numpy as np
+import polars as pl
+import pytest
+
+from apps.standins.call import camera
+from harness.report import picture_quality
+from scoring import strip
+from scoring.quality import Pick, QualityError, picks
+from scoring.score import SCORES, Scores
+
+WIDTH, HEIGHT, FPS, SECONDS = 640, 360, 30, 4
+_POOR_FROM_S = 2
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """4 s of a call; from 2 s on its picture has 9 lines."""
+    file = tmp_path_factory.mktemp("recording") / "screen.mp4"
+    command = ["ffmpeg", "-v", "error", "-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{WIDTH}x{HEIGHT}"]
+    command += ["-r", f"{FPS}", "-i", "-", "-c:v", "libx264", "-preset", "ultrafast", "-crf", "12", str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as ffmpeg:
+        assert ffmpeg.stdin
+        for number, picture in enumerate(islice(camera.pictures(WIDTH, HEIGHT), SECONDS * FPS)):
+            if number >= _POOR_FROM_S * FPS:
+                small = cv2.resize(picture, (WIDTH // 40, HEIGHT // 40), interpolation=cv2.INTER_AREA)
+                picture = cv2.resize(small, (WIDTH, HEIGHT), interpolation=cv2.INTER_CUBIC).astype(np.uint8)
+            planes = cv2.cvtColor(picture, cv2.COLOR_RGB2YUV_I420)
+            band = strip.render(number, 0, WIDTH, HEIGHT)
+            planes[HEIGHT - len(band) : HEIGHT] = band
+            ffmpeg.stdin.write(planes.tobytes())
+    return file
+
+
+@pytest.fixture
+def run(tmp_path: Path, scores: Scores, recording: Path) -> Path:
+    (run := tmp_path / "run").mkdir()
+    phases = [scores.phases[0].model_copy(update={"name": name, "start": at, "end": at + 2.0})
+              for name, at in (("good", 0.0), ("poor", 2.0))]  # fmt: skip
+    (run / SCORES).write_text(scores.model_copy(update={"phases": phases}).model_dump_json())
+    clip = {"frames": camera.FRAMES, "fps": camera.FPS, "heights": [], "rates_bps": []}
+    (run / "lab.json").write_text(json.dumps({"clip": clip, "call": {"width": WIDTH, "height": HEIGHT}}))
+    (run / "screen.json").write_text(json.dumps({"start": scores.t0}))
+    (run / "screen.mp4").symlink_to(recording)
+    return run
+
+
+def test_each_picture_is_judged_against_its_own(run: Path) -> None:
+    told: list[float] = []
+    found = picture_quality.measure(run, 0.5, told.append)
+    assert found["frame"].to_list() == [0, 15, 30, 45, 60, 75, 90, 105] and told[-1] == 1
+    good, poor = (found.filter(pl.col("phase") == name) for name in ("good", "poor"))
+    assert good["ssim"].min() > 0.99 > 0.97 > poor["ssim"].max()  # type: ignore[operator]
+    assert good["vmaf"].min() > 90 > 60 > poor["vmaf"].max()  # type: ignore[operator]
+    assert picture_quality.summary(found).select("phase", "n").rows() == [("good", 4), ("poor", 4)]
+
+
+def test_an_ffmpeg_without_libvmaf_tells_the_rest(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(picture_quality, "find_spec", lambda name: None)
+    if "libvmaf" in subprocess.run(["ffmpeg", "-v", "error", "-filters"], capture_output=True, text=True).stdout:
+        pytest.skip("this system's ffmpeg has libvmaf")
+    found = picture_quality.measure(run, 1.0, lambda share: None)
+    assert found["ssim"].min() > 0.5 and found["vmaf"].null_count() == 4  # type: ignore[operator]
+
+
+def test_of_each_span_the_first_new_picture_that_can_be_read_is_taken() -> None:
+    shown = pl.DataFrame({"t": [0.0, 0.4, 0.6, 1.0, 1.2, 1.4, 2.5], "frame": [-1, 7, 7, 7, -1, 9, 9]})
+    assert picks(shown, 1.0) == [Pick(1, 0.4, 7), Pick(5, 1.4, 9)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"validity": {"valid": False, "gates": []}}, "a void run has no quality"),
+        ({"picture": "player"}, "no film of ours"),
+    ],
+)
+def test_what_cannot_be_judged_is_told(run: Path, wrong: dict[str, object], told: str) -> None:
+    kept = json.loads((run / SCORES).read_text())
+    (run / SCORES).write_text(json.dumps(kept | wrong))
+    with pytest.raises(QualityError, match=told):
+        picture_quality.measure(run, 1.0, lambda share: None)
+
+
+def test_a_frame_that_the_film_has_not_is_told(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(camera, "FRAMES", 50)
+    with pytest.raises(QualityError, match="frame 60 was shown, which the film has not"):
+        picture_quality.measure(run, 1.0, lambda share: None)

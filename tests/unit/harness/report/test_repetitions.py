@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from harness.cli import app
+from harness.report.repetitions import Experiment, experiments, find_runs, grids, lines, write_summary
+from harness.report.run_page import ReportError, services_table
+from harness.report.terminal import print_summary
+from tests.unit.harness.report.test_run_page import Page
+
+Series = Callable[..., list[Path]]
+
+
+def told(one: Experiment, row: str) -> dict[str, str]:
+    """The cells of a row of either table by their heads."""
+    (found,) = [(grid.heads, line.cells) for grid in grids(one) for line in grid.rows if line.cells[0] == row][:1]
+    return dict(zip(*found, strict=True))
+
+
+def test_void_runs_are_told_and_in_no_figure(series: Series) -> None:
+    paths = series([1, 2, 3, 4, 5], void=[9])
+    (one,) = experiments(find_runs(paths))
+    assert one.summary.void == {paths[0].name: ["jitter: 9 ms, at most 2 ms"]}
+    assert lines(one)[0] == "5 of 6 runs are valid; the void ones are in no figure."
+    stalled = told(one, "stalled (s)")
+    assert stalled["beside prague"].startswith("3 (1") and stalled["beside cubic"] == "0"
+    assert stalled["prague − cubic"] == stalled["beside prague"]
+    assert told(one, "picture below that alone (s)")["beside prague"] == "7.50"
+    assert float(told(one, "stalled")["beside prague"].split()[0]) == 1  # harm
+
+
+def test_what_is_shown_worse_is_said_from_five_runs_on(series: Series) -> None:
+    series([1, 2, 3])
+    (few,) = experiments(find_runs(series([4])))
+    assert not any("Shown" in line for line in lines(few))
+    assert any("of 1 run there is no interval" in line for line in lines(few))
+    assert told(few, "stalled (s)")["beside prague"] == "4"
+    results = [few.runs[0].path.parent]
+    (four,) = experiments(find_runs(results))
+    assert any("covers the truth in 88% of such series at best" in line for line in lines(four))
+    assert not any(row.hurt for grid in grids(four) for row in grid.rows)
+    series([5])
+    (five,) = experiments(find_runs(results))
+    (worse,) = [line for line in lines(five) if line.startswith("Shown worse beside prague than beside cubic: ")]
+    assert "stalled" in worse and "goodput of the victim" in worse and "contender" not in worse
+    hurt = {row.cells[0] for grid in grids(five) for row in grid.rows if row.hurt}
+    assert {"stalled (s)", "stalled", "displayed frame rate (frames/s)"} <= hurt and "drops of resolution" not in hurt
+
+
+def test_the_fair_share_is_half_the_payload_or_what_the_victim_takes_alone(series: Series) -> None:
+    (one,) = experiments(find_runs(series([1, 2, 3, 4, 5])))  # through 10 Mbit/s, 3 alone
+    assert one.summary.fair_share_mbps and one.summary.fair_share_mbps.value == 3
+    assert any(
+        line.startswith("Fair share of the victim: 3 Mbit/s; alone it takes 3; it gets 2.90") for line in lines(one)
+    )
+
+
+def test_only_runs_of_which_the_same_was_asked_are_put_together(series: Series) -> None:
+    first, other = series([1, 2]), series([3], buffer_s=12.0)
+    found = experiments(find_runs([first[0].parent]))
+    assert [(one.title, one.summary.valid) for one in found] == [
+        ("video-harm: o2tv 20mbit (buffer_s 6.0)", [path.name for path in first]),
+        ("video-harm: o2tv 20mbit (buffer_s 12.0)", [path.name for path in other]),
+    ]
+
+
+def test_a_calls_bit_rate_that_the_machine_chose_makes_an_experiment(series: Series) -> None:
+    for path, bitrate in zip(series([1, 2], call_bitrate_bps=None), (2_500_000, 1_000_000), strict=True):
+        (path / "lab.json").write_text(json.dumps({"call": {"bitrate_bps": bitrate}}))
+    found = experiments(find_runs([path.parent]))
+    assert sorted(one.title.partition(" (")[2] for one in found) == [
+        "call_bitrate_bps 1000000)", "call_bitrate_bps 2500000)"
+    ]  # fmt: skip
+
+
+def test_the_page_stands_alone_and_links_to_each_run(series: Series, tmp_path: Path) -> None:
+    paths = series([1, 2, 3, 4, 5], void=[9])
+    page = write_summary(experiments(find_runs(paths)), tmp_path / "results" / "summary")
+    text, read = page.read_text(), Page(page)
+    assert not re.search(r"https?://|url\(|@import", text)
+    assert read.references == [*(f"../{path.name}/report.html" for path in paths), "summary.csv", "summary.json"]
+    assert all((page.parent / reference).exists() for reference in read.references)
+    assert text.count("<circle") >= 5 * 3 * 6
+    assert "prague, then cubic" in read.text and "void: jitter: 9 ms, at most 2 ms" in read.text
+    assert "19 Mbit/s; two freezes; quality reduction" in read.text
+
+
+def test_the_table_holds_every_figure_with_its_runs(series: Series, tmp_path: Path) -> None:
+    write_summary(experiments(find_runs(series([1, 2, 3, 4, 5]))), tmp_path / "out")
+    rows = list(csv.DictReader((tmp_path / "out" / "summary.csv").open()))
+    (row,) = [r for r in rows if (r["kind"], r["metric"], r["contender"]) == ("measured", "stall_s", "prague-cubic")]
+    assert (row["n"], row["statistic"], row["value"], row["runs"]) == ("5", "mean", "3", "1 2 3 4 5")
+    # By hand: (2.776 + 0.941) · 1.5811 / √5, with t of four degrees of freedom from a table.
+    assert float(row["detectable"]) == pytest.approx(2.628, abs=0.002)
+    (lowest,) = [r for r in rows if (r["metric"], r["contender"]) == ("lowest_height", "prague")]
+    assert lowest["statistic"] == "median"
+
+
+def test_a_folder_is_summarised_again_to_the_same_bytes(series: Series, tmp_path: Path) -> None:
+    (results,) = {path.parent for path in series([1, 2, 3, 4, 5])}
+    done = CliRunner().invoke(app, ["summary", str(results)])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-1] == str(results / "summary" / "report.html")
+    files = {path.name: path.read_bytes() for path in (results / "summary").iterdir()}
+    series([6])  # is in no earlier summary
+    again = CliRunner().invoke(app, ["summary", str(results / "summary")])
+    assert again.exit_code == 0 and again.stdout == done.stdout
+    assert {path.name: path.read_bytes() for path in (results / "summary").iterdir()} == files
+
+
+def test_a_place_without_runs_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="no finished run"):
+        find_runs([tmp_path])
+    done = CliRunner().invoke(app, ["summary", str(tmp_path)])
+    assert done.exit_code == 1 and done.stderr.count("\n") == 1 and str(tmp_path) in done.stderr
+
+
+def test_all_void_is_no_figure(series: Series, tmp_path: Path) -> None:
+    (one,) = experiments(find_runs(series([], void=[1, 2])))
+    assert grids(one) == [] and one.summary.measured == []
+    page = write_summary([one], tmp_path / "out")
+    assert 'class="verdict void"' in page.read_text() and "<circle" not in page.read_text()
+
+
+def test_the_terminal_says_the_same(series: Series) -> None:
+    output = StringIO()
+    print_summary(experiments(find_runs(series([1, 2, 3, 4, 5], void=[9]))), Console(file=output, width=160))
+    for word in ("video-harm: o2tv 20mbit", "prague − cubic", "detectable", "void: 2", "Shown worse beside prague"):
+        assert word in output.getvalue()
+
+
+def test_repeated_runs_stand_in_the_published_table_as_one(series: Series) -> None:
+    runs = find_runs(series([1, 2, 3, 4, 5], void=[9]))
+    (row,) = (grid := services_table([(run.path, run.scores) for run in runs])).rows
+    ours = dict(zip(grid.heads, row.cells, strict=True))["beside prague, ours"]
+    assert ours.startswith("17.40 Mbit/s; below its picture alone for 7.50 s; stalls 1; of 3 (1") and "1 void" in ours

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import cv2
+import pytest
+from rich.console import Console
+
+from harness.report.run_page import (
+    ReportError,
+    headline,
+    panels,
+    published_table,
+    read_scores,
+    services_table,
+    write_report,
+)
+from harness.report.terminal import print_scores
+from harness.report.time_series import Frozen, view_of
+from harness.report.timeline_figure import draw
+from harness.store.runs import RunStore
+from scoring.score import Scores
+
+
+class Page(HTMLParser):
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.references: list[str] = []
+        self.cells: list[str] = []
+        self.text = ""
+        self._in_cell = False
+        self.feed(page.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.references += [value or "" for name, value in attrs if name in ("src", "href", "poster", "srcset")]
+        if tag in ("td", "th"):
+            self._in_cell = True
+            self.cells.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_cell = self._in_cell and tag not in ("td", "th")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self._in_cell:
+            self.cells[-1] += data
+
+
+def test_the_report_stands_alone_but_for_the_recording(scores: Scores, tmp_path: Path) -> None:
+    (tmp_path / "screen.mp4").write_bytes(b"")
+    (tmp_path / "screen.json").write_text(json.dumps({"start": scores.t0 - 2.5}))
+    path = write_report(tmp_path, scores)
+    page = Page(path)
+    assert page.references == ["screen.mp4"]
+    assert not re.search(r"https?://|url\(|@import", path.read_text())
+    assert 'data-offset="-2.500"' in path.read_text()
+    assert path.stat().st_size < 100_000
+
+
+def test_the_guests_packages_are_folded_away(scores: Scores, tmp_path: Path) -> None:
+    versions = {"iperf3": "3.18", "guest chromium": "150.0", "guest xvfb": "2:21.1", "processor flags": "avx avx2"}
+    (tmp_path / "lab.json").write_text(json.dumps({"versions": versions}))
+    text = write_report(tmp_path, scores).read_text()
+    open_part, folded = text.split("<details>")
+    assert "iperf3" in open_part and "Guest and processor (3)" in folded
+    assert not any(name in open_part for name in ("guest chromium", "guest xvfb", "avx2"))
+
+
+def test_the_report_shows_harm_phases_and_proof(scores: Scores, tmp_path: Path) -> None:
+    page = Page(write_report(tmp_path, scores.model_dump()))
+    at = page.cells.index("goodput of the victim (Mbit/s)")
+    assert page.cells[at + 1 : at + 4] == ["2.50", "0.40", "0.84"]
+    at = page.cells.index("prague")
+    assert page.cells[at + 1 : at + 7] == ["10", "0.40", "9.10", "240p", "240p", "1"]
+    assert "ECT(1) 8000" in page.text and "CE 412" in page.text and "D_SS 9.08 Mbit/s" in page.text
+    assert headline(scores) in page.text
+    assert "recording" not in page.text.split("Shaded")[0].split("Timeline")[1]
+
+
+def test_the_headline_says_what_was_lost(scores: Scores) -> None:
+    assert headline(scores) == "Beside prague the picture falls from 720p to 240p and stalls 2 times (3.5 s)."
+    phase = scores.phases[1].model_copy(update={"lowest_height": 720, "stalls": 0})
+    spared = scores.model_copy(update={"phases": [scores.phases[0], phase]})
+    assert headline(spared) == "Beside prague the picture keeps 720p and never stalls."
+
+
+def test_a_void_run_gives_reasons_and_no_verdict(scores: Scores, tmp_path: Path) -> None:
+    gates = [{"name": "g", "ok": False, "measured": "9 ms", "limit": "2 ms", "reason": "g: 9 ms <b>; 2 ms"}]
+    void = scores.model_dump() | {"harm": [], "validity": {"valid": False, "gates": gates}}
+    path = write_report(tmp_path, void)
+    page = Page(path)
+    assert "g: 9 ms <b>; 2 ms" in page.text and "<b>;" not in path.read_text()
+    assert headline(scores) not in page.text and 'class="verdict void"' in path.read_text()
+    assert "VOID: for diagnosis only" in page.text
+
+
+def test_a_youtube_run_stands_beside_the_published_one(scores: Scores, tmp_path: Path) -> None:
+    assert "Published" not in Page(write_report(tmp_path, scores)).text
+    (tmp_path / "options.json").write_text('{"service": "youtube"}')
+    cells = Page(write_report(tmp_path, scores)).cells
+    at = cells.index("this run")
+    ours = "the picture falls from 720p to 240p and stalls 2 times (3.5 s)"
+    assert cells[at + 1 : at + 5] == ["prague", "10 Mbit/s, fq_codel flows 1", "9.10", ours]
+    at = cells.index("resolution reduction 2160p to 1440p")
+    assert cells[at - 4 : at] == ["published", "prague", "30 Mbit/s, fq_codel flows 1, QUIC (BBR?)", "19"]
+    verdict = scores.validity.model_copy(update={"valid": False})
+    void = published_table(scores.model_copy(update={"validity": verdict}), "youtube")
+    assert void.rows[0].cells[-1] == "void: not told"
+
+
+def test_report_and_terminal_tell_what_the_lab_adds(scores: Scores, tmp_path: Path) -> None:
+    host = {"cpu_cores_mean": 1.02, "cpu_cores_max": 1.69, "cores": 2, "stall_worst_ms": 10.7}
+    told = Scores.model_validate(
+        scores.model_dump() | {"jitter_ms": {"p50": 0.46, "p99": 1.5, "max": 12}, "host": host}
+    )
+    output = StringIO()
+    print_scores(told, tmp_path, Console(file=output, width=200))
+    for text in (Page(write_report(tmp_path, told)).text, output.getvalue()):
+        assert "P50 0.46, P99 1.50, max 12 ms" in text
+        assert "mean 1.02, max 1.69 of 2 cores; worst stall 10.70 ms" in text
+
+
+def test_an_interrupted_run_says_so(scores: Scores, tmp_path: Path) -> None:
+    run = RunStore(tmp_path).create("t", "c", command_line=["pytest", "--qdisc=fq_codel flows 1"])
+    running = write_report(run.path, scores, run.manifest).read_text()
+    assert 'class="verdict valid"' in running and "pytest &#39;--qdisc=fq_codel flows 1&#39;" in running
+    run.interrupt("the router stopped answering")
+    assert "the router stopped answering" in Page(write_report(run.path, scores)).text
+
+
+def test_quality_is_rebuilt_from_its_changes(scores: Scores, tmp_path: Path) -> None:
+    view = view_of(scores, tmp_path)
+    assert view.quality == [(0, 13, 720), (13, 25, 240), (25, 30, 720)]
+    earlier = scores.renditions[0].model_copy(update={"t": -3.0, "before": 240, "after": 480})
+    view = view_of(scores.model_copy(update={"renditions": [earlier]}), tmp_path)
+    assert view.quality == [(0, 30, 480)]
+    assert view_of(scores.model_copy(update={"renditions": []}), tmp_path).quality == [(0, 30, 720)]
+
+
+def test_a_contender_is_drawn_only_while_it_competes(scores: Scores, tmp_path: Path) -> None:
+    view = view_of(scores, tmp_path)
+    assert [value for _, value in view.contender] == [None] * 10 + [9.1] * 10 + [None] * 10
+    assert view.victim[0] == (0.5, 2.5) and view.frozen[0] == Frozen("stall", 14.0, 2.5)
+    assert [name for name, *_ in view.ccdfs] == ["prague", "solo"]
+
+
+def test_a_stall_is_drawn_once(scores: Scores, tmp_path: Path) -> None:
+    spans = panels(view_of(scores, tmp_path))[1].spans
+    assert [(kind, start) for kind, start, *_ in spans] == [("freeze", 18.0), ("stall", 14.0)]
+
+
+def test_the_queue_gets_a_panel_when_it_was_sampled(scores: Scores, tmp_path: Path) -> None:
+    assert len(panels(view_of(scores, tmp_path))) == 2
+    lines = [
+        {
+            "t": scores.t0 + n,
+            "dev": "eth1",
+            "qdiscs": [{"kind": "pie", "handle": "1:", "backlog": 12_500, "drops": n}],
+        }
+        for n in range(-1, 5)
+    ]
+    (tmp_path / "qdisc.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "lab.json").write_text('{"interfaces": {"lan": "eth1"}}')
+    view = view_of(scores, tmp_path)
+    assert view.queue.backlog_ms == [(n, 10.0) for n in range(5)]
+    assert [panel.title for panel in panels(view)[2:]] == [
+        "backlog of pie at the bottleneck's rate (ms)",
+        "CE marks (purple) and drops (red) per second of pie",
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_the_figure_is_drawn(scores: Scores, tmp_path: Path, suffix: str) -> None:
+    output = tmp_path / f"harm.{suffix}"
+    draw(scores, tmp_path, output)
+    if suffix == "png":
+        picture = cv2.imread(str(output))
+        assert picture is not None and picture.shape[1] == 1500
+        stall_red = (abs(picture.astype(int) - [146, 146, 232]).sum(axis=2) < 40).any()
+        assert stall_red
+    else:
+        assert "prague" in output.read_text() or "<svg" in output.read_text()
+
+
+def test_scores_that_are_none_are_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match=r"No such file.*sojourn rescore"):
+        read_scores(tmp_path)
+    (tmp_path / "scores.json").write_text("{}")
+    with pytest.raises(ReportError, match="Field required") as error:
+        read_scores(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_services_stand_in_the_published_table_with_ours_beside(scores: Scores, tmp_path: Path) -> None:
+    runs = []
+    gates = [{"name": "g", "ok": False, "measured": "", "limit": "", "reason": "g"}]
+    void = Scores.model_validate(scores.model_dump() | {"validity": {"valid": False, "gates": gates}})
+    for name, service, scored in (("a", "o2tv", scores), ("b", "o2tv", void), ("c", "nobody", scores)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "options.json").write_text(json.dumps({"service": service}))
+        runs.append((tmp_path / name, scored))
+    grid = services_table(runs)
+    (row,) = grid.rows
+    told = dict(zip(grid.heads, row.cells, strict=True))
+    assert (told["service"], told["bottleneck"]) == ("o2tv", "20 Mbit/s, fq_codel flows 1")
+    assert told["beside prague, published"] == "19 Mbit/s; two freezes; quality reduction"
+    assert told["beside prague, ours"] == (
+        "9.10 Mbit/s; the picture falls from 720p to 240p and stalls 2 times (3.5 s) / 1 void"
+    )
+    assert told["beside cubic, ours"] == "not run / 1 void"
+
+
+def test_the_probe_gets_a_panel_when_it_is_there(recorded: Callable[..., Path], scores: Scores) -> None:
+    view = view_of(scores, recorded(1))
+    assert view.rtt_max[0] == (0.25, 24) and view.rtt_p50[0] == (0.25, 22)
+    assert [value for at, value in view.rtt_p50 if 10 <= at < 20] == [60] * 20
+    assert [panel.title.split(":")[0] for panel in panels(view)] == [
+        "goodput (Mbit/s)",
+        "quality shown",
+        "RTT of the probe (ms)",
+    ]
+
+
+@pytest.mark.lab
+def test_the_cursor_moves_with_the_recording(recorded: Callable[..., Path], chromium: Any) -> None:
+    """In a real browser: playing moves the cursor through the plots; a click and the keyboard move the recording."""
+    context = chromium.new_context(offline=True)
+    page = context.new_page()
+    page.goto((recorded(32) / "report.html").as_uri())
+    plot, cursor = page.locator(".timeline"), page.locator(".timeline .cursor")
+    page.wait_for_function("document.getElementById('screen').readyState >= 1")
+    # Seconds of the run at the cursor and in the recording; the plot is 1000 wide, 64 left and 12 right of its axis.
+    place = """() => [(document.querySelector('.cursor').getAttribute('x1') - 64) / 924 * 30,
+                      document.getElementById('screen').currentTime - 2]"""
+    assert (
+        float(cursor.get_attribute("x1") or 0) < 0
+        and page.locator("#at").inner_text() == "2.0 s before the first phase"
+    )
+
+    def at(seconds: float, phase: str) -> None:
+        page.wait_for_function(f"Math.abs(document.getElementById('screen').currentTime - 2 - {seconds}) < 0.1")
+        shown, played = page.evaluate(place)
+        assert shown == pytest.approx(played, abs=0.05)
+        assert plot.get_attribute("aria-valuetext") == f"{seconds:.1f} s, {phase}" == page.locator("#at").inner_text()
+
+    box = plot.bounding_box()
+    plot.click(position={"x": box["width"] * (64 + 924 * 0.6) / 1000, "y": 80})
+    at(18, "prague")
+    keys = [("ArrowRight", 19, "prague"), ("PageUp", 29, "solo-2"), ("Home", 0, "solo-1")]
+    for key, seconds, phase in [*keys, ("Shift+ArrowRight", 10, "prague")]:
+        page.keyboard.press(key)
+        at(seconds, phase)
+    page.keyboard.press("Space")
+    seen = []
+    for _ in range(5):
+        page.wait_for_timeout(200)
+        seen.append(page.evaluate(place))
+    page.keyboard.press("Space")
+    assert page.evaluate("document.getElementById('screen').paused")
+    assert all(shown == pytest.approx(played, abs=0.15) for shown, played in seen)
+    assert all(later[0] > earlier[0] for earlier, later in pairwise(seen)) and 10.3 < seen[-1][0] < 13
+    context.close()

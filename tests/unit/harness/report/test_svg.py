@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from harness.report.svg import Bar, Panel, Scale, bar_chart, ccdf_plot, ticks, time_plot
+
+NS = {"s": "http://www.w3.org/2000/svg"}
+
+
+def parsed(svg: str) -> ElementTree.Element:
+    return ElementTree.fromstring(svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1))
+
+
+def numbers(path: str) -> list[tuple[str, float, float]]:
+    return [(op, float(x), float(y)) for op, x, y in re.findall(r"([ML])([-\d.]+),([-\d.]+)", path)]
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "expected"),
+    [(0, 10, [0, 2, 4, 6, 8, 10]), (19.7, 22, [20, 20.5, 21, 21.5, 22]), (0, 140, [0, 50, 100]), (0, 0, [0])],
+)
+def test_ticks_are_round(lo: float, hi: float, expected: list[float]) -> None:
+    assert ticks(lo, hi) == expected
+
+
+def test_scales_are_linear_or_logarithmic_and_clip() -> None:
+    assert Scale(0, 10, 100, 200)(5) == 150 and Scale(0, 10, 100, 200)(99) == 200
+    log = Scale(0.1, 100, 300, 0, log=True)
+    assert [log(v) for v in (0, 0.1, 1, 10, 100)] == pytest.approx([300, 300, 200, 100, 0])
+
+
+def test_a_time_plot_shades_phases_and_lifts_the_pen_where_nothing_is_known() -> None:
+    panel = Panel("goodput", 100, 10, lines=[("victim", [(0, 0), (10, 10), (20, None), (30, 5)])])
+    panel.spans.append(("stall", 10, 5, "stall of 5 s & more"))
+    svg = parsed(time_plot([panel], [("solo-1", "solo", 0, 20), ("<prague>", "beside", 20, 40)], "goodput"))
+    shaded = svg.findall("s:rect[@class='phase solo']", NS) + svg.findall("s:rect[@class='phase beside']", NS)
+    assert [float(r.attrib["x"]) for r in shaded] == [64, 526] and float(shaded[0].attrib["width"]) == 462
+    line = svg.find("s:path[@class='line victim']", NS)
+    assert line is not None
+    assert numbers(line.attrib["d"]) == [("M", 64, 132), ("L", 295, 46), ("M", 757, 89)]
+    stall = svg.find("s:rect[@class='stall']", NS)
+    assert stall is not None and float(stall.attrib["width"]) == 115.5
+    assert stall.findtext("s:title", "", NS) == "stall of 5 s & more"
+    assert svg.attrib["data-end"] == "40"
+
+
+def test_quality_is_drawn_in_steps() -> None:
+    panel = Panel("quality", 100, 4, labels=[(4, "720p"), (1, "240p")], steps=[(0, 10, 4), (10, 40, 1)])
+    svg = parsed(time_plot([panel], [("solo", "solo", 0, 40)], "q"))
+    line = svg.find("s:path[@class='line quality']", NS)
+    assert line is not None and line.attrib["d"].count("H") == 2 and line.attrib["d"].startswith("M64.0,46.0H")
+    assert {t.text for t in svg.findall("s:text[@class='tick y']", NS)} == {"720p", "240p"}
+
+
+def test_a_ccdf_leaves_out_what_lies_below_its_floor() -> None:
+    svg = parsed(ccdf_plot([("prague", "c1", [(20, 100), (25, 10), (30, 0.1), (90, 0.0)])], "rtt"))
+    line = svg.find("s:path[@class='line c1']", NS)
+    assert line is not None
+    points = numbers(line.attrib["d"])
+    assert len(points) == 3 and points[0][2] == 12 and points[-1][2] == 320
+    assert points[1][2] == pytest.approx(12 + 308 / 3, abs=0.1)
+    assert parsed(ccdf_plot([], "nothing measured")).attrib["role"] == "img"
+
+
+def test_bars_have_lengths_ranges_and_figures_beside() -> None:
+    bars = [Bar("c0", 40, 38, 42, 45, "ours"), Bar("c1", 10, 10, 10, None, "theirs <1>")]
+    svg = bar_chart([("queue", bars)], "Mbit/s", "rates")
+    root = ElementTree.fromstring(svg)
+    drawn = [float(e.attrib["width"]) for e in root.iter() if e.attrib.get("class", "").startswith("bar")]
+    assert drawn[0] == pytest.approx(4 * drawn[1], rel=0.01)
+    kinds = [e.attrib.get("class") for e in root.iter()]
+    assert kinds.count("range") == 1 and kinds.count("theirs") == 1
+    (tick,) = (float(e.attrib["x1"]) for e in root.iter() if e.attrib.get("class") == "theirs")
+    left = next(float(e.attrib["x"]) for e in root.iter() if e.attrib.get("class", "").startswith("bar"))
+    assert tick - left == pytest.approx(drawn[0] * 45 / 40, rel=0.01)
