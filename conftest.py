@@ -16,14 +16,14 @@ from rich.console import Console
 
 from apps import SERVICES
 from hardware.machine.signals import keep_to_ourselves
-from harness.lab import Lab
-from harness.lab_limits import lacking
-from harness.options import LOCAL, OPTIONS, Options, OptionsError, parse_options
-from harness.progress import real_terminal
+from harness.experiment.options import LOCAL, OPTIONS, Options, OptionsError, parse_options
+from harness.experiment.progress import real_terminal
+from harness.experiment.run import SPARE, Result, perform, repeat
+from harness.experiment.seeds import repeat_side_by_side
+from harness.lab.contract import Lab
+from harness.matrix.limits import lacking
 from harness.report.run_page import published_services
 from harness.report.terminal import print_services
-from harness.run import SPARE, Result, perform, repeat
-from harness.seeds import repeat_side_by_side
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -122,7 +122,7 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
 @pytest.fixture(scope="session")
 def matrix_session(pytestconfig: pytest.Config, options: Options) -> Iterator[Any]:
     """The matrices of this session: their cells run in parallel, ahead of the tests that wait for them."""
-    from harness.matrix_session import MatrixSession
+    from harness.matrix.session import MatrixSession
 
     session = MatrixSession(options)
     yield session
@@ -162,7 +162,7 @@ def missed(selected: Callable[..., list[Any]], matrix_session: Any) -> Callable[
 @pytest.fixture
 def scores_in(selected: Callable[..., list[Any]], matrix_session: Any) -> Callable[..., list[dict[str, Any]]]:
     """Run a cell of a matrix in a lab and return the scores of its runs."""
-    from harness.matrix_session import scores
+    from harness.matrix.session import scores
 
     def run(matrix: Any, cell: Any, lab: str) -> list[dict[str, Any]]:
         with _one_line_failures():
@@ -199,7 +199,7 @@ def _one_line_failures() -> Iterator[None]:
 @pytest.fixture
 def virtual_lab(tmp_path: Path) -> Iterator[Lab]:
     """A virtual lab that is up, its logs in the test's own folder."""
-    from harness.run import virtual_lab
+    from harness.experiment.run import virtual_lab
 
     with virtual_lab(tmp_path) as lab:
         yield lab

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps import SERVICES
-from harness import simulated
-from harness.options import Options, parse_options
-from harness.progress import ExperimentProgress, steps
-from harness.simulated import Machine, SimulatedClock
+from harness.experiment import simulated
+from harness.experiment.options import Options, parse_options
+from harness.experiment.progress import ExperimentProgress, steps
+from harness.experiment.simulated import Machine, SimulatedClock
 from harness.store.runs import RunStore
 
 

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bottleneck.spec import Direction
-from harness.cell import Cell, Flow, Hop
-from harness.sim import parts, run_cell
+from harness.matrix.cell import Cell, Flow, Hop
+from harness.matrix.simulated import parts, run_cell
 
 RTT_US = 20_000
 SECONDS = 60

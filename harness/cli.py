@@ -22,7 +22,7 @@ from hardware.machine.files import CHECKOUT
 from hardware.machine.signals import keep_to_ourselves
 
 if TYPE_CHECKING:
-    from harness.doctor import Finding
+    from harness.lab.doctor import Finding
 
 # The commands import what they need themselves: a warm `sojourn build` is part of every make target.
 
@@ -94,8 +94,8 @@ def build(
     from hardware.build import ensure_kernel
     from hardware.desktop import ensure_desktop
     from hardware.guest import ensure_guest
-    from harness.progress import named, steps
-    from harness.simulated import all_at_once
+    from harness.experiment.progress import named, steps
+    from harness.experiment.simulated import all_at_once
 
     with steps() as step:
         ensure_certificate()
@@ -113,7 +113,7 @@ def doctor(
 ) -> None:
     """Tell what this machine can do, what is missing, and the fix for each; exit code 1 if it cannot run."""
     from hardware.machine.cache import root
-    from harness.doctor import examine
+    from harness.lab.doctor import examine
 
     _print_findings(examine(root(), results), "runs cannot work here yet")
 
@@ -127,7 +127,7 @@ def lab_check(
     """Prove each entry of a lab file where it stands, with the fix for each that is wrong; exit code 1 if any is."""
     from bottleneck.qdiscs import KINDS
     from hardware.lab_file import LabFileError, read_lab_file
-    from harness.lab_check import examine
+    from harness.lab.check import examine
 
     known, wanted = ", ".join(KINDS), [text.split()[0] for text in qdisc or () if text]
     for kind in wanted:
@@ -182,10 +182,10 @@ def matrix(
     listed: Annotated[bool, typer.Option("--list", help="List the cells and do nothing.")] = False,
 ) -> None:
     """Run a matrix of transport experiments, in simulated time on all processors at once; resumes where it was left."""
-    from harness.matrix import matrices, named
-    from harness.matrix_run import Plan, cells_table, endpoints_named, lab_named, matrices_table, run_and_report
-    from harness.matrix_run import jitter_gate as limits_of
-    from harness.matrix_run import seeds as seeds_from
+    from harness.matrix.campaign import Plan, cells_table, endpoints_named, lab_named, matrices_table, run_and_report
+    from harness.matrix.campaign import jitter_gate as limits_of
+    from harness.matrix.campaign import seeds as seeds_from
+    from harness.matrix.matrix import matrices, named
 
     known = matrices()
     if not name:
@@ -215,7 +215,7 @@ def flent(
     to: Annotated[Path, typer.Option(help="Where the files go.")] = Path("flent"),
 ) -> None:
     """Export runs of cells as flent's data files (.flent.gz)."""
-    from harness.flent import export
+    from harness.matrix.flent import export
 
     print(f"{len(export(results, to))} files in {to}")
 
@@ -272,7 +272,7 @@ def rerun(
 ) -> None:
     """Make a simulated run again from its manifest and tell whether the bytes are the same; exit code 2 if not."""
     from apps import SERVICES
-    from harness.rerun import rerun as make_again
+    from harness.experiment.rerun import rerun as make_again
 
     path, files, unlike = make_again(run, results, SERVICES, sys.stderr)
     for name in files.other:
@@ -596,7 +596,7 @@ def hardware_image(
     """Build a bootable Debian image of a router, for a USB stick or the board's own disk (docs/hardware.md)."""
     from hardware.board import named as board_named
     from hardware.image import make_image
-    from harness.progress import named, steps
+    from harness.experiment.progress import named, steps
 
     chosen = board_named(board)
     file = output or Path(f"sojourn-{chosen.name}.img")

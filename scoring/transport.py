@@ -231,7 +231,7 @@ def score(
     window_s: float = 60.0,
     tail_s: float = 2.0,
 ) -> Json:
-    """Every score of one run of a cell (the JSON dump of a `harness.cell.Cell`), ready for JSON.
+    """Every score of one run of a cell (the JSON dump of a `harness.matrix.cell.Cell`), ready for JSON.
 
     `flows`, `probes` and `short` have the columns of FLOWS, PROBES and SHORT. Per flow: d_ss_mbps (mean goodput in
     the steady window, METRICS 1.2 on bytes received), goodput_mbps (mean of the whole flow with slow start), TCP RTT

@@ -15,8 +15,8 @@ _LAB = PurePosixPath("tests/lab")
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One worker a processor, as far as each finds the memory for a machine."""
-    from harness.seeds import places
-    from harness.simulated import MEMORY, simulation
+    from harness.experiment.seeds import places
+    from harness.experiment.simulated import MEMORY, simulation
 
     return places(len(os.sched_getaffinity(0)), simulation.fitting(MEMORY))
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from harness import dumbbell
-from harness.cell import Call, Cell
-from harness.matrix import Chart, Column, Contrast, Matrix, Reference, matrix_targets, matrix_tests
+from harness.matrix import dumbbell
+from harness.matrix.cell import Call, Cell
+from harness.matrix.matrix import Chart, Column, Contrast, Matrix, Reference, matrix_targets, matrix_tests
 from scoring import published
 
 RTT_MS = 160

@@ -11,7 +11,7 @@ import pytest
 from apps import SERVICES
 from apps.two_ends import TwoEnds
 from bottleneck.qdiscs import parse_qdisc
-from harness.options import Options
+from harness.experiment.options import Options
 
 
 @pytest.mark.experiment

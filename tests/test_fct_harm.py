@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from harness import dumbbell
-from harness.cell import Cell, ShortFlows
-from harness.matrix import Chart, Column, Matrix, matrix_tests
+from harness.matrix import dumbbell
+from harness.matrix.cell import Cell, ShortFlows
+from harness.matrix.matrix import Chart, Column, Matrix, matrix_tests
 
 RTTS = (10, 20, 40, 80, 160)
 LONG = {"solo": (), "cubic": ("cubic",), "prague": ("prague",)}

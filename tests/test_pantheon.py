@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from itertools import product
 
-from harness import dumbbell
-from harness.cell import Cell, Probe
-from harness.matrix import Chart, Column, Matrix, Reference, matrix_tests
+from harness.matrix import dumbbell
+from harness.matrix.cell import Cell, Probe
+from harness.matrix.matrix import Chart, Column, Matrix, Reference, matrix_tests
 from scoring import published
 from traffic.contender import CONTENDERS
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from harness import dumbbell
-from harness.cell import Cell
-from harness.matrix import Chart, Column, Expectation, Matrix, Reference, matrix_tests
+from harness.matrix import dumbbell
+from harness.matrix.cell import Cell
+from harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference, matrix_tests
 from scoring import published
 
 QDISCS = {

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bottleneck.spec import Bottleneck
-from harness.flows import added_rtt_ms, race
-from harness.lab import Lab
+from harness.lab.contract import Lab
+from harness.lab.idle_path import added_rtt_ms, race
 
 pytestmark = pytest.mark.experiment
 

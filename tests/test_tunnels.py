@@ -10,9 +10,9 @@ Needs the nodes' separate kernels: in namespaces of one kernel the inner flow's 
 
 from __future__ import annotations
 
-from harness import dumbbell
-from harness.cell import Cell, Hop
-from harness.matrix import Column, Expectation, Matrix, matrix_tests
+from harness.matrix import dumbbell
+from harness.matrix.cell import Cell, Hop
+from harness.matrix.matrix import Column, Expectation, Matrix, matrix_tests
 from scoring import published
 
 ROWS = published.rows("tunnels_matrix.csv")

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from itertools import combinations_with_replacement, product
 
-from harness import dumbbell
-from harness.cell import Cell, Hop
-from harness.matrix import Chart, Column, Matrix, Reference, matrix_tests
+from harness.matrix import dumbbell
+from harness.matrix.cell import Cell, Hop
+from harness.matrix.matrix import Chart, Column, Matrix, Reference, matrix_tests
 from scoring import published
 
 PAIRS = (

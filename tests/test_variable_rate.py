@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from harness import dumbbell
-from harness.cell import Cell
-from harness.matrix import Chart, Column, Matrix, matrix_tests
+from harness.matrix import dumbbell
+from harness.matrix.cell import Cell
+from harness.matrix.matrix import Chart, Column, Matrix, matrix_tests
 from scoring import published
 
 STEPS = [(25.0, 50.0), (30.0, 10.0), (35.0, 90.0), (50.0, 5.0)]

@@ -18,7 +18,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from harness.progress import Tell
+from harness.experiment.progress import Tell
 from harness.report.run_page import status_of
 from harness.report.time_series import RunView, view_of
 from harness.report.timeline_figure import bottleneck, draw_delay, draw_goodput, draw_quality, dress

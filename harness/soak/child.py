@@ -18,11 +18,11 @@ from rich.text import Text
 
 from apps import SERVICES
 from apps.two_ends import TwoEnds
-from harness.options import LOCAL, Options, parse_options
+from harness.experiment.options import LOCAL, Options, parse_options
 from harness.soak.plan import Cell, of_round
 
 if TYPE_CHECKING:
-    from harness.seeds import Job
+    from harness.experiment.seeds import Job
 
 
 class Task(BaseModel):
@@ -51,8 +51,8 @@ def _test(options: Options) -> str:
 
 def run(task: Task, options: Options) -> None:
     """Make the run and tell its outcome."""
+    from harness.experiment.run import perform
     from harness.report.run_page import headline
-    from harness.run import perform
 
     asked = of_round(options, task.seed, task.round, task.folder)
     if options.engine == LOCAL:
@@ -66,7 +66,7 @@ def run(task: Task, options: Options) -> None:
 
 
 def _elsewhere(options: Options, console: Console, command_line: Sequence[str]) -> Job:
-    from harness.dask_seeds import dask_run
+    from harness.experiment.dask_seeds import dask_run
 
     return dask_run(_test(options), options, SERVICES[options.service], command_line, console)
 
@@ -74,8 +74,8 @@ def _elsewhere(options: Options, console: Console, command_line: Sequence[str]) 
 def check(task: Task, options: Options) -> None:
     """Ask the doctor, and bring the lab up once, or ask the cluster's workers."""
     from hardware.machine.cache import root
-    from harness.doctor import examine
-    from harness.run import check_lab
+    from harness.experiment.run import check_lab
+    from harness.lab.doctor import examine
 
     # Room for results is looked after by the soak, and may be found by pruning.
     missing = [it for it in examine(root(), root()) if it.verdict == "missing"]
@@ -89,7 +89,7 @@ def check(task: Task, options: Options) -> None:
 
 
 def main() -> None:
-    from harness.run import ended_by_sigterm
+    from harness.experiment.run import ended_by_sigterm
 
     what, told = sys.argv[1:]
     task = Task.model_validate_json(told)

@@ -22,8 +22,8 @@ import psutil
 from hardware.machine.files import is_full
 from hardware.machine.scratch import sweep
 from hardware.simulation import fitting
-from harness.options import LOCAL
-from harness.simulated import MEMORY
+from harness.experiment.options import LOCAL
+from harness.experiment.simulated import MEMORY
 from harness.soak import leaks, state
 from harness.soak.child import Task, command_line
 from harness.soak.disk import free_bytes, make_room
@@ -340,8 +340,8 @@ def most_at_once(cell: Cell) -> int:
         return 1
     if cell.options.engine == LOCAL:
         return min(len(os.sched_getaffinity(0)), fitting(MEMORY))
-    from harness.dask_engine import WAITING_BYTES, connected, places
-    from harness.engine import EngineError
+    from harness.matrix.dask_engine import WAITING_BYTES, connected, places
+    from harness.matrix.engine import EngineError
 
     try:
         with connected(cell.options.engine) as client:

@@ -26,8 +26,8 @@ from pydantic import (
 )
 
 from apps.base import Service
-from harness.options import LOCAL, OPTIONS, Options, OptionsError, parse_options
-from harness.timeline import reordered
+from harness.experiment.options import LOCAL, OPTIONS, Options, OptionsError, parse_options
+from harness.experiment.timeline import reordered
 
 #: What a run takes beyond its phases, s: set-up, warming the player up, scoring; a guess until the first one has ended.
 _AROUND_S = 60.0

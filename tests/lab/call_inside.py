@@ -17,9 +17,9 @@ from bottleneck.spec import Bottleneck, Direction
 from captures.screen import ScreenRecorder
 from hardware.machine.display import SIZE, Display
 from hardware.machine.files import log_file
-from harness import instruments
-from harness.handover import EVIDENCE
-from harness.sim_lab import SimLab
+from harness.experiment.handover import EVIDENCE
+from harness.lab import instruments
+from harness.lab.simulated import SimLab
 
 DOWN_MS, UP_MS = 110, 10
 #: Until the jitter buffers know the path; what is judged.

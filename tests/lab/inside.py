@@ -10,13 +10,13 @@ from pathlib import Path
 from hardware.build import ensure_kernel
 from hardware.desktop import ensure_desktop
 from hardware.machine.scratch import scratch_folder
-from harness.simulated import Machine, start
+from harness.experiment.simulated import Machine, start
 
 _TIMEOUT_S = 600.0
 
 
 def run_inside(program: Path, folder: Path, extras: Sequence[str] = ()) -> None:
-    """Run a Python program in a machine of its own; ``folder`` is its EVIDENCE (harness.handover).
+    """Run a Python program in a machine of its own; ``folder`` is its EVIDENCE (harness.experiment.handover).
 
     ``extras`` as for ensure_desktop. Raises SimulatedError with its last words when it fails.
     """

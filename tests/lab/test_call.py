@@ -12,7 +12,7 @@ import pytest
 
 from apps.call import Call
 from apps.two_ends import FAR
-from harness.lab import Addresses
+from harness.lab.contract import Addresses
 from scoring import frames, glass, latency, packets, pcapng
 from tests.lab import call_inside
 from tests.lab.inside import run_inside

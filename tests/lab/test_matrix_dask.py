@@ -19,12 +19,12 @@ import pytest
 from bottleneck.qdiscs import parse_qdisc
 from bottleneck.spec import Direction
 from hardware.machine.files import CHECKOUT
-from harness import dumbbell, simulated_cell
-from harness.cell import Call, Cell, Flow, Hop
-from harness.cell_run import RAW, RUN, Job, inputs_digest, standing
-from harness.dask_engine import DaskEngine
-from harness.engine import EngineError, LocalEngine, complete
-from harness.matrix import run_folder
+from harness.matrix import dumbbell, simulated_call
+from harness.matrix.cell import Call, Cell, Flow, Hop
+from harness.matrix.cell_run import RAW, RUN, Job, inputs_digest, standing
+from harness.matrix.dask_engine import DaskEngine
+from harness.matrix.engine import EngineError, LocalEngine, complete
+from harness.matrix.matrix import run_folder
 
 pytestmark = pytest.mark.lab
 
@@ -113,9 +113,9 @@ def test_a_cell_with_a_call_has_its_machine_at_the_worker(tmp_path: Path) -> Non
         name="call", flows=dumbbell.flows(["cubic"], 20), hops=(dumbbell.bottleneck(10, "dualpi2"),), seconds=8,
         call=Call(bitrate_bps=1_000_000, rtt_us=20_000),
     )  # fmt: skip
-    wanted = Job(cell, 1, 5, 2, simulated_cell.inputs(), "iperf3", run=simulated_cell.run_cell)
+    wanted = Job(cell, 1, 5, 2, simulated_call.inputs(), "iperf3", run=simulated_call.run_cell)
     with cluster(1, tmp_path / "scratch", nanny=False) as (address, _):
-        engine = DaskEngine(address, wanted.inputs, simulated_cell.inputs)
+        engine = DaskEngine(address, wanted.inputs, simulated_call.inputs)
         (outcome,) = complete([wanted], engine, tmp_path / "results")
     assert (outcome.status, outcome.error) == ("ran", "")
     assert len((outcome.folder / "talks.csv").read_text().splitlines()) > 100
@@ -131,6 +131,6 @@ def test_a_worker_with_other_inputs_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.dask_engine._CONNECT_S", 1)
+    monkeypatch.setattr("harness.matrix.dask_engine._CONNECT_S", 1)
     with pytest.raises(EngineError, match=r"--engine: tcp://127.0.0.1:9: no Dask scheduler"):
         DaskEngine("tcp://127.0.0.1:9", "one")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hardware.machine.files import CHECKOUT
-from harness.rerun import NOT_COMPARED
+from harness.experiment.rerun import NOT_COMPARED
 from harness.store.runs import RunStore, read_manifest
 from tests.lab.main_job import run_main_job
 

@@ -21,8 +21,8 @@ from hardware import simulation
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
 from hardware.simulation import SimulationError
-from harness import sim
-from harness.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
+from harness.matrix import simulated
+from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 
 pytestmark = pytest.mark.lab
 
@@ -42,7 +42,7 @@ def cell(*contenders: str, qdisc: str = "dualpi2", seconds: float = 10, rtt_us: 
 def run(cell: Cell, tmp_path: Path, name: str = "run", seed: int = 1) -> Path:
     folder = tmp_path / name
     folder.mkdir()
-    sim.run_cell(cell, folder, seed=seed)
+    simulated.run_cell(cell, folder, seed=seed)
     return folder
 
 
@@ -192,7 +192,7 @@ def test_iperf3_sees_what_our_endpoints_see(tmp_path: Path) -> None:
     asked = cell("prague", "cubic", qdisc="fq_codel flows 1", seconds=30)
     ours, theirs = run(asked, tmp_path, "bulk"), tmp_path / "iperf3"
     theirs.mkdir()
-    sim.run_cell(asked, theirs, seed=1, endpoints="iperf3")
+    simulated.run_cell(asked, theirs, seed=1, endpoints="iperf3")
     assert goodput(theirs, 0, 10, 28) == pytest.approx(goodput(ours, 0, 10, 28), rel=0.05)
 
 
@@ -201,10 +201,12 @@ def guests() -> list[int]:
 
 
 def test_a_hung_guest_is_killed_and_says_what_it_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sim.sim_plan, "job", lambda *_, **__: "#!/bin/sh\necho stuck here >&2\nwhile :; do :; done\n")
+    monkeypatch.setattr(
+        simulated.simulated_job, "job", lambda *_, **__: "#!/bin/sh\necho stuck here >&2\nwhile :; do :; done\n"
+    )
     before, start = set(guests()), time.monotonic()
     with pytest.raises(SimulationError, match=r"cell test, seed 1: .*not finished within 2 s: .*stuck here"):
-        sim.run_cell(cell("cubic"), tmp_path, seed=1, timeout_s=2)
+        simulated.run_cell(cell("cubic"), tmp_path, seed=1, timeout_s=2)
     assert time.monotonic() - start < 4
     assert not {pid for pid in set(guests()) - before if tmp_path.name in cwd(pid)}
 
@@ -226,23 +228,23 @@ def test_a_program_that_spins_at_the_end_of_a_stream_does_not_stop_time(tmp_path
 def test_a_crashed_guest_shows_the_end_of_its_console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # No memory is left: the kernel panics.
     crash = "#!/bin/sh\necho 1000000 >/proc/sys/vm/min_free_kbytes\nls\n"
-    monkeypatch.setattr(sim.sim_plan, "job", lambda *_, **__: crash)
+    monkeypatch.setattr(simulated.simulated_job, "job", lambda *_, **__: crash)
     words = r"(?s)cell test, seed 1: .*the machine's memory was used up: .*its console: .*\[<[0-9a-f]+>\]"
     with pytest.raises(SimulationError, match=words):
-        sim.run_cell(cell("cubic"), tmp_path, seed=1, timeout_s=20)
+        simulated.run_cell(cell("cubic"), tmp_path, seed=1, timeout_s=20)
 
 
 def test_another_configuration_than_asked_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, made = cell("cubic", qdisc="dualpi2", seconds=1), cell("cubic", qdisc="fq_codel", seconds=1)
-    script = sim.sim_plan.job(made, 1)
-    monkeypatch.setattr(sim.sim_plan, "job", lambda *_, **__: script)
+    script = simulated.simulated_job.job(made, 1)
+    monkeypatch.setattr(simulated.simulated_job, "job", lambda *_, **__: script)
     with pytest.raises(SimulationError, match=r"asked dualpi2 10: below 1:10, found .*fq_codel"):
-        sim.run_cell(asked, tmp_path, seed=1)
+        simulated.run_cell(asked, tmp_path, seed=1)
 
 
 def test_what_cannot_run_here_says_so(tmp_path: Path) -> None:
     with pytest.raises(SimulationError, match="needs the SCE kernel"):
-        sim.run_cell(cell("cubic", needs="the SCE kernel"), tmp_path, seed=1)
+        simulated.run_cell(cell("cubic", needs="the SCE kernel"), tmp_path, seed=1)
     with pytest.raises(SimulationError, match="a wireguard tunnel needs a kernel for each end"):
-        sim.run_cell(cell("cubic", tunnel="wireguard"), tmp_path, seed=1)
+        simulated.run_cell(cell("cubic", tunnel="wireguard"), tmp_path, seed=1)
     assert not list(tmp_path.iterdir())

@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from harness import dumbbell, simulated_cell
-from harness.cell import Call, Cell, Flow, Probe
-from harness.cell_run import Job, score
+from harness.matrix import dumbbell, simulated_call
+from harness.matrix.cell import Call, Cell, Flow, Probe
+from harness.matrix.cell_run import Job, score
 
 pytestmark = pytest.mark.lab
 PAIR = dumbbell.flows(["prague", "cubic-noecn"], 20)
@@ -31,7 +31,7 @@ def test_a_step_with_a_flow_that_comes_and_goes(tmp_path: Path) -> None:
     flows = (PAIR[0], Flow(contender="cubic-noecn", rtt_us=20_000, start_s=1, stop_s=6))
     hop = dumbbell.bottleneck(6, "fq_codel flows 1", steps=[(4, 3)])
     cell = Cell(name="step", flows=flows, hops=(hop,), seconds=8, probes=(Probe(rtt_us=20_000),))
-    simulated_cell.run_cell(cell, tmp_path, seed=1)
+    simulated_call.run_cell(cell, tmp_path, seed=1)
     told = scored(cell, tmp_path)
 
     samples = pl.read_csv(tmp_path / "flows.csv", infer_schema_length=None)
@@ -54,7 +54,7 @@ def test_a_call_beside_a_flow_is_proven_by_its_marks(tmp_path: Path) -> None:
     probe = Probe(rtt_us=20_000, ecn="ect1", round_trip=True)
     hop = dumbbell.bottleneck(6, "dualpi2")
     cell = Cell(name="call", flows=PAIR[:1], hops=(hop,), seconds=8, call=call, probes=(probe,))
-    simulated_cell.run_cell(cell, tmp_path, seed=1)
+    simulated_call.run_cell(cell, tmp_path, seed=1)
     told = scored(cell, tmp_path)
     assert all(0.5 < way["mbps"] < 1.3 for way in told["call"])
     assert told["probes"][0]["p50_ms"] > 20 and told["flows"][0]["d_ss_mbps"] > 3

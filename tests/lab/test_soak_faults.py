@@ -24,8 +24,8 @@ import psutil
 import pytest
 
 from hardware.machine import place
-from harness.options import Options
-from harness.run import virtual_lab
+from harness.experiment.options import Options
+from harness.experiment.run import virtual_lab
 from harness.soak import leaks, state
 from harness.soak.loop import Code
 from scoring.score import SCORES

@@ -19,8 +19,8 @@ from hardware.guest import ensure_guest
 from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process
 from hardware.node import READY
-from harness.lab import Lab
-from harness.virtual import VirtualLab
+from harness.lab.contract import Lab
+from harness.lab.virtual import VirtualLab
 
 #: This host's own network namespaces stand for the client and the server.
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can name network namespaces of this host")

@@ -13,8 +13,8 @@ import pytest
 
 from hardware.lab_file import read_lab_file
 from hardware.machine.place import Place
-from harness.doctor import Finding
-from harness.lab_check import examine
+from harness.lab.check import examine
+from harness.lab.doctor import Finding
 from tests.lab.real_time.bench import Bench, needs_root
 
 pytestmark = [pytest.mark.lab, needs_root]

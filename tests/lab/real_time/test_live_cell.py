@@ -14,11 +14,11 @@ from typing import Any
 import psutil
 import pytest
 
-from harness import dumbbell
-from harness.cell import Cell, Flow, Hop
-from harness.lab import Lab
-from harness.live_cell import EVIDENCE, LiveCellError, run_cell
-from harness.run import virtual_lab
+from harness.experiment.run import virtual_lab
+from harness.lab.contract import Lab
+from harness.matrix import dumbbell
+from harness.matrix.cell import Cell, Flow, Hop
+from harness.matrix.real_time import EVIDENCE, LiveCellError, run_cell
 from harness.store.runs import PARTIAL
 from scoring.validity import Limits
 from tests.lab.test_matrix import matrix

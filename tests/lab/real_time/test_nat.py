@@ -14,7 +14,7 @@ from bottleneck.spec import Bottleneck
 from hardware.lab_file import read_lab_file
 from hardware.machine.place import Place
 from hardware.machine.process import Process
-from harness.physical import PhysicalLab
+from harness.lab.physical import PhysicalLab
 from tests.lab.real_time.bench import Bench
 
 pytestmark = pytest.mark.lab

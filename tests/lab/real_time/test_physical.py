@@ -16,7 +16,7 @@ from apps.standins.origin import set_congestion_control
 from bottleneck.dead_man import DeadManError
 from bottleneck.spec import Bottleneck
 from hardware.lab_file import read_lab_file
-from harness.physical import PhysicalLab, PhysicalLabError
+from harness.lab.physical import PhysicalLab, PhysicalLabError
 from tests.lab.real_time.bench import Bench, until
 from traffic import iperf3, ss
 from traffic.contender import CONTENDERS
@@ -32,7 +32,7 @@ import sys
 from pathlib import Path
 from bottleneck.spec import Bottleneck
 from hardware.lab_file import read_lab_file
-from harness.physical import PhysicalLab
+from harness.lab.physical import PhysicalLab
 from hardware.machine.process import Process
 with PhysicalLab(read_lab_file(Path(sys.argv[1]))) as lab:
     lab.router.apply(Bottleneck.symmetric(20_000_000, "dualpi2", 20_000))

@@ -15,7 +15,7 @@ import pytest
 from hardware.lab_file import read_lab_file
 from hardware.machine.files import CHECKOUT
 from harness.bundle.archive import verify
-from harness.physical import CLOCK, PhysicalLab
+from harness.lab.physical import CLOCK, PhysicalLab
 from harness.store.runs import MANIFEST, PARTIAL, read_manifest
 from scoring.score import SCORES, Scores
 from tests.lab.real_time.bench import Bench, needs_root, until

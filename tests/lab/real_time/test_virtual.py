@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.lab import Lab
+from harness.lab.contract import Lab
 from harness.soak import leaks
 
 pytestmark = pytest.mark.lab
@@ -25,7 +25,7 @@ _MARK = "SOJOURN_TEST_MARK"
 _HOLD = """
 import select, sys
 from pathlib import Path
-from harness.run import virtual_lab
+from harness.experiment.run import virtual_lab
 print("starting", flush=True)
 with virtual_lab(Path(sys.argv[1])) as lab:
     lab.client.run(["ping", "-c", "1", "-W", "2", lab.addresses.server])

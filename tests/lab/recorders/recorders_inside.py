@@ -14,8 +14,8 @@ from captures.obs import ObsRecorder
 from captures.recorders import RECORDERS
 from hardware.machine.display import Display
 from hardware.machine.place import Place
-from harness.handover import EVIDENCE
-from harness.sim_lab import SimLab
+from harness.experiment.handover import EVIDENCE
+from harness.lab.simulated import SimLab
 
 SIZE = 640, 360
 RECORDED_S = 6

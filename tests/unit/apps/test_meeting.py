@@ -21,7 +21,7 @@ from apps.teams import Teams
 from apps.two_ends import FAR, TwoEnds
 from hardware.machine.display import Display
 from hardware.machine.place import LOCAL
-from harness.options import parse_options
+from harness.experiment.options import parse_options
 from scoring import frames, glass, strip, validity
 from tests.unit.apps.jitsi_room import PAGE, jitsi_room
 from tests.unit.apps.tab import Tab

@@ -10,7 +10,7 @@ import pytest
 from apps import SERVICES
 from apps.base import ServiceError
 from apps.youtube import AUTO, FULLSCREEN, SKIP, STATE, YouTube, wait_playing
-from harness.options import Options, parse_options
+from harness.experiment.options import Options, parse_options
 from tests.unit.apps.tab import Tab
 
 # A player with moving pictures from a canvas; what lies over it differs from test to test.

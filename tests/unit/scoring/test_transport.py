@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from harness import dumbbell
-from harness.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
+from harness.matrix import dumbbell
+from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from scoring import transport
 from scoring.transport import FLOWS, PROBES, SHORT, TALKS, score
 

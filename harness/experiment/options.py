@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may ask of a run: read from the command line, checked as a whole before anything starts."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from apps.base import Asked
+from bottleneck.path import Path as DelayPath
+from bottleneck.qdiscs import Qdisc, parse_qdisc
+from bottleneck.spec import Bottleneck, Direction
+from bottleneck.units import format_rate, format_time, parse_time, rate_option, rtt_option
+from hardware.machine.files import expanded
+from harness.experiment.timeline import Phase, parse_timeline, reordered
+from traffic.contender import CONTENDERS
+from traffic.irtt import Codepoint
+
+T = TypeVar("T")
+
+_SPARE_BYTES = 150 << 20
+_RECORDING_BPS = 4_000_000
+_MOST_RUNS = 1000
+
+#: Codepoints of the IP header's ECN field that a probe may carry (RFC 3168, RFC 9331).
+ECN_CODEPOINTS: tuple[Codepoint, ...] = ("not-ect", "ect0", "ect1")
+#: What drives the browser (apps/drivers.py), and what records the screen (captures/recorders.py).
+DRIVERS = ("playwright", "selenium")
+RECORDERS = ("ffmpeg", "obs")
+#: Renditions that may be asked for as the best one.
+QUALITIES = ("240p", "360p", "480p", "720p", "1080p", "1440p", "2160p")
+LOCAL = "local"
+"""The engine that is this machine."""
+
+
+class OptionsError(ValueError):
+    """An option that cannot work; the text is one line that names it and says what would be right."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One command-line option: its default, unless the service brings another, and its help text."""
+
+    name: str
+    default: Any
+    help: str
+    flag: bool = False
+
+
+OPTIONS = [
+    Option("service", "youtube", "the victim: which service is watched; all: the published runs, each as published"),
+    Option("live", False, "open the real service instead of its stand-in (needs --lab=apu)", flag=True),
+    Option("video-id", "aqz-KE-bpKQ", "with --live: which YouTube video is watched"),
+    Option(
+        "url", "", "television: an HLS or DASH stream, or with --live the channel's page; with --live: a meeting's link"
+    ),
+    Option("credentials", None, "with --live: a file with your account that only you may read (docs/services.md)"),
+    Option("lab", None, "sim (default: simulated time), virtual (real time here), apu (a router over ssh, --lab-file)"),
+    Option("lab-file", "lab.toml", "with --lab=apu: where the lab is described"),
+    Option("qdisc", "fq_codel flows 1", "the bottleneck's queue discipline, as tc would take it"),
+    Option("qdisc-up", None, "the same for the uplink (default: as --qdisc)"),
+    Option("rate", "10mbit", "the bottleneck's rate towards the client"),
+    Option("rate-up", None, "the rate away from the client (default: as --rate)"),
+    Option("rtt", "20ms", "round-trip time that the router's path adds, half in each direction"),
+    Option("timeline", "short", "short (20/40/20/40/20 s), published (60/120/60/120/60 s) or solo:20,cubic:40,…"),
+    Option("contenders", "cubic,prague", "who competes, in order, in a named timeline: " + ", ".join(CONTENDERS)),
+    Option("origin-cc", "bbr", "TCP congestion control of the video's origin"),
+    Option("origin-protocol", "h2", "h2 (TCP) or h3 (QUIC) between the browser and the origin"),
+    Option("buffer", "12", "seconds of video that the stand-in's player tries to hold"),
+    Option(
+        "max-quality",
+        None,
+        "youtube's stand-in: the best rendition that it offers, up to 2160p (default: 720p, all that its window shows)",
+    ),
+    Option(
+        "call-bitrate",
+        None,
+        "a call's video each way, at most (default: 2.5mbit; 1mbit where a host in real time is too slow)",
+    ),
+    Option("call-ecn", "not-ect", "ECN codepoint of a call's packets: not-ect, ect1"),
+    Option("driver", "playwright", "what drives the browser: " + ", ".join(DRIVERS)),
+    Option("recorder", "ffmpeg", "what records the screen: " + ", ".join(RECORDERS)),
+    Option("probe-ecn", "not-ect", "ECN codepoint of the latency probe: " + ", ".join(ECN_CODEPOINTS)),
+    Option(
+        "jitter-gate",
+        None,
+        "a run is void when the lab adds more than this at P99 to an unshaped probe (default: 50us in sim, else 2ms)",
+    ),
+    Option("results", "results", "folder that takes the evidence directories"),
+    Option(
+        "kernel-source",
+        None,
+        "a kernel.org tarball to build the virtual APU from (default: Debian's newest 7.x)",
+    ),
+    Option("seed", "1", "seed of everything random; stored in the evidence"),
+    Option(
+        "repeat",
+        None,
+        "valid runs wanted, with seeds from --seed on and the contenders in random order; at most 2 attempts more "
+        "(default: 1 run; matrices: runs of each cell, default the matrix's own)",
+    ),
+    Option(
+        "engine",
+        LOCAL,
+        "where runs in simulated time are made: local or dask://HOST:PORT, the workers of a Dask cluster; each seed of "
+        "--repeat, each cell of a matrix is one",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Options(Asked):
+    """The options of one run, parsed. Rates are in bit/s, times in seconds unless the name says otherwise."""
+
+    service: str
+    qdisc_down: Qdisc
+    qdisc_up: Qdisc
+    rate_down_bps: int
+    rate_up_bps: int
+    rtt_us: int
+    phases: tuple[Phase, ...]
+    probe_ecn: Codepoint
+    jitter_gate_ms: float | None
+    """None: the lab's own."""
+    results: Path
+    kernel_source: Path | None
+    seed: int
+    asked_lab: str = ""
+    """The lab that was named, empty if none was."""
+    repeat: int | None = None
+    engine: str = LOCAL
+    """Or the address of a Dask scheduler."""
+
+    @property
+    def seconds(self) -> float:
+        """How long all phases take together."""
+        return sum(phase.seconds for phase in self.phases)
+
+    @property
+    def bottleneck(self) -> Bottleneck:
+        """The bottleneck that these options describe; the round-trip time is split evenly."""
+        half = self.rtt_us // 2
+        down, up = DelayPath(delay_us=self.rtt_us - half), DelayPath(delay_us=half)
+        return Bottleneck(
+            down=Direction(rate_bps=self.rate_down_bps, qdisc=self.qdisc_down, path=down),
+            up=Direction(rate_bps=self.rate_up_bps, qdisc=self.qdisc_up, path=up),
+        )
+
+    def but(self, **changes: Any) -> Options:
+        """Return these options with some changed."""
+        return replace(self, **changes)
+
+    @property
+    def needed_bytes(self) -> int:
+        """Bytes that the evidence of such a run fits into with room to spare."""
+        # Captures keep the headers, on both sides of the router: an eighth of full frames, a third of short ones.
+        captures = self.seconds * (self.rate_down_bps + self.rate_up_bps) / 8 / 4
+        return _SPARE_BYTES + round(self.seconds * _RECORDING_BPS / 8 + captures)
+
+    @property
+    def cell(self) -> str:
+        """A short name of this point of the experiment, fit for a directory."""
+        return f"{self.service} {self.qdisc_down} {format_rate(self.rate_down_bps)} {format_time(self.rtt_us)}"
+
+    def repetition(self, number: int) -> Options:
+        """Return the options of repetition ``number`` (from 1 on): a seed and an order of contenders of its own."""
+        if not self.repeat or self.repeat == 1:
+            return self
+        return self.but(seed=self.seed + number - 1, phases=tuple(reordered(self.phases, self.seed, number)))
+
+    def record(self) -> dict[str, Any]:
+        """Return every option as JSON-ready data."""
+        return {
+            **asdict(self),
+            "lab_file": str(self.lab_file),
+            "qdisc_down": str(self.qdisc_down),
+            "qdisc_up": str(self.qdisc_up),
+            "credentials": str(self.credentials) if self.credentials else None,
+            "results": str(self.results),
+            "kernel_source": str(self.kernel_source) if self.kernel_source else None,
+        }
+
+
+def restored(record: Mapping[str, Any]) -> Options:
+    """Return the options that :meth:`Options.record` told, of a run's options.json.
+
+    Raises :class:`OptionsError` for a record of another version of Sojourn.
+    """
+    names = {field.name for field in fields(Options)}
+    if odd := sorted(names ^ set(record)):
+        raise OptionsError(f"options.json: of another version of Sojourn: {', '.join(odd)}")
+    known = dict(record)
+    try:
+        for name in ("qdisc_down", "qdisc_up"):
+            known[name] = parse_qdisc(known[name], name)
+        for name in ("lab_file", "results", "credentials", "kernel_source"):
+            known[name] = None if known[name] is None else Path(known[name])
+        known["phases"] = tuple(Phase(**phase) for phase in known["phases"])
+    except (TypeError, ValueError) as wrong:
+        raise OptionsError(f"options.json: {wrong}") from wrong
+    return Options(**known)
+
+
+def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, str]]) -> Options:
+    """Check ``given`` (option name with dashes → text or bool; None where not given) and return the options of a run.
+
+    ``services`` are the names that ``service`` may have, each with the defaults that it brings. Raises
+    :class:`OptionsError` for the first option that cannot work.
+    """
+    named = {name: value for name, value in given.items() if value is not None}
+    raw: dict[str, Any] = {option.name: option.default for option in OPTIONS} | named
+    raw |= {name: text for name, text in services.get(str(raw["service"]), {}).items() if name not in named}
+
+    def parsed(name: str, parser: Callable[[str], T]) -> T:
+        try:
+            return parser(str(raw[name]))
+        except ValueError as wrong:
+            raise OptionsError(f"--{name}: {wrong}") from wrong
+
+    def chosen(name: str, choices: Iterable[str]) -> str:
+        text, known = str(raw[name]), list(choices)
+        if text not in known:
+            near = difflib.get_close_matches(text, known, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise OptionsError(f"--{name}: unknown {text!r}; known: {', '.join(known)}{hint}")
+        return text
+
+    lab = chosen("lab", ("sim", "virtual", "apu")) if raw["lab"] else "sim"
+    live = bool(raw["live"])
+    if live and lab != "apu":
+        raise OptionsError(f"--live: the {lab} lab has no internet; use --lab=apu, or leave --live out")
+    if raw["url"] and lab == "sim":
+        raise OptionsError("--url: the sim lab reaches no server but its own; use --lab=apu, or leave --url out")
+    engine = parsed("engine", engine_named)
+    if engine != LOCAL and lab != "sim":
+        raise OptionsError(f"--engine: the {lab} lab runs on this machine alone; use --lab=sim, or leave --engine out")
+    if raw["max-quality"] and raw["service"] != "youtube":
+        raise OptionsError(f"--max-quality: only --service=youtube takes it, not {raw['service']}; leave it out")
+    contenders = tuple(name.strip() for name in str(raw["contenders"]).split(","))
+    phases = parsed("timeline", lambda text: parse_timeline(text, contenders))
+    for phase in phases:
+        if phase.contender not in (None, *CONTENDERS):
+            raise OptionsError(
+                f"--timeline/--contenders: unknown contender {phase.contender!r}; known: {', '.join(CONTENDERS)}"
+            )
+    source = parsed("kernel-source", expanded) if raw["kernel-source"] else None
+    if source and not source.is_file():
+        raise OptionsError(f"--kernel-source: no such file: {source}; give a linux-*.tar.xz from kernel.org")
+    try:
+        qdisc = parse_qdisc(str(raw["qdisc"]), "--qdisc")
+        qdisc_up = parse_qdisc(str(raw["qdisc-up"]), "--qdisc-up") if raw["qdisc-up"] else qdisc
+        rate = rate_option(str(raw["rate"]), "--rate")
+        rate_up = rate_option(str(raw["rate-up"]), "--rate-up") if raw["rate-up"] else rate
+        rtt = rtt_option(str(raw["rtt"]), "--rtt")
+        call_bitrate = rate_option(str(raw["call-bitrate"]), "--call-bitrate") if raw["call-bitrate"] else None
+    except ValueError as wrong:
+        raise OptionsError(str(wrong)) from wrong
+    return Options(
+        service=chosen("service", services),
+        live=live,
+        video_id=str(raw["video-id"]),
+        url=str(raw["url"]),
+        credentials=parsed("credentials", expanded) if raw["credentials"] else None,
+        lab=lab,
+        lab_file=parsed("lab-file", expanded),
+        qdisc_down=qdisc,
+        qdisc_up=qdisc_up,
+        rate_down_bps=rate,
+        rate_up_bps=rate_up,
+        rtt_us=rtt,
+        phases=tuple(phases),
+        origin_cc=chosen("origin-cc", ("bbr", "cubic", "reno")),
+        origin_protocol="h3" if chosen("origin-protocol", ("h2", "h3")) == "h3" else "h2",
+        buffer_s=parsed("buffer", _seconds),
+        max_quality=int(chosen("max-quality", QUALITIES)[:-1]) if raw["max-quality"] else None,
+        call_bitrate_bps=call_bitrate,
+        call_ecn="ect1" if chosen("call-ecn", ("not-ect", "ect1")) == "ect1" else "not-ect",
+        driver=chosen("driver", DRIVERS),
+        recorder=chosen("recorder", RECORDERS),
+        probe_ecn=cast(Codepoint, chosen("probe-ecn", ECN_CODEPOINTS)),
+        jitter_gate_ms=parsed("jitter-gate", parse_time) / 1000 if raw["jitter-gate"] else None,
+        results=parsed("results", expanded).resolve(),
+        kernel_source=source,
+        seed=parsed("seed", int),
+        asked_lab=lab if raw["lab"] else "",
+        repeat=parsed("repeat", _count) if raw["repeat"] else None,
+        engine=engine,
+    )
+
+
+def engine_named(text: str) -> str:
+    """Return an engine's name. Raises ValueError for what is neither this machine nor an address."""
+    if text != LOCAL and "://" not in text:
+        raise ValueError(f"{text!r} is neither local nor dask://HOST:PORT")
+    return text
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST_RUNS:
+        raise ValueError(f"{text!r} is no number of runs; give 1 to {_MOST_RUNS}, a result needs 5")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text.removesuffix("s"))
+    except ValueError:
+        value = 0.0
+    if not 2 <= value <= 120:
+        raise ValueError(f"{text!r} is no buffer length; give 2 to 120 seconds")
+    return value

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person sees while an experiment runs: a live panel on a terminal, one line per phase elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Protocol, TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from harness.experiment.timeline import Phase
+
+_BARS = "▁▂▃▄▅▆▇█"
+_HISTORY = 40
+#: Off a terminal a line tells the time left so often, s.
+QUIET_S = 20.0
+
+
+class Tell(Protocol):
+    """Takes the share done of a step, 0..1, and what is being done."""
+
+    def __call__(self, share: float, what: str = "") -> None: ...
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What is known of the running experiment, None if not. Goodputs in bit/s, ``buffer_s`` in seconds."""
+
+    victim_bps: float | None = None
+    contender_bps: float | None = None
+    quality: str | None = None
+    playing: bool | None = None
+    buffer_s: float | None = None
+    stalls: int = 0
+
+
+class ExperimentProgress:
+    """The display of one experiment: a context manager; call :meth:`phase` and :meth:`update` as it runs."""
+
+    def __init__(
+        self,
+        title: str,
+        phases: Sequence[Phase],
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``clock`` tells the experiment's own time, s; what is left is told by ours."""
+        self.title, self.phases, self._clock = title, list(phases), clock
+        self.console = console or Console(file=sys.stderr)
+        self.total = sum(phase.seconds for phase in phases)
+        self.sample = Sample()
+        self._index = -1
+        self._started = clock()
+        self._begun = self._told = time.monotonic()
+        self._seen: list[Sample] = []
+        self._history: dict[str, deque[float]] = {who: deque(maxlen=_HISTORY) for who in ("victim", "contender")}
+        self._live: Live | None = None
+
+    def phase(self, index: int) -> None:
+        """Say that the phase at ``index`` begins now."""
+        self._finish_phase()
+        if self._index < 0:
+            self._begun = time.monotonic()
+        self._index, self._started, self._seen = index, self._clock(), []
+        self.sample = replace(self.sample, contender_bps=None)
+
+    def update(self, **known: Any) -> None:
+        """Show what is known now; names as in :class:`Sample`, what is left out stays as it was."""
+        self.sample = replace(self.sample, **known)
+        self._seen.append(self.sample)
+        self._history["victim"].append(self.sample.victim_bps or 0)
+        self._history["contender"].append(self.sample.contender_bps or 0)
+        if self._index >= 0:
+            self.passed(*self._spent())
+
+    def passed(self, spent: float, done: float) -> None:
+        """Tell now and then, where no panel does, that so many seconds of the phase and of all of it are over."""
+        if not self._live and time.monotonic() - self._told > QUIET_S:
+            self._told = time.monotonic()
+            phase = self.phases[self._index]
+            self.say(f"  {phase.name}: {spent:.0f} of {phase.seconds:.0f} s, {self._left(done)}")
+
+    def _spent(self) -> tuple[float, float]:
+        """Seconds of the phase and of the experiment that are over, by its own time."""
+        spent = min(self._clock() - self._started, self.phases[self._index].seconds)
+        return spent, sum(phase.seconds for phase in self.phases[: self._index]) + spent
+
+    def _left(self, done: float) -> str:
+        """What is left of it all by our time, going on as it went."""
+        if done < 1:
+            return f"{clock_text(self.total - done)} to go"
+        rate = (time.monotonic() - self._begun) / done
+        return f"about {clock_text((self.total - done) * rate)} left"
+
+    def say(self, text: str) -> None:
+        """Print one line above the display."""
+        self.console.print(Text(text))
+
+    def __enter__(self) -> ExperimentProgress:
+        if self.console.is_terminal:
+            self._live = Live(
+                get_renderable=self._render,
+                console=self.console,
+                refresh_per_second=4,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+        else:
+            self.say(f"{self.title}: {len(self.phases)} phases, {clock_text(self.total)}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._finish_phase(" (cut short)" if kind else "")
+        if self._live:
+            self._live.stop()
+
+    def _finish_phase(self, note: str = "") -> None:
+        if not 0 <= self._index < len(self.phases):
+            return
+        phase = self.phases[self._index]
+        parts = [f"{self._index + 1}/{len(self.phases)} {phase.name:<8} {phase.seconds:>4.0f} s{note}"]
+        for who in ("victim", "contender"):
+            known = [v for sample in self._seen if (v := getattr(sample, f"{who}_bps")) is not None]
+            if known and (who == "victim" or phase.contender):
+                parts.append(f"{who} {_rate(sum(known) / len(known))}")
+        if self.sample.quality:
+            parts.append(f"quality {self.sample.quality}")
+        parts.append(f"stalls {self.sample.stalls}")
+        self.say("  ".join(parts))
+
+    def _render(self) -> RenderableType:
+        sample = self.sample
+        if self._index < 0:
+            return Panel(Text("starting", style="dim"), title=self.title, title_align="left")
+        phase = self.phases[self._index]
+        spent, done = self._spent()
+        grid = Table.grid(padding=(0, 2))
+        for _ in range(3):
+            grid.add_column()
+        grid.add_row(
+            "phase",
+            Text(phase.name, style="bold"),
+            f"{self._index + 1} of {len(self.phases)}, {clock_text(phase.seconds - spent)} left",
+        )
+        grid.add_row("victim", _rate(sample.victim_bps), Text(_sparkline(self._history["victim"]), style="blue"))
+        grid.add_row(
+            Text("contender"),
+            _rate(sample.contender_bps) if phase.contender else Text("none", style="dim"),
+            Text(_sparkline(self._history["contender"]), style="red"),
+        )
+        state = {None: "", True: "playing", False: "not playing"}[sample.playing]
+        ahead = "" if sample.buffer_s is None else f"  {sample.buffer_s:.1f} s ahead"
+        stalls = Text(f"stalls {sample.stalls}", style="bold red" if sample.stalls else "")
+        grid.add_row("player", sample.quality or "–", Text.assemble(f"{state}{ahead}  ", stalls))
+        return Panel(
+            Group(self._bar(done), grid),
+            title=self.title,
+            subtitle=self._left(done),
+            title_align="left",
+            subtitle_align="right",
+        )
+
+    def _bar(self, done: float, width: int = 64) -> Text:
+        # One cell is total/width seconds; solo phases are blue, contended ones red, what is to come is dim.
+        bar, at = Text(), 0.0
+        for phase in self.phases:
+            colour = "red" if phase.contender else "blue"
+            for cell in range(round(at / self.total * width), round((at + phase.seconds) / self.total * width)):
+                past = cell < done / self.total * width
+                bar.append("━", style=colour if past else f"dim {colour}")
+            at += phase.seconds
+        return bar
+
+
+def named(tell: Tell) -> Callable[[str, float], None]:
+    """Return ``tell`` for builders that say what they do before the share done."""
+    return lambda what, share: tell(share, what)
+
+
+@contextmanager
+def steps(console: Console | None = None) -> Iterator[Callable[[str], Tell]]:
+    """Show the steps of a set-up as bars: ``step(name)`` begins one and returns what takes its share done,
+    0..1.
+
+    A step that was warm shows nothing; off a terminal a step that takes time is a line at its start and now and then
+    another, with the time left. Steps may go on side by side, in threads.
+    """
+    console = console or Console(file=sys.stderr)
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=False,
+        disable=not console.is_terminal,
+    )
+
+    def step(name: str) -> Tell:
+        task, begun, told = None, 0.0, 0.0
+
+        def tell(share: float, what: str = "") -> None:
+            nonlocal task, begun, told
+            if task is None:
+                task, begun = bars.add_task(name, total=1.0), time.monotonic()
+                told = begun
+                if not console.is_terminal:
+                    console.print(Text(f"setup: {name}"))
+            elif not console.is_terminal and (now := time.monotonic()) - told > QUIET_S and share > 0:
+                told = now
+                left = clock_text((now - begun) * (1 - share) / share)
+                console.print(Text(f"setup: {name} {what}: {share:.0%}, about {left} left".replace(" :", ":")))
+            bars.update(task, completed=min(max(share, 0.0), 1.0), description=f"{name} {what}".rstrip())
+
+        return tell
+
+    with bars:
+        yield step
+
+
+def real_terminal(capture_manager: Any = None) -> TextIO:
+    """Return a stream onto the standard error that the user sees, also while pytest captures the descriptor.
+
+    ``capture_manager`` is pytest's plugin ``capturemanager`` or None. The stream is the caller's to close.
+    """
+    if capture_manager is None:
+        return os.fdopen(os.dup(2), "w", buffering=1)
+    with capture_manager.global_and_fixture_disabled():
+        return os.fdopen(os.dup(2), "w", buffering=1)
+
+
+def _sparkline(values: Sequence[float] | deque[float]) -> str:
+    top = max(values, default=0) or 1
+    return "".join(_BARS[min(int(value / top * len(_BARS)), len(_BARS) - 1)] for value in values)
+
+
+def _rate(bps: float | None) -> str:
+    return "–" if bps is None else f"{bps / 1e6:5.2f} Mbit/s"
+
+
+def clock_text(seconds: float) -> str:
+    whole = max(round(seconds), 0)
+    return f"{whole // 60}:{whole % 60:02}"

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of a service beside contenders: set up, record every phase, tear down, score, report, commit."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+from apps.base import Service, Stage
+from bottleneck.readback import ReadbackError
+from bottleneck.router import RouterError
+from captures.host import HostWatch
+from captures.recorders import RECORDERS
+from captures.screen import FINE_QUANTISER, QUANTISER
+from hardware.machine.clock import clock_offsets
+from hardware.machine.command_log import command_log
+from hardware.machine.display import SIZE, Display
+from hardware.machine.files import LOGS, log_file
+from hardware.machine.periodic import PeriodicSampler
+from hardware.machine.place import CommandError, Place
+from hardware.machine.process import Process
+from harness.experiment.options import Options
+from harness.experiment.timeline import Phase
+from harness.lab import instruments
+from harness.lab.contract import Lab, LabFactory
+from traffic import iperf3, irtt, ports, ss
+
+_TICK_S = 0.5
+#: How often probes are sent; beside the bottleneck of simulated time seldom: no host is late there, and each costs.
+_PROBE_MS, _SIMULATED_PROOF_MS = 10, 50
+#: Longest set-up and warm-up that the probes must outlast; irtt reserves memory for all of its time.
+_PROBE_MARGIN_S = 180
+#: The player is given this long to settle before the first phase, and counts as settled after so many ticks.
+_WARM_UP_S, _STEADY_TICKS = 60.0, 6
+#: Share of the buffer asked for that counts as full: segments come in steps.
+_FULL = 0.7
+
+
+class ExperimentError(RuntimeError):
+    """Something that the run needs ended while it ran; the text names it and its last words."""
+
+
+class Evidence(Protocol):
+    """Where a run's files go."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def add_versions(self, versions: Mapping[str, str]) -> None: ...
+
+    def check_space(self) -> None: ...
+
+
+class News(Protocol):
+    """What hears of an experiment as it runs, see harness.experiment.progress."""
+
+    def say(self, text: str) -> None: ...
+
+    def phase(self, index: int) -> None: ...
+
+    def update(self, **known: Any) -> None: ...
+
+
+def run_experiment(
+    options: Options,
+    run: Evidence,
+    lab_factory: LabFactory,
+    service: Service,
+    progress: News,
+) -> None:
+    """Record one run into ``run``; scoring comes after, from the files alone.
+
+    Raises :class:`ExperimentError` when a part dies in mid-run; everything recorded until then is kept.
+    """
+    folder = run.path
+    with command_log(folder / "setup.log") as turn_page, lab_factory as lab:
+        lab.router.apply(options.bottleneck)
+        try:
+            with _first_failure() as stack:
+                recording = _Recording(options, run, lab, service, progress, stack)
+                recording.start()
+                _write(folder / "lab.json", _describe(lab, options, service))
+                run.add_versions(_versions(lab, service))
+                recording.play()
+        finally:
+            turn_page(folder / "teardown.log")
+            _final_state(lab, options, folder / "lab.json")
+
+
+@contextmanager
+def _first_failure() -> Iterator[ExitStack]:
+    """A stack that raises what ended its block, whatever ending the rest then runs into."""
+    first: BaseException | None = None
+    try:
+        with ExitStack() as stack:
+            try:
+                yield stack
+            except BaseException as failed:
+                first = failed
+                raise
+    except Exception as last:
+        raise (first or last) from None
+
+
+class _Recording:
+    """Everything that runs beside the phases; what starts last ends first."""
+
+    def __init__(
+        self,
+        options: Options,
+        run: Evidence,
+        lab: Lab,
+        service: Service,
+        progress: News,
+        stack: ExitStack,
+    ) -> None:
+        self.options, self.run, self.folder, self.lab, self.service = options, run, run.path, lab, service
+        self.progress, self.stack = progress, stack
+        self.watched = dict(lab.watched)
+        self.phases: list[dict[str, Any]] = []
+        self.flows: list[dict[str, Any]] = []
+        self.contender_bps: float | None = None
+
+    def start(self) -> None:
+        """Start the probes, the player and the captures, in an order in which each finds what it needs."""
+        lab, folder, options = self.lab, self.folder, self.options
+        self.progress.say("starting probes, player and captures")
+        display = Display.start(lab.client, log_file(folder, "xvfb"))
+        self._keep("the screen (Xvfb)", display.process, display.stop)
+        for side in instruments.SIDES:
+            capture = instruments.start_capture(lab, side, folder / f"{side}.pcapng")
+            self._keep(f"the {side} capture", capture.process, capture.stop)
+        echo = instruments.start_echo(lab, log_file(folder, "irtt-server"))
+        self._keep("the irtt server", echo, echo.stop)
+        probes: tuple[tuple[str, int, float, irtt.Codepoint], ...] = (
+            ("irtt", ports.IRTT, _PROBE_MS, options.probe_ecn),
+            ("irtt-unshaped", ports.IRTT_UNSHAPED, _PROBE_MS if lab.real_time else _SIMULATED_PROOF_MS, "not-ect"),
+        )
+        limit_s = sum(phase.seconds for phase in options.phases) + _PROBE_MARGIN_S
+        for name, port, interval_ms, codepoint in probes:
+            probe = instruments.start_probe(
+                lab, folder / f"{name}.json.gz", limit_s, port=port, interval_ms=interval_ms, codepoint=codepoint
+            )
+            self.stack.callback(probe.stop)
+            self.watched[f"the probe {name}"] = _unless(probe.alive, "irtt is gone")
+        queues = instruments.queue_sampler(lab, folder / "qdisc.jsonl").start()
+        flows = ss.SsSampler(lab.sender, folder / "ss.jsonl", on_throughput=self._tell_contender).start()
+        for name, sampler in (("the router", queues), ("the bulk sender", flows)):
+            self.stack.callback(sampler.stop)
+            self.watched[name] = _error_of(sampler)
+        if lab.real_time:
+            host = HostWatch.start(folder, wrap=lab.realtime)
+            self._keep("the host watch", host.process, host.stop)
+        self.stack.callback(self.service.stop)
+        self.service.start(
+            Stage(
+                client=lab.client, server=lab.server, address=lab.addresses.server, run=folder,
+                display=display.name, port=ports.ORIGIN, width=SIZE[0], height=SIZE[1], all_cores=lab.all_cores,
+                on_time=lab.on_time,
+            )
+        )  # fmt: skip
+        self.watched["the player"] = lambda: self.service.failure
+        self._warm_up()
+        recorder = RECORDERS[options.recorder]
+        quantiser = QUANTISER if self.service.facts.get("clip") else FINE_QUANTISER
+        size = self.service.fills or SIZE
+        screen = recorder.start(
+            display.name, folder, place=lab.client, size=size, quantiser=quantiser, wrap=lab.on_time
+        )
+        self._keep("the recorder", screen.process, screen.stop)
+
+    def _keep(self, name: str, process: Process, stop: Callable[[], Any]) -> None:
+        self.stack.callback(stop)
+        self.watched[name] = lambda: None if process.alive() else process.log_tail() or "no last words"
+
+    def _warm_up(self) -> None:
+        """Wait until the player has shown its best quality for a moment with a full buffer.
+
+        On a path too slow for that the run goes on after a while: whether its baseline is fit to compare with is
+        for the gates to say.
+        """
+        self.progress.say("warming the player up")
+        deadline, steady = time.monotonic() + _WARM_UP_S, 0
+        while time.monotonic() < deadline and steady < _STEADY_TICKS:
+            self._check()
+            time.sleep(_TICK_S)
+            sample = self.service.sample()
+            self.progress.update()  # a sign of life
+            full = sample is not None and sample.buffer >= _FULL * self.service.buffer
+            steady = steady + 1 if full and self.service.settled else 0
+
+    def play(self) -> None:
+        """Go through the phases; whatever happens, timeline.json and bulk.json say what was recorded."""
+        for index, phase in enumerate(self.options.phases):
+            self.progress.phase(index)
+            entry: dict[str, Any] = {"name": phase.name, "contender": phase.contender, "start": time.time()}
+            self.phases.append(entry)
+            try:
+                self._phase(phase, entry)
+            except RuntimeError:
+                # What failed may be only what missed something else: name the part that is gone.
+                self._check()
+                raise
+            finally:
+                entry.setdefault("end", time.time())
+                _write(self.folder / "timeline.json", {"phases": self.phases})
+                _write(self.folder / "bulk.json", {"flows": self.flows})
+
+    def _phase(self, phase: Phase, entry: dict[str, Any]) -> None:
+        """Live through one phase and note its end; a contender's phase begins when its data flows."""
+        if phase.contender is None:
+            self._watch(entry["start"] + phase.seconds)
+            return
+        flow = instruments.bulk_flow(
+            self.lab, phase.contender, self.folder / LOGS, len(self.phases), name=phase.name, port=ports.BULK
+        )
+        flow.start(phase.seconds + _PROBE_MARGIN_S)
+        entry["start"] = time.time()
+        self.watched["the bulk flow"] = _unless(flow.alive, "iperf3 is gone")
+        try:
+            self._watch(entry["start"] + phase.seconds)
+        finally:
+            # Before the flow is stopped, which waits for what is still in the queue.
+            entry["end"] = time.time()
+            self.watched.pop("the bulk flow")
+            self.contender_bps = None
+            self.flows.append(flow.record(phase.name, flow.stop()))
+
+    def _watch(self, end: float) -> None:
+        victim = _Meter(self.lab.client)
+        while (left := end - time.time()) > 0:
+            time.sleep(min(_TICK_S, left))
+            self._check()
+            sample = self.service.sample()
+            self.progress.update(
+                victim_bps=victim.rate_bps(),
+                contender_bps=self.contender_bps,
+                quality=sample.quality if sample else None,
+                playing=sample.playing if sample else None,
+                buffer_s=sample.buffer if sample else None,
+                stalls=self.service.stalls,
+            )
+
+    def _tell_contender(self, _t: float, flow: str, bps: float) -> None:
+        # iperf3's control connection has a port of its own choosing.
+        if flow.split(">")[0].endswith(f":{ports.FIRST_SENDER + len(self.phases)}"):
+            self.contender_bps = bps
+
+    def _check(self) -> None:
+        """Raise when a part has ended or the disk is nearly full."""
+        self.run.check_space()
+        for name, failure in self.watched.items():
+            if (words := failure()) is not None:
+                raise ExperimentError(f"{name} ended in mid-run: {words}")
+
+
+def _unless(alive: Callable[[], bool], words: str) -> Callable[[], str | None]:
+    return lambda: None if alive() else words
+
+
+def _error_of(sampler: PeriodicSampler) -> Callable[[], str | None]:
+    return lambda: str(sampler.error) if sampler.error else None
+
+
+class _Meter:
+    """The rate at which a place's first network interface receives, for the live display alone."""
+
+    def __init__(self, place: Place) -> None:
+        # /proc/PID/net/dev shows another namespace without starting a program in it.
+        pid = place.prefix[place.prefix.index("--target") + 1] if "--target" in place.prefix else "self"
+        self._counters = Path(f"/proc/{pid}/net/dev")
+        self._last = (time.monotonic(), self._received())
+
+    def _received(self) -> int:
+        rows = (line.split() for line in self._counters.read_text().splitlines()[2:])
+        return sum(int(row[1]) for row in rows if not row[0].startswith("lo"))
+
+    def rate_bps(self) -> float:
+        """Return the mean rate since the last call in bit/s."""
+        (then, before), self._last = self._last, (time.monotonic(), self._received())
+        return 8 * (self._last[1] - before) / max(self._last[0] - then, 1e-3)
+
+
+def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
+    taps = {"client": lab.client_tap, "server": lab.server_tap}
+    machines = lab.router.place, lab.sender, lab.receiver, lab.server
+    clocks = clock_offsets([*machines, *(tap.place for tap in taps.values())])
+    described = {
+        "name": lab.name,
+        "addresses": asdict(lab.addresses),
+        "ports": {
+            "origin": service.port,
+            "irtt": ports.IRTT,
+            "irtt_unshaped": ports.IRTT_UNSHAPED,
+            "bulk": ports.BULK,
+        },
+        "rate_down_bps": options.rate_down_bps,
+        "rate_up_bps": options.rate_up_bps,
+        "rtt_ms": options.rtt_us / 1000,
+        "qdisc_down": str(options.qdisc_down),
+        "qdisc_up": str(options.qdisc_up),
+        "interfaces": {"lan": lab.router.lan, "wan": lab.router.wan},
+        "realtime": bool(lab.realtime),
+        "real_time": lab.real_time,
+        "delay_down_ms": lab.router.made_of(options.bottleneck).down.path.delay_us / 1000,
+        "clock_offset_s": {place.name: round(offset.seconds, 4) for place, offset in clocks.items()},
+        "clock_error_s": {place.name: round(offset.error, 4) for place, offset in clocks.items()},
+        "capture_offset_s": {side: round(clocks[tap.place].correction, 6) for side, tap in taps.items()},
+        "offloads_on": lab.router.offloads_off(),
+    }
+    return described | service.facts
+
+
+def _versions(lab: Lab, service: Service) -> dict[str, str]:
+    found = {f"router {name}": text for name, text in lab.router.versions().items()}
+    found |= {"iperf3 (sender)": iperf3.check(lab.sender), "ss (sender)": ss.check(lab.sender)}
+    return found | {"irtt": irtt.check(lab.client)} | lab.versions | service.versions
+
+
+def _final_state(lab: Lab, options: Options, description: Path) -> None:
+    """Leave the router's last counters in the log, and note in lab.json whether it is still set up as asked.
+
+    A router that is gone has no counters to give; what ended the run is told elsewhere.
+    """
+    with suppress(CommandError, RouterError):
+        lab.router.final_statistics()
+        try:
+            lab.router.verify(options.bottleneck)
+            verdict: bool | str = True
+        except ReadbackError as changed:
+            verdict = str(changed)
+        if description.exists():
+            _write(description, json.loads(description.read_text()) | {"verified_at_end": verdict})
+
+
+def _write(file: Path, data: Any) -> None:
+    file.write_text(json.dumps(data, indent=1) + "\n")

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From options to a finished evidence directory: make the lab, record, score, report, commit."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from apps.base import Service
+from apps.drivers import DRIVERS
+from captures.recorders import RECORDERS
+from hardware.build import ensure_kernel
+from hardware.guest import ensure_guest
+from hardware.lab_file import LabFile, read_lab_file
+from hardware.machine.programs import host_versions
+from hardware.machine.signals import end_waits
+from harness.experiment import simulated
+from harness.experiment.options import Options
+from harness.experiment.progress import ExperimentProgress, Tell, named, steps
+from harness.experiment.recording import run_experiment
+from harness.lab.contract import Lab, LabFactory
+from harness.lab.physical import PhysicalLab
+from harness.lab.virtual import ONE_CORE_BPS, VirtualLab
+from harness.report.run_page import write_report
+from harness.store.runs import RunDirectory, RunStore
+from scoring.score import SCORES, Scores, score_run
+
+OPTIONS_FILE = "options.json"
+#: Attempts that repetitions may take beyond the valid runs that are wanted.
+SPARE = 2
+
+
+@dataclass(frozen=True)
+class Result:
+    """A committed run: where its evidence lies, what it scored, and why it is void (empty: valid)."""
+
+    path: Path
+    scores: Scores
+    void: tuple[str, ...]
+
+    def print(self, file: TextIO | None = None) -> None:
+        """Print the tables of the run and where its evidence lies."""
+        from harness.report.terminal import print_scores
+
+        print_scores(self.scores, self.path, Console(file=file))
+
+
+def perform(
+    test: str,
+    options: Options,
+    services: Mapping[str, type[Service]],
+    command_line: Sequence[str],
+    terminal: TextIO,
+) -> Result:
+    """Run the experiment that ``options`` describe and return what it gave; progress goes to ``terminal``.
+
+    Raises whatever stops the run (each with one line that says what to do); what was recorded until then is kept
+    in a directory that ends in ``.partial``.
+    """
+    if options.lab != "sim":  # a simulated machine brings its own
+        DRIVERS[options.driver].check()
+        RECORDERS[options.recorder].check()
+    service = services[options.service].from_options(options)
+    console = Console(file=terminal)
+    described = read_lab_file(options.lab_file) if options.lab == "apu" else None
+    RunStore(options.results).check(options.needed_bytes)
+    with ended_by_sigterm(), steps(console) as step:
+        record = _recorder(options, described, service, step, console)
+
+    def fill(run: RunDirectory) -> Scores:
+        return fill_run(run, options, record, lambda text: console.print(Text(text)))
+
+    with ended_by_sigterm():
+        return keep_run(test, options, command_line, fill)
+
+
+def keep_run(
+    test: str, options: Options, command_line: Sequence[str], fill: Callable[[RunDirectory], Scores]
+) -> Result:
+    """Make the directory of a run, have it filled as :func:`fill_run` does, judge it, commit it.
+
+    Raises as :func:`perform`.
+    """
+    store = RunStore(options.results)
+    with store.create(
+        test, options.cell, seed=options.seed, command_line=command_line, needed=options.needed_bytes
+    ) as run:
+        scores = fill(run)
+        void = tuple(gate.reason for gate in scores.validity.gates if not gate.ok)
+        run.void(*void)
+        write_report(run.path, scores, run.manifest)
+        return Result(run.commit(), scores, void)
+
+
+def fill_run(
+    run: RunDirectory, options: Options, record: Callable[[RunDirectory], None], say: Callable[[str], None]
+) -> Scores:
+    """Write what was asked into a run's directory, let ``record`` add the evidence, score it; return the scores."""
+    (run.path / OPTIONS_FILE).write_text(json.dumps(options.record(), indent=1) + "\n")
+    run.add_versions(host_versions())
+    record(run)
+    say("scoring")
+    scores = score_run(run.path)
+    (run.path / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
+    return scores
+
+
+def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO) -> Generator[Result]:
+    """Run an experiment by ``once`` until as many runs are valid as ``options.repeat`` asks for, and yield each run.
+
+    A void run is made again with its seed and order, :data:`SPARE` times in all; without ``options.repeat`` there is
+    one run. Raises as ``once`` does, and StoreError at once when not all runs would fit on the disk.
+    """
+    wanted = options.repeat or 1
+    if wanted > 1:  # one run looks itself, once all else that it was asked is found right
+        RunStore(options.results).check(options.needed_bytes * wanted)
+    valid = 0
+    for attempt in range(1, wanted + (SPARE if options.repeat else 0) + 1):
+        asked = options.repetition(valid + 1)
+        if wanted > 1:
+            order = ", ".join(phase.name for phase in asked.phases if phase.contender)
+            void = f", {attempt - 1 - valid} void so far" if attempt - 1 > valid else ""
+            said = f"run {valid + 1} of {wanted}: {order or 'no contender'}; seed {asked.seed}{void}"
+            Console(file=terminal).print(Text(said))
+        result = once(asked)
+        valid += not result.void
+        yield result
+        if valid == wanted:
+            return
+
+
+def _recorder(
+    options: Options, described: LabFile | None, service: Service, step: Callable[[str], Tell], console: Console
+) -> Callable[[RunDirectory], None]:
+    """Build what the options' lab needs before anything starts; the result records a run there."""
+    if options.lab == "sim":
+        machine = simulated.prepare(options, service, step)
+
+        def simulate(run: RunDirectory) -> None:
+            clock = simulated.SimulatedClock()
+            with ExperimentProgress(options.cell, options.phases, console, clock) as progress:
+                simulated.record(options, service, run, progress, clock, machine)
+
+        return simulate
+    make_lab = _prepare_lab(options, described, step, console)
+    service.prepare(step("film"))
+
+    def play(run: RunDirectory) -> None:
+        with ExperimentProgress(options.cell, options.phases, console) as progress:
+            run_experiment(options, run, make_lab(run.path), service, progress)
+
+    return play
+
+
+def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
+    """Build what the lab of ``options`` lacks, bring it up once and send a ping through it; logs go to ``folder``.
+
+    Raises whatever is wrong with the lab, with one line that says what to do.
+    """
+    described = read_lab_file(options.lab_file) if options.lab == "apu" else None
+    console = Console(file=terminal)
+    if options.lab == "sim":
+        with ended_by_sigterm(), steps(console) as step:
+            simulated.check(options, step)
+        return
+    with ended_by_sigterm(), steps(console) as step:
+        make_lab = _prepare_lab(options, described, step, console)
+    with ended_by_sigterm(), make_lab(folder) as lab:
+        lab.client.run(["ping", "-c", "1", "-W", "5", lab.addresses.server])
+
+
+def _prepare_lab(
+    options: Options, described: LabFile | None, step: Callable[[str], Tell], console: Console
+) -> Callable[[Path], LabFactory]:
+    """Build what the lab needs before anything starts; the result makes the lab for a run directory."""
+    if described:
+        return lambda run: PhysicalLab(described, run, lambda text: console.print(Text(text)))
+    guest = ensure_guest(named(step("guest root")))
+    kernel = ensure_kernel(options.kernel_source, named(step("kernel")))
+    one_core = max(options.rate_down_bps, options.rate_up_bps) <= ONE_CORE_BPS
+    return lambda run: VirtualLab(kernel, guest, run, one_core=one_core)
+
+
+@contextmanager
+def virtual_lab(folder: Path, *, one_core: bool = False) -> Iterator[Lab]:
+    """A virtual lab that is up and needs no service; consoles go to ``folder``/logs, ``one_core`` as in VirtualLab."""
+    with VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=one_core) as lab:
+        yield lab
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM unwind as Ctrl-C does, so that everything is undone in order."""
+
+    def unwind(number: int, _: FrameType | None) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    end_waits()
+    before = signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

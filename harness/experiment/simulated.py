@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An experiment in a simulated machine, seen from outside: what it is given, what it tells, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from apps.standins.clip import SEGMENT_SECONDS, Clip
+from hardware import simulation
+from hardware.build import Kernel, ensure_kernel
+from hardware.desktop import EXTRAS, Desktop, ensure_desktop
+from hardware.machine import cache
+from hardware.machine.files import CHECKOUT, log_file
+from hardware.machine.scratch import scratch_folder
+from hardware.simulation import SimulationError
+from harness.experiment.handover import CACHE, ERROR, EVIDENCE, NEWS, SOURCES, VERSIONS, write_job
+from harness.experiment.progress import ExperimentProgress, Tell, named
+
+if TYPE_CHECKING:
+    from apps.base import Service
+    from harness.experiment.options import Options
+    from harness.store.runs import RunDirectory
+
+#: What a machine with browsers may come to use.
+MEMORY = "4G"
+
+#: The inside tells something twice a simulated second while it records; its set-up takes longest.
+_SILENCE_S = 300.0
+#: Looks come several a second: what is longer, we were stopped ourselves, and the machine with us.
+_LOOK_S = 1.0
+#: A recorder's buffers are given back and taken again for each frame where malloc has its way.
+_PREPARED = f"""#!/bin/sh
+set -e
+mount -t hostfs -o hostfs=/proc/self/cwd/evidence/. none {EVIDENCE}
+mount -t hostfs -o ro,hostfs=/proc/self/cwd/cache/. none {CACHE}
+mount -t hostfs -o ro,hostfs=/proc/self/cwd/sources/. none {SOURCES}
+echo 1 >/proc/sys/vm/overcommit_memory
+export SOJOURN_CACHE={CACHE} PYTHONPATH={SOURCES} PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME=/tmp/cache LANG=C.UTF-8
+export MALLOC_MMAP_THRESHOLD_=1000000000 MALLOC_TRIM_THRESHOLD_=2000000000
+cd /tmp
+"""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What simulated machines are made of."""
+
+    kernel: Kernel
+    desktop: Desktop
+    memory: str = MEMORY
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it may come to use."""
+        return simulation.memory_bytes(self.memory)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """For the manifest; whoever has the same ones makes the same bytes."""
+        return {
+            "kernel source": self.kernel.source,
+            "kernel build": self.kernel.digest,
+            "guest": self.desktop.digest,
+            "sources": self.desktop.sources_digest,
+            **{f"guest {name}": text for name, text in self.desktop.versions.items()},
+        }
+
+    @property
+    def digest(self) -> str:
+        """Names all that decides what a run in it gives but its film: kernel, guest and this project's sources."""
+        parts = (self.kernel.digest, self.kernel.source, self.desktop.digest, self.desktop.sources_digest)
+        return cache.digest((str(n), text.encode()) for n, text in enumerate(parts))
+
+
+class SimulatedError(RuntimeError):
+    """The experiment did not reach its end; one line that says why."""
+
+
+def prepare(options: Options, service: Service, step: Callable[[str], Tell]) -> Machine:
+    """Make what such a run needs and the cache lacks, all at once: downloads beside compiling; return its machine.
+
+    Raises BuildError, ServiceError.
+    """
+    kernel, desktop, _film = all_at_once(
+        lambda: ensure_kernel(options.kernel_source, named(step("kernel"))),
+        lambda: ensure_desktop(_extras(options), named(step("guest with browser"))),
+        lambda: service.prepare(step("film")),
+    )
+    return Machine(kernel, desktop)
+
+
+def machine_of(options: Options, step: Callable[[str], Tell] | None = None) -> Machine:
+    """Return what such a run needs but for its film, built if need be. Raises BuildError."""
+    kernel = ensure_kernel(options.kernel_source, step and named(step("kernel")))
+    return Machine(kernel, ensure_desktop(_extras(options), step and named(step("guest with browser"))))
+
+
+def check(options: Options, step: Callable[[str], Tell]) -> None:
+    """Build what the machine of such a run lacks, start it once and import all that a run needs in it.
+
+    Raises BuildError, SimulatedError.
+    """
+    machine = machine_of(options, step)
+    job = scratch_folder("-job")
+    try:
+        start(machine, job, "exec python3 -c 'import harness.experiment.inside'", evidence=job, timeout=_SILENCE_S)
+    finally:
+        shutil.rmtree(job, ignore_errors=True)
+
+
+def film_digest(clip: Clip) -> str:
+    """Names what an origin serves: the manifest, and the segments of one round of the film, of which all are copies."""
+    last = clip.frames // clip.fps // SEGMENT_SECONDS
+    round_ = (path for path in clip.folder.glob("*/*.m4s") if int(path.stem) <= last)
+    files = (clip.manifest, *clip.folder.glob("*/init.mp4"), *round_)
+    return cache.digest((str(path.relative_to(clip.folder)), path.read_bytes()) for path in files)
+
+
+def _extras(options: Options) -> list[str]:
+    return [name for name in EXTRAS if name in (options.recorder, options.driver)]
+
+
+class _Places:
+    """How many machines this process runs at once: as many as memory was free for when the first of them began."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.taken = self.most = 0
+
+
+_places = _Places()
+
+
+@contextmanager
+def place(machine: Machine) -> Iterator[None]:
+    """Wait until the memory that a machine may come to use is left by those beside it in this process."""
+    with _places.changed:
+        _places.changed.wait_for(lambda: _places.taken < max(1, _places.most))
+        if not _places.taken:
+            _places.most = simulation.fitting(machine.memory)
+        _places.taken += 1
+    try:
+        yield
+    finally:
+        with _places.changed:
+            _places.taken -= 1
+            _places.changed.notify()
+
+
+def start(
+    machine: Machine,
+    job: Path,
+    command: str,
+    *,
+    evidence: Path,
+    seed: int = 1,
+    watch: Callable[[], None] = lambda: None,
+    timeout: float | None = None,
+) -> None:
+    """Run a shell command in a machine to its end, `timeout` s at most of ours.
+
+    Raises SimulatedError with what the inside says stopped it, or how the machine ended, and what `watch` raises.
+    """
+    (job / "run").write_text(_PREPARED + command + "\n")
+    (job / "run").chmod(0o755)
+    try:
+        simulation.run(
+            machine.kernel, machine.desktop, job, seed=seed, memory=machine.memory, watch=watch,
+            start_ns=simulation.DATE_NS, timeout=timeout,
+            mounts={"evidence": evidence, "cache": cache.root(), "sources": machine.desktop.sources},
+        )  # fmt: skip
+    except SimulationError as failed:
+        told = job / ERROR
+        raise SimulatedError(told.read_text() if told.exists() else str(failed).replace(f"{job}: ", "")) from failed
+
+
+def all_at_once(*makers: Callable[[], Any]) -> list[Any]:
+    """Call all at once in threads and return what they gave, in order.
+
+    What the first that fails raises is raised, and so is what ends the wait; the programs that the others run are
+    ended then.
+    """
+    before = set(psutil.Process().children(recursive=True))
+    with ThreadPoolExecutor(len(makers)) as pool:
+        futures = [pool.submit(make) for make in makers]
+        try:
+            for future in as_completed(futures):
+                future.result()
+        except BaseException:
+            for child in set(psutil.Process().children(recursive=True)) - before:
+                with suppress(psutil.NoSuchProcess, ProcessLookupError):
+                    if os.getsid(child.pid) == os.getsid(0):  # a machine that runs beside has its own
+                        child.terminate()
+            raise
+    return [future.result() for future in futures]
+
+
+def record(
+    options: Options,
+    service: Service,
+    run: RunDirectory,
+    progress: ExperimentProgress,
+    clock: SimulatedClock,
+    machine: Machine,
+) -> None:
+    """Record one run of a prepared `service` into `run`, in a machine of its own; scoring comes after.
+
+    Args:
+        clock: is set to the simulated time as the machine tells it, for the display.
+
+    Raises:
+        SimulatedError: the experiment ended early, by what it says itself or because the machine did.
+        StoreError: the disk is nearly full.
+    """
+    job = scratch_folder("-job")
+    try:
+        film = {"film": film_digest(service.clip)} if service.clip else {}
+        run.add_versions(machine.versions | film)
+        write_job(job, options, service, {run.path: EVIDENCE, cache.root(): CACHE, CHECKOUT: SOURCES})
+        with place(machine):
+            news = _News(job / NEWS, progress, clock)
+
+            def watch() -> None:
+                run.check_space()
+                news.pass_on()
+
+            start(
+                machine, job, "exec python3 -m harness.experiment.inside /job",
+                evidence=run.path, seed=options.seed, watch=watch,
+            )  # fmt: skip
+            news.pass_on()
+    except BaseException:
+        with suppress(OSError):  # a full disk is what may have ended it
+            for name in simulation.SAID:
+                if (said := job / name).exists() and said.stat().st_size:
+                    shutil.copy(said, log_file(run.path, f"machine-{name}"))
+            _add_versions(run, job)
+        raise
+    else:
+        _add_versions(run, job)
+    finally:
+        shutil.rmtree(job, ignore_errors=True)
+
+
+def _add_versions(run: RunDirectory, job: Path) -> None:
+    """Put what the inside has told of its programs into the manifest."""
+    if (inside := job / VERSIONS).exists():
+        run.add_versions(json.loads(inside.read_text()))
+
+
+class SimulatedClock:
+    """Seconds of simulated time, as last told."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class _News:
+    """Reads what the inside tells, and passes it on to the display."""
+
+    def __init__(self, file: Path, progress: ExperimentProgress, clock: SimulatedClock) -> None:
+        self._file, self._progress, self._clock = file, progress, clock
+        self._read, self._rest, self._silent_s, self._looked = 0, b"", 0.0, time.monotonic()
+
+    def pass_on(self) -> None:
+        """Pass on what is new. Raises SimulatedError when the machine has told nothing for long."""
+        now = time.monotonic()
+        self._silent_s += min(now - self._looked, _LOOK_S)
+        self._looked = now
+        if self._file.exists():
+            with self._file.open("rb") as file:
+                file.seek(self._read)
+                fresh = file.read()
+            self._read += len(fresh)
+            *lines, self._rest = (self._rest + fresh).split(b"\n")
+            for line in lines:
+                self._silent_s = 0.0
+                self._clock.now, kind, what = json.loads(line)
+                if kind == "update":
+                    self._progress.update(**what)
+                else:
+                    getattr(self._progress, {"say": "say", "phase": "phase"}[kind])(what)
+        if self._silent_s > _SILENCE_S:
+            raise SimulatedError(f"the simulated machine hangs: it has told nothing for {self._silent_s:.0f} s")

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a physical lab is what its file says, by each entry, with the fix for each that is not (`sojourn lab check`).
+
+Nothing stays changed: queues are tried on an interface made for it, ECN modes are put back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any
+
+from bottleneck import nat
+from bottleneck.dead_man import owner_of
+from bottleneck.qdiscs import KINDS, parse_qdisc
+from bottleneck.router import Router, RouterError
+from hardware.console import ConsoleError, answer, open_console
+from hardware.lab_file import FAR, HOSTS, NEAR, LabFile, Machine, RouterEntry
+from hardware.machine.clock import clock_offset
+from hardware.machine.place import CommandError, Place
+from hardware.machine.process import ProcessError
+from hardware.power import PowerError, switch
+from harness.lab.doctor import Finding, Verdict
+from harness.lab.physical import close_master, places_of, router_of, tap
+from traffic import iperf3, irtt, ss
+from traffic.contender import ACCURATE_ECN
+from traffic.tools import ToolError
+
+_CLOCK_S = 0.05
+_CAP_NET_ADMIN = 12
+_TRY = "sojourn-try"
+#: What the harness itself needs beside the queue under test, each as tc commands on the interface _TRY.
+_NEEDED = {
+    "htb": f"tc qdisc add dev {_TRY} root handle 1: htb default 10",
+    "netem": f"tc qdisc add dev {_TRY} root netem delay 1ms",
+    "mirred": f"tc qdisc add dev {_TRY} ingress && tc filter add dev {_TRY} parent ffff: protocol all prio 1 matchall "
+    f"action mirred egress redirect dev {_TRY}",
+    "flower": f"tc qdisc add dev {_TRY} ingress && tc filter add dev {_TRY} parent ffff: protocol ip prio 1 flower "
+    "src_ip 192.0.2.1",
+}
+#: Queues that tc does not take without parameters.
+_SMALLEST = {"red": "red limit 150000 avpkt 1000"}
+_SSH_FIXES = {
+    "Permission denied": "`ssh-copy-id {ssh}`, or name the key in ~/.ssh/config: nobody is there to type a password",
+    "Host key verification failed": "`ssh {ssh}` once by hand and compare its key",
+    "Could not resolve": "give {ssh} a HostName in ~/.ssh/config, or a line in /etc/hosts",
+}
+
+
+class Wrong(RuntimeError):
+    """What was found is not what a run needs; ``fix`` is what would help, ``verdict`` how bad it is."""
+
+    def __init__(self, found: str, fix: str, verdict: Verdict = "missing") -> None:
+        super().__init__(found)
+        self.fix, self.verdict = fix, verdict
+
+
+def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
+    """Prove each entry of a lab file; ``wanted`` are kinds of queues that the router must have."""
+    with ExitStack() as stack:
+        places, up = places_of(file), {}
+        for name, place in places.items():
+            stack.callback(close_master, place)
+            finding = _tried(f"{name}: reached", _reached, file, name, place)
+            yield finding
+            if finding.verdict == "ok":
+                up[name] = place
+        for name, place in up.items():
+            yield _tried(f"{name}: privileges", _privileges, place, "note" if name == "client" else "missing")
+            yield _tried(f"{name}: clock", _clock, place)
+        addresses: dict[str, list[str]] = {}
+        if "router" in up:
+            yield from _router(file, router_of(file, places), wanted)
+            with suppress(CommandError, Wrong):  # told above
+                addresses = _addresses(up["router"])
+        for name in (name for name in HOSTS if name in up):
+            yield from _host(file, name, up[name], addresses)
+        yield from _tools(file, up)
+        yield from _switches(file)
+
+
+def _tried(subject: str, look: Callable[..., str], *args: Any, fix: str = "see what it says") -> Finding:
+    """Look and tell; ``fix`` is for what any failure of ``look`` means."""
+    try:
+        return Finding(subject, "ok", look(*args).strip())
+    except Wrong as wrong:
+        return Finding(subject, wrong.verdict, str(wrong), wrong.fix)
+    except (CommandError, ProcessError, RouterError, ToolError, PowerError, ConsoleError) as failed:
+        return Finding(subject, "missing", str(failed), fix)
+    except (ValueError, LookupError) as strange:
+        return Finding(subject, "missing", f"an answer that cannot be read: {strange!r}", fix)
+
+
+def _reached(file: LabFile, name: str, place: Place) -> str:
+    entry = file.machines[name]
+    ssh, netns = getattr(entry, "ssh", None), getattr(entry, "netns", None)
+    try:
+        kernel = place.run(["uname", "-sr"], timeout=15).strip()
+    except CommandError as failed:
+        said = failed.stderr.strip().splitlines()[-1:] or [str(failed)]
+        if netns:
+            raise Wrong(
+                said[0], f"as root: ip netns add {netns}, and give it its interface, address and route"
+            ) from None
+        fixes = (fix.format(ssh=ssh) for text, fix in _SSH_FIXES.items() if text in failed.stderr)
+        raise Wrong(said[0], next(fixes, "is it on, does its sshd run, is its cable in?")) from None
+    return f"{kernel}, " + (f"by ssh {ssh}" if ssh else "this machine")
+
+
+def _privileges(place: Place, verdict: Verdict) -> str:
+    status = place.run(["sh", "-c", "id -u; sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status"]).split()
+    if not int(status[1], 16) >> _CAP_NET_ADMIN & 1:
+        raise Wrong(
+            f"user {status[0]} without CAP_NET_ADMIN", "let ssh log in as root there; here: run as root", verdict
+        )
+    return "root" if status[0] == "0" else f"user {status[0]} with CAP_NET_ADMIN"
+
+
+def _clock(place: Place) -> str:
+    offset = clock_offset(place)
+    found = f"{offset.seconds:+.4f} s, give or take {offset.error:.4f} s"
+    if abs(offset.seconds) - offset.error > _CLOCK_S:
+        raise Wrong(found, "runs correct for it; better run chrony there", "note")
+    return found
+
+
+def _router(file: LabFile, router: Router, wanted: Sequence[str]) -> Iterator[Finding]:
+    entry, place = file.router, router.place
+    for side, names in (("lan", NEAR), ("wan", FAR)):
+        subject = f"router: {side} {getattr(entry, side)}"
+        yield _tried(subject, _side, file, place, side, names)
+    yield _tried("router: ssh", _management, entry, place)
+    yield _tried("router: forwarding", _forwarding, place)
+    yield _tried("router: offloads", _offloads, router)
+    yield _tried("router: tc", place.run, ["tc", "-V"], fix="as root there: apt-get install iproute2")
+    yield from _queues(place, wanted)
+    yield _tried(
+        "router: dead man's timer", place.run, ["sh", "-c", "command -v setsid"],
+        fix="as root there: apt-get install util-linux (setsid)",
+    )  # fmt: skip
+    yield _tried("router: free", _free, router)
+    if entry.nat:
+        yield _tried(
+            "router: nat", _nat, file, place, fix="install nftables there; its kernel needs NF_NAT and NFT_MASQ"
+        )
+
+
+def _side(file: LabFile, place: Place, side: str, names: Sequence[str]) -> str:
+    mine = getattr(file.router, side)
+    addresses = _addresses(place)
+    if mine not in addresses:
+        there = ", ".join(sorted(dev for dev, found in addresses.items() if found))
+        raise Wrong("no such interface", f"[router] {side}: one of {there}")
+    for name in names:
+        address = file.hosts[name].address
+        dev = _route(place, address).get("dev")
+        if dev == {"lan": file.router.wan, "wan": file.router.lan}[side]:
+            raise Wrong(f"{name} ({address}) is behind {dev}", "lan and wan are the wrong way round: swap them")
+        if dev != mine:
+            raise Wrong(f"{name} ({address}) is behind {dev}", f"a route there: ip route add {address} dev {mine}")
+    if not addresses[mine]:
+        raise Wrong("no IPv4 address", f"as root there: ip address add … dev {mine}")
+    return f"{', '.join(addresses[mine])}; {' and '.join(names)} behind it"
+
+
+def _management(entry: RouterEntry, place: Place) -> str:
+    """Commands must not share the bottleneck."""
+    words = place.run(["sh", "-c", 'echo "$SSH_CONNECTION"']).split()
+    here = words[2] if len(words) > 2 else ""
+    dev = next((dev for dev, found in _addresses(place).items() if here in found), "")
+    if dev in (entry.lan, entry.wan):
+        raise Wrong(
+            f"comes in by {dev}", "reach it by a management port: commands would wait in the queue under test", "note"
+        )
+    return f"comes in by {dev or 'no measured path'}"
+
+
+def _forwarding(place: Place) -> str:
+    if place.run(["cat", "/proc/sys/net/ipv4/ip_forward"]).strip() != "1":
+        raise Wrong("off", "as root there: sysctl -w net.ipv4.ip_forward=1, for good a file in /etc/sysctl.d/")
+    return "on"
+
+
+def _offloads(router: Router) -> str:
+    still_on = router.offloads_off()
+    if still_on is None:
+        raise Wrong("not known", "as root there: apt-get install ethtool", "note")
+    if still_on:
+        commands = [f"ethtool -K {what.replace(': ', ' ')} off" for what in still_on]
+        raise Wrong(f"on: {', '.join(still_on)}", f"as root there: {' && '.join(commands)}")
+    return "off"
+
+
+def _queues(place: Place, wanted: Sequence[str]) -> Iterator[Finding]:
+    tries = _NEEDED | {
+        kind: f"tc qdisc add dev {_TRY} root {' '.join(parse_qdisc(_SMALLEST.get(kind, kind)).tc_args())}"
+        for kind in KINDS
+    }
+    undo = f"tc qdisc del dev {_TRY} root; tc qdisc del dev {_TRY} ingress"
+    script = f"ip link add {_TRY} type ifb || exit 0; echo ifb\n"
+    script += "".join(f"{command} && echo {kind}; {undo}\n" for kind, command in tries.items())
+    found = place.run(["sh", "-c", script + f"ip link del {_TRY}"], check=False).split()
+    if lacking := [kind for kind in ("ifb", *_NEEDED) if kind not in found]:
+        yield Finding("router: needs", "missing", f"no {', '.join(lacking)}", _kernel_fix(lacking))
+        if "ifb" in lacking:
+            return
+    else:
+        yield Finding("router: needs", "ok", f"ifb, {', '.join(_NEEDED)}")
+    kinds = [kind for kind in KINDS if kind in found]
+    lacking = [kind for kind in KINDS if kind not in found]
+    must = [kind for kind in lacking if kind in wanted]
+    told = ", ".join(kinds) + (f"; no {', '.join(lacking)}" if lacking else "")
+    verdict: Verdict = "missing" if must else "note" if lacking else "ok"
+    yield Finding("router: queues", verdict, told, _kernel_fix(must or lacking) if lacking else "")
+
+
+def _kernel_fix(kinds: Sequence[str]) -> str:
+    return (
+        f"as root there: modprobe {' '.join(f'sch_{kind}' for kind in kinds)}; a kernel without them can be built from "
+        "hardware/kernel/*.config, iproute2 must be 7 or newer for dualpi2"
+    )
+
+
+def _free(router: Router) -> str:
+    if owner := owner_of(router.place):
+        raise Wrong(f"in use by {owner}", "wait for that run; what a run that died left is undone by the next", "note")
+    if found := router.foreign():
+        queues, commands = zip(*found, strict=True)
+        raise Wrong(f"queues that are not ours: {', '.join(queues)}", f"as root there: {' && '.join(commands)}")
+    return "nobody's queues"
+
+
+def _nat(file: LabFile, place: Place) -> str:
+    near, far = ([file.hosts[name].address for name in names] for names in (NEAR, FAR))
+    place.run(["nft", "-c", "-f", "-"], input=nat.table(file.router.lan, file.router.wan, near, far))
+    default = _route(place, "192.0.2.1").get("dev")
+    if default != file.router.wan:
+        raise Wrong(f"the way out is {default}", f"a default route by {file.router.wan}: the way out must be shaped")
+    return f"masquerades {' and '.join(NEAR)} by {file.router.wan}"
+
+
+def _host(file: LabFile, name: str, place: Place, router: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    entry = file.hosts[name]
+    yield _tried(f"{name}: address", lambda: _address(entry.address, entry.interface, place))
+    gateways = router.get(file.router.lan if name in NEAR else file.router.wan, ())
+    for other in FAR if name in NEAR else NEAR:
+        to = file.hosts[other].address
+        if router:
+            yield _tried(f"{name}: way to {other}", _way, place, to, gateways)
+
+
+def _address(address: str, interface: str | None, place: Place) -> str:
+    addresses = _addresses(place)
+    dev = next((dev for dev, found in addresses.items() if address in found), None)
+    if dev is None:
+        raise Wrong(f"{address} is not its", f"its addresses: {', '.join(a for it in addresses.values() for a in it)}")
+    if interface and interface != dev:
+        raise Wrong(f"{address} is {dev}'s, not {interface}'s", f'interface = "{dev}"')
+    return f"{address} at {dev}"
+
+
+def _way(place: Place, to: str, gateways: Sequence[str]) -> str:
+    route = _route(place, to)
+    via = route.get("gateway")
+    if via not in gateways:
+        through = f"ip route replace {to} via {gateways[0]}" if gateways else "give the router's interface an address"
+        raise Wrong(f"goes {f'by {via}' if via else 'straight'}, dev {route.get('dev')}", f"as root there: {through}")
+    place.run(["ping", "-c", "1", "-W", "2", to])
+    return f"by {via}; it answers"
+
+
+def _tools(file: LabFile, up: Mapping[str, Place]) -> Iterator[Finding]:
+    install = "as root there: apt-get install --no-install-recommends {}"
+    for name, place in up.items():
+        if name in ("sender", "receiver"):
+            yield _tried(f"{name}: iperf3", iperf3.check, place, fix=install.format("iperf3"))
+            yield _tried(f"{name}: ss", ss.check, place, fix=install.format("iproute2"))
+            yield _tried(f"{name}: TCP", _tcp, place)
+        if name in ("client", "server"):
+            yield _tried(f"{name}: irtt", irtt.check, place, fix=install.format("irtt"))
+            at = tap(name, file, up).place if "router" in up else place
+            yield _tried(f"{name}: capture at {at.name}", _capture, at, fix=install.format("tcpdump"))
+
+
+def _capture(place: Place) -> str:
+    # tcpdump tells its version on stderr or stdout, as it likes.
+    programs = ("dumpcap", "tcpdump") if place.quote else ("dumpcap",)
+    for program in programs:
+        if said := place.run(["sh", "-c", f"command -v {program} >&2 && {program} --version 2>&1"], check=False):
+            return said.splitlines()[0]
+    raise Wrong(f"no {' and no '.join(programs)}", "as root there: apt-get install --no-install-recommends tcpdump")
+
+
+def _tcp(place: Place) -> str:
+    """Contenders and the ECN modes that they ask for; the mode is put back."""
+    controls = place.run(["cat", "/proc/sys/net/ipv4/tcp_available_congestion_control"]).split()
+    file = "/proc/sys/net/ipv4/tcp_ecn"
+    script = f"was=$(cat {file}); echo {ACCURATE_ECN} >{file} && cat {file}; echo $was >{file}; echo was $was"
+    said = place.run(["sh", "-c", script], check=False).split()
+    accurate = said[:1] == [str(ACCURATE_ECN)]
+    found = f"{', '.join(controls)}; tcp_ecn {said[-1] if said else 'unknown'}, AccECN {'there' if accurate else 'not'}"
+    if "cubic" not in controls:
+        raise Wrong(found, "as root there: modprobe tcp_cubic")
+    if "prague" not in controls or not accurate:
+        fix = "Prague needs a kernel 6.18.14 or newer, and tcp_prague (docs/hardware.md); CUBIC works without"
+        raise Wrong(found, fix, "note")
+    return found
+
+
+def _switches(file: LabFile) -> Iterator[Finding]:
+    for name, machine in file.machines.items():
+        if machine.power or machine.labgrid:
+            yield _tried(f"{name}: power", _power, name, machine)
+        if machine.serial or machine.labgrid:
+            yield _tried(f"{name}: serial", _serial, name, file)
+
+
+def _power(name: str, machine: Machine) -> str:
+    return switch(name, machine, "get") or "answers"
+
+
+def _serial(name: str, file: LabFile) -> str:
+    console = open_console(file.machines[name])
+    assert console
+    try:
+        said = answer(console)
+    finally:
+        console.close()
+    if not said:
+        raise Wrong("opens, but says nothing when return is pressed", "speed and cable? a getty on its console?")
+    return repr(said.decode(errors="replace").strip()[-40:])
+
+
+def _addresses(place: Place) -> dict[str, list[str]]:
+    """Interface → its IPv4 addresses."""
+    told = _json(place, ["ip", "-j", "-4", "address", "show"])
+    links = {str(it["ifname"]): list[str]() for it in _json(place, ["ip", "-j", "link", "show"])}
+    return links | {str(it["ifname"]): [str(a["local"]) for a in it.get("addr_info", [])] for it in told if it}
+
+
+def _route(place: Place, to: str) -> dict[str, Any]:
+    return next(iter(_json(place, ["ip", "-j", "route", "get", to])), {})
+
+
+def _json(place: Place, command: Sequence[str]) -> list[dict[str, Any]]:
+    try:
+        return list(json.loads(place.run(command) or "[]"))
+    except ValueError as wrong:
+        raise Wrong(f"{' '.join(command)} told no JSON", "as root there: apt-get install iproute2") from wrong

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The physical lab: an APU (or any Linux router) and the bulk hosts, reached by the OpenSSH client.
+
+The browser, the recorder and the irtt client run on this host. Users' own ``~/.ssh/config`` counts: host names in the
+lab file are what they would type after ``ssh``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from bottleneck.dead_man import DeadMan, undo_stale
+from bottleneck.readback import ReadbackError
+from bottleneck.router import Router, RouterError
+from hardware.console import ConsoleError, ConsoleLog, open_console
+from hardware.lab_file import FAR, NEAR, LabFile
+from hardware.machine.files import log_file
+from hardware.machine.orphans import end_orphans
+from hardware.machine.place import COMMANDS, LOCAL, CommandError, Place
+from hardware.machine.scratch import scratch_folder
+from harness.lab.contract import Addresses, Lab, Tap
+from harness.lab.virtual import PROBES, Cores
+
+CLOCK = "router-clock.jsonl"
+_ECN = "/proc/sys/net/ipv4/tcp_ecn"
+_GREET_S = 15
+
+
+class PhysicalLabError(RuntimeError):
+    """A lab cannot be used as it is; one line that says why and what would help."""
+
+
+class PhysicalLab:
+    """Reach every machine of a lab file and claim its router; use as a context manager that yields a :class:`Lab`.
+
+    Consoles and the router's clock are written to ``run``, if one is given; ``tell`` takes what a user should know.
+    """
+
+    def __init__(self, file: LabFile, run: Path | None = None, tell: Callable[[str], None] = lambda _: None) -> None:
+        self._file, self._run, self._tell = file, run, tell
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Lab:
+        file, hosts = self._file, self._file.hosts
+        with ExitStack() as stack:
+            cores = stack.enter_context(Cores(one_core=False))
+            places = places_of(file)
+            for place in places.values():
+                stack.callback(close_master, place)
+                place.run(["true"], timeout=_GREET_S)
+            router = router_of(file, places)
+            lab = Lab(
+                name="apu",
+                client=places["client"],
+                server=places["server"],
+                sender=places["sender"],
+                receiver=places["receiver"],
+                router=router,
+                client_tap=tap("client", file, places),
+                server_tap=tap("server", file, places),
+                addresses=Addresses(**{name: entry.address for name, entry in hosts.items()}),
+                realtime=cores.realtime(PROBES),
+                on_time=cores.on_time(),
+            )
+            lab.watched["the connection to the router"] = self._claim(router, stack)
+            # Nothing is touched before the lab is known to be free.
+            for place in places.values():
+                if ended := end_orphans(place) if place.quote else []:
+                    self._say(f"{place.name}: ended what a killed run had left there: {'; '.join(ended)}")
+            _keep_settings(lab, stack)
+            self._keep_consoles(stack)
+            self._stack = stack.pop_all()
+        return lab
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _claim(self, router: Router, stack: ExitStack) -> Callable[[], str | None]:
+        """Take the router, clean; what others have put there is theirs. The result says why it is no longer ours."""
+        if owner := undo_stale(router.place):
+            self._say(f"router: undone what a run of {owner} had left there")
+        if found := router.foreign():
+            queues, commands = zip(*found, strict=True)
+            raise PhysicalLabError(
+                f"router: it has queues that are not ours: {', '.join(queues)}; if they may go, type there: "
+                + " && ".join(commands)
+            )
+        lease_s = self._file.router.dead_man_s
+        dead_man = DeadMan(router.place, router.undo(), lease_s, self._run / CLOCK if self._run else None)
+        dead_man.claim()
+
+        def give_back() -> None:
+            try:
+                if not dead_man.holds():  # it may be another run's by now
+                    dead_man.stop()
+                    self._say("router: no longer ours: it has undone our set-up by itself, or was rebooted")
+                    return
+                router.clear()
+                dead_man.release()
+            except (CommandError, RouterError, ReadbackError) as failed:
+                dead_man.stop()
+                self._say(f"router: could not be restored: {failed}; it does so by itself within {lease_s} s")
+
+        stack.callback(give_back)
+        return lambda: dead_man.lost
+
+    def _keep_consoles(self, stack: ExitStack) -> None:
+        """Log the consoles: what a kernel says as it dies is said nowhere else. A run can do without."""
+        for name, machine in self._file.machines.items() if self._run else ():
+            assert self._run
+            try:
+                if console := open_console(machine):
+                    stack.callback(ConsoleLog(console, log_file(self._run, f"console-{name}")).start().stop)
+            except ConsoleError as failed:
+                self._say(f"{name}: no console: {failed}")
+
+    def _say(self, text: str) -> None:
+        COMMANDS.info("%s", text)
+        self._tell(text)
+
+
+def places_of(file: LabFile) -> dict[str, Place]:
+    """Return the machines of a lab file as places, by their name in it; nothing is started."""
+    scratch = scratch_folder("-ssh")
+    hosts = {name: _place(file, name, entry.ssh, entry.netns, scratch) for name, entry in file.hosts.items()}
+    return {"router": _place(file, "router", file.router.ssh, None, scratch), **hosts}
+
+
+def router_of(file: LabFile, places: Mapping[str, Place]) -> Router:
+    """Return the router of a lab file."""
+    near, far = ([file.hosts[name].address for name in names] for names in (NEAR, FAR))
+    masqueraded = (near, far) if file.router.nat else ((), ())
+    return Router(places["router"], file.router.lan, file.router.wan, *masqueraded)
+
+
+def tap(name: str, file: LabFile, places: Mapping[str, Place]) -> Tap:
+    """Capture at the host itself, or at the router where the host names no interface."""
+    if interface := file.hosts[name].interface:
+        return Tap(places[name], interface)
+    return Tap(places["router"], file.router.lan if name == "client" else file.router.wan)
+
+
+def _keep_settings(lab: Lab, stack: ExitStack) -> None:
+    """Have what contenders and the origin set at the hosts put back: the ECN mode, the default route."""
+    for place in dict.fromkeys((lab.sender, lab.receiver)):
+        was = place.run(["cat", _ECN]).strip()
+        stack.callback(_put_back, place, ["sh", "-c", f"echo {was} >{_ECN}"])
+    if routes := lab.server.run(["ip", "route", "show", "default"]).splitlines():
+        stack.callback(_put_back, lab.server, ["ip", "route", "replace", *routes[0].split()])
+
+
+def _put_back(place: Place, command: list[str]) -> None:
+    with contextlib.suppress(CommandError):
+        place.run(command)
+
+
+def _place(file: LabFile, name: str, ssh: str | None, netns: str | None, scratch: Path) -> Place:
+    if ssh is None:
+        there = ("nsenter", f"--net=/run/netns/{netns}", "--") if netns else ()
+        return Place(name, (*LOCAL.prefix, *there))
+    config = ("-F", str(file.ssh_config)) if file.ssh_config else ()
+    # A connection that nobody uses any more ends by itself: a killed run leaves none.
+    options = ("BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=5", "ControlMaster=auto",
+               "ControlPersist=60", f"ControlPath={scratch}/%C")  # fmt: skip
+    return Place(name, (*LOCAL.prefix, "ssh", *config, *(part for o in options for part in ("-o", o)), ssh), quote=True)
+
+
+def close_master(place: Place) -> None:
+    """End the connection that the commands of an ssh place share; there may be none."""
+    if not place.quote:
+        return
+    *ssh, host = place.prefix
+    with contextlib.suppress(CommandError):
+        Place(place.name, tuple(ssh)).run(["-O", "exit", host], check=False, timeout=5)

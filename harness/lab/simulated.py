@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated lab, as it is inside the simulated machine: every place is a network namespace of its kernel."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from types import TracebackType
+
+from bottleneck.router import Router
+from hardware.machine.namespaces import Namespaces
+from hardware.machine.place import Place
+from harness.lab.contract import Addresses, Lab, Tap
+from harness.lab.switches import HUB, address, address_router, cable
+
+_ENDS = ("client", "receiver", "server", "sender")
+#: As hosts of a distribution have it: who is asked for ECN answers, and asks by itself only for a contender.
+_END_SETTINGS = {"net/ipv4/tcp_ecn": "2", "net/ipv4/tcp_no_metrics_save": "1"}
+
+
+class SimLab:
+    """Make the lab out of namespaces of this kernel; use as a context manager that yields a :class:`Lab`.
+
+    Raises :class:`hardware.machine.process.ProcessError` and :class:`hardware.machine.place.CommandError`.
+    """
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Lab:
+        with ExitStack() as stack:
+            spaces = stack.enter_context(Namespaces([HUB, "router", *_ENDS], shared=True))
+            cable(spaces)
+            for end in _ENDS:
+                address(spaces[end], end)
+                _set(spaces[end], _END_SETTINGS)
+            address_router(spaces["router"])
+            _set(spaces["router"], {"net/ipv4/ip_forward": "1"})
+            self._stack = stack.pop_all()
+        return Lab(
+            name="sim",
+            client=spaces["client"],
+            server=spaces["server"],
+            sender=spaces["sender"],
+            receiver=spaces["receiver"],
+            router=Router(spaces["router"]),
+            client_tap=Tap(spaces[HUB], "lan-router"),
+            server_tap=Tap(spaces[HUB], "wan-router"),
+            addresses=Addresses(),
+            real_time=False,
+        )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+
+def _set(place: Place, settings: dict[str, str]) -> None:
+    place.run(["sh", "-c", "".join(f"echo {value} >/proc/sys/{name}\n" for name, value in settings.items())])

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole matrix: its runs on an engine, what a person sees meanwhile, then the report."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from bottleneck.units import UnitError, parse_time
+from harness.experiment.options import LOCAL, engine_named
+from harness.experiment.progress import named, steps
+from harness.lab.contract import Lab
+from harness.matrix.cell import Cell
+from harness.matrix.cell_run import Endpoints, Job, inputs_digest, live_inputs_digest
+from harness.matrix.engine import Engine, EngineError, LocalEngine, Outcome, complete
+from harness.matrix.limits import LABS, lacking
+from harness.matrix.matrix import Matrix, MatrixError, finished
+from scoring.validity import Limits
+
+_WIDE = 240
+"""Columns of a table that goes to a file."""
+_SHOWN = 4
+"""Names of running cells that the display has room for."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run, and how."""
+
+    matrix: Matrix
+    cells: tuple[Cell, ...]
+    seeds: tuple[int, ...]
+    results: Path
+    engine: str = LOCAL
+    """``local``, or the address of a Dask scheduler."""
+    workers: int | None = None
+    again: bool = False
+    endpoints: Endpoints = "bulk"
+    lab: str = "sim"
+    lab_file: Path | None = None
+    """With ``apu``: where the lab is described."""
+    limits: Limits = field(default_factory=Limits)
+    """Of the gates of runs in real time."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the runs of the matrix are kept: those of each lab, and of endpoints that are not ours, apart."""
+        apart = self.lab if self.lab != "sim" else self.endpoints if self.endpoints != "bulk" else ""
+        return self.results / "-".join(filter(None, (self.matrix.name, apart)))
+
+    @property
+    def left_out(self) -> dict[str, list[str]]:
+        """What the lab lacks → the names of the cells that need it."""
+        found: dict[str, list[str]] = {}
+        for cell in self.cells:
+            if lacks := lacking(cell, self.lab):
+                found.setdefault(lacks, []).append(cell.name)
+        return found
+
+
+def seeds(first: int, count: int) -> tuple[int, ...]:
+    """Return ``count`` seeds from ``first`` on."""
+    return tuple(range(first, first + count))
+
+
+def prepare(plan: Plan, console: Console | None = None) -> tuple[list[Job], Engine]:
+    """Build what is missing and return the runs of a plan and what will run them.
+
+    Raises MatrixError, EngineError or BuildError.
+    """
+    cells = [cell for cell in plan.cells if not lacking(cell, plan.lab)]
+    if not cells:
+        reasons = "; ".join(plan.left_out)
+        others = " or ".join(f"--lab={lab}" for lab in plan.matrix.labs)
+        raise MatrixError(f"matrix {plan.matrix.name}: the {plan.lab} lab has {reasons}; it runs with {others}")
+    live = plan.lab != "sim"
+    if plan.engine != LOCAL:
+        if live:
+            raise EngineError(f"--engine: {plan.engine!r}: a lab of real time has none")
+        try:
+            engine_named(plan.engine)
+        except ValueError as wrong:
+            raise EngineError(f"--engine: {wrong}") from wrong
+    # All of its cells by one code: what a call costs is told against those without.
+    real_call = not live and any(cell.call for cell in cells) and not any(lacking(cell, "virtual") for cell in cells)
+    if real_call and plan.endpoints != "bulk":
+        raise EngineError(f"--endpoints: matrix {plan.matrix.name}: beside browsers iperf3 sends: leave it out")
+    inputs = _live_inputs(plan, console) if live else _inputs(plan.endpoints, console)
+    if live and (calls := [cell.call for cell in cells if cell.call]):
+        from harness.matrix.real_call import browsers
+
+        for call in calls:
+            browsers(call)
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    matrix, endpoints = plan.matrix, "iperf3" if live else plan.endpoints
+    jobs = [Job(cell, seed, matrix.window_s, matrix.tail_s, inputs, endpoints) for cell in cells for seed in plan.seeds]
+    if real_call:
+        from harness.matrix import simulated_call
+
+        inputs, run = simulated_call.inputs(), simulated_call.run_cell
+        jobs = [replace(job, inputs=inputs, run=run, endpoints="iperf3") for job in jobs]
+        if plan.engine != LOCAL:
+            return jobs, _dask(plan, inputs, simulated_call.inputs)
+        return jobs, LocalEngine(plan.workers, simulated_call.machine().bytes)
+    if live:
+        from harness.matrix.lab_engine import LabEngine
+
+        return jobs, LabEngine(_lab(plan), plan.limits)
+    if plan.engine == LOCAL:
+        return jobs, LocalEngine(plan.workers)
+    return jobs, _dask(plan, inputs, partial(inputs_digest, plan.endpoints))
+
+
+def _dask(plan: Plan, inputs: str, digest: Callable[[], str]) -> Engine:
+    from harness.matrix.dask_engine import DaskEngine
+
+    return DaskEngine(plan.engine, inputs, digest)
+
+
+def _live_inputs(plan: Plan, console: Console | None) -> str:
+    if plan.lab == "virtual":
+        _build(console)
+        return live_inputs_digest(None, plan.limits)
+    return live_inputs_digest(plan.lab_file, plan.limits)
+
+
+def _lab(plan: Plan) -> Callable[[], AbstractContextManager[Lab]]:
+    """What makes the lab of a plan. Raises LabFileError."""
+    from hardware.lab_file import read_lab_file
+    from harness.experiment.run import virtual_lab
+    from harness.lab.physical import PhysicalLab
+    from harness.lab.virtual import ONE_CORE_BPS
+
+    if plan.lab == "virtual":
+        rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
+        one_core = max(rates, default=0) <= ONE_CORE_BPS
+        return lambda: virtual_lab(plan.folder, one_core=one_core)
+    described = read_lab_file(plan.lab_file or Path("lab.toml"))
+    return lambda: PhysicalLab(described, tell=lambda text: print(text, file=sys.stderr))
+
+
+def _inputs(endpoints: Endpoints, console: Console | None) -> str:
+    _build(console)
+    return inputs_digest(endpoints)
+
+
+def _build(console: Console | None) -> None:
+    from hardware.build import ensure_kernel
+    from hardware.guest import ensure_guest
+
+    with steps(console) as step:
+        ensure_guest(progress=named(step("guest root")))
+        ensure_kernel(progress=named(step("kernel")))
+
+
+def run_matrix(plan: Plan, console: Console | None = None) -> list[Outcome]:
+    """Run a plan, showing how far it is, and return what became of every run; the longest begin first."""
+    console = console or Console(stderr=True)
+    jobs, engine = prepare(plan, console)
+    for lacks, names in plan.left_out.items():
+        console.print(Text(f"left out, {len(names)} cells: the {plan.lab} lab has {lacks}"))
+    if plan.lab == "sim":
+        jobs.sort(key=lambda job: -job.work)
+    with MatrixProgress(plan.matrix.name, jobs, console) as progress:
+        outcomes = []
+        for outcome in complete(jobs, engine, plan.folder, again=plan.again, begun=progress.begun):
+            progress.ended(outcome)
+            outcomes.append(outcome)
+    return outcomes
+
+
+def run_and_report(plan: Plan) -> list[Outcome]:
+    """Run a plan, write and print its report, tell every failure; return those that failed."""
+    from harness.matrix.report import summary, table, write
+
+    console, began = Console(stderr=True), time.monotonic()
+    outcomes = run_matrix(plan, console)
+    ran = time.monotonic() - began
+    told_of = plan.matrix, plan.folder, outcomes[0].job.inputs
+    report = write(*told_of)
+    counts = {status: sum(it.status == status for it in outcomes) for status in ("ran", "kept", "failed")}
+    lab_s = sum(it.job.cell.seconds for it in outcomes if it.status == "ran")
+    speed = f", {lab_s / ran:.3g} s of lab time per s" if lab_s else ""
+    told = ", ".join(f"{count} {_TOLD[status]}" for status, count in counts.items() if count)
+    out = Console(width=None if sys.stdout.isatty() else _WIDE)
+    out.print(table(*told_of))
+    for line in summary(*told_of):
+        out.print(Text(line))
+    out.print(Text(f"{told} in {time.monotonic() - began:.1f} s{speed}"))
+    print(report)
+    failed = [it for it in outcomes if it.status == "failed"]
+    for it in failed:
+        print(f"sojourn: {it.job.cell.name}, seed {it.job.seed}: {it.error}; see {it.folder}", file=sys.stderr)
+    return failed
+
+
+_TOLD = {"ran": "runs made", "kept": "kept as they were", "failed": "failed"}
+
+
+def endpoints_named(text: str) -> Endpoints:
+    """Return the endpoints of that name. Raises EngineError when there are none."""
+    known: tuple[Endpoints, ...] = ("bulk", "iperf3")
+    for name in known:
+        if name == text:
+            return name
+    raise EngineError(f"--endpoints: unknown {text!r}; known: {', '.join(known)}")
+
+
+def jitter_gate(text: str) -> Limits:
+    """Return the limits of the gates with that much jitter. Raises EngineError when it is no time."""
+    try:
+        return Limits(jitter_ms=parse_time(text) / 1000)
+    except UnitError as wrong:
+        raise EngineError(f"--jitter-gate: {wrong}") from wrong
+
+
+def lab_named(text: str) -> str:
+    """Return the lab of that name; an empty one stays so. Raises EngineError when there is none."""
+    if text and text not in LABS:
+        raise EngineError(f"--lab: unknown {text!r}; known: {', '.join(LABS)}")
+    return text
+
+
+def matrices_table(found: Iterable[Matrix]) -> Table:
+    """Return a table of matrices: cells, runs, lab time and labs of each."""
+    table = Table("matrix", "", "cells", "runs", "lab time", "lab", box=None, pad_edge=False, header_style="dim")
+    for matrix in found:
+        lacking = len(matrix.cells) - len(matrix.runnable)
+        cells = f"{len(matrix.runnable)}" + (f" (+{lacking})" if lacking else "")
+        seconds = sum(cell.seconds for cell in matrix.runnable) * matrix.repeat
+        runs = len(matrix.runnable) * matrix.repeat
+        table.add_row(matrix.name, matrix.title, cells, str(runs), _hours(seconds), ", ".join(matrix.labs))
+    return table
+
+
+def cells_table(plan: Plan) -> Table:
+    """Return a table of the cells of a plan and of what the others of its matrix need."""
+    table = Table("cell", "lab time", "finished", box=None, pad_edge=False, header_style="dim")
+    done = Counter(cell.name for cell, _, _ in finished(plan.matrix, plan.folder))
+    for cell in plan.cells:
+        table.add_row(cell.name, f"{cell.seconds:g} s", str(done[cell.name] or ""))
+    for cell in plan.matrix.cells:
+        if cell.needs:
+            table.add_row(cell.name, f"needs {cell.needs}", "")
+    return table
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"
+
+
+class MatrixProgress:
+    """The display of a matrix that runs: a bar and what runs now; off a terminal a line each twentieth."""
+
+    def __init__(self, title: str, jobs: Sequence[Job], console: Console) -> None:
+        self._console, self._title, self._jobs = console, title, jobs
+        self._running: dict[tuple[str, int], None] = {}
+        self._done = self._failed = 0
+        self._lab_s, self._started = 0.0, time.monotonic()
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[runs]}"),
+            TextColumn("{task.fields[speed]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[now]}", style="dim"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task(title, total=sum(job.work for job in jobs), runs="", speed="", now="")
+
+    @property
+    def speed(self) -> float:
+        """Seconds of lab time in a second."""
+        return self._lab_s / max(time.monotonic() - self._started, 1e-9)
+
+    def begun(self, job: Job) -> None:
+        """Say that a run has begun."""
+        self._running[job.cell.name, job.seed] = None
+        self._show()
+
+    def ended(self, outcome: Outcome) -> None:
+        """Say what became of a run."""
+        job = outcome.job
+        self._running.pop((job.cell.name, job.seed), None)
+        before = self._done * 20 // len(self._jobs)
+        self._done += 1
+        if outcome.status == "kept":  # no work: it must not make the rest look quick
+            self._bar.update(self._task, total=(self._bar.tasks[0].total or 0) - job.work)
+        else:
+            self._bar.advance(self._task, job.work)
+        if outcome.status == "ran":
+            self._lab_s += job.cell.seconds
+        if outcome.status == "failed":
+            self._failed += 1
+            self._console.print(Text(f"{job.cell.name}, seed {job.seed}: {outcome.error}", style="red"))
+        self._show()
+        if not self._console.is_terminal and self._done * 20 // len(self._jobs) > before:
+            self._console.print(Text(f"{self._title}: {self._runs()}{f', {self._speed()}' if self._lab_s else ''}"))
+
+    def _runs(self) -> str:
+        failed = f", {self._failed} failed" if self._failed else ""
+        return f"{self._done}/{len(self._jobs)} runs{failed}"
+
+    def _speed(self) -> str:
+        return f"{self.speed:.3g} s of lab time per s"
+
+    def _show(self) -> None:
+        names = [f"{name}#{seed}" for name, seed in self._running]
+        now = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+        self._bar.update(self._task, runs=self._runs(), speed=self._speed() if self._lab_s else "", now=now)
+
+    def __enter__(self) -> MatrixProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()

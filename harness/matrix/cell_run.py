@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of one cell: simulated, scored, described; what a worker does, and whether it was done before."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+from hardware.machine.cache import digest
+from hardware.machine.files import CHECKOUT
+from harness.matrix.cell import Cell
+from scoring.validity import Limits
+
+Endpoints = Literal["bulk", "iperf3"]
+RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv")
+"""What a seed decides bit for bit."""
+SCORES = "scores.json"
+RUN = "run.json"
+#: Sources that decide what a run gives, beside the kernel and the guest's root.
+_DECIDING = ("harness/matrix/simulated.py", "harness/matrix/simulated_job.py", "harness/matrix/cell.py",
+             "hardware/simulation.py", "hardware/node.py", "bottleneck/*.py", "traffic/bulk*", "traffic/contender.py",
+             "traffic/irtt.py", "traffic/ports.py", "traffic/talk.py")  # fmt: skip
+_DECIDING_LIVE = ("harness/matrix/real_*.py", "apps/call.py", "apps/two_ends.py", "harness/lab/virtual.py",
+                  "harness/lab/physical.py", "hardware/machine/clock.py", "harness/matrix/cell.py", "hardware/node.py",
+                  "bottleneck/*.py", "traffic/*.py", "captures/packets.py", "captures/pcap.py", "scoring/samples.py",
+                  "scoring/packets.py", "scoring/pcapng.py", "scoring/latency.py",
+                  "scoring/validity.py")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run to be made. ``inputs`` names everything else that its outcome depends on."""
+
+    cell: Cell
+    seed: int
+    window_s: float
+    tail_s: float
+    inputs: str
+    endpoints: Endpoints = "bulk"
+    timeout_s: float = 300
+    run: Callable[..., None] | None = None
+    """What runs it, in place of :func:`harness.matrix.simulated.run_cell`; another process must import it by name."""
+
+    @property
+    def work(self) -> float:
+        """About how long it takes beside others: the packets that cross the bottleneck, in Mbit, and its set-up."""
+        from scoring.transport import rate_periods
+
+        periods = [*rate_periods(self.cell.model_dump(mode="json")), (self.cell.seconds, None)]
+        return sum((b - a) * (rate or 100) for (a, rate), (b, _) in pairwise(periods)) + 200
+
+
+@functools.cache
+def live_inputs_digest(lab_file: Path | None, limits: Limits) -> str:
+    """Name what decides a run in a lab of real time: the nodes' kernel and guest or a physical lab's file, the gates.
+
+    Raises BuildError when they cannot be built, OSError when the file cannot be read.
+    """
+    from hardware.build import ensure_kernel
+    from hardware.guest import ensure_guest
+
+    lab = lab_file.read_bytes() if lab_file else f"{ensure_kernel().digest} {ensure_guest().digest}".encode()
+    return digest([("lab", lab), ("limits", limits.model_dump_json().encode()), *_sources(_DECIDING_LIVE)])
+
+
+@functools.cache
+def inputs_digest(endpoints: Endpoints = "bulk") -> str:
+    """Name the kernel, the guest, the endpoints and the sources that decide what a run gives; builds what is missing.
+
+    Raises BuildError when they cannot be built.
+    """
+    from harness.matrix.simulated import versions
+
+    parts = {**versions(), "endpoints": endpoints}.items()
+    return digest([(name, text.encode()) for name, text in parts] + _sources(_DECIDING))
+
+
+def scoring_digest(job: Job) -> str:
+    """Name the sources and the parameters that make scores of a run's raw files."""
+    return digest([*_sources(("scoring/*.py",)), ("window", f"{job.window_s} {job.tail_s}".encode())])
+
+
+_read: dict[tuple[str, ...], list[tuple[str, bytes]]] = {}
+
+
+def _sources(patterns: tuple[str, ...]) -> list[tuple[str, bytes]]:
+    if patterns not in _read:
+        paths = [path for pattern in patterns for path in CHECKOUT.glob(pattern) if path.is_file()]
+        _read[patterns] = [(str(path.relative_to(CHECKOUT)), path.read_bytes()) for path in paths]
+    return _read[patterns]
+
+
+def perform(job: Job, folder: Path) -> None:
+    """Empty ``folder``, run the cell in it, score it and describe the run in ``run.json``.
+
+    Raises what the run raises (hardware.simulation.SimulationError).
+    """
+    from harness.matrix.simulated import run_cell
+
+    run = job.run or run_cell
+    empty(folder)
+    started = time.monotonic()
+    run(job.cell, folder, seed=job.seed, endpoints=job.endpoints, timeout_s=job.timeout_s)
+    ran = time.monotonic()
+    score(job, folder)
+    about: dict[str, Any] = {
+        "cell": job.cell.name,
+        "seed": job.seed,
+        "inputs": job.inputs,
+        "scoring": scoring_digest(job),
+        "result": result_digest(folder),
+        "seconds": job.cell.seconds,
+        "wall_s": round(ran - started, 3),
+        "scoring_s": round(time.monotonic() - ran, 3),
+    }
+    _write(folder / RUN, about)
+
+
+def empty(folder: Path) -> None:
+    """Remove all that is in a folder."""
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def score(job: Job, folder: Path) -> None:
+    """Write ``scores.json`` from the raw files of a run."""
+    import polars as pl
+
+    from scoring.transport import FLOWS, PROBES, SHORT, TALKS, WIRE
+    from scoring.transport import score as scored
+
+    def frame(name: str, schema: Any) -> pl.DataFrame:
+        path = folder / name
+        return pl.read_csv(path, schema=schema, glob=False) if path.exists() else pl.DataFrame(schema=schema)
+
+    flows, probes, short = (frame(name, schema) for name, schema in zip(RAW[:3], (FLOWS, PROBES, SHORT), strict=True))
+    wire, talks = frame("wire.csv", WIRE), frame("talks.csv", TALKS)
+    lines = (folder / RAW[3]).read_text().splitlines() if (folder / RAW[3]).exists() else []
+    cell = job.cell.model_dump(mode="json")
+    scores = scored(
+        cell, flows, probes, short, wire=wire, talks=talks, queues=map(json.loads, lines), window_s=job.window_s,
+        tail_s=job.tail_s,
+    )  # fmt: skip
+    _write(folder / SCORES, scores)
+
+
+def rescore(job: Job, folder: Path) -> None:
+    """Renew the scores of a finished run whose raw files still hold."""
+    score(job, folder)
+    _write(folder / RUN, {**json.loads((folder / RUN).read_text()), "scoring": scoring_digest(job)})
+
+
+def standing(job: Job, folder: Path) -> Literal["missing", "stale", "unscored", "done"]:
+    """Tell what is to be done for a job whose finished run would be ``folder``."""
+    try:
+        about = json.loads((folder / RUN).read_text())
+    except (OSError, ValueError):
+        return "missing"
+    if about.get("inputs") != job.inputs:
+        return "stale"
+    return "done" if about.get("scoring") == scoring_digest(job) else "unscored"
+
+
+def result_digest(folder: Path) -> str:
+    """Return a hash of a run's raw files: equal runs have equal ones."""
+    total = hashlib.sha256()
+    for name in RAW:
+        if (path := folder / name).exists():
+            total.update(f"{name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return total.hexdigest()
+
+
+def _write(path: Path, value: Any) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(value, indent=1) + "\n")
+    fresh.replace(path)

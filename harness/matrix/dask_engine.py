@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs on the workers of an existing Dask cluster; the results come to the one folder of the runner."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import tempfile
+import zipfile
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from hardware.simulation import memory_bytes
+from harness.experiment.simulated import MEMORY
+from harness.matrix.cell_run import Job, empty, inputs_digest, perform
+from harness.matrix.engine import EngineError
+
+_AHEAD = 2
+"""Runs handed to the scheduler for each thread, so that none waits for the runner."""
+_CONNECT_S = 15
+WAITING_BYTES = 400 << 20
+"""Of memory, for a process that waits for a run elsewhere."""
+
+
+Digest = Callable[[], str]
+"""Names all that decides what a run gives where it is called; to be pickled."""
+
+
+def connected(address: str) -> Any:
+    """Return a client of the cluster at ``address``. Raises EngineError when no scheduler with workers answers."""
+    try:
+        from distributed import Client
+    except ImportError as missing:
+        raise EngineError("--engine=dask needs the extra: pip install 'sojourn[dask]'") from missing
+    try:
+        make: Any = Client  # its types are not told
+        client = make(address.replace("dask://", "tcp://"), timeout=_CONNECT_S, set_as_default=False)
+        client.wait_for_workers(1, timeout=_CONNECT_S)
+    except OSError as silent:  # TimeoutError is one
+        raise EngineError(f"--engine: {address}: no Dask scheduler with workers answers ({silent})") from silent
+    return client
+
+
+def check_workers(client: Any, inputs: str, digest: Digest) -> None:
+    """Raise EngineError that names a worker where ``digest`` does not give ``inputs``; one that is lost gives none."""
+    from distributed.comm import CommClosedError
+
+    for worker, theirs in client.run(_aside, digest, on_error="return").items():
+        if isinstance(theirs, CommClosedError):
+            continue
+        if isinstance(theirs, BaseException):
+            raise EngineError(f"--engine: worker {worker} cannot run this: {type(theirs).__name__}: {theirs}")
+        if theirs != inputs:
+            raise EngineError(f"--engine: worker {worker}: {_DIFFERENT}")
+
+
+def threads(client: Any) -> int:
+    """Return how many threads all workers have; waits for one. Raises EngineError when there are none."""
+    while not (found := sum(client.nthreads().values())):
+        try:
+            client.wait_for_workers(1, timeout=_CONNECT_S)
+        except OSError as silent:
+            raise EngineError("--engine: the last Dask worker is gone") from silent
+    return int(found)
+
+
+def places(client: Any) -> int:
+    """Return how many machines with browsers all workers have threads and memory for. Raises as :func:`threads`."""
+    threads(client)
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    need = memory_bytes(MEMORY)
+    fitting = ((it["nthreads"], it["memory_limit"] // need if it["memory_limit"] else it["nthreads"]) for it in workers)
+    return sum(int(min(threads, max(1, room))) for threads, room in fitting)
+
+
+def check_inputs(inputs: str, digest: Digest) -> None:
+    """Raise EngineError on a worker, which may have joined later, that would give other results."""
+    if digest() != inputs:
+        raise EngineError(f"this worker: {_DIFFERENT}")
+
+
+def packed(folder: Path) -> bytes:
+    """Return all files of a folder as a zip archive."""
+    archived = io.BytesIO()
+    with zipfile.ZipFile(archived, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for path in sorted(folder.rglob("*")):
+            archive.write(path, path.relative_to(folder))
+    return archived.getvalue()
+
+
+def unpack(archived: bytes, folder: Path) -> None:
+    """Put the files of such an archive into a folder."""
+    with zipfile.ZipFile(io.BytesIO(archived)) as archive:
+        archive.extractall(folder)  # which leads nowhere else, unlike a tar's in Debian 12's Python
+
+
+class DaskEngine:
+    """The threads of all workers, one guest each; the workers' machines need the same Sojourn, kernel and guest.
+
+    What a lost worker was running is run again by another: Dask's own doing. Raises EngineError when the scheduler
+    does not answer, has no worker, or a worker would give other results.
+    """
+
+    def __init__(self, address: str, inputs: str, digest: Digest = inputs_digest) -> None:
+        self._digest = digest
+        self._client = connected(address)
+        check_workers(self._client, inputs, digest)
+        self._executor = self._client.get_executor(pure=False)
+
+    def free(self, running: int) -> int:
+        return threads(self._client) * _AHEAD - running
+
+    def submit(self, job: Job, folder: Path) -> Future[bytes]:
+        future: Future[bytes] = self._executor.submit(run_packed, job, self._digest)
+        return future
+
+    def collect(self, result: bytes, folder: Path) -> None:
+        empty(folder)
+        unpack(result, folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._executor.shutdown(wait=False)  # cancels what has not begun
+        self._client.close()
+
+
+_DIFFERENT = "its kernel, guest or Sojourn is not this machine's: take the same commit, then `sojourn build` there"
+
+
+async def _aside(digest: Digest) -> str:
+    return await asyncio.to_thread(digest)  # it may build for minutes, and a worker that is silent so long is dropped
+
+
+def run_packed(job: Job, digest: Digest) -> bytes:
+    """Run a job and return its folder as a zip archive."""
+    check_inputs(job.inputs, digest)
+    from distributed import get_worker
+
+    # Dask sweeps this directory when the worker was killed.
+    with tempfile.TemporaryDirectory(dir=get_worker().local_directory) as name:
+        perform(job, Path(name))
+        return packed(Path(name))

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts that transport experiments are put together from: bottlenecks, bursts, flows side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bottleneck.path import Path
+from bottleneck.shaper import RateStep
+from bottleneck.spec import Direction
+from harness.matrix.cell import Flow, Hop
+
+LINK_MBPS = 1000
+"""Rate of a middlebox that is no bottleneck, Mbit/s."""
+PUBLISHED = {"prague": "prague-simple"}
+"""Contenders of the published fairness tables that differ from ours of that name.
+
+Their Prague has no RTT independence (20 beside 10 ms: 15.84 : 30.77 Mbit/s) and keeps a larger window at the same
+marking than the draft's arithmetic gives.
+"""
+NEEDS_SCE = "the SCE kernel"
+"""For rows of algorithms that mainline has not: SCE congestion controls and queues, cnq_codel_af."""
+
+
+def bps(mbps: float) -> int:
+    """Return bit/s of Mbit/s."""
+    return round(mbps * 1e6)
+
+
+def bottleneck(mbps: float, qdisc: str, *, path: Path | None = None, steps: Sequence[tuple[float, float]] = ()) -> Hop:
+    """Return a middlebox with the same rate (Mbit/s), qdisc and path both ways.
+
+    ``steps`` are (s, Mbit/s) at which the rate down changes: the way back, which carries acknowledgements, keeps its.
+    """
+    way = Direction(rate_bps=bps(mbps), qdisc=qdisc, path=path or Path())  # type: ignore[arg-type]
+    schedule = tuple(RateStep(at_s=at, rate_bps=bps(rate)) for at, rate in steps)
+    return Hop.model_validate({"down": way, "up": way, "schedule": schedule})
+
+
+def asymmetric(down_mbps: float, down: str, up_mbps: float, up: str) -> Hop:
+    """Return a middlebox with a rate (Mbit/s) and qdisc of its own each way."""
+    return Hop.model_validate(
+        {"down": {"rate_bps": bps(down_mbps), "qdisc": down}, "up": {"rate_bps": bps(up_mbps), "qdisc": up}}
+    )
+
+
+def bursts(packets: int) -> Path:
+    """Return a path that lets packets out in bursts, as the public harness of "L4S Tests" does.
+
+    netem: 0.2 ms of delay, a slot each 0.8 to 5 ms with at most ``packets``.
+    """
+    return Path(delay_us=200, slot_us=800, slot_max_us=5000, slot_packets=packets, limit=10_000)
+
+
+def flows(contenders: Sequence[str], rtt_ms: float | Sequence[float], gap_s: float = 0) -> tuple[Flow, ...]:
+    """Return one flow for each contender, ``gap_s`` apart, with one RTT (ms) for all or one each."""
+    rtts = [rtt_ms] * len(contenders) if isinstance(rtt_ms, int | float) else rtt_ms
+    return tuple(
+        Flow(contender=name, rtt_us=round(rtt * 1000), start_s=n * gap_s)
+        for n, (name, rtt) in enumerate(zip(contenders, rtts, strict=True))
+    )

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which cells which lab can run. Pure."""
+
+from __future__ import annotations
+
+from harness.matrix.cell import Cell, Hop
+
+LABS = ("sim", "virtual", "apu")
+"""In the order of preference."""
+
+
+def lacking(cell: Cell, lab: str) -> str:
+    """Return what ``lab`` lacks for ``cell``, empty if nothing: ``no way to …``."""
+    if lab == "sim":
+        return "" if cell.tunnel in ("", "ipsec") else f"no kernel of its own for each end of a {cell.tunnel} tunnel"
+    boxes = working_hops(cell)
+    rtts = {flow.rtt_us for flow in cell.flows} | {probe.rtt_us for probe in cell.probes}
+    rtts |= {cell.call.rtt_us} if cell.call else set()
+    first = boxes[0] if boxes else Hop()
+    lacks = {
+        f"only one middlebox, not {len(boxes)}": len(boxes) > 1,
+        "no middlebox that shapes one direction alone": not (first.down and first.up),
+        "no middlebox that changes the ECN field": bool(first.mangle),
+        f"only one RTT, not {len(rtts)}": len(rtts) > 1,
+        "no short flows": cell.short_flows is not None,
+        "no IPsec": cell.tunnel == "ipsec",
+        "no probe of its own jitter that a path's bursts would spare": any(
+            way.path.slot_us or way.path.jitter_us for way in (first.down, first.up) if way
+        ),
+    }
+    return next((what for what, true in lacks.items() if true), "")
+
+
+def working_hops(cell: Cell) -> list[Hop]:
+    """The middleboxes that do more than forward."""
+    return [hop for hop in cell.hops if hop != Hop()]

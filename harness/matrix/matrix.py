@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A matrix: the cells of one transport experiment and what is told of them; each is one file ``tests/test_*.py``."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from hardware.machine.files import CHECKOUT
+from harness.matrix.cell import Cell
+from harness.matrix.limits import LABS, lacking
+from traffic.contender import CONTENDERS
+
+EXPERIMENTS = CHECKOUT / "tests"
+_DEFINES_ONE = re.compile(r"^MATRIX\b", re.MULTILINE)
+
+
+class MatrixError(RuntimeError):
+    """A matrix or one of its cells is not there, or its file is wrong; one line."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Column(_Frozen):
+    """A column of the table."""
+
+    head: str
+    """Its head, with the unit: ``Prague Mbit/s``."""
+    metric: str
+    """Where the figure is in a run's scores, e.g. ``flows.0.d_ss_mbps`` (see :func:`figure`)."""
+    digits: int = 2
+
+
+class Expectation(_Frozen):
+    """What must hold in every run of the cells meant."""
+
+    metric: str
+    low: float = float("-inf")
+    high: float = float("inf")
+    cells: str = ""
+    """A regular expression that their names match somewhere; empty: all."""
+
+    def broken(self, cell: Cell, scores: Mapping[str, Any]) -> str:
+        """Return why a run of ``cell`` does not meet it, empty if it does or is not meant."""
+        if not re.search(self.cells, cell.name):
+            return ""
+        found = figure(scores, self.metric)
+        if found is not None and self.low <= found <= self.high:
+            return ""
+        return f"{self.metric} is {'missing' if found is None else f'{found:.4g}'}, not {self.low:g} to {self.high:g}"
+
+
+class Correlation(_Frozen):
+    """The least correlation with the published figures that the matrix as a whole must have."""
+
+    metric: str
+    kind: Literal["spearman", "pearson"]
+    least: float
+
+
+class Reference(_Frozen):
+    """Published figures to stand beside ours."""
+
+    csv: str
+    """The file in scoring/reference/ that they come from."""
+    published: dict[str, dict[str, float]]
+    """Name of the cell → metric → figure, in the unit of our metric."""
+    tolerance: dict[str, float]
+    """Metric → largest relative deviation that counts as agreement; metrics without one are only shown."""
+    correlations: tuple[Correlation, ...] = ()
+    """What must hold once all runnable cells with a published figure have run."""
+
+
+class Chart(_Frozen):
+    """A plot over several cells: a group of bars a cell, or with ``ccdf`` one curve a cell and series."""
+
+    title: str
+    unit: str
+    series: dict[str, str]
+    """Name in the legend → metric; of a CCDF the one that holds its ``ms`` and ``percent``, e.g. ``probes.0.ccdf``."""
+    cells: dict[str, str]
+    """Label → name of the cell."""
+    ccdf: bool = False
+
+
+class Contrast(_Frozen):
+    """A figure in one cell beside that in another, each the mean of its runs; without limits it is only told."""
+
+    title: str
+    metric: str
+    cell: str
+    beside: str
+    kind: Literal["ratio", "difference"] = "ratio"
+    """Of the cell's figure over the other's, or less the other's."""
+    low: float = float("-inf")
+    high: float = float("inf")
+
+
+class Matrix(_Frozen):
+    """An experiment as data."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    """What ``sojourn matrix`` calls it."""
+    title: str
+    source: str = ""
+    """The document and table that it repeats."""
+    cells: tuple[Cell, ...] = Field(min_length=1)
+    repeat: int = Field(default=3, ge=1)
+    """Runs of each cell unless asked otherwise, with the seeds 1, 2, …"""
+    window_s: float = Field(default=40, gt=0)
+    """Length of the window of D_SS, s."""
+    tail_s: float = Field(default=2, ge=0)
+    """Where that window ends before the end of the run, s."""
+    columns: tuple[Column, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
+    reference: Reference | None = None
+    charts: tuple[Chart, ...] = ()
+    without_call: dict[str, str] = {}
+    """Name of a cell → the same without its call: what the first flow gives way to it is told as ``backoff_mbps``."""
+    contrasts: tuple[Contrast, ...] = ()
+    solo: dict[str, str] = {}
+    """Name of a cell → the cell in which its short flows are alone: the harm to them is told as ``harm.median`` …"""
+    notes: str = ""
+    """What a reader of the table must know, for the report."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        names = [cell.name for cell in self.cells]
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise ValueError(f"matrix {self.name}: cells of one name: {', '.join(twice)}")
+        if strange := set(self.reference.published if self.reference else ()) - set(names):
+            raise ValueError(f"matrix {self.name}: published figures of no cell: {', '.join(sorted(strange))}")
+        if useless := [e.cells for e in self.expectations if not any(re.search(e.cells, name) for name in names)]:
+            raise ValueError(f"matrix {self.name}: an expectation of no cell: {', '.join(useless)}")
+        drawn = {cell for chart in self.charts for cell in chart.cells.values()}
+        drawn |= {cell for it in self.contrasts for cell in (it.cell, it.beside)}
+        drawn |= self.without_call.keys() | set(self.without_call.values())
+        if strange := (drawn | self.solo.keys() | set(self.solo.values())) - set(names):
+            raise ValueError(f"matrix {self.name}: charts or comparisons of no cell: {', '.join(sorted(strange))}")
+        return self
+
+    @cached_property
+    def runnable(self) -> tuple[Cell, ...]:
+        """The cells that need nothing beyond mainline."""
+        return tuple(cell for cell in self.cells if not cell.needs)
+
+    @cached_property
+    def labs(self) -> tuple[str, ...]:
+        """The labs that can run cells of it, the preferred one first."""
+        return tuple(lab for lab in LABS if any(not lacking(cell, lab) for cell in self.runnable))
+
+    def swapped(self, text: str) -> Matrix:
+        """Return the matrix with another contender, ``OLD=NEW``, in every flow; it keeps its own results.
+
+        Raises MatrixError when a name is unknown or no flow has OLD.
+        """
+        old, _, new = text.partition("=")
+        for name in (old, new):
+            if name not in CONTENDERS:
+                raise MatrixError(f"--swap: unknown contender {name!r} in {text!r}; known: {', '.join(CONTENDERS)}")
+        cells = tuple(cell.swapped(old, new) for cell in self.cells)
+        if cells == self.cells:
+            raise MatrixError(f"--swap: no flow of matrix {self.name} is {old}")
+        # Made anew: a copy would keep what is cached of the old cells.
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self)(**fields | {"name": f"{self.name}-{new}-for-{old}", "cells": cells})
+
+    def select(self, text: str = "") -> tuple[Cell, ...]:
+        """Return the runnable cells whose name holds every word of ``text``. Raises MatrixError when none does."""
+        words = text.lower().split()
+        found = tuple(cell for cell in self.runnable if all(word in cell.name.lower() for word in words))
+        if not found:
+            raise MatrixError(f"matrix {self.name}: no cell's name holds {text!r}; one is {self.cells[0].name!r}")
+        return found
+
+
+def figure(scores: Mapping[str, Any], metric: str) -> float | None:
+    """Return the figure at the dotted path ``metric`` (numbers index lists), None where there is none."""
+    found: Any = scores
+    for step in metric.split("."):
+        try:
+            found = found[int(step)] if isinstance(found, list) else found[step]
+        except (KeyError, IndexError, ValueError, TypeError):
+            return None
+    return float(found) if isinstance(found, int | float) else None
+
+
+def cell_folder(folder: Path, cell: Cell) -> Path:
+    """Return the folder of a cell's runs in the folder of its matrix."""
+    return folder / f"{cell.slug}-{cell.digest()}"
+
+
+def run_folder(folder: Path, cell: Cell, seed: int) -> Path:
+    """Return the folder of one run in the folder of its matrix."""
+    return cell_folder(folder, cell) / f"seed-{seed}"
+
+
+def finished(matrix: Matrix, folder: Path) -> Iterator[tuple[Cell, int, Path]]:
+    """Yield cell, seed and folder of every finished run, cells in the matrix's order, seeds ascending."""
+    for cell in matrix.cells:
+        runs = [path.parent for path in cell_folder(folder, cell).glob("seed-*/scores.json")]
+        for seed, run in sorted((int(run.name[5:]), run) for run in runs if run.name[5:].isdigit()):
+            yield cell, seed, run
+
+
+def matrices(experiments: Path = EXPERIMENTS) -> dict[str, Matrix]:
+    """Return every matrix that a file ``test_*.py`` defines as ``MATRIX``, by name.
+
+    Raises MatrixError when such a file cannot be imported or two share a name.
+    """
+    found: dict[str, Matrix] = {}
+    for path in sorted(experiments.glob("test_*.py")):
+        if not _DEFINES_ONE.search(path.read_text()):
+            continue
+        matrix = _load(path)
+        if matrix.name in found:
+            raise MatrixError(f"{path}: a second matrix {matrix.name}")
+        found[matrix.name] = matrix
+    return dict(sorted(found.items()))
+
+
+def _load(path: Path) -> Matrix:
+    spec = importlib.util.spec_from_file_location(f"tests.{path.stem}", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except ValidationError as wrong:
+        raise MatrixError(f"{path}: {wrong.errors()[0]['msg']}") from wrong
+    except Exception as wrong:
+        raise MatrixError(f"{path}: {type(wrong).__name__}: {wrong}") from wrong
+    if not isinstance(module.MATRIX, Matrix):
+        raise MatrixError(f"{path}: MATRIX is no Matrix")
+    return module.MATRIX
+
+
+def named(name: str, known: Mapping[str, Matrix]) -> Matrix:
+    """Return the matrix of that name. Raises MatrixError with those that are near."""
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, 3, 0.4)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise MatrixError(f"unknown matrix {name!r}; known: {', '.join(known) or 'none'}{hint}")
+
+
+def matrix_tests(matrix: Matrix) -> Callable[..., None]:
+    """Return the test of a matrix, one node a cell: ``test_cell = matrix_tests(MATRIX)``.
+
+    It runs the cell with all its seeds in the lab that the options name and asserts the matrix's expectations.
+    """
+    import pytest
+
+    def test_cell(cell: Cell, measure: Callable[[Matrix, Cell], list[str]]) -> None:
+        if cell.needs:
+            pytest.skip(f"needs {cell.needs}")
+        if broken := measure(matrix, cell):
+            pytest.fail("; ".join(broken), pytrace=False)
+
+    test_cell.__doc__ = matrix.title
+    cells = pytest.mark.parametrize("cell", matrix.cells, ids=[cell.name for cell in matrix.cells])
+    test: Callable[..., None] = pytest.mark.experiment(cells(test_cell))
+    return test
+
+
+def matrix_targets(matrix: Matrix) -> Callable[..., None]:
+    """Return the test of its correlations and contrasts: ``test_targets = matrix_targets(MATRIX)``.
+
+    It waits for all cells of the matrix, and is skipped where they are not all selected.
+    """
+    import pytest
+
+    def test_targets(missed: Callable[[Matrix], list[str]]) -> None:
+        if told := missed(matrix):
+            pytest.fail("; ".join(told), pytrace=False)
+
+    test_targets.__doc__ = f"{matrix.title}: what must hold of all cells together."
+    test: Callable[..., None] = pytest.mark.experiment(test_targets)
+    return test

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cell's call in a lab of real time: two browsers that have met and show each other the full picture."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+
+from apps.base import ServiceError, Stage
+from apps.call import Call as Browsers
+from hardware.machine.display import SIZE, Display
+from hardware.machine.files import log_file
+from harness.lab.contract import Lab
+from harness.matrix import cell
+from scoring import packets
+from scoring.transport import TALKS
+from scoring.validity import Gate, gate
+from traffic.irtt import TOS
+
+_CE = 3
+_SETTLED_S, _POLL_S = 60.0, 0.25
+_IP_UDP_BYTES = 28
+
+
+def browsers(asked: cell.Call) -> Browsers:
+    """Return the two ends of such a call, their cameras' film made if need be. Raises ServiceError."""
+    made = Browsers(bitrate_bps=asked.bitrate_bps, ecn=asked.ecn, recorder=None)
+    made.prepare()
+    return made
+
+
+@contextmanager
+def live_call(lab: Lab, asked: cell.Call, folder: Path) -> Iterator[Browsers]:
+    """A call between the client and the server of ``lab`` once both ends show its size; its files go to ``folder``.
+
+    Raises ServiceError when there is no call, or none of that size within a minute; ProcessError without a screen.
+    """
+    display = Display.start(lab.client, log_file(folder, "xvfb"))
+    call = browsers(asked)
+    try:
+        width, height = SIZE
+        stage = Stage(lab.client, lab.server, lab.addresses.server, folder, display.name, width=width, height=height)
+        call.start(stage)
+        deadline = time.monotonic() + _SETTLED_S
+        while not call.settled:
+            if call.failure or time.monotonic() > deadline:
+                raise ServiceError(f"the call: {call.failure or f'no full picture after {_SETTLED_S:g} s'}")
+            time.sleep(_POLL_S)
+        yield call
+    finally:
+        call.stop()
+        display.stop()
+
+
+def arrived(call: Browsers, lab: Lab, client: pl.DataFrame, server: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The packets of a call that the captures saw behind the bottleneck: down, up."""
+    ends = call.facts["call"]
+    down = packets.select(client, src=lab.addresses.server, sport=ends["server_port"], dport=ends["client_port"])
+    up = packets.select(server, src=lab.addresses.client, sport=ends["client_port"], dport=ends["server_port"])
+    return down, up
+
+
+def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) -> pl.DataFrame:
+    """The rows of TALKS of what arrived within ``seconds`` s from ``t0`` (Unix s) on; delays are not known."""
+    parts = [
+        pl.DataFrame(
+            {
+                "t_s": (way["t_ns"] - round(t0 * 1e9)) / 1e9,
+                "talk": pl.repeat(n, way.height, eager=True, dtype=pl.Int64),
+                "delay_us": pl.repeat(None, way.height, eager=True, dtype=pl.Float64),
+                "bytes": way["ip_bytes"].cast(pl.Int64) - _IP_UDP_BYTES,
+            },
+            schema=TALKS,
+        )
+        for n, way in enumerate(ways)
+    ]
+    return pl.concat(parts).filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
+
+
+def marked(asked: cell.Call, ways: tuple[pl.DataFrame, pl.DataFrame], t0: float) -> list[Gate]:
+    """Each way's packets since ``t0`` (Unix s) have the codepoint asked for, or CE; there are some."""
+    found = []
+    for name, way in zip(("down", "up"), ways, strict=True):
+        fields = way.filter(pl.col("t_ns") >= round(t0 * 1e9))["ecn"].to_list()
+        wrong = sum(field not in (TOS[asked.ecn], _CE) for field in fields)
+        told = f"{wrong} of {len(fields)} packets otherwise"
+        found.append(gate(f"call {name} {asked.ecn}", bool(fields) and not wrong, told, "some packets, none otherwise"))
+    return found

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A matrix under pytest: all cells that were selected run in parallel, and each test waits for its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.experiment.options import Options, OptionsError
+from harness.matrix.campaign import Plan, prepare, seeds
+from harness.matrix.cell import Cell
+from harness.matrix.cell_run import SCORES
+from harness.matrix.engine import EngineError, Outcome, complete
+from harness.matrix.matrix import Matrix, MatrixError, figure
+from scoring.validity import Limits
+
+Key = tuple[str, str]
+"""A matrix's name and a lab."""
+
+
+class MatrixSession:
+    """The matrices of one session of tests, each in one lab or more."""
+
+    def __init__(self, options: Options) -> None:
+        """Raises OptionsError for an option that no matrix takes."""
+        if options.kernel_source:
+            raise OptionsError("--kernel-source: matrices run on the kernel that `sojourn build` makes; leave it out")
+        self._options = options
+        self._plans: dict[Key, Plan] = {}
+        self._inputs: dict[Key, str] = {}
+        self._running: dict[Key, Generator[Outcome]] = {}
+        self._known: dict[Key, dict[str, list[Outcome]]] = {}
+
+    def lab(self, matrix: Matrix) -> str:
+        """The lab that was asked for, or the one that the matrix prefers."""
+        return self._options.asked_lab or matrix.labs[0]
+
+    def measure(self, matrix: Matrix, cell: Cell, selected: Sequence[Cell]) -> list[str]:
+        """Run ``cell`` with all its seeds, print its figures, return what does not hold of it.
+
+        Raises as :meth:`outcomes` does.
+        """
+        outcomes = self.outcomes(matrix, cell, selected, self.lab(matrix))
+        return [broken for it in outcomes for broken in judged(matrix, it)]
+
+    def outcomes(self, matrix: Matrix, cell: Cell, selected: Sequence[Cell], lab: str) -> list[Outcome]:
+        """Run ``cell`` in ``lab`` and return what became of its runs, by seed.
+
+        The first call starts all ``selected`` cells of the matrix. Raises MatrixError, EngineError or BuildError.
+        """
+        key = (matrix.name, lab)
+        if key not in self._running:
+            self._begin(key, matrix, selected)
+        while len(found := self._known[key].get(cell.name, [])) < len(self._plans[key].seeds):
+            if not self._next(key):
+                raise EngineError("the runner has ended, see the first test of this matrix that failed")
+        return sorted(found, key=lambda it: it.job.seed)
+
+    def missed(self, matrix: Matrix, selected: Sequence[Cell]) -> list[str]:
+        """Wait for all ``selected`` cells and return which correlations and contrasts miss what they ask for.
+
+        Raises as :meth:`outcomes` does.
+        """
+        from harness.matrix.report import results
+
+        key = (matrix.name, self.lab(matrix))
+        for cell in selected:
+            self.outcomes(matrix, cell, selected, key[1])
+        found = results(matrix, self._plans[key].folder, self._inputs[key])
+        for told, _ in found.targets():
+            print(told)
+        return found.missed()
+
+    def _begin(self, key: Key, matrix: Matrix, selected: Sequence[Cell]) -> None:
+        lab, options = key[1], self._options
+        if lab != "sim":  # which nothing may disturb
+            for other in self._running:
+                while self._next(other):
+                    pass
+        if lab == "sim" and options.jitter_gate_ms is not None:
+            raise OptionsError("--jitter-gate: a matrix's cells in simulated time have their own; leave it out")
+        plan = Plan(
+            matrix,
+            tuple(cell for cell in selected if not cell.needs),
+            seeds(options.seed, options.repeat or matrix.repeat),
+            options.results,
+            options.engine,
+            lab=lab,
+            lab_file=options.lab_file,
+            limits=Limits() if options.jitter_gate_ms is None else Limits(jitter_ms=options.jitter_gate_ms),
+        )
+        jobs, engine = prepare(plan)
+        self._plans[key], self._known[key], self._inputs[key] = plan, {}, jobs[0].inputs
+        self._running[key] = complete(jobs, engine, plan.folder)
+
+    def _next(self, key: Key) -> bool:
+        """Wait for the next run of a plan to end; False when there is none."""
+        if outcome := next(self._running[key], None):
+            self._known[key].setdefault(outcome.job.cell.name, []).append(outcome)
+        return outcome is not None
+
+    def close(self) -> list[Path]:
+        """End what still runs; write the report of every matrix that ran and return where."""
+        from harness.matrix.report import write
+
+        for running in self._running.values():
+            running.close()
+        return [write(plan.matrix, plan.folder, self._inputs[key]) for key, plan in self._plans.items()]
+
+
+def scores(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Return the scores of runs. Raises MatrixError when one has failed."""
+    for it in outcomes:
+        if it.status == "failed":
+            raise MatrixError(f"{it.job.cell.name}, seed {it.job.seed}: {it.error}; see {it.folder}")
+    return [json.loads((it.folder / SCORES).read_text()) for it in outcomes]
+
+
+def judged(matrix: Matrix, outcome: Outcome) -> list[str]:
+    """Print the figures of a run and return what does not hold of it, one line each."""
+    cell, seed = outcome.job.cell, outcome.job.seed
+    if outcome.status == "failed":
+        return [f"seed {seed}: {outcome.error}; see {outcome.folder}"]
+    scores = json.loads((outcome.folder / SCORES).read_text())
+    told = ((column, figure(scores, column.metric)) for column in matrix.columns)
+    figures = ", ".join(f"{column.head} {'–' if it is None else f'{it:.{column.digits}f}'}" for column, it in told)
+    print(f"{cell.name}, seed {seed}: {figures}")
+    broken = (expectation.broken(cell, scores) for expectation in matrix.expectations)
+    return [f"seed {seed}: {why}" for why in broken if why]

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated lab: one cell in one node of simulated time, its measurements left in a folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from bottleneck.qdiscs import marks
+from bottleneck.readback import ReadbackError
+from hardware import simulation
+from hardware.build import Kernel, ensure_kernel
+from hardware.guest import Guest, ensure_guest
+from hardware.simulation import SimulationError
+from harness.matrix import simulated_job
+from harness.matrix.cell import Cell
+from scoring.transport import FLOWS
+from traffic.bulk import ensure_bulk
+from traffic.contender import ACCURATE_ECN, CONTENDERS
+
+Endpoints = Literal["bulk", "iperf3"]
+
+
+@cache
+def parts() -> tuple[Kernel, Guest, Path]:
+    """Kernel, guest and the program of all endpoints, built if need be; once for a process.
+
+    Raises :class:`hardware.machine.cache.BuildError`.
+    """
+    return ensure_kernel(), ensure_guest(), ensure_bulk()
+
+
+def versions() -> dict[str, str]:
+    """What the results depend on besides cell and seed: kernel, guest and the program of all endpoints, by digest."""
+    kernel, guest, program = parts()
+    return {
+        "kernel": kernel.digest,
+        "release": kernel.version,
+        "source": kernel.source,
+        "guest": guest.digest,
+        "bulk": program.parent.name,
+    }
+
+
+def run_cell(
+    cell: Cell,
+    folder: Path,
+    *,
+    seed: int,
+    endpoints: Endpoints = "bulk",
+    timeout_s: float = 300,
+) -> None:
+    """Run ``cell`` in simulated time and leave its results in ``folder``, which is there and empty.
+
+    The same seed gives the same bytes in every file. docs/simulated-time.md lists the files and their columns.
+
+    Args:
+        timeout_s: wall time, s.
+
+    Raises:
+        SimulationError: the cell cannot run here, the node hung or failed, or its configuration is not the one asked
+            for; the message ends with what was said last.
+        BuildError: kernel, guest or program cannot be built.
+    """
+    if cell.needs:
+        raise SimulationError(f"cell {cell.name}: needs {cell.needs}")
+    if endpoints == "iperf3" and not cell.flows:
+        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends bulk flows, and this cell has none")
+    kernel, guest, program = parts()
+    if cell.tunnel not in ("", "ipsec"):
+        raise SimulationError(
+            f"cell {cell.name}: a {cell.tunnel} tunnel needs a kernel for each end (--lab=virtual): "
+            "in namespaces of one kernel the inner flow's hash leaks through"
+        )
+    script = simulated_job.job(cell, seed, iperf3=endpoints == "iperf3")
+    (folder / "run").write_text(script)
+    (folder / "run").chmod(0o755)
+    shutil.copy(program, folder / "bulk")
+    try:
+        simulation.run(kernel, guest, folder, seed=seed, timeout=timeout_s)
+    except SimulationError as failed:
+        raise SimulationError(f"cell {cell.name}, seed {seed}: {failed}") from failed
+    answers = {file.name.removeprefix("readback-"): file.read_text() for file in sorted(folder.glob("readback-*"))}
+    log = "".join(f"\n[{space}] tc -s -d -j\n{text}" for space, text in answers.items())
+    (folder / "setup.log").write_text(script + (folder / "out").read_text() + (folder / "err").read_text() + log)
+    if found := simulated_job.differences(cell, answers):
+        raise SimulationError(f"cell {cell.name}: {ReadbackError(found)}")
+    if endpoints == "iperf3":
+        _flows_of_iperf3(cell, seed, folder)
+    seen = list(queues((folder / "queues").read_text()))
+    with (folder / "queues.jsonl").open("w") as out:
+        out.writelines(json.dumps(line) + "\n" for line in seen)
+    if deaf := unheard(cell, pl.read_csv(folder / "flows.csv", schema=FLOWS, glob=False), seen):
+        raise SimulationError(f"cell {cell.name}, seed {seed}: {deaf}")
+    made = {"cell": cell.model_dump(mode="json"), "seed": seed, "endpoints": endpoints, "kernel": versions()}
+    (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
+    for name in ("run", "bulk", "out", "err", "status", "queues", *(f"readback-{space}" for space in answers)):
+        (folder / name).unlink()
+
+
+def _flows_of_iperf3(cell: Cell, seed: int, folder: Path) -> None:
+    with (folder / "flows.csv").open("a") as out:
+        for n, start in enumerate(simulated_job.starts(cell, seed)):
+            ends = []
+            for name in (f"sender-{n}", f"receiver-{n}"):
+                ends.append(json.loads((folder / name).read_text()))
+                (folder / name).unlink()
+                if "error" in ends[-1]:
+                    raise SimulationError(f"cell {cell.name}: iperf3 {name}: {ends[-1]['error']}")
+            out.writelines(f"{row}\n" for row in iperf3_rows(n, start, *ends))
+
+
+def iperf3_rows(flow: int, start_s: float, sender: dict[str, Any], receiver: dict[str, Any]) -> Iterator[str]:
+    """Yield lines of flows.csv from both ends' iperf3 JSON; what iperf3 does not tell is empty.
+
+    Times count from ``start_s``, when the client was started: the first data comes a few RTTs later.
+    """
+    received, retransmits, least = 0, 0, 0
+    for theirs, ours in zip(receiver["intervals"], sender["intervals"], strict=False):
+        state = ours["streams"][0]
+        received += theirs["streams"][0]["bytes"]
+        retransmits += state["retransmits"]
+        least = min(least or state["rtt"], state["rtt"])
+        cwnd = round(state["snd_cwnd"] / 1448)
+        yield f"{start_s + theirs['sum']['end']:.6f},{flow},{received},{state['rtt']},{least},{cwnd},{retransmits},,,"
+
+
+def unheard(cell: Cell, flows: pl.DataFrame, seen: Sequence[dict[str, Any]]) -> str:
+    """Return which flow with accurate ECN was told of no CE although the queues on its way marked; empty: none.
+
+    ``flows`` and ``seen`` are flows.csv and the lines of queues.jsonl. Cells whose middleboxes change the ECN field and
+    senders that do not tell what was delivered are not judged.
+    """
+    if any(hop.mangle for hop in cell.hops):
+        return ""
+    for n, flow in enumerate(cell.flows):
+        told = flows.filter(pl.col("flow") == n)["delivered_ce"].drop_nulls()
+        if CONTENDERS[flow.contender].tcp_ecn != ACCURATE_ECN or not told.len() or told[-1]:
+            continue
+        last = {line["hop"]: line for line in seen if line["dev"] == ("wan" if flow.up else "lan")}
+        if marked := sum(marks(qdisc) or 0 for line in last.values() for qdisc in line["qdiscs"]):
+            return f"flow {n}, {flow.contender}: no CE came back, but the queues on its way marked {marked} packets"
+    return ""
+
+
+def queues(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the lines of queues.jsonl from what the program of all endpoints wrote into `queues`."""
+    for line in text.splitlines():
+        at, space, answer = line.split(" ", 2)
+        qdiscs = json.loads(answer)
+        for dev in ("lan", "wan"):
+            found = [q for q in qdiscs if q["dev"] == dev]
+            yield {"t": float(at), "hop": int(space.removeprefix("hop")), "dev": dev, "qdiscs": found}

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a cell to the job of a simulated node: its namespaces, links, routes, queues and traffic. Pure.
+
+::
+
+    host0 ─┐                                                            one host for each RTT
+    host1 ─┴ [switch] ─ [near] ─ wan·hop0·lan ─ wan·hop1·lan ─ [far] ─ receiver      near, far: ends of a tunnel
+
+A host's packets are delayed by half its RTT where they leave it, and those to it by the rest at the other end of its
+link, so no queue that is measured is also a delay: the switch is there where they would meet, and for several hosts.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import exp, log
+
+from bottleneck import path, readback, shaper
+from bottleneck.path import Path
+from bottleneck.spec import IFB_DOWN, IFB_UP, Direction
+from hardware.node import mac
+from harness.matrix.cell import Call, Cell, Hop, ShortFlows
+from traffic import ports
+from traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
+from traffic.irtt import TOS
+from traffic.talk import Schedule
+
+RECEIVER, SWITCH, NEAR, FAR = "receiver", "switch", "near", "far"
+HOST_DEV = "eth0"
+START_SPREAD_S = 0.01
+"""What a flow starts later than asked is drawn from 0 to this, so that the seed is a start order and a phase too."""
+TUNNEL_MTU = 1400
+_Z95 = 1.6448536269514722
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a link."""
+
+    space: str
+    dev: str
+    address: str = ""
+
+    @property
+    def mac(self) -> str:
+        return mac(self.space, self.dev)
+
+    @property
+    def ip(self) -> str:
+        return self.address.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class Network:
+    """Where everything of a cell stands."""
+
+    hosts: dict[int, End]
+    """By RTT, µs: the hosts of the server side."""
+    receiver: End
+    boxes: tuple[str, ...]
+    """Routers from the hosts to the receiver, gateways of a tunnel among them."""
+    links: tuple[tuple[End, End], ...]
+
+    @property
+    def spaces(self) -> list[str]:
+        """All namespaces, in the order of the packets that go down."""
+        return list(dict.fromkeys(end.space for link in self.links for end in link))
+
+
+def hop_name(index: int) -> str:
+    """The namespace of the hop at ``index``, from 0."""
+    return f"hop{index}"
+
+
+def network(cell: Cell) -> Network:
+    """Return hosts, routers and links of ``cell``, addressed."""
+    wanted = [flow.rtt_us for flow in cell.flows] + [probe.rtt_us for probe in cell.probes]
+    wanted += [one.rtt_us for one in (cell.short_flows, cell.call) if one]
+    hosts = {
+        rtt: End(f"host{n}", HOST_DEV, f"10.42.2.{20 + n}/24") for n, rtt in enumerate(sorted(dict.fromkeys(wanted)))
+    }
+    hops = tuple(hop_name(n) for n in range(len(cell.hops)))
+    boxes = (NEAR, *hops, FAR) if cell.tunnel else hops
+    first, receiver = End(boxes[0], "wan", "10.42.2.1/24"), End(RECEIVER, HOST_DEV, "10.42.1.20/24")
+    if len(hosts) == 1 and (cell.tunnel or not cell.hops[0].up):
+        links = [(next(iter(hosts.values())), first)]
+    else:
+        links = [(host, End(SWITCH, f"port{n}")) for n, host in enumerate(hosts.values())]
+        links.append((End(SWITCH, "uplink"), first))
+    for n, (left, right) in enumerate(pairwise(boxes)):
+        links.append((End(left, "lan", f"10.43.{n}.1/30"), End(right, "wan", f"10.43.{n}.2/30")))
+    links.append((End(boxes[-1], "lan", "10.42.1.1/24"), receiver))
+    return Network(hosts, receiver, boxes, tuple(links))
+
+
+def devices(cell: Cell) -> list[str]:
+    """The ``ip -batch`` lines that make all namespaces and links."""
+    net = network(cell)
+    lines = [f"netns add {space}" for space in net.spaces]
+    for a, b in net.links:
+        one, other = (f"{end.dev} address {end.mac} netns {end.space}" for end in (a, b))
+        lines.append(f"link add {one} type veth peer name {other}")
+    return lines
+
+
+def addresses(cell: Cell, space: str) -> list[str]:
+    """The ``ip -batch`` lines inside ``space``: links up, addresses, routes, neighbours, ifbs.
+
+    Neighbours are known from the start: no packet waits for an address resolution, none is lost to it.
+    """
+    net = network(cell)
+    ends = [end for link in net.links for end in link if end.space == space]
+    lines = [f"link set dev {end.dev} up" for end in ends]
+    if space == SWITCH:
+        lines += ["link add bridge type bridge mcast_snooping 0", "link set dev bridge up"]
+        return lines + [f"link set dev {end.dev} master bridge" for end in ends]
+    if cell.tunnel and space in (RECEIVER, *(host.space for host in net.hosts.values())):
+        lines.append(f"link set dev {HOST_DEV} mtu {TUNNEL_MTU}")
+    lines += [f"address add {end.address} dev {end.dev}" for end in ends]
+    for end in ends:
+        lines += [
+            f"neighbour replace {peer.ip} lladdr {peer.mac} dev {end.dev} nud permanent" for peer in _peers(net, end)
+        ]
+    lines += _routes(net, space) + _tunnel(cell, net, space)
+    for program, command in _bottleneck(cell, space):
+        if program == "ip":
+            lines.append(command)
+    return lines
+
+
+def _peers(net: Network, end: End) -> list[End]:
+    entry = End(net.boxes[0], "wan", "10.42.2.1/24")
+    if end == entry:
+        return list(net.hosts.values())
+    if end in net.hosts.values():
+        return [entry]
+    return [b if a == end else a for a, b in net.links if end in (a, b)]
+
+
+def _routes(net: Network, space: str) -> list[str]:
+    if space == RECEIVER:
+        return ["route add default via 10.42.1.1"]
+    if space not in net.boxes:
+        return ["route add default via 10.42.2.1"]
+    at, last = net.boxes.index(space), len(net.boxes) - 2
+    # The far links too: a tunnel's ends stand on them.
+    down = [f"route add {to} via 10.43.{at}.2" for to in ("10.42.1.0/24", f"10.43.{last}.0/30")] if at <= last else []
+    up = [f"route add {to} via 10.43.{at - 1}.1" for to in ("10.42.2.0/24", "10.43.0.0/30")] if at else []
+    return [*down[: 2 if at < last else 1], *up[: 2 if at > 1 else 1]]
+
+
+def _tunnel(cell: Cell, net: Network, space: str) -> list[str]:
+    """ESP in tunnel mode between the two gateways; the ECN field is copied out and in again (RFC 6040)."""
+    if not cell.tunnel or space not in (NEAR, FAR):
+        return []
+    near, far = "10.43.0.1", f"10.43.{len(net.boxes) - 2}.2"
+    sides = [(near, "10.42.2.0/24"), (far, "10.42.1.0/24")]
+    (mine, inside), (other, outside) = sides if space == NEAR else reversed(sides)
+    states = [
+        f"xfrm state add src {src} dst {dst} proto esp spi {spi} reqid 1 mode tunnel "
+        f"replay-window {cell.replay_window} aead rfc4106(gcm(aes)) 0x{'5a' * 20} 128"
+        for spi, (src, dst) in enumerate([(near, far), (far, near)], start=256)
+    ]
+    template = "proto esp reqid 1 mode tunnel"
+    policies = [f"xfrm policy add src {inside} dst {outside} dir out tmpl src {mine} dst {other} {template}"] + [
+        f"xfrm policy add src {outside} dst {inside} dir {way} tmpl src {other} dst {mine} {template}"
+        for way in ("in", "fwd")
+    ]
+    return [*states, *policies]
+
+
+def _delays(cell: Cell) -> Iterator[tuple[End, Path]]:
+    """Where each half of each host's RTT is added: at the egress of both ends of its link."""
+    net = network(cell)
+    for rtt, host in net.hosts.items():
+        peer = next(b for a, b in net.links if a == host)
+        for end, delay_us in ((host, rtt // 2), (peer, rtt - rtt // 2)):
+            if delay_us:
+                yield end, Path(delay_us=delay_us)
+
+
+def _ways(hop: Hop) -> Iterator[tuple[Direction | None, str, str, str]]:
+    """Both directions of ``hop``: what is asked, egress, ingress and its ifb."""
+    yield hop.down, "lan", "wan", IFB_DOWN
+    yield hop.up, "wan", "lan", IFB_UP
+
+
+def _bottleneck(cell: Cell, space: str) -> Iterator[tuple[str, str]]:
+    """The queues and delays of ``space``: program (ip or tc) and its command."""
+    commands: list[list[str]] = []
+    for end, delay in _delays(cell):
+        if end.space == space:
+            commands.append([*f"tc qdisc add dev {end.dev} root handle 1:".split(), *delay.tc_args()])
+    for n, hop in enumerate(cell.hops):
+        if hop_name(n) == space:
+            for way, egress, ingress, ifb in _ways(hop):
+                if way:
+                    commands += path.commands(ingress, ifb, way.path)
+                    commands += shaper.commands(egress, way.rate_bps, way.qdisc, unshaped=False)
+    for command in commands:
+        yield command[0], " ".join(command[1:])
+
+
+def differences(cell: Cell, answers: dict[str, str]) -> list[str]:
+    """Compare what each namespace's tc says to readback.queries with what the cell asks for: a line for each."""
+    lines: list[tuple[str, list[str]]] = []
+    states = {space: readback.state(text, *shown(cell, space)) for space, text in answers.items()}
+    for end, delay in _delays(cell):
+        lines.append((end.space, readback.netem(end.dev, delay, states[end.space])))
+    for n, hop in enumerate(cell.hops):
+        found = states[hop_name(n)]
+        for way, egress, ingress, ifb in _ways(hop):
+            lines.append((hop_name(n), readback.delayed(ingress, ifb, way.path if way else Path(), found)))
+            if way:
+                lines.append((hop_name(n), readback.shaped(egress, way, found, unshaped=False)))
+    return [f"{space}: {line}" for space, told in lines for line in told]
+
+
+def shown(cell: Cell, space: str) -> list[str]:
+    """The devices of ``space`` whose configuration is read back."""
+    return [end.dev for link in network(cell).links for end in link if end.space == space]
+
+
+def arrivals(short: ShortFlows, seed: int, seconds: float) -> list[tuple[int, int]]:
+    """Return the time (ns) and length (bytes) of each short flow before ``seconds`` (s).
+
+    Gaps are exponential; lengths are lognormal with the 5th and 95th percentiles asked for (z = 1.645).
+    """
+    draw = random.Random(f"short {seed}")
+    mu = (log(short.p5_bytes) + log(short.p95_bytes)) / 2
+    sigma = (log(short.p95_bytes) - log(short.p5_bytes)) / (2 * _Z95)
+    at, found = short.start_s, []
+    for _ in range(short.count):
+        at += draw.expovariate(1 / short.mean_gap_s)
+        size = max(1, round(exp(draw.gauss(mu, sigma))))
+        if at < seconds:
+            found.append((round(at * _NS), size))
+    return found
+
+
+def starts(cell: Cell, seed: int) -> list[float]:
+    """When each flow starts, s: as asked and up to START_SPREAD_S later, as the seed says."""
+    draw = random.Random(f"start {seed}")
+    return [round(flow.start_s + draw.uniform(0, START_SPREAD_S), 6) for flow in cell.flows]
+
+
+def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
+    """Return the text for the program of traffic/bulk.c (traffic/bulk.py tells its form).
+
+    Args:
+        flows: whether it sends the bulk flows too, or another program does.
+    """
+    net = network(cell)
+    lines = [f"cell {_ns(cell.seconds)} {_ns(cell.sample_s)}"]
+    modes = {} if flows else _ecn_modes(cell, net)
+    lines += [f"host {end.space} {modes.get(end.space, ACCURATE_ECN)}" for end in (*net.hosts.values(), net.receiver)]
+    lines += [f"device {end.space} {end.dev}" for link in net.links for end in link]
+    for space in net.spaces:
+        commands = [command for program, command in _bottleneck(cell, space) if program == "tc"]
+        lines += [f"tc {space} {command}" for command in commands]
+        if commands or space.startswith("hop"):
+            lines += [f"show {space} {query}" for query in readback.queries(*shown(cell, space))]
+    lines += [f"queues {hop_name(n)}" for n in range(len(cell.hops))]
+    steps = [
+        (step.at_s, hop_name(n), " ".join(shaper.rate_change("lan", step.rate_bps)[1:]))
+        for n, hop in enumerate(cell.hops)
+        for step in hop.schedule
+    ]
+    lines += [f"step {_ns(at)} {space} {command}" for at, space, command in sorted(steps)]
+    offset = random.Random(f"probe {seed}")
+    for n, probe in enumerate(cell.probes):
+        first = offset.uniform(0, probe.interval_s)
+        where = f"{net.hosts[probe.rtt_us].space} {RECEIVER} {net.receiver.ip} {ports.PROBE + n} {TOS[probe.ecn]}"
+        lines.append(f"probe {where} {_ns(first)} {_ns(probe.interval_s)} {int(probe.round_trip)}")
+    if cell.call:
+        lines += _talks(cell.call, net, offset)
+    if short := cell.short_flows:
+        contender = CONTENDERS[short.contender]
+        where = f"{net.hosts[short.rtt_us].space} {RECEIVER} {net.receiver.ip} {ports.SHORT}"
+        lines.append(f"short {where} {contender.cc} {contender.tcp_ecn}")
+        lines += [f"transfer {at} {size}" for at, size in arrivals(short, seed, cell.seconds)]
+    if flows:
+        lines += list(_flows(cell, net, starts(cell, seed)))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _talks(call: Call, net: Network, draw: random.Random) -> Iterator[str]:
+    """The talkers of a call: down first."""
+    host, receiver = net.hosts[call.rtt_us], net.receiver
+    schedule = Schedule(bitrate_bps=call.bitrate_bps)
+    frame_s = 1 / schedule.fps
+    for n, (sender, listener) in enumerate([(host, receiver), (receiver, host)]):
+        yield (
+            f"talk {sender.space} {listener.space} {listener.ip} {ports.TALK + n} {TOS[call.ecn]} "
+            f"{_ns(draw.uniform(0, frame_s))} {_ns(frame_s)} "
+            f"{schedule.frame_bytes(1)} {schedule.key_every} {schedule.frame_bytes(0)}"
+        )
+
+
+def _ecn_modes(cell: Cell, net: Network) -> dict[str, int]:
+    """The ECN mode that all flows of a sending host share with iperf3, which is the highest that one of them needs."""
+    modes: dict[str, int] = {}
+    for flow in cell.flows:
+        mode, space = CONTENDERS[flow.contender].tcp_ecn, (net.receiver if flow.up else net.hosts[flow.rtt_us]).space
+        if (modes.get(space, mode) == NO_ECN) != (mode == NO_ECN):
+            raise ValueError(f"cell {cell.name}: with iperf3 flows with and without ECN cannot share a host")
+        modes[space] = max(mode, modes.get(space, mode))
+    return modes
+
+
+def _flows(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
+    for n, (flow, start) in enumerate(zip(cell.flows, begins, strict=True)):
+        contender, ends = CONTENDERS[flow.contender], (net.hosts[flow.rtt_us], net.receiver)
+        sender, receiver = reversed(ends) if flow.up else ends
+        yield (
+            f"flow {sender.space} {receiver.space} {receiver.ip} {ports.BULK + n} {ports.FIRST_SENDER + n} "
+            f"{contender.cc} {contender.tcp_ecn} {_ns(start)} {_ns(flow.stop_s or cell.seconds)}"
+        )
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * _NS)
+
+
+def job(cell: Cell, seed: int, *, iperf3: bool = False) -> str:
+    """Return the shell script that makes the network and runs the traffic in it.
+
+    With ``iperf3`` that sends the bulk flows, each end's JSON in `sender-N` and `receiver-N`.
+    """
+    net = network(cell)
+    parts = ["#!/bin/sh", "set -e", "echo 1 >/proc/sys/net/core/devconf_inherit_init_net"]
+    parts.append(_batch("ip -batch -", devices(cell)))
+    parts += [_batch(f"ip -n {space} -batch -", addresses(cell, space)) for space in net.spaces]
+    mangled = [(hop_name(n), hop) for n, hop in enumerate(cell.hops) if hop.mangle]
+    parts += [_batch(f"ip netns exec {space} nft -f -", _mangle(hop)) for space, hop in mangled]
+    traffic = plan(cell, seed, flows=not iperf3).splitlines()
+    if iperf3:
+        servers, clients = zip(*_iperf3(cell, net, starts(cell, seed)), strict=True)
+        parts += [*servers, "mkfifo /tmp/ready", _batch("./bulk >/tmp/ready", traffic, "&"), "bulk=$!"]
+        parts += ["read ready </tmp/ready", *clients, "wait $bulk", "wait"]
+    else:
+        parts.append(_batch("./bulk", traffic))
+    return "\n".join([*parts, ""])
+
+
+def _iperf3(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[tuple[str, str]]:
+    """The server of each flow, and its client that waits for its time."""
+    every = max(0.1, cell.sample_s)  # iperf3 takes no shorter interval
+    for n, (flow, start) in enumerate(zip(cell.flows, begins, strict=True)):
+        ends = (net.hosts[flow.rtt_us], net.receiver)
+        sender, receiver = reversed(ends) if flow.up else ends
+        seconds = max(1, round((flow.stop_s or cell.seconds) - flow.start_s))
+        yield (
+            f"ip netns exec {receiver.space} iperf3 -s -1 -p {ports.BULK + n} -i {every:g} -J >receiver-{n} &",
+            f"(sleep {start:.6f}; exec ip netns exec {sender.space} iperf3 -c {receiver.ip} -p {ports.BULK + n} "
+            f"--cport {ports.FIRST_SENDER + n} -C {CONTENDERS[flow.contender].cc} -t {seconds} -i {every:g} -J "
+            f">sender-{n}) &",
+        )
+
+
+def _mangle(hop: Hop) -> list[str]:
+    """The nftables rules of what ``hop`` does to the ECN field of packets that go down."""
+    what = {"ect1-to-not-ect": "ip ecn ect1 ip ecn set not-ect", "to-ect1": "ip ecn != ce ip ecn set ect1"}[hop.mangle]
+    numbers = ", ".join(str(ports.FIRST_SENDER + n) for n in hop.mangled_flows)
+    which = f"tcp sport {{ {numbers} }} " if numbers else ""
+    chain = "chain forward { type filter hook forward priority mangle;"
+    return ["table ip mangle {", f'{chain} iifname "wan" {which}{what}; }}', "}"]
+
+
+def _batch(command: str, lines: Sequence[str], after: str = "") -> str:
+    return "\n".join([f"{command} <<'END' {after}".rstrip(), *lines, "END"])

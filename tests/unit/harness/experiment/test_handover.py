@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps import SERVICES
+from hardware.machine.files import CHECKOUT
+from harness.experiment.handover import CACHE, EVIDENCE, SOURCES, read_cell, read_job, write_cell, write_job
+from harness.experiment.options import Options, parse_options, restored
+from harness.matrix import dumbbell
+from harness.matrix.cell import Call, Cell
+
+DEFAULTS = {name: service.defaults for name, service in SERVICES.items()}
+CELL = Cell(
+    name="call",
+    flows=dumbbell.flows(["prague", "cubic"], 20),
+    hops=(dumbbell.bottleneck(50, "dualpi2"),),
+    seconds=60,
+    call=Call(rtt_us=20_000, ecn="ect1"),
+)
+
+
+def hand_over(folder: Path, **given: Any) -> bytes:
+    """What goes into the machine for a user whose cache and results are below ``folder``."""
+    return packed(folder, parse_options({"service": "call", "results": str(folder / "results"), **given}, DEFAULTS))
+
+
+def packed(folder: Path, options: Options) -> bytes:
+    """The same for options that are parsed."""
+    service = SERVICES[options.service].from_options(options)
+    service._cameras = [folder / "cache" / "camera" / "1" / "camera.y4m", CHECKOUT / "apps"]  # type: ignore[attr-defined]
+    folders = {folder / "results" / "run": EVIDENCE, folder / "cache": CACHE, CHECKOUT: SOURCES}
+    (job := folder / "job").mkdir(parents=True)
+    write_job(job, options, service, folders)
+    return (job / "job.pickle").read_bytes()
+
+
+def hand_over_cell(folder: Path) -> bytes:
+    """What goes into the machine for a cell."""
+    (job := folder / "job").mkdir(parents=True, exist_ok=True)
+    write_cell(job, CELL, 42)
+    return (job / "job.pickle").read_bytes()
+
+
+def test_no_two_hosts_hand_over_other_bytes(tmp_path: Path) -> None:
+    one = hand_over(tmp_path / "a", seed="7")
+    other = {"repeat": "5", "engine": "dask://far:8786", "lab-file": "other.toml"}
+    assert one == hand_over(tmp_path / "home" / "somebody", seed="7", **other)
+    assert str(tmp_path).encode() not in one and one != hand_over(tmp_path / "b", seed="8")
+
+
+def test_nothing_of_the_user_gets_in(tmp_path: Path) -> None:
+    (tarball := tmp_path / "linux-secret.tar.xz").touch()
+    given = {"credentials": str(tmp_path / "secret.toml"), "kernel-source": str(tarball), "lab-file": "secret-lab.toml"}
+    job = hand_over(tmp_path / "secret", lab="sim", repeat="5", **given)
+    assert b"secret" not in job and job == hand_over(tmp_path / "a")
+    options, _ = read_job(tmp_path / "secret" / "job")
+    assert (options.credentials, options.kernel_source, options.repeat, options.asked_lab) == (None, None, None, "")
+
+
+def test_who_names_a_default_or_runs_again_hands_over_the_same_bytes(tmp_path: Path) -> None:
+    left_out = hand_over(tmp_path / "a")
+    named = {"driver": "".join(("play", "wright")), "probe-ecn": "".join(("not-", "ect")), "seed": "1"}  # none interned
+    assert hand_over(tmp_path / "b", **named) == left_out
+    options = parse_options({"service": "call"}, DEFAULTS).but(results=tmp_path / "c" / "results")
+    assert packed(tmp_path / "c", restored(json.loads(json.dumps(options.record())))) == left_out
+
+
+def test_the_order_of_hashes_does_not_matter(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; "
+        "from tests.unit.harness.experiment.test_handover import hand_over, hand_over_cell;"
+        "sys.stdout.write((hand_over(Path(sys.argv[1])) + hand_over_cell(Path(sys.argv[1]))).hex())"
+    )
+    jobs = {
+        subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path / seed)],
+            env={**os.environ, "PYTHONHASHSEED": seed}, cwd=CHECKOUT, capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert jobs == {(hand_over(tmp_path / "here") + hand_over_cell(tmp_path / "here")).hex()}
+
+
+def test_a_cell_comes_out_as_it_went_in(tmp_path: Path) -> None:
+    hand_over_cell(tmp_path)
+    assert read_cell(tmp_path / "job") == (CELL, 42)
+
+
+def test_paths_are_those_of_the_inside(tmp_path: Path) -> None:
+    hand_over(tmp_path, qdisc="dualpi2")
+    options, service = read_job(tmp_path / "job")
+    assert str(options.qdisc_down) == "dualpi2" and options.results == EVIDENCE
+    assert service._cameras == [CACHE / "camera" / "1" / "camera.y4m", SOURCES / "apps"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["youtube", "iptv", "o2tv", "sledovanitv", "call", "skype"])
+def test_every_service_with_a_stand_in_can_be_handed_over(tmp_path: Path, name: str) -> None:
+    options = parse_options({"service": name}, DEFAULTS)
+    (tmp_path / "job").mkdir()
+    write_job(tmp_path / "job", options, SERVICES[name].from_options(options), {})
+    assert type(read_job(tmp_path / "job")[1]) is SERVICES[name]

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.experiment.options import OPTIONS, Options, OptionsError, parse_options
+
+
+def parse(**given: Any) -> Options:
+    raw = {option.name: None for option in OPTIONS}
+    services = {"youtube": {}, "tv": {"rate": "5mbit", "origin-cc": "cubic", "buffer": "6"}}
+    return parse_options(raw | {name.replace("_", "-"): value for name, value in given.items()}, services)
+
+
+def test_defaults_are_the_short_main_job() -> None:
+    options = parse()
+    assert (options.service, options.lab, str(options.qdisc_down)) == ("youtube", "sim", "fq_codel flows 1")
+    assert (options.rate_down_bps, options.rate_up_bps, options.rtt_us) == (10_000_000, 10_000_000, 20_000)
+    assert [p.contender for p in options.phases] == [None, "cubic", None, "prague", None]
+    assert options.cell == "youtube fq_codel flows 1 10mbit 20ms"
+
+
+def test_the_lab_that_was_named_is_told_from_the_default() -> None:
+    assert (parse().asked_lab, parse(lab="sim").asked_lab, parse(lab="virtual").asked_lab) == ("", "sim", "virtual")
+    assert parse(lab="sim").but(asked_lab="") == parse()
+
+
+def test_the_jitter_that_is_let_pass_is_the_labs_own_unless_given() -> None:
+    assert parse().jitter_gate_ms is parse(lab="virtual").jitter_gate_ms is None
+    assert (parse(jitter_gate="50us").jitter_gate_ms, parse(jitter_gate="3ms").jitter_gate_ms) == (0.05, 3)
+
+
+def test_the_best_rendition_is_asked_of_youtube_alone() -> None:
+    assert (parse().max_quality, parse(max_quality="2160p").max_quality) == (None, 2160)
+    with pytest.raises(OptionsError, match="--max-quality: unknown '4k'; known: 240p, 360p"):
+        parse(max_quality="4k")
+    with pytest.raises(OptionsError, match="--max-quality: only --service=youtube takes it, not tv"):
+        parse(service="tv", max_quality="480p")
+
+
+def test_a_cluster_runs_what_is_in_simulated_time() -> None:
+    assert (parse().engine, parse(engine="dask://far:8786").engine) == ("local", "dask://far:8786")
+    with pytest.raises(OptionsError, match="--engine: 'spark' is neither local nor dask://HOST:PORT"):
+        parse(engine="spark")
+    for lab in ("virtual", "apu"):
+        with pytest.raises(OptionsError, match=f"--engine: the {lab} lab runs on this machine alone; use --lab=sim"):
+            parse(engine="dask://far:8786", lab=lab)
+
+
+def test_a_server_of_the_users_own_is_reached_in_real_time_only() -> None:
+    given = {"service": "tv", "url": "http://10.0.0.1/live.m3u8"}
+    assert [parse(lab=lab, **given).url for lab in ("virtual", "apu")] == [given["url"]] * 2
+    for lab in (None, "sim"):
+        with pytest.raises(OptionsError, match="--url: the sim lab reaches no server but its own"):
+            parse(lab=lab, **given)
+
+
+def test_defaults_come_with_the_service_unless_the_user_says_otherwise() -> None:
+    tv = parse(service="tv")
+    assert (tv.rate_down_bps, tv.rate_up_bps, tv.origin_cc, tv.buffer_s) == (5_000_000, 5_000_000, "cubic", 6)
+    # 12 is the general default, but here it was asked for.
+    asked = parse(service="tv", rate="8mbit", buffer="12")
+    assert (asked.rate_down_bps, asked.origin_cc, asked.buffer_s) == (8_000_000, "cubic", 12)
+
+
+def test_directions_are_apart_and_delay_is_split_without_loss() -> None:
+    options = parse(qdisc="dualpi2", qdisc_up="pfifo limit 50", rate="50mbit", rate_up="5mbit", rtt="25us")
+    down, up = options.bottleneck.down, options.bottleneck.up
+    assert (down.qdisc.kind, down.rate_bps, up.qdisc.kind, up.rate_bps) == ("dualpi2", 50_000_000, "pfifo", 5_000_000)
+    assert down.path.delay_us + up.path.delay_us == 25
+
+
+def test_repetitions_have_seed_and_order_of_their_own_and_a_single_run_the_published_order() -> None:
+    five = parse(repeat="5", seed="7")
+    runs = [five.repetition(n) for n in range(1, 6)]
+    assert [run.seed for run in runs] == [7, 8, 9, 10, 11]
+    orders = [[p["contender"] for p in run.record()["phases"] if p["contender"]] for run in runs]
+    assert sorted(orders[:2]) == sorted(orders[2:4]) == [["cubic", "prague"], ["prague", "cubic"]]
+    assert five.repetition(3) == runs[2]
+    for alone in (parse(seed="7"), parse(seed="7", repeat="1")):
+        assert alone.repetition(1) == alone
+
+
+def test_record_is_json_and_names_everything() -> None:
+    record = json.loads(json.dumps(parse(results="somewhere", credentials="~/tv.toml").record()))
+    assert record["qdisc_down"] == "fq_codel flows 1"
+    assert record["phases"][1] == {"name": "cubic", "contender": "cubic", "seconds": 40}
+    assert Path(record["results"]).is_absolute() and record["credentials"].endswith("/tv.toml")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"service": "youtub"}, r"--service: unknown 'youtub'; known: youtube, tv; did you mean youtube\?"),
+        ({"qdisc": "fq_codl"}, "--qdisc: unknown qdisc .*fq_codel"),
+        ({"qdisc_up": "pie target"}, "--qdisc-up: "),
+        ({"rate": "10"}, "--rate: .*10mbit"),
+        ({"rate": "fast"}, "--rate: .*such as"),
+        ({"rate": "90gbit"}, "--rate: .*out of range"),
+        ({"rtt": "-5ms"}, "--rtt: "),
+        ({"rtt": "5s"}, "--rtt: .*out of range"),
+        ({"timeline": "cubic:4"}, "--timeline: .*solo"),
+        ({"contenders": "cubic,nonsuch"}, "unknown contender 'nonsuch'"),
+        ({"driver": "selenum"}, r"--driver: unknown 'selenum'; known: playwright, selenium; did you mean selenium\?"),
+        ({"recorder": "vlc"}, "--recorder: unknown 'vlc'; known: ffmpeg, obs"),
+        ({"origin_cc": "vegas"}, "--origin-cc: unknown"),
+        ({"buffer": "0"}, "--buffer: .*2 to 120 seconds"),
+        ({"live": True}, "--live: the sim lab has no internet; use --lab=apu"),
+        ({"live": True, "lab": "sim"}, "--live: the sim lab has no internet; use --lab=apu"),
+        ({"live": True, "lab": "virtual"}, "--live: the virtual lab has no internet; use --lab=apu"),
+        ({"lab": "simulated"}, r"--lab: unknown 'simulated'; known: sim, virtual, apu"),
+        ({"kernel_source": "/no/such.tar.xz"}, "--kernel-source: no such file"),
+        *(
+            ({name: "~nosuchuser/it"}, f"--{name.replace('_', '-')}: '~nosuchuser/it': .*home")
+            for name in ("kernel_source", "credentials", "lab_file", "results")
+        ),
+        ({"seed": "x"}, "--seed: "),
+        ({"jitter_gate": "soon"}, "--jitter-gate: "),
+        ({"repeat": "0"}, "--repeat: '0' is no number of runs; give 1 to 1000"),
+        ({"repeat": "-2"}, "--repeat: '-2' is no number of runs"),
+        ({"repeat": "five"}, "--repeat: 'five' is no number of runs"),
+        ({"repeat": "2.5"}, "--repeat: '2.5' is no number of runs"),
+        ({"repeat": "²"}, "--repeat: '²' is no number of runs"),
+        ({"repeat": "100000"}, "--repeat: '100000' is no number of runs"),
+    ],
+)
+def test_bad_options_are_one_line_that_names_the_option(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(OptionsError, match=says) as wrong:
+        parse(**given)
+    assert "\n" not in str(wrong.value)
+
+
+def test_space_needed_grows_with_length_and_rate() -> None:
+    short, long = parse(), parse(timeline="published")
+    assert 200 << 20 < short.needed_bytes < 400 << 20
+    assert long.needed_bytes > short.needed_bytes and parse(rate="100mbit").needed_bytes > long.needed_bytes

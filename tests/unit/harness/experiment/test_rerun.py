@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from apps import SERVICES
+from harness.experiment.options import Options, OptionsError, parse_options, restored
+from harness.experiment.rerun import compared, unlike
+from harness.store.runs import FileEntry
+
+
+def parse(**given: Any) -> Options:
+    named = {name.replace("_", "-"): value for name, value in given.items()}
+    return parse_options(named, {name: service.defaults for name, service in SERVICES.items()})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"service": "o2tv", "qdisc": "dualpi2", "qdisc_up": "pfifo limit 50", "rate_up": "1mbit"},
+        {"service": "call", "call_ecn": "ect1", "call_bitrate": "1790kbit", "timeline": "published"},
+        {"timeline": "solo:5,bbr:10", "seed": "42", "repeat": "5", "jitter_gate": "1ms", "probe_ecn": "ect1"},
+        {"qdisc": "red limit 400000 min 30000 max 90000 avpkt 1000 ecn", "rtt": "80ms", "origin_protocol": "h3"},
+    ],
+)
+def test_options_come_back_from_the_evidence(given: dict[str, Any]) -> None:
+    options = parse(**given)
+    assert restored(json.loads(json.dumps(options.record()))) == options
+
+
+def test_options_of_another_version_are_refused() -> None:
+    record = parse().record()
+    with pytest.raises(OptionsError, match="another version of Sojourn: rtt_us, rtt_weeks"):
+        restored({("rtt_weeks" if name == "rtt_us" else name): value for name, value in record.items()})
+
+
+def test_files_are_told_apart_by_their_hashes() -> None:
+    def entry(digit: str) -> FileEntry:
+        return FileEntry(sha256=digit * 64, size=1)
+
+    first = {"a": entry("1"), "b": entry("2"), "gone": entry("3"), "report.html": entry("4")}
+    second = {"a": entry("1"), "b": entry("5"), "options.json": entry("6")}
+    told = compared(first, second)
+    assert (told.same, told.other, told.missing) == (("a",), ("b",), ("gone",))
+
+
+def test_what_decides_the_bytes_is_named() -> None:
+    assert unlike({"guest": "a", "irtt": "1"}, {"guest": "b", "irtt": "2"}) == ["guest: a, now b"]
+    assert unlike({}, {"processor": "x"}) == ["processor: not told, now x"]

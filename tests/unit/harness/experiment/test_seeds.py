@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from rich.console import Console
+
+from hardware.machine.files import CHECKOUT
+from harness.experiment.run import SPARE, Result
+from harness.experiment.seeds import Series, one_by_one, places, side_by_side
+from harness.experiment.simulated import SimulatedError
+from scoring.score import Scores
+from tests.unit.harness.experiment.seed_runs import Runs, asked
+
+
+def contenders(options: Any) -> list[str]:
+    return [phase.contender for phase in options.phases if phase.contender]
+
+
+def test_a_void_run_gives_its_place_and_order_to_the_next_seed(tmp_path: Path) -> None:
+    series = Series(asked(tmp_path, 3, seed=5))
+    first, second, _ = series.waiting
+    assert series.seeds == [5, 6, 7] and contenders(first) == contenders(second)[::-1]
+    others = [series.instead_of(second) for _ in range(SPARE + 1)]
+    assert [other.seed for other in others if other] == [8, 9] and others[-1] is None
+    assert all(contenders(other) == contenders(second) for other in others if other)
+    assert series.seeds == [5, 6, 7, 8, 9]
+    assert series.title(second).startswith("run 2 of 3: ") and series.title(series.waiting[-1]).startswith("a run more")
+
+
+def test_one_by_one_a_void_run_is_not_made_again_with_its_seed(scores: Scores, tmp_path: Path) -> None:
+    made: list[int] = []
+
+    def once(options: Any) -> Result:
+        made.append(options.seed)
+        return Result(tmp_path / str(options.seed), scores, ("too late",) if options.seed == 1 else ())
+
+    said = StringIO()
+    results = list(one_by_one(Series(asked(tmp_path, 1)), once, Console(file=said)))
+    assert made == [1, 2] and [bool(result.void) for result in results] == [True, False]
+    assert "seed 1: void: too late; seed 2 takes its place" in said.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("processors", "fitting", "begun"), [(8, 100, 5), (2, 100, 2), (8, 3, 3), (8, 0, 1), (1, 9, 1)]
+)
+def test_as_many_runs_as_processors_and_memory_allow(
+    monkeypatch: pytest.MonkeyPatch, processors: int, fitting: int, begun: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)))
+    assert places(5, fitting) == begun
+
+
+def outcome(
+    job: Runs, wanted: int, room: Callable[[int], bool] = lambda running: running < 2
+) -> tuple[list[str], str, str]:
+    """Make runs side by side: the names of those that came, what the user read, and why not all did."""
+    said, names, why = StringIO(), [], ""
+    try:
+        for result in side_by_side(Series(asked(job.folder, wanted)), job, room, Console(file=said, width=200)):
+            names.append(result.path.name)
+    except SimulatedError as error:
+        why = str(error)
+    return names, said.getvalue(), why
+
+
+def test_runs_come_in_order_of_their_seeds_whichever_ends_first(scores: Scores, tmp_path: Path) -> None:
+    names, said, why = outcome(Runs(tmp_path, scores, void=(2,), slow=(1,)), 3)
+    assert (names, why) == (["run-1", "run-2", "run-3", "run-4"], "")
+    assert said.index("seed 2: void: too late; seed 4 takes its place") < said.index("seed 1: valid")
+    assert "seed 1: run 1 of 3: " in said and "seed 4: a run more: " in said and "seed 3: a phase is over" in said
+
+
+def test_a_run_that_is_killed_while_it_tells_something_fails_alone(scores: Scores, tmp_path: Path) -> None:
+    names, _, why = outcome(Runs(tmp_path, scores, cut_off=(1,)), 2)
+    assert names == ["run-2"] and why == "seed 1: its process ended with -9 (out of memory? killed?)"
+
+
+def test_what_runs_beside_a_failure_ends_well_and_nothing_new_begins(scores: Scores, tmp_path: Path) -> None:
+    job = Runs(tmp_path, scores, failing=(1,), dying=(2,), slow=(3,))
+    names, said, why = outcome(job, 4, lambda running: running < 3)
+    assert names == ["run-3"] and not (tmp_path / "begun-4").exists()
+    assert why == "seed 1: RuntimeError: no route; seed 2: its process ended with -9 (out of memory? killed?)"
+    assert "seed 1: failed: RuntimeError: no route" in said and "; waiting for the other " in said
+
+
+def test_without_room_runs_wait_for_each_other(scores: Scores, tmp_path: Path) -> None:
+    _, said, _ = outcome(Runs(tmp_path, scores), 2, lambda _: False)
+    assert said.index("seed 1: valid") < said.index("seed 2: run 2 of 2")
+
+
+def test_leaving_the_iteration_ends_what_runs(scores: Scores, tmp_path: Path) -> None:
+    job = Runs(tmp_path, scores, slow=(2,))
+    runs = side_by_side(Series(asked(tmp_path, 2)), job, lambda running: running < 2, Console(file=StringIO()))
+    next(runs)
+    runs.close()
+    begun = {path.name.removeprefix("begun-") for path in tmp_path.glob("begun-*")}
+    assert begun == {path.name.removeprefix("undone-") for path in tmp_path.glob("undone-*")}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_end_leaves_a_run_behind(scores: Scores, tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "scores.json").write_text(scores.model_dump_json())
+    command = [sys.executable, "-m", "tests.unit.harness.experiment.seed_runs", str(tmp_path)]
+    runner = subprocess.Popen(command, cwd=CHECKOUT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 60
+        while sum(path.stat().st_size > 0 for path in tmp_path.glob("begun-*")) < 2:
+            assert time.monotonic() < deadline and runner.poll() is None
+            time.sleep(0.05)
+        workers = [psutil.Process(int(path.read_text())) for path in tmp_path.glob("begun-*")]
+        # Ctrl-C reaches all of a terminal's processes.
+        os.killpg(runner.pid, number) if number == signal.SIGINT else runner.send_signal(number)
+        assert psutil.wait_procs(workers, timeout=20)[1] == []
+        runner.wait(20)
+    finally:
+        runner.kill()
+        _, errors = runner.communicate()
+    assert len(workers) == 2 and len(list(tmp_path.glob("undone-*"))) == 2
+    assert runner.returncode != 0 and errors.count("Traceback") == (number != signal.SIGKILL), errors

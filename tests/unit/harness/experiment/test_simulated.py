@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from hardware.build import Kernel
+from hardware.desktop import Desktop
+from hardware.simulation import SimulationError
+from harness.experiment import handover, inside, simulated
+from harness.experiment.simulated import SimulatedClock, SimulatedError, all_at_once
+
+
+class Display:
+    """Keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def phase(self, index: int) -> None:
+        self.said.append(index)
+
+    def update(self, **known: Any) -> None:
+        self.said.append(known)
+
+
+def test_news_come_line_by_line_and_set_the_clock(tmp_path: Path) -> None:
+    display, clock, file = Display(), SimulatedClock(), tmp_path / "news"
+    news = simulated._News(file, display, clock)  # type: ignore[arg-type]
+    news.pass_on()
+    lines = [json.dumps(it) for it in ([1.5, "say", "warming up"], [2.0, "phase", 0], [2.5, "update", {"stalls": 1}])]
+    file.write_text(lines[0] + "\n" + lines[1][:5])
+    news.pass_on()
+    assert (display.said, clock.now) == (["warming up"], 1.5)
+    with file.open("a") as out:
+        out.write(lines[1][5:] + "\n" + lines[2] + "\n")
+    news.pass_on()
+    assert (display.said, clock()) == (["warming up", 0, {"stalls": 1}], 2.5)
+
+
+def test_what_the_inside_tells_is_understood_outside(tmp_path: Path) -> None:
+    display, clock = Display(), SimulatedClock()
+    with (tmp_path / "news").open("w") as out:
+        inner = inside._News(out)
+        inner.say("two\nlines")
+        inner.phase(1)
+        inner.update(victim_bps=4e6, quality="hd720", playing=None)
+        begun = time.monotonic()
+        simulated._News(tmp_path / "news", display, clock).pass_on()  # type: ignore[arg-type]
+    assert display.said == ["two\nlines", 1, {"victim_bps": 4e6, "quality": "hd720", "playing": None}]
+    assert begun - 5 < clock.now <= begun
+
+
+@pytest.mark.parametrize(("failure", "code"), [(None, 0), (RuntimeError("no route"), 1), (OSError("disk"), 1)])
+def test_what_stops_the_inside_is_one_line_for_the_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception | None, code: int
+) -> None:
+    def experiment(job: Path) -> None:
+        assert job == tmp_path
+        if failure:
+            raise failure
+
+    monkeypatch.setattr(inside, "experiment", experiment)
+    monkeypatch.setattr(sys, "argv", ["inside", str(tmp_path)])
+    assert inside.main() == code
+    assert (tmp_path / handover.ERROR).exists() == bool(failure)
+    if failure:
+        assert (tmp_path / handover.ERROR).read_text() == f"{type(failure).__name__}: {failure}"
+
+
+def test_a_machine_that_tells_nothing_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    news = simulated._News(tmp_path / "news", Display(), SimulatedClock())  # type: ignore[arg-type]
+    monkeypatch.setattr(simulated, "_SILENCE_S", -1.0)
+    with pytest.raises(SimulatedError, match="hangs: it has told nothing for 0 s"):
+        news.pass_on()
+
+
+def test_each_whole_line_is_a_sign_of_life_and_half_a_line_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(simulated.time, "monotonic", lambda: now)
+    display, file = Display(), tmp_path / "news"
+    news = simulated._News(file, display, SimulatedClock())  # type: ignore[arg-type]
+    line = json.dumps([1.0, "say", "é"], ensure_ascii=False).encode()
+    cut = line.index("é".encode()) + 1
+
+    def look_on(seconds: float) -> None:
+        nonlocal now
+        for _ in range(int(seconds / 0.5)):
+            now += 0.5
+            news.pass_on()
+
+    file.write_bytes(line[:cut])
+    look_on(simulated._SILENCE_S)
+    with file.open("ab") as out:
+        out.write(line[cut:] + b"\n" + line[:cut])
+    news.pass_on()
+    look_on(simulated._SILENCE_S)
+    assert display.said == ["é"]
+    with pytest.raises(SimulatedError, match=r"hangs: it has told nothing for 30[01] s"):
+        look_on(1)
+
+
+def test_a_time_in_which_all_stood_still_is_no_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(simulated.time, "monotonic", lambda: now)
+    news = simulated._News(tmp_path / "news", Display(), SimulatedClock())  # type: ignore[arg-type]
+    now += 10 * simulated._SILENCE_S
+    news.pass_on()
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ("LabError: no route", "LabError: no route"),
+        (None, "the machine ended early: it said nothing"),
+    ],
+)
+def test_what_the_inside_says_comes_before_how_the_machine_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str | None, says: str
+) -> None:
+    def fail(_kernel: object, _guest: object, job: Path, **_: Any) -> None:
+        if told:
+            (job / "error").write_text(told)
+        raise SimulationError(f"{job}: the machine ended early: it said nothing")
+
+    monkeypatch.setattr(simulated.simulation, "run", fail)
+    machine = SimpleNamespace(kernel=None, desktop=SimpleNamespace(sources=tmp_path), memory="4G")
+    with pytest.raises(SimulatedError) as failed:
+        simulated.start(machine, tmp_path, "exec true", evidence=tmp_path)  # type: ignore[arg-type]
+    assert str(failed.value) == says
+
+
+def test_a_machine_is_named_by_what_decides_its_bytes() -> None:
+    desktop = Desktop(Path("/r"), Path("/s"), {"chromium": "140", "python numpy": "2"}, "d", "c")
+    versions = simulated.Machine(Kernel(Path("/l"), Path("/c"), "7.2", "tarball", "k"), desktop).versions
+    assert versions == {
+        "kernel source": "tarball", "kernel build": "k", "guest": "d", "sources": "c",
+        "guest chromium": "140", "guest python numpy": "2",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("fitting", "at_once"), [(2, 2), (1, 1), (0, 1)])
+def test_a_process_has_no_more_machines_at_once_than_memory_holds(
+    monkeypatch: pytest.MonkeyPatch, fitting: int, at_once: int
+) -> None:
+    monkeypatch.setattr(simulated.simulation, "fitting", lambda memory: fitting)
+    running, most = [0], [0]
+
+    def run() -> None:
+        with simulated.place(SimpleNamespace(memory="4G")):  # type: ignore[arg-type]
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+            time.sleep(0.2)
+            running[0] -= 1
+
+    all_at_once(run, run, run)
+    assert (running, most) == ([0], [at_once])
+
+
+def test_makers_work_at_once_and_answer_in_order() -> None:
+    begun = time.monotonic()
+    assert all_at_once(lambda: time.sleep(0.5) or "a", lambda: time.sleep(0.5) or "b") == ["a", "b"]
+    assert time.monotonic() - begun < 0.95
+
+
+def test_what_fails_first_ends_the_others_programs() -> None:
+    def fail() -> None:
+        while not [it for it in psutil.Process().children() if "import time; time.sleep(60)" in it.cmdline()]:
+            time.sleep(0.01)
+        raise OSError("no network")
+
+    with pytest.raises(OSError, match="no network"):
+        all_at_once(lambda: subprocess.run([sys.executable, "-c", "import time; time.sleep(60)"]) and None, fail)

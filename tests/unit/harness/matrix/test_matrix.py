@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrices as data: how they are found and named, what they refuse, what is expected of a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from harness.matrix.campaign import Plan
+from harness.matrix.cell_run import SCORES
+from harness.matrix.engine import Outcome
+from harness.matrix.matrix import (
+    Column,
+    Expectation,
+    Matrix,
+    MatrixError,
+    Reference,
+    figure,
+    finished,
+    matrices,
+    named,
+    run_folder,
+)
+from harness.matrix.session import judged
+from tests.unit.harness.matrix.cell_runs import cell, job
+
+FILE = """from harness.matrix.matrix import Matrix
+from tests.unit.harness.matrix.cell_runs import cell
+MATRIX = Matrix(name="{name}", title="T", cells=({cells}))
+"""
+
+
+def matrix(**fields: object) -> Matrix:
+    return Matrix(**{"name": "m", "title": "T", "cells": (cell("a"), cell("b 2")), **fields})  # type: ignore[arg-type]
+
+
+def test_the_checkouts_own_matrices_are_found_and_whole() -> None:
+    known = matrices()
+    assert {"s1", "s2", "s3", "s4", "s5", "s6", "s9"} <= known.keys()
+    assert len(known["s6"].cells) == 24 and len(known["s1"].cells) == 192 and len(known["s1"].runnable) == 144
+
+
+def test_only_files_that_define_a_matrix_are_imported(tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text(FILE.format(name="one", cells="cell('a'),"))
+    (tmp_path / "test_other.py").write_text("raise SystemError  # imported by nobody\n")
+    (tmp_path / "helper.py").write_text(FILE.format(name="two", cells="cell('a'),"))
+    assert [*matrices(tmp_path)] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (FILE.format(name="one", cells="cell('a'),"), "a second matrix one"),
+        (FILE.format(name="two", cells="cell('a'), cell('a')"), "cells of one name: a"),
+        (FILE.format(name="two", cells="cell('a', -1),"), "greater than 0"),
+        ("MATRIX = 1\n", "MATRIX is no Matrix"),
+        ("import nothing_of_that_name\nMATRIX = 1\n", "ModuleNotFoundError"),
+    ],
+)
+def test_a_file_that_is_wrong_is_named_in_one_line(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "test_one.py").write_text(FILE.format(name="one", cells="cell('a'),"))
+    (tmp_path / "test_two.py").write_text(text)
+    with pytest.raises(MatrixError, match=words) as refused:
+        matrices(tmp_path)
+    assert str(refused.value).startswith(f"{tmp_path}/test_two.py: ") and "\n" not in str(refused.value)
+
+
+def test_an_unknown_matrix_is_told_with_its_neighbours() -> None:
+    known = {name: matrix(name=name) for name in ("s1", "s6", "pantheon")}
+    assert named("s6", known) is known["s6"]
+    with pytest.raises(MatrixError, match=r"unknown matrix 'panteon'; known: .*; did you mean pantheon"):
+        named("panteon", known)
+
+
+def test_cells_are_selected_by_every_word_and_those_that_cannot_run_are_left_out() -> None:
+    lacking = cell("b 3").model_copy(update={"needs": "the SCE kernel"})
+    whole = matrix(cells=(cell("a"), cell("B 2"), lacking))
+    assert [it.name for it in whole.select()] == ["a", "B 2"]
+    assert [it.name for it in whole.select("2 b")] == ["B 2"]
+    with pytest.raises(MatrixError, match="no cell's name holds '3'"):
+        whole.select("3")
+
+
+def test_figures_of_no_cell_are_refused() -> None:
+    with pytest.raises(ValidationError, match="published figures of no cell: c"):
+        matrix(reference=Reference(csv="x.csv", published={"c": {"ratio": 1}}, tolerance={}))
+
+
+def test_an_expectation_of_no_cell_is_refused() -> None:
+    with pytest.raises(ValidationError, match=r"an expectation of no cell: \^c"):
+        matrix(expectations=(Expectation(metric="ratio", cells="^a"), Expectation(metric="ratio", cells="^c")))
+
+
+def test_runs_of_other_endpoints_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    whole = matrix()
+
+    def folder(**fields: object) -> str:
+        return Plan(whole, whole.cells, (1,), tmp_path, **fields).folder.name  # type: ignore[arg-type]
+
+    assert folder() == "m" and folder(endpoints="iperf3") == "m-iperf3" and folder(lab="virtual") == "m-virtual"
+
+
+def test_figures_are_found_by_their_path() -> None:
+    scores = {"flows": [{"d_ss_mbps": 4}], "ratio": 2.5, "name": "x"}
+    assert (figure(scores, "flows.0.d_ss_mbps"), figure(scores, "ratio")) == (4.0, 2.5)
+    for path in ("flows.1.d_ss_mbps", "flows.x", "ratio.0", "name", "flows"):
+        assert figure(scores, path) is None
+
+
+def test_a_run_is_judged_by_what_is_expected_of_its_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = (
+        Expectation(metric="ratio", low=10, high=80, cells="^a"),
+        Expectation(metric="ratio", high=1, cells="^b"),
+        Expectation(metric="nothing"),
+    )
+    whole = matrix(expectations=expected, columns=(Column(head="n : 1", metric="ratio", digits=1),))
+    (tmp_path / SCORES).write_text(json.dumps({"ratio": 9.96}))
+    broken = judged(whole, Outcome(job("a", 7), tmp_path, "ran"))
+    assert broken == ["seed 7: ratio is 9.96, not 10 to 80", "seed 7: nothing is missing, not -inf to inf"]
+    assert capsys.readouterr().out == "a, seed 7: n : 1 10.0\n"
+    failed = judged(whole, Outcome(job("a", 7), tmp_path, "failed", "it fell over"))
+    assert failed == [f"seed 7: it fell over; see {tmp_path}"]
+
+
+def test_finished_runs_come_in_order_of_cells_and_seeds(tmp_path: Path) -> None:
+    whole = matrix()
+    for one, seed in ((whole.cells[1], 2), (whole.cells[0], 10), (whole.cells[0], 9)):
+        folder = run_folder(tmp_path, one, seed)
+        folder.mkdir(parents=True)
+        (folder / SCORES).write_text("{}")
+    run_folder(tmp_path, whole.cells[1], 3).with_suffix(".partial").mkdir()
+    assert [(it.name, seed) for it, seed, _ in finished(whole, tmp_path)] == [("a", 9), ("a", 10), ("b 2", 2)]
+
+
+def test_a_swapped_contender_is_another_experiment_with_results_of_its_own() -> None:
+    asked = named("s6", matrices())
+    assert asked.runnable
+    swapped = asked.swapped("prague-simple=prague")
+    assert {flow.contender for cell in swapped.cells for flow in cell.flows} == {
+        "prague", "cubic", "cubic-noecn", "reno", "reno-noecn",
+    }  # fmt: skip
+    assert swapped.name == "s6-prague-for-prague-simple"
+    assert swapped.runnable == swapped.cells, "not the cells that were asked for first"
+    assert not {c.digest() for c in swapped.cells} & {c.digest() for c in asked.cells}
+    for wrong, told in (("prague", "unknown contender ''"), ("vegas=cubic", "no flow"), ("x=cubic", "unknown")):
+        with pytest.raises(MatrixError, match=told):
+            asked.swapped(wrong)

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from harness.matrix import dumbbell, flent, report
+from harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
+from harness.matrix.cell_page import series
+from harness.matrix.cell_run import Job, scoring_digest
+from harness.matrix.matrix import (
+    Chart,
+    Column,
+    Contrast,
+    Correlation,
+    Expectation,
+    Matrix,
+    Reference,
+    cell_folder,
+    run_folder,
+)
+from scoring.transport import FLOWS, PROBES, SHORT, score
+
+SECONDS = 10
+
+
+def bulk(name: str) -> Cell:
+    return Cell(
+        name=name,
+        flows=dumbbell.flows(["prague", "cubic"], 20),
+        hops=(dumbbell.bottleneck(50, "fq_codel flows 1"),),
+        seconds=SECONDS,
+        probes=(Probe(rtt_us=20_000),),
+        sample_s=0.5,
+    )
+
+
+def short(name: str) -> Cell:
+    flow = (Flow(contender="cubic", rtt_us=20_000),) if name != "alone" else ()
+    hop = dumbbell.bottleneck(50, "fq_codel flows 1")
+    return Cell(name=name, flows=flow, hops=(hop,), seconds=SECONDS, short_flows=ShortFlows(rtt_us=20_000))
+
+
+NEEDY = Cell(name="needy", flows=dumbbell.flows(["reno"], 20), hops=(Hop(),), seconds=5, needs="the SCE kernel")
+MATRIX = Matrix(
+    name="m",
+    title="A matrix",
+    source="a document",
+    cells=(bulk("near"), bulk("far <1>"), bulk("mid"), short("alone"), short("beside"), NEEDY),
+    window_s=6,
+    columns=(
+        Column(head="Prague Mbit/s", metric="flows.0.d_ss_mbps"),
+        Column(head="harm", metric="harm.median"),
+    ),
+    expectations=(Expectation(metric="ratio", low=5, cells="near|far"),),
+    reference=Reference(
+        csv="x.csv",
+        published={
+            "near": {"flows.0.d_ss_mbps": 40},
+            "far <1>": {"flows.0.d_ss_mbps": 20},
+            "mid": {"flows.0.d_ss_mbps": 30},
+        },
+        tolerance={"flows.0.d_ss_mbps": 0.03},
+    ),
+    charts=(
+        Chart(
+            title="rates",
+            unit="Mbit/s",
+            series={"prague": "flows.0.d_ss_mbps", "cubic": "flows.1.d_ss_mbps"},
+            cells={"A": "near", "B": "far <1>"},
+        ),
+        Chart(title="delays", unit="ms", series={"": "probes.0.ccdf"}, cells={"A": "near"}, ccdf=True),
+        Chart(title="of nothing", unit="ms", series={"": "probes.0.ccdf"}, cells={"N": "needy"}, ccdf=True),
+    ),
+    solo={"beside": "alone"},
+)
+# Prague's Mbit/s of two seeds, a completion time of one.
+RATES = {"near": (40.0, 40.4), "far <1>": (10.0, 10.0), "mid": (30.0, 30.0)}
+TIMES = {"alone": 1.0, "beside": 4.0}
+
+
+INPUTS = "these"
+
+
+def describe(run: Path, cell: Cell, seed: int, **fields: str) -> None:
+    scoring = scoring_digest(Job(cell, seed, MATRIX.window_s, MATRIX.tail_s, INPUTS))
+    (run / "run.json").write_text(json.dumps({"inputs": INPUTS, "scoring": scoring} | fields))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for cell in MATRIX.runnable:
+        for seed in (1, 2):
+            run = run_folder(tmp_path, cell, seed)
+            run.mkdir(parents=True)
+            rates = (RATES[cell.name][seed - 1], 2.0) if cell.name in RATES else ((5.0,) if cell.flows else ())
+            rows = [
+                (t / 2, n, int(mbps * t / 2 * 1e6 / 8), 25_000 + 100 * t, 20_000, 10, 0, 0, 100 * t, t)
+                for t in range(1, 2 * SECONDS + 1)
+                for n, mbps in enumerate(rates)
+            ]
+            flows = pl.DataFrame(rows, schema=FLOWS, orient="row")
+            flows.write_csv(run / "flows.csv")
+            probes = pl.DataFrame([(0.5, 0, 11_000.0), (1.0, 0, 14_000.0)], schema=PROBES, orient="row")
+            probes.write_csv(run / "probes.csv")
+            times = pl.DataFrame([(0.1, 1000, TIMES.get(cell.name))], schema=SHORT, orient="row")
+            scores = score(
+                cell.model_dump(mode="json"), flows, probes if cell.probes else None, times, window_s=6, tail_s=2
+            )
+            (run / "scores.json").write_text(json.dumps(scores))
+            describe(run, cell, seed)
+            (run / "cell.json").write_text(json.dumps({"cell": cell.model_dump(mode="json"), "seed": seed}))
+    return tmp_path
+
+
+def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
+    page = report.write(MATRIX, folder, INPUTS).read_text()
+    assert "2 of 3 cells within 3% of the published" in page
+    assert "5 of 5 cells, 10 runs" in page and "1 cells need the SCE kernel" in page
+    # Means of the seeds, their range, the ratio of the cell that disagrees.
+    for text in ("40.20", "40.00–40.40", "0.500", "far &lt;1&gt;", "harm"):
+        assert text in page, text
+    assert "0.75" in page, "harm of 4 s against 1 s alone"
+    assert "<b>complete</b>" in page and "not as expected" not in page
+    assert page.count("<figure>") == 2, "a chart of nothing is left out"
+    assert not re.search(r'(src|href)="(https?:)?//', page)
+
+
+@pytest.mark.parametrize("other", [{"inputs": "others"}, {"scoring": "another"}])
+def test_runs_that_do_not_compare_are_left_out_and_counted(folder: Path, other: dict[str, str]) -> None:
+    cell = MATRIX.cells[0]
+    describe(run_folder(folder, cell, 2), cell, 2, **other)
+    page = report.write(MATRIX, folder, INPUTS).read_text()
+    assert "1 runs of another kernel, guest, source or scoring are left out" in page
+    assert "40.00–40.40" not in page and "5 of 5 cells, 9 runs" in page
+
+
+@pytest.mark.parametrize(("least", "met"), [(0.98, True), (0.99, False)])
+def test_a_target_of_the_whole_matrix_is_told_and_judged(folder: Path, least: float, met: bool) -> None:
+    assert MATRIX.reference
+    asked = Correlation(metric="flows.0.d_ss_mbps", kind="pearson", least=least)
+    reference = MATRIX.reference.model_copy(update={"correlations": (asked,)})
+    whole = MATRIX.model_copy(update={"reference": reference})
+    ((told, found),) = report.results(whole, folder, INPUTS).correlations()
+    assert found is met and told.startswith("Prague Mbit/s: Pearson's correlation 0.98")
+    assert told.endswith(f"over 3 cells, at least {least:g}: {'met' if met else 'NOT met'}")
+    page = report.write(whole, folder, INPUTS).read_text()
+    assert ("not as expected" in page) is not met
+    for seed in (1, 2):
+        describe(run_folder(folder, MATRIX.cells[0], seed), MATRIX.cells[0], seed, inputs="others")
+    ((told, found),) = report.results(whole, folder, INPUTS).correlations()
+    assert found is None and told.endswith("asked of all 3")
+
+
+@pytest.mark.parametrize(
+    ("contrast", "met", "told"),
+    [
+        ({"cell": "near", "beside": "mid", "low": 1.3}, True, "a: 1.34, at least 1.3: met"),
+        ({"cell": "near", "beside": "mid", "kind": "difference", "high": 10}, False, "a: 10.20, at most 10: NOT met"),
+        ({"cell": "near", "beside": "mid"}, None, "a: 1.34"),
+        ({"cell": "near", "beside": "needy", "low": 1}, None, "a: not run"),
+    ],
+)
+def test_a_contrast_of_two_cells_is_told_and_judged(
+    folder: Path, contrast: dict[str, Any], met: bool | None, told: str
+) -> None:
+    asked = Contrast(title="a", metric="flows.0.d_ss_mbps", **contrast)
+    matrix = MATRIX.model_copy(update={"contrasts": (asked,)})
+    found = report.results(matrix, folder, INPUTS)
+    assert found.contrasts() == [(told, met)] and found.missed() == ([told] if met is False else [])
+    page = report.write(matrix, folder, INPUTS).read_text()
+    assert told in page and ("not as expected" in page) is (met is False)
+
+
+def test_what_a_flow_gives_way_to_a_call_is_the_difference_of_steady_states(folder: Path) -> None:
+    matrix = MATRIX.model_copy(update={"without_call": {"mid": "near"}})
+    found = report.results(matrix, folder, INPUTS).values("mid", "backoff_mbps")
+    assert found == pytest.approx([10, 10.4], abs=0.01)
+
+
+def test_a_chart_of_many_ccdfs_is_split_and_pools_the_seeds(folder: Path) -> None:
+    cells = {f"again {n}": "near" for n in range(7)}
+    chart = Chart(title="delays", unit="ms", series={"": "probes.0.ccdf"}, cells=cells, ccdf=True)
+    page = report.write(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS).read_text()
+    assert page.count("<figure>") == 2 and "delays (1 of 2)" in page and "delays (2 of 2)" in page
+
+
+def test_an_expectation_not_met_is_told(folder: Path) -> None:
+    strict = MATRIX.model_copy(update={"expectations": (Expectation(metric="ratio", low=6, cells="near|far"),)})
+    page = report.write(strict, folder, INPUTS).read_text()
+    assert "far &lt;1&gt;, seed 1: ratio is 5" in page
+    assert "not as expected" in page
+
+
+def test_every_cell_has_a_page_that_the_report_links(folder: Path) -> None:
+    page = report.write(MATRIX, folder, INPUTS).read_text()
+    for cell in MATRIX.runnable:
+        link = f"{cell_folder(Path(), cell).name}/cell.html"
+        assert f'href="{link}"' in page
+        assert cell.name.replace("<1>", "&lt;1&gt;") in (folder / link).read_text()
+    near = (cell_folder(folder, MATRIX.cells[0]) / "cell.html").read_text()
+    assert near.count("Delivery rate and TCP RTT, seed") == 2
+    assert "fixed scale" in near and "Queue delay, seed 1" in near
+
+
+def test_the_table_is_there_for_programs_and_terminals(folder: Path) -> None:
+    report.write(MATRIX, folder, INPUTS)
+    rows = list(csv.DictReader((folder / "table.csv").open()))
+    far = next(row for row in rows if (row["cell"], row["metric"]) == ("far <1>", "flows.0.d_ss_mbps"))
+    assert (far["mean"], far["seeds"], far["published"], far["ratio"]) == ("10", "2", "20", "0.5000")
+    assert far["within_tolerance"] == "false"
+    table = report.table(MATRIX, folder, INPUTS)
+    assert table.row_count == 5
+    assert list(table.columns[1].cells)[1].plain == "10.00 (20.00)"  # type: ignore[union-attr]
+
+
+def test_a_matrix_without_runs_has_a_report(tmp_path: Path) -> None:
+    assert "0 of 5 cells" in report.write(MATRIX, tmp_path, INPUTS).read_text()
+
+
+def test_series_are_rates_between_samples() -> None:
+    flows = pl.DataFrame(
+        [(t, 0, round(t * 1e6), 20_000, 0, 0, 0, 0, 0, 0) for t in (1.0, 2.0, 3.0)], schema=FLOWS, orient="row"
+    )
+    rates, rtts = series(flows, 3, 1.0)
+    assert [y for _, y in rates[0]] == [None, 8, 8]
+    assert [y for _, y in rtts[0]] == [20, 20, 20]
+
+
+def test_a_run_as_a_flent_file(folder: Path, tmp_path: Path) -> None:
+    """The keys are those that flent 2.3's own loader reads (resultset.py, format version 4)."""
+    import gzip
+
+    paths = flent.export(cell_folder(folder, MATRIX.cells[0]), tmp_path / "out")
+    assert [path.name for path in paths] == ["near-seed-1.flent.gz", "near-seed-2.flent.gz"]
+    data = json.loads(gzip.decompress(paths[0].read_bytes()))
+    assert data["version"] == 4
+    assert {len(values) for values in data["results"].values()} == {len(data["x_values"])}
+    assert set(data["raw_values"]) <= set(data["results"])
+    assert set(data["results"]) == set(data["metadata"]["SERIES_META"])
+    first = data["raw_values"]["TCP upload::1"]
+    assert first[0]["val"] == pytest.approx(40, rel=1e-3) and first[0]["tcp_rtt"] == 25.2
+    assert data["results"]["TCP upload sum"][4] == pytest.approx(42, rel=1e-3)
+    assert [p["val"] for p in data["raw_values"]["Ping (ms) one way 1 not-ect"]] == [11, 14]
+    run = run_folder(folder, MATRIX.cells[0], 1)
+    told = (run / "flows.csv").read_text().splitlines()
+    (run / "flows.csv").write_text("\n".join(re.sub(r"^(([^,]*,){3})\d+", r"\1", line) for line in told) + "\n")
+    (path, _) = flent.export(cell_folder(folder, MATRIX.cells[0]), tmp_path / "out")
+    unknown = json.loads(gzip.decompress(path.read_bytes()))["raw_values"]["TCP upload::1"][0]
+    assert unknown["tcp_rtt"] is None and unknown["val"] == pytest.approx(40, rel=1e-3)
+    with pytest.raises(flent.ExportError, match="no run of a cell"):
+        flent.export(tmp_path / "out", tmp_path)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from statistics import median, quantiles
+
+import pytest
+
+from bottleneck.readback import ReadbackError
+from bottleneck.shaper import RateStep
+from bottleneck.spec import Direction
+from harness.matrix import simulated, simulated_job
+from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
+
+SHAPED = Direction(rate_bps=50_000_000, qdisc="dualpi2")
+
+
+def cell(*rtts_us: int, **more: object) -> Cell:
+    flows = tuple(Flow(contender="cubic", rtt_us=rtt) for rtt in rtts_us)
+    return Cell.model_validate({"name": "x", "flows": flows, "hops": [Hop(down=SHAPED)], "seconds": 60} | more)
+
+
+def delays(asked: Cell) -> dict[str, str]:
+    """Where netem is, and its delay."""
+    return {
+        f"{space} {line.split()[5]}": line.split("delay ")[1]
+        for line in simulated_job.plan(asked, 1).splitlines()
+        if " netem " in line and (space := line.split()[1])
+    }
+
+
+def test_each_half_of_the_rtt_is_at_one_end_of_the_hosts_link() -> None:
+    assert delays(cell(20_001)) == {"host0 eth0": "10ms", "hop0 wan": "10001us"}
+    assert delays(cell(0)) == {}
+    several = delays(cell(10_000, 160_000, 10_000))
+    assert several == {"host0 eth0": "5ms", "switch port0": "5ms", "host1 eth0": "80ms", "switch port1": "80ms"}
+
+
+def test_a_delay_never_shares_a_device_with_a_queue() -> None:
+    both = cell(20_000, hops=[Hop(down=SHAPED, up=SHAPED)])
+    assert delays(both) == {"host0 eth0": "10ms", "switch port0": "10ms"}
+    ipsec = cell(20_000, hops=[Hop(down=SHAPED, up=SHAPED)], tunnel="ipsec")
+    assert "switch" not in simulated_job.network(ipsec).spaces
+
+
+def test_the_chain_is_routed_both_ways() -> None:
+    chain = cell(20_000, hops=[Hop(), Hop(down=SHAPED), Hop()])
+    assert simulated_job.network(chain).spaces == ["host0", "hop0", "hop1", "hop2", "receiver"]
+    middle = simulated_job.addresses(chain, "hop1")
+    assert "route add 10.42.1.0/24 via 10.43.1.2" in middle and "route add 10.42.2.0/24 via 10.43.0.1" in middle
+    macs = [line.split(" lladdr ")[1].split()[0] for line in middle if "neighbour" in line]
+    made = "\n".join(simulated_job.devices(chain))
+    assert len(set(macs)) == 2 and all(mac in made for mac in macs)
+
+
+def test_the_seed_sets_the_start_order_and_nothing_else() -> None:
+    asked = cell(20_000, 20_000, 20_000)
+    first, again, other = (simulated_job.starts(asked, seed) for seed in (1, 1, 2))
+    assert first == again != other and all(0 <= start <= simulated_job.START_SPREAD_S for start in first + other)
+    rest = [[line for line in simulated_job.plan(asked, seed).splitlines() if line[:4] != "flow"] for seed in (1, 2)]
+    assert rest[0] == rest[1]
+
+
+def test_steps_come_in_the_order_of_their_times() -> None:
+    hops = [
+        Hop(down=SHAPED, schedule=[RateStep(at_s=20, rate_bps=10_000_000), RateStep(at_s=40, rate_bps=50_000_000)]),
+        Hop(down=SHAPED, schedule=[RateStep(at_s=30, rate_bps=5_000_000)]),
+    ]
+    lines = [line.split() for line in simulated_job.plan(cell(0, hops=hops), 1).splitlines() if line.startswith("step")]
+    assert [(line[1], line[2]) for line in lines] == [(f"{t}000000000", hop) for t, hop in
+                                                      ((20, "hop0"), (30, "hop1"), (40, "hop0"))]  # fmt: skip
+
+
+def test_short_flows_have_the_lengths_and_gaps_asked_for() -> None:
+    asked = ShortFlows(rtt_us=0, count=20_000, mean_gap_s=0.2, p5_bytes=65_536, p95_bytes=2_097_152)
+    found = simulated_job.arrivals(asked, seed=1, seconds=1e6)
+    cuts = quantiles([size for _, size in found], n=20)
+    assert cuts[0] == pytest.approx(65_536, rel=0.05) and cuts[-1] == pytest.approx(2_097_152, rel=0.05)
+    gaps = [b - a for (a, _), (b, _) in pairwise(found)]
+    assert sum(gaps) / len(gaps) == pytest.approx(0.2e9, rel=0.03)
+    assert median(gaps) == pytest.approx(0.2e9 * 0.6931, rel=0.05)
+    assert (
+        found
+        == simulated_job.arrivals(asked, seed=1, seconds=1e6)
+        != simulated_job.arrivals(asked, seed=2, seconds=1e6)
+    )
+    assert all(at < 60e9 for at, _ in simulated_job.arrivals(asked, seed=1, seconds=60))
+
+
+def test_up_flows_and_probes_go_between_the_right_ends() -> None:
+    asked = cell(
+        flows=[Flow(contender="dctcp", rtt_us=80_000, start_s=5, stop_s=9, up=True)],
+        probes=[Probe(rtt_us=80_000, ecn="ect1", interval_s=0.01)],
+        call=Call(bitrate_bps=2_000_000, ecn="ect1", rtt_us=80_000),
+    )
+    lines = simulated_job.plan(asked, 1).splitlines()
+    flow = next(line.split() for line in lines if line.startswith("flow"))
+    assert flow[1:8] == ["receiver", "host0", "10.42.2.20", "5201", "40000", "dctcp", "1"] and flow[9] == "9000000000"
+    assert next(line for line in lines if line.startswith("probe")).startswith(
+        "probe host0 receiver 10.42.1.20 2200 1 "
+    )
+    talks = [line.split()[1:] for line in lines if line.startswith("talk")]
+    down, up = ([int(word) if word.isdigit() else word for word in talk] for talk in talks)
+    assert down[:5] == ["host0", "receiver", "10.42.1.20", 5150, 1] and up[:3] == ["receiver", "host0", "10.42.2.20"]
+    frame, every, key = down[7:]
+    # 2 Mbit/s in 30 frames a second: 8333 bytes in the mean.
+    assert (frame * (every - 1) + key) / every == pytest.approx(2e6 / 8 / 30, rel=1e-3) and key > frame
+
+
+def test_a_mangler_may_be_for_some_flows() -> None:
+    job = simulated_job.job(cell(0, 0, hops=[Hop(mangle="to-ect1", mangled_flows=[1]), Hop(down=SHAPED)]), 1)
+    assert 'iifname "wan" tcp sport { 40001 } ip ecn != ce ip ecn set ect1;' in job
+
+
+def test_iperf3_cannot_mix_flows_with_and_without_ecn_on_a_host() -> None:
+    flows = [Flow(contender=name, rtt_us=0) for name in ("cubic", "cubic-noecn")]
+    with pytest.raises(ValueError, match="with and without ECN"):
+        simulated_job.job(cell(flows=flows), 1, iperf3=True)
+    assert "iperf3" not in simulated_job.job(cell(flows=flows), 1)
+
+
+def test_a_missing_queue_is_told_with_its_place() -> None:
+    empty = {space: "[]\n" * (1 + 3 * devices) for space, devices in (("host0", 1), ("hop0", 2))}
+    found = simulated_job.differences(cell(20_000), empty)
+    assert "hop0: lan: asked htb 1: as root, found no qdisc" in found
+    assert "host0: eth0: asked netem 1: as root, found no qdisc" in found
+    assert "hop0: lan: asked dualpi2 10: below 1:10" in str(ReadbackError(found))
+
+
+def test_queue_samples_are_told_by_hop_and_device() -> None:
+    qdiscs = [{"kind": "htb", "dev": "lan"}, {"kind": "netem", "dev": "wan"}, {"kind": "noqueue", "dev": "lo"}]
+    lines = list(simulated.queues(f"0.000000 hop1 {json.dumps(qdiscs)}\n"))
+    assert lines == [
+        {"t": 0.0, "hop": 1, "dev": "lan", "qdiscs": qdiscs[:1]},
+        {"t": 0.0, "hop": 1, "dev": "wan", "qdiscs": qdiscs[1:2]},
+    ]
+
+
+def test_iperf3_intervals_become_rows() -> None:
+    state = {"rtt": 20_500, "retransmits": 2, "snd_cwnd": 14_480}
+    sender = {"intervals": [{"streams": [state]}, {"streams": [state | {"rtt": 20_100}]}]}
+    receiver = {"intervals": [{"sum": {"end": 0.1}, "streams": [{"bytes": 1000}]},
+                              {"sum": {"end": 0.2}, "streams": [{"bytes": 500}]}]}  # fmt: skip
+    assert list(simulated.iperf3_rows(3, 1.5, sender, receiver)) == [
+        "1.600000,3,1000,20500,20500,10,2,,,",
+        "1.700000,3,1500,20100,20100,10,4,,,",
+    ]

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A night goes on through void, failed, hanging and leaking runs, through its own death, and ends for one root cause.
+
+Its runs are stand-ins that leave the files of a run; the processes, files, locks and signals are real.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from apps import SERVICES
+from hardware.machine.files import CHECKOUT
+from harness.bundle.archive import verify
+from harness.soak import leaks, loop, state
+from harness.soak.loop import Code, begin
+from harness.soak.plan import PlanError, read_plan
+from harness.soak.state import Folder
+from harness.store.runs import PARTIAL
+from tests.unit.harness.soak.soaks import CHILD, HEAD, soak
+
+#: A soak as a process of its own, that can be killed.
+SOAK = """
+import sys
+from pathlib import Path
+from apps import SERVICES
+from harness.soak import state
+from harness.soak.loop import Soak, Stop, begin
+from harness.soak.plan import read_plan
+plan = read_plan(Path(sys.argv[1]), SERVICES)
+with state.held(plan.results):
+    stop = Stop()
+    stop.listen()
+    print(Soak(plan, begin(plan, 1), print, stop, sys.argv[2:], lambda _: 1).run().code)
+"""
+
+
+def outcomes(folder: Folder, cell: str) -> list[str]:
+    return [attempt.outcome for attempt in folder.attempts() if attempt.cell == cell]
+
+
+def test_every_cell_valid_is_0_and_all_runs_verify(soak_place: Path) -> None:
+    folder, night = soak(soak_place, "[cells.a]\nbuffer = 2\n[cells.b]\nbuffer = 2\nrate = '5mbit'\n", "rounds = 2\n")
+    assert (night.code, night.cause, len(folder.attempts())) == (Code.ALL_VALID, "", 4)
+    for attempt in folder.attempts():
+        assert attempt.run and verify(folder.path / attempt.run).seed == attempt.seed == attempt.round
+        assert attempt.headline == "Beside cubic the picture keeps 720p." and attempt.memory_mb and attempt.free_gb
+        assert (attempt.reasons, attempt.leaks) == ([], [])
+
+
+def test_void_and_failed_runs_are_made_again_then_their_cells_are_left_out(soak_place: Path) -> None:
+    cells = "[cells.good]\nbuffer = 2\n[cells.void]\nbuffer = 3\n[cells.fails]\nbuffer = 4\n"
+    folder, night = soak(soak_place, cells, "rounds = 2\nquarantine = 2\n")
+    assert night.code == Code.SOME_NOT
+    assert outcomes(folder, "good") == ["valid"] * 2
+    assert outcomes(folder, "void") == ["void"] * 2 and outcomes(folder, "fails") == ["failed"] * 2
+    by_cell = {attempt.cell: attempt for attempt in folder.attempts()}
+    assert by_cell["void"].reasons[0].startswith("host stalls: 9 of 60 seconds")
+    assert by_cell["fails"].reasons == ["RouterError: no answer from the router"] and by_cell["fails"].run is None
+
+
+def test_runs_go_side_by_side_and_each_is_told_by_its_own_directory(soak_place: Path) -> None:
+    cells = "[cells.a]\nbuffer = 10\n[cells.b]\nbuffer = 10\nrate = '5mbit'\n"
+    cells += "[cells.void]\nbuffer = 3\n[cells.fails]\nbuffer = 4\n"
+    folder, night = soak(soak_place, cells, "rounds = 1\nretries = 0\n", most=4)
+    attempts = {attempt.cell: attempt for attempt in folder.attempts()}
+    assert night.code == Code.SOME_NOT and len(attempts) == len(folder.attempts()) == 4
+    assert {name: it.outcome for name, it in attempts.items()} == {
+        "a": "valid", "b": "valid", "void": "void", "fails": "failed",
+    }  # fmt: skip
+    for name in ("a", "b", "void"):
+        run = folder.path / (attempts[name].run or "")
+        assert verify(run).command_line == attempts[name].command_line
+        assert json.loads((run / "options.json").read_text())["rate_down_bps"] == (5e6 if name == "b" else 1e7)
+
+
+def test_a_broken_lab_ends_the_night_with_its_one_cause(soak_place: Path) -> None:
+    folder, night = soak(soak_place, "[cells.a]\nbuffer = 7\n[cells.b]\nbuffer = 7\nrate = '5mbit'\n")
+    assert night.code == Code.LAB_BROKEN and len(folder.attempts()) == 1
+    assert night.cause == "the sim lab does not work: VirtualLabError: router: the console ends with a panic"
+
+
+def test_a_lab_that_is_broken_from_the_start_gets_no_run_and_the_night_goes_on_once_it_works(soak_place: Path) -> None:
+    (soak_place / "broken").touch()
+    folder, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    assert (night.code, folder.attempts()) == (Code.LAB_BROKEN, [])
+    (soak_place / "broken").unlink()
+    again, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    assert again.path == folder.path and (night.code, night.cause) == (Code.ALL_VALID, "")
+
+
+def test_a_physical_router_that_was_lost_in_a_run_may_come_back(
+    soak_place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(loop, "_AGAIN_S", 0.1)
+    cells = "[cells.lost]\nbuffer = 9\nlab = 'apu'\n[cells.good]\nbuffer = 2\nlab = 'apu'\n"
+    folder, night = soak(soak_place, cells)
+    assert night.code == Code.SOME_NOT and night.cause == ""
+    assert outcomes(folder, "lost") == ["failed"] * 2 and outcomes(folder, "good") == ["valid"]
+    assert capsys.readouterr().out.count("the apu lab does not work yet: RouterError: no answer") == 2
+    monkeypatch.setattr(loop, "_BACK_S", 0)
+    folder, night = soak(soak_place, cells)
+    assert night.code == Code.LAB_BROKEN
+    assert night.cause == "the apu lab does not work: RouterError: no answer from the router yet"
+
+
+def test_a_run_that_hangs_is_ended_at_its_limit_and_keeps_what_it_recorded(soak_place: Path) -> None:
+    folder, night = soak(soak_place, "[cells.a]\nbuffer = 5\n", "rounds = 1\nretries = 0\nlimit_min = 0.05\n")
+    (attempt,) = folder.attempts()
+    assert night.code == Code.SOME_NOT and attempt.outcome == "failed"
+    assert attempt.reasons == ["not over after 3 s, its time limit"]
+    assert attempt.run and attempt.run.endswith(PARTIAL) and (folder.path / attempt.run / "options.json").exists()
+
+
+def test_what_a_run_leaves_behind_is_told_and_ended(soak_place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaks, "_GRACE_S", 0.5)
+    folder, night = soak(soak_place, "[cells.a]\nbuffer = 6\n")
+    (attempt,) = folder.attempts()
+    assert night.code == Code.ALL_VALID
+    assert attempt.leaks == ["1 process left running (sleep 600), in 2 namespaces of theirs; ended now"]
+
+
+def test_what_hides_its_environment_is_known_as_an_orphan(soak_place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaks, "_GRACE_S", 0.5)
+    leaks.adopt_orphans()
+    folder, _ = soak(soak_place, "[cells.a]\nbuffer = 8\n")
+    (attempt,) = folder.attempts()
+    assert attempt.leaks == ["1 process left running (sleep 600); ended now"]
+
+
+def test_a_lab_whose_dead_we_adopted_ends_without_being_told_as_left(tmp_path: Path) -> None:
+    """The first process of its pid namespace stays until the last zombie in it is let go of, and that is our child."""
+    script = """
+import os, subprocess, sys
+from pathlib import Path
+from hardware.machine.namespaces import Namespaces
+from hardware.machine.place import ENVIRONMENT
+from hardware.machine.process import Process
+from harness.soak import leaks
+leaks.adopt_orphans()
+ENVIRONMENT[leaks.MARK] = mark = f"test-{os.getpid()}"
+with Namespaces(["client"]) as spaces:
+    inside = Process.start(spaces["client"], ["sh", "-c", "echo here; exec sleep 600"],
+                           stdout=Path(sys.argv[1]), ready="here", ready_in="stdout")
+    inside.popen.kill()  # nsenter, and not what it started
+    inside.popen.wait()
+    assert len(leaks.marked(mark)) > 3
+print(leaks.clean(mark, leaks.mounts(), Path("/nowhere")), leaks.marked(mark))
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "said")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=CHECKOUT)
+    assert done.stdout == "[] []\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("a b", "a b"), ("m\\ěř\n7", "m\\ěř\n7"), ("M\udcfcller\r", "M\\xfcller\r")]
+)
+def test_a_mount_of_ours_is_undone_and_another_one_left_alone(tmp_path: Path, name: str, shown: str) -> None:
+    """In a mount namespace of its own, as a plain user may."""
+    script = f"""
+import subprocess
+from pathlib import Path
+from harness.soak import leaks
+before = leaks.mounts()
+for name in ("ours", "theirs"):
+    (where := Path({str(tmp_path)!r}, name, {name!a})).mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "none", where], check=True)
+print(leaks.clean("nobody", before, Path({str(tmp_path)!r}, "ours")))
+print(ascii(leaks.mounts() - before))
+"""
+    done = subprocess.run(
+        ["unshare", "-Urm", sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=CHECKOUT
+    )
+    told = [f"left mounted: {tmp_path}/ours/{shown}; unmounted now"]
+    assert done.stdout.splitlines() == [str(told), ascii({f"{tmp_path}/theirs/{name}"})]
+
+
+def until(what: Callable[[], object], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def start(place: Path, cells: str) -> subprocess.Popen[str]:
+    (place / "plan.toml").write_text("rounds = 1\n" + HEAD + cells)
+    command = [sys.executable, "-c", SOAK, str(place / "plan.toml"), *CHILD]
+    return subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
+
+
+CELLS = "[cells.good]\nbuffer = 2\n[cells.hangs]\nbuffer = 5\n"
+
+
+def test_a_killed_soak_takes_its_run_along_and_is_resumed_without_losing_one(soak_place: Path) -> None:
+    process = start(soak_place, CELLS)
+    until((soak_place / "begun").exists)
+    (folder,) = state.nights(soak_place / "soak")
+    running = leaks.marked(str(folder.path))
+    before = {it.number: it for it in folder.attempts() if it.outcome != "running"}
+    kept = {path: path.stat().st_mtime_ns for path in folder.path.glob("*/*") if path.parent.suffix != PARTIAL}
+    assert running and state.is_held(soak_place / "soak")
+    process.kill()
+    process.communicate()
+    assert psutil.wait_procs(running, timeout=5)[1] == [] and not state.is_held(soak_place / "soak")
+
+    # The cell goes on as long as before, and is told to end.
+    (soak_place / "begun").unlink()
+    process = start(soak_place, CELLS)
+    until((soak_place / "begun").exists)
+    attempts = folder.attempts()
+    killed = next(it for it in attempts if it.cell == "hangs")
+    assert (killed.outcome, killed.reasons) == (
+        "killed",
+        ["the soak was killed, or the machine restarted, while it ran"],
+    )
+    assert killed.run and (folder.path / killed.run / "options.json").exists()
+    assert {it.number: it for it in attempts if it.number in before} == before
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=30)
+    assert said.splitlines()[-1] == str(128 + signal.SIGTERM)
+    assert folder.attempts()[-1].outcome == "stopped" and folder.night.cause == "stopped by SIGTERM"
+    assert {path: path.stat().st_mtime_ns for path in kept if path.parent.name != "attempts"}.items() <= kept.items()
+    assert len(state.nights(soak_place / "soak")) == 1
+
+
+def test_a_run_that_was_committed_before_the_soak_died_counts(soak_place: Path) -> None:
+    folder, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    (attempt,) = folder.attempts()
+    unknown = {"ended": None, "outcome": "running", "run": None, "headline": ""}
+    folder.record(attempt.model_copy(update=unknown))
+    folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
+    again, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    assert again.path == folder.path and night.code == Code.ALL_VALID
+    assert [(it.outcome, it.run) for it in folder.attempts()] == [("valid", attempt.run)]
+
+
+def test_a_terminal_that_is_closed_does_not_end_a_soak_under_nohup() -> None:
+    script = """
+import os, signal, sys
+from harness.soak.loop import Stop
+signal.signal(signal.SIGHUP, signal.Handlers[sys.argv[1]])
+stop = Stop()
+stop.listen()
+os.kill(os.getpid(), signal.SIGHUP)
+print(stop())
+"""
+    for found, stopped in ("SIG_IGN", "False"), ("SIG_DFL", "True"):
+        done = subprocess.run([sys.executable, "-c", script, found], capture_output=True, text=True, cwd=CHECKOUT)
+        assert done.stdout.strip() == stopped
+
+
+def test_a_second_soak_in_the_same_folder_is_refused(soak_place: Path) -> None:
+    refused = pytest.raises(state.BusyError, match="another soak is at work here")
+    with state.held(soak_place), refused, state.held(soak_place):
+        pass
+    assert not state.is_held(soak_place)
+
+
+def test_a_night_that_is_over_is_followed_by_another_one_unless_only_resuming(soak_place: Path) -> None:
+    folder, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    plan = read_plan(soak_place / "plan.toml", SERVICES)
+    assert begin(plan, None) is None
+    folder.save(folder.night.model_copy(update={"code": None}))
+    assert (again := begin(plan, None)) and again.path == folder.path
+    (soak_place / "plan.toml").write_text(HEAD + "[cells.b]\nbuffer = 3\n")
+    other = read_plan(soak_place / "plan.toml", SERVICES)
+    with pytest.raises(PlanError, match="was begun with another plan"):
+        begin(other, 1)
+    folder.save(folder.night.model_copy(update={"until": time.time()}))
+    assert (next_one := begin(other, 1)) and next_one.path != folder.path
+    with pytest.raises(PlanError, match=r"one round of its 1 cells takes about 0\.025 h; give more --hours than 0\.02"):
+        begin(other, 0.02, new=True)
+
+
+def test_the_disk_is_pruned_by_the_plan_alone_and_the_night_ends_before_it_is_full(soak_place: Path) -> None:
+    """The floor is put above and below what is free, beyond what other programs write meanwhile."""
+    free_gb = shutil.disk_usage(soak_place).free / 1e9
+    rules = '[[disk.prune]]\nfile = "screen.mp4"\nolder_than_days = {}\n'
+    cells = "[cells.a]\nbuffer = 2\n"
+    folder, night = soak(soak_place, cells)
+    (run,) = (attempt.run or "" for attempt in folder.attempts())
+    disk = f"[disk]\nkeep_free_gb = {free_gb + 10:.3f}\n"
+    for days, pruned in ((1, []), (0, [f"{folder.path.name}/{run}/screen.mp4"])):
+        full, night = soak(soak_place, cells + disk + rules.format(days))
+        assert night.code == Code.DISK_FULL and "keep_free_gb need" in night.cause and full.attempts() == []
+        assert night.pruned == pruned
+        full.save(night.model_copy(update={"until": time.time()}))
+    manifest = verify(folder.path / run)
+    assert set(manifest.pruned) == {"screen.mp4"} and "screen.mp4" not in manifest.files
+    assert not (folder.path / run / "screen.mp4").exists()
+
+
+def on_a_full_disk(place: Path, before: str, then: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with a new night, ``folder``, on a tmpfs: ``before``, then ``then`` once it is filled."""
+    script = f"""
+import subprocess
+from pathlib import Path
+disk = Path({str(place)!r})
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", disk], check=True)
+(disk / "plan.toml").write_text('results = "nights"\\n[cells.a]\\n')
+from apps import SERVICES
+from harness.bundle.archive import verify
+from harness.soak import state
+from harness.soak.disk import make_room
+from harness.soak.plan import Prune, read_plan
+from harness.store.runs import RunStore
+folder = state.create(read_plan(disk / "plan.toml", SERVICES), 1)
+{before}
+try:
+    with (disk / "filler").open("wb") as file:
+        while True:
+            file.write(bytes(4096))
+            file.flush()
+except OSError:
+    pass
+{then}
+"""
+    command = ["unshare", "-Urm", sys.executable, "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT)
+
+
+def test_the_state_can_be_written_when_the_disk_is_full(tmp_path: Path) -> None:
+    """On a tmpfs that is filled to the last byte the night's records go where its ballast was."""
+    then = """
+folder.save(folder.night.model_copy(update={"cause": "full " * 5000}))
+print(len(folder.night.cause))
+"""
+    done = on_a_full_disk(tmp_path, "", then)
+    assert done.stdout.strip() == "25000", done.stderr
+
+
+def test_a_full_disk_is_pruned_by_the_room_of_the_ballast(tmp_path: Path) -> None:
+    before = """
+runs = []
+for _ in range(2):
+    with RunStore(folder.path).create("video-harm", "a", needed=0) as run:
+        (run.path / "screen.mp4").write_bytes(bytes(2 << 20))
+        runs.append(run.commit())
+(runs[0] / "manifest.json").write_bytes((runs[0] / "manifest.json").read_bytes().replace(b"screen.mp4", b"screen.mp5"))
+"""
+    then = """
+print(make_room(folder, 5 << 20, [Prune(file="screen.mp4", older_than_days=0)], print) == [
+    f"{folder.path.name}/{runs[1].name}/screen.mp4"])
+print(*verify(runs[1]).pruned, (runs[1] / "screen.mp4").exists())
+"""
+    done = on_a_full_disk(tmp_path, before, then)
+    told, *others = done.stdout.splitlines() or [done.stderr]
+    assert "screen.mp4 cannot be removed to make room: " in told and "the manifest does not hold it" in told
+    assert others == ["True", "screen.mp4 False"], done.stderr
+
+
+def test_a_damaged_file_is_named(soak_place: Path) -> None:
+    folder, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    folder.file(1, ".json").write_text('{"number": "one"}')
+    with pytest.raises(state.StateError, match=r"attempts/0001\.json: number: "):
+        folder.attempts()

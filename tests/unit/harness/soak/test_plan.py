@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan is read as it is written, its errors name file, table and key, and rounds follow from the attempts alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from apps import SERVICES
+from harness.experiment.options import parse_options
+from harness.soak.plan import Plan, PlanError, of_round, read_plan
+from harness.soak.rounds import expected_s, next_batch, next_job, order, quarantined
+from harness.soak.state import Attempt, Outcome
+
+PLAN = """
+seed = 7
+retries = 1
+quarantine = 4
+[options]
+rate = "5mbit"
+buffer = 8
+[cells.queues]
+qdisc = ["fq_codel flows 1", "dualpi2"]
+[cells."one flow"]
+timeline = "solo:20,prague:40"
+rate = "20mbit"
+"""
+
+
+def read(folder: Path, text: str = PLAN) -> Plan:
+    (path := folder / "plan.toml").write_text(text)
+    return read_plan(path, SERVICES)
+
+
+def test_a_cell_takes_the_names_of_the_command_line(tmp_path: Path) -> None:
+    plan = read(tmp_path)
+    assert [cell.name for cell in plan.cells] == ["queues fq_codel flows 1", "queues dualpi2", "one flow"]
+    defaults = {name: service.defaults for name, service in SERVICES.items()}
+    asked = {"rate": "20mbit", "buffer": "8", "timeline": "solo:20,prague:40"}
+    assert plan.cells[2].options == parse_options(asked, defaults)
+    assert [str(cell.options.qdisc_down) for cell in plan.cells[:2]] == ["fq_codel flows 1", "dualpi2"]
+    assert plan.results == tmp_path / "soak"
+    assert (plan.cells[2].phases_s, plan.limit_s(plan.cells[2])) == (60, 420)
+
+
+def test_paths_are_relative_to_the_plan(tmp_path: Path) -> None:
+    plan = read(tmp_path, '[cells.a]\nlab = "apu"\n[cells.b]\nlab = "apu"\nlab-file = "/etc/lab.toml"\n')
+    assert [str(cell.options.lab_file) for cell in plan.cells] == [str(tmp_path / "lab.toml"), "/etc/lab.toml"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[cells.a\n", "plan.toml: no TOML: "),
+        ("seed = 1\n", "plan.toml: cells: field required"),
+        ("[cells]\n", "plan.toml: cells: dictionary should have at least 1 item"),
+        ("retrys = 2\n[cells.a]\n", "plan.toml: retrys: no such key; did you mean retries?"),
+        ("retries = -1\n[cells.a]\n", "plan.toml: retries: input should be greater than or equal to 0"),
+        ("[disk]\nkeep_free = 2\n[cells.a]\n", "plan.toml: [disk] keep_free: no such key; did you mean keep_free_gb?"),
+        (
+            '[[disk.prune]]\nfile = "scores.json"\nolder_than_days = 1\n[cells.a]\n',
+            "plan.toml: [disk.prune.0] file: scores.json is what a report is made of",
+        ),
+        (
+            '[[disk.prune]]\nfile = "../x/screen.mp4"\nolder_than_days = 1\n[cells.a]\n',
+            "plan.toml: [disk.prune.0] file: ../x/screen.mp4 leads out of the run",
+        ),
+        (
+            '[[disk.prune]]\nfile = "./scores.json"\nolder_than_days = 1\n[cells.a]\n',
+            "plan.toml: [disk.prune.0] file: ./scores.json leads out of the run",
+        ),
+        ("[disk]\nkeep_free_gb = inf\n[cells.a]\n", "plan.toml: [disk] keep_free_gb: input should be a finite number"),
+        ("[disk]\nkeep_free_gb = 1e300\n[cells.a]\n", "plan.toml: [disk] keep_free_gb: input should be less than"),
+        ('results = "~nosuchuser/n"\n[cells.a]\n', "plan.toml: results: '~nosuchuser/n': Could not determine home"),
+        ('results = "a\\u0000b"\n[cells.a]\n', "plan.toml: results: 'a\\x00b': embedded null byte"),
+        (
+            '[cells.a]\nlab = "apu"\nlab-file = "~nosuchuser/lab.toml"\n',
+            "plan.toml: [cells.a] lab-file: '~nosuchuser/lab.toml': Could not determine home",
+        ),
+        ('[cells.a]\nqdsic = "dualpi2"\n', "plan.toml: [cells.a] qdsic: no option; did you mean qdisc?"),
+        ("[options]\nseed = 2\n[cells.a]\n", "plan.toml: [options] seed: the soak gives it to each run"),
+        (
+            '[cells.a]\nengine = "dask://far:8786"\nlab = "virtual"\n',
+            "plan.toml: [cells.a] engine: the virtual lab runs on this machine alone",
+        ),
+        ('[cells."a b"]\nrate = "12"\n', 'plan.toml: [cells."a b"] rate: "12" has no unit'),
+        ('[options]\nrate = "12"\n[cells.a]\n', 'plan.toml: [options] rate: "12" has no unit'),
+        ('[cells.a]\nqdisc = ["dualpi2", "fq_codle"]\n', 'plan.toml: [cells.a] qdisc: unknown qdisc "fq_codle"'),
+        ('[cells.a]\ncontenders = "cubicc"\n', "plan.toml: [cells.a] contenders: unknown contender 'cubicc'"),
+        ('[cells.a]\nlive = "yes"\n', "plan.toml: [cells.a] live: give true or false"),
+        ("[cells.a]\nrate = []\n", "plan.toml: [cells.a] rate: an empty list"),
+        ("[cells.a]\nrate = {}\n", "plan.toml: [cells.a] rate: give text, a number, true or false, or a list"),
+        ('[cells.a]\nservice = "youtub"\n', "plan.toml: [cells.a] service: unknown 'youtub'"),
+        ("[cells.a]\n[cells.b]\n", "plan.toml: [cells.b]: 'b' asks for the same as 'a'"),
+        (
+            '[cells."a 2"]\nbuffer = 3\n[cells.a]\nbuffer = [2]\n',
+            "plan.toml: [cells.a]: a second cell is named 'a 2'",
+        ),
+    ],
+)
+def test_what_cannot_work_names_file_table_and_key(tmp_path: Path, text: str, error: str) -> None:
+    with pytest.raises(PlanError) as wrong:
+        read(tmp_path, text)
+    assert error in str(wrong.value) and "\n" not in str(wrong.value)
+
+
+def test_no_plan(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"no\.toml: No such file"):
+        read_plan(tmp_path / "no.toml", SERVICES)
+
+
+def history(plan: Plan, outcomes: dict[str, Outcome], runs: int) -> list[Attempt]:
+    """What a night gives in which each run of a cell ends as ``outcomes`` says (default: valid)."""
+    made: list[Attempt] = []
+    while len(made) < runs and (job := next_job(plan, plan.file.seed, made)):
+        outcome = outcomes.get(job.cell.name, "valid")
+        reasons = [f"{outcome}: why"] if outcome != "valid" else []
+        made.append(
+            Attempt(number=len(made) + 1, round=job.round, cell=job.cell.name, seed=job.round, begun=100.0 * len(made),
+                    ended=100.0 * len(made) + 80, outcome=outcome, reasons=reasons)
+        )  # fmt: skip
+    return made
+
+
+def test_every_round_runs_every_cell_once_in_an_order_of_its_own(tmp_path: Path) -> None:
+    plan = read(tmp_path)
+    made = history(plan, {}, 30)
+    rounds = [tuple(it.cell for it in made if it.round == number) for number in range(1, 11)]
+    assert all(set(names) == {cell.name for cell in plan.cells} and len(names) == 3 for names in rounds)
+    assert len(set(rounds)) > 2
+    assert rounds[4] == tuple(cell.name for cell in order(plan, 7, 5))  # by the seed alone
+
+
+def test_a_void_run_is_made_again_at_once_and_then_left_until_its_cell_is_in_quarantine(tmp_path: Path) -> None:
+    plan = read(tmp_path)
+    made = history(plan, {"one flow": "void"}, 20)
+    tries = Counter(it.round for it in made if it.cell == "one flow")
+    assert tries == {1: 2, 2: 2}, "one retry a round, four in a row: out"
+    numbers = [it.number for it in made if (it.cell, it.round) == ("one flow", 1)]
+    assert numbers[1] == numbers[0] + 1
+    assert quarantined(plan.file, "one flow", made) == ("void: why",)
+    assert quarantined(plan.file, "queues dualpi2", made) == ()
+
+
+def test_a_valid_run_between_keeps_a_cell_out_of_quarantine(tmp_path: Path) -> None:
+    plan = read(tmp_path)
+    made = history(plan, {cell.name: "void" for cell in plan.cells}, 7)
+    made[5] = made[5].model_copy(update={"outcome": "valid"})
+    assert not any(quarantined(plan.file, cell.name, made) for cell in plan.cells)
+
+
+def test_a_night_ends_when_all_cells_are_in_quarantine_or_all_rounds_are_over(tmp_path: Path) -> None:
+    plan = read(tmp_path)
+    assert len(history(plan, {cell.name: "failed" for cell in plan.cells}, 99)) == 12
+    assert len(history(read(tmp_path, "rounds = 2\n" + PLAN), {}, 99)) == 6
+
+
+def test_a_run_that_the_user_stopped_counts_for_nothing(tmp_path: Path) -> None:
+    plan = read(tmp_path)
+    made = history(plan, {}, 1)
+    stopped = [made[0].model_copy(update={"outcome": "stopped"})] * 5
+    job = next_job(plan, 7, stopped)
+    assert job and (job.cell.name, job.round, job.attempt) == (made[0].cell, 1, 1)
+
+
+def test_a_killed_run_is_made_again_in_its_round_but_not_for_ever(tmp_path: Path) -> None:
+    """A cell that takes the machine down must not do so all night."""
+    plan = read(tmp_path)
+    made = history(plan, {cell.name: "killed" for cell in plan.cells}, 99)
+    assert [it.round for it in made] == [1] * 12 and made[0].cell == made[3].cell != made[4].cell
+
+
+def test_only_runs_in_simulated_time_for_one_engine_go_side_by_side(tmp_path: Path) -> None:
+    plan = read(tmp_path, PLAN + '[cells.real]\nlab = "virtual"\n[cells.there]\nengine = "dask://node:8786"\n')
+    made: list[Attempt] = []
+    batches: list[list[str]] = []
+    while len(made) < 50:
+        batch = next_batch(plan, 7, made, lambda _: 3)
+        batches.append([job.cell.name for job in batch])
+        for job in batch:
+            made.append(
+                Attempt(number=len(made) + 1, round=job.round, cell=job.cell.name, seed=1, begun=0, outcome="valid")
+            )
+    assert all(len(names) == 1 for names in batches if "real" in names)
+    assert all(set(names) == {"there"} for names in batches if "there" in names)
+    assert max(map(len, batches)) == 3
+    for number in range(1, 8):
+        assert len({it.cell for it in made if it.round == number}) == 5
+
+
+def test_a_batch_ends_with_the_last_round(tmp_path: Path) -> None:
+    plan = read(tmp_path, "rounds = 3\n[cells.a]\n")
+    assert [job.round for job in next_batch(plan, 1, [], lambda _: 8)] == [1, 2, 3]
+    assert [job.round for job in next_batch(plan, 1, history(plan, {"a": "void"}, 1), lambda _: 8)] == [1, 2, 3]
+    assert next_batch(plan, 1, history(plan, {}, 3), lambda _: 8) == []
+
+
+def test_how_long_a_run_takes_is_known_from_the_ended_ones(tmp_path: Path) -> None:
+    plan = read(tmp_path)
+    assert expected_s(plan, plan.cells[2], []) == 120
+    assert expected_s(plan, plan.cells[2], history(plan, {}, 3)) == 80
+
+
+@pytest.mark.parametrize(
+    ("outcome", "took", "expected"),
+    [("void", 18_000.0, 120), ("void", -3600.0, 120), ("valid", 18_000.0, 420), ("valid", -3600.0, 60)],
+)
+def test_a_run_in_which_the_host_slept_or_the_clock_was_set_does_not_end_the_night(
+    tmp_path: Path, outcome: Outcome, took: float, expected: float
+) -> None:
+    plan = read(tmp_path)
+    run = Attempt(number=1, round=1, cell="one flow", seed=1, begun=4e4, ended=4e4 + took, outcome=outcome)
+    assert expected_s(plan, plan.cells[2], [run]) == expected
+
+
+def test_runs_of_a_cell_have_seeds_and_orders_of_their_own(tmp_path: Path) -> None:
+    cell = read(tmp_path).cells[0]
+    asked = [of_round(cell.options, 7, number, tmp_path) for number in range(1, 9)]
+    assert [it.seed for it in asked] == list(range(7, 15))
+    orders = {tuple(phase.contender for phase in it.phases) for it in asked}
+    assert orders == {(None, "cubic", None, "prague", None), (None, "prague", None, "cubic", None)}
+    assert all(it.results == tmp_path for it in asked)
