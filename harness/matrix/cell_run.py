@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hardware.machine.cache import digest
-from hardware.machine.files import CHECKOUT
 from harness.matrix.cell import Cell
+from harness.matrix.deciding import sources
 from scoring.validity import Limits
 
 Endpoints = Literal["bulk", "iperf3"]
@@ -24,15 +24,10 @@ RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv")
 """What a seed decides bit for bit."""
 SCORES = "scores.json"
 RUN = "run.json"
-#: Sources that decide what a run gives, beside the kernel and the guest's root.
-_DECIDING = ("harness/matrix/simulated.py", "harness/matrix/simulated_job.py", "harness/matrix/cell.py",
-             "hardware/simulation.py", "hardware/node.py", "bottleneck/*.py", "traffic/bulk*", "traffic/contender.py",
-             "traffic/irtt.py", "traffic/ports.py", "traffic/talk.py")  # fmt: skip
-_DECIDING_LIVE = ("harness/matrix/real_*.py", "apps/call.py", "apps/two_ends.py", "harness/lab/virtual.py",
-                  "harness/lab/physical.py", "hardware/machine/clock.py", "harness/matrix/cell.py", "hardware/node.py",
-                  "bottleneck/*.py", "traffic/*.py", "captures/packets.py", "captures/pcap.py", "scoring/samples.py",
-                  "scoring/packets.py", "scoring/pcapng.py", "scoring/latency.py",
-                  "scoring/validity.py")  # fmt: skip
+#: What runs a cell in simulated time; in real time; what scores it.
+_SIMULATED = ("harness.matrix.simulated",)
+_REAL_TIME = ("harness.matrix.real_time", "harness.lab.virtual", "harness.lab.physical")
+_SCORING = ("scoring.transport",)
 
 
 @dataclass(frozen=True)
@@ -68,7 +63,7 @@ def live_inputs_digest(lab_file: Path | None, limits: Limits) -> str:
     from hardware.guest import ensure_guest
 
     lab = lab_file.read_bytes() if lab_file else f"{ensure_kernel().digest} {ensure_guest().digest}".encode()
-    return digest([("lab", lab), ("limits", limits.model_dump_json().encode()), *_sources(_DECIDING_LIVE)])
+    return digest([("lab", lab), ("limits", limits.model_dump_json().encode()), *sources(*_REAL_TIME)])
 
 
 @functools.cache
@@ -80,22 +75,12 @@ def inputs_digest(endpoints: Endpoints = "bulk") -> str:
     from harness.matrix.simulated import versions
 
     parts = {**versions(), "endpoints": endpoints}.items()
-    return digest([(name, text.encode()) for name, text in parts] + _sources(_DECIDING))
+    return digest([(name, text.encode()) for name, text in parts] + list(sources(*_SIMULATED)))
 
 
 def scoring_digest(job: Job) -> str:
     """Name the sources and the parameters that make scores of a run's raw files."""
-    return digest([*_sources(("scoring/*.py",)), ("window", f"{job.window_s} {job.tail_s}".encode())])
-
-
-_read: dict[tuple[str, ...], list[tuple[str, bytes]]] = {}
-
-
-def _sources(patterns: tuple[str, ...]) -> list[tuple[str, bytes]]:
-    if patterns not in _read:
-        paths = [path for pattern in patterns for path in CHECKOUT.glob(pattern) if path.is_file()]
-        _read[patterns] = [(str(path.relative_to(CHECKOUT)), path.read_bytes()) for path in paths]
-    return _read[patterns]
+    return digest([*sources(*_SCORING), ("window", f"{job.window_s} {job.tail_s}".encode())])
 
 
 def perform(job: Job, folder: Path) -> None:

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatch
-
 import pytest
 from pydantic import ValidationError
 
-from hardware.machine.files import CHECKOUT
-from harness.matrix import cell_run, dumbbell
+from harness.matrix import dumbbell
 from harness.matrix.cell import Cell, Flow, Hop, ShortFlows
 from harness.matrix.cell_run import Job
 
@@ -45,22 +42,3 @@ def test_nothing_begins_when_the_cell_has_ended(fields: dict[str, object], told:
 )
 def test_the_work_of_a_run_is_what_its_queue_lets_through(hop: Hop, mbit: float) -> None:
     assert Job(cell(hop), 1, 40, 2, "x").work == mbit + 200
-
-
-@pytest.mark.parametrize(
-    ("patterns", "sources"),
-    [
-        (
-            cell_run._DECIDING,
-            ["traffic/irtt.py", "traffic/ports.py", "traffic/bulk.c", "harness/matrix/simulated_job.py"],
-        ),
-        (
-            cell_run._DECIDING_LIVE,
-            ["harness/lab/physical.py", "captures/packets.py", "scoring/pcapng.py", "scoring/validity.py"],
-        ),
-    ],
-)
-def test_the_sources_that_decide_a_run_are_among_its_inputs(patterns: tuple[str, ...], sources: list[str]) -> None:
-    assert all((CHECKOUT / source).exists() for source in sources)
-    assert all(any(fnmatch(source, pattern) for pattern in patterns) for source in sources)
-    assert all(list(CHECKOUT.glob(pattern)) for pattern in patterns), "no pattern names a file that is gone"
