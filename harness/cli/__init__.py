@@ -631,6 +631,3 @@ def _short(value: Any, most: int = 60) -> str:
     text = json.dumps(value)
     return text if len(text) <= most else text[: most - 1] + "…"
 
-
-if __name__ == "__main__":
-    app()
