@@ -106,11 +106,7 @@ class Summary(BaseModel):
 
 def summarise(runs: Mapping[str, Scores]) -> Summary:
     """Summarise runs of the same experiment, by name; a void run is told with its reasons and counts in nothing."""
-    void = {
-        name: [gate.reason for gate in scores.validity.gates if not gate.ok]
-        for name, scores in runs.items()
-        if not scores.validity.valid
-    }
+    void = {name: scores.validity.reasons for name, scores in runs.items() if not scores.validity.valid}
     valid = {name: scores for name, scores in runs.items() if name not in void}
     there = {phase.contender for scores in valid.values() for phase in scores.phases if phase.contender}
     contenders = sorted(there, key=lambda name: (name != REFERENCE, name))

@@ -64,6 +64,11 @@ class Validity(BaseModel):
     valid: bool
     gates: list[Gate]
 
+    @property
+    def reasons(self) -> list[str]:
+        """Why the run is void, a line for each gate that it fails; empty for a valid one."""
+        return [gate.reason for gate in self.gates if not gate.ok]
+
     @classmethod
     def of(cls, gates: Iterable[Gate]) -> Validity:
         """Judge the gates together."""

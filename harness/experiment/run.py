@@ -95,7 +95,7 @@ def keep_run(
         test, options.cell, seed=options.seed, command_line=command_line, needed=options.needed_bytes
     ) as run:
         scores = fill(run)
-        void = tuple(gate.reason for gate in scores.validity.gates if not gate.ok)
+        void = tuple(scores.validity.reasons)
         run.void(*void)
         write_report(run.path, scores, run.manifest)
         return Result(run.commit(), scores, void)

@@ -26,7 +26,7 @@ from harness.matrix.limits import lacking, working_hops
 from harness.matrix.real_call import arrived, live_call, marked, talks
 from scoring import latency, packets, pcapng, samples, validity
 from scoring.transport import WIRE
-from scoring.validity import Gate, Limits
+from scoring.validity import Gate, Limits, Validity
 from traffic import ports
 from traffic.iperf3 import BulkFlow
 from traffic.ss import SsSampler
@@ -74,7 +74,7 @@ def run_cell(
         run.play()
         lab.router.verify(_at_the_end(cell, asked))
         versions = lab.versions | lab.router.versions()
-    gates = _write(run, folder, limits or Limits())
+    verdict = Validity.of(_write(run, folder, limits or Limits()))
     made = {
         "cell": cell.model_dump(mode="json"),
         "seed": seed,
@@ -83,11 +83,11 @@ def run_cell(
         "kernel": versions,
         "began": run.began,
         "started_s": [round(flow.start_s - run.began, 3) for flow in run.flows],
-        "gates": [gate.model_dump() for gate in gates],
+        "gates": [gate.model_dump() for gate in verdict.gates],
     }
     (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
-    if failed := [gate.reason for gate in gates if not gate.ok]:
-        raise LiveCellError(f"cell {cell.name}: void: {'; '.join(failed)}")
+    if not verdict.valid:
+        raise LiveCellError(f"cell {cell.name}: void: {'; '.join(verdict.reasons)}")
 
 
 def bottleneck(cell: Cell) -> Bottleneck:

@@ -146,7 +146,7 @@ def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Po
 
 def status_of(scores: Scores, manifest: Manifest | None) -> tuple[str, list[str]]:
     """Return valid, void or interrupted, and why it is not valid."""
-    reasons = [gate.reason for gate in scores.validity.gates if not gate.ok]
+    reasons = scores.validity.reasons
     if manifest and manifest.status == "interrupted" and manifest.finished:
         return "interrupted", [*manifest.reasons, *reasons]
     told = [reason for reason in (manifest.reasons if manifest else []) if reason not in reasons]

@@ -33,9 +33,8 @@ def print_scores(scores: Scores, run: Path, console: Console) -> None:
         console.print(Text(headline(scores), style="bold"))
     else:
         console.print(Text("void, so no harm is told:", style="bold red"))
-        for gate in scores.validity.gates:
-            if not gate.ok:
-                console.print(Text(f"  {gate.reason}", style="red"))
+        for reason in scores.validity.reasons:
+            console.print(Text(f"  {reason}", style="red"))
     console.print(Text(f"evidence: {run}"), soft_wrap=True)
     console.print(Text(f"report:   {run / 'report.html'}"), soft_wrap=True)
 

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands on bundles: pack, check, unpack."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from harness.cli.common import one_line_errors
+
+app = typer.Typer(no_args_is_help=True, help="Runs as archives: pack, check, unpack.")
+_Signers = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Demand a signature by one of these (ssh-keygen's allowed signers).")
+]
+
+
+@app.command("export")
+@one_line_errors
+def bundle_export(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders of runs.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="FILE.tar.zst, or a folder. Default: beside each run.")
+    ] = None,
+    anonymise: Annotated[
+        bool, typer.Option("--anonymise", help="Without addresses, names, sites and sessions (docs/bundles.md).")
+    ] = False,
+    without_video: Annotated[
+        bool, typer.Option("--without-video", help="Without the recording of the screen.")
+    ] = False,
+    key: Annotated[Path | None, typer.Option("--sign", metavar="KEY", help="Sign with this ssh key.")] = None,
+) -> None:
+    """Check runs and write each as one .tar.zst; those that are there and whole are left."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    from harness.bundle.export import Wish, export_all, runs_at
+
+    found = runs_at(runs)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    failed = 0
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bars:
+        task = bars.add_task("", total=None)
+
+        def begin(run: Path, size: int) -> Callable[[int], None]:
+            bars.reset(task, total=size, description=f"{found.index(run) + 1} of {len(found)}: {run.name}")
+            return lambda done: bars.update(task, advance=done)
+
+        for made in export_all(found, output, Wish(anonymise, without_video, key), begin):
+            if made.error:
+                print(f"sojourn: {made.run}: {made.error}", file=sys.stderr)
+                failed += 1
+            else:
+                print(f"{made.archive}{' (was whole)' if made.before else ''}")
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command("verify")
+@one_line_errors
+def bundle_verify(path: Annotated[Path, typer.Argument(metavar="FILE_OR_RUN")], signers: _Signers = None) -> None:
+    """Check every hash of an archive or a run; name the first file that is not as the manifest says."""
+    from harness.bundle.archive import check
+
+    found = check(path, signers=signers)
+    manifest = found.manifest
+    why = f" ({'; '.join(manifest.reasons)})" if manifest.reasons else ""
+    anonymised = ", anonymised" if manifest.bundle and manifest.bundle.anonymised else ""
+    print(f"{path}: all {len(manifest.files)} files as recorded{anonymised}; the run is {manifest.status}{why}")
+    if found.signer:
+        print(f"signed by {found.signer}")
+    elif found.signed:
+        print("signed; --signers=FILE tells whether by somebody whom you know")
+
+
+@app.command("import")
+@one_line_errors
+def bundle_import(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Bundles.")],
+    results: Annotated[Path, typer.Option(help="The results folder that takes the runs.")] = Path("results"),
+    signers: _Signers = None,
+) -> None:
+    """Check bundles and unpack each as a run; nothing is there before all of it is found right."""
+    from harness.bundle.archive import import_bundle
+
+    for file in files:
+        print(import_bundle(file, results, signers))

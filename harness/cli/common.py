@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands share: a run as an argument, and errors in one line."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, ParamSpec, TypeVar
+
+import typer
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory under results/.")]
+
+
+def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn the errors that the parts raise for users into one line on standard error and exit code 1."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except (RuntimeError, OSError) as error:
+            if isinstance(error, typer.Exit | typer.Abort):
+                raise
+            print(f"sojourn: {error}", file=sys.stderr)
+            raise typer.Exit(1) from error
+
+    return wrapped

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands on machines: this one, those of a lab, a router to be."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.cli.common import one_line_errors
+
+if TYPE_CHECKING:
+    from harness.lab.doctor import Finding
+
+
+app = typer.Typer()
+lab_app = typer.Typer(
+    no_args_is_help=True, help="Prove that a physical lab is what its file says; switch its machines."
+)
+app.add_typer(lab_app, name="lab")
+hardware_app = typer.Typer(no_args_is_help=True, help="The physical router.")
+app.add_typer(hardware_app, name="hardware")
+LabFilePath = Annotated[Path, typer.Argument(metavar="LAB_FILE", help="The lab's description, lab.toml.")]
+_STYLE = {"ok": ("✓", "green"), "note": ("!", "yellow"), "missing": ("✗", "red")}
+
+
+@app.command()
+@one_line_errors
+def build(
+    kernel_source: Annotated[
+        Path | None,
+        typer.Option(help="A kernel tarball; default: the newest linux-source-7.x of the archive."),
+    ] = None,
+) -> None:
+    """Make what runs need and the cache lacks: kernel, roots of nodes and of the simulated machine, film, player."""
+    from apps.standins.clip import ensure_clip
+    from apps.standins.origin import ensure_certificate, ensure_player
+    from hardware.build import ensure_kernel
+    from hardware.desktop import ensure_desktop
+    from hardware.guest import ensure_guest
+    from harness.experiment.progress import named, steps
+    from harness.experiment.simulated import all_at_once
+
+    with steps() as step:
+        ensure_certificate()
+        all_at_once(
+            lambda: ensure_kernel(kernel_source, progress=named(step("kernel"))),
+            lambda: ensure_guest(progress=named(step("guest root"))),
+            lambda: ensure_desktop(progress=named(step("guest with browser"))),
+            lambda: (ensure_player(), ensure_clip(step("film"))),
+        )
+
+
+@app.command()
+def doctor(
+    results: Annotated[Path, typer.Option(help="Where the runs will go.")] = Path("results"),
+) -> None:
+    """Tell what this machine can do, what is missing, and the fix for each; exit code 1 if it cannot run."""
+    from hardware.machine.cache import root
+    from harness.lab.doctor import examine
+
+    _print_findings(examine(root(), results), "runs cannot work here yet")
+
+
+@lab_app.command("check")
+@one_line_errors
+def lab_check(
+    lab_file: LabFilePath,
+    qdisc: Annotated[list[str] | None, typer.Option(help="A queue that the router must have; may be repeated.")] = None,
+) -> None:
+    """Prove each entry of a lab file where it stands, with the fix for each that is wrong; exit code 1 if any is."""
+    from bottleneck.qdiscs import KINDS
+    from hardware.lab_file import LabFileError, read_lab_file
+    from harness.lab.check import examine
+
+    known, wanted = ", ".join(KINDS), [text.split()[0] for text in qdisc or () if text]
+    for kind in wanted:
+        if kind not in KINDS:
+            raise LabFileError(f"--qdisc: unknown qdisc {kind!r}; known are {known}")
+    _print_findings(examine(read_lab_file(lab_file), wanted), f"runs cannot work by {lab_file} yet")
+
+
+@lab_app.command("power")
+@one_line_errors
+def lab_power(
+    lab_file: LabFilePath,
+    machine: Annotated[str, typer.Argument(help="router, client, receiver, server or sender.")],
+    action: Annotated[str, typer.Argument(help="on, off, cycle or get.")],
+) -> None:
+    """Switch a machine of a lab by the power control that its file names."""
+    from hardware.lab_file import read_lab_file
+    from hardware.power import PowerError, switch
+
+    machines = read_lab_file(lab_file).machines
+    if machine not in machines:
+        raise PowerError(f"unknown machine {machine!r}; known: {', '.join(machines)}")
+    print(switch(machine, machines[machine], action) or f"{machine}: {action} done")
+
+
+@hardware_app.command("image")
+@one_line_errors
+def hardware_image(
+    board: Annotated[str, typer.Option(help="apu2 (also APU3 and APU4).")] = "apu2",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: sojourn-BOARD.img here.")
+    ] = None,
+    ssh_key: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A public key of who may log in; may be repeated. Default: ~/.ssh/id_*.pub."),
+    ] = None,
+    kernel_source: Annotated[
+        Path | None,
+        typer.Option(help="A kernel tarball; default: the newest linux-source-7.x of the archive."),
+    ] = None,
+) -> None:
+    """Build a bootable Debian image of a router, for a USB stick or the board's own disk (docs/hardware.md)."""
+    from hardware.board import named as board_named
+    from hardware.image import make_image
+    from harness.experiment.progress import named, steps
+
+    chosen = board_named(board)
+    file = output or Path(f"sojourn-{chosen.name}.img")
+    with steps() as step:
+        image = make_image(
+            chosen, file, ssh_key or (), kernel_source, named(step("image")), named(step("board kernel"))
+        )
+    print(f"{file}: {file.stat().st_size >> 20} MB, Linux {image.kernel.version}")
+
+
+def _print_findings(findings: Iterable[Finding], failed: str) -> None:
+    """Print what was looked at, each with its fix if it needs one; exit code 1, after ``failed``, if runs need it."""
+    table, missing = Table(box=None, show_header=False, pad_edge=False), []
+    for finding in findings:
+        mark, style = _STYLE[finding.verdict]
+        told = Text(finding.found)
+        if finding.verdict != "ok":
+            told.append(f"\n→ {finding.fix}", style=style)
+        if finding.verdict == "missing":
+            missing.append(finding.subject)
+        table.add_row(Text(mark, style=style), finding.subject, told)
+    Console().print(table)
+    if missing:
+        print(f"sojourn: {failed}: {', '.join(missing)}", file=sys.stderr)
+        raise typer.Exit(1)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands on matrices of transport experiments."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from harness.cli.common import one_line_errors
+
+app = typer.Typer()
+
+
+@app.command()
+@one_line_errors
+def matrix(
+    name: Annotated[str, typer.Argument(help="Which matrix; without, all are listed.")] = "",
+    keyword: Annotated[str, typer.Option("-k", metavar="TEXT", help="Only cells whose name holds each word.")] = "",
+    seeds: Annotated[int | None, typer.Option(min=1, help="Runs of each cell [default: the matrix's own].")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The first seed; the others follow it.")] = 1,
+    results: Annotated[Path, typer.Option(help="Finished runs are kept here and not made again.")] = Path("results"),
+    engine: Annotated[str, typer.Option(help="local, or dask://HOST:PORT: an existing Dask cluster.")] = "local",
+    workers: Annotated[int | None, typer.Option(min=1, help="Guests side by side [default: processors].")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Make finished runs again.")] = False,
+    endpoints: Annotated[str, typer.Option(help="What sends and receives in sim: bulk or iperf3.")] = "bulk",
+    lab: Annotated[str, typer.Option(help="sim, virtual or apu [default: sim, where the matrix runs there].")] = "",
+    lab_file: Annotated[Path, typer.Option(help="With --lab=apu: where the lab is described.")] = Path("lab.toml"),
+    jitter_gate: Annotated[str, typer.Option(help="In real time: what voids a run, see docs/matrix.md.")] = "2ms",
+    swap: Annotated[str, typer.Option(metavar="OLD=NEW", help="Another contender in all flows that have OLD.")] = "",
+    listed: Annotated[bool, typer.Option("--list", help="List the cells and do nothing.")] = False,
+) -> None:
+    """Run a matrix of transport experiments, in simulated time on all processors at once; resumes where it was left."""
+    from harness.matrix.campaign import Plan, cells_table, endpoints_named, lab_named, matrices_table, run_and_report
+    from harness.matrix.campaign import jitter_gate as limits_of
+    from harness.matrix.campaign import seeds as seeds_from
+    from harness.matrix.matrix import matrices, named
+
+    known = matrices()
+    if not name:
+        Console().print(matrices_table(known.values()))
+        return
+    chosen = named(name, known)
+    if swap:
+        chosen = chosen.swapped(swap)
+    plan = Plan(
+        chosen, chosen.select(keyword), seeds_from(seed, seeds or chosen.repeat), results, engine, workers, again,
+        endpoints_named(endpoints), lab_named(lab) or chosen.labs[0], lab_file if lab == "apu" else None,
+        limits_of(jitter_gate),
+    )  # fmt: skip
+    if listed:
+        Console().print(cells_table(plan))
+        return
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda number, _frame: sys.exit(128 + number))
+    if run_and_report(plan):
+        raise typer.Exit(1)
+
+
+@app.command()
+@one_line_errors
+def flent(
+    results: Annotated[Path, typer.Argument(help="A matrix's results, or one run of a cell.")],
+    to: Annotated[Path, typer.Option(help="Where the files go.")] = Path("flent"),
+) -> None:
+    """Export runs of cells as flent's data files (.flent.gz)."""
+    from harness.matrix.flent import export
+
+    print(f"{len(export(results, to))} files in {to}")

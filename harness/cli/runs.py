@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands on runs of an experiment: make them, score and show them again."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from hardware.machine.files import CHECKOUT
+from harness.cli.common import Run, one_line_errors
+
+app = typer.Typer()
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def harm(context: typer.Context) -> None:
+    """Run the main job; every further argument goes to pytest, e.g. --qdisc=dualpi2 --rate=10mbit."""
+    arguments = context.args
+    if not any(argument.startswith("--service") for argument in arguments):
+        arguments = ["--service=youtube", *arguments]
+    test = str(CHECKOUT / "tests" / "test_video_harm.py")
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", f"--rootdir={CHECKOUT}", test, *arguments])
+
+
+@app.command()
+@one_line_errors
+def rescore(
+    run: Run,
+    write: Annotated[bool, typer.Option("--write", help="Replace stored scores and status when they differ.")] = False,
+) -> None:
+    """Check the raw files, compute the scores from them again, compare with the stored ones, renew the report."""
+    from harness.experiment.rescore import renew_report, replace, rescored
+
+    outcome = rescored(run)
+    if outcome.altered:
+        print(f"sojourn: {run}: scores.json is not the one that the manifest holds", file=sys.stderr)
+    for reason in outcome.void_now:
+        print(f"sojourn: {run}: void now: {reason}", file=sys.stderr)
+    for line in outcome.differing[:10]:
+        print(line)
+    if outcome.differing and not write:
+        what = f"{len(outcome.differing)} scores differ from the stored ones; --write replaces them"
+        print(f"sojourn: {run}: {what}", file=sys.stderr)
+        raise typer.Exit(1)
+    if write:
+        replace(run, outcome.scores)
+    renew_report(run, outcome.scores)
+    print(f"{run}: {'scores replaced' if outcome.differing else 'the same scores'}; report.html renewed")
+
+
+@app.command()
+@one_line_errors
+def rerun(
+    run: Run,
+    results: Annotated[Path | None, typer.Option(help="Where the new run goes [default: beside the old one].")] = None,
+) -> None:
+    """Make a simulated run again from its manifest and tell whether the bytes are the same; exit code 2 if not."""
+    from apps import SERVICES
+    from harness.experiment.rerun import rerun as make_again
+
+    path, files, unlike = make_again(run, results, SERVICES, sys.stderr)
+    for name in files.other:
+        print(f"other bytes: {name}")
+    for name in files.missing:
+        print(f"in one run only: {name}")
+    for line in unlike:
+        print(f"not the same {line}")
+    if files.other or files.missing:
+        print(f"{path}: NOT the same run: {len(files.same)} files are, {len(files.other) + len(files.missing)} are not")
+        raise typer.Exit(2)
+    print(f"{path}: the same bytes in all of {len(files.same)} files")
+
+
+@app.command()
+@one_line_errors
+def report(
+    place: Annotated[Path, typer.Argument(metavar="RUN_OR_RESULTS", help="A run directory, or a folder of runs.")],
+) -> None:
+    """Write report.html of a run again, from its scores.json; of a folder of runs index.html, with the harm in all."""
+    from harness.experiment.rescore import renew_report
+    from harness.report.index import write_index
+    from harness.report.run_page import read_scores
+    from harness.store.runs import MANIFEST
+
+    print(renew_report(place, read_scores(place)) if (place / MANIFEST).exists() else write_index(place))
+
+
+@app.command()
+@one_line_errors
+def summary(
+    places: Annotated[
+        list[Path], typer.Argument(metavar="RESULTS...", help="Runs, folders of runs, or an earlier summary.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Default: the earlier summary, or RESULTS/summary.")
+    ] = None,
+) -> None:
+    """Tell what finished runs say together: figures with intervals over the runs, as tables, page, CSV and JSON."""
+    from harness.report.repetitions import SUMMARY, experiments, find_runs, write_summary
+    from harness.report.terminal import print_summary
+    from harness.store.runs import MANIFEST
+
+    found = experiments(find_runs(places))
+    first = places[0].parent if (places[0] / MANIFEST).exists() else places[0]
+    folder = first if (first / SUMMARY).exists() else first / "summary"
+    print_summary(found, Console())
+    print(write_summary(found, output or folder))
+
+
+@app.command()
+@one_line_errors
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="A run, or a folder of runs.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="The same of the other side.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("compare.html"),
+) -> None:
+    """Compare two runs or two folders of runs: what was asked otherwise, then each metric with its difference."""
+    from harness.report.compare import compare as compared
+    from harness.report.compare import write_comparison
+    from harness.report.terminal import print_comparison
+
+    found = compared(a, b)
+    print_comparison(found, Console())
+    print(write_comparison(found, output))
+
+
+@app.command()
+@one_line_errors
+def figure(
+    run: Run,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The picture; its suffix names the format.")] = Path(
+        "timeline.png"
+    ),
+) -> None:
+    """Draw the timeline of a run as a picture."""
+    from harness.report.run_page import read_scores
+    from harness.report.timeline_figure import draw
+
+    draw(read_scores(run), run, output)
+    print(output)
+
+
+@app.command()
+@one_line_errors
+def mos(
+    run: Run,
+    inputs: Annotated[
+        Path | None, typer.Option(help="Keep the inputs of the reference software in this folder.")
+    ] = None,
+) -> None:
+    """Tell the opinion scores (ITU-T P.1203, mode 0) of a run's phases; needs its reference software."""
+    from harness.report import opinion_scores
+
+    table = Table("phase", "O.35 without stalls", "O.46 overall")
+    for phase, figures in opinion_scores.scores(run, inputs).items():
+        table.add_row(phase, *(f"{figure:.2f}" for figure in figures))
+    Console().print(table)
+    print(f"Mode 0, no audio; the recommendation is made for {opinion_scores.SHORTEST_S} s and longer.")
+
+
+@app.command()
+@one_line_errors
+def quality(
+    run: Run,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between the pictures that are judged.")] = 1.0,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A CSV file with each picture's.")] = None,
+) -> None:
+    """Tell what was left of the film's quality on the screen (SSIM, VMAF), by phase and rendition."""
+    from rich.progress import Progress
+
+    from harness.report import picture_quality
+
+    with Progress(console=Console(stderr=True)) as bars:
+        task = bars.add_task("painting the film anew", total=1.0)
+        found = picture_quality.measure(run, every, lambda share: bars.update(task, completed=share))
+    table = Table("phase", "height", "pictures", "SSIM", "P5", "VMAF", "P5")
+    for phase, height, count, *figures in picture_quality.summary(found).iter_rows():
+        told = (f"{it:.{digits}f}" if it is not None else "–" for it, digits in zip(figures, (3, 3, 1, 1), strict=True))
+        table.add_row(phase, f"{height}p" if height else "–", str(count), *told)
+    Console().print(table)
+    if found["vmaf"].null_count():
+        print("No VMAF: this ffmpeg has no libvmaf; pip install 'sojourn[vmaf]' brings one that has.")
+    if output:
+        found.write_csv(output)
+        print(output)
+
+
+@app.command()
+@one_line_errors
+def export(
+    run: Run,
+    composite: Annotated[
+        bool, typer.Option("--composite", help="A film: the recording above its plots, through which a cursor moves.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Default: RUN-composite.mp4 beside the run.")
+    ] = None,
+) -> None:
+    """Export a run to be shown: --composite makes an mp4 of its recording and its moving plots."""
+    from rich.progress import Progress
+
+    from harness.report.film import CompositeError
+    from harness.report.film import export as film
+    from harness.report.run_page import read_scores
+
+    if not composite:
+        raise CompositeError("export: say what: --composite (an archive is `sojourn bundle export`)")
+    with Progress(console=Console(stderr=True)) as bars:
+        task = bars.add_task("composite", total=1.0)
+        path = film(run, read_scores(run), output, lambda share, what="": bars.update(task, completed=share))
+    print(path)

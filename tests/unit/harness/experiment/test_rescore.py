@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scores computed again are told apart from the stored ones, and replace them only when that is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.experiment.rescore import differences
+from harness.store.runs import RunStore, read_manifest
+from scoring.score import score_run
+from tests.unit.harness.cli.test_cli import sojourn
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A committed run that kept no record of its one phase, and that claims to be valid."""
+    with RunStore(tmp_path / "results").create("video_harm", "cell") as run:
+        phase = {"name": "solo", "contender": None, "start": 100.0, "end": 120.0}
+        lab = {"rtt_ms": 20, "rate_down_bps": 1e7, "qdisc_down": "fq_codel", "qdisc_up": "fq_codel", "clip": {}}
+        (run.path / "timeline.json").write_text(json.dumps({"phases": [phase]}))
+        (run.path / "lab.json").write_text(json.dumps(lab))
+        return run.commit()
+
+
+def test_rescore_renews_scores_status_and_reasons(bare: Path) -> None:
+    code, out, err = sojourn("rescore", bare)
+    assert code == 1 and "--write replaces them" in err and read_manifest(bare).status == "valid"
+    assert all(f"{bare}: void now: {gate.reason}" in err for gate in score_run(bare).validity.gates if not gate.ok)
+    code, out, _ = sojourn("rescore", bare, "--write")
+    assert code == 0 and "scores replaced" in out
+    manifest = read_manifest(bare)
+    failed = [gate.reason for gate in score_run(bare).validity.gates if not gate.ok]
+    assert (manifest.status, manifest.reasons) == ("void", failed) and len(failed) > 10
+    assert sojourn("bundle", "verify", bare)[0] == 0
+    assert sojourn("rescore", bare)[0] == 0 and sojourn("rescore", bare, "--write")[0] == 0
+    assert read_manifest(bare).reasons == failed
+
+
+def test_rescore_trusts_no_changed_raw_file(bare: Path) -> None:
+    sojourn("rescore", bare, "--write")
+    scores = (bare / "scores.json").read_text()
+    (bare / "scores.json").write_text(scores.replace('"1.', '"9.'))
+    code, _, err = sojourn("rescore", bare)
+    assert code == 1 and "scores.json is not the one that the manifest holds" in err
+    (bare / "timeline.json").write_text((bare / "timeline.json").read_text().replace("120", "130"))
+    code, _, err = sojourn("rescore", bare, "--write")
+    assert (code, err) == (1, "sojourn: timeline.json: differs from the manifest\n")
+
+
+def test_differences_name_the_leaf() -> None:
+    stored = {"phases": [{"rtt": 20.0, "gone": 1}], "same": [1, 2]}
+    fresh = {"phases": [{"rtt": 20.5}], "same": [1, 2]}
+    assert list(differences(stored, fresh)) == [
+        "scores.phases[0].gone: stored 1, now null",
+        "scores.phases[0].rtt: stored 20.0, now 20.5",
+    ]
+    assert list(differences(fresh, fresh)) == []
+    assert list(differences({"a": [1]}, {"a": [1, 2]})) == ["scores.a: stored [1], now [1, 2]"]
