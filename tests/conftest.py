@@ -12,6 +12,12 @@ import pytest
 _LAB = PurePosixPath("tests/lab")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    nightly = parser.getgroup("sojourn-nightly", "Sojourn: how much the tests of `-m nightly` do")
+    nightly.addoption("--soak-minutes", type=float, default=60, help="length of the soak with faults (default: 60)")
+    nightly.addoption("--lab-starts", type=int, default=500, help="starts and stops of the virtual APU (default: 500)")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One worker a processor, as far as each finds the memory for a machine."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options and fixtures of every experiment. What they do is in harness/."""
+"""The pytest plugin of every experiment: its options, its fixture, and what is told when all tests are over."""
 
 from __future__ import annotations
 
@@ -21,9 +21,15 @@ from harness.experiment.progress import real_terminal
 from harness.experiment.run import SPARE, Result, perform, repeat
 from harness.experiment.seeds import repeat_side_by_side
 from harness.lab.contract import Lab
-from harness.matrix.limits import lacking
 from harness.report.run_page import published_services
 from harness.report.terminal import print_services
+
+ASKED = pytest.StashKey[list[Options]]()
+"""What the command line asks for: one run's options, or a service's each."""
+RESULTS = pytest.StashKey[list[Result]]()
+TOLD = pytest.StashKey[list[str]]()
+"""Lines that are printed when all tests are over."""
+REPORTS = pytest.StashKey[list[Path]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,9 +41,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(f"--{option.name}", action=action, default=None, help=told)
     group.addoption("--soak", metavar="PLAN", help="run the cells of a plan for --soak-hours: `sojourn soak PLAN`")
     group.addoption("--soak-hours", type=float, default=10, help="how long a soak lasts (default: 10)")
-    nightly = parser.getgroup("sojourn-nightly", "Sojourn: how much the tests of `-m nightly` do")
-    nightly.addoption("--soak-minutes", type=float, default=60, help="length of the soak with faults (default: 60)")
-    nightly.addoption("--lab-starts", type=int, default=500, help="starts and stops of the virtual APU (default: 500)")
 
 
 def pytest_cmdline_main(config: pytest.Config) -> None:
@@ -57,33 +60,27 @@ def pytest_configure(config: pytest.Config) -> None:
         names = published_services()
         defaults = {name: {"timeline": "published", **defaults[name], **SERVICES[name].published} for name in names}
     try:
-        config.stash[_OPTIONS] = [parse_options(given | {"service": name}, defaults) for name in names]
+        config.stash[ASKED] = [parse_options(given | {"service": name}, defaults) for name in names]
     except OptionsError as wrong:
         raise pytest.UsageError(str(wrong)) from None
 
 
-_OPTIONS = pytest.StashKey[list[Options]]()
-_RESULTS = pytest.StashKey[list[Result]]()
-_TOLD = pytest.StashKey[list[str]]()
-_REPORTS = pytest.StashKey[list[Path]]()
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run an experiment once for each service that was asked for."""
-    if "experiment" in metafunc.fixturenames and len(every := metafunc.config.stash[_OPTIONS]) > 1:
+    if "experiment" in metafunc.fixturenames and len(every := metafunc.config.stash[ASKED]) > 1:
         metafunc.parametrize("options", every, ids=[each.service for each in every], indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
 def options(request: pytest.FixtureRequest) -> Options:
     """What the user asked for on the command line."""
-    return getattr(request, "param", request.config.stash[_OPTIONS][0])
+    return getattr(request, "param", request.config.stash[ASKED][0])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give a repeated experiment the time limit of one run for each."""
     limit = config.getoption("timeout") or float(config.getini("timeout") or 0)
-    if limit and (runs := config.stash[_OPTIONS][0].repeat):
+    if limit and (runs := config.stash[ASKED][0].repeat):
         for item in items:
             if "experiment" in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.timeout(limit * (runs + SPARE)))
@@ -102,7 +99,7 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
         asked, void, runs = options.but(**changes), list[str](), 0
         if asked.engine != LOCAL and not asked.repeat:
             pytest.fail("--engine: one run is made on this machine; give --repeat=N, or leave --engine out", False)
-        with real_terminal(config.pluginmanager.getplugin("capturemanager")) as terminal, _one_line_failures():
+        with real_terminal(config.pluginmanager.getplugin("capturemanager")) as terminal, one_line_failures():
             if asked.lab == "sim" and asked.repeat:
                 results = repeat_side_by_side(test, asked, SERVICES, command_line, terminal)
             else:
@@ -110,7 +107,7 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
                 results = repeat(asked, once, terminal)
             with closing(results):  # what still runs ends now, not when the failure's traceback is dropped
                 for result in results:
-                    config.stash.setdefault(_RESULTS, []).append(result)
+                    config.stash.setdefault(RESULTS, []).append(result)
                     runs += 1
                     void += [f"{result.path.name} is void: {'; '.join(result.void)}"] if result.void else []
         if runs - len(void) < (asked.repeat or 1):
@@ -119,77 +116,8 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
     return run
 
 
-@pytest.fixture(scope="session")
-def matrix_session(pytestconfig: pytest.Config, options: Options) -> Iterator[Any]:
-    """The matrices of this session: their cells run in parallel, ahead of the tests that wait for them."""
-    from harness.matrix.session import MatrixSession
-
-    session = MatrixSession(options)
-    yield session
-    pytestconfig.stash[_REPORTS] = session.close()
-
-
-@pytest.fixture
-def measure(selected: Callable[..., list[Any]], matrix_session: Any) -> Callable[..., list[str]]:
-    """Run a cell of a matrix and return what does not hold of it."""
-
-    def run(matrix: Any, cell: Any) -> list[str]:
-        if lacks := lacking(cell, lab := matrix_session.lab(matrix)):
-            pytest.skip(f"the {lab} lab has {lacks}")
-        with _one_line_failures():
-            return matrix_session.measure(matrix, cell, selected(matrix))
-
-    return run
-
-
-@pytest.fixture
-def missed(selected: Callable[..., list[Any]], matrix_session: Any) -> Callable[..., list[str]]:
-    """Run all cells of a matrix and return what does not hold of it as a whole."""
-
-    def run(matrix: Any) -> list[str]:
-        cells = [cell for cell in selected(matrix) if not cell.needs]
-        if len(cells) < len(matrix.runnable):
-            pytest.skip(f"{len(cells)} of {len(matrix.runnable)} cells are selected")
-        lab = matrix_session.lab(matrix)
-        if lacks := next(filter(None, (lacking(cell, lab) for cell in cells)), ""):
-            pytest.skip(f"the {lab} lab has {lacks}")
-        with _one_line_failures():
-            return matrix_session.missed(matrix, cells)
-
-    return run
-
-
-@pytest.fixture
-def scores_in(selected: Callable[..., list[Any]], matrix_session: Any) -> Callable[..., list[dict[str, Any]]]:
-    """Run a cell of a matrix in a lab and return the scores of its runs."""
-    from harness.matrix.session import scores
-
-    def run(matrix: Any, cell: Any, lab: str) -> list[dict[str, Any]]:
-        with _one_line_failures():
-            return scores(matrix_session.outcomes(matrix, cell, selected(matrix), lab))
-
-    return run
-
-
-@pytest.fixture
-def selected(request: pytest.FixtureRequest) -> Callable[..., list[Any]]:
-    """Return the cells of a matrix that were selected, in their order."""
-
-    def cells(matrix: Any) -> list[Any]:
-        items = (item for item in request.session.items if getattr(item.module, "MATRIX", None) is matrix)
-        return list(dict.fromkeys(item.callspec.params["cell"] for item in items if hasattr(item, "callspec")))
-
-    return cells
-
-
-@pytest.fixture
-def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
-    """Take a line that is printed when all tests are over."""
-    return pytestconfig.stash.setdefault(_TOLD, []).append
-
-
 @contextmanager
-def _one_line_failures() -> Iterator[None]:
+def one_line_failures() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, OSError) as error:
@@ -218,26 +146,26 @@ def _summarised(results: list[Result]) -> Path:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print the harm table of every run, or of all repetitions together, and where the evidence lies."""
-    from harness.report.index import write_index  # with SciPy, which few tests need
+    from harness.report.index import write_index
 
-    results = config.stash.get(_RESULTS, [])
-    repeated = config.stash[_OPTIONS][0].repeat
+    results = config.stash.get(RESULTS, [])
+    repeated = config.stash[ASKED][0].repeat
     for result in results if not repeated else ():
         terminalreporter.section(f"{result.path.name}", sep="-")
         result.print(sys.stdout if not terminalreporter.hasmarkup else None)
     if results and repeated:
         try:
-            config.stash.setdefault(_REPORTS, []).append(_summarised(results))
+            config.stash.setdefault(REPORTS, []).append(_summarised(results))
         except (RuntimeError, OSError) as error:
             terminalreporter.write_line(f"no summary of the runs: {error}; `sojourn summary` makes it again", red=True)
     for folder in {result.path.parent for result in results}:
         try:
-            config.stash.setdefault(_REPORTS, []).append(write_index(folder))
+            config.stash.setdefault(REPORTS, []).append(write_index(folder))
         except (RuntimeError, OSError) as error:
             terminalreporter.write_line(f"no index: {error}; `sojourn report {folder}` makes it again", red=True)
     if len(results) > 1:
         print_services([(result.path, result.scores) for result in results], Console())
-    for line in config.stash.get(_TOLD, []):
+    for line in config.stash.get(TOLD, []):
         terminalreporter.write_line(line)
-    for report in config.stash.get(_REPORTS, []):
+    for report in config.stash.get(REPORTS, []):
         terminalreporter.write_line(f"report: {report}")

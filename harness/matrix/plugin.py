@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pytest plugin of matrices: fixtures that run the cells that were selected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.experiment.options import Options
+from harness.experiment.plugin import REPORTS, TOLD, one_line_failures
+from harness.matrix.limits import lacking
+
+if TYPE_CHECKING:
+    from harness.matrix.cell import Cell
+    from harness.matrix.matrix import Matrix
+    from harness.matrix.session import MatrixSession
+
+Selected = Callable[["Matrix"], list["Cell"]]
+"""Gives the cells of a matrix that were selected."""
+
+
+@pytest.fixture(scope="session")
+def matrix_session(pytestconfig: pytest.Config, options: Options) -> Iterator[MatrixSession]:
+    """The matrices of this session: their cells run in parallel, ahead of the tests that wait for them."""
+    from harness.matrix.session import MatrixSession
+
+    session = MatrixSession(options)
+    yield session
+    pytestconfig.stash[REPORTS] = session.close()
+
+
+@pytest.fixture
+def measure(selected: Selected, matrix_session: MatrixSession) -> Callable[..., list[str]]:
+    """Run a cell of a matrix and return what does not hold of it."""
+
+    def run(matrix: Matrix, cell: Cell) -> list[str]:
+        if lacks := lacking(cell, lab := matrix_session.lab(matrix)):
+            pytest.skip(f"the {lab} lab has {lacks}")
+        with one_line_failures():
+            return matrix_session.measure(matrix, cell, selected(matrix))
+
+    return run
+
+
+@pytest.fixture
+def missed(selected: Selected, matrix_session: MatrixSession) -> Callable[..., list[str]]:
+    """Run all cells of a matrix and return what does not hold of it as a whole."""
+
+    def run(matrix: Matrix) -> list[str]:
+        cells = [cell for cell in selected(matrix) if not cell.needs]
+        if len(cells) < len(matrix.runnable):
+            pytest.skip(f"{len(cells)} of {len(matrix.runnable)} cells are selected")
+        lab = matrix_session.lab(matrix)
+        if lacks := next(filter(None, (lacking(cell, lab) for cell in cells)), ""):
+            pytest.skip(f"the {lab} lab has {lacks}")
+        with one_line_failures():
+            return matrix_session.missed(matrix, cells)
+
+    return run
+
+
+@pytest.fixture
+def scores_in(selected: Selected, matrix_session: MatrixSession) -> Callable[..., list[dict[str, Any]]]:
+    """Run a cell of a matrix in a lab and return the scores of its runs."""
+    from harness.matrix.session import scores
+
+    def run(matrix: Matrix, cell: Cell, lab: str) -> list[dict[str, Any]]:
+        with one_line_failures():
+            return scores(matrix_session.outcomes(matrix, cell, selected(matrix), lab))
+
+    return run
+
+
+@pytest.fixture
+def selected(request: pytest.FixtureRequest) -> Selected:
+    """Return the cells of a matrix that were selected, in their order."""
+
+    def cells(matrix: Matrix) -> list[Cell]:
+        items: Any = request.session.items  # of functions, which all of ours are
+        items = [item for item in items if getattr(item.module, "MATRIX", None) is matrix]
+        return list(dict.fromkeys(item.callspec.params["cell"] for item in items if hasattr(item, "callspec")))
+
+    return cells
+
+
+@pytest.fixture
+def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
+    """Take a line that is printed when all tests are over."""
+    return pytestconfig.stash.setdefault(TOLD, []).append
