@@ -1,61 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transport check of a lab: shares that the published tables know, an exact shaper, and the delay asked for."""
+"""The transport check of a lab: an exact shaper, the delay asked for, and shares that the published tables know."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from harness.matrix import dumbbell
+from harness.matrix.cell import Cell, Probe
+from harness.matrix.matrix import Column, Expectation, Matrix, matrix_tests
 
-import pytest
-
-from bottleneck.spec import Bottleneck
-from harness.lab.contract import Lab
-from harness.lab.idle_path import added_rtt_ms, race
-
-pytestmark = pytest.mark.experiment
-
+RATES, RTTS = (5, 10, 20, 50, 100), (0, 20, 80, 160)
 # The shaper counts Ethernet frames of 1514 bytes, goodput the 1448 bytes of payload in them.
 PAYLOAD_SHARE = 1448 / 1514
 
 
-@pytest.mark.parametrize("mbps", [5, 10, 20, 50, 100])
-def test_shaper_rate(virtual_lab: Lab, tmp_path: Path, mbps: int) -> None:
-    """One CUBIC flow through pfifo fills the rate asked for to within 1 %."""
-    bottleneck = Bottleneck.symmetric(mbps * 10**6, "pfifo limit 200", 20_000)
-    (share,) = race(virtual_lab, bottleneck, ["cubic"], tmp_path, seconds=22, window=15)
-    print(f"shaper {mbps} Mbit/s: goodput {share.d_ss_bps / 1e6:.3f}, expected {PAYLOAD_SHARE * mbps:.3f} Mbit/s")
-    assert share.d_ss_bps == pytest.approx(PAYLOAD_SHARE * mbps * 1e6, rel=0.01)
+def shaper(mbps: int) -> Cell:
+    hops = (dumbbell.bottleneck(mbps, "pfifo limit 200"),)
+    return Cell(name=f"shaper-{mbps}mbit", flows=dumbbell.flows(["cubic"], 20), hops=hops, seconds=45)
 
 
-def test_added_rtt(virtual_lab: Lab, tmp_path: Path) -> None:
-    """The delay asked for is the round trip to within 0.3 ms (median of 500 probes)."""
-    found = {
-        ms: added_rtt_ms(
-            virtual_lab, Bottleneck.symmetric(50_000_000, "fq_codel", ms * 1000), tmp_path / f"{ms}.json.gz"
-        )
-        for ms in (0, 20, 80, 160)
-    }
-    print("median RTT by RTT asked, ms:", {ms: round(rtt, 3) for ms, rtt in found.items()})
-    for asked, rtt in found.items():
-        assert rtt == pytest.approx(asked, abs=0.3)
+def path(ms: int) -> Cell:
+    probes = (Probe(rtt_us=ms * 1000, round_trip=True),)
+    return Cell(name=f"path-{ms}ms", probes=probes, hops=(dumbbell.bottleneck(50, "fq_codel"),), seconds=5)
 
 
-@pytest.mark.parametrize(
-    ("qdisc", "contenders"),
-    [
-        ("fq_codel flows 1", ("prague", "cubic")),
-        ("dualpi2", ("prague", "cubic")),
-        ("dualpi2", ("prague", "prague")),
-    ],
+def pair(qdisc: str, *contenders: str) -> Cell:
+    hops = (dumbbell.bottleneck(50, qdisc),)
+    return Cell(name=f"{'-vs-'.join(contenders)}-{qdisc}", flows=dumbbell.flows(contenders, 20), hops=hops, seconds=60)
+
+
+def within(cells: str, metric: str, low: float, high: float) -> Expectation:
+    return Expectation(cells=f"^{cells}$", metric=metric, low=low, high=high)
+
+
+MATRIX = Matrix(
+    name="transport",
+    title="Rate, delay and shares of a lab",
+    source="the contrast of Prague and CUBIC: fairness_rfc3168.csv, fairness_rtt.csv",
+    cells=(
+        *map(shaper, RATES),
+        *map(path, RTTS),
+        pair("fq_codel flows 1", "prague", "cubic"),
+        pair("dualpi2", "prague", "cubic"),
+        pair("dualpi2", "prague", "prague"),
+    ),
+    repeat=1,
+    columns=(
+        Column(head="first Mbit/s", metric="flows.0.d_ss_mbps", digits=3),
+        Column(head="second Mbit/s", metric="flows.1.d_ss_mbps", digits=3),
+        Column(head="median round trip ms", metric="probes.0.p50_ms", digits=3),
+    ),
+    expectations=(
+        *(
+            within(shaper(mbps).name, "flows.0.d_ss_mbps", 0.99 * PAYLOAD_SHARE * mbps, 1.01 * PAYLOAD_SHARE * mbps)
+            for mbps in RATES
+        ),
+        *(within(path(ms).name, "probes.0.p50_ms", ms - 0.3, ms + 0.3) for ms in RTTS),
+        within("prague-vs-cubic-fq_codel flows 1", "flows.0.d_ss_mbps", 40, 48),
+        within("prague-vs-cubic-fq_codel flows 1", "flows.1.d_ss_mbps", 0, 5),
+        within("prague-vs-cubic-dualpi2", "flows.0.d_ss_mbps", 26, 40),
+        within("prague-vs-cubic-dualpi2", "flows.1.d_ss_mbps", 8, 22),
+        within("prague-vs-prague-dualpi2", "jain", 0.98, 1),
+    ),
 )
-def test_shares(virtual_lab: Lab, tmp_path: Path, qdisc: str, contenders: tuple[str, str]) -> None:
-    """50 Mbit/s, 20 ms, 60 s: the published contrast of Prague and CUBIC (fairness_rfc3168.csv, fairness_rtt.csv)."""
-    first, second = race(virtual_lab, Bottleneck.symmetric(50_000_000, qdisc, 20_000), contenders, tmp_path)
-    a, b = first.d_ss_bps / 1e6, second.d_ss_bps / 1e6
-    print(f"{qdisc}: {contenders[0]} {a:.2f} : {contenders[1]} {b:.2f} Mbit/s; {first.proof}")
-    assert first.proof["accecn_syn"] and first.proof["ect1"] and first.proof["ce"], "no proof of Prague"
-    if qdisc == "fq_codel flows 1":
-        assert a >= 40 and b <= 5
-    elif contenders[1] == "cubic":
-        assert 1.2 <= a / b <= 5
-    else:
-        assert abs(a - b) / max(a, b) <= 0.15
+
+test_cell = matrix_tests(MATRIX)

@@ -20,7 +20,6 @@ from harness.experiment.options import LOCAL, OPTIONS, Options, OptionsError, pa
 from harness.experiment.progress import real_terminal
 from harness.experiment.run import SPARE, Result, perform, repeat
 from harness.experiment.seeds import repeat_side_by_side
-from harness.lab.contract import Lab
 from harness.report.run_page import published_services
 from harness.report.terminal import print_services
 
@@ -122,15 +121,6 @@ def one_line_failures() -> Iterator[None]:
         yield
     except (RuntimeError, OSError) as error:
         raise pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False) from None
-
-
-@pytest.fixture
-def virtual_lab(tmp_path: Path) -> Iterator[Lab]:
-    """A virtual lab that is up, its logs in the test's own folder."""
-    from harness.experiment.run import virtual_lab
-
-    with virtual_lab(tmp_path) as lab:
-        yield lab
 
 
 def _summarised(results: list[Result]) -> Path:
