@@ -24,7 +24,7 @@ from scoring.intervals import (
     estimate,
     least_detectable,
 )
-from scoring.score import Metrics, Scores
+from scoring.scores import Metrics, Scores
 from scoring.transport import FRAME_BYTES, PAYLOAD_BYTES
 
 #: The contender that the others are set against, where it competes.

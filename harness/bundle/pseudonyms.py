@@ -22,7 +22,7 @@ from harness.bundle.research_object import CRATE, TOLD
 from harness.experiment.options import OPTIONS
 from harness.store.runs import MANIFEST, SIGNATURE, Manifest
 from scoring import records
-from scoring.score import Scores
+from scoring.scores import Scores
 from traffic.contender import CONTENDERS
 
 #: What stays: the virtual lab, this host, nobody, everybody (RFC 6890), and netmasks.

@@ -27,7 +27,7 @@ from harness.experiment.simulated import SimulatedError
 from harness.matrix.dask_engine import check_inputs, check_workers, connected, packed, threads, unpack
 from harness.report.run_page import read_scores
 from harness.store.runs import FLOOR_BYTES, Manifest, RunDirectory
-from scoring.score import Scores
+from scoring.scores import Scores
 
 _TRIES = 3
 """How often a run is begun whose worker is lost; Dask itself does that again."""

@@ -12,7 +12,8 @@ from typing import Any
 from harness.bundle.archive import verify
 from harness.report.run_page import REPORT, SCORES, write_report
 from harness.store.runs import StoreError, hash_file, read_manifest, reseal
-from scoring.score import Scores, score_run
+from scoring.score import score_run
+from scoring.scores import Scores
 
 
 @dataclass(frozen=True)

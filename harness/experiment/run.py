@@ -32,7 +32,8 @@ from harness.lab.physical import PhysicalLab
 from harness.lab.virtual import ONE_CORE_BPS, VirtualLab
 from harness.report.run_page import write_report
 from harness.store.runs import RunDirectory, RunStore
-from scoring.score import SCORES, Scores, score_run
+from scoring.score import score_run
+from scoring.scores import SCORES, Scores
 
 OPTIONS_FILE = "options.json"
 #: Attempts that repetitions may take beyond the valid runs that are wanted.

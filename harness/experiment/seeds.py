@@ -34,7 +34,7 @@ from harness.experiment.progress import QUIET_S, ExperimentProgress, clock_text,
 from harness.experiment.run import SPARE, Result, ended_by_sigterm, fill_run, keep_run, perform
 from harness.experiment.simulated import Machine, SimulatedClock, SimulatedError
 from harness.store.runs import RunDirectory, RunStore
-from scoring.score import Scores
+from scoring.scores import Scores
 
 #: How long to wait at most for what runs tell, s; a signal that comes just before the wait is seen after it.
 _LOOK_S = 0.5

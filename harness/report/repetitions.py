@@ -33,7 +33,7 @@ from harness.report.run_page import (
 from harness.report.svg import Dots, dot_plot
 from harness.store.runs import MANIFEST, Manifest, RunStore, read_manifest
 from scoring.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
-from scoring.score import Scores
+from scoring.scores import Scores
 from scoring.summary import Figure, Summary, summarise
 
 SUMMARY, TABLE = "summary.json", "summary.csv"

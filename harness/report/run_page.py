@@ -18,7 +18,7 @@ from harness.report.html import write_page
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
 from harness.report.time_series import RunView, view_of
 from harness.store.runs import MANIFEST, Manifest, read_manifest
-from scoring.score import OWN, Curve, PhaseScores, Scores
+from scoring.scores import OWN, Curve, PhaseScores, Scores
 
 if TYPE_CHECKING:
     from scoring.intervals import Estimate

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.report.run_page import Grid, far_table, harm_table, headline, lab_table, phase_table, services_table
-from scoring.score import Scores
+from scoring.scores import Scores
 
 if TYPE_CHECKING:
     from harness.report.compare import Comparison

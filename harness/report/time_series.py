@@ -11,7 +11,7 @@ import polars as pl
 
 from scoring.latency import ProbeError, read_irtt
 from scoring.queue_series import Points, QueueSeries, read_queue
-from scoring.score import Scores
+from scoring.scores import Scores
 
 #: Seconds of a point of the probe's round-trip times: dense enough for a spike, and a page stays small.
 _RTT_STEP = 0.5

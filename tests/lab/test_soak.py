@@ -20,7 +20,7 @@ from harness.bundle.archive import verify
 from harness.soak import leaks, state
 from harness.soak.state import Attempt, Folder
 from harness.store.runs import PARTIAL
-from scoring.score import SCORES
+from scoring.scores import SCORES
 from tests.lab.real_time.test_virtual import host_state
 
 pytestmark = pytest.mark.lab

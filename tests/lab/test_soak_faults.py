@@ -28,7 +28,7 @@ from harness.experiment.options import Options
 from harness.experiment.run import virtual_lab
 from harness.soak import leaks, state
 from harness.soak.loop import Code
-from scoring.score import SCORES
+from scoring.scores import SCORES
 from tests.lab.real_time.test_virtual import host_state
 from tests.lab.test_soak import PLAN, check_runs, mid_run, running, start, until
 

@@ -13,7 +13,8 @@ from harness.bundle.archive import verify
 from harness.bundle.export import export
 from harness.store.runs import read_manifest
 from scoring import latency
-from scoring.score import SCORES, Scores, score_run
+from scoring.score import score_run
+from scoring.scores import SCORES, Scores
 
 pytestmark = pytest.mark.lab
 

@@ -17,7 +17,7 @@ from hardware.machine.files import CHECKOUT
 from harness.bundle.archive import verify
 from harness.lab.physical import CLOCK, PhysicalLab
 from harness.store.runs import MANIFEST, PARTIAL, read_manifest
-from scoring.score import SCORES, Scores
+from scoring.scores import SCORES, Scores
 from tests.lab.real_time.bench import Bench, needs_root, until
 
 pytestmark = [pytest.mark.lab, needs_root]

@@ -16,7 +16,7 @@ from harness.soak.leaks import adopt_orphans, marked
 from harness.soak.state import nights
 from harness.store.runs import RunStore
 from scoring.harm import METRICS, harm
-from scoring.score import Scores
+from scoring.scores import Scores
 
 _T0 = 1_700_000_000.0
 

@@ -14,7 +14,8 @@ from harness.bundle.export import Wish, export
 from harness.cli import app
 from harness.store.runs import Manifest, hash_files, write_manifest
 from scoring.packets import address
-from scoring.score import SCORES, score_run
+from scoring.score import score_run
+from scoring.scores import SCORES
 
 MOVED = {"10.42.1.10": "192.168.77.20", "10.42.1.20": "192.168.77.21", "10.42.2.10": "203.0.113.80",
          "10.42.2.20": "203.0.113.81"}  # fmt: skip

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from scoring import p1203
-from scoring.score import Scores, score_run
+from scoring.score import score_run
+from scoring.scores import Scores
 
 RATES = {240: 300e3, 360: 700e3, 480: 1.2e6, 720: 4e6}
 

@@ -14,8 +14,12 @@ import pytest
 import zstandard
 
 from scoring import rendition
+from scoring.baseline import healthy
+from scoring.metrics import Evidence
+from scoring.picture import Picture
 from scoring.records import RecordError
-from scoring.score import Scores, _Evidence, _healthy, _Picture, score_run
+from scoring.score import score_run
+from scoring.scores import Scores
 from scoring.validity import Limits
 from tests.unit.scoring.conftest import FREEZES, record
 
@@ -351,6 +355,6 @@ def test_a_baseline_that_begins_with_the_recovery_is_not_disturbed_by_it() -> No
     segments = rendition.from_player([{"t": t, "height": height} for t, height in enumerate(heights)])
     window = rendition.since_recovery(segments, (70, 129), 720)
     assert window == (75, 129)
-    evidence = _Evidence(_Picture(segments=segments), 30)
-    assert "changes" not in _healthy("solo baseline", [window], evidence, False, Limits()).reason
-    assert "1 changes" in _healthy("solo baseline", [(70, 129)], evidence, False, Limits()).reason
+    evidence = Evidence(Picture(segments=segments), 30)
+    assert "changes" not in healthy("solo baseline", [window], evidence, False, Limits()).reason
+    assert "1 changes" in healthy("solo baseline", [(70, 129)], evidence, False, Limits()).reason

@@ -18,7 +18,7 @@ from apps import SERVICES
 from harness.experiment.options import Options, parse_options
 from harness.experiment.run import Result, ended_by_sigterm
 from harness.experiment.seeds import Series, Tell, side_by_side
-from scoring.score import Scores
+from scoring.scores import Scores
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from harness.experiment.simulated import SimulatedError
 from harness.matrix.engine import EngineError
 from harness.report.run_page import SCORES
 from harness.store.runs import PARTIAL, RunDirectory, read_manifest
-from scoring.score import Scores
+from scoring.scores import Scores
 from tests.unit.harness.experiment.seed_runs import asked
 
 

@@ -10,7 +10,7 @@ import pytest
 from harness.experiment.options import OPTIONS, Options, parse_options
 from harness.experiment.run import Result, repeat
 from harness.store.runs import StoreError
-from scoring.score import Scores
+from scoring.scores import Scores
 
 
 def asked(results: Path, repeat: str | None, **given: str) -> Options:

@@ -19,7 +19,7 @@ from hardware.machine.files import CHECKOUT
 from harness.experiment.run import SPARE, Result
 from harness.experiment.seeds import Series, one_by_one, places, side_by_side
 from harness.experiment.simulated import SimulatedError
-from scoring.score import Scores
+from scoring.scores import Scores
 from tests.unit.harness.experiment.seed_runs import Runs, asked
 
 

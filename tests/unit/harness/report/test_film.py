@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli import app
-from scoring.score import Scores
+from scoring.scores import Scores
 
 Recorded = Callable[..., Path]
 

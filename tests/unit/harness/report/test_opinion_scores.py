@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.report import opinion_scores
-from scoring.score import SCORES, Scores
+from scoring.scores import SCORES, Scores
 
 ANSWER = """#!/bin/sh
 grep -q '"I13"' "$1" && echo '{"'"$1"'": {"O23": 5.0, "O34": [4.1], "O35": 4.1, "O46": 3.9, "mode": 0, "streamId": 1}}'

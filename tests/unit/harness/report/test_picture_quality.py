@@ -17,7 +17,7 @@ from apps.standins.call import camera
 from harness.report import picture_quality
 from scoring import strip
 from scoring.quality import Pick, QualityError, picks
-from scoring.score import SCORES, Scores
+from scoring.scores import SCORES, Scores
 
 WIDTH, HEIGHT, FPS, SECONDS = 640, 360, 30, 4
 _POOR_FROM_S = 2

@@ -27,7 +27,7 @@ from harness.report.terminal import print_scores
 from harness.report.time_series import Frozen, view_of
 from harness.report.timeline_figure import draw
 from harness.store.runs import RunStore
-from scoring.score import Scores
+from scoring.scores import Scores
 
 
 class Page(HTMLParser):

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The victim alone: when it is, whether it was well, and the harm of each metric beside a contender to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scoring import freezes, rendition, validity
+from scoring.evidence import Setting
+from scoring.harm import METRICS, harm, solo_windows
+from scoring.metrics import Evidence
+from scoring.scores import Harm, Metrics, PhaseScores
+from scoring.validity import Gate, Limits
+from scoring.windows import Window
+
+
+def solo(
+    setting: Setting, segments: list[rendition.Segment] | None, settle: float
+) -> tuple[list[Window], list[Window]]:
+    """The first phase alone, and the windows of the baseline, once the picture has recovered."""
+    first = [(p.start, p.end) for p in setting.phases if p.contender is None][:1]
+    best = rendition.dominant(rendition.shares(segments, first)) if segments else None
+    windows = solo_windows(
+        setting.phases,
+        settle,
+        since_recovery=lambda window: rendition.since_recovery(segments, window, best) if segments else window,
+    )
+    return first, windows
+
+
+def healthy(name: str, windows: Sequence[Window], evidence: Evidence, strip: bool, limits: Limits) -> Gate:
+    """Judge the victim alone, inside the windows; `strip`: by its pictures too, whose rate is known."""
+    alone = evidence.metrics(windows) if windows else {}
+    stalls = changes = None
+    if evidence.picture.changes is not None:
+        long = freezes.stalls(evidence.picture.changes, limits.baseline_stall_s)
+        stalls = sum(freezes.frozen_s([stall], a, b) > 0 for stall in long for a, b in windows)
+    if evidence.picture.segments:
+        # A window that begins with the recovery begins at a change, which lies before it.
+        changes = sum(a < c.t < b for c in rendition.changes(evidence.picture.segments) for a, b in windows)
+    return validity.baseline(
+        name, evidence.clip_fps if strip else None, stalls, alone.get("fps"), alone.get("victim_mbps"), changes, limits
+    )
+
+
+def harms(rows: Sequence[PhaseScores], baseline: Metrics) -> list[Harm]:
+    """The harm of each metric in each phase beside a contender."""
+    told = []
+    for row in rows:
+        for metric, better in METRICS.items() if row.contender else ():
+            solo, value = getattr(baseline, metric), getattr(row, metric)
+            if solo is not None and value is not None:
+                told.append(
+                    Harm(phase=row.name, contender=row.contender or "", metric=metric, better=better,
+                         solo=solo, value=value, harm=harm(solo, value, better))
+                )  # fmt: skip
+    return told

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Series over time and complementary distributions (CCDF) of a run, and how long its packets were in the router."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, Literal
+
+import polars as pl
+
+from scoring import freezes, latency, packets, rendition, sojourn
+from scoring.metrics import Evidence
+from scoring.scores import OWN, Curve, Series, Sojourn
+from scoring.windows import Window, edges
+
+_PERCENTS = (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99), ("max_ms", 100))
+
+
+def sojourn_times(
+    before: pl.DataFrame,
+    behind: pl.DataFrame,
+    own: pl.DataFrame,
+    lab: Mapping[str, Any],
+    phases: Mapping[str, Window],
+    solo: list[Window],
+) -> tuple[list[Sojourn], list[Curve]]:
+    """The way down of each sender's packets: a row for each phase and queue, a curve for these and the baseline.
+
+    `own` is what the queue itself told, see scoring.queue_delay; it has rows and curves as well.
+    """
+    here = {name: packets.address(lab["addresses"][name]) for name in ("client", "receiver", "sender")}
+    ports = lab["ports"]
+    senders: dict[Literal["victim", "contender", "probe"], pl.Expr] = {
+        "victim": (pl.col("dst") == here["client"]) & (pl.col("sport") == ports["origin"]),
+        "contender": (pl.col("src") == here["sender"]) & (pl.col("dst") == here["receiver"]),
+        "probe": (pl.col("dst") == here["client"]) & (pl.col("sport") == ports.get("irtt", 0)),
+    }
+    named = pl.coalesce(*(pl.when(is_it).then(pl.lit(name)) for name, is_it in senders.items()))
+    down = before.filter(pl.any_horizontal(*senders.values()))
+    table = sojourn.crossings(down, behind, lab.get("delay_down_ms", lab["rtt_ms"] / 2)).with_columns(of=named)
+    alike = sojourn.alike(down).with_columns(of=named)
+    if lab["qdisc_down"].split()[0] != "dualpi2":
+        table, alike = (part.with_columns(queue=pl.lit("C")) for part in (table, alike))
+    rows, curves = [], []
+    for name, windows in ({phase: [window] for phase, window in phases.items()} | {"solo": solo}).items():
+        inside, told, same = (latency.within(part, windows) for part in (table, own, alike))
+        for suffix, source in (("", inside), (OWN, told)):
+            for (queue,), part in source.sort("queue").group_by("queue", maintain_order=True):
+                x, above = latency.ccdf(part, "sojourn_ms")
+                label = f"{name} {queue}{suffix}"
+                curves.append(Curve(name=label, ms=x.tolist(), percent=above.tolist(), probes=part.height))
+        if name not in phases:
+            continue
+        told = told.with_columns(of=pl.lit("qdisc"))
+        for (of, queue), part in [
+            *inside.sort("of", "queue").group_by("of", "queue", maintain_order=True),
+            *told.sort("queue").group_by("of", "queue", maintain_order=True),
+        ]:
+            row: dict[str, Any] = {"phase": name, "of": of, "queue": queue, "packets": part.height}
+            row |= {field: latency.percentile(part, percent, "sojourn_ms") for field, percent in _PERCENTS}
+            if of != "qdisc":
+                row |= {"lost": part["sojourn_ms"].null_count(), "marked": part["marked"].sum()}
+                row |= {"late": part["late"].sum(), "alike": same.filter(of=of, queue=queue).height}
+            rows.append(Sojourn.model_validate(row))
+    return rows, curves
+
+
+def goodput(evidence: Evidence, span: Window, step: float) -> Series:
+    """Goodput of victim and contender over time, in bins of `step` s."""
+
+    def mbps(table: pl.DataFrame | None) -> list[float] | None:
+        return None if table is None else (packets.goodput_series(table, *span, step) / 1e6).tolist()
+
+    t = [edge - span[0] for edge in edges(*span, step)[:-1]]
+    return Series(step_s=step, t=t, victim_mbps=mbps(evidence.victim), contender_mbps=mbps(evidence.contender))
+
+
+def over_time(evidence: Evidence, span: Window, step: float) -> Series:
+    """All series over time, in bins of `step` s."""
+    bounds = edges(*span, step)
+    series = goodput(evidence, span, step)
+    if evidence.picture.segments is not None:
+        series.height = [
+            rendition.mean_height(rendition.shares(evidence.picture.segments, [bin_])) for bin_ in pairwise(bounds)
+        ]
+    if evidence.picture.changes is not None:
+        series.fps = freezes.fps_series(evidence.picture.changes, bounds)
+    if evidence.picture.stalls is not None:
+        series.stalled_s = [freezes.frozen_s(evidence.picture.stalls, a, b) for a, b in pairwise(bounds)]
+    return Series(**series.model_dump())
+
+
+def ccdfs(
+    phases: Mapping[str, Window],
+    solo: list[Window],
+    probes: pl.DataFrame | None,
+    calm: pl.DataFrame | None,
+    column: str = "rtt_ms",
+) -> list[Curve]:
+    """One curve a phase and one of the baseline, of the values in `column`; then that of the `calm` path."""
+    parts = [] if probes is None else [(name, latency.within(probes, [window])) for name, window in phases.items()]
+    parts += [("solo", latency.within(probes, solo))] if probes is not None else []
+    parts += [("unshaped", calm)] if calm is not None else []
+    curves = []
+    for name, part in parts:
+        x, above = latency.ccdf(part, column)
+        curves.append(Curve(name=name, ms=x.tolist(), percent=above.tolist(), probes=part.height))
+    return curves

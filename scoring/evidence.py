@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The raw files of a run, each as a table or as records; what is damaged fails a gate and counts as not recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import polars as pl
+from pydantic import TypeAdapter
+
+from scoring import frames, latency, packets, pcapng, records, validity
+from scoring.validity import Gate, Limits
+from scoring.windows import Window
+
+FAR = "far"  # the folder of a call's other end
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A phase of timeline.json; times in Unix s."""
+
+    name: str
+    contender: str | None
+    start: float
+    end: float
+
+
+class Capture(NamedTuple):
+    """Largest IP packet (bytes), all packets, those of victim and contender down, and those of a call up."""
+
+    largest: int
+    all: pl.DataFrame
+    victim: pl.DataFrame
+    contender: pl.DataFrame
+    back: pl.DataFrame
+
+
+class RawFiles:
+    """The folder of a run, or that of a call's other end in it, and the gates that its files pass or fail."""
+
+    def __init__(self, folder: Path, gates: list[Gate]) -> None:
+        self.folder, self.gates = folder, gates
+
+    @property
+    def of_other_end(self) -> RawFiles:
+        """The files of a call's other end; the gates are the same."""
+        return RawFiles(self.folder / FAR, self.gates)
+
+    def whole(self, file: Path, read: Callable[[], Read]) -> Read | None:
+        """What `read` makes of `file`; a damaged one fails a gate of its own and counts as not recorded."""
+        try:
+            return read()
+        except (records.RecordError, frames.RecordingError, pcapng.CaptureError, latency.ProbeError) as error:
+            name = f"{FAR}/{file.name}" if file.parent.name == FAR else file.name
+            # The same files give the same text wherever they lie.
+            if (damage := validity.damaged(name, str(error).replace(str(file), name))) not in self.gates:
+                self.gates.append(damage)
+            return None
+
+    def optional(self, name: str, shape: TypeAdapter[Any]) -> dict[str, Any] | None:
+        """The JSON object of a file that need not be there."""
+        file = self.folder / name
+        return self.whole(file, lambda: records.read(file, shape)) if file.exists() else None
+
+    def lines(self, name: str, shape: TypeAdapter[Any]) -> list[dict[str, Any]]:
+        """The objects of a .jsonl file; a missing one has none."""
+        file = self.folder / name
+        return (self.whole(file, lambda: records.read_lines(file, shape)) or []) if file.exists() else []
+
+    def probes(self, name: str) -> pl.DataFrame | None:
+        """The probes of an irtt file, which may be packed; None where there is none."""
+        file = self._first(f"{name}.gz", name)
+        return None if file is None else self.whole(file, lambda: latency.read_irtt(file))
+
+    def capture(self, setting: Setting, side: str, limits: Limits) -> Capture | None:
+        """The packets of a side, and their gates; None where they are not whole."""
+        file = self._first(f"{side}.pcapng.zst", f"{side}.pcapng")
+        if file is None:
+            self.gates.append(validity.covers(f"{side} capture", None, setting.span, limits))
+            return None
+        capture = self.whole(file, lambda: pcapng.read(file))
+        if capture is None:
+            return None
+        lab = setting.lab
+        ahead_ns = round(lab.get("capture_offset_s", {}).get(side, 0) * 1e9)  # the clock where it was captured
+        table, addresses = capture.packets.with_columns(pl.col("t_ns") - ahead_ns), lab["addresses"]
+        near = [packets.address(addresses[name]) for name in ("client", "receiver")]
+        whole = [
+            validity.covers(f"{side} capture", table["t_ns"].to_numpy() / 1e9, setting.span, limits),
+            validity.both_ways(side, *(int(table[end].is_in(near).sum()) for end in ("dst", "src"))),
+        ]
+        self.gates += [*whole, validity.capture_drops(side, capture.dropped)]
+        if not all(gate.ok for gate in whole):
+            return None  # half of the packets would give half of a number
+        return _sorted_out(table, setting)
+
+    def host_samples(self, span: Window, limits: Limits) -> list[dict[str, Any]]:
+        """What the host told of itself in the timeline, and the gates that a host in real time must pass."""
+        watch = self.lines("host.jsonl", records.HOST)
+        self.gates.append(validity.covers("host samples", [s["t"] for s in watch], span, limits))
+        # A phase ends by the wall clock, which has gone on when a suspended host wakes.
+        self.gates += validity.host_awake([s for s in watch if span[0] <= s["t"] <= span[1] + 2], limits)
+        watch = [s for s in watch if span[0] <= s["t"] <= span[1] + 1]
+        self.gates.append(validity.host_stalls([s["stall_ms"] for s in watch], limits))
+        return watch
+
+    def _first(self, *names: str) -> Path | None:
+        return next((file for name in names if (file := self.folder / name).exists()), None)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What timeline.json and lab.json say of a run."""
+
+    phases: tuple[Phase, ...]
+    lab: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, run: Path) -> Setting:
+        """Raises RecordError when either file is missing or damaged."""
+        timeline = records.read(run / "timeline.json", records.TIMELINE)
+        lab = records.read(run / "lab.json", records.LAB)
+        return cls(tuple(Phase(p["name"], p["contender"], p["start"], p["end"]) for p in timeline["phases"]), lab)
+
+    @property
+    def span(self) -> Window:
+        """From the start of the first phase to the end of the last one, Unix s."""
+        return self.phases[0].start, self.phases[-1].end
+
+    @property
+    def real_time(self) -> bool:
+        """Whether the lab's clock was the host's."""
+        return bool(self.lab.get("real_time", True))
+
+    @property
+    def clip(self) -> Mapping[str, Any] | None:
+        """The film of a stand-in, or of a call's cameras; a live service's is not known."""
+        return self.lab.get("clip")
+
+    @property
+    def clip_fps(self) -> float:
+        """Pictures of the film in a second."""
+        return float(self.clip.get("fps", 30)) if self.clip else 30.0
+
+    @property
+    def live(self) -> bool:
+        """Whether the service was the real one; a live call's cameras show a film all the same."""
+        return bool(self.lab.get("live", self.clip is None))
+
+    @property
+    def call(self) -> Mapping[str, Any] | None:
+        """The two ends of a call, if the service is one."""
+        return self.lab.get("call")
+
+
+def limits_of(files: RawFiles, real_time: bool) -> Limits:
+    """The limits that the run was judged by when it was made."""
+    asked = files.optional("options.json", records.OPTIONS) or {}
+    usual = Limits() if real_time else validity.SIMULATED
+    gate_ms = asked.get("jitter_gate_ms")
+    return usual if gate_ms is None else usual.model_copy(update={"jitter_ms": gate_ms})
+
+
+def _sorted_out(table: pl.DataFrame, setting: Setting) -> Capture:
+    lab, addresses, call = setting.lab, setting.lab["addresses"], setting.call
+    # A live service's address is seldom known: whatever reaches the client from its port, but no contender.
+    far_end = call["client"]["address"] if setting.live and call else None
+    victim = packets.select(
+        table,
+        src=far_end if setting.live else addresses["server"],
+        sport=lab["ports"]["origin"],
+        dst=addresses["client"],
+    )
+    if setting.live:
+        victim = victim.filter(pl.col("src") != packets.address(addresses["sender"]))
+    contender = packets.select(table, src=addresses["sender"], dst=addresses["receiver"])
+    largest = int(table["ip_bytes"].max() or 0)  # type: ignore[arg-type]
+    back = packets.select(
+        table,
+        src=addresses["client"],
+        sport=call["client_port"] if call else 0,
+        dst=far_end if setting.live else addresses["server"],
+    )
+    return Capture(largest, table, *(packets.with_advance(part) for part in (victim, contender, back)))

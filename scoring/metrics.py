@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was measured inside some windows of time, as a row of the main table tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from scoring import freezes, latency, packets, rendition
+from scoring.picture import Picture
+from scoring.windows import Window
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is measured of a victim and its contender; None for what was not recorded."""
+
+    picture: Picture
+    clip_fps: float
+    victim: pl.DataFrame | None = None
+    contender: pl.DataFrame | None = None
+    probes: pl.DataFrame | None = None
+
+    def metrics(self, windows: Sequence[Window]) -> dict[str, Any]:
+        """The fields of Metrics over the windows together."""
+        seconds = sum(end - start for start, end in windows)
+        values: dict[str, Any] = {"seconds": seconds}
+
+        def weighted(parts: Iterator[float]) -> float:
+            return sum(v * (b - a) for v, (a, b) in zip(parts, windows, strict=True)) / seconds
+
+        for name, table in (("victim_mbps", self.victim), ("contender_mbps", self.contender)):
+            if table is not None:
+                values[name] = weighted(packets.goodput_bps(table, a, b) / 1e6 for a, b in windows)
+        if self.picture.changes is not None and self.picture.frames is not None:
+            inside = latency.within(self.picture.frames, list(windows))
+            values |= {
+                "fps": weighted(freezes.fps_series(self.picture.changes, window)[0] for window in windows),
+                "speed": weighted(freezes.speed(self.picture.changes, a, b, self.clip_fps) for a, b in windows),
+                "unread_share": inside["frame"].null_count() / inside.height if inside.height else None,
+            }
+        if self.picture.stalls is not None:
+            values |= {
+                "stalls": sum(freezes.begun(self.picture.stalls, a, b) for a, b in windows),
+                "stall_s": sum(freezes.frozen_s(self.picture.stalls, a, b) for a, b in windows),
+                "freezes": sum(freezes.begun(self.picture.webrtc, a, b) for a, b in windows),
+                "freeze_s": sum(freezes.frozen_s(self.picture.webrtc, a, b) for a, b in windows),
+            }
+        if self.picture.segments is not None:
+            shown = rendition.shares(self.picture.segments, windows)
+            drops = [c.t for c in rendition.changes(self.picture.segments) if c.drop]
+            values |= {
+                "mean_height": rendition.mean_height(shown),
+                "dominant_height": rendition.dominant(shown),
+                "lowest_height": min(shown, default=None),
+                "height_seconds": shown,
+                "drops": sum(a <= t < b for t in drops for a, b in windows),
+            }
+        for count in ("drops", "stall_s", "freezes"):
+            if values.get(count) is not None:
+                values[f"{count}_per_min"] = values[count] * 60 / seconds
+        if self.probes is not None:
+            probes = latency.within(self.probes, list(windows))
+            for percent, name in ((50, "p50"), (90, "p90"), (99, "p99"), (99.9, "p999"), (100, "max")):
+                values[f"rtt_{name}_ms"] = latency.percentile(probes, percent)
+            values["probe_loss"] = latency.loss(probes)
+        if self.picture.delays is not None:
+            delays = latency.within(self.picture.delays, list(windows))
+            for percent, name in ((50, "p50"), (90, "p90"), (99, "p99"), (100, "max")):
+                values[f"frame_{name}_ms"] = latency.percentile(delays, percent, "delay_ms")
+        return values
