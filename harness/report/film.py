@@ -20,11 +20,11 @@ from matplotlib.figure import Figure
 
 from harness.experiment.progress import Tell
 from harness.report.run_page import status_of
-from harness.report.time_series import RunView, view_of
 from harness.report.timeline_figure import bottleneck, draw_delay, draw_goodput, draw_quality, dress
 from harness.store.runs import MANIFEST, read_manifest
 from scoring.frames import frame_times
 from scoring.scores import Scores
+from scoring.time_series import RunView, view_of
 
 _WIDTH, _PLOTS, _DPI = 1280, 480, 100
 _TITLE, _REASONS = 64, 44  # heights in px: of the title, and of the reasons below it

@@ -16,9 +16,9 @@ from pydantic import ValidationError
 
 from harness.report.html import write_page
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
-from harness.report.time_series import RunView, view_of
 from harness.store.runs import MANIFEST, Manifest, read_manifest
 from scoring.scores import OWN, Curve, PhaseScores, Scores
+from scoring.time_series import RunView, view_of
 
 if TYPE_CHECKING:
     from scoring.intervals import Estimate

@@ -9,8 +9,8 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from harness.report.time_series import RunView, view_of
 from scoring.scores import Scores
+from scoring.time_series import RunView, view_of
 
 _VICTIM, _CONTENDER, _QUALITY, _STALL = "#0b62c4", "#c4420b", "#1a7f37", "#d1242f"
 

@@ -24,10 +24,10 @@ from harness.report.run_page import (
     write_report,
 )
 from harness.report.terminal import print_scores
-from harness.report.time_series import Frozen, view_of
 from harness.report.timeline_figure import draw
 from harness.store.runs import RunStore
 from scoring.scores import Scores
+from scoring.time_series import Frozen, view_of
 
 
 class Page(HTMLParser):
