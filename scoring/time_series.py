@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a report and a figure show of a run: its scores and files on one time axis, in seconds of the run."""
+"""A run over time, from its scores and its raw files: what reports, figures and films draw. Seconds of the run."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Frozen:
 
 
 @dataclass
-class RunView:
-    """Everything drawn. Goodputs in Mbit/s, delays in ms, heights in lines, times in seconds of the run."""
+class RunSeries:
+    """A run over time. Goodputs in Mbit/s, delays in ms, heights in lines, times in seconds of the run."""
 
     phases: list[Span]
     victim: Points
@@ -61,8 +61,8 @@ class RunView:
         return sorted({height for *_, height in self.quality})
 
 
-def view_of(scores: Scores, run: Path) -> RunView:
-    """Return what is drawn of a run: its scores, and from its files its queue and its probe when these are there."""
+def run_series(scores: Scores, run: Path) -> RunSeries:
+    """Return a run over time: its scores, and from its files its queue and its probe when these are there."""
     phases = [Span(p.name, p.contender, p.start, p.end) for p in scores.phases]
     end = phases[-1].end
     queue = QueueSeries()
@@ -70,7 +70,7 @@ def view_of(scores: Scores, run: Path) -> RunView:
         queue = _shifted(read_queue(run / "qdisc.jsonl", _bottleneck(run), float(rate)), scores.t0, end)
     contenders = {phase.name: phase.contender for phase in phases}
     rtt_p50, rtt_max = _rtt(run, scores.t0, end)
-    return RunView(
+    return RunSeries(
         phases=phases,
         victim=_middles(scores, "victim_mbps"),
         contender=_beside(_middles(scores, "contender_mbps"), phases),

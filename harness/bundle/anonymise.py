@@ -22,7 +22,8 @@ import zstandard
 from hardware.machine.place import ACCOUNT
 from harness.bundle.capture import mask_capture
 from harness.bundle.pseudonyms import FILES, Mask, masked
-from harness.report.run_page import REPORT, ReportError, read_scores, write_report
+from harness.report.run_page import REPORT, write_report
+from harness.store.loaded import LoadError, load_scores
 from harness.store.runs import Manifest
 from scoring.pcapng import CaptureError
 from scoring.unpacked import unpacked
@@ -72,8 +73,8 @@ def anonymise(
     told["versions"] |= {name: text for name, text in manifest.versions.items() if _REVISION.fullmatch(text)}
     fresh = Manifest.model_validate({**told, "run": manifest.run, "git": manifest.git})
     if REPORT in made:
-        with suppress(ReportError):  # another kind of run: what its page said is masked like any text
-            write_report(folder, read_scores(folder), fresh)
+        with suppress(LoadError):  # another kind of run: what its page said is masked like any text
+            write_report(folder, load_scores(folder), fresh)
     return fresh, made, left_out
 
 

@@ -25,7 +25,7 @@ from harness.experiment.run import Result, keep_run
 from harness.experiment.seeds import Tell, simulate
 from harness.experiment.simulated import SimulatedError
 from harness.matrix.dask_engine import check_inputs, check_workers, connected, packed, threads, unpack
-from harness.report.run_page import read_scores
+from harness.store.loaded import load_scores
 from harness.store.runs import FLOOR_BYTES, Manifest, RunDirectory
 from scoring.scores import Scores
 
@@ -110,7 +110,7 @@ class DaskRun:
         run.add_versions(versions)
         if why:
             raise SimulatedError(why)
-        return read_scores(run.path)
+        return load_scores(run.path)
 
 
 def _follow(client: Any, news: queue.SimpleQueue[News], tell: Tell) -> None:

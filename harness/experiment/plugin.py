@@ -20,8 +20,9 @@ from harness.experiment.options import LOCAL, OPTIONS, Options, OptionsError, pa
 from harness.experiment.progress import real_terminal
 from harness.experiment.run import SPARE, Result, perform, repeat
 from harness.experiment.seeds import repeat_side_by_side
-from harness.report.run_page import published_services
+from harness.report.beside_published import published_services
 from harness.report.terminal import print_services
+from harness.store.loaded import load_run
 
 ASKED = pytest.StashKey[list[Options]]()
 """What the command line asks for: one run's options, or a service's each."""
@@ -154,7 +155,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         except (RuntimeError, OSError) as error:
             terminalreporter.write_line(f"no index: {error}; `sojourn report {folder}` makes it again", red=True)
     if len(results) > 1:
-        print_services([(result.path, result.scores) for result in results], Console())
+        print_services([(run.service, run.scores) for run in (load_run(result.path) for result in results)], Console())
     for line in config.stash.get(TOLD, []):
         terminalreporter.write_line(line)
     for report in config.stash.get(REPORTS, []):

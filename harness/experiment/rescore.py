@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.bundle.archive import verify
-from harness.report.run_page import REPORT, SCORES, write_report
+from harness.report.run_page import REPORT, write_report
 from harness.store.runs import StoreError, hash_file, read_manifest, reseal
 from scoring.score import score_run
-from scoring.scores import Scores
+from scoring.scores import SCORES, Scores
 
 
 @dataclass(frozen=True)

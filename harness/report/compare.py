@@ -13,11 +13,13 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from bottleneck.units import format_rate, format_time
+from harness.report.grids import METRICS, Grid, Row, interval, number
 from harness.report.html import write_page
 from harness.report.index import Left, read_folder
-from harness.report.repetitions import MEASURED, Experiment, Run, experiments, read_run
-from harness.report.run_page import METRICS, REPORT, Grid, ReportError, Row, interval, number, status_of, versions_of
+from harness.report.repetitions import MEASURED, Experiment, experiments
+from harness.report.run_page import REPORT, ReportError, status_of, versions_of
 from harness.report.svg import Dots, dot_plot
+from harness.store.loaded import LoadedRun, load_run
 from harness.store.runs import MANIFEST
 from scoring.intervals import ENOUGH, LEVEL, RESAMPLES, SEED, Difference, Estimate, difference
 from scoring.summary import Figure
@@ -32,7 +34,7 @@ class Side:
 
     name: str
     place: Path
-    runs: tuple[Run, ...]
+    runs: tuple[LoadedRun, ...]
     left: tuple[Left, ...]
 
 
@@ -120,7 +122,7 @@ def compare(a: Path, b: Path) -> Comparison:
 
 def _side(name: str, place: Path) -> Side:
     if (place / MANIFEST).exists():
-        found, left = [read_run(place)], list[Left]()
+        found, left = [load_run(place)], list[Left]()
     else:
         found, left = read_folder(place)
         if not found and not left:
@@ -226,7 +228,7 @@ def setup_grid(pair: Pair) -> Grid:
     )
 
 
-def _facts(runs: Sequence[Run]) -> dict[str, set[str]]:
+def _facts(runs: Sequence[LoadedRun]) -> dict[str, set[str]]:
     """What was asked and used, by name: every value that some run has."""
     found: dict[str, set[str]] = {}
     for run in runs:

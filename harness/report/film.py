@@ -24,7 +24,7 @@ from harness.report.timeline_figure import bottleneck, draw_delay, draw_goodput,
 from harness.store.runs import MANIFEST, read_manifest
 from scoring.frames import frame_times
 from scoring.scores import Scores
-from scoring.time_series import RunView, view_of
+from scoring.time_series import RunSeries, run_series
 
 _WIDTH, _PLOTS, _DPI = 1280, 480, 100
 _TITLE, _REASONS = 64, 44  # heights in px: of the title, and of the reasons below it
@@ -68,7 +68,7 @@ def export(run: Path, scores: Scores, output: Path | None, tell: Tell) -> Path:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CompositeError(f"{described}: does not tell when the recording began: {error}") from error
     length = frame_times(video)[-1:] or [0.0]
-    view = view_of(scores, run)
+    view = run_series(scores, run)
     status, reasons = status_of(scores, read_manifest(run) if (run / MANIFEST).exists() else None)
     partial = output.with_name(output.name + ".partial")
     try:
@@ -111,7 +111,7 @@ def filters(
     return ";".join([*steps, f"[at{len(titles)}]format=yuv420p[out]"])
 
 
-def draw_plots(view: RunView, valid: bool, path: Path) -> Plots:
+def draw_plots(view: RunSeries, valid: bool, path: Path) -> Plots:
     """Write the plots as a picture and return where in it they are."""
     figure = Figure(figsize=(_WIDTH / _DPI, _PLOTS / _DPI), dpi=_DPI, layout="constrained")
     draws = [draw_goodput, draw_quality, *([draw_delay] if view.rtt_max else [])]
@@ -130,7 +130,7 @@ def draw_plots(view: RunView, valid: bool, path: Path) -> Plots:
 
 
 def draw_titles(
-    view: RunView, asked: str, name: str, verdict: tuple[str, list[str]], folder: Path
+    view: RunSeries, asked: str, name: str, verdict: tuple[str, list[str]], folder: Path
 ) -> list[tuple[Path, float, float]]:
     """Write a title for each phase, one before and one after all; return each with start and end in s of the run."""
     phases = [

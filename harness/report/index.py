@@ -11,19 +11,12 @@ from typing import Any
 from urllib.parse import quote
 
 from bottleneck.units import format_rate, format_time
+from harness.report.beside_published import services_table
+from harness.report.grids import METRICS, Grid
 from harness.report.html import write_page
-from harness.report.repetitions import (
-    Experiment,
-    Run,
-    differing,
-    experiments,
-    grids,
-    lines,
-    method,
-    read_run,
-    run_rows,
-)
-from harness.report.run_page import METRICS, REPORT, Grid, ReportError, services_table
+from harness.report.repetitions import Experiment, differing, experiments, grids, lines, method, run_rows
+from harness.report.run_page import REPORT, ReportError
+from harness.store.loaded import LoadedRun, load_run
 from harness.store.runs import MANIFEST, PARTIAL, StoreError, read_manifest
 from scoring.intervals import ENOUGH, Estimate
 from scoring.summary import REFERENCE
@@ -60,16 +53,16 @@ def write_index_of(folder: Path, found: Sequence[Experiment], left: Sequence[Lef
     return write_page("index.html.j2", _content(folder, found, left), folder / INDEX)
 
 
-def read_folder(folder: Path) -> tuple[list[Run], list[Left]]:
+def read_folder(folder: Path) -> tuple[list[LoadedRun], list[Left]]:
     """Return the finished runs of experiments in a folder that can be read, and those that cannot or never ended."""
-    runs, left = list[Run](), list[Left]()
+    runs, left = list[LoadedRun](), list[Left]()
     for path in sorted(manifest.parent for manifest in folder.glob(f"*/{MANIFEST}")):
         try:
             if path.suffix == PARTIAL:
                 left.append(Left(path, "not finished", "; ".join(read_manifest(path).reasons)))
             elif (path / "timeline.json").exists():  # other kinds of runs keep other scores
-                runs.append(read_run(path))
-        except (ReportError, StoreError) as error:
+                runs.append(load_run(path))
+        except StoreError as error:
             left.append(Left(path, "unreadable", str(error)))
     return runs, left
 
@@ -200,6 +193,6 @@ def _row_heads(asked: Sequence[dict[str, Any]], first: Sequence[Experiment]) -> 
 
 def _published(found: Sequence[Experiment]) -> Grid:
     """The published figures, a row for each experiment with a service that has some: ours are never pooled."""
-    tables = [services_table([(run.path, run.scores) for run in one.runs]) for one in found]
+    tables = [services_table((run.service, run.scores) for run in one.runs) for one in found]
     grid = next((table for table in tables if table.rows), Grid(""))
     return Grid(grid.caption, grid.heads, [row for table in tables for row in table.rows])

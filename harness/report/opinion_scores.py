@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from hardware.machine.programs import find
-from harness.report.run_page import read_scores
+from harness.store.loaded import load_scores
 from scoring import p1203
 
 PROGRAM = "p1203-standalone"
@@ -28,7 +28,7 @@ class MosError(RuntimeError):
 
 def inputs(run: Path) -> dict[str, dict[str, object]]:
     """The input report of each phase of a valid run, by the phase's name. Raises MosError."""
-    scores = read_scores(run)
+    scores = load_scores(run)
     if not scores.validity.valid:
         raise MosError(f"{run}: a void run has no opinion score")
     try:

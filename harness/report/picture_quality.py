@@ -15,7 +15,7 @@ import polars as pl
 from apps.standins import scenes
 from apps.standins.call import camera
 from hardware.machine.programs import find
-from harness.report.run_page import read_scores
+from harness.store.loaded import load_scores
 from scoring import frames, quality
 from scoring.quality import Picture, QualityError
 
@@ -27,7 +27,7 @@ def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.Data
     film), ssim, vmaf (null without libvmaf). ``tell`` takes the share done. Raises QualityError for a void run and
     where no film of ours was shown; ReportError, RecordingError.
     """
-    scores = read_scores(run)
+    scores = load_scores(run)
     if not scores.validity.valid:
         raise QualityError(f"{run}: a void run has no quality")
     try:

@@ -17,23 +17,14 @@ from typing import Any
 
 from markupsafe import Markup
 
+from harness.report.beside_published import services_table
+from harness.report.grids import METRICS, Grid, Row, headline, interval, number
 from harness.report.html import write_page
-from harness.report.run_page import (
-    METRICS,
-    REPORT,
-    Grid,
-    ReportError,
-    Row,
-    headline,
-    interval,
-    number,
-    read_scores,
-    services_table,
-)
+from harness.report.run_page import REPORT, ReportError
 from harness.report.svg import Dots, dot_plot
-from harness.store.runs import MANIFEST, Manifest, RunStore, read_manifest
+from harness.store.loaded import LoadedRun, load_run
+from harness.store.runs import MANIFEST, RunStore
 from scoring.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
-from scoring.scores import Scores
 from scoring.summary import Figure, Summary, summarise
 
 SUMMARY, TABLE = "summary.json", "summary.csv"
@@ -55,28 +46,6 @@ MEASURED = {
     "frame_p50_ms": ("camera to screen, P50", "ms"),
     "frame_p99_ms": METRICS["frame_p99_ms"],
 }
-#: What was asked for that makes no other experiment of it.
-_APART = ("seed", "repeat", "results", "asked_lab", "engine", "phases")
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run: where it is, what it scored, what was asked for."""
-
-    path: Path
-    scores: Scores
-    options: dict[str, Any]
-    manifest: Manifest
-
-    @property
-    def asked(self) -> dict[str, Any]:
-        """What was asked for and who scored it; runs that have all of it alike are repetitions of one experiment."""
-        asked = {name: value for name, value in self.options.items() if name not in _APART}
-        # The same phases in another order are the same experiment.
-        phases = sorted((p["contender"] or "solo", p["seconds"]) for p in self.options.get("phases", []))
-        told = ", ".join(f"{who} {length:g} s" for who, length in phases)
-        named = {"test": self.manifest.test, "cell": self.manifest.cell}
-        return {**named, **asked, "timeline": told, "scorer": self.scores.scorer}
 
 
 @dataclass(frozen=True)
@@ -84,7 +53,7 @@ class Experiment:
     """Runs of which the same was asked but for seed and order, and what they say together."""
 
     title: str
-    runs: tuple[Run, ...]
+    runs: tuple[LoadedRun, ...]
     summary: Summary
 
     @property
@@ -94,12 +63,12 @@ class Experiment:
         return " or ".join(f"{length:g}" for length in sorted(lengths)) or "?"
 
 
-def find_runs(places: Sequence[Path]) -> list[Run]:
+def find_runs(places: Sequence[Path]) -> list[LoadedRun]:
     """Return the runs at ``places``: a run, a folder of runs, or the folder of an earlier summary, whose runs they are.
 
     Raises ReportError when a place has none, or a run no scores.
     """
-    found: dict[Path, Run] = {}
+    found: dict[Path, LoadedRun] = {}
     for place in places:
         if (place / MANIFEST).exists():
             paths = [place]
@@ -109,7 +78,7 @@ def find_runs(places: Sequence[Path]) -> list[Run]:
             paths = experiment_runs(place)
         if not paths:
             raise ReportError(f"{place}: no finished run of an experiment in it; give a run or a folder of runs")
-        found |= {path: read_run(path) for path in (path.resolve() for path in paths)}
+        found |= {path: load_run(path) for path in (path.resolve() for path in paths)}
     return [found[path] for path in sorted(found)]
 
 
@@ -118,18 +87,9 @@ def experiment_runs(folder: Path) -> list[Path]:
     return [run for run in RunStore(folder).runs() if (run / "timeline.json").exists()]
 
 
-def read_run(path: Path) -> Run:
-    """Return a run. Raises ReportError or StoreError when its scores, options or manifest cannot be read."""
-    options = _json(path / "options.json")
-    # Where none is asked for a call takes the bit rate that the machine holds, which makes another experiment of it.
-    if options.get("call_bitrate_bps", 0) is None:
-        options["call_bitrate_bps"] = (_json(path / "lab.json").get("call") or {}).get("bitrate_bps")
-    return Run(path, read_scores(path), options, read_manifest(path))
-
-
-def experiments(runs: Sequence[Run]) -> list[Experiment]:
+def experiments(runs: Sequence[LoadedRun]) -> list[Experiment]:
     """Group runs into experiments, in the order of their first runs."""
-    grouped: dict[str, list[Run]] = {}
+    grouped: dict[str, list[LoadedRun]] = {}
     for run in runs:
         grouped.setdefault(json.dumps(run.asked, sort_keys=True), []).append(run)
     # Runs of one name that differ in what the name leaves out are told apart by it.
@@ -166,7 +126,7 @@ def write_summary(found: Sequence[Experiment], folder: Path) -> Path:
     _write_table(found, folder / TABLE)
     view = {
         "method": method(),
-        "published": services_table([(run.path, run.scores) for one in found for run in one.runs]),
+        "published": services_table((run.service, run.scores) for one in found for run in one.runs),
         "experiments": [_content(one, folder) for one in found],
         "files": [TABLE, SUMMARY],
     }

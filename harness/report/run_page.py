@@ -3,81 +3,31 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import polars as pl
 from markupsafe import Markup
-from pydantic import ValidationError
 
+from harness.report.beside_published import published_table
+from harness.report.grids import far_table, harm_table, headline, lab_table, number, phase_table, sojourn_table
 from harness.report.html import write_page
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
+from harness.store.loaded import stored_object
 from harness.store.runs import MANIFEST, Manifest, read_manifest
-from scoring.scores import OWN, Curve, PhaseScores, Scores
-from scoring.time_series import RunView, view_of
+from scoring.scores import OWN, Curve, Scores
+from scoring.time_series import RunSeries, run_series
 
-if TYPE_CHECKING:
-    from scoring.intervals import Estimate
-
-SCORES = "scores.json"
 REPORT = "report.html"
 #: Versions of which there are hundreds, by how their names begin: a simulated run's bytes depend on all of them.
 _MANY = ("guest ", "processor flags")
-#: Facts of published runs of live services; its first line names the document.
-_PUBLISHED = Path(__file__).parents[2] / "scoring" / "reference" / "video_harm.csv"
 _FRAME_AXIS = "from the camera to the screen (ms)"
 _SOJOURN_AXIS = "sojourn time in the router, less the path's delay (ms)"
-#: A harm from which a cell is marked: a tenth of what the victim had alone.
-_MARKED = 0.1
-#: The metrics of harm: what they are called, and their units.
-METRICS = {
-    "victim_mbps": ("goodput of the victim", "Mbit/s"),
-    "mean_height": ("mean height of the picture", "lines"),
-    "fps": ("displayed frame rate", "frames/s"),
-    "stall_s_per_min": ("stalled", "s per min"),
-    "freezes_per_min": ("freezes (WebRTC)", "per min"),
-    "drops_per_min": ("drops of resolution", "per min"),
-    "rtt_p99_ms": ("RTT of the probe, P99", "ms"),
-    "frame_p99_ms": ("camera to screen, P99", "ms"),
-}
 
 
 class ReportError(RuntimeError):
     """A run has no scores that a report could show."""
-
-
-@dataclass
-class Row:
-    """A row of a table; ``hurt`` holds the numbers of the cells to mark, the row's head is cell 0."""
-
-    cells: list[str]
-    beside: bool = False
-    hurt: set[int] = field(default_factory=set)
-
-
-@dataclass
-class Grid:
-    """A table with a head."""
-
-    caption: str
-    heads: list[str] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-
-
-def read_scores(run: Path) -> Scores:
-    """Return the scores stored in a run. Raises ReportError when there are none or they are no scores."""
-    try:
-        return Scores.model_validate_json((run / SCORES).read_bytes())
-    except OSError as error:
-        raise ReportError(f"{run}: {SCORES}: {error.strerror}; `sojourn rescore` makes it") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ReportError(f"{run}: {SCORES}: {where}: {first['msg']}; `sojourn rescore` makes it") from error
 
 
 def write_report(run: Path, scores: Scores | Mapping[str, Any], manifest: Manifest | None = None) -> Path:
@@ -92,10 +42,10 @@ def write_report(run: Path, scores: Scores | Mapping[str, Any], manifest: Manife
 
 
 def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, Any]:
-    view = view_of(scores, run)
+    view = run_series(scores, run)
     lab = scores.lab
     status, reasons = status_of(scores, manifest)
-    screen = _json(run / "screen.json")
+    screen = stored_object(run / "screen.json")
     curves = [
         (name, f"c{index % 6}" + ("" if contender else " solo-curve"), points)
         for index, (name, contender, points) in enumerate(view.ccdfs)
@@ -111,7 +61,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "reasons": reasons,
         "verdict": headline(scores),
         "harm": harm_table(scores),
-        "published": published_table(scores, str(_json(run / "options.json").get("service", ""))),
+        "published": published_table(scores, str(stored_object(run / "options.json").get("service", ""))),
         "phases": phase_table(scores),
         "timeline_svg": Markup(time_plot(panels(view), _phases(view), "Goodput, quality and queue over time")),
         "video": "screen.mp4" if (run / "screen.mp4").exists() else "",
@@ -155,91 +105,7 @@ def status_of(scores: Scores, manifest: Manifest | None) -> tuple[str, list[str]
     return ("void", reasons) if reasons else ("valid", [])
 
 
-def headline(scores: Scores) -> str:
-    """Return the outcome of a valid run in a sentence: what each contender did to the picture."""
-    told = (f"beside {phase.name} {_outcome(scores, phase)}" for phase in scores.phases if phase.contender)
-    sentence = "; ".join(told)
-    return sentence[:1].upper() + sentence[1:] + "." if sentence else "No contender competed."
-
-
-def _outcome(scores: Scores, phase: PhaseScores) -> str:
-    solo = scores.baseline.dominant_height if scores.baseline else None
-    lowest, stalls = phase.lowest_height, phase.stalls or 0
-    lost = solo is not None and lowest is not None and lowest < solo
-    picture = f"the picture falls from {solo}p to {lowest}p" if lost else f"the picture keeps {solo}p"
-    stalled = f"stalls {stalls} times ({phase.stall_s:.1f} s)" if stalls > 1 else "stalls once"
-    return f"{picture} and {stalled if stalls else 'never stalls'}"
-
-
-def published_services() -> list[str]:
-    """Return the services that have published figures, in their order."""
-    return pl.read_csv(_PUBLISHED, comment_prefix="#")["service"].unique(maintain_order=True).to_list()
-
-
-def published_table(scores: Scores, service: str) -> Grid:
-    """Return this run's contenders above the published ones of the live ``service``; no rows without any."""
-    heads = ["", "contender", "bottleneck", "contender Mbit/s", "harm"]
-    grid = Grid('This run beside "L4S Tests", Harm to Video Streaming Services.', heads)
-    published = pl.read_csv(_PUBLISHED, comment_prefix="#").filter(pl.col("service") == service)
-    rate, queue = (scores.lab.get("rate_down_bps") or 0) / 1e6, scores.lab.get("qdisc_down")
-    for phase in scores.phases if published.height else ():
-        if phase.contender:
-            harm = _outcome(scores, phase) if scores.validity.valid else "void: not told"
-            mbps = number(phase.contender_mbps)
-            grid.rows.append(Row(["this run", phase.contender, f"{rate:g} Mbit/s, {queue}", mbps, harm], True))
-    for row in published.iter_rows(named=True):
-        place = f"{row['bottleneck_mbps']:g} Mbit/s, {row['qdisc']}, {row['protocol']}"
-        grid.rows.append(Row(["published", row["contender"], place, f"{row['contender_mbps']:g}", row["harm"]]))
-    return grid
-
-
-def services_table(runs: Sequence[tuple[Path, Scores]]) -> Grid:
-    """Return the published table, a row a service, with what `runs` gave beside it; no rows without such a run."""
-    published = pl.read_csv(_PUBLISHED, comment_prefix="#")
-    ours: dict[str, list[Scores]] = {}
-    for path, scores in runs:
-        ours.setdefault(str(_json(path / "options.json").get("service", "")), []).append(scores)
-    contenders = published["contender"].unique(maintain_order=True).to_list()
-    heads = ["service", "bottleneck", "ours"]
-    heads += [head for name in contenders for head in (f"beside {name}, published", f"beside {name}, ours")]
-    grid = Grid('"L4S Tests", Harm to Video Streaming Services (live services), and our stand-ins.', heads)
-    for (service,), rows in published.group_by("service", maintain_order=True):
-        if found := ours.get(str(service)):
-            first = rows.row(0, named=True)
-            lab = found[0].lab
-            cells = [str(service), f"{first['bottleneck_mbps']:g} Mbit/s, {first['qdisc']}"]
-            cells.append(f"{(lab.get('rate_down_bps') or 0) / 1e6:g} Mbit/s, {lab.get('qdisc_down')}")
-            for row in rows.iter_rows(named=True):
-                cells += [f"{row['contender_mbps']:g} Mbit/s; {row['harm']}", _beside(found, row["contender"])]
-            grid.rows.append(Row(cells))
-    return grid
-
-
-def _beside(runs: Sequence[Scores], contender: str) -> str:
-    """What runs gave beside a contender, in the words of the published table."""
-    valid = [scores for scores in runs if scores.validity.valid]
-    if len(valid) > 1:
-        return _over_runs(valid, contender, len(runs) - len(valid))
-    if not valid:
-        return "void"
-    phases = [phase for phase in valid[0].phases if phase.contender == contender]
-    told = (f"{number(phase.contender_mbps)} Mbit/s; {_outcome(valid[0], phase)}" for phase in phases)
-    void = len(runs) - 1
-    return (", ".join(told) or "not run") + (f" / {void} void" if void else "")
-
-
-def _over_runs(runs: Sequence[Scores], contender: str, void: int) -> str:
-    from scoring.summary import summarise  # with SciPy, which one run does without
-
-    summary = summarise({str(index): scores for index, scores in enumerate(runs)})
-    parts = {"contender_mbps": "{} Mbit/s", "below_solo_s": "below its picture alone for {} s",
-             "stalls": "stalls {}", "stall_s": "of {} s in all", "freezes": "freezes {}"}  # fmt: skip
-    figures = {name: figure.beside.get(contender) for name in parts if (figure := summary.figure(name))}
-    told = [parts[name].format(interval(figure)) for name, figure in figures.items() if figure]
-    return "; ".join([*told, f"{len(runs)} runs", *([f"{void} void"] if void else [])])
-
-
-def panels(view: RunView) -> list[Panel]:
+def panels(view: RunSeries) -> list[Panel]:
     """Return the strips of the timeline: goodput, quality with freezes, and what the queue told."""
     goodput = Panel("goodput (Mbit/s)", 190, _top(view.victim, view.contender))
     goodput.lines = [("contender", view.contender), ("victim", view.victim)]
@@ -276,88 +142,8 @@ def _top(*series: Points) -> float:
     return max((value for points in series for _, value in points if value is not None), default=1.0) * 1.05 or 1.0
 
 
-def _phases(view: RunView) -> list[tuple[str, str, float, float]]:
+def _phases(view: RunSeries) -> list[tuple[str, str, float, float]]:
     return [(p.name, "beside" if p.contender else "solo", p.start, p.end) for p in view.phases]
-
-
-def harm_table(scores: Scores) -> Grid:
-    grid = Grid(
-        "Value beside each contender, and harm: 0 none, 1 the worst, below 0 better than alone. "
-        "Alone: the solo phases, less the time in which the player recovers."
-    )
-    names = list(dict.fromkeys(harm.phase for harm in scores.harm))
-    grid.heads = ["", "alone", *(head for name in names for head in (f"beside {name}", "harm"))]
-    by_key = {(harm.metric, harm.phase): harm for harm in scores.harm}
-    for metric, (label, unit) in METRICS.items():
-        cells, hurt = [f"{label} ({unit})"], set()
-        for name in names:
-            harm = by_key.get((metric, name))
-            if harm and len(cells) == 1:
-                cells.append(number(harm.solo))
-            cells += [number(harm.value), f"{harm.harm:.2f}"] if harm else ["–", "–"]
-            if harm and harm.harm >= _MARKED:
-                hurt |= {len(cells) - 2, len(cells) - 1}
-        if any((metric, name) in by_key for name in names):
-            grid.rows.append(Row(cells, hurt=hurt))
-    return grid
-
-
-_PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
-    ("phase", lambda p: p.name),
-    ("s", lambda p: number(p.seconds)),
-    ("victim Mbit/s", lambda p: number(p.victim_mbps)),
-    ("contender Mbit/s", lambda p: number(p.contender_mbps) if p.contender else "–"),
-    ("mostly", lambda p: f"{p.dominant_height}p" if p.dominant_height else "–"),
-    ("lowest", lambda p: f"{p.lowest_height}p" if p.lowest_height else "–"),
-    ("drops", lambda p: number(p.drops)),
-    ("frames/s", lambda p: number(p.fps)),
-    ("stalls", lambda p: number(p.stalls)),
-    ("stalled s", lambda p: number(p.stall_s)),
-    ("freezes", lambda p: number(p.freezes)),
-    ("RTT P50 ms", lambda p: number(p.rtt_p50_ms)),
-    ("P99 ms", lambda p: number(p.rtt_p99_ms)),
-    ("max ms", lambda p: number(p.rtt_max_ms)),
-    ("camera to screen P50 ms", lambda p: number(p.frame_p50_ms)),
-    ("camera to screen P99 ms", lambda p: number(p.frame_p99_ms)),
-    ("probes lost", lambda p: "–" if p.probe_loss is None else f"{p.probe_loss:.2%}"),
-]
-
-
-def phase_table(scores: Scores) -> Grid:
-    return _phase_table("What was measured in each phase.", scores, scores.phases)
-
-
-def far_table(scores: Scores) -> Grid:
-    """Return what the other end of a call saw; no rows without one."""
-    return _phase_table("What the call's other end saw: the way up.", scores, scores.far)
-
-
-def _phase_table(caption: str, scores: Scores, phases: Sequence[PhaseScores]) -> Grid:
-    """A row a phase; a column that has nothing to tell in any of them is left out."""
-    columns = [(head, cells) for head, tell in _PHASE_COLUMNS if set(cells := [tell(p) for p in phases]) - {"–"}]
-    lines = zip(*(cells for _, cells in columns), strict=True)
-    rows = [Row(list(line), bool(phase.contender)) for phase, line in zip(phases, lines, strict=True)]
-    void = "" if scores.validity.valid else " VOID: for diagnosis only, no result."
-    return Grid(caption + void, [head for head, _ in columns], rows)
-
-
-def sojourn_table(scores: Scores) -> Grid:
-    """Return what the router did to each sender's packets on their way down; no rows without both captures."""
-    grid = Grid("The way down through the router, packet by packet: the same packet in both captures.")
-    counted = ["packets", "lost", "marked CE", "late", "alike"]
-    grid.heads = ["phase", "packets of", "queue", *counted, "P50 ms", "P90", "P99", "max"]
-    beside = {phase.name for phase in scores.phases if phase.contender}
-    for it in scores.sojourn:
-        of = "the qdisc's own" if it.of == "qdisc" else it.of
-        counts = [number(it.packets), *(_share(part, it.packets) for part in (it.lost, it.marked))]
-        counts += [number(it.late), number(it.alike)]
-        times = [number(ms) for ms in (it.p50_ms, it.p90_ms, it.p99_ms, it.max_ms)]
-        grid.rows.append(Row([it.phase, of, it.queue, *counts, *times], it.phase in beside))
-    return grid
-
-
-def _share(part: int | None, whole: int) -> str:
-    return number(part) if not part else f"{part} ({part / whole:.2%})"
 
 
 def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[str, Any]]:
@@ -410,52 +196,13 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
 
 def versions_of(run: Path, manifest: Manifest | None) -> dict[str, str]:
     """Return the versions of everything that took part in a run, Sojourn's commit among them."""
-    versions = {name: str(told) for name, told in _json(run / "lab.json").get("versions", {}).items()}
+    versions = {name: str(told) for name, told in stored_object(run / "lab.json").get("versions", {}).items()}
     if manifest:
         versions |= manifest.versions
         if manifest.git:
             dirty = " with changes" if manifest.git.dirty else ""
             versions["Sojourn"] = f"commit {manifest.git.commit[:12]}{dirty}"
     return versions
-
-
-def lab_table(scores: Scores) -> list[tuple[str, str]]:
-    """Return what the lab itself adds to the measurement: (name, text)."""
-    found, jitter, host = [], scores.jitter_ms, scores.host
-    if jitter:
-        told = f"P50 {number(jitter.p50)}, P99 {number(jitter.p99)}, max {number(jitter.max)} ms"
-        found.append(("unshaped probe above the path's RTT", told))
-    if host:
-        used = f"mean {number(host.cpu_cores_mean)}, max {number(host.cpu_cores_max)} of {host.cores} cores"
-        found.append(("host", f"{used}; worst stall {number(host.stall_worst_ms)} ms"))
-    return found
-
-
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text())
-    except (OSError, json.JSONDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def interval(figure: Estimate | None) -> str:
-    """Return a figure with its interval in brackets, as text."""
-    if figure is None:
-        return "–"
-    if figure.low is None or figure.high is None or figure.low == figure.high == figure.value:
-        return number(figure.value)
-    return f"{number(figure.value)} ({number(figure.low)} to {number(figure.high)})"
-
-
-def number(value: float | int | None) -> str:
-    """Return a figure as a table shows it; a dash for None."""
-    if value is None:
-        return "–"
-    if isinstance(value, int) or float(value).is_integer():
-        return f"{value:.0f}"
-    # Adding 0.0 takes the sign off a rounded nothing.
-    return f"{round(value, 2) + 0.0:.2f}" if abs(value) < 100 else f"{value:.0f}"
 
 
 def _mbit(bps: float | None) -> str:

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.report.run_page import Grid, far_table, harm_table, headline, lab_table, phase_table, services_table
+from harness.report.beside_published import services_table
+from harness.report.grids import Grid, far_table, harm_table, headline, lab_table, phase_table
 from scoring.scores import Scores
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def print_scores(scores: Scores, run: Path, console: Console) -> None:
     console.print(Text(f"report:   {run / 'report.html'}"), soft_wrap=True)
 
 
-def print_services(runs: Sequence[tuple[Path, Scores]], console: Console) -> None:
+def print_services(runs: Sequence[tuple[str, Scores]], console: Console) -> None:
     """Print the published figures of the services that were run, with ours beside them."""
     grid = services_table(runs)
     if grid.rows:

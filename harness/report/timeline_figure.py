@@ -10,14 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from scoring.scores import Scores
-from scoring.time_series import RunView, view_of
+from scoring.time_series import RunSeries, run_series
 
 _VICTIM, _CONTENDER, _QUALITY, _STALL = "#0b62c4", "#c4420b", "#1a7f37", "#d1242f"
 
 
 def draw(scores: Scores, run: Path, output: Path, title: str | None = None) -> None:
     """Write the picture; the suffix of ``output`` names the format (png, svg, pdf). Raises OSError."""
-    view = view_of(scores, run)
+    view = run_series(scores, run)
     figure = Figure(figsize=(10, 5.4), dpi=150, layout="constrained")
     goodput, quality = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     described = bottleneck(scores)
@@ -35,7 +35,7 @@ def bottleneck(scores: Scores) -> str:
     return f"{rate:g} Mbit/s, {lab.get('qdisc_down')}, RTT {lab.get('rtt_ms') or 0:g} ms"
 
 
-def draw_goodput(axes: Axes, view: RunView) -> None:
+def draw_goodput(axes: Axes, view: RunSeries) -> None:
     """Draw the goodput of contender and victim."""
     for points, colour, label in (
         (view.contender, _CONTENDER, "contender"),
@@ -48,7 +48,7 @@ def draw_goodput(axes: Axes, view: RunView) -> None:
     axes.legend(loc="upper left", frameon=False, ncols=2)
 
 
-def draw_quality(axes: Axes, view: RunView) -> None:
+def draw_quality(axes: Axes, view: RunSeries) -> None:
     """Draw the height of the picture in steps, and the stalls."""
     rungs = {height: rung for rung, height in enumerate(view.heights)}
     for start, end, height in view.quality:
@@ -67,7 +67,7 @@ def draw_quality(axes: Axes, view: RunView) -> None:
     axes.set_ylabel("quality shown")
 
 
-def draw_delay(axes: Axes, view: RunView) -> None:
+def draw_delay(axes: Axes, view: RunSeries) -> None:
     """Draw the round-trip time of the probe: the largest of each half second, and the median."""
     for points, colour, label in ((view.rtt_max, "#9a6700", "largest"), (view.rtt_p50, _VICTIM, "median")):
         values = [float("nan") if value is None else value for _, value in points]
@@ -77,7 +77,7 @@ def draw_delay(axes: Axes, view: RunView) -> None:
     axes.legend(loc="upper left", frameon=False, ncols=2)
 
 
-def dress(plots: Sequence[Axes], view: RunView) -> None:
+def dress(plots: Sequence[Axes], view: RunSeries) -> None:
     """Give plots that stand above each other one time axis, the phases' names on top, and shade the contenders'."""
     for axes in plots:
         axes.grid(axis="y", color="#d8dee4", linewidth=0.6)

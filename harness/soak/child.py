@@ -52,7 +52,7 @@ def _test(options: Options) -> str:
 def run(task: Task, options: Options) -> None:
     """Make the run and tell its outcome."""
     from harness.experiment.run import perform
-    from harness.report.run_page import headline
+    from harness.report.grids import headline
 
     asked = of_round(options, task.seed, task.round, task.folder)
     if options.engine == LOCAL:

@@ -23,6 +23,7 @@ from harness.soak.loop import Code
 from harness.soak.plan import PlanError
 from harness.soak.state import Attempt, Folder, StateError, nights
 from harness.soak.status import CellStatus, Status, clock, lines, status
+from harness.store.runs import StoreError
 
 JUNIT, COMPARISON = "junit.xml", "compare.html"
 #: What XML 1.0 cannot hold.
@@ -89,7 +90,7 @@ def changed(told: Status, last: Folder) -> list[str]:
         found.append(f"Its cells were not compared: {unreadable}")
     try:
         compared = compare(last.path, told.folder)
-    except (ReportError, OSError) as nothing:
+    except (ReportError, StoreError, OSError) as nothing:
         return [*found, f"Their figures were not compared: {nothing}"]
     write_comparison(compared, told.folder / COMPARISON)
     return found + [f"{pair.title}: {line}" for pair in compared.pairs for line in compared_lines(pair)]

@@ -13,9 +13,10 @@ import pytest
 
 from hardware.machine.files import CHECKOUT
 from harness.bundle.archive import verify
-from harness.report.run_page import REPORT, SCORES
+from harness.report.run_page import REPORT
 from harness.soak import state
 from harness.store.runs import RunStore, read_manifest
+from scoring.scores import SCORES
 from tests.lab.test_matrix_dask import at_work, cluster
 from tests.lab.test_soak import PLAN, check_runs, start
 

@@ -17,9 +17,8 @@ from harness.experiment.dask_seeds import DaskRun, News, Simulation
 from harness.experiment.options import Options
 from harness.experiment.simulated import SimulatedError
 from harness.matrix.engine import EngineError
-from harness.report.run_page import SCORES
 from harness.store.runs import PARTIAL, RunDirectory, read_manifest
-from scoring.scores import Scores
+from scoring.scores import SCORES, Scores
 from tests.unit.harness.experiment.seed_runs import asked
 
 

@@ -13,8 +13,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from harness.cli import app
+from harness.report.beside_published import services_table
 from harness.report.repetitions import Experiment, experiments, find_runs, grids, lines, write_summary
-from harness.report.run_page import ReportError, services_table
+from harness.report.run_page import ReportError
 from harness.report.terminal import print_summary
 from tests.unit.harness.report.test_run_page import Page
 
@@ -141,6 +142,6 @@ def test_the_terminal_says_the_same(series: Series) -> None:
 
 def test_repeated_runs_stand_in_the_published_table_as_one(series: Series) -> None:
     runs = find_runs(series([1, 2, 3, 4, 5], void=[9]))
-    (row,) = (grid := services_table([(run.path, run.scores) for run in runs])).rows
+    (row,) = (grid := services_table([(run.service, run.scores) for run in runs])).rows
     ours = dict(zip(grid.heads, row.cells, strict=True))["beside prague, ours"]
     assert ours.startswith("17.40 Mbit/s; below its picture alone for 7.50 s; stalls 1; of 3 (1") and "1 void" in ours

@@ -14,20 +14,15 @@ import cv2
 import pytest
 from rich.console import Console
 
-from harness.report.run_page import (
-    ReportError,
-    headline,
-    panels,
-    published_table,
-    read_scores,
-    services_table,
-    write_report,
-)
+from harness.report.beside_published import published_table, services_table
+from harness.report.grids import headline
+from harness.report.run_page import panels, write_report
 from harness.report.terminal import print_scores
 from harness.report.timeline_figure import draw
+from harness.store.loaded import LoadError, load_scores
 from harness.store.runs import RunStore
 from scoring.scores import Scores
-from scoring.time_series import Frozen, view_of
+from scoring.time_series import Frozen, run_series
 
 
 class Page(HTMLParser):
@@ -137,28 +132,28 @@ def test_an_interrupted_run_says_so(scores: Scores, tmp_path: Path) -> None:
 
 
 def test_quality_is_rebuilt_from_its_changes(scores: Scores, tmp_path: Path) -> None:
-    view = view_of(scores, tmp_path)
+    view = run_series(scores, tmp_path)
     assert view.quality == [(0, 13, 720), (13, 25, 240), (25, 30, 720)]
     earlier = scores.renditions[0].model_copy(update={"t": -3.0, "before": 240, "after": 480})
-    view = view_of(scores.model_copy(update={"renditions": [earlier]}), tmp_path)
+    view = run_series(scores.model_copy(update={"renditions": [earlier]}), tmp_path)
     assert view.quality == [(0, 30, 480)]
-    assert view_of(scores.model_copy(update={"renditions": []}), tmp_path).quality == [(0, 30, 720)]
+    assert run_series(scores.model_copy(update={"renditions": []}), tmp_path).quality == [(0, 30, 720)]
 
 
 def test_a_contender_is_drawn_only_while_it_competes(scores: Scores, tmp_path: Path) -> None:
-    view = view_of(scores, tmp_path)
+    view = run_series(scores, tmp_path)
     assert [value for _, value in view.contender] == [None] * 10 + [9.1] * 10 + [None] * 10
     assert view.victim[0] == (0.5, 2.5) and view.frozen[0] == Frozen("stall", 14.0, 2.5)
     assert [name for name, *_ in view.ccdfs] == ["prague", "solo"]
 
 
 def test_a_stall_is_drawn_once(scores: Scores, tmp_path: Path) -> None:
-    spans = panels(view_of(scores, tmp_path))[1].spans
+    spans = panels(run_series(scores, tmp_path))[1].spans
     assert [(kind, start) for kind, start, *_ in spans] == [("freeze", 18.0), ("stall", 14.0)]
 
 
 def test_the_queue_gets_a_panel_when_it_was_sampled(scores: Scores, tmp_path: Path) -> None:
-    assert len(panels(view_of(scores, tmp_path))) == 2
+    assert len(panels(run_series(scores, tmp_path))) == 2
     lines = [
         {
             "t": scores.t0 + n,
@@ -169,7 +164,7 @@ def test_the_queue_gets_a_panel_when_it_was_sampled(scores: Scores, tmp_path: Pa
     ]
     (tmp_path / "qdisc.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (tmp_path / "lab.json").write_text('{"interfaces": {"lan": "eth1"}}')
-    view = view_of(scores, tmp_path)
+    view = run_series(scores, tmp_path)
     assert view.queue.backlog_ms == [(n, 10.0) for n in range(5)]
     assert [panel.title for panel in panels(view)[2:]] == [
         "backlog of pie at the bottleneck's rate (ms)",
@@ -191,23 +186,18 @@ def test_the_figure_is_drawn(scores: Scores, tmp_path: Path, suffix: str) -> Non
 
 
 def test_scores_that_are_none_are_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match=r"No such file.*sojourn rescore"):
-        read_scores(tmp_path)
+    with pytest.raises(LoadError, match=r"No such file.*sojourn rescore"):
+        load_scores(tmp_path)
     (tmp_path / "scores.json").write_text("{}")
-    with pytest.raises(ReportError, match="Field required") as error:
-        read_scores(tmp_path)
+    with pytest.raises(LoadError, match="Field required") as error:
+        load_scores(tmp_path)
     assert "\n" not in str(error.value)
 
 
-def test_services_stand_in_the_published_table_with_ours_beside(scores: Scores, tmp_path: Path) -> None:
-    runs = []
+def test_services_stand_in_the_published_table_with_ours_beside(scores: Scores) -> None:
     gates = [{"name": "g", "ok": False, "measured": "", "limit": "", "reason": "g"}]
     void = Scores.model_validate(scores.model_dump() | {"validity": {"valid": False, "gates": gates}})
-    for name, service, scored in (("a", "o2tv", scores), ("b", "o2tv", void), ("c", "nobody", scores)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "options.json").write_text(json.dumps({"service": service}))
-        runs.append((tmp_path / name, scored))
-    grid = services_table(runs)
+    grid = services_table([("o2tv", scores), ("o2tv", void), ("nobody", scores)])
     (row,) = grid.rows
     told = dict(zip(grid.heads, row.cells, strict=True))
     assert (told["service"], told["bottleneck"]) == ("o2tv", "20 Mbit/s, fq_codel flows 1")
@@ -219,7 +209,7 @@ def test_services_stand_in_the_published_table_with_ours_beside(scores: Scores, 
 
 
 def test_the_probe_gets_a_panel_when_it_is_there(recorded: Callable[..., Path], scores: Scores) -> None:
-    view = view_of(scores, recorded(1))
+    view = run_series(scores, recorded(1))
     assert view.rtt_max[0] == (0.25, 24) and view.rtt_p50[0] == (0.25, 22)
     assert [value for at, value in view.rtt_p50 if 10 <= at < 20] == [60] * 20
     assert [panel.title.split(":")[0] for panel in panels(view)] == [

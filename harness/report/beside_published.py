@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs gave beside the published figures of live services (video_harm.csv)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from harness.report.grids import Grid, Row, interval, number, outcome
+from scoring import published
+from scoring.scores import Scores
+
+#: Facts of published runs of live services; its first line names the document.
+_PUBLISHED = "video_harm.csv"
+
+
+def published_services() -> list[str]:
+    """Return the services that have published figures, in their order."""
+    return list(dict.fromkeys(row["service"] for row in published.rows(_PUBLISHED)))
+
+
+def published_table(scores: Scores, service: str) -> Grid:
+    """Return this run's contenders above the published ones of the live ``service``; no rows without any."""
+    heads = ["", "contender", "bottleneck", "contender Mbit/s", "harm"]
+    grid = Grid('This run beside "L4S Tests", Harm to Video Streaming Services.', heads)
+    rows = [row for row in published.rows(_PUBLISHED) if row["service"] == service]
+    rate, queue = (scores.lab.get("rate_down_bps") or 0) / 1e6, scores.lab.get("qdisc_down")
+    for phase in scores.phases if rows else ():
+        if phase.contender:
+            harm = outcome(scores, phase) if scores.validity.valid else "void: not told"
+            mbps = number(phase.contender_mbps)
+            grid.rows.append(Row(["this run", phase.contender, f"{rate:g} Mbit/s, {queue}", mbps, harm], True))
+    for row in rows:
+        place = f"{float(row['bottleneck_mbps']):g} Mbit/s, {row['qdisc']}, {row['protocol']}"
+        grid.rows.append(Row(["published", row["contender"], place, f"{float(row['contender_mbps']):g}", row["harm"]]))
+    return grid
+
+
+def services_table(runs: Iterable[tuple[str, Scores]]) -> Grid:
+    """Return the published table, a row a service, beside what runs of it gave: (service, scores); no rows without."""
+    ours: dict[str, list[Scores]] = {}
+    for service, scores in runs:
+        ours.setdefault(service, []).append(scores)
+    contenders = dict.fromkeys(row["contender"] for row in published.rows(_PUBLISHED))
+    heads = ["service", "bottleneck", "ours"]
+    heads += [head for name in contenders for head in (f"beside {name}, published", f"beside {name}, ours")]
+    grid = Grid('"L4S Tests", Harm to Video Streaming Services (live services), and our stand-ins.', heads)
+    for service in published_services():
+        if of_service := ours.get(service):
+            rows = [row for row in published.rows(_PUBLISHED) if row["service"] == service]
+            lab = of_service[0].lab
+            cells = [service, f"{float(rows[0]['bottleneck_mbps']):g} Mbit/s, {rows[0]['qdisc']}"]
+            cells.append(f"{(lab.get('rate_down_bps') or 0) / 1e6:g} Mbit/s, {lab.get('qdisc_down')}")
+            for row in rows:
+                told = f"{float(row['contender_mbps']):g} Mbit/s; {row['harm']}"
+                cells += [told, _beside(of_service, row["contender"])]
+            grid.rows.append(Row(cells))
+    return grid
+
+
+def _beside(runs: Sequence[Scores], contender: str) -> str:
+    """What runs gave beside a contender, in the words of the published table."""
+    valid = [scores for scores in runs if scores.validity.valid]
+    if len(valid) > 1:
+        return _over_runs(valid, contender, len(runs) - len(valid))
+    if not valid:
+        return "void"
+    phases = [phase for phase in valid[0].phases if phase.contender == contender]
+    told = (f"{number(phase.contender_mbps)} Mbit/s; {outcome(valid[0], phase)}" for phase in phases)
+    void = len(runs) - 1
+    return (", ".join(told) or "not run") + (f" / {void} void" if void else "")
+
+
+def _over_runs(runs: Sequence[Scores], contender: str, void: int) -> str:
+    from scoring.summary import summarise  # with SciPy, which one run does without
+
+    summary = summarise({str(index): scores for index, scores in enumerate(runs)})
+    parts = {"contender_mbps": "{} Mbit/s", "below_solo_s": "below its picture alone for {} s",
+             "stalls": "stalls {}", "stall_s": "of {} s in all", "freezes": "freezes {}"}  # fmt: skip
+    figures = {name: figure.beside.get(contender) for name in parts if (figure := summary.figure(name))}
+    told = [parts[name].format(interval(figure)) for name, figure in figures.items() if figure]
+    return "; ".join([*told, f"{len(runs)} runs", *([f"{void} void"] if void else [])])

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of what runs scored, the same on a page and on a terminal, and the words that tell of an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scoring.scores import PhaseScores, Scores
+
+if TYPE_CHECKING:
+    from scoring.intervals import Estimate
+
+#: A harm from which a cell is marked: a tenth of what the victim had alone.
+_MARKED = 0.1
+#: The metrics of harm: what they are called, and their units.
+METRICS = {
+    "victim_mbps": ("goodput of the victim", "Mbit/s"),
+    "mean_height": ("mean height of the picture", "lines"),
+    "fps": ("displayed frame rate", "frames/s"),
+    "stall_s_per_min": ("stalled", "s per min"),
+    "freezes_per_min": ("freezes (WebRTC)", "per min"),
+    "drops_per_min": ("drops of resolution", "per min"),
+    "rtt_p99_ms": ("RTT of the probe, P99", "ms"),
+    "frame_p99_ms": ("camera to screen, P99", "ms"),
+}
+
+
+@dataclass
+class Row:
+    """A row of a table; ``hurt`` holds the numbers of the cells to mark, the row's head is cell 0."""
+
+    cells: list[str]
+    beside: bool = False
+    hurt: set[int] = field(default_factory=set)
+
+
+@dataclass
+class Grid:
+    """A table with a head."""
+
+    caption: str
+    heads: list[str] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+
+
+def headline(scores: Scores) -> str:
+    """Return the outcome of a valid run in a sentence: what each contender did to the picture."""
+    told = (f"beside {phase.name} {outcome(scores, phase)}" for phase in scores.phases if phase.contender)
+    sentence = "; ".join(told)
+    return sentence[:1].upper() + sentence[1:] + "." if sentence else "No contender competed."
+
+
+def outcome(scores: Scores, phase: PhaseScores) -> str:
+    """Return what a contender did to the picture, in words."""
+    solo = scores.baseline.dominant_height if scores.baseline else None
+    lowest, stalls = phase.lowest_height, phase.stalls or 0
+    lost = solo is not None and lowest is not None and lowest < solo
+    picture = f"the picture falls from {solo}p to {lowest}p" if lost else f"the picture keeps {solo}p"
+    stalled = f"stalls {stalls} times ({phase.stall_s:.1f} s)" if stalls > 1 else "stalls once"
+    return f"{picture} and {stalled if stalls else 'never stalls'}"
+
+
+def harm_table(scores: Scores) -> Grid:
+    grid = Grid(
+        "Value beside each contender, and harm: 0 none, 1 the worst, below 0 better than alone. "
+        "Alone: the solo phases, less the time in which the player recovers."
+    )
+    names = list(dict.fromkeys(harm.phase for harm in scores.harm))
+    grid.heads = ["", "alone", *(head for name in names for head in (f"beside {name}", "harm"))]
+    by_key = {(harm.metric, harm.phase): harm for harm in scores.harm}
+    for metric, (label, unit) in METRICS.items():
+        cells, hurt = [f"{label} ({unit})"], set()
+        for name in names:
+            harm = by_key.get((metric, name))
+            if harm and len(cells) == 1:
+                cells.append(number(harm.solo))
+            cells += [number(harm.value), f"{harm.harm:.2f}"] if harm else ["–", "–"]
+            if harm and harm.harm >= _MARKED:
+                hurt |= {len(cells) - 2, len(cells) - 1}
+        if any((metric, name) in by_key for name in names):
+            grid.rows.append(Row(cells, hurt=hurt))
+    return grid
+
+
+_PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
+    ("phase", lambda p: p.name),
+    ("s", lambda p: number(p.seconds)),
+    ("victim Mbit/s", lambda p: number(p.victim_mbps)),
+    ("contender Mbit/s", lambda p: number(p.contender_mbps) if p.contender else "–"),
+    ("mostly", lambda p: f"{p.dominant_height}p" if p.dominant_height else "–"),
+    ("lowest", lambda p: f"{p.lowest_height}p" if p.lowest_height else "–"),
+    ("drops", lambda p: number(p.drops)),
+    ("frames/s", lambda p: number(p.fps)),
+    ("stalls", lambda p: number(p.stalls)),
+    ("stalled s", lambda p: number(p.stall_s)),
+    ("freezes", lambda p: number(p.freezes)),
+    ("RTT P50 ms", lambda p: number(p.rtt_p50_ms)),
+    ("P99 ms", lambda p: number(p.rtt_p99_ms)),
+    ("max ms", lambda p: number(p.rtt_max_ms)),
+    ("camera to screen P50 ms", lambda p: number(p.frame_p50_ms)),
+    ("camera to screen P99 ms", lambda p: number(p.frame_p99_ms)),
+    ("probes lost", lambda p: "–" if p.probe_loss is None else f"{p.probe_loss:.2%}"),
+]
+
+
+def phase_table(scores: Scores) -> Grid:
+    return _phase_table("What was measured in each phase.", scores, scores.phases)
+
+
+def far_table(scores: Scores) -> Grid:
+    """Return what the other end of a call saw; no rows without one."""
+    return _phase_table("What the call's other end saw: the way up.", scores, scores.far)
+
+
+def _phase_table(caption: str, scores: Scores, phases: Sequence[PhaseScores]) -> Grid:
+    """A row a phase; a column that has nothing to tell in any of them is left out."""
+    columns = [(head, cells) for head, tell in _PHASE_COLUMNS if set(cells := [tell(p) for p in phases]) - {"–"}]
+    lines = zip(*(cells for _, cells in columns), strict=True)
+    rows = [Row(list(line), bool(phase.contender)) for phase, line in zip(phases, lines, strict=True)]
+    void = "" if scores.validity.valid else " VOID: for diagnosis only, no result."
+    return Grid(caption + void, [head for head, _ in columns], rows)
+
+
+def sojourn_table(scores: Scores) -> Grid:
+    """Return what the router did to each sender's packets on their way down; no rows without both captures."""
+    grid = Grid("The way down through the router, packet by packet: the same packet in both captures.")
+    counted = ["packets", "lost", "marked CE", "late", "alike"]
+    grid.heads = ["phase", "packets of", "queue", *counted, "P50 ms", "P90", "P99", "max"]
+    beside = {phase.name for phase in scores.phases if phase.contender}
+    for it in scores.sojourn:
+        of = "the qdisc's own" if it.of == "qdisc" else it.of
+        counts = [number(it.packets), *(_share(part, it.packets) for part in (it.lost, it.marked))]
+        counts += [number(it.late), number(it.alike)]
+        times = [number(ms) for ms in (it.p50_ms, it.p90_ms, it.p99_ms, it.max_ms)]
+        grid.rows.append(Row([it.phase, of, it.queue, *counts, *times], it.phase in beside))
+    return grid
+
+
+def _share(part: int | None, whole: int) -> str:
+    return number(part) if not part else f"{part} ({part / whole:.2%})"
+
+
+def lab_table(scores: Scores) -> list[tuple[str, str]]:
+    """Return what the lab itself adds to the measurement: (name, text)."""
+    found, jitter, host = [], scores.jitter_ms, scores.host
+    if jitter:
+        told = f"P50 {number(jitter.p50)}, P99 {number(jitter.p99)}, max {number(jitter.max)} ms"
+        found.append(("unshaped probe above the path's RTT", told))
+    if host:
+        used = f"mean {number(host.cpu_cores_mean)}, max {number(host.cpu_cores_max)} of {host.cores} cores"
+        found.append(("host", f"{used}; worst stall {number(host.stall_worst_ms)} ms"))
+    return found
+
+
+def interval(figure: Estimate | None) -> str:
+    """Return a figure with its interval in brackets, as text."""
+    if figure is None:
+        return "–"
+    if figure.low is None or figure.high is None or figure.low == figure.high == figure.value:
+        return number(figure.value)
+    return f"{number(figure.value)} ({number(figure.low)} to {number(figure.high)})"
+
+
+def number(value: float | int | None) -> str:
+    """Return a figure as a table shows it; a dash for None."""
+    if value is None:
+        return "–"
+    if isinstance(value, int) or float(value).is_integer():
+        return f"{value:.0f}"
+    # Adding 0.0 takes the sign off a rounded nothing.
+    return f"{round(value, 2) + 0.0:.2f}" if abs(value) < 100 else f"{value:.0f}"
