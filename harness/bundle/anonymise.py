@@ -24,7 +24,7 @@ from harness.bundle.capture import mask_capture
 from harness.bundle.pseudonyms import FILES, Mask, masked
 from harness.report.run_page import REPORT, write_report
 from harness.store.loaded import LoadError, load_scores
-from harness.store.runs import Manifest
+from harness.store.manifest import Manifest
 from scoring.pcapng import CaptureError
 from scoring.unpacked import unpacked
 

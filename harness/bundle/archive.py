@@ -24,7 +24,7 @@ from typing import IO
 import zstandard
 
 from harness.bundle.signature import SignatureError, signer
-from harness.store.runs import (
+from harness.store.manifest import (
     MANIFEST,
     PARTIAL,
     SIGNATURE,

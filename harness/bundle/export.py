@@ -13,17 +13,17 @@ from hardware.machine.cache import remove_tree
 from harness.bundle.archive import SUFFIX, BundleError, Tell, check, claimed, pack, verify
 from harness.bundle.research_object import CRATE, crate
 from harness.bundle.signature import SignatureError, sign
-from harness.store.runs import (
+from harness.store.manifest import (
     MANIFEST,
     PARTIAL,
     Bundled,
     FileEntry,
     Manifest,
-    RunStore,
     hash_file,
     manifest_text,
     read_manifest,
 )
+from harness.store.runs import RunStore
 
 _VIDEO = (".mp4", ".mkv")
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from bottleneck.qdiscs import KINDS
 from harness.bundle.research_object import CRATE, TOLD
 from harness.experiment.options import OPTIONS
-from harness.store.runs import MANIFEST, SIGNATURE, Manifest
+from harness.store.manifest import MANIFEST, SIGNATURE, Manifest
 from scoring import records
 from scoring.scores import Scores
 from traffic.contender import CONTENDERS

@@ -86,7 +86,7 @@ def report(
     from harness.experiment.rescore import renew_report
     from harness.report.index import write_index
     from harness.store.loaded import load_scores
-    from harness.store.runs import MANIFEST
+    from harness.store.manifest import MANIFEST
 
     print(renew_report(place, load_scores(place)) if (place / MANIFEST).exists() else write_index(place))
 
@@ -104,7 +104,7 @@ def summary(
     """Tell what finished runs say together: figures with intervals over the runs, as tables, page, CSV and JSON."""
     from harness.report.repetitions import SUMMARY, experiments, find_runs, write_summary
     from harness.report.terminal import print_summary
-    from harness.store.runs import MANIFEST
+    from harness.store.manifest import MANIFEST
 
     found = experiments(find_runs(places))
     first = places[0].parent if (places[0] / MANIFEST).exists() else places[0]

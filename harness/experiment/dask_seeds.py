@@ -26,7 +26,8 @@ from harness.experiment.seeds import Tell, simulate
 from harness.experiment.simulated import SimulatedError
 from harness.matrix.dask_engine import check_inputs, check_workers, connected, packed, threads, unpack
 from harness.store.loaded import load_scores
-from harness.store.runs import FLOOR_BYTES, Manifest, RunDirectory
+from harness.store.manifest import Manifest
+from harness.store.runs import FLOOR_BYTES, RunDirectory
 from scoring.scores import Scores
 
 _TRIES = 3

@@ -16,7 +16,7 @@ from harness.bundle.research_object import CRATE
 from harness.experiment.options import Options, restored
 from harness.experiment.run import OPTIONS_FILE, perform
 from harness.report.run_page import REPORT
-from harness.store.runs import PARTIAL, FileEntry, Manifest, read_manifest
+from harness.store.manifest import PARTIAL, FileEntry, Manifest, read_manifest
 
 NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
 """Files that tell where and when a run was made, or came to it with a bundle."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.bundle.archive import verify
 from harness.report.run_page import REPORT, write_report
-from harness.store.runs import StoreError, hash_file, read_manifest, reseal
+from harness.store.manifest import StoreError, hash_file, read_manifest, reseal
 from scoring.score import score_run
 from scoring.scores import SCORES, Scores
 

@@ -20,7 +20,7 @@ from harness.report.repetitions import MEASURED, Experiment, experiments
 from harness.report.run_page import REPORT, ReportError, status_of, versions_of
 from harness.report.svg import Dots, dot_plot
 from harness.store.loaded import LoadedRun, load_run
-from harness.store.runs import MANIFEST
+from harness.store.manifest import MANIFEST
 from scoring.intervals import ENOUGH, LEVEL, RESAMPLES, SEED, Difference, Estimate, difference
 from scoring.summary import Figure
 

@@ -17,7 +17,7 @@ from harness.report.html import write_page
 from harness.report.repetitions import Experiment, differing, experiments, grids, lines, method, run_rows
 from harness.report.run_page import REPORT, ReportError
 from harness.store.loaded import LoadedRun, load_run
-from harness.store.runs import MANIFEST, PARTIAL, StoreError, read_manifest
+from harness.store.manifest import MANIFEST, PARTIAL, StoreError, read_manifest
 from scoring.intervals import ENOUGH, Estimate
 from scoring.summary import REFERENCE
 

@@ -23,7 +23,8 @@ from harness.report.html import write_page
 from harness.report.run_page import REPORT, ReportError
 from harness.report.svg import Dots, dot_plot
 from harness.store.loaded import LoadedRun, load_run
-from harness.store.runs import MANIFEST, RunStore
+from harness.store.manifest import MANIFEST
+from harness.store.runs import RunStore
 from scoring.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
 from scoring.summary import Figure, Summary, summarise
 

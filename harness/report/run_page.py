@@ -15,7 +15,7 @@ from harness.report.grids import far_table, harm_table, headline, lab_table, num
 from harness.report.html import write_page
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
 from harness.store.loaded import stored_object
-from harness.store.runs import MANIFEST, Manifest, read_manifest
+from harness.store.manifest import MANIFEST, Manifest, read_manifest
 from scoring.scores import OWN, Curve, Scores
 from scoring.time_series import RunSeries, run_series
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.soak.plan import Prune
 from harness.soak.state import Folder, nights
-from harness.store.runs import MANIFEST, PARTIAL, SIGNATURE, StoreError, prune, read_manifest
+from harness.store.manifest import MANIFEST, PARTIAL, SIGNATURE, StoreError, prune, read_manifest
 
 _DAY_S = 86400
 

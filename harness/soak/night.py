@@ -17,7 +17,7 @@ from harness.soak.loop import Code, Soak, Stop, begin, killed
 from harness.soak.plan import Plan, PlanError, read_plan
 from harness.soak.serve import AddressError, StatusPage, address
 from harness.soak.state import Folder
-from harness.store.runs import StoreError
+from harness.store.manifest import StoreError
 
 
 def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "off", resume: bool = False) -> int:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hardware.machine.files import is_full, replace_file
 from harness.soak.plan import Plan
-from harness.store.runs import MANIFEST, PARTIAL, StoreError, UnixTime, read_manifest
+from harness.store.manifest import MANIFEST, PARTIAL, StoreError, UnixTime, read_manifest
 
 NIGHT, ATTEMPTS, PLAN = "soak.json", "attempts", "plan.toml"
 _BALLAST, _LOCK = ".ballast", ".lock"

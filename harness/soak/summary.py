@@ -23,7 +23,7 @@ from harness.soak.loop import Code
 from harness.soak.plan import PlanError
 from harness.soak.state import Attempt, Folder, StateError, nights
 from harness.soak.status import CellStatus, Status, clock, lines, status
-from harness.store.runs import StoreError
+from harness.store.manifest import StoreError
 
 JUNIT, COMPARISON = "junit.xml", "compare.html"
 #: What XML 1.0 cannot hold.

@@ -12,7 +12,7 @@ import os
 import shutil
 from pathlib import Path
 
-from harness.store.runs import PARTIAL
+from harness.store.manifest import PARTIAL
 
 FAILED = ".failed"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness.store.runs import Manifest, StoreError, read_manifest
+from harness.store.manifest import Manifest, StoreError, read_manifest
 from scoring.scores import SCORES, Scores
 
 #: What was asked for that makes no other experiment of it.

@@ -9,7 +9,6 @@ it recorded.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 import shutil
@@ -17,117 +16,30 @@ import subprocess
 import sys
 import tempfile
 import time
-import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-
-from hardware.machine.files import CHECKOUT, is_full, replace_file
-
-SCHEMA_VERSION: Literal[1] = 1
-MANIFEST = "manifest.json"
-#: Whoever signed a bundle signed its manifest; this lies beside it (harness/bundle/signature.py).
-SIGNATURE = "manifest.json.sig"
-PARTIAL = ".partial"
-Status = Literal["valid", "void", "interrupted"]
+from hardware.machine.files import CHECKOUT, is_full
+from harness.store.manifest import (
+    BALLAST,
+    MANIFEST,
+    PARTIAL,
+    GitState,
+    Manifest,
+    Status,
+    StoreError,
+    hash_files,
+    write_manifest,
+)
 
 #: Below this a running experiment stops, while its files can still be closed properly.
 FLOOR_BYTES = 32 << 20
 #: Kept aside in the run directory, so that a manifest can be written when the disk is full.
 _BALLAST_BYTES = 256 << 10
-_BALLAST = ".ballast"
 #: Characters of test and cell in the name of a run: an archive's headers hold 155 of a folder's name.
 _LONGEST = 100
 _NEVER_ENDED = "the run did not reach its end (killed?)"
-
-
-class StoreError(RuntimeError):
-    """The results folder or a run directory cannot be used; the message names it and what would help."""
-
-
-class FileEntry(BaseModel):
-    """What the manifest says of one file: its SHA-256 in hex and its size in bytes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    size: int = Field(ge=0)
-
-
-class GitState(BaseModel):
-    """The commit that ran, and whether the checkout differed from it."""
-
-    model_config = ConfigDict(frozen=True)
-    commit: str
-    dirty: bool
-
-
-class Bundled(BaseModel):
-    """What the manifest in a bundle says of its making: of which manifest (SHA-256 in hex), and what is not in it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    source: str = Field(pattern=r"^[0-9a-f]{64}$")
-    anonymised: bool = False
-    without_video: bool = False
-    left_out: list[str] = []
-
-
-def _plain_name(run: str) -> str:
-    # It becomes the name of a folder, also when the manifest comes from somebody else.
-    if not re.fullmatch(r"\w[\w.-]{0,200}", run, re.ASCII) or run.endswith(PARTIAL):
-        raise ValueError(f"{run!r}: is no name of a run")
-    return run
-
-
-_LONGEST_PATH = 1000
-#: One part of a path: no control characters, nothing that another system takes for a separator or a drive.
-_PART = re.compile(r"[^\x00-\x1f\x7f\\:]{1,200}")
-
-
-def _inside(files: dict[str, FileEntry]) -> dict[str, FileEntry]:
-    """Refuse paths that lead out of the run, and two that are one where case does not count."""
-    taken = {MANIFEST, SIGNATURE}
-    folders: set[str] = set()
-    for path in files:
-        parts = path.split("/")
-        bad = any(part in ("", ".", "..") or not _PART.fullmatch(part) for part in parts)
-        if bad or len(path) > _LONGEST_PATH:
-            raise ValueError(f"{path[:100]!r}: leads outside of the run, or is no plain path")
-        folded = unicodedata.normalize("NFC", path).casefold()
-        above = {folded[: at.start()] for at in re.finditer("/", folded)}
-        if folded in taken or folded in folders or above & taken:
-            raise ValueError(f"{path!r}: is the same as another path where case does not count")
-        taken.add(folded)
-        folders |= above
-    return files
-
-
-#: Unix s, up to the end of the year 9999, after which no date can be written.
-UnixTime = Annotated[float, Field(ge=0, lt=253_402_300_800)]
-
-
-class Manifest(BaseModel):
-    """``manifest.json``. Times are Unix seconds; ``files`` maps paths inside the run to their hashes."""
-
-    model_config = ConfigDict(extra="forbid")
-    schema_version: Literal[1] = SCHEMA_VERSION
-    run: Annotated[str, AfterValidator(_plain_name)]
-    test: str
-    cell: str
-    created: UnixTime
-    finished: UnixTime | None = None
-    status: Status = "interrupted"
-    reasons: list[str] = []
-    command_line: list[str] = []
-    seed: int | None = None
-    git: GitState | None = None
-    versions: dict[str, str] = {}
-    files: Annotated[dict[str, FileEntry], AfterValidator(_inside)] = {}
-    bundle: Bundled | None = None
-    pruned: Annotated[dict[str, FileEntry], AfterValidator(_inside)] = {}
-    """Files that were removed later to make room, as they were (see :func:`prune`)."""
 
 
 class RunDirectory:
@@ -180,7 +92,7 @@ class RunDirectory:
             raise _explained(error, self.path) from error
 
     def _write(self, status: Status) -> None:
-        (self.path / _BALLAST).unlink(missing_ok=True)
+        (self.path / BALLAST).unlink(missing_ok=True)
         self.manifest.files = hash_files(self.path)
         self.manifest.finished = time.time()
         self.manifest.status = status
@@ -255,7 +167,7 @@ class RunStore:
                 git=git_state(),
             )
             write_manifest(path, manifest)
-            (path / _BALLAST).write_bytes(os.urandom(_BALLAST_BYTES))
+            (path / BALLAST).write_bytes(os.urandom(_BALLAST_BYTES))
         except OSError as error:
             raise _explained(error, self.results) from error
         manifest.reasons = []
@@ -278,79 +190,6 @@ class RunStore:
     def runs(self) -> list[Path]:
         """Return the directories of all committed runs, oldest first."""
         return sorted(p.parent for p in self.results.glob(f"*/{MANIFEST}") if p.parent.suffix != PARTIAL)
-
-
-def read_manifest(run: Path) -> Manifest:
-    """Return the manifest of a run directory. Raises StoreError when it has none or a bad one."""
-    try:
-        return parse_manifest((run / MANIFEST).read_bytes(), str(run))
-    except OSError as error:
-        raise StoreError(f"{run}: no run directory: {MANIFEST}: {error.strerror}") from error
-
-
-def parse_manifest(text: bytes, name: str) -> Manifest:
-    """Return the manifest in ``text``. Raises StoreError with ``name`` and the first field that is wrong."""
-    try:
-        return Manifest.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "it"
-        raise StoreError(f"{name}: {MANIFEST}: {where}: {first['msg'].removeprefix('Value error, ')}") from error
-
-
-def manifest_text(manifest: Manifest) -> bytes:
-    """Return the bytes of ``manifest.json``."""
-    return manifest.model_dump_json(indent=1).encode() + b"\n"
-
-
-def write_manifest(run: Path, manifest: Manifest) -> None:
-    """Write ``manifest.json`` in one step, so that a reader sees the old or the new one. Raises OSError."""
-    replace_file(run / MANIFEST, manifest_text(manifest))
-
-
-def hash_files(run: Path) -> dict[str, FileEntry]:
-    """Return path and hash of every file but the manifest, sorted. Raises StoreError on a link."""
-    entries = {}
-    for path in sorted(run.rglob("*")):
-        name = path.relative_to(run).as_posix()
-        if path.is_symlink():
-            raise StoreError(f"{path}: a link; a run holds plain files only")
-        if path.is_file() and name not in (MANIFEST, MANIFEST + ".new", SIGNATURE, _BALLAST):
-            entries[name] = hash_file(path)
-    return entries
-
-
-def hash_file(path: Path) -> FileEntry:
-    """Return SHA-256 and size of one file."""
-    with path.open("rb") as file:
-        return FileEntry(sha256=hashlib.file_digest(file, "sha256").hexdigest(), size=file.tell())
-
-
-def reseal(run: Path, *names: str, reasons: Sequence[str] | None = None) -> None:
-    """Hash the derived files ``names`` (report, scores) again; all others stay as recorded.
-
-    ``reasons``, when given, replace those of the manifest, and with them its status: void with reasons, else
-    valid; an interrupted run stays interrupted.
-    """
-    manifest = read_manifest(run)
-    if reasons is not None:
-        manifest.reasons = list(reasons)
-        if manifest.status != "interrupted":
-            manifest.status = "void" if reasons else "valid"
-    manifest.files.update({name: hash_file(run / name) for name in names})
-    manifest.files = dict(sorted(manifest.files.items()))
-    write_manifest(run, manifest)
-
-
-def prune(run: Path, name: str) -> None:
-    """Remove the file ``name`` of a finished run; the manifest keeps its hash. Raises StoreError, OSError."""
-    manifest = read_manifest(run)
-    if name in manifest.files:
-        manifest.pruned[name] = manifest.files.pop(name)
-        write_manifest(run, manifest)
-    elif name not in manifest.pruned:  # that were removed from there, but for a kill
-        raise StoreError(f"{run}: {name}: the manifest does not hold it")
-    (run / name).unlink(missing_ok=True)
 
 
 def git_state(checkout: Path = CHECKOUT) -> GitState | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hardware.machine.files import CHECKOUT
-from harness.store.runs import read_manifest
+from harness.store.manifest import read_manifest
 from scoring.frames import frame_times
 from tests.lab.main_job import run_main_job
 

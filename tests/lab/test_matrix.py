@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from hardware.machine.files import CHECKOUT
-from harness.store.runs import PARTIAL
+from harness.store.manifest import PARTIAL
 
 pytestmark = pytest.mark.lab
 

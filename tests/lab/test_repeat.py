@@ -10,7 +10,8 @@ import pytest
 
 from harness.report.repetitions import SUMMARY, TABLE
 from harness.report.run_page import REPORT
-from harness.store.runs import RunStore, read_manifest
+from harness.store.manifest import read_manifest
+from harness.store.runs import RunStore
 from tests.lab.main_job import run_main_job
 
 pytestmark = [pytest.mark.lab, pytest.mark.experiment]

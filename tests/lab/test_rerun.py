@@ -11,7 +11,8 @@ import pytest
 
 from hardware.machine.files import CHECKOUT
 from harness.experiment.rerun import NOT_COMPARED
-from harness.store.runs import RunStore, read_manifest
+from harness.store.manifest import read_manifest
+from harness.store.runs import RunStore
 from tests.lab.main_job import run_main_job
 
 pytestmark = pytest.mark.lab

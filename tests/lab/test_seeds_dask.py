@@ -15,7 +15,8 @@ from hardware.machine.files import CHECKOUT
 from harness.bundle.archive import verify
 from harness.report.run_page import REPORT
 from harness.soak import state
-from harness.store.runs import RunStore, read_manifest
+from harness.store.manifest import read_manifest
+from harness.store.runs import RunStore
 from scoring.scores import SCORES
 from tests.lab.test_matrix_dask import at_work, cluster
 from tests.lab.test_soak import PLAN, check_runs, start

@@ -20,7 +20,7 @@ from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
 from hardware.machine.files import CHECKOUT
 from hardware.simulation import SimulationError
-from harness.store.runs import PARTIAL, read_manifest
+from harness.store.manifest import PARTIAL, read_manifest
 from scoring.frames import frame_times
 
 pytestmark = pytest.mark.lab

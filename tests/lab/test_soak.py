@@ -19,7 +19,7 @@ from hardware.machine.files import CHECKOUT
 from harness.bundle.archive import verify
 from harness.soak import leaks, state
 from harness.soak.state import Attempt, Folder
-from harness.store.runs import PARTIAL
+from harness.store.manifest import PARTIAL
 from scoring.scores import SCORES
 from tests.lab.real_time.test_virtual import host_state
 

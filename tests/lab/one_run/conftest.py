@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.store.runs import MANIFEST, read_manifest
+from harness.store.manifest import MANIFEST, read_manifest
 from tests.lab.main_job import run_main_job
 
 

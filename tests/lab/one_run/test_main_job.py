@@ -11,7 +11,7 @@ import pytest
 
 from harness.bundle.archive import verify
 from harness.bundle.export import export
-from harness.store.runs import read_manifest
+from harness.store.manifest import read_manifest
 from scoring import latency
 from scoring.score import score_run
 from scoring.scores import SCORES, Scores

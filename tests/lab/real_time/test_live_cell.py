@@ -19,7 +19,7 @@ from harness.lab.contract import Lab
 from harness.matrix import dumbbell
 from harness.matrix.cell import Cell, Flow, Hop
 from harness.matrix.real_time import EVIDENCE, LiveCellError, run_cell
-from harness.store.runs import PARTIAL
+from harness.store.manifest import PARTIAL
 from scoring.validity import Limits
 from tests.lab.test_matrix import matrix
 from tests.lab.test_simulated_cell import PAIR, scored

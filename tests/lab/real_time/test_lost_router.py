@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from hardware.machine.files import CHECKOUT
-from harness.store.runs import PARTIAL, read_manifest
+from harness.store.manifest import PARTIAL, read_manifest
 
 pytestmark = pytest.mark.lab
 

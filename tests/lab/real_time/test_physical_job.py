@@ -16,7 +16,7 @@ from hardware.lab_file import read_lab_file
 from hardware.machine.files import CHECKOUT
 from harness.bundle.archive import verify
 from harness.lab.physical import CLOCK, PhysicalLab
-from harness.store.runs import MANIFEST, PARTIAL, read_manifest
+from harness.store.manifest import MANIFEST, PARTIAL, read_manifest
 from scoring.scores import SCORES, Scores
 from tests.lab.real_time.bench import Bench, needs_root, until
 

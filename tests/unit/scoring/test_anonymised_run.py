@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from harness.bundle.archive import import_bundle
 from harness.bundle.export import Wish, export
 from harness.cli import app
-from harness.store.runs import Manifest, hash_files, write_manifest
+from harness.store.manifest import Manifest, hash_files, write_manifest
 from scoring.packets import address
 from scoring.score import score_run
 from scoring.scores import SCORES

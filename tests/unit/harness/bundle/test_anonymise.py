@@ -18,7 +18,8 @@ from harness.bundle.export import Wish, export
 from harness.bundle.pseudonyms import FILES, Mask
 from harness.bundle.pseudonyms import masked as masked_text
 from harness.bundle.research_object import CRATE
-from harness.store.runs import MANIFEST, SIGNATURE, RunStore, read_manifest
+from harness.store.manifest import MANIFEST, SIGNATURE, read_manifest
+from harness.store.runs import RunStore
 from scoring import pcapng
 from tests.unit.harness.bundle import frames
 

@@ -21,7 +21,8 @@ from harness.bundle.archive import BundleError, check, claimed, import_bundle, v
 from harness.bundle.export import Wish, export, export_all, runs_at
 from harness.bundle.research_object import CRATE
 from harness.cli import app
-from harness.store.runs import MANIFEST, SIGNATURE, RunStore, read_manifest
+from harness.store.manifest import MANIFEST, SIGNATURE, read_manifest
+from harness.store.runs import RunStore
 
 Members = dict[str, bytes]
 

@@ -17,7 +17,8 @@ from harness.experiment.dask_seeds import DaskRun, News, Simulation
 from harness.experiment.options import Options
 from harness.experiment.simulated import SimulatedError
 from harness.matrix.engine import EngineError
-from harness.store.runs import PARTIAL, RunDirectory, read_manifest
+from harness.store.manifest import PARTIAL, read_manifest
+from harness.store.runs import RunDirectory
 from scoring.scores import SCORES, Scores
 from tests.unit.harness.experiment.seed_runs import asked
 

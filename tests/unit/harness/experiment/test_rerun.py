@@ -9,7 +9,7 @@ import pytest
 from apps import SERVICES
 from harness.experiment.options import Options, OptionsError, parse_options, restored
 from harness.experiment.rerun import compared, unlike
-from harness.store.runs import FileEntry
+from harness.store.manifest import FileEntry
 
 
 def parse(**given: Any) -> Options:

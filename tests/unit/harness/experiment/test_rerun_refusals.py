@@ -20,7 +20,8 @@ from harness.bundle.research_object import CRATE
 from harness.experiment.options import DRIVERS, ECN_CODEPOINTS, RECORDERS, Options, parse_options, restored
 from harness.experiment.rerun import RerunError, asked_of, commits, compared, unlike
 from harness.experiment.run import OPTIONS_FILE
-from harness.store.runs import Bundled, FileEntry, GitState, RunStore, StoreError, read_manifest, write_manifest
+from harness.store.manifest import Bundled, FileEntry, GitState, StoreError, read_manifest, write_manifest
+from harness.store.runs import RunStore
 from traffic.contender import CONTENDERS
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.experiment.rescore import differences
-from harness.store.runs import RunStore, read_manifest
+from harness.store.manifest import read_manifest
+from harness.store.runs import RunStore
 from scoring.score import score_run
 from tests.unit.harness.cli.test_cli import sojourn
 

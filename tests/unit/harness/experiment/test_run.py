@@ -9,7 +9,7 @@ import pytest
 
 from harness.experiment.options import OPTIONS, Options, parse_options
 from harness.experiment.run import Result, repeat
-from harness.store.runs import StoreError
+from harness.store.manifest import StoreError
 from scoring.scores import Scores
 
 

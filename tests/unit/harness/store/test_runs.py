@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from hardware.machine.files import CHECKOUT
-from harness.store.runs import RunStore, StoreError, read_manifest, reseal
+from harness.store.manifest import StoreError, read_manifest, reseal
+from harness.store.runs import RunStore
 
 
 def test_a_committed_run_holds_the_hash_of_every_file(tmp_path: Path) -> None:
@@ -96,7 +97,8 @@ def test_too_little_space_is_told_before_anything_is_made(tmp_path: Path) -> Non
 def test_a_full_disk_keeps_what_was_recorded() -> None:
     script = """
         import subprocess, sys, tempfile; from pathlib import Path
-        from harness.store.runs import RunStore, StoreError, read_manifest
+        from harness.store.manifest import StoreError, read_manifest
+        from harness.store.runs import RunStore
         disk = Path(tempfile.mkdtemp())
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)], check=True)
         run = RunStore(disk).create("t", "c", needed=1000)
