@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness.experiment.run import virtual_lab
+from harness.lab.make import virtual_lab
 
 RUNS = 10
 

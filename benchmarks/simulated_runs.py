@@ -19,9 +19,10 @@ from typing import Any
 from apps import SERVICES
 from harness.experiment import simulated
 from harness.experiment.options import Options, parse_options
-from harness.experiment.progress import ExperimentProgress, steps
+from harness.experiment.progress import ExperimentProgress
 from harness.experiment.simulated import Machine, SimulatedClock
 from harness.store.runs import RunStore
+from harness.terminal import steps
 
 
 @dataclass

@@ -6,9 +6,10 @@ from __future__ import annotations
 from itertools import product
 
 from harness.matrix import dumbbell
+from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell, Hop, Probe
 from harness.matrix.dumbbell import LINK_MBPS, bottleneck
-from harness.matrix.matrix import Chart, Column, Matrix, Reference, matrix_tests
+from harness.matrix.matrix import Chart, Column, Matrix, Reference
 
 # pfifo_fast with all packets in one band is a FIFO of the device's 1000 packets.
 FIFO = "pfifo limit 1000"

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from harness.matrix import dumbbell
+from harness.matrix.cases import matrix_targets, matrix_tests
 from harness.matrix.cell import Call, Cell
-from harness.matrix.matrix import Chart, Column, Contrast, Matrix, Reference, matrix_targets, matrix_tests
+from harness.matrix.matrix import Chart, Column, Contrast, Matrix, Reference
 from scoring import published
 
 RTT_MS = 160

@@ -6,8 +6,9 @@ from __future__ import annotations
 from math import inf
 
 from harness.matrix import dumbbell
+from harness.matrix.cases import matrix_targets, matrix_tests
 from harness.matrix.cell import Call, Cell, Probe
-from harness.matrix.matrix import Chart, Column, Contrast, Matrix, matrix_targets, matrix_tests
+from harness.matrix.matrix import Chart, Column, Contrast, Matrix
 
 RATES = (5, 10, 20)
 RTT_MS, CALL_BPS = 20, 2_500_000

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from harness.matrix import dumbbell
+from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell, Probe
-from harness.matrix.matrix import Chart, Column, Matrix, matrix_tests
+from harness.matrix.matrix import Chart, Column, Matrix
 
 RATES, RTTS = (4, 12, 40, 120, 200), (5, 10, 20, 50, 100)
 MIXED = ((10, 20), (20, 10), (10, 50), (50, 10), (10, 100), (100, 10))

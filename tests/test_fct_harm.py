@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from harness.matrix import dumbbell
+from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell, ShortFlows
-from harness.matrix.matrix import Chart, Column, Matrix, matrix_tests
+from harness.matrix.matrix import Chart, Column, Matrix
 
 RTTS = (10, 20, 40, 80, 160)
 LONG = {"solo": (), "cubic": ("cubic",), "prague": ("prague",)}

@@ -6,8 +6,9 @@ from __future__ import annotations
 from itertools import product
 
 from harness.matrix import dumbbell
+from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell, Probe
-from harness.matrix.matrix import Chart, Column, Matrix, Reference, matrix_tests
+from harness.matrix.matrix import Chart, Column, Matrix, Reference
 from scoring import published
 from traffic.contender import CONTENDERS
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from harness.matrix import dumbbell
+from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell
-from harness.matrix.matrix import Chart, Column, Matrix, Reference, matrix_tests
+from harness.matrix.matrix import Chart, Column, Matrix, Reference
 from scoring import published
 
 ROWS = published.rows("rate_step_matrix.csv")

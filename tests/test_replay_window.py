@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from harness.matrix import dumbbell
+from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell, Hop
-from harness.matrix.matrix import Chart, Column, Matrix, matrix_tests
+from harness.matrix.matrix import Chart, Column, Matrix
 from scoring import published
 
 ROWS = published.rows("replay_matrix.csv")

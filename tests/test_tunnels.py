@@ -11,8 +11,9 @@ Needs the nodes' separate kernels: in namespaces of one kernel the inner flow's 
 from __future__ import annotations
 
 from harness.matrix import dumbbell
+from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell, Hop
-from harness.matrix.matrix import Column, Expectation, Matrix, matrix_tests
+from harness.matrix.matrix import Column, Expectation, Matrix
 from scoring import published
 
 ROWS = published.rows("tunnels_matrix.csv")

@@ -44,8 +44,8 @@ def build(
     from hardware.build import ensure_kernel
     from hardware.desktop import ensure_desktop
     from hardware.guest import ensure_guest
-    from harness.experiment.progress import named, steps
     from harness.experiment.simulated import all_at_once
+    from harness.terminal import named, steps
 
     with steps() as step:
         ensure_certificate()
@@ -122,7 +122,7 @@ def hardware_image(
     """Build a bootable Debian image of a router, for a USB stick or the board's own disk (docs/hardware.md)."""
     from hardware.board import named as board_named
     from hardware.image import make_image
-    from harness.experiment.progress import named, steps
+    from harness.terminal import named, steps
 
     chosen = board_named(board)
     file = output or Path(f"sojourn-{chosen.name}.img")

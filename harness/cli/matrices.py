@@ -35,9 +35,10 @@ def matrix(
     listed: Annotated[bool, typer.Option("--list", help="List the cells and do nothing.")] = False,
 ) -> None:
     """Run a matrix of transport experiments, in simulated time on all processors at once; resumes where it was left."""
-    from harness.matrix.campaign import Plan, cells_table, endpoints_named, lab_named, matrices_table, run_and_report
+    from harness.matrix.campaign import Plan, endpoints_named, lab_named, run_and_report
     from harness.matrix.campaign import jitter_gate as limits_of
     from harness.matrix.campaign import seeds as seeds_from
+    from harness.matrix.listing import cells_table, matrices_table
     from harness.matrix.matrix import matrices, named
 
     known = matrices()

@@ -19,8 +19,6 @@ from apps.base import Service
 from hardware.machine import cache
 from harness.experiment import simulated
 from harness.experiment.options import Options
-from harness.experiment.progress import Tell as TellShare
-from harness.experiment.progress import steps
 from harness.experiment.run import Result, keep_run
 from harness.experiment.seeds import Tell, simulate
 from harness.experiment.simulated import SimulatedError
@@ -28,6 +26,8 @@ from harness.matrix.dask_engine import check_inputs, check_workers, connected, p
 from harness.store.loaded import load_scores
 from harness.store.manifest import Manifest
 from harness.store.runs import FLOOR_BYTES, RunDirectory
+from harness.terminal import Tell as TellShare
+from harness.terminal import steps
 from scoring.scores import Scores
 
 _TRIES = 3

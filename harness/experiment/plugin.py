@@ -17,12 +17,12 @@ from rich.console import Console
 from apps import SERVICES
 from hardware.machine.signals import keep_to_ourselves
 from harness.experiment.options import LOCAL, OPTIONS, Options, OptionsError, parse_options
-from harness.experiment.progress import real_terminal
 from harness.experiment.run import SPARE, Result, perform, repeat
 from harness.experiment.seeds import repeat_side_by_side
 from harness.report.beside_published import published_services
 from harness.report.terminal import print_services
 from harness.store.loaded import load_run
+from harness.terminal import real_terminal
 
 ASKED = pytest.StashKey[list[Options]]()
 """What the command line asks for: one run's options, or a service's each."""

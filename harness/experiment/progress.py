@@ -3,35 +3,25 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Protocol, TextIO
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from harness.experiment.timeline import Phase
+from harness.terminal import QUIET_S, clock_text
 
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY = 40
-#: Off a terminal a line tells the time left so often, s.
-QUIET_S = 20.0
-
-
-class Tell(Protocol):
-    """Takes the share done of a step, 0..1, and what is being done."""
-
-    def __call__(self, share: float, what: str = "") -> None: ...
 
 
 @dataclass(frozen=True)
@@ -188,63 +178,6 @@ class ExperimentProgress:
         return bar
 
 
-def named(tell: Tell) -> Callable[[str, float], None]:
-    """Return ``tell`` for builders that say what they do before the share done."""
-    return lambda what, share: tell(share, what)
-
-
-@contextmanager
-def steps(console: Console | None = None) -> Iterator[Callable[[str], Tell]]:
-    """Show the steps of a set-up as bars: ``step(name)`` begins one and returns what takes its share done,
-    0..1.
-
-    A step that was warm shows nothing; off a terminal a step that takes time is a line at its start and now and then
-    another, with the time left. Steps may go on side by side, in threads.
-    """
-    console = console or Console(file=sys.stderr)
-    bars = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=False,
-        disable=not console.is_terminal,
-    )
-
-    def step(name: str) -> Tell:
-        task, begun, told = None, 0.0, 0.0
-
-        def tell(share: float, what: str = "") -> None:
-            nonlocal task, begun, told
-            if task is None:
-                task, begun = bars.add_task(name, total=1.0), time.monotonic()
-                told = begun
-                if not console.is_terminal:
-                    console.print(Text(f"setup: {name}"))
-            elif not console.is_terminal and (now := time.monotonic()) - told > QUIET_S and share > 0:
-                told = now
-                left = clock_text((now - begun) * (1 - share) / share)
-                console.print(Text(f"setup: {name} {what}: {share:.0%}, about {left} left".replace(" :", ":")))
-            bars.update(task, completed=min(max(share, 0.0), 1.0), description=f"{name} {what}".rstrip())
-
-        return tell
-
-    with bars:
-        yield step
-
-
-def real_terminal(capture_manager: Any = None) -> TextIO:
-    """Return a stream onto the standard error that the user sees, also while pytest captures the descriptor.
-
-    ``capture_manager`` is pytest's plugin ``capturemanager`` or None. The stream is the caller's to close.
-    """
-    if capture_manager is None:
-        return os.fdopen(os.dup(2), "w", buffering=1)
-    with capture_manager.global_and_fixture_disabled():
-        return os.fdopen(os.dup(2), "w", buffering=1)
-
-
 def _sparkline(values: Sequence[float] | deque[float]) -> str:
     top = max(values, default=0) or 1
     return "".join(_BARS[min(int(value / top * len(_BARS)), len(_BARS) - 1)] for value in values)
@@ -252,8 +185,3 @@ def _sparkline(values: Sequence[float] | deque[float]) -> str:
 
 def _rate(bps: float | None) -> str:
     return "–" if bps is None else f"{bps / 1e6:5.2f} Mbit/s"
-
-
-def clock_text(seconds: float) -> str:
-    whole = max(round(seconds), 0)
-    return f"{whole // 60}:{whole % 60:02}"

@@ -18,20 +18,18 @@ from rich.text import Text
 from apps.base import Service
 from apps.drivers import DRIVERS
 from captures.recorders import RECORDERS
-from hardware.build import ensure_kernel
-from hardware.guest import ensure_guest
 from hardware.lab_file import LabFile, read_lab_file
 from hardware.machine.programs import host_versions
 from hardware.machine.signals import end_waits
 from harness.experiment import simulated
 from harness.experiment.options import Options
-from harness.experiment.progress import ExperimentProgress, Tell, named, steps
+from harness.experiment.progress import ExperimentProgress
 from harness.experiment.recording import run_experiment
-from harness.lab.contract import Lab, LabFactory
-from harness.lab.physical import PhysicalLab
-from harness.lab.virtual import ONE_CORE_BPS, VirtualLab
+from harness.lab.contract import LabFactory
+from harness.lab.make import lab_maker
 from harness.report.run_page import write_report
 from harness.store.runs import RunDirectory, RunStore
+from harness.terminal import Tell, steps
 from scoring.score import score_run
 from scoring.scores import SCORES, Scores
 
@@ -152,7 +150,7 @@ def _recorder(
                 simulated.record(options, service, run, progress, clock, machine)
 
         return simulate
-    make_lab = _prepare_lab(options, described, step, console)
+    make_lab = _lab_maker(options, described, step, console)
     service.prepare(step("film"))
 
     def play(run: RunDirectory) -> None:
@@ -174,28 +172,9 @@ def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
             simulated.check(options, step)
         return
     with ended_by_sigterm(), steps(console) as step:
-        make_lab = _prepare_lab(options, described, step, console)
+        make_lab = _lab_maker(options, described, step, console)
     with ended_by_sigterm(), make_lab(folder) as lab:
         lab.client.run(["ping", "-c", "1", "-W", "5", lab.addresses.server])
-
-
-def _prepare_lab(
-    options: Options, described: LabFile | None, step: Callable[[str], Tell], console: Console
-) -> Callable[[Path], LabFactory]:
-    """Build what the lab needs before anything starts; the result makes the lab for a run directory."""
-    if described:
-        return lambda run: PhysicalLab(described, run, lambda text: console.print(Text(text)))
-    guest = ensure_guest(named(step("guest root")))
-    kernel = ensure_kernel(options.kernel_source, named(step("kernel")))
-    one_core = max(options.rate_down_bps, options.rate_up_bps) <= ONE_CORE_BPS
-    return lambda run: VirtualLab(kernel, guest, run, one_core=one_core)
-
-
-@contextmanager
-def virtual_lab(folder: Path, *, one_core: bool = False) -> Iterator[Lab]:
-    """A virtual lab that is up and needs no service; consoles go to ``folder``/logs, ``one_core`` as in VirtualLab."""
-    with VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=one_core) as lab:
-        yield lab
 
 
 @contextmanager
@@ -211,3 +190,12 @@ def ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _lab_maker(
+    options: Options, machines: LabFile | None, step: Callable[[str], Tell], console: Console
+) -> Callable[[Path], LabFactory]:
+    rates = options.rate_down_bps, options.rate_up_bps
+    return lab_maker(
+        machines, rates, lambda text: console.print(Text(text)), kernel_source=options.kernel_source, step=step
+    )

@@ -30,10 +30,11 @@ from apps.base import Service
 from hardware import simulation
 from harness.experiment import simulated
 from harness.experiment.options import LOCAL, Options
-from harness.experiment.progress import QUIET_S, ExperimentProgress, clock_text, steps
+from harness.experiment.progress import ExperimentProgress
 from harness.experiment.run import SPARE, Result, ended_by_sigterm, fill_run, keep_run, perform
 from harness.experiment.simulated import Machine, SimulatedClock, SimulatedError
 from harness.store.runs import RunDirectory, RunStore
+from harness.terminal import QUIET_S, clock_text, steps
 from scoring.scores import Scores
 
 #: How long to wait at most for what runs tell, s; a signal that comes just before the wait is seen after it.

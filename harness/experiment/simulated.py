@@ -26,7 +26,8 @@ from hardware.machine.files import CHECKOUT, log_file
 from hardware.machine.scratch import scratch_folder
 from hardware.simulation import SimulationError
 from harness.experiment.handover import CACHE, ERROR, EVIDENCE, NEWS, SOURCES, VERSIONS, write_job
-from harness.experiment.progress import ExperimentProgress, Tell, named
+from harness.experiment.progress import ExperimentProgress
+from harness.terminal import Tell, named
 
 if TYPE_CHECKING:
     from apps.base import Service

@@ -18,12 +18,12 @@ from bottleneck.readback import ReadbackError
 from bottleneck.router import Router, RouterError
 from hardware.console import ConsoleError, ConsoleLog, open_console
 from hardware.lab_file import FAR, NEAR, LabFile
+from hardware.machine.cores import PROBES, Cores
 from hardware.machine.files import log_file
 from hardware.machine.orphans import end_orphans
 from hardware.machine.place import COMMANDS, LOCAL, CommandError, Place
 from hardware.machine.scratch import scratch_folder
 from harness.lab.contract import Addresses, Lab, Tap
-from harness.lab.virtual import PROBES, Cores
 
 CLOCK = "router-clock.jsonl"
 _ECN = "/proc/sys/net/ipv4/tcp_ecn"

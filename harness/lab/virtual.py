@@ -13,22 +13,20 @@ own. Control traffic (ssh) has a switch of its own, so that it never shares the 
 
 from __future__ import annotations
 
-import functools
-import os
 import shutil
 import signal
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
 from bottleneck.router import Router
 from hardware.build import Kernel
 from hardware.guest import Guest
+from hardware.machine.cores import HOSTS, PROBES, ROUTER, Cores
 from hardware.machine.files import log_file
 from hardware.machine.namespaces import Namespaces
-from hardware.machine.place import LOCAL, Place
+from hardware.machine.place import Place
 from hardware.machine.process import Process
 from hardware.machine.scratch import scratch_folder
 from hardware.node import READY, Interface, node_command
@@ -37,10 +35,6 @@ from harness.lab.switches import HUB, ROUTER_LAN, ROUTER_WAN, address, cable
 
 _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
 _TOLD = ("iproute2", "iperf3", "irtt", "tcpdump")
-#: The router goes before the probes that measure it, and these before the hosts that fill it.
-_ROUTER, PROBES, _HOSTS = 30, 25, 20
-_RECORDERS = 10
-_LATENCY = "/dev/cpu_dma_latency"
 #: Up to this rate (bit/s, one direction) one core carries all three nodes beside a browser.
 ONE_CORE_BPS = 30_000_000
 
@@ -48,7 +42,7 @@ ONE_CORE_BPS = 30_000_000
 class VirtualLab:
     """Boot the virtual lab; use as a context manager that yields a :class:`Lab`.
 
-    ``one_core``: see :class:`Cores`; right up to ONE_CORE_BPS.
+    ``one_core``: see :class:`hardware.machine.cores.Cores`; right up to ONE_CORE_BPS.
 
     Node consoles are written to ``logs/`` of ``run``. Raises :class:`ProcessError` with the end of the console when a
     node does not come up.
@@ -125,7 +119,7 @@ class VirtualLab:
                     forward=name == "router",
                 ),
                 stdout=log_file(self._run, f"node-{name}"),
-                wrap=self._cores.realtime(_ROUTER if name == "router" else _HOSTS),
+                wrap=self._cores.realtime(ROUTER if name == "router" else HOSTS),
             )
             stack.callback(self.nodes[name].stop, signal.SIGKILL)
 
@@ -148,55 +142,3 @@ def _greet(node: Process, ssh: Place) -> None:
     """Wait until the node is up, and make the ssh connection that all later commands share."""
     node.await_ready(READY, "stdout")
     ssh.run(["true"])
-
-
-class Cores:
-    """Which cores the real-time nodes and everything else run on; undoes what it changed when left.
-
-    A packet visits the nodes one after the other. With ``one_core`` they share the last core and leave the others to
-    the browser and the recorder: a wake-up on the same core needs no interrupt to another one, which beside busy
-    programs in a virtual machine can wait for the next timer tick (measured: 4 ms instead of 0.03 ms). Idle cores are
-    kept from sleeping as cyclictest does it, by /dev/cpu_dma_latency, where the user may open that. Nothing is changed
-    where the user may have no real-time priority (RLIMIT_RTPRIO), or on a single core.
-    """
-
-    def __init__(self, one_core: bool) -> None:
-        self._before = os.sched_getaffinity(0)
-        self._last = max(self._before)
-        self._apart = one_core and _may_be_realtime() and len(self._before) > 1
-        self._awake: int | None = None
-
-    def __enter__(self) -> Cores:
-        if self._apart:
-            os.sched_setaffinity(0, self._before - {self._last})
-        with suppress(OSError):
-            self._awake = os.open(_LATENCY, os.O_WRONLY)
-            os.write(self._awake, (0).to_bytes(4, sys.byteorder))  # us; in force while the file is open
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.sched_setaffinity(0, self._before)
-        if self._awake is not None:
-            os.close(self._awake)
-            self._awake = None
-
-    def all(self) -> tuple[str, ...]:
-        """Return the argv prefix that gives a program every core; empty where all have them."""
-        return ("taskset", "--cpu-list", ",".join(map(str, sorted(self._before)))) if self._apart else ()
-
-    def on_time(self) -> tuple[str, ...]:
-        """Return the argv prefix that lets a recorder go before browsers, on any core; empty where the user may not."""
-        return ("chrt", "--rr", str(_RECORDERS)) if _may_be_realtime() else ()
-
-    def realtime(self, priority: int) -> tuple[str, ...]:
-        """Return the argv prefix that gives real-time ``priority``; empty where the user may not."""
-        if not _may_be_realtime():
-            return ()
-        core = ("taskset", "--cpu-list", str(self._last)) if self._apart else ()
-        return (*core, "chrt", "--rr", str(priority))
-
-
-@functools.cache
-def _may_be_realtime() -> bool:
-    wanted = os.environ.get("SOJOURN_REALTIME", "1") != "0"
-    return wanted and LOCAL.run(["sh", "-c", f"chrt --rr {_ROUTER} true 2>&1 || echo no"]).strip() == ""

@@ -5,33 +5,28 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from bottleneck.units import UnitError, parse_time
 from harness.experiment.options import LOCAL, engine_named
-from harness.experiment.progress import named, steps
-from harness.lab.contract import Lab
+from harness.lab.contract import LabFactory
 from harness.matrix.cell import Cell
 from harness.matrix.cell_run import Endpoints, Job, inputs_digest, live_inputs_digest
 from harness.matrix.engine import Engine, EngineError, LocalEngine, Outcome, complete
 from harness.matrix.limits import LABS, lacking
-from harness.matrix.matrix import Matrix, MatrixError, finished
+from harness.matrix.matrix import Matrix, MatrixError
+from harness.matrix.progress import MatrixProgress
+from harness.terminal import named, steps
 from scoring.validity import Limits
 
 _WIDE = 240
 """Columns of a table that goes to a file."""
-_SHOWN = 4
-"""Names of running cells that the display has room for."""
 
 
 @dataclass(frozen=True)
@@ -135,19 +130,15 @@ def _live_inputs(plan: Plan, console: Console | None) -> str:
     return live_inputs_digest(plan.lab_file, plan.limits)
 
 
-def _lab(plan: Plan) -> Callable[[], AbstractContextManager[Lab]]:
-    """What makes the lab of a plan. Raises LabFileError."""
+def _lab(plan: Plan) -> Callable[[], LabFactory]:
+    """What makes the lab of a plan. Raises LabFileError, BuildError."""
     from hardware.lab_file import read_lab_file
-    from harness.experiment.run import virtual_lab
-    from harness.lab.physical import PhysicalLab
-    from harness.lab.virtual import ONE_CORE_BPS
+    from harness.lab.make import lab_maker
 
-    if plan.lab == "virtual":
-        rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
-        one_core = max(rates, default=0) <= ONE_CORE_BPS
-        return lambda: virtual_lab(plan.folder, one_core=one_core)
-    described = read_lab_file(plan.lab_file or Path("lab.toml"))
-    return lambda: PhysicalLab(described, tell=lambda text: print(text, file=sys.stderr))
+    machines = None if plan.lab == "virtual" else read_lab_file(plan.lab_file or Path("lab.toml"))
+    rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
+    make = lab_maker(machines, rates, lambda text: print(text, file=sys.stderr))
+    return lambda: make(plan.folder)
 
 
 def _inputs(endpoints: Endpoints, console: Console | None) -> str:
@@ -230,103 +221,3 @@ def lab_named(text: str) -> str:
     if text and text not in LABS:
         raise EngineError(f"--lab: unknown {text!r}; known: {', '.join(LABS)}")
     return text
-
-
-def matrices_table(found: Iterable[Matrix]) -> Table:
-    """Return a table of matrices: cells, runs, lab time and labs of each."""
-    table = Table("matrix", "", "cells", "runs", "lab time", "lab", box=None, pad_edge=False, header_style="dim")
-    for matrix in found:
-        lacking = len(matrix.cells) - len(matrix.runnable)
-        cells = f"{len(matrix.runnable)}" + (f" (+{lacking})" if lacking else "")
-        seconds = sum(cell.seconds for cell in matrix.runnable) * matrix.repeat
-        runs = len(matrix.runnable) * matrix.repeat
-        table.add_row(matrix.name, matrix.title, cells, str(runs), _hours(seconds), ", ".join(matrix.labs))
-    return table
-
-
-def cells_table(plan: Plan) -> Table:
-    """Return a table of the cells of a plan and of what the others of its matrix need."""
-    table = Table("cell", "lab time", "finished", box=None, pad_edge=False, header_style="dim")
-    done = Counter(cell.name for cell, _, _ in finished(plan.matrix, plan.folder))
-    for cell in plan.cells:
-        table.add_row(cell.name, f"{cell.seconds:g} s", str(done[cell.name] or ""))
-    for cell in plan.matrix.cells:
-        if cell.needs:
-            table.add_row(cell.name, f"needs {cell.needs}", "")
-    return table
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"
-
-
-class MatrixProgress:
-    """The display of a matrix that runs: a bar and what runs now; off a terminal a line each twentieth."""
-
-    def __init__(self, title: str, jobs: Sequence[Job], console: Console) -> None:
-        self._console, self._title, self._jobs = console, title, jobs
-        self._running: dict[tuple[str, int], None] = {}
-        self._done = self._failed = 0
-        self._lab_s, self._started = 0.0, time.monotonic()
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[runs]}"),
-            TextColumn("{task.fields[speed]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[now]}", style="dim"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task(title, total=sum(job.work for job in jobs), runs="", speed="", now="")
-
-    @property
-    def speed(self) -> float:
-        """Seconds of lab time in a second."""
-        return self._lab_s / max(time.monotonic() - self._started, 1e-9)
-
-    def begun(self, job: Job) -> None:
-        """Say that a run has begun."""
-        self._running[job.cell.name, job.seed] = None
-        self._show()
-
-    def ended(self, outcome: Outcome) -> None:
-        """Say what became of a run."""
-        job = outcome.job
-        self._running.pop((job.cell.name, job.seed), None)
-        before = self._done * 20 // len(self._jobs)
-        self._done += 1
-        if outcome.status == "kept":  # no work: it must not make the rest look quick
-            self._bar.update(self._task, total=(self._bar.tasks[0].total or 0) - job.work)
-        else:
-            self._bar.advance(self._task, job.work)
-        if outcome.status == "ran":
-            self._lab_s += job.cell.seconds
-        if outcome.status == "failed":
-            self._failed += 1
-            self._console.print(Text(f"{job.cell.name}, seed {job.seed}: {outcome.error}", style="red"))
-        self._show()
-        if not self._console.is_terminal and self._done * 20 // len(self._jobs) > before:
-            self._console.print(Text(f"{self._title}: {self._runs()}{f', {self._speed()}' if self._lab_s else ''}"))
-
-    def _runs(self) -> str:
-        failed = f", {self._failed} failed" if self._failed else ""
-        return f"{self._done}/{len(self._jobs)} runs{failed}"
-
-    def _speed(self) -> str:
-        return f"{self.speed:.3g} s of lab time per s"
-
-    def _show(self) -> None:
-        names = [f"{name}#{seed}" for name, seed in self._running]
-        now = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-        self._bar.update(self._task, runs=self._runs(), speed=self._speed() if self._lab_s else "", now=now)
-
-    def __enter__(self) -> MatrixProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()

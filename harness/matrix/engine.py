@@ -20,7 +20,7 @@ import psutil
 
 from hardware.machine.signals import end_waits, held_back
 from harness.matrix.cell_run import Job, perform, rescore, standing
-from harness.matrix.matrix import run_folder
+from harness.matrix.results import run_folder
 from harness.store.claim import Claim, claim
 
 GUEST_BYTES = 400 << 20

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from types import TracebackType
 from typing import Any, Self
 
-from harness.lab.contract import Lab
+from harness.lab.contract import Lab, LabFactory
 from harness.matrix.cell import Cell
 from harness.matrix.cell_run import Job, perform
 from harness.matrix.real_time import run_cell
@@ -26,7 +26,7 @@ class LabEngine:
     that fails the lab is made anew for the next one.
     """
 
-    def __init__(self, make: Callable[[], AbstractContextManager[Lab]], limits: Limits) -> None:
+    def __init__(self, make: Callable[[], LabFactory], limits: Limits) -> None:
         self._make, self._limits = make, limits
         self._thread = ThreadPoolExecutor(1)
         self._stopped = Event()

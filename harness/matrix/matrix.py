@@ -7,7 +7,7 @@ import difflib
 import importlib.util
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -195,24 +195,6 @@ def figure(scores: Mapping[str, Any], metric: str) -> float | None:
     return float(found) if isinstance(found, int | float) else None
 
 
-def cell_folder(folder: Path, cell: Cell) -> Path:
-    """Return the folder of a cell's runs in the folder of its matrix."""
-    return folder / f"{cell.slug}-{cell.digest()}"
-
-
-def run_folder(folder: Path, cell: Cell, seed: int) -> Path:
-    """Return the folder of one run in the folder of its matrix."""
-    return cell_folder(folder, cell) / f"seed-{seed}"
-
-
-def finished(matrix: Matrix, folder: Path) -> Iterator[tuple[Cell, int, Path]]:
-    """Yield cell, seed and folder of every finished run, cells in the matrix's order, seeds ascending."""
-    for cell in matrix.cells:
-        runs = [path.parent for path in cell_folder(folder, cell).glob("seed-*/scores.json")]
-        for seed, run in sorted((int(run.name[5:]), run) for run in runs if run.name[5:].isdigit()):
-            yield cell, seed, run
-
-
 def matrices(experiments: Path = EXPERIMENTS) -> dict[str, Matrix]:
     """Return every matrix that a file ``test_*.py`` defines as ``MATRIX``, by name.
 
@@ -251,38 +233,3 @@ def named(name: str, known: Mapping[str, Matrix]) -> Matrix:
     near = difflib.get_close_matches(name, known, 3, 0.4)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     raise MatrixError(f"unknown matrix {name!r}; known: {', '.join(known) or 'none'}{hint}")
-
-
-def matrix_tests(matrix: Matrix) -> Callable[..., None]:
-    """Return the test of a matrix, one node a cell: ``test_cell = matrix_tests(MATRIX)``.
-
-    It runs the cell with all its seeds in the lab that the options name and asserts the matrix's expectations.
-    """
-    import pytest
-
-    def test_cell(cell: Cell, measure: Callable[[Matrix, Cell], list[str]]) -> None:
-        if cell.needs:
-            pytest.skip(f"needs {cell.needs}")
-        if broken := measure(matrix, cell):
-            pytest.fail("; ".join(broken), pytrace=False)
-
-    test_cell.__doc__ = matrix.title
-    cells = pytest.mark.parametrize("cell", matrix.cells, ids=[cell.name for cell in matrix.cells])
-    test: Callable[..., None] = pytest.mark.experiment(cells(test_cell))
-    return test
-
-
-def matrix_targets(matrix: Matrix) -> Callable[..., None]:
-    """Return the test of its correlations and contrasts: ``test_targets = matrix_targets(MATRIX)``.
-
-    It waits for all cells of the matrix, and is skipped where they are not all selected.
-    """
-    import pytest
-
-    def test_targets(missed: Callable[[Matrix], list[str]]) -> None:
-        if told := missed(matrix):
-            pytest.fail("; ".join(told), pytrace=False)
-
-    test_targets.__doc__ = f"{matrix.title}: what must hold of all cells together."
-    test: Callable[..., None] = pytest.mark.experiment(test_targets)
-    return test

@@ -63,7 +63,7 @@ class MatrixSession:
 
         Raises as :meth:`outcomes` does.
         """
-        from harness.matrix.report import results
+        from harness.matrix.results import results
 
         key = (matrix.name, self.lab(matrix))
         for cell in selected:

@@ -18,10 +18,10 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from harness.experiment.progress import Tell
 from harness.report.run_page import status_of
 from harness.report.timeline_figure import bottleneck, draw_delay, draw_goodput, draw_quality, dress
 from harness.store.manifest import MANIFEST, read_manifest
+from harness.terminal import Tell
 from scoring.frames import frame_times
 from scoring.scores import Scores
 from scoring.time_series import RunSeries, run_series

@@ -24,7 +24,7 @@ from harness.matrix.cell import Call, Cell, Flow, Hop
 from harness.matrix.cell_run import RAW, RUN, Job, inputs_digest, standing
 from harness.matrix.dask_engine import DaskEngine
 from harness.matrix.engine import EngineError, LocalEngine, complete
-from harness.matrix.matrix import run_folder
+from harness.matrix.results import run_folder
 
 pytestmark = pytest.mark.lab
 

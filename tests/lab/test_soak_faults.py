@@ -25,7 +25,7 @@ import pytest
 
 from hardware.machine import place
 from harness.experiment.options import Options
-from harness.experiment.run import virtual_lab
+from harness.lab.make import virtual_lab
 from harness.soak import leaks, state
 from harness.soak.loop import Code
 from scoring.scores import SCORES

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from bottleneck.router import Router
-from harness.experiment.run import virtual_lab
 from harness.lab.contract import Lab
+from harness.lab.make import virtual_lab
 from tests.lab.real_time.bench import Bench, bench
 
 

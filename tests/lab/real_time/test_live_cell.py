@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.experiment.run import virtual_lab
 from harness.lab.contract import Lab
+from harness.lab.make import virtual_lab
 from harness.matrix import dumbbell
 from harness.matrix.cell import Cell, Flow, Hop
 from harness.matrix.real_time import EVIDENCE, LiveCellError, run_cell

@@ -25,7 +25,7 @@ _MARK = "SOJOURN_TEST_MARK"
 _HOLD = """
 import select, sys
 from pathlib import Path
-from harness.experiment.run import virtual_lab
+from harness.lab.make import virtual_lab
 print("starting", flush=True)
 with virtual_lab(Path(sys.argv[1])) as lab:
     lab.client.run(["ping", "-c", "1", "-W", "2", lab.addresses.server])

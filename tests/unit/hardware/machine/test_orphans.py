@@ -61,7 +61,7 @@ def test_nothing_is_ended_in_a_lab_that_is_in_use(tmp_path: Path, monkeypatch: p
 
     places = {name: Told(name, ("true",), quote=True) for name in ("router", "client", "server", "sender", "receiver")}
     asked: list[Place] = []
-    monkeypatch.setattr("harness.lab.virtual._LATENCY", str(tmp_path / "none"))  # this host's cores may sleep
+    monkeypatch.setattr("hardware.machine.cores.LATENCY", str(tmp_path / "none"))  # this host's cores may sleep
     monkeypatch.setattr(physical, "places_of", lambda _: places)
     monkeypatch.setattr(physical, "undo_stale", used)
     monkeypatch.setattr(physical, "end_orphans", asked.append)

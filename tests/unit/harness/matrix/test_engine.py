@@ -18,7 +18,7 @@ from hardware.machine.cores import Lease
 from hardware.machine.files import CHECKOUT
 from harness.matrix.cell_run import RUN, SCORES, Job
 from harness.matrix.engine import GUEST_BYTES, EngineError, LocalEngine, Outcome, capacity, complete
-from harness.matrix.matrix import run_folder
+from harness.matrix.results import run_folder
 from harness.store.claim import claim
 from tests.unit.harness.matrix.cell_runs import job
 

@@ -12,18 +12,8 @@ from pydantic import ValidationError
 from harness.matrix.campaign import Plan
 from harness.matrix.cell_run import SCORES
 from harness.matrix.engine import Outcome
-from harness.matrix.matrix import (
-    Column,
-    Expectation,
-    Matrix,
-    MatrixError,
-    Reference,
-    figure,
-    finished,
-    matrices,
-    named,
-    run_folder,
-)
+from harness.matrix.matrix import Column, Expectation, Matrix, MatrixError, Reference, figure, matrices, named
+from harness.matrix.results import finished, run_folder
 from harness.matrix.session import judged
 from tests.unit.harness.matrix.cell_runs import cell, job
 

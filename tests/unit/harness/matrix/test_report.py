@@ -14,17 +14,8 @@ from harness.matrix import dumbbell, flent, report
 from harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.cell_page import series
 from harness.matrix.cell_run import Job, scoring_digest
-from harness.matrix.matrix import (
-    Chart,
-    Column,
-    Contrast,
-    Correlation,
-    Expectation,
-    Matrix,
-    Reference,
-    cell_folder,
-    run_folder,
-)
+from harness.matrix.matrix import Chart, Column, Contrast, Correlation, Expectation, Matrix, Reference
+from harness.matrix.results import cell_folder, results, run_folder
 from scoring.transport import FLOWS, PROBES, SHORT, score
 
 SECONDS = 10
@@ -147,14 +138,14 @@ def test_a_target_of_the_whole_matrix_is_told_and_judged(folder: Path, least: fl
     asked = Correlation(metric="flows.0.d_ss_mbps", kind="pearson", least=least)
     reference = MATRIX.reference.model_copy(update={"correlations": (asked,)})
     whole = MATRIX.model_copy(update={"reference": reference})
-    ((told, found),) = report.results(whole, folder, INPUTS).correlations()
+    ((told, found),) = results(whole, folder, INPUTS).correlations()
     assert found is met and told.startswith("Prague Mbit/s: Pearson's correlation 0.98")
     assert told.endswith(f"over 3 cells, at least {least:g}: {'met' if met else 'NOT met'}")
     page = report.write(whole, folder, INPUTS).read_text()
     assert ("not as expected" in page) is not met
     for seed in (1, 2):
         describe(run_folder(folder, MATRIX.cells[0], seed), MATRIX.cells[0], seed, inputs="others")
-    ((told, found),) = report.results(whole, folder, INPUTS).correlations()
+    ((told, found),) = results(whole, folder, INPUTS).correlations()
     assert found is None and told.endswith("asked of all 3")
 
 
@@ -172,7 +163,7 @@ def test_a_contrast_of_two_cells_is_told_and_judged(
 ) -> None:
     asked = Contrast(title="a", metric="flows.0.d_ss_mbps", **contrast)
     matrix = MATRIX.model_copy(update={"contrasts": (asked,)})
-    found = report.results(matrix, folder, INPUTS)
+    found = results(matrix, folder, INPUTS)
     assert found.contrasts() == [(told, met)] and found.missed() == ([told] if met is False else [])
     page = report.write(matrix, folder, INPUTS).read_text()
     assert told in page and ("not as expected" in page) is (met is False)
@@ -180,7 +171,7 @@ def test_a_contrast_of_two_cells_is_told_and_judged(
 
 def test_what_a_flow_gives_way_to_a_call_is_the_difference_of_steady_states(folder: Path) -> None:
     matrix = MATRIX.model_copy(update={"without_call": {"mid": "near"}})
-    found = report.results(matrix, folder, INPUTS).values("mid", "backoff_mbps")
+    found = results(matrix, folder, INPUTS).values("mid", "backoff_mbps")
     assert found == pytest.approx([10, 10.4], abs=0.01)
 
 

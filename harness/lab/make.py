@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lab in real time made for what will run in it: the virtual APU, or the machines of a lab file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hardware.build import ensure_kernel
+from hardware.guest import ensure_guest
+from hardware.lab_file import LabFile
+from harness.lab.contract import Lab, LabFactory
+from harness.lab.physical import PhysicalLab
+from harness.lab.virtual import ONE_CORE_BPS, VirtualLab
+from harness.terminal import Tell, named
+
+Step = Callable[[str], Tell]
+"""Begins a step of a set-up, see :func:`harness.terminal.steps`."""
+
+
+def lab_maker(
+    machines: LabFile | None,
+    rates_bps: Iterable[int],
+    tell: Callable[[str], None],
+    *,
+    kernel_source: Path | None = None,
+    step: Step = lambda _: lambda *_: None,
+) -> Callable[[Path], LabFactory]:
+    """Build what a lab needs; the result makes it, with the folder that takes what its machines say.
+
+    Args:
+        machines: those of the physical lab; None: the virtual one.
+        rates_bps: of all bottlenecks that it will be.
+        tell: takes a line of what the physical lab does or finds.
+
+    Raises BuildError.
+    """
+    if machines:
+        return lambda folder: PhysicalLab(machines, folder, tell)
+    guest = ensure_guest(named(step("guest root")))
+    kernel = ensure_kernel(kernel_source, named(step("kernel")))
+    one_core = max(rates_bps, default=0) <= ONE_CORE_BPS
+    return lambda folder: VirtualLab(kernel, guest, folder, one_core=one_core)
+
+
+@contextmanager
+def virtual_lab(folder: Path, *, one_core: bool = False) -> Iterator[Lab]:
+    """A virtual lab that is up; consoles go to ``folder``/logs, ``one_core`` as in VirtualLab. Raises BuildError."""
+    with VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=one_core) as lab:
+        yield lab

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The finished runs of a matrix: where they lie, what they scored, and what holds of them together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from harness.matrix.cell import Cell
+from harness.matrix.cell_run import Job, standing
+from harness.matrix.matrix import Matrix, figure
+from scoring.published import Comparison, Pair, compare, pair
+from scoring.transport import completion_harm
+
+MISSING = "–"
+
+
+def cell_folder(folder: Path, cell: Cell) -> Path:
+    """Return the folder of a cell's runs in the folder of its matrix."""
+    return folder / f"{cell.slug}-{cell.digest()}"
+
+
+def run_folder(folder: Path, cell: Cell, seed: int) -> Path:
+    """Return the folder of one run in the folder of its matrix."""
+    return cell_folder(folder, cell) / f"seed-{seed}"
+
+
+def finished(matrix: Matrix, folder: Path) -> Iterator[tuple[Cell, int, Path]]:
+    """Yield cell, seed and folder of every finished run, cells in the matrix's order, seeds ascending."""
+    for cell in matrix.cells:
+        runs = [path.parent for path in cell_folder(folder, cell).glob("seed-*/scores.json")]
+        for seed, run in sorted((int(run.name[5:]), run) for run in runs if run.name[5:].isdigit()):
+            yield cell, seed, run
+
+
+@dataclass
+class Results:
+    """The scores of every finished run of a matrix: cell → seed → scores."""
+
+    matrix: Matrix
+    folder: Path
+    runs: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
+    paths: dict[str, dict[int, Path]] = field(default_factory=dict)
+    left_out: int = 0
+    """Finished runs of other inputs or other scorers, which are not comparable."""
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells with a finished run, in the matrix's order."""
+        return [cell for cell in self.matrix.cells if cell.name in self.runs]
+
+    def values(self, cell: str, metric: str) -> list[float]:
+        """A figure of every seed that has it."""
+        found = (figure(scores, metric) for scores in self.runs.get(cell, {}).values())
+        return [value for value in found if value is not None]
+
+    def comparisons(self) -> list[Comparison]:
+        """Ours beside theirs, one for each metric that is published."""
+        if not (reference := self.matrix.reference):
+            return []
+        metrics = {metric for figures in reference.published.values() for metric in figures}
+        ours = {cell.name: {metric: self.values(cell.name, metric) for metric in metrics} for cell in self.cells}
+        return compare(ours, reference.published, reference.tolerance)
+
+    def pair(self, cell: str, metric: str) -> Pair | None:
+        """A figure of a cell beside the published one; None when a side has none."""
+        reference, values = self.matrix.reference, self.values(cell, metric)
+        theirs = reference.published.get(cell, {}).get(metric) if reference else None
+        if reference is None or theirs is None or not values:
+            return None
+        return pair(cell, values, theirs, reference.tolerance.get(metric))
+
+    def correlations(self) -> list[tuple[str, bool | None]]:
+        """What each correlation is, in a line, and whether it is met; None until all cells have run."""
+        if not (reference := self.matrix.reference):
+            return []
+        found: list[tuple[str, bool | None]] = []
+        for asked in reference.correlations:
+            one = next(it for it in self.comparisons() if it.metric == asked.metric)
+            whole = sum(asked.metric in reference.published.get(cell.name, ()) for cell in self.matrix.runnable)
+            value = getattr(one, asked.kind)
+            met = None if len(one.pairs) < whole else value is not None and value >= asked.least
+            told = {None: f"asked of all {whole}", True: "met", False: "NOT met"}[met]
+            name = {"spearman": "rank correlation", "pearson": "Pearson's correlation"}[asked.kind]
+            head = column_head(self.matrix, asked.metric)
+            over = f"{name} {figure_text(value, 4)} over {len(one.pairs)} cells"
+            found.append((f"{head}: {over}, at least {asked.least:g}: {told}", met))
+        return found
+
+    def contrasts(self) -> list[tuple[str, bool | None]]:
+        """What each contrast is, in a line, and whether it holds; None until both its cells have run."""
+        found: list[tuple[str, bool | None]] = []
+        for it in self.matrix.contrasts:
+            ours, theirs = (mean(self.values(cell, it.metric)) for cell in (it.cell, it.beside))
+            if ours is None or theirs is None or (it.kind == "ratio" and not theirs):
+                found.append((f"{it.title}: not run", None))
+                continue
+            value = ours / theirs if it.kind == "ratio" else ours - theirs
+            limits = {"at least": it.low, "at most": it.high}
+            asked = [f"{bound} {limit:g}" for bound, limit in limits.items() if isfinite(limit)]
+            met = it.low <= value <= it.high if asked else None
+            told = [f"{it.title}: {figure_text(value, 2)}", *asked]
+            found.append((", ".join(told) + {None: "", True: ": met", False: ": NOT met"}[met], met))
+        return found
+
+    def targets(self) -> list[tuple[str, bool | None]]:
+        """What is told of all cells together, a line each, and whether it is as asked; None: not asked or not run."""
+        return [*self.correlations(), *self.contrasts()]
+
+    def missed(self) -> list[str]:
+        """Those of the targets that are not as asked."""
+        return [told for told, met in self.targets() if met is False]
+
+    def broken(self) -> list[str]:
+        """What runs do not meet, one line each."""
+        return [
+            f"{cell.name}, seed {seed}: {told}"
+            for cell in self.cells
+            for seed, scores in self.runs[cell.name].items()
+            for expected in self.matrix.expectations
+            if (told := expected.broken(cell, scores))
+        ]
+
+
+def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
+    """Read the scores of finished runs under ``folder``, with the harm to short flows and the backoff where
+    they have a meaning.
+
+    Only of runs of these ``inputs`` (``Job.inputs``) with the scores that this scorer makes: others are counted.
+    """
+    found = Results(matrix, folder)
+    for cell, seed, run in finished(matrix, folder):
+        if standing(Job(cell, seed, matrix.window_s, matrix.tail_s, inputs), run) != "done":
+            found.left_out += 1
+            continue
+        found.runs.setdefault(cell.name, {})[seed] = json.loads((run / "scores.json").read_bytes())
+        found.paths.setdefault(cell.name, {})[seed] = run
+    for beside, solo in matrix.solo.items():
+        for seed, scores in found.runs.get(beside, {}).items():
+            if alone := found.runs.get(solo, {}).get(seed):
+                scores["harm"] = completion_harm(alone.get("short", {}), scores.get("short", {}))
+    for beside, without in matrix.without_call.items():
+        for seed, scores in found.runs.get(beside, {}).items():
+            if alone := found.runs.get(without, {}).get(seed):
+                lost = alone["flows"][0]["steady_mbps"] - scores["flows"][0]["steady_mbps"]
+                scores["backoff_mbps"] = round(lost, 4)
+    return found
+
+
+def column_head(matrix: Matrix, metric: str) -> str:
+    return next((column.head for column in matrix.columns if column.metric == metric), metric)
+
+
+def mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
+
+
+def figure_text(value: float | None, digits: int) -> str:
+    return MISSING if value is None else f"{value:.{digits}f}"

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person sees of work that takes time: bars on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+#: Off a terminal a line tells the time left so often, s.
+QUIET_S = 20.0
+
+
+class Tell(Protocol):
+    """Takes the share done of a step, 0..1, and what is being done."""
+
+    def __call__(self, share: float, what: str = "") -> None: ...
+
+
+def named(tell: Tell) -> Callable[[str, float], None]:
+    """Return ``tell`` for builders that say what they do before the share done."""
+    return lambda what, share: tell(share, what)
+
+
+@contextmanager
+def steps(console: Console | None = None) -> Iterator[Callable[[str], Tell]]:
+    """Show the steps of a set-up as bars: ``step(name)`` begins one and returns what takes its share done,
+    0..1.
+
+    A step that was warm shows nothing; off a terminal a step that takes time is a line at its start and now and then
+    another, with the time left. Steps may go on side by side, in threads.
+    """
+    console = console or Console(file=sys.stderr)
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=False,
+        disable=not console.is_terminal,
+    )
+
+    def step(name: str) -> Tell:
+        task, begun, told = None, 0.0, 0.0
+
+        def tell(share: float, what: str = "") -> None:
+            nonlocal task, begun, told
+            if task is None:
+                task, begun = bars.add_task(name, total=1.0), time.monotonic()
+                told = begun
+                if not console.is_terminal:
+                    console.print(Text(f"setup: {name}"))
+            elif not console.is_terminal and (now := time.monotonic()) - told > QUIET_S and share > 0:
+                told = now
+                left = clock_text((now - begun) * (1 - share) / share)
+                console.print(Text(f"setup: {name} {what}: {share:.0%}, about {left} left".replace(" :", ":")))
+            bars.update(task, completed=min(max(share, 0.0), 1.0), description=f"{name} {what}".rstrip())
+
+        return tell
+
+    with bars:
+        yield step
+
+
+def real_terminal(capture_manager: Any = None) -> TextIO:
+    """Return a stream onto the standard error that the user sees, also while pytest captures the descriptor.
+
+    ``capture_manager`` is pytest's plugin ``capturemanager`` or None. The stream is the caller's to close.
+    """
+    if capture_manager is None:
+        return os.fdopen(os.dup(2), "w", buffering=1)
+    with capture_manager.global_and_fixture_disabled():
+        return os.fdopen(os.dup(2), "w", buffering=1)
+
+
+def clock_text(seconds: float) -> str:
+    """Return a length of time as minutes:seconds."""
+    whole = max(round(seconds), 0)
+    return f"{whole // 60}:{whole % 60:02}"
