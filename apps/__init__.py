@@ -2,7 +2,7 @@
 """The services under test, by the name that --service takes."""
 
 from apps.base import Service
-from apps.call import Call, Skype
+from apps.call import BrowserCall, Skype
 from apps.iptv import Iptv
 from apps.jitsi import Jitsi
 from apps.meet import Meet
@@ -11,5 +11,5 @@ from apps.sledovanitv import SledovaniTV
 from apps.teams import Teams
 from apps.youtube import YouTube
 
-_ALL: tuple[type[Service], ...] = (YouTube, Iptv, O2tv, SledovaniTV, Call, Skype, Jitsi, Meet, Teams)
+_ALL: tuple[type[Service], ...] = (YouTube, Iptv, O2tv, SledovaniTV, BrowserCall, Skype, Jitsi, Meet, Teams)
 SERVICES = {service.name: service for service in _ALL}

@@ -41,7 +41,7 @@ class Format:
 FULL, LIGHT = Format(1280, 720, 2_500_000), Format(640, 360, 1_000_000)
 
 
-class Call(TwoEnds):
+class BrowserCall(TwoEnds):
     """The call that needs no internet: its page and its signalling are in the server's place."""
 
     name = "call"
@@ -165,7 +165,7 @@ class Call(TwoEnds):
         }  # fmt: skip
 
 
-class Skype(Call):
+class Skype(BrowserCall):
     """The same call at the bit rate of the published Skype call."""
 
     name = "skype"

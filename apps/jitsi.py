@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from urllib.parse import quote
 
-from apps.meeting import Meeting, Site
+from apps.meeting import Meeting, MeetingSite
 
 #: Laid over the server's config.js, as far as its configWhitelist.ts lets a link do so.
 CONFIG = {
@@ -26,7 +26,7 @@ class Jitsi(Meeting):
 
     name = "jitsi"
     example = "https://meet.example.org/Room"
-    site = Site(
+    site = MeetingSite(
         leave='.hangup-button, [aria-label^="Leave the"]',
         press=('[data-testid="prejoin.joinMeeting"]', '[data-testid="lobby.knockButton"]'),
         guest='#premeeting-name-input, [data-testid="lobby.nameField"]',

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from apps.meeting import Meeting, Site
+from apps.meeting import Meeting, MeetingSite
 
 
 class Meet(Meeting):
@@ -12,7 +12,7 @@ class Meet(Meeting):
     name = "meet"
     example = "https://meet.google.com/abc-defg-hij"
     hosts = ("meet.google.com",)
-    site = Site(
+    site = MeetingSite(
         leave='[aria-label^="Leave call"]',
         press=('[aria-label^="Turn off microphone"]',),
         words="got it|use without an account|ask to join|join now|join anyway",

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from apps.base import Asked, ServiceError, Stage
 from apps.browser import BrowserError, Driver
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
-from apps.two_ends import POLL_S, End, TwoEnds
+from apps.two_ends import POLL_S, Party, TwoEnds
 from hardware.lab_file import read_lab_file
 
 STATE = Path(__file__).with_name("meeting.js").read_text()
@@ -48,7 +48,7 @@ _STILL_S = 2.0
 
 
 @dataclass(frozen=True)
-class Site:
+class MeetingSite:
     """What is known of a service's pages: CSS selectors, and regular expressions for their English text."""
 
     leave: str
@@ -66,7 +66,7 @@ class Site:
 class Meeting(TwoEnds):
     """A meeting at `url`."""
 
-    site: ClassVar[Site]
+    site: ClassVar[MeetingSite]
     #: What a link looks like, for messages, and the hosts that it may have; none: any.
     example: ClassVar[str]
     hosts: ClassVar[tuple[str, ...]] = ()
@@ -116,7 +116,7 @@ class Meeting(TwoEnds):
         """Where `guest` joins."""
         return self.url
 
-    def enter(self, end: End, url: str) -> None:
+    def enter(self, end: Party, url: str) -> None:
         guest = f"Sojourn, {end.name}"
         try:
             end.browser.open(self.address(guest))
@@ -166,7 +166,7 @@ class Meeting(TwoEnds):
         }
 
 
-def fill_screen(end: End) -> None:
+def fill_screen(end: Party) -> None:
     """Show the picture over the whole screen. Raises ServiceError where a press does not reach the page."""
     end.browser.evaluate(FILL)
     if not end.browser.click(COVER):
@@ -174,7 +174,7 @@ def fill_screen(end: End) -> None:
     end.browser.evaluate(FILLED)
 
 
-def look(browser: Driver, site: Site) -> dict[str, Any] | None:
+def look(browser: Driver, site: MeetingSite) -> dict[str, Any] | None:
     """What the page shows; None while it goes on to another."""
     try:
         return dict(browser.evaluate(f"() => (\n{STATE}\n)({json.dumps(asdict(site))})"))
@@ -182,7 +182,7 @@ def look(browser: Driver, site: Site) -> dict[str, Any] | None:
         return None
 
 
-def join(browser: Driver, site: Site, guest: str, timeout: float = _ENTER_S, lobby: float = _LOBBY_S) -> None:
+def join(browser: Driver, site: MeetingSite, guest: str, timeout: float = _ENTER_S, lobby: float = _LOBBY_S) -> None:
     """Go through the pages before the meeting as `guest` and return once in it.
 
     Raises ServiceError that says what the page shows instead, after `timeout` s, or `lobby` s where a host must let
@@ -209,7 +209,7 @@ def join(browser: Driver, site: Site, guest: str, timeout: float = _ENTER_S, lob
     raise ServiceError(f"not in the meeting after {timeout:g} s: the page shows {state.get('shown') or 'nothing'!r}")
 
 
-def left(browser: Driver, site: Site) -> str | None:
+def left(browser: Driver, site: MeetingSite) -> str | None:
     """Why the page is no longer in the meeting; None while it is."""
     state = look(browser, site)
     if state is None or (state["joined"] and not state["refused"]):

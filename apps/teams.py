@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from apps.meeting import Meeting, Site
+from apps.meeting import Meeting, MeetingSite
 
 
 class Teams(Meeting):
@@ -12,7 +12,7 @@ class Teams(Meeting):
     name = "teams"
     example = "https://teams.microsoft.com/l/meetup-join/…"
     hosts = ("teams.microsoft.com", "teams.live.com", "teams.cloud.microsoft")
-    site = Site(
+    site = MeetingSite(
         leave='#hangup-button, [data-tid="hangup-main-btn"], [data-tid="call-hangup"]',
         press=(
             '[data-tid="joinOnWeb"]',

@@ -30,7 +30,7 @@ _PATH = "() => window.__sojourn.path"
 
 
 @dataclass
-class End:
+class Party:
     """One end of the call while it is up."""
 
     name: str
@@ -60,7 +60,7 @@ class TwoEnds(Service):
         """`driver` is that of both browsers, `recorder` that of the other end's screen; None: it is not recorded."""
         self._driver, self._recorder = DRIVERS[driver], RECORDERS[recorder] if recorder else None
         #: The other end and the client, in the order in which they come.
-        self._ends: list[End] = []
+        self._ends: list[Party] = []
         #: What the cameras may see, made by `prepare`.
         self._cameras: list[Camera] = []
         self._stack = contextlib.ExitStack()
@@ -85,7 +85,7 @@ class TwoEnds(Service):
     def call(self, stage: Stage) -> None:
         """Bring both ends up and return when each shows the other; ServiceError if they do not."""
 
-    def enter(self, end: End, url: str) -> None:
+    def enter(self, end: Party, url: str) -> None:
         """Open the page of the call at one end and return when it has done its part."""
         end.browser.open(url)
         end.recorder.start()
@@ -116,7 +116,7 @@ class TwoEnds(Service):
         for name, place, display, (width, height), folder in ends:
             arguments = [*flags(width=width, height=height, **trusted), *_camera_flags(camera)]
             chromium = self._driver(place, display, arguments, scripts=[SCRIPT, CALL_SCRIPT])
-            end = End(name, chromium, PlayerRecorder(chromium, folder / "player.jsonl"))
+            end = Party(name, chromium, PlayerRecorder(chromium, folder / "player.jsonl"))
             self._ends.append(end)
             self.enter(end, url)
         deadline = time.monotonic() + START_S
@@ -128,7 +128,7 @@ class TwoEnds(Service):
                 raise ServiceError(f"no picture {START_S:g} s after the call began: {states}")
             time.sleep(POLL_S)
 
-    def _path(self, end: End) -> dict[str, Any]:
+    def _path(self, end: Party) -> dict[str, Any]:
         """The transport that carries the picture, as captures/call.js has it."""
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:

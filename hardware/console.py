@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Protocol, Self
 
-from hardware.lab_file import Machine
+from hardware.lab_file import MachineEntry
 from hardware.machine.place import LOCAL
 from hardware.machine.process import Process, ProcessError
 
@@ -66,7 +66,7 @@ class CommandConsole:
         self._process.stop(signal.SIGTERM, grace=2)
 
 
-def open_console(machine: Machine) -> Console | None:
+def open_console(machine: MachineEntry) -> Console | None:
     """Open the console of a machine; None where the lab file gives it none. Raises :class:`ConsoleError`."""
     if machine.serial:
         return CommandConsole(machine.serial)

@@ -84,7 +84,7 @@ class Labgrid(_Entry):
     target: str = "main"
 
 
-class Machine(_Entry):
+class MachineEntry(_Entry):
     """How a machine is switched and where its serial console is; both may be left out."""
 
     power: Annotated[list[str], AfterValidator(_power)] | None = None
@@ -100,7 +100,7 @@ class Machine(_Entry):
         return self
 
 
-class RouterEntry(Machine):
+class RouterEntry(MachineEntry):
     """The router: what to type after ``ssh``, and its interfaces towards the client and towards the server."""
 
     ssh: SshName
@@ -118,7 +118,7 @@ class RouterEntry(Machine):
         return self
 
 
-class HostEntry(Machine):
+class HostEntry(MachineEntry):
     """A host: what to type after ``ssh`` (none: this host), its address, and the interface to capture on.
 
     ``netns`` is a network namespace of this host (``ip netns``) that stands for a host of its own.
@@ -152,7 +152,7 @@ class LabFile(_Entry):
         return {name: getattr(self, name) for name in HOSTS}
 
     @property
-    def machines(self) -> dict[str, Machine]:
+    def machines(self) -> dict[str, MachineEntry]:
         """The router and the hosts by their name in the file."""
         return {"router": self.router, **self.hosts}
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from hardware.lab_file import ACTION, Machine
+from hardware.lab_file import ACTION, MachineEntry
 from hardware.machine.place import LOCAL, CommandError
 
 ACTIONS = ("on", "off", "cycle", "get")
@@ -15,7 +15,7 @@ class PowerError(RuntimeError):
     """A machine cannot be switched; one line that names it and the reason."""
 
 
-def switch(name: str, machine: Machine, action: str) -> str:
+def switch(name: str, machine: MachineEntry, action: str) -> str:
     """Do one of :data:`ACTIONS` to the machine ``name`` and return what the switch said. Raises :class:`PowerError`."""
     if action not in ACTIONS:
         raise PowerError(f"{name}: power: unknown {action!r}; known: {', '.join(ACTIONS)}")

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from scoring import packets, validity
-from scoring.evidence import Phase, Setting
-from scoring.scores import Flow
+from scoring.evidence import RecordedPhase, Setting
+from scoring.scores import ContenderFlow
 from scoring.validity import Gate, Limits
 from scoring.windows import Window
 
@@ -22,13 +22,13 @@ def contender_flows(
     behind: pl.DataFrame | None,
     before: pl.DataFrame | None,
     limits: Limits,
-) -> tuple[list[Flow], dict[str, Window], list[Gate]]:
+) -> tuple[list[ContenderFlow], dict[str, Window], list[Gate]]:
     """The flow of each contender, when each phase counts (while its contender is there), and their gates.
 
     `bulk` are the flows of bulk.json, `sockets` the lines of ss.jsonl, `behind` and `before` the contenders' packets
     on either side of the bottleneck.
     """
-    flows: list[Flow] = []
+    flows: list[ContenderFlow] = []
     measured: dict[str, Window] = {}
     gates: list[Gate] = []
     for phase in setting.phases:
@@ -53,8 +53,8 @@ def contender_flows(
 
 
 def _flow(
-    phase: Phase, measured: Window, port: int | None, behind: pl.DataFrame | None, before: pl.DataFrame | None
-) -> Flow | None:
+    phase: RecordedPhase, measured: Window, port: int | None, behind: pl.DataFrame | None, before: pl.DataFrame | None
+) -> ContenderFlow | None:
     """The contender's data flow: by its port, or the largest of the phase (iperf3 has a control flow too)."""
     if behind is None or before is None:
         return None
@@ -73,7 +73,7 @@ def _flow(
     window = min(60.0, (end - start) / 2 - 2)
     d_ss = packets.d_ss_bps(kept, end, window) / 1e6 if window > 0 else None
     columns = ("sport", "data_packets", "not_ect", "ect0", "ect1", "resent", "accecn_syn")
-    return Flow(
+    return ContenderFlow(
         phase=phase.name, contender=phase.contender or "", bytes=arrived["bytes"], ce=arrived["ce"],
         d_ss_mbps=d_ss, **{name: sent[name] for name in columns},
     )  # fmt: skip

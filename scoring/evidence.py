@@ -20,7 +20,7 @@ Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
-class Phase:
+class RecordedPhase:
     """A phase of timeline.json; times in Unix s."""
 
     name: str
@@ -29,7 +29,7 @@ class Phase:
     end: float
 
 
-class Capture(NamedTuple):
+class SideCapture(NamedTuple):
     """Largest IP packet (bytes), all packets, those of victim and contender down, and those of a call up."""
 
     largest: int
@@ -76,7 +76,7 @@ class RawFiles:
         file = self._first(f"{name}.gz", name)
         return None if file is None else self.whole(file, lambda: latency.read_irtt(file))
 
-    def capture(self, setting: Setting, side: str, limits: Limits) -> Capture | None:
+    def capture(self, setting: Setting, side: str, limits: Limits) -> SideCapture | None:
         """The packets of a side, and their gates; None where they are not whole."""
         file = self._first(f"{side}.pcapng.zst", f"{side}.pcapng")
         if file is None:
@@ -116,7 +116,7 @@ class RawFiles:
 class Setting:
     """What timeline.json and lab.json say of a run."""
 
-    phases: tuple[Phase, ...]
+    phases: tuple[RecordedPhase, ...]
     lab: Mapping[str, Any]
 
     @classmethod
@@ -124,7 +124,9 @@ class Setting:
         """Raises RecordError when either file is missing or damaged."""
         timeline = records.read(run / "timeline.json", records.TIMELINE)
         lab = records.read(run / "lab.json", records.LAB)
-        return cls(tuple(Phase(p["name"], p["contender"], p["start"], p["end"]) for p in timeline["phases"]), lab)
+        return cls(
+            tuple(RecordedPhase(p["name"], p["contender"], p["start"], p["end"]) for p in timeline["phases"]), lab
+        )
 
     @property
     def span(self) -> Window:
@@ -165,7 +167,7 @@ def limits_of(files: RawFiles, real_time: bool) -> Limits:
     return usual if gate_ms is None else usual.model_copy(update={"jitter_ms": gate_ms})
 
 
-def _sorted_out(table: pl.DataFrame, setting: Setting) -> Capture:
+def _sorted_out(table: pl.DataFrame, setting: Setting) -> SideCapture:
     lab, addresses, call = setting.lab, setting.lab["addresses"], setting.call
     # A live service's address is seldom known: whatever reaches the client from its port, but no contender.
     far_end = call["client"]["address"] if setting.live and call else None
@@ -185,4 +187,4 @@ def _sorted_out(table: pl.DataFrame, setting: Setting) -> Capture:
         sport=call["client_port"] if call else 0,
         dst=far_end if setting.live else addresses["server"],
     )
-    return Capture(largest, table, *(packets.with_advance(part) for part in (victim, contender, back)))
+    return SideCapture(largest, table, *(packets.with_advance(part) for part in (victim, contender, back)))

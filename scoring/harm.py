@@ -26,7 +26,7 @@ METRICS: dict[str, Better] = {
 }
 
 
-class Phase(Protocol):
+class HasTimes(Protocol):
     """A stretch of a run: `contender` is None in a solo phase; `start` and `end` are Unix seconds."""
 
     @property
@@ -48,7 +48,7 @@ def harm(solo: float, beside: float, better: Better) -> float:
 
 
 def solo_windows(
-    phases: Sequence[Phase],
+    phases: Sequence[HasTimes],
     settle: float = 20.0,
     shortest: float = 5.0,
     since_recovery: Callable[[Window], Window | None] = lambda window: window,

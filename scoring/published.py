@@ -23,7 +23,7 @@ def rows(name: str) -> tuple[dict[str, str], ...]:
 
 
 @dataclass(frozen=True)
-class Pair:
+class PublishedPair:
     """One figure of one cell: ours over all seeds beside the published one."""
 
     cell: str
@@ -41,12 +41,12 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PublishedComparison:
     """One metric over the cells that have it on both sides."""
 
     metric: str
     tolerance: float | None
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PublishedPair, ...]
 
     @property
     def spearman(self) -> float | None:
@@ -64,7 +64,7 @@ class Comparison:
         return sum(p.agrees is True for p in self.pairs)
 
     @property
-    def disagreeing(self) -> list[Pair]:
+    def disagreeing(self) -> list[PublishedPair]:
         """The cells that differ by more than the tolerance, the worst first."""
         return sorted(
             (p for p in self.pairs if p.agrees is False), key=lambda p: -abs(p.ours - p.theirs) / (abs(p.theirs) or 1)
@@ -75,7 +75,7 @@ def compare(
     ours: Mapping[str, Mapping[str, Sequence[float]]],
     published: Mapping[str, Mapping[str, float]],
     tolerance: Mapping[str, float],
-) -> list[Comparison]:
+) -> list[PublishedComparison]:
     """Join what was measured (cell → metric → one value a seed) with the published (cell → metric → value).
 
     A cell agrees when the mean of its seeds is within the metric's relative tolerance of the published figure.
@@ -88,15 +88,15 @@ def compare(
             for cell, figures in published.items()
             if metric in figures and ours.get(cell, {}).get(metric)
         ]
-        found.append(Comparison(metric, most, tuple(pairs)))
+        found.append(PublishedComparison(metric, most, tuple(pairs)))
     return found
 
 
-def pair(cell: str, values: Sequence[float], theirs: float, tolerance: float | None) -> Pair:
+def pair(cell: str, values: Sequence[float], theirs: float, tolerance: float | None) -> PublishedPair:
     """Ours (mean, least and largest of `values`) beside a published figure."""
     ours = sum(values) / len(values)
     agrees = None if tolerance is None else abs(ours - theirs) <= tolerance * abs(theirs) + 1e-12
-    return Pair(cell, ours, min(values), max(values), theirs, agrees)
+    return PublishedPair(cell, ours, min(values), max(values), theirs, agrees)
 
 
 def ranks(values: Sequence[float]) -> list[float]:

@@ -27,31 +27,31 @@ def _forward(span: Any) -> Any:
     return span
 
 
-class Phase(_Record):
+class PhaseRecord(_Record):
     name: str
     contender: str | None
     start: float
     end: float
 
 
-class Timeline(_Record):
-    phases: Annotated[list[Annotated[Phase, AfterValidator(_forward)]], Field(min_length=1)]
+class TimelineRecord(_Record):
+    phases: Annotated[list[Annotated[PhaseRecord, AfterValidator(_forward)]], Field(min_length=1)]
 
 
-class Clip(_Record):
+class ClipRecord(_Record):
     frames: NotRequired[Annotated[int, Field(gt=0)]]
     fps: NotRequired[Annotated[float, Field(gt=0)]]
     heights: NotRequired[list[int]]
 
 
-class End(_Record):
+class EndRecord(_Record):
     address: NotRequired[str | None]
 
 
-class Call(_Record):
+class CallRecord(_Record):
     client_port: NotRequired[int]
     ecn: NotRequired[Literal["not-ect", "ect0", "ect1"]]
-    client: NotRequired[End]
+    client: NotRequired[EndRecord]
 
 
 def _known(queue: str) -> str:
@@ -62,7 +62,7 @@ def _known(queue: str) -> str:
 Queue = Annotated[str, AfterValidator(_known)]
 
 
-class Lab(_Record):
+class LabRecord(_Record):
     rtt_ms: float
     rate_down_bps: float
     rate_up_bps: NotRequired[float]
@@ -71,15 +71,15 @@ class Lab(_Record):
     addresses: NotRequired[dict[str, str]]
     ports: NotRequired[dict[str, int]]
     interfaces: NotRequired[dict[str, str]]
-    clip: NotRequired[Clip | None]
-    call: NotRequired[Call | None]
+    clip: NotRequired[ClipRecord | None]
+    call: NotRequired[CallRecord | None]
     delay_down_ms: NotRequired[float]
     capture_offset_s: NotRequired[dict[str, Annotated[float, Field(ge=-4e9, le=4e9)]]]
     verified_at_end: NotRequired[bool | str]
     real_time: NotRequired[bool]
 
 
-class Flow(_Record):
+class FlowRecord(_Record):
     phase: str
     start: NotRequired[float]
     end: NotRequired[float]
@@ -87,10 +87,10 @@ class Flow(_Record):
 
 
 class Bulk(_Record):
-    flows: list[Flow]
+    flows: list[FlowRecord]
 
 
-class Screen(_Record):
+class ScreenRecord(_Record):
     start: float
     expected: int
     missing: int
@@ -183,10 +183,10 @@ class SocketSample(_Record):
     sndbuf_limited_ms: NotRequired[int]
 
 
-TIMELINE: TypeAdapter[Timeline] = TypeAdapter(Timeline)
-LAB: TypeAdapter[Lab] = TypeAdapter(Lab)
+TIMELINE: TypeAdapter[TimelineRecord] = TypeAdapter(TimelineRecord)
+LAB: TypeAdapter[LabRecord] = TypeAdapter(LabRecord)
 BULK: TypeAdapter[Bulk] = TypeAdapter(Bulk)
-SCREEN: TypeAdapter[Screen] = TypeAdapter(Screen)
+SCREEN: TypeAdapter[ScreenRecord] = TypeAdapter(ScreenRecord)
 OPTIONS: TypeAdapter[Asked] = TypeAdapter(Asked)
 HOST: TypeAdapter[list[HostSample]] = TypeAdapter(list[HostSample])
 PLAYER: TypeAdapter[list[PlayerLine]] = TypeAdapter(list[Annotated[PlayerLine, AfterValidator(_detailed)]])

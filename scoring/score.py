@@ -16,7 +16,7 @@ from scoring import latency, queue_delay, records, validity
 from scoring.baseline import harms, healthy, solo
 from scoring.contenders import contender_flows
 from scoring.curves import ccdfs, goodput, over_time, sojourn_times
-from scoring.evidence import Capture, RawFiles, Setting, limits_of
+from scoring.evidence import RawFiles, Setting, SideCapture, limits_of
 from scoring.metrics import Evidence
 from scoring.picture import freeze_entries, picture, rendition_changes
 from scoring.scores import Host, Jitter, Metrics, PhaseScores, Scores
@@ -146,8 +146,8 @@ def _clocks(
     setting: Setting,
     queues: Sequence[Mapping[str, Any]],
     sockets: Sequence[Mapping[str, Any]],
-    behind: Capture | None,
-    before: Capture | None,
+    behind: SideCapture | None,
+    before: SideCapture | None,
 ) -> dict[str, Any]:
     """The times in each record of a run, by its file."""
     captures = (("client.pcapng", behind), ("server.pcapng", before))
@@ -172,8 +172,8 @@ def _call_gates(
     files: RawFiles,
     setting: Setting,
     call: Mapping[str, Any],
-    behind: Capture | None,
-    before: Capture | None,
+    behind: SideCapture | None,
+    before: SideCapture | None,
     limits: Limits,
 ) -> list[Gate]:
     """A live call must keep to one path; of ours each end must mark its packets as asked."""

@@ -96,7 +96,7 @@ class RenditionChange(BaseModel):
     phase: str | None
 
 
-class Flow(BaseModel):
+class ContenderFlow(BaseModel):
     """A contender's data flow in its phase; codepoints and resent as sent, `ce` behind the bottleneck."""
 
     phase: str
@@ -206,7 +206,7 @@ class Scores(BaseModel):
     harm: list[Harm]
     renditions: list[RenditionChange]
     freezes: list[FreezeEntry]
-    flows: list[Flow]
+    flows: list[ContenderFlow]
     series: Series
     goodput_100ms: Series
     ccdf: list[Curve] = Field(description="one a phase, then solo (the baseline) and unshaped")

@@ -33,7 +33,7 @@ class TunnelError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class End:
+class TunnelEnd:
     """One end: where it is, its address outside, its address inside, and (WireGuard) its public key."""
 
     place: Place
@@ -48,12 +48,12 @@ def tunnel(kind: Kind, sender: Place, sender_address: str, receiver: Place, rece
 
     Raises TunnelError when an end refuses a command, or no packet of the full MTU gets through whole.
     """
-    near, far = End(sender, sender_address, NEAR), End(receiver, receiver_address, FAR)
+    near, far = TunnelEnd(sender, sender_address, NEAR), TunnelEnd(receiver, receiver_address, FAR)
     try:
         for end in (near, far):
             _take_away(end.place)
         if kind == "wireguard":
-            near, far = (End(it.place, it.outer, it.inner, _make_key(it.place)) for it in (near, far))
+            near, far = (TunnelEnd(it.place, it.outer, it.inner, _make_key(it.place)) for it in (near, far))
         for mine, other in ((near, far), (far, near)):
             for command in commands(kind, mine, other):
                 mine.place.run(command)
@@ -68,7 +68,7 @@ def tunnel(kind: Kind, sender: Place, sender_address: str, receiver: Place, rece
             _take_away(end.place)
 
 
-def commands(kind: Kind, mine: End, other: End) -> list[list[str]]:
+def commands(kind: Kind, mine: TunnelEnd, other: TunnelEnd) -> list[list[str]]:
     """Return the commands that make the end ``mine`` of a tunnel."""
     if kind == "wireguard":
         made = [

@@ -35,7 +35,7 @@ def matrix(
     listed: Annotated[bool, typer.Option("--list", help="List the cells and do nothing.")] = False,
 ) -> None:
     """Run a matrix of transport experiments, in simulated time on all processors at once; resumes where it was left."""
-    from harness.matrix.campaign import Plan, endpoints_named, lab_named, run_and_report
+    from harness.matrix.campaign import Campaign, endpoints_named, lab_named, run_and_report
     from harness.matrix.campaign import jitter_gate as limits_of
     from harness.matrix.campaign import seeds as seeds_from
     from harness.matrix.listing import cells_table, matrices_table
@@ -48,7 +48,7 @@ def matrix(
     chosen = named(name, known)
     if swap:
         chosen = chosen.swapped(swap)
-    plan = Plan(
+    plan = Campaign(
         chosen, chosen.select(keyword), seeds_from(seed, seeds or chosen.repeat), results, engine, workers, again,
         endpoints_named(endpoints), lab_named(lab) or chosen.labs[0], lab_file if lab == "apu" else None,
         limits_of(jitter_gate),

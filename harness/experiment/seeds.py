@@ -74,7 +74,7 @@ def repeat_side_by_side(
     :func:`harness.experiment.run.perform`. EngineError when the Dask cluster that the options name cannot make them.
     """
     console = Console(file=terminal)
-    series = Series(options)
+    series = SeedSeries(options)
     RunStore(options.results).check(options.needed_bytes * series.wanted)
     if options.engine != LOCAL:
         yield from _on_dask(series, test, options, services[options.service], command_line, console)
@@ -96,7 +96,7 @@ def repeat_side_by_side(
 
 
 def _on_dask(
-    series: Series,
+    series: SeedSeries,
     test: str,
     options: Options,
     service: type[Service],
@@ -116,7 +116,7 @@ def _on_dask(
             yield from side_by_side(series, job, room, console)
 
 
-class Series:
+class SeedSeries:
     """Which runs are to be begun yet, in the order of their seeds, and what takes the place of void ones."""
 
     def __init__(self, options: Options) -> None:
@@ -154,7 +154,7 @@ def places(wanted: int, fitting: int) -> int:
     return max(1, min(wanted, len(os.sched_getaffinity(0)), fitting))
 
 
-def one_by_one(series: Series, once: Callable[[Options], Result], console: Console) -> Generator[Result]:
+def one_by_one(series: SeedSeries, once: Callable[[Options], Result], console: Console) -> Generator[Result]:
     """Make the runs of a series in turn by ``once``, which shows each as it goes."""
     while series.waiting:
         asked = series.waiting.popleft()
@@ -165,7 +165,7 @@ def one_by_one(series: Series, once: Callable[[Options], Result], console: Conso
         yield result
 
 
-def side_by_side(series: Series, job: Job, room: Callable[[int], bool], console: Console) -> Generator[Result]:
+def side_by_side(series: SeedSeries, job: Job, room: Callable[[int], bool], console: Console) -> Generator[Result]:
     """Make the runs of a series by ``job``; one begins beside so many others only while there is ``room`` for it.
 
     Raises SimulatedError as :func:`repeat_side_by_side`.
@@ -264,7 +264,7 @@ class _Reporter(ExperimentProgress):
 class _Board:
     """What the user sees of all runs: their lines, each with its seed, and the time left."""
 
-    def __init__(self, series: Series, console: Console) -> None:
+    def __init__(self, series: SeedSeries, console: Console) -> None:
         self._series, self._console = series, console
         self.done: dict[int, float] = {}
         """Seconds of the experiment that are over, by seed."""

@@ -16,7 +16,7 @@ from bottleneck.dead_man import owner_of
 from bottleneck.qdiscs import KINDS, parse_qdisc
 from bottleneck.router import Router, RouterError
 from hardware.console import ConsoleError, answer, open_console
-from hardware.lab_file import FAR, HOSTS, NEAR, LabFile, Machine, RouterEntry
+from hardware.lab_file import FAR, HOSTS, NEAR, LabFile, MachineEntry, RouterEntry
 from hardware.machine.clock import clock_offset
 from hardware.machine.place import CommandError, Place
 from hardware.machine.process import ProcessError
@@ -316,7 +316,7 @@ def _switches(file: LabFile) -> Iterator[Finding]:
             yield _tried(f"{name}: serial", _serial, name, file)
 
 
-def _power(name: str, machine: Machine) -> str:
+def _power(name: str, machine: MachineEntry) -> str:
     return switch(name, machine, "get") or "answers"
 
 

@@ -30,7 +30,7 @@ _WIDE = 240
 
 
 @dataclass(frozen=True)
-class Plan:
+class Campaign:
     """What is to be run, and how."""
 
     matrix: Matrix
@@ -69,7 +69,7 @@ def seeds(first: int, count: int) -> tuple[int, ...]:
     return tuple(range(first, first + count))
 
 
-def prepare(plan: Plan, console: Console | None = None) -> tuple[list[Job], Engine]:
+def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], Engine]:
     """Build what is missing and return the runs of a plan and what will run them.
 
     Raises MatrixError, EngineError or BuildError.
@@ -117,20 +117,20 @@ def prepare(plan: Plan, console: Console | None = None) -> tuple[list[Job], Engi
     return jobs, _dask(plan, inputs, partial(inputs_digest, plan.endpoints))
 
 
-def _dask(plan: Plan, inputs: str, digest: Callable[[], str]) -> Engine:
+def _dask(plan: Campaign, inputs: str, digest: Callable[[], str]) -> Engine:
     from harness.matrix.dask_engine import DaskEngine
 
     return DaskEngine(plan.engine, inputs, digest)
 
 
-def _live_inputs(plan: Plan, console: Console | None) -> str:
+def _live_inputs(plan: Campaign, console: Console | None) -> str:
     if plan.lab == "virtual":
         _build(console)
         return live_inputs_digest(None, plan.limits)
     return live_inputs_digest(plan.lab_file, plan.limits)
 
 
-def _lab(plan: Plan) -> Callable[[], LabFactory]:
+def _lab(plan: Campaign) -> Callable[[], LabFactory]:
     """What makes the lab of a plan. Raises LabFileError, BuildError."""
     from hardware.lab_file import read_lab_file
     from harness.lab.make import lab_maker
@@ -155,7 +155,7 @@ def _build(console: Console | None) -> None:
         ensure_kernel(progress=named(step("kernel")))
 
 
-def run_matrix(plan: Plan, console: Console | None = None) -> list[Outcome]:
+def run_matrix(plan: Campaign, console: Console | None = None) -> list[Outcome]:
     """Run a plan, showing how far it is, and return what became of every run; the longest begin first."""
     console = console or Console(stderr=True)
     jobs, engine = prepare(plan, console)
@@ -171,7 +171,7 @@ def run_matrix(plan: Plan, console: Console | None = None) -> list[Outcome]:
     return outcomes
 
 
-def run_and_report(plan: Plan) -> list[Outcome]:
+def run_and_report(plan: Campaign) -> list[Outcome]:
     """Run a plan, write and print its report, tell every failure; return those that failed."""
     from harness.matrix.report import summary, table, write
 

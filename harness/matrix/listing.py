@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from rich.table import Table
 
-from harness.matrix.campaign import Plan
+from harness.matrix.campaign import Campaign
 from harness.matrix.matrix import Matrix
 from harness.matrix.results import finished
 
@@ -25,7 +25,7 @@ def matrices_table(found: Iterable[Matrix]) -> Table:
     return table
 
 
-def cells_table(plan: Plan) -> Table:
+def cells_table(plan: Campaign) -> Table:
     """Return a table of the cells of a plan and of what the others of its matrix need."""
     table = Table("cell", "lab time", "finished", box=None, pad_edge=False, header_style="dim")
     done = Counter(cell.name for cell, _, _ in finished(plan.matrix, plan.folder))

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from apps.base import ServiceError, Stage
-from apps.call import Call as Browsers
+from apps.call import BrowserCall as Browsers
 from hardware.machine.display import SIZE, Display
 from hardware.machine.files import log_file
 from harness.lab.contract import Lab

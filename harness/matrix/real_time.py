@@ -12,7 +12,7 @@ from threading import Event
 
 import polars as pl
 
-from apps.call import Call as Browsers
+from apps.call import BrowserCall as Browsers
 from bottleneck.spec import Bottleneck, Direction
 from captures.packets import Captured
 from hardware.machine.clock import clock_offsets

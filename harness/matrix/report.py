@@ -19,7 +19,7 @@ from harness.matrix.matrix import Chart, Column, Matrix
 from harness.matrix.results import MISSING, Results, cell_folder, column_head, figure_text, mean, results
 from harness.report.html import write_page
 from harness.report.svg import Bar, Points, bar_chart, ccdf_plot
-from scoring.published import Comparison
+from scoring.published import PublishedComparison
 from scoring.transport import pooled_ccdf
 
 REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
@@ -155,7 +155,7 @@ def _cells(found: Results, cell: str) -> Iterator[dict[str, str]]:
             yield {"text": figure_text(beside.ratio, 3) if beside else MISSING, "kind": kind, "spread": ""}
 
 
-def _comparison(matrix: Matrix, one: Comparison) -> list[str]:
+def _comparison(matrix: Matrix, one: PublishedComparison) -> list[str]:
     ratios = [pair.ratio for pair in one.pairs if pair.ratio is not None]
     return [
         column_head(matrix, one.metric),

@@ -14,7 +14,7 @@ from typing import Any
 from harness.matrix.cell import Cell
 from harness.matrix.cell_run import Job, standing
 from harness.matrix.matrix import Matrix, figure
-from scoring.published import Comparison, Pair, compare, pair
+from scoring.published import PublishedComparison, PublishedPair, compare, pair
 from scoring.transport import completion_harm
 
 MISSING = "–"
@@ -59,7 +59,7 @@ class Results:
         found = (figure(scores, metric) for scores in self.runs.get(cell, {}).values())
         return [value for value in found if value is not None]
 
-    def comparisons(self) -> list[Comparison]:
+    def comparisons(self) -> list[PublishedComparison]:
         """Ours beside theirs, one for each metric that is published."""
         if not (reference := self.matrix.reference):
             return []
@@ -67,7 +67,7 @@ class Results:
         ours = {cell.name: {metric: self.values(cell.name, metric) for metric in metrics} for cell in self.cells}
         return compare(ours, reference.published, reference.tolerance)
 
-    def pair(self, cell: str, metric: str) -> Pair | None:
+    def pair(self, cell: str, metric: str) -> PublishedPair | None:
         """A figure of a cell beside the published one; None when a side has none."""
         reference, values = self.matrix.reference, self.values(cell, metric)
         theirs = reference.published.get(cell, {}).get(metric) if reference else None

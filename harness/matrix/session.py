@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.experiment.options import Options, OptionsError
-from harness.matrix.campaign import Plan, prepare, seeds
+from harness.matrix.campaign import Campaign, prepare, seeds
 from harness.matrix.cell import Cell
 from harness.matrix.cell_run import SCORES
 from harness.matrix.engine import EngineError, Outcome, complete
@@ -28,7 +28,7 @@ class MatrixSession:
         if options.kernel_source:
             raise OptionsError("--kernel-source: matrices run on the kernel that `sojourn build` makes; leave it out")
         self._options = options
-        self._plans: dict[Key, Plan] = {}
+        self._plans: dict[Key, Campaign] = {}
         self._inputs: dict[Key, str] = {}
         self._running: dict[Key, Generator[Outcome]] = {}
         self._known: dict[Key, dict[str, list[Outcome]]] = {}
@@ -81,7 +81,7 @@ class MatrixSession:
                     pass
         if lab == "sim" and options.jitter_gate_ms is not None:
             raise OptionsError("--jitter-gate: a matrix's cells in simulated time have their own; leave it out")
-        plan = Plan(
+        plan = Campaign(
             matrix,
             tuple(cell for cell in selected if not cell.needs),
             seeds(options.seed, options.repeat or matrix.repeat),

@@ -38,7 +38,7 @@ _NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class End:
+class NetworkPort:
     """One end of a link."""
 
     space: str
@@ -58,12 +58,12 @@ class End:
 class Network:
     """Where everything of a cell stands."""
 
-    hosts: dict[int, End]
+    hosts: dict[int, NetworkPort]
     """By RTT, µs: the hosts of the server side."""
-    receiver: End
+    receiver: NetworkPort
     boxes: tuple[str, ...]
     """Routers from the hosts to the receiver, gateways of a tunnel among them."""
-    links: tuple[tuple[End, End], ...]
+    links: tuple[tuple[NetworkPort, NetworkPort], ...]
 
     @property
     def spaces(self) -> list[str]:
@@ -81,19 +81,20 @@ def network(cell: Cell) -> Network:
     wanted = [flow.rtt_us for flow in cell.flows] + [probe.rtt_us for probe in cell.probes]
     wanted += [one.rtt_us for one in (cell.short_flows, cell.call) if one]
     hosts = {
-        rtt: End(f"host{n}", HOST_DEV, f"10.42.2.{20 + n}/24") for n, rtt in enumerate(sorted(dict.fromkeys(wanted)))
+        rtt: NetworkPort(f"host{n}", HOST_DEV, f"10.42.2.{20 + n}/24")
+        for n, rtt in enumerate(sorted(dict.fromkeys(wanted)))
     }
     hops = tuple(hop_name(n) for n in range(len(cell.hops)))
     boxes = (NEAR, *hops, FAR) if cell.tunnel else hops
-    first, receiver = End(boxes[0], "wan", "10.42.2.1/24"), End(RECEIVER, HOST_DEV, "10.42.1.20/24")
+    first, receiver = NetworkPort(boxes[0], "wan", "10.42.2.1/24"), NetworkPort(RECEIVER, HOST_DEV, "10.42.1.20/24")
     if len(hosts) == 1 and (cell.tunnel or not cell.hops[0].up):
         links = [(next(iter(hosts.values())), first)]
     else:
-        links = [(host, End(SWITCH, f"port{n}")) for n, host in enumerate(hosts.values())]
-        links.append((End(SWITCH, "uplink"), first))
+        links = [(host, NetworkPort(SWITCH, f"port{n}")) for n, host in enumerate(hosts.values())]
+        links.append((NetworkPort(SWITCH, "uplink"), first))
     for n, (left, right) in enumerate(pairwise(boxes)):
-        links.append((End(left, "lan", f"10.43.{n}.1/30"), End(right, "wan", f"10.43.{n}.2/30")))
-    links.append((End(boxes[-1], "lan", "10.42.1.1/24"), receiver))
+        links.append((NetworkPort(left, "lan", f"10.43.{n}.1/30"), NetworkPort(right, "wan", f"10.43.{n}.2/30")))
+    links.append((NetworkPort(boxes[-1], "lan", "10.42.1.1/24"), receiver))
     return Network(hosts, receiver, boxes, tuple(links))
 
 
@@ -132,8 +133,8 @@ def addresses(cell: Cell, space: str) -> list[str]:
     return lines
 
 
-def _peers(net: Network, end: End) -> list[End]:
-    entry = End(net.boxes[0], "wan", "10.42.2.1/24")
+def _peers(net: Network, end: NetworkPort) -> list[NetworkPort]:
+    entry = NetworkPort(net.boxes[0], "wan", "10.42.2.1/24")
     if end == entry:
         return list(net.hosts.values())
     if end in net.hosts.values():
@@ -173,7 +174,7 @@ def _tunnel(cell: Cell, net: Network, space: str) -> list[str]:
     return [*states, *policies]
 
 
-def _delays(cell: Cell) -> Iterator[tuple[End, Path]]:
+def _delays(cell: Cell) -> Iterator[tuple[NetworkPort, Path]]:
     """Where each half of each host's RTT is added: at the egress of both ends of its link."""
     net = network(cell)
     for rtt, host in net.hosts.items():

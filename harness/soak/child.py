@@ -19,7 +19,7 @@ from rich.text import Text
 from apps import SERVICES
 from apps.two_ends import TwoEnds
 from harness.experiment.options import LOCAL, Options, parse_options
-from harness.soak.plan import Cell, of_round
+from harness.soak.plan import PlannedCell, of_round
 
 if TYPE_CHECKING:
     from harness.experiment.seeds import Job
@@ -35,7 +35,7 @@ class Task(BaseModel):
     command_line: list[str] = []
 
 
-def command_line(cell: Cell, seed: int, round: int) -> list[str]:
+def command_line(cell: PlannedCell, seed: int, round: int) -> list[str]:
     """Return what makes a cell's run of a round (``seed``: the night's) again on this machine."""
     asked = of_round(cell.options, seed, round, cell.options.results)
     phases = (f"{phase.contender or 'solo'}:{phase.seconds:g}" for phase in asked.phases)

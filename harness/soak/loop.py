@@ -27,8 +27,8 @@ from harness.experiment.simulated import MEMORY
 from harness.soak import leaks, state
 from harness.soak.child import Task, command_line
 from harness.soak.disk import free_bytes, make_room
-from harness.soak.plan import Cell, Plan, PlanError, PlanFile
-from harness.soak.rounds import Job, expected_s, next_batch, quarantined
+from harness.soak.plan import PlanError, PlanFile, PlannedCell, SoakPlan
+from harness.soak.rounds import Turn, expected_s, next_batch, quarantined
 from harness.soak.state import Attempt, Folder, Night, Outcome
 from harness.soak.status import saved_plan
 from harness.soak.supervise import Ended, supervise
@@ -77,7 +77,7 @@ class Stop:
                 signal.signal(number, take)
 
 
-def begin(plan: Plan, hours: float | None, *, new: bool = False) -> Folder | None:
+def begin(plan: SoakPlan, hours: float | None, *, new: bool = False) -> Folder | None:
     """Return the night to go on with: the last one while its time is not up, else a new one of ``hours``.
 
     Without ``hours`` a night is only resumed: None when there is none. Raises PlanError when the last night goes on but
@@ -103,7 +103,7 @@ def begin(plan: Plan, hours: float | None, *, new: bool = False) -> Folder | Non
     return state.create(plan, hours)
 
 
-def _round_s(plan: Plan) -> float:
+def _round_s(plan: SoakPlan) -> float:
     """Return about how long a round takes at least, s: in simulated time runs go side by side."""
     alone = sum(cell.expected_s for cell in plan.cells if cell.options.lab != "sim")
     beside = [cell.expected_s for cell in plan.cells if cell.options.lab == "sim" and cell.options.engine == LOCAL]
@@ -127,12 +127,12 @@ class Soak:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: SoakPlan,
         folder: Folder,
         tell: Callable[[str], None],
         stop: Stop | None = None,
         child: Sequence[str] = CHILD,
-        most: Callable[[Cell], int] | None = None,
+        most: Callable[[PlannedCell], int] | None = None,
     ) -> None:
         self._plan, self._folder, self._tell, self._child = plan, folder, tell, tuple(child)
         self._stop, self._most = stop or Stop(), most or most_at_once
@@ -203,11 +203,13 @@ class Soak:
     def _mark(self) -> str:
         return str(self._folder.path.resolve())
 
-    def _attempt(self, batch: Sequence[Job]) -> list[Attempt]:
+    def _attempt(self, batch: Sequence[Turn]) -> list[Attempt]:
         """Make runs side by side and return how they ended."""
         mounted, made = leaks.mounts(), list[Attempt]()
         with ThreadPoolExecutor(len(batch)) as pool:
-            running = {pool.submit(self._supervised, job, attempt): attempt for job, attempt in map(self._begin, batch)}
+            running = {
+                pool.submit(self._supervised, turn, attempt): attempt for turn, attempt in map(self._begin, batch)
+            }
             while running:
                 # Not without a limit: a signal that comes just before the wait is seen after it.
                 for future in wait(running, _LOOK_S, FIRST_COMPLETED).done:
@@ -217,24 +219,24 @@ class Soak:
         sweep()
         return made
 
-    def _begin(self, job: Job) -> tuple[Job, Attempt]:
-        number, cell, seed = len(self._attempts) + 1, job.cell, self._folder.night.seed
-        self._tell(f"run {number}: round {job.round}, {cell.name}" + (f", try {job.attempt}" * (job.attempt > 1)))
-        return job, self._record(
-            Attempt(number=number, round=job.round, cell=cell.name, seed=seed + job.round - 1, begun=time.time(),
-                    command_line=command_line(cell, seed, job.round))
+    def _begin(self, turn: Turn) -> tuple[Turn, Attempt]:
+        number, cell, seed = len(self._attempts) + 1, turn.cell, self._folder.night.seed
+        self._tell(f"run {number}: round {turn.round}, {cell.name}" + (f", try {turn.attempt}" * (turn.attempt > 1)))
+        return turn, self._record(
+            Attempt(number=number, round=turn.round, cell=cell.name, seed=seed + turn.round - 1, begun=time.time(),
+                    command_line=command_line(cell, seed, turn.round))
         )  # fmt: skip
 
-    def _supervised(self, job: Job, attempt: Attempt) -> Ended:
+    def _supervised(self, turn: Turn, attempt: Attempt) -> Ended:
         """Make one run; it may go beside others, each in a thread."""
         task = Task(
-            given=dict(job.cell.given), folder=self._folder.path, seed=self._folder.night.seed, round=job.round,
+            given=dict(turn.cell.given), folder=self._folder.path, seed=self._folder.night.seed, round=turn.round,
             command_line=attempt.command_line,
         )  # fmt: skip
         return supervise(
             [*self._child, "run", task.model_dump_json()],
             self._folder.file(attempt.number, ".log"),
-            mark=self._mark_of(attempt), limit_s=self._plan.limit_s(job.cell), stopped=self._stop,
+            mark=self._mark_of(attempt), limit_s=self._plan.limit_s(turn.cell), stopped=self._stop,
         )  # fmt: skip
 
     def _mark_of(self, attempt: Attempt) -> str:
@@ -264,18 +266,20 @@ class Soak:
         self._attempts = [it for it in self._attempts if it.number != attempt.number] + [attempt]
         return self._folder.record(attempt)
 
-    def _in_time(self, batch: list[Job]) -> list[Job]:
+    def _in_time(self, batch: list[Turn]) -> list[Turn]:
         """Return the jobs of a batch, in order, up to one that would not end in time."""
         left_s = self._folder.night.until - time.time()
-        return list(itertools.takewhile(lambda job: expected_s(self._plan, job.cell, self._attempts) <= left_s, batch))
+        return list(
+            itertools.takewhile(lambda turn: expected_s(self._plan, turn.cell, self._attempts) <= left_s, batch)
+        )
 
-    def _with_room(self, batch: list[Job]) -> list[Job]:
+    def _with_room(self, batch: list[Turn]) -> list[Turn]:
         """Return the first of a batch and those for which the disk has room beside it as it is."""
         left = free_bytes(self._plan.results) - round(self._plan.file.disk.keep_free_gb * 1e9)
-        needed = itertools.accumulate(job.cell.options.needed_bytes for job in batch)
+        needed = itertools.accumulate(turn.cell.options.needed_bytes for turn in batch)
         return batch[: max(1, sum(need <= left for need in needed))]
 
-    def _no_room(self, cell: Cell) -> str:
+    def _no_room(self, cell: PlannedCell) -> str:
         """Make room for a run as far as the plan allows; return why there is none."""
         disk, results = self._plan.file.disk, self._plan.results
         needed = cell.options.needed_bytes + round(disk.keep_free_gb * 1e9)
@@ -310,7 +314,7 @@ class Soak:
                 time.sleep(_AGAIN_S)
         return ""
 
-    def _check(self, cell: Cell) -> str:
+    def _check(self, cell: PlannedCell) -> str:
         """Bring the lab of a cell up once and return why it does not work."""
         stem = self._folder.file(len(self._attempts), f"-check-{cell.options.lab}")
         mounted = leaks.mounts()
@@ -334,7 +338,7 @@ def verdict(plan: PlanFile, attempts: Sequence[Attempt]) -> Code:
     return Code.ALL_VALID if good else Code.SOME_NOT
 
 
-def most_at_once(cell: Cell) -> int:
+def most_at_once(cell: PlannedCell) -> int:
     """Return how many runs like ``cell``'s may go at once: one in real time, else as processors and memory allow."""
     if cell.options.lab != "sim":
         return 1

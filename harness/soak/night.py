@@ -14,7 +14,7 @@ from apps import SERVICES
 from hardware.machine.files import CHECKOUT, is_full
 from harness.soak import leaks, state
 from harness.soak.loop import Code, Soak, Stop, begin, killed
-from harness.soak.plan import Plan, PlanError, read_plan
+from harness.soak.plan import PlanError, SoakPlan, read_plan
 from harness.soak.serve import AddressError, StatusPage, address
 from harness.soak.state import Folder
 from harness.store.manifest import StoreError
@@ -67,7 +67,7 @@ def _show(stack: ExitStack, folder: Folder, page: StatusPage) -> None:
         _tell(f"{folder.path}; no status page: {taken}")
 
 
-def _close(plan: Plan, last: Folder) -> None:
+def _close(plan: SoakPlan, last: Folder) -> None:
     """End a night that was killed; the next one is not given up because this one cannot be read."""
     try:
         Soak(plan, last, _tell).close()

@@ -102,7 +102,7 @@ class PlanFile(_Entry):
 
 
 @dataclass(frozen=True)
-class Cell:
+class PlannedCell:
     """One point of the experiment: its options as given and as parsed."""
 
     name: str
@@ -121,7 +121,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SoakPlan:
     """A plan that was read and found right."""
 
     path: Path
@@ -131,19 +131,19 @@ class Plan:
     """The folder of the nights."""
     text: str
     file: PlanFile
-    cells: tuple[Cell, ...]
+    cells: tuple[PlannedCell, ...]
 
     @property
     def digest(self) -> str:
         """What names the plan's content."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:16]
 
-    def limit_s(self, cell: Cell) -> float:
+    def limit_s(self, cell: PlannedCell) -> float:
         """Return the time limit of a run of ``cell``, s."""
         tries = 1 if cell.options.engine == LOCAL else 3  # a run whose worker is lost is begun again
         return self.file.limit_min * 60 if self.file.limit_min else tries * (2 * cell.phases_s + 300)
 
-    def cell(self, name: str) -> Cell:
+    def cell(self, name: str) -> PlannedCell:
         """Return the cell of that name."""
         return next(cell for cell in self.cells if cell.name == name)
 
@@ -153,7 +153,7 @@ def of_round(options: Options, seed: int, round: int, results: Path) -> Options:
     return options.but(seed=seed + round - 1, phases=tuple(reordered(options.phases, seed, round)), results=results)
 
 
-def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | None = None) -> Plan:
+def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | None = None) -> SoakPlan:
     """Read and check a plan whose paths are relative to ``folder`` (default: its own).
 
     Raises PlanError for the first thing that cannot work.
@@ -161,7 +161,7 @@ def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | 
     folder = (folder or path.parent).resolve()
     text, file = read_file(path)
     results = _placed(folder, file.results, f"{path}: results").resolve()
-    found: dict[str, Cell] = {}
+    found: dict[str, PlannedCell] = {}
     for name, table in file.cells.items():
         _check_names(path, "[options]", file.options)
         _check_names(path, _table(name), table)
@@ -171,7 +171,7 @@ def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | 
             if twin := next((it for it in found.values() if it.options == cell.options), None):
                 raise PlanError(f"{path}: {_table(name)}: {cell.name!r} asks for the same as {twin.name!r}; drop one")
             found[cell.name] = cell
-    return Plan(path, folder, results, text, file, tuple(found.values()))
+    return SoakPlan(path, folder, results, text, file, tuple(found.values()))
 
 
 def read_file(path: Path) -> tuple[str, PlanFile]:
@@ -194,7 +194,7 @@ def _expanded(
     table: Mapping[str, Value | list[Value]],
     shared: Mapping[str, Value],
     services: Mapping[str, type[Service]],
-) -> Iterator[Cell]:
+) -> Iterator[PlannedCell]:
     """Yield the cells of a table: one, or one for each combination of the values of its lists."""
     if empty := next((key for key, value in table.items() if value == []), None):
         raise PlanError(f"{path}: {_table(name)} {empty}: an empty list; give one value or several")
@@ -214,7 +214,7 @@ def _expanded(
             raise PlanError(f"{path}: {_located(str(wrong), name, table)}") from wrong
         except (RuntimeError, OSError) as wrong:
             raise PlanError(f"{path}: {_table(name)}: {wrong}") from wrong
-        yield Cell(cell, texts, options)
+        yield PlannedCell(cell, texts, options)
 
 
 def _combined(name: str, table: Mapping[str, Value | list[Value]]) -> Iterator[tuple[str, dict[str, Value]]]:

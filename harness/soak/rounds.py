@@ -9,25 +9,25 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from harness.soak.plan import Cell, Plan, PlanFile
+from harness.soak.plan import PlanFile, PlannedCell, SoakPlan
 from harness.soak.state import Attempt
 
 
 @dataclass(frozen=True)
-class Job:
+class Turn:
     """The next run: its cell, its round and which try of it in that round it is (both from 1 on)."""
 
-    cell: Cell
+    cell: PlannedCell
     round: int
     attempt: int
 
 
-def order(plan: Plan, seed: int, round: int) -> list[Cell]:
+def order(plan: SoakPlan, seed: int, round: int) -> list[PlannedCell]:
     """Return the cells in the order of a round."""
     return random.Random(f"{seed} {round}").sample(plan.cells, len(plan.cells))
 
 
-def next_job(plan: Plan, seed: int, attempts: Sequence[Attempt]) -> Job | None:
+def next_turn(plan: SoakPlan, seed: int, attempts: Sequence[Attempt]) -> Turn | None:
     """Return what is to be run after ``attempts``; None when all rounds are over or every cell is in quarantine."""
     counted = [attempt for attempt in attempts if attempt.outcome != "stopped"]
     left_out = {cell.name for cell in plan.cells if quarantined(plan.file, cell.name, counted)}
@@ -40,32 +40,36 @@ def next_job(plan: Plan, seed: int, attempts: Sequence[Attempt]) -> Job | None:
             mine = (it for it in counted if (it.cell, it.round) == (cell.name, round))
             tried = [it.outcome for it in mine if it.outcome != "killed"]
             if cell.name not in left_out and "valid" not in tried and len(tried) <= plan.file.retries:
-                return Job(cell, round, len(tried) + 1)
+                return Turn(cell, round, len(tried) + 1)
     return None
 
 
-def next_batch(plan: Plan, seed: int, attempts: Sequence[Attempt], most: Callable[[Cell], int]) -> list[Job]:
-    """Return what is to be run next, side by side: as many runs as :func:`next_job` gives in a row if each is valid.
+def next_batch(
+    plan: SoakPlan, seed: int, attempts: Sequence[Attempt], most: Callable[[PlannedCell], int]
+) -> list[Turn]:
+    """Return what is to be run next, side by side: as many runs as :func:`next_turn` gives in a row if each is valid.
 
     They are for one engine, in simulated time, and no more than ``most`` says of the first; empty when nothing is left.
     """
-    first = next_job(plan, seed, attempts)
+    first = next_turn(plan, seed, attempts)
     if first is None:
         return []
     batch, made, width = [first], list(attempts), most(first.cell)
     while len(batch) < width:
-        job = batch[-1]
+        turn = batch[-1]
         made.append(
-            Attempt(number=0, round=job.round, cell=job.cell.name, seed=seed + job.round - 1, begun=0, outcome="valid")
+            Attempt(
+                number=0, round=turn.round, cell=turn.cell.name, seed=seed + turn.round - 1, begun=0, outcome="valid"
+            )
         )
-        following = next_job(plan, seed, made)
+        following = next_turn(plan, seed, made)
         if following is None or not _beside(first.cell, following.cell):
             break
         batch.append(following)
     return batch
 
 
-def _beside(first: Cell, other: Cell) -> bool:
+def _beside(first: PlannedCell, other: PlannedCell) -> bool:
     """Tell whether runs of two cells do not mind each other."""
     return first.options.lab == other.options.lab == "sim" and first.options.engine == other.options.engine
 
@@ -79,7 +83,7 @@ def quarantined(plan: PlanFile, cell: str, attempts: Iterable[Attempt]) -> tuple
     return tuple(dict.fromkeys(reason for attempt in last for reason in attempt.reasons)) or ("no reason is known",)
 
 
-def expected_s(plan: Plan, cell: Cell, attempts: Iterable[Attempt]) -> float:
+def expected_s(plan: SoakPlan, cell: PlannedCell, attempts: Iterable[Attempt]) -> float:
     """Return how long the next run of ``cell`` takes by its valid ones, s; a guess before the first.
 
     Not less than its phases nor more than its limit: a clock that was set, or a suspended host, is in those times too.

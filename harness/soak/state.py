@@ -19,7 +19,7 @@ from typing import IO, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hardware.machine.files import is_full, replace_file
-from harness.soak.plan import Plan
+from harness.soak.plan import SoakPlan
 from harness.store.manifest import MANIFEST, PARTIAL, StoreError, UnixTime, read_manifest
 
 NIGHT, ATTEMPTS, PLAN = "soak.json", "attempts", "plan.toml"
@@ -145,7 +145,7 @@ class Folder:
         self.in_spite_of_a_full_disk(lambda: replace_file(path, content))
 
 
-def create(plan: Plan, hours: float) -> Folder:
+def create(plan: SoakPlan, hours: float) -> Folder:
     """Make the folder of a new night, named by this second or the next that no other one has. Raises OSError."""
     now = time.time()
     names = (time.strftime("%Y%m%d-%H%M%SZ", time.gmtime(now + later)) for later in itertools.count())

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from apps.base import Stage
-from apps.call import Call
+from apps.call import BrowserCall
 from bottleneck.path import Path as DelayPath
 from bottleneck.qdiscs import parse_qdisc
 from bottleneck.spec import Bottleneck, Direction
@@ -33,7 +33,7 @@ def path() -> Bottleneck:
     return Bottleneck(down=ways[0], up=ways[1])
 
 
-def watch(call: Call, seconds: float) -> None:
+def watch(call: BrowserCall, seconds: float) -> None:
     """Let time pass; the end of a part of the call fails the run."""
     end = time.time() + seconds
     while time.time() < end:
@@ -42,7 +42,7 @@ def watch(call: Call, seconds: float) -> None:
         time.sleep(0.5)
 
 
-def kill_the_other_end(call: Call) -> str | None:
+def kill_the_other_end(call: BrowserCall) -> str | None:
     """Kill its renderer and return what the call says of it."""
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
@@ -55,7 +55,7 @@ def kill_the_other_end(call: Call) -> str | None:
 
 
 def main(folder: Path) -> None:
-    call = Call(bitrate_bps=1_000_000, ecn="ect1")
+    call = BrowserCall(bitrate_bps=1_000_000, ecn="ect1")
     with SimLab() as lab:
         lab.router.apply(path())
         display = Display.start(lab.client, log_file(folder, "xvfb"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from apps.call import Call
+from apps.call import BrowserCall
 from apps.two_ends import FAR
 from harness.lab.contract import Addresses
 from scoring import frames, glass, latency, packets, pcapng
@@ -33,7 +33,7 @@ def median(screen: Path, camera: Path, told: dict[str, Any]) -> float:
 
 def test_a_call_takes_as_long_as_its_path_and_tells_of_an_end_that_dies(tmp_path: Path) -> None:
     """The path is longer towards the client: computing takes no time here, so that both ways differ by that alone."""
-    Call(bitrate_bps=1_000_000).prepare()
+    BrowserCall(bitrate_bps=1_000_000).prepare()
     run_inside(Path(call_inside.__file__), tmp_path)
     told = json.loads((tmp_path / "told.json").read_text())
     assert "the other end" in told["failure"]

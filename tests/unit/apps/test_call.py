@@ -11,7 +11,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from apps.base import ServiceError, Stage
-from apps.call import FULL, LIGHT, Call
+from apps.call import FULL, LIGHT, BrowserCall
 from apps.standins.call import camera, signalling
 from hardware.machine.place import Place
 from scoring import strip
@@ -35,7 +35,7 @@ def test_each_picture_of_the_camera_names_itself(cache: Path) -> None:
 
 
 def test_a_missing_clip_is_one_clear_error(cache: Path, tmp_path: Path) -> None:
-    call = Call(bitrate_bps=1_000_000)
+    call = BrowserCall(bitrate_bps=1_000_000)
     call.prepare()
     made = camera.ensure_camera(LIGHT.width, LIGHT.height)
     made.file.unlink()
@@ -47,7 +47,7 @@ def test_a_missing_clip_is_one_clear_error(cache: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("bitrate", "shape"), [(2_500_000, FULL), (1_790_000, FULL), (1_000_000, LIGHT)])
 def test_the_bit_rate_chooses_the_size(bitrate: int, shape: object) -> None:
-    (chosen,) = Call(bitrate_bps=bitrate)._formats
+    (chosen,) = BrowserCall(bitrate_bps=bitrate)._formats
     assert (chosen.width, chosen.height, chosen.bitrate_bps) == (shape.width, shape.height, bitrate)  # type: ignore[attr-defined]
 
 

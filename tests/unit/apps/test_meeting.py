@@ -16,7 +16,7 @@ from apps import SERVICES
 from apps.base import ServiceError, Stage
 from apps.jitsi import Jitsi
 from apps.meet import Meet
-from apps.meeting import Site, join, left
+from apps.meeting import MeetingSite, join, left
 from apps.teams import Teams
 from apps.two_ends import FAR, TwoEnds
 from hardware.machine.display import Display
@@ -117,7 +117,9 @@ LEAVE = '<button id="hangup-button" class="hangup-button" aria-label="Leave call
         (Teams.site, "", "", r"not in the meeting after 1 s: the page shows 'nothing'"),
     ],
 )  # fmt: skip
-def test_what_stands_in_the_way_is_told_in_time(tab: Tab, site: Site, content: str, then: str, message: str) -> None:
+def test_what_stands_in_the_way_is_told_in_time(
+    tab: Tab, site: MeetingSite, content: str, then: str, message: str
+) -> None:
     show(tab, content, then)
     began = time.monotonic()
     with pytest.raises(ServiceError, match=message) as wrong:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hardware.console import ConsoleError, ConsoleLog, answer, open_console
-from hardware.lab_file import Labgrid, Machine
+from hardware.lab_file import Labgrid, MachineEntry
 from hardware.power import PowerError, switch
 
 #: A console with a login prompt on it; it answers each line.
@@ -32,20 +32,20 @@ targets:
 
 
 @pytest.fixture(params=["command", "labgrid"])
-def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
+def machine(request: pytest.FixtureRequest, tmp_path: Path) -> MachineEntry:
     """A machine whose switch notes what it does in a file, by either way."""
     switched = tmp_path / "switched"
     if request.param == "command":
-        return Machine(power=["sh", "-c", f"test {{action}} = get || echo {{action}} >>{switched}"], serial=GETTY)
+        return MachineEntry(power=["sh", "-c", f"test {{action}} = get || echo {{action}} >>{switched}"], serial=GETTY)
     pytest.importorskip("labgrid")
     (getty := tmp_path / "getty.py").write_text(GETTY[2])
     (file := tmp_path / "apu.yaml").write_text(
         ENVIRONMENT.format(switched=switched, getty=f"{sys.executable} -u {getty}")
     )
-    return Machine(labgrid=Labgrid(environment=file))
+    return MachineEntry(labgrid=Labgrid(environment=file))
 
 
-def test_a_switch_does_what_it_is_asked(machine: Machine, tmp_path: Path) -> None:
+def test_a_switch_does_what_it_is_asked(machine: MachineEntry, tmp_path: Path) -> None:
     for action in ("off", "on", "cycle", "get"):
         switch("router", machine, action)
     assert (tmp_path / "switched").read_text().split() == ["off", "on", "cycle"]
@@ -53,7 +53,7 @@ def test_a_switch_does_what_it_is_asked(machine: Machine, tmp_path: Path) -> Non
         switch("router", machine, "reboot")
 
 
-def test_a_console_answers_and_is_logged(machine: Machine, tmp_path: Path) -> None:
+def test_a_console_answers_and_is_logged(machine: MachineEntry, tmp_path: Path) -> None:
     console = open_console(machine)
     assert console
     assert answer(console) == b"apu login:"
@@ -77,11 +77,11 @@ def test_a_console_answers_and_is_logged(machine: Machine, tmp_path: Path) -> No
 )
 def test_a_switch_that_fails_is_named(power: Any, says: str) -> None:
     with pytest.raises(PowerError, match=says):
-        switch("router", Machine(power=power), "on")
+        switch("router", MachineEntry(power=power), "on")
 
 
 def test_a_console_that_ends_is_named_and_its_log_stays(tmp_path: Path) -> None:
-    console = open_console(Machine(serial=["sh", "-c", "echo Oops; echo cable out >&2"]))
+    console = open_console(MachineEntry(serial=["sh", "-c", "echo Oops; echo cable out >&2"]))
     assert console
     log = ConsoleLog(console, tmp_path / "console.log").start()
     deadline = time.monotonic() + 5
@@ -91,7 +91,7 @@ def test_a_console_that_ends_is_named_and_its_log_stays(tmp_path: Path) -> None:
     log.stop()
     assert (tmp_path / "console.log").read_bytes() == b"Oops\n"
     assert isinstance(log.error, ConsoleError) and "sh has ended: cable out" in str(log.error)
-    assert open_console(Machine()) is None
+    assert open_console(MachineEntry()) is None
 
 
 def test_a_labgrid_target_or_driver_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -99,4 +99,4 @@ def test_a_labgrid_target_or_driver_that_is_not_there_is_named(tmp_path: Path) -
     (file := tmp_path / "apu.yaml").write_text(ENVIRONMENT)
     for target, says in (("apu", "apu: no such target; known: main, bare"), ("bare", "bare: PowerProtocol: ")):
         with pytest.raises(PowerError, match=f"^router: power: labgrid .*apu.yaml: {says}"):
-            switch("router", Machine(labgrid=Labgrid(environment=file, target=target)), "on")
+            switch("router", MachineEntry(labgrid=Labgrid(environment=file, target=target)), "on")

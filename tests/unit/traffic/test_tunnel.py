@@ -6,9 +6,9 @@ from typing import get_args
 import pytest
 
 from hardware.machine.place import LOCAL
-from traffic.tunnel import MTU, End, Kind, commands
+from traffic.tunnel import MTU, Kind, TunnelEnd, commands
 
-ENDS = End(LOCAL, "10.42.2.20", "10.44.0.1"), End(LOCAL, "10.42.1.20", "10.44.0.2", key="KEY=")
+ENDS = TunnelEnd(LOCAL, "10.42.2.20", "10.44.0.1"), TunnelEnd(LOCAL, "10.42.1.20", "10.44.0.2", key="KEY=")
 
 
 def lines(kind: Kind) -> list[str]:

@@ -17,7 +17,7 @@ from rich.console import Console
 from apps import SERVICES
 from harness.experiment.options import Options, parse_options
 from harness.experiment.run import Result, ended_by_sigterm
-from harness.experiment.seeds import Series, Tell, side_by_side
+from harness.experiment.seeds import SeedSeries, Tell, side_by_side
 from scoring.scores import Scores
 
 
@@ -74,7 +74,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     job = Runs(folder, Scores.model_validate_json((folder / "scores.json").read_bytes()), endless=True)
     with ended_by_sigterm():
-        list(side_by_side(Series(asked(folder, 2)), job, lambda running: running < 2, Console(file=sys.stderr)))
+        list(side_by_side(SeedSeries(asked(folder, 2)), job, lambda running: running < 2, Console(file=sys.stderr)))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from hardware.machine.files import CHECKOUT
 from harness.experiment.run import SPARE, Result
-from harness.experiment.seeds import Series, one_by_one, places, side_by_side
+from harness.experiment.seeds import SeedSeries, one_by_one, places, side_by_side
 from harness.experiment.simulated import SimulatedError
 from scoring.scores import Scores
 from tests.unit.harness.experiment.seed_runs import Runs, asked
@@ -28,7 +28,7 @@ def contenders(options: Any) -> list[str]:
 
 
 def test_a_void_run_gives_its_place_and_order_to_the_next_seed(tmp_path: Path) -> None:
-    series = Series(asked(tmp_path, 3, seed=5))
+    series = SeedSeries(asked(tmp_path, 3, seed=5))
     first, second, _ = series.waiting
     assert series.seeds == [5, 6, 7] and contenders(first) == contenders(second)[::-1]
     others = [series.instead_of(second) for _ in range(SPARE + 1)]
@@ -46,7 +46,7 @@ def test_one_by_one_a_void_run_is_not_made_again_with_its_seed(scores: Scores, t
         return Result(tmp_path / str(options.seed), scores, ("too late",) if options.seed == 1 else ())
 
     said = StringIO()
-    results = list(one_by_one(Series(asked(tmp_path, 1)), once, Console(file=said)))
+    results = list(one_by_one(SeedSeries(asked(tmp_path, 1)), once, Console(file=said)))
     assert made == [1, 2] and [bool(result.void) for result in results] == [True, False]
     assert "seed 1: void: too late; seed 2 takes its place" in said.getvalue()
 
@@ -67,7 +67,7 @@ def outcome(
     """Make runs side by side: the names of those that came, what the user read, and why not all did."""
     said, names, why = StringIO(), [], ""
     try:
-        for result in side_by_side(Series(asked(job.folder, wanted)), job, room, Console(file=said, width=200)):
+        for result in side_by_side(SeedSeries(asked(job.folder, wanted)), job, room, Console(file=said, width=200)):
             names.append(result.path.name)
     except SimulatedError as error:
         why = str(error)
@@ -101,7 +101,7 @@ def test_without_room_runs_wait_for_each_other(scores: Scores, tmp_path: Path) -
 
 def test_leaving_the_iteration_ends_what_runs(scores: Scores, tmp_path: Path) -> None:
     job = Runs(tmp_path, scores, slow=(2,))
-    runs = side_by_side(Series(asked(tmp_path, 2)), job, lambda running: running < 2, Console(file=StringIO()))
+    runs = side_by_side(SeedSeries(asked(tmp_path, 2)), job, lambda running: running < 2, Console(file=StringIO()))
     next(runs)
     runs.close()
     begun = {path.name.removeprefix("begun-") for path in tmp_path.glob("begun-*")}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from harness.matrix.campaign import Plan
+from harness.matrix.campaign import Campaign
 from harness.matrix.cell_run import SCORES
 from harness.matrix.engine import Outcome
 from harness.matrix.matrix import Column, Expectation, Matrix, MatrixError, Reference, figure, matrices, named
@@ -88,7 +88,7 @@ def test_runs_of_other_endpoints_have_a_folder_of_their_own(tmp_path: Path) -> N
     whole = matrix()
 
     def folder(**fields: object) -> str:
-        return Plan(whole, whole.cells, (1,), tmp_path, **fields).folder.name  # type: ignore[arg-type]
+        return Campaign(whole, whole.cells, (1,), tmp_path, **fields).folder.name  # type: ignore[arg-type]
 
     assert folder() == "m" and folder(endpoints="iperf3") == "m-iperf3" and folder(lab="virtual") == "m-virtual"
 

@@ -10,8 +10,8 @@ import pytest
 
 from apps import SERVICES
 from harness.experiment.options import parse_options
-from harness.soak.plan import Plan, PlanError, of_round, read_plan
-from harness.soak.rounds import expected_s, next_batch, next_job, order, quarantined
+from harness.soak.plan import PlanError, SoakPlan, of_round, read_plan
+from harness.soak.rounds import expected_s, next_batch, next_turn, order, quarantined
 from harness.soak.state import Attempt, Outcome
 
 PLAN = """
@@ -29,7 +29,7 @@ rate = "20mbit"
 """
 
 
-def read(folder: Path, text: str = PLAN) -> Plan:
+def read(folder: Path, text: str = PLAN) -> SoakPlan:
     (path := folder / "plan.toml").write_text(text)
     return read_plan(path, SERVICES)
 
@@ -111,10 +111,10 @@ def test_no_plan(tmp_path: Path) -> None:
         read_plan(tmp_path / "no.toml", SERVICES)
 
 
-def history(plan: Plan, outcomes: dict[str, Outcome], runs: int) -> list[Attempt]:
+def history(plan: SoakPlan, outcomes: dict[str, Outcome], runs: int) -> list[Attempt]:
     """What a night gives in which each run of a cell ends as ``outcomes`` says (default: valid)."""
     made: list[Attempt] = []
-    while len(made) < runs and (job := next_job(plan, plan.file.seed, made)):
+    while len(made) < runs and (job := next_turn(plan, plan.file.seed, made)):
         outcome = outcomes.get(job.cell.name, "valid")
         reasons = [f"{outcome}: why"] if outcome != "valid" else []
         made.append(
@@ -161,7 +161,7 @@ def test_a_run_that_the_user_stopped_counts_for_nothing(tmp_path: Path) -> None:
     plan = read(tmp_path)
     made = history(plan, {}, 1)
     stopped = [made[0].model_copy(update={"outcome": "stopped"})] * 5
-    job = next_job(plan, 7, stopped)
+    job = next_turn(plan, 7, stopped)
     assert job and (job.cell.name, job.round, job.attempt) == (made[0].cell, 1, 1)
 
 
