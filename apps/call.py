@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from apps.base import Asked, ServiceError, Stage
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from apps.standins.origin import ensure_certificate
-from apps.two_ends import POLL_S, TwoEnds
+from apps.two_party import POLL_S, TwoEnds
 from hardware.machine.files import log_file
 from hardware.machine.process import Process
 from hardware.machine.scratch import scratch_folder

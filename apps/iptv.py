@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 from apps.base import Asked, ServiceError, Stage
 from apps.browser import Browser, BrowserError, Driver
 from apps.credentials import Credentials, read_credentials
-from apps.page import PageService
+from apps.page_service import PageService
 from apps.standins.clip import DEFAULT, Clip
 from apps.standins.hls import window_segments, write_playlists
 from apps.standins.origin import HERE, PLAYERS, Site, ensure_player, player_version

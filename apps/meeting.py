@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from apps.base import Asked, ServiceError, Stage
 from apps.browser import BrowserError, Driver
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
-from apps.two_ends import POLL_S, Party, TwoEnds
+from apps.two_party import POLL_S, Party, TwoEnds
 from hardware.lab_file import read_lab_file
 
 STATE = Path(__file__).with_name("meeting.js").read_text()

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from apps.base import Asked, ServiceError, Stage
 from apps.browser import Browser, BrowserError, Driver
-from apps.page import PageService
+from apps.page_service import PageService
 from apps.standins.clip import DEFAULT, LADDER, Clip, ladder_up_to
 from apps.standins.origin import HERE, Site, player_version
 

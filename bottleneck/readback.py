@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bottleneck import shaper
-from bottleneck.path import Path
+from bottleneck.impairment import Path
 from bottleneck.spec import IFB_DOWN, IFB_UP, Bottleneck, Direction
 from traffic.ports import IRTT_UNSHAPED
 

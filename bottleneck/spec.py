@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_serializer, field_validator
 
-from bottleneck import path, shaper, units
-from bottleneck.path import Path
+from bottleneck import impairment, shaper, units
+from bottleneck.impairment import Path
 from bottleneck.qdiscs import Qdisc, parse_qdisc
 
 IFB_DOWN, IFB_UP = "ifb-down", "ifb-up"
@@ -81,8 +81,8 @@ def commands(bottleneck: Bottleneck, lan: str = "lan", wan: str = "wan", only: S
     """
     down, up, chosen = bottleneck.down, bottleneck.up, bool(only)
     return [
-        *path.commands(wan, IFB_DOWN, down.path),
-        *path.commands(lan, IFB_UP, up.path, only),
+        *impairment.commands(wan, IFB_DOWN, down.path),
+        *impairment.commands(lan, IFB_UP, up.path, only),
         *shaper.commands(lan, down.rate_bps, down.qdisc, chosen=chosen),
         *shaper.commands(wan, up.rate_bps, up.qdisc, chosen=chosen),
     ]
@@ -95,6 +95,6 @@ def teardown_commands(lan: str = "lan", wan: str = "wan") -> list[list[str]]:
     return [
         *shaper.teardown_commands(lan),
         *shaper.teardown_commands(wan),
-        *path.teardown_commands(wan, IFB_DOWN),
-        *path.teardown_commands(lan, IFB_UP),
+        *impairment.teardown_commands(wan, IFB_DOWN),
+        *impairment.teardown_commands(lan, IFB_UP),
     ]

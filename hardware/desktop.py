@@ -20,11 +20,11 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from hardware.build_tool import call
 from hardware.guest import INIT, PACKAGES, SUITE, extract, in_root, prepare
 from hardware.machine import cache
 from hardware.machine.cache import BuildError, Progress
 from hardware.machine.files import CHECKOUT
-from hardware.tool import call
 
 #: What is on top of the nodes' packages; chromium-driver is Selenium's.
 SHOWN = (

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardware.archive import Archive
+from hardware.build_tool import call
 from hardware.machine import cache
 from hardware.machine.cache import BuildError, Progress
-from hardware.tool import call
 
 SUITE = "forky"
 INIT = Path(__file__).parent / "userland" / "init"

@@ -14,10 +14,10 @@ from pathlib import Path
 from hardware import disk
 from hardware.archive import Archive
 from hardware.board import Board, BoardKernel, ensure_board_kernel
+from hardware.build_tool import call
 from hardware.machine import cache
 from hardware.machine.cache import BuildError, Progress
 from hardware.machine.place import ENVIRONMENT
-from hardware.tool import call
 
 SUITE = "forky"
 USERLAND = Path(__file__).parent / "userland"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from apps import SERVICES
-from apps.two_ends import TwoEnds
+from apps.two_party import TwoEnds
 from bottleneck.qdiscs import parse_qdisc
 from harness.experiment.options import Options
 

@@ -10,9 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from hardware.machine import requirements
 from hardware.machine.place import CommandError, Place
 from hardware.machine.process import Process, ProcessError
-from traffic import ports, tools
+from traffic import ports
 from traffic.contender import Contender
 
 _POLL_S = 0.02
@@ -137,15 +138,16 @@ class BulkFlow:
 
 
 def check(place: Place) -> str:
-    """Return iperf3's version at ``place``. Raises :class:`traffic.tools.ToolError` when it is missing or
+    """Return iperf3's version at ``place``. Raises :class:`ToolError` when it is missing or
     unfit.
     """
-    have = tools.version(place, ["iperf3", "-v"], r"iperf (\d+\.\d+)", "iperf3")
-    tools.at_least(place, "iperf3", have, (3, 9), "--cport and whole JSON after SIGINT are needed")
+    have = requirements.version(place, ["iperf3", "-v"], r"iperf (\d+\.\d+)", "iperf3")
+    requirements.at_least(place, "iperf3", have, (3, 9), "--cport and whole JSON after SIGINT are needed")
     try:
         features = place.run(["iperf3", "-v"])
     except CommandError as failed:
-        raise tools.ToolError(str(failed)) from failed
+        raise requirements.ToolError(str(failed)) from failed
     if "TCP congestion algorithm" not in features:
-        raise tools.ToolError(f"{place.name}: iperf3 cannot set the congestion control: install a build for Linux")
+        lacks = "cannot set the congestion control: install a build for Linux"
+        raise requirements.ToolError(f"{place.name}: iperf3 {lacks}")
     return ".".join(map(str, have))

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Self
 
+from hardware.machine import requirements
 from hardware.machine.place import Place
 from hardware.machine.process import Process, ProcessError
-from traffic import ports, tools
+from traffic import ports
 
 Codepoint = Literal["not-ect", "ect1", "ect0", "ce"]
 # The IP header's ECN field (RFC 3168); irtt's --dscp is the whole former TOS byte.
@@ -127,9 +128,9 @@ class IrttClient:
 
 
 def check(place: Place) -> str:
-    """Return irtt's version at ``place``. Raises :class:`traffic.tools.ToolError` when it is missing or
+    """Return irtt's version at ``place``. Raises :class:`ToolError` when it is missing or
     too old.
     """
-    have = tools.version(place, ["irtt", "version"], r"irtt version: (\d+\.\d+)", "irtt")
-    tools.at_least(place, "irtt", have, (0, 9), "the JSON of irtt 0.9 is read")
+    have = requirements.version(place, ["irtt", "version"], r"irtt version: (\d+\.\d+)", "irtt")
+    requirements.at_least(place, "irtt", have, (0, 9), "the JSON of irtt 0.9 is read")
     return ".".join(map(str, have))

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from hardware.machine import requirements
 from hardware.machine.periodic import PeriodicSampler
 from hardware.machine.place import Place
-from traffic import ports, tools
+from traffic import ports
 
 _END = "=="
 _SOCKET = re.compile(r"^ESTAB\s+\d+\s+\d+\s+(?P<local>\S+)\s+(?P<peer>\S+)\s+(?P<rest>.*)$")
@@ -115,9 +116,9 @@ class SsSampler(PeriodicSampler):
 
 
 def check(place: Place) -> str:
-    """Return ss's version at ``place``. Raises :class:`traffic.tools.ToolError` when it is missing or too
+    """Return ss's version at ``place``. Raises :class:`hardware.machine.requirements.ToolError` when it is missing or too
     old.
     """
-    have = tools.version(place, ["ss", "-V"], r"iproute2-(\d+\.\d+)", "iproute2")
-    tools.at_least(place, "ss", have, (5, 0), "one line a socket (-O) came with iproute2 5.0")
+    have = requirements.version(place, ["ss", "-V"], r"iproute2-(\d+\.\d+)", "iproute2")
+    requirements.at_least(place, "ss", have, (5, 0), "one line a socket (-O) came with iproute2 5.0")
     return ".".join(map(str, have))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from apps.base import Asked
-from bottleneck.path import Path as DelayPath
+from bottleneck.impairment import Path as DelayPath
 from bottleneck.qdiscs import Qdisc, parse_qdisc
 from bottleneck.spec import Bottleneck, Direction
 from bottleneck.units import format_rate, format_time, parse_time, rate_option, rtt_option

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from bottleneck import nat
-from bottleneck.dead_man import owner_of
+from bottleneck.lease import owner_of
 from bottleneck.qdiscs import KINDS, parse_qdisc
 from bottleneck.router import Router, RouterError
 from hardware.console import ConsoleError, answer, open_console
@@ -20,12 +20,12 @@ from hardware.lab_file import FAR, HOSTS, NEAR, LabFile, MachineEntry, RouterEnt
 from hardware.machine.clock import clock_offset
 from hardware.machine.place import CommandError, Place
 from hardware.machine.process import ProcessError
+from hardware.machine.requirements import ToolError
 from hardware.power import PowerError, switch
 from harness.lab.doctor import Finding, Verdict
 from harness.lab.physical import close_master, places_of, router_of, tap
 from traffic import iperf3, irtt, ss
 from traffic.contender import ACCURATE_ECN
-from traffic.tools import ToolError
 
 _CLOCK_S = 0.05
 _CAP_NET_ADMIN = 12

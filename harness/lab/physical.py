@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from bottleneck.dead_man import DeadMan, undo_stale
+from bottleneck.lease import DeadMan, undo_stale
 from bottleneck.readback import ReadbackError
 from bottleneck.router import Router, RouterError
 from hardware.console import ConsoleError, ConsoleLog, open_console

@@ -11,7 +11,7 @@ from pathlib import Path
 from hardware.machine.files import CHECKOUT
 
 #: What these build has a digest of its own, which is told beside the sources.
-_NAMED_OTHERWISE = ("hardware.build", "hardware.guest", "hardware.desktop", "traffic.bulk")
+_NAMED_OTHERWISE = ("hardware.build", "hardware.guest", "hardware.desktop", "traffic.endpoints")
 
 
 @functools.cache

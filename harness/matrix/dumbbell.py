@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bottleneck.path import Path
+from bottleneck.impairment import Path
 from bottleneck.shaper import RateStep
 from bottleneck.spec import Direction
 from harness.matrix.cell import Flow, Hop

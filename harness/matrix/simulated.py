@@ -21,8 +21,8 @@ from hardware.simulation import SimulationError
 from harness.matrix import simulated_job
 from harness.matrix.cell import Cell
 from scoring.transport import FLOWS
-from traffic.bulk import ensure_bulk
 from traffic.contender import ACCURATE_ECN, CONTENDERS
+from traffic.endpoints import ensure_bulk
 
 Endpoints = Literal["bulk", "iperf3"]
 

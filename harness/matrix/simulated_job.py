@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, log
 
-from bottleneck import path, readback, shaper
-from bottleneck.path import Path
+from bottleneck import impairment, readback, shaper
+from bottleneck.impairment import Path
 from bottleneck.spec import IFB_DOWN, IFB_UP, Direction
 from hardware.node import mac
 from harness.matrix.cell import Call, Cell, Hop, ShortFlows
@@ -200,7 +200,7 @@ def _bottleneck(cell: Cell, space: str) -> Iterator[tuple[str, str]]:
         if hop_name(n) == space:
             for way, egress, ingress, ifb in _ways(hop):
                 if way:
-                    commands += path.commands(ingress, ifb, way.path)
+                    commands += impairment.commands(ingress, ifb, way.path)
                     commands += shaper.commands(egress, way.rate_bps, way.qdisc, unshaped=False)
     for command in commands:
         yield command[0], " ".join(command[1:])
@@ -250,7 +250,7 @@ def starts(cell: Cell, seed: int) -> list[float]:
 
 
 def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
-    """Return the text for the program of traffic/bulk.c (traffic/bulk.py tells its form).
+    """Return the text for the program of traffic/endpoints.c (traffic/endpoints.py tells its form).
 
     Args:
         flows: whether it sends the bulk flows too, or another program does.

@@ -16,8 +16,8 @@ from apps.standins import scenes
 from apps.standins.call import camera
 from hardware.machine.programs import find
 from harness.store.loaded import load_scores
-from scoring import frames, quality
-from scoring.quality import Picture, QualityError
+from scoring import frames, picture_quality
+from scoring.picture_quality import Picture, QualityError
 
 
 def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.DataFrame:
@@ -39,8 +39,9 @@ def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.Data
         raise QualityError(f"{run}: what was shown is no film of ours, so there is nothing to compare it with")
     video = run / "screen.mp4"
     shown = frames.read_recording(video, float(screen["start"]) - scores.t0)
-    chosen = [pick for pick in quality.picks(shown, every_s) if any(p.start <= pick.t < p.end for p in scores.phases)]
-    found = quality.compare(video, chosen, _film(lab), _ffmpeg(), tell)
+    picks = picture_quality.picks(shown, every_s)
+    chosen = [pick for pick in picks if any(p.start <= pick.t < p.end for p in scores.phases)]
+    found = picture_quality.compare(video, chosen, _film(lab), _ffmpeg(), tell)
     heights = dict(enumerate(clip["heights"]))
     renditions = shown["rendition"].gather([pick.nth for pick in chosen])
     return pl.DataFrame(

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from apps import SERVICES
-from apps.two_ends import TwoEnds
+from apps.two_party import TwoEnds
 from harness.experiment.options import LOCAL, Options, parse_options
 from harness.soak.plan import PlannedCell, of_round
 

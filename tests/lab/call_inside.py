@@ -11,7 +11,7 @@ import psutil
 
 from apps.base import Stage
 from apps.call import BrowserCall
-from bottleneck.path import Path as DelayPath
+from bottleneck.impairment import Path as DelayPath
 from bottleneck.qdiscs import parse_qdisc
 from bottleneck.spec import Bottleneck, Direction
 from captures.screen import ScreenRecorder

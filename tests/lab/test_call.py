@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from apps.call import BrowserCall
-from apps.two_ends import FAR
+from apps.two_party import FAR
 from harness.lab.contract import Addresses
 from scoring import frames, glass, latency, packets, pcapng
 from tests.lab import call_inside

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck.path import Path as DelayPath
+from bottleneck.impairment import Path as DelayPath
 from bottleneck.qdiscs import parse_qdisc
 from bottleneck.readback import ReadbackError
 from bottleneck.router import Router, RouterError

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from apps.standins.origin import set_congestion_control
-from bottleneck.dead_man import DeadManError
+from bottleneck.lease import DeadManError
 from bottleneck.spec import Bottleneck
 from hardware.lab_file import read_lab_file
 from harness.lab.physical import PhysicalLab, PhysicalLabError

@@ -18,7 +18,7 @@ from apps.jitsi import Jitsi
 from apps.meet import Meet
 from apps.meeting import MeetingSite, join, left
 from apps.teams import Teams
-from apps.two_ends import FAR, TwoEnds
+from apps.two_party import FAR, TwoEnds
 from hardware.machine.display import Display
 from hardware.machine.place import LOCAL
 from harness.experiment.options import parse_options

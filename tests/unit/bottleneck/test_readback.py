@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bottleneck import readback
-from bottleneck.path import Path as DelayPath
+from bottleneck.impairment import Path as DelayPath
 from bottleneck.qdiscs import parse_qdisc
 from bottleneck.spec import Bottleneck, Direction
 

@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from bottleneck import shaper, spec
-from bottleneck.path import Path
+from bottleneck.impairment import Path
 from bottleneck.spec import Bottleneck, Direction
 
 

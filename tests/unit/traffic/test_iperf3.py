@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hardware.machine.place import LOCAL, Place
+from hardware.machine.requirements import ToolError
 from traffic import iperf3, ss
 from traffic.contender import CONTENDERS, Contender, ContenderError
 from traffic.iperf3 import BulkError, BulkFlow
-from traffic.tools import ToolError
 
 if TYPE_CHECKING:
     from tests.unit.traffic.conftest import Pair

@@ -13,9 +13,9 @@ import pytest
 
 from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process
+from hardware.machine.requirements import ToolError
 from scoring.latency import read_irtt
 from traffic import irtt, ports
-from traffic.tools import ToolError
 
 if TYPE_CHECKING:
     from tests.unit.traffic.conftest import Pair

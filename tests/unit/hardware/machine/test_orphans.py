@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck.dead_man import DeadManError
+from bottleneck.lease import DeadManError
 from hardware.lab_file import read_lab_file
 from hardware.machine import orphans
 from hardware.machine.orphans import end_orphans, machine, mark

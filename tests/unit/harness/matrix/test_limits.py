@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck.path import Path
+from bottleneck.impairment import Path
 from harness.matrix import dumbbell
 from harness.matrix.cell import Cell
 from harness.matrix.limits import lacking

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck.path import Path
+from bottleneck.impairment import Path
 from harness.matrix import dumbbell
 from harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.limits import lacking

@@ -16,7 +16,7 @@ import pytest
 from apps.standins.call import camera
 from harness.report import picture_quality
 from scoring import strip
-from scoring.quality import Pick, QualityError, picks
+from scoring.picture_quality import Pick, QualityError, picks
 from scoring.scores import SCORES, Scores
 
 WIDTH, HEIGHT, FPS, SECONDS = 640, 360, 30, 4

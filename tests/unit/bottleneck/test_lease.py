@@ -11,8 +11,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from bottleneck import dead_man
-from bottleneck.dead_man import DeadManError, Owner, undo_stale
+from bottleneck import lease
+from bottleneck.lease import DeadManError, Owner, undo_stale
 from hardware.machine.orphans import machine
 from hardware.machine.place import Place
 
@@ -25,7 +25,7 @@ def router(claim: dict[str, Any], beats: bool) -> Mock:
     beat = itertools.count() if beats else itertools.repeat(7)
 
     def run(command: list[str]) -> str:
-        return f"claimed\n{json.dumps(claim)}\n{next(beat)}\n" if command[2] == dead_man._LOOK else ""
+        return f"claimed\n{json.dumps(claim)}\n{next(beat)}\n" if command[2] == lease._LOOK else ""
 
     place = Mock(Place, run=Mock(side_effect=run))
     place.name = "router"  # a mock's own argument
@@ -33,7 +33,7 @@ def router(claim: dict[str, Any], beats: bool) -> Mock:
 
 
 def undone(place: Mock) -> bool:
-    return any(dead_man._RELEASE in call.args[0] for call in place.run.call_args_list)
+    return any(lease._RELEASE in call.args[0] for call in place.run.call_args_list)
 
 
 def owner(host: str, **more: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ _HOST, _BOOT, _SPACE = machine().split("/")
 def test_a_live_run_of_a_host_of_the_same_name_keeps_its_router(
     claim: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead_man, "_POLL_S", 0.01)
+    monkeypatch.setattr(lease, "_POLL_S", 0.01)
     live = router(claim, beats=True)
     with pytest.raises(DeadManError, match="in use by "):
         undo_stale(live)
@@ -63,7 +63,7 @@ def test_a_live_run_of_a_host_of_the_same_name_keeps_its_router(
 
 
 def test_what_has_no_beat_any_more_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_man, "_POLL_S", 0.01)
+    monkeypatch.setattr(lease, "_POLL_S", 0.01)
     for host in (machine(), socket.gethostname()):
         dead = router(owner(host), beats=False)
         assert undo_stale(dead) == f"ci@{_HOST} (process {_DEAD}, since 1970-01-01 00:00:01 UTC)"

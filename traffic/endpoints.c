@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Every endpoint of one transport experiment in one process and one event loop, across network namespaces.
- * The plan comes on stdin (traffic/bulk.py writes and describes it); results are files in the working directory.
+ * The plan comes on stdin (traffic/endpoints.py writes and describes it); results are files in the working directory.
  * Every system call of a guest in simulated time hands over between processes of the host: there are few of them here.
  */
 #define _GNU_SOURCE

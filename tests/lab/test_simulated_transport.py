@@ -13,7 +13,7 @@ import polars as pl
 import psutil
 import pytest
 
-from bottleneck.path import Path as Delay
+from bottleneck.impairment import Path as Delay
 from bottleneck.qdiscs import marks
 from bottleneck.shaper import RateStep
 from bottleneck.spec import Direction

@@ -27,7 +27,7 @@ from pathlib import Path
 from hardware.machine import cache
 from hardware.machine.cache import BuildError
 
-SOURCE = Path(__file__).parent / "bulk.c"
+SOURCE = Path(__file__).parent / "endpoints.c"
 # Static: the guest's libc is another one.
 _COMPILE = ("gcc", "-static", "-O2", "-Wall", "-Wextra", "-Werror")
 _APT_LINE = "apt-get install --no-install-recommends gcc libc6-dev"
@@ -49,6 +49,6 @@ def ensure_bulk() -> Path:
             [*_COMPILE, "-o", str(scratch / "bulk"), str(SOURCE)], capture_output=True, text=True, check=False
         )
         if done.returncode:
-            raise BuildError(f"bulk.c does not compile: {done.stderr.strip()[-300:]}")
+            raise BuildError(f"endpoints.c does not compile: {done.stderr.strip()[-300:]}")
 
     return cache.build_once(cache.root() / "bulk" / digest(), build) / "bulk"
