@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from apps.base import Asked, ServiceError, Stage
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from apps.standins.origin import ensure_certificate
-from apps.two_party import POLL_S, TwoEnds
+from apps.two_party import POLL_S, TwoParty
 from hardware.machine.files import log_file
 from hardware.machine.process import Process
 from hardware.machine.scratch import scratch_folder
@@ -41,7 +41,7 @@ class Format:
 FULL, LIGHT = Format(1280, 720, 2_500_000), Format(640, 360, 1_000_000)
 
 
-class BrowserCall(TwoEnds):
+class BrowserCall(TwoParty):
     """The call that needs no internet: its page and its signalling are in the server's place."""
 
     name = "call"
@@ -57,7 +57,7 @@ class BrowserCall(TwoEnds):
     ) -> None:
         """`bitrate_bps` is the video's largest bit rate each way; None: the best that the machine holds.
 
-        `ecn` is the codepoint of the call's packets as they leave each end; for `of_ends` see TwoEnds.
+        `ecn` is the codepoint of the call's packets as they leave each end; for `of_ends` see TwoParty.
         """
         super().__init__(**of_ends)
         self.ecn = ecn

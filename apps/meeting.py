@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from apps.base import Asked, ServiceError, Stage
 from apps.browser import BrowserError, Driver
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
-from apps.two_party import POLL_S, Party, TwoEnds
+from apps.two_party import POLL_S, Party, TwoParty
 from hardware.lab_file import read_lab_file
 
 STATE = Path(__file__).with_name("meeting.js").read_text()
@@ -63,7 +63,7 @@ class MeetingSite:
     refused: str = ""
 
 
-class Meeting(TwoEnds):
+class Meeting(TwoParty):
     """A meeting at `url`."""
 
     site: ClassVar[MeetingSite]
@@ -72,7 +72,7 @@ class Meeting(TwoEnds):
     hosts: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, url: str, **of_ends: Any) -> None:
-        """For `of_ends` see TwoEnds. Raises ServiceError for a link that cannot be one of this service."""
+        """For `of_ends` see TwoParty. Raises ServiceError for a link that cannot be one of this service."""
         super().__init__(**of_ends)
         parts = urlsplit(url)
         host = parts.hostname or ""

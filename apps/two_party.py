@@ -49,7 +49,7 @@ class Party:
         return sample.totalFrames - sample.droppedFrames if sample else 0
 
 
-class TwoEnds(Service):
+class TwoParty(Service):
     """Two people see each other; the viewer at the client is the victim."""
 
     ladder = ("180p", "270p", "360p", "540p", "720p")

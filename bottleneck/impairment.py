@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from bottleneck import units
 
 
-class Path(BaseModel):
+class Impairment(BaseModel):
     """What a packet meets before the bottleneck, one way. All times in µs, loss in percent, limit in packets.
 
     ``jitter_us`` varies the delay (and so reorders); ``slot_us`` instead lets packets out in bursts, as
@@ -65,7 +65,7 @@ class Path(BaseModel):
         return words
 
 
-def commands(dev: str, ifb: str, path: Path, only: Sequence[str] = ()) -> list[list[str]]:
+def commands(dev: str, ifb: str, path: Impairment, only: Sequence[str] = ()) -> list[list[str]]:
     """Return the commands that pass all that ``dev`` receives, or ``only`` what these addresses sent, through ``path``
     on ``ifb``; none when it does nothing.
     """

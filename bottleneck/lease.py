@@ -58,7 +58,7 @@ _RENEW = f'cd {FOLDER} && while read -r beat; do echo "$beat" >beat || exit; dat
 _LOOK = f"[ -d {FOLDER} ] || exit 0; echo claimed; cd {FOLDER} && cat owner beat 2>/dev/null; true"
 
 
-class DeadManError(RuntimeError):
+class LeaseError(RuntimeError):
     """The router is another one's, or cannot be claimed; one line that says what would help."""
 
 
@@ -81,7 +81,7 @@ class Owner:
         return f"{self.user}@{self.host.partition('/')[0]} (process {self.pid}, since {when} UTC)"
 
 
-class DeadMan(PeriodicSampler):
+class RouterLease(PeriodicSampler):
     """The claim on a router and the thread that renews it; what it writes is the router's clock beside ours.
 
     ``undo`` are the lines of shell that take the set-up away, each of which may fail; they run ``lease_s`` s after the
@@ -95,7 +95,7 @@ class DeadMan(PeriodicSampler):
         super().__init__(place, ["sh", "-c", _RENEW], output or scratch_file(".jsonl"), interval_s=lease_s / 5)
 
     def claim(self) -> None:
-        """Claim the router and begin to renew. Raises :class:`DeadManError`, CommandError and ProcessError."""
+        """Claim the router and begin to renew. Raises :class:`LeaseError`, CommandError and ProcessError."""
         user, now = psutil.Process().username(), round(time.time(), 1)
         owner = self._owner = Owner(user, machine(), os.getpid(), now, self.interval_s)
         script = "PATH=$PATH:/usr/sbin:/sbin\n" + "".join(f"{line} 2>/dev/null\n" for line in self._undo)
@@ -104,7 +104,7 @@ class DeadMan(PeriodicSampler):
         try:
             self.place.run(["sh", "-c", _CLAIM, "claim", *words], input=script)
         except CommandError as refused:
-            raise DeadManError(f"{self.place.name}: cannot be claimed: {refused.stderr.strip()}") from refused
+            raise LeaseError(f"{self.place.name}: cannot be claimed: {refused.stderr.strip()}") from refused
         try:
             self.start()
         except BaseException:
@@ -137,7 +137,7 @@ class DeadMan(PeriodicSampler):
 def undo_stale(place: Place) -> str:
     """Undo what a run that ended without a word left on the router; return who it was, empty if nobody.
 
-    Raises :class:`DeadManError` when the owner is alive, after at most two of its beats, and CommandError.
+    Raises :class:`LeaseError` when the owner is alive, after at most two of its beats, and CommandError.
     """
     owner, last = _look(place)
     if owner is None:
@@ -149,7 +149,7 @@ def undo_stale(place: Place) -> str:
         if now != owner:
             return str(owner)  # its dead man's timer was faster than we
         if beat != last:
-            raise DeadManError(f"{place.name}: in use by {owner}; wait until that run has ended")
+            raise LeaseError(f"{place.name}: in use by {owner}; wait until that run has ended")
         time.sleep(_POLL_S)
     place.run(["sh", "-c", _RELEASE, "release", "undo"])
     return str(owner)

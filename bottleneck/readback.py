@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bottleneck import shaper
-from bottleneck.impairment import Path
+from bottleneck.impairment import Impairment
 from bottleneck.spec import IFB_DOWN, IFB_UP, Bottleneck, Direction
 from traffic.ports import IRTT_UNSHAPED
 
@@ -183,7 +183,7 @@ def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True, c
     return lines + _placed(dev, found, "20:", "pfifo", "1:20")
 
 
-def delayed(dev: str, ifb: str, asked: Path, found: State, only: Sequence[str] = ()) -> list[str]:
+def delayed(dev: str, ifb: str, asked: Impairment, found: State, only: Sequence[str] = ()) -> list[str]:
     """Return the differences of the path that ``ifb`` gives to all that ``dev`` receives, or ``only`` from these."""
     hook = _qdisc(found, dev, "ffff:")
     if not asked.needed:
@@ -204,7 +204,7 @@ def delayed(dev: str, ifb: str, asked: Path, found: State, only: Sequence[str] =
     return [*netem(ifb, asked, found), *lines]
 
 
-def netem(dev: str, asked: Path, found: State) -> list[str]:
+def netem(dev: str, asked: Impairment, found: State) -> list[str]:
     """Return the differences of the netem that is the root of ``dev``."""
     if lines := _placed(dev, found, "1:", "netem", None):
         return lines

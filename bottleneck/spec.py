@@ -9,7 +9,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_serializer, field_validator
 
 from bottleneck import impairment, shaper, units
-from bottleneck.impairment import Path
+from bottleneck.impairment import Impairment
 from bottleneck.qdiscs import Qdisc, parse_qdisc
 
 IFB_DOWN, IFB_UP = "ifb-down", "ifb-up"
@@ -22,7 +22,7 @@ class Direction(BaseModel):
 
     rate_bps: int = Field(ge=units.RATE_RANGE[0], le=units.RATE_RANGE[1])
     qdisc: SerializeAsAny[Qdisc]
-    path: Path = Path()
+    path: Impairment = Impairment()
 
     @field_validator("qdisc", mode="before")
     @classmethod
@@ -48,8 +48,8 @@ class Bottleneck(BaseModel):
         queue = parse_qdisc(qdisc) if isinstance(qdisc, str) else qdisc
         half = rtt_us // 2
         return cls(
-            down=Direction(rate_bps=rate_bps, qdisc=queue, path=Path(delay_us=rtt_us - half)),
-            up=Direction(rate_bps=rate_bps, qdisc=queue, path=Path(delay_us=half)),
+            down=Direction(rate_bps=rate_bps, qdisc=queue, path=Impairment(delay_us=rtt_us - half)),
+            up=Direction(rate_bps=rate_bps, qdisc=queue, path=Impairment(delay_us=half)),
         )
 
     @property
@@ -64,11 +64,11 @@ def delayed_upwards(bottleneck: Bottleneck) -> Bottleneck:
     more than delay.
     """
     down, up = bottleneck.down.path, bottleneck.up.path
-    if down != Path(delay_us=down.delay_us, limit=down.limit):
+    if down != Impairment(delay_us=down.delay_us, limit=down.limit):
         raise ValueError("with nat = true the way down can have a delay, and no jitter, loss or bursts")
     moved = up.model_copy(update={"delay_us": up.delay_us + down.delay_us})
     return Bottleneck(
-        down=bottleneck.down.model_copy(update={"path": Path()}),
+        down=bottleneck.down.model_copy(update={"path": Impairment()}),
         up=bottleneck.up.model_copy(update={"path": moved}),
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from apps import SERVICES
-from apps.two_party import TwoEnds
+from apps.two_party import TwoParty
 from bottleneck.qdiscs import parse_qdisc
 from harness.experiment.options import Options
 
@@ -18,5 +18,5 @@ from harness.experiment.options import Options
 @pytest.mark.parametrize("queue", ["fq_codel flows 1", "dualpi2", "pfifo"])
 def test_call_harm(experiment: Callable[..., None], options: Options, queue: str) -> None:
     qdisc = parse_qdisc(queue)
-    service = options.service if issubclass(SERVICES[options.service], TwoEnds) else "call"
+    service = options.service if issubclass(SERVICES[options.service], TwoParty) else "call"
     experiment("call-harm", service=service, qdisc_down=qdisc, qdisc_up=qdisc)

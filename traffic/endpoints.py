@@ -41,7 +41,7 @@ def digest() -> str:
     return cache.digest([("source", SOURCE.read_bytes()), ("command", " ".join(_COMPILE).encode()), ("gcc", compiler)])
 
 
-def ensure_bulk() -> Path:
+def ensure_endpoints() -> Path:
     """The program, compiled now if the cache does not have it. Raises BuildError when it does not compile."""
 
     def build(scratch: Path) -> None:

@@ -116,7 +116,7 @@ class SsSampler(PeriodicSampler):
 
 
 def check(place: Place) -> str:
-    """Return ss's version at ``place``. Raises :class:`hardware.machine.requirements.ToolError` when it is missing or too
+    """Return ss's version at ``place``. Raises :class:`ToolError` when it is missing or too
     old.
     """
     have = requirements.version(place, ["ss", "-V"], r"iproute2-(\d+\.\d+)", "iproute2")

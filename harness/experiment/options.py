@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from apps.base import Asked
-from bottleneck.impairment import Path as DelayPath
+from bottleneck.impairment import Impairment
 from bottleneck.qdiscs import Qdisc, parse_qdisc
 from bottleneck.spec import Bottleneck, Direction
 from bottleneck.units import format_rate, format_time, parse_time, rate_option, rtt_option
@@ -143,7 +143,7 @@ class Options(Asked):
     def bottleneck(self) -> Bottleneck:
         """The bottleneck that these options describe; the round-trip time is split evenly."""
         half = self.rtt_us // 2
-        down, up = DelayPath(delay_us=self.rtt_us - half), DelayPath(delay_us=half)
+        down, up = Impairment(delay_us=self.rtt_us - half), Impairment(delay_us=half)
         return Bottleneck(
             down=Direction(rate_bps=self.rate_down_bps, qdisc=self.qdisc_down, path=down),
             up=Direction(rate_bps=self.rate_up_bps, qdisc=self.qdisc_up, path=up),

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from bottleneck.lease import DeadMan, undo_stale
+from bottleneck.lease import RouterLease, undo_stale
 from bottleneck.readback import ReadbackError
 from bottleneck.router import Router, RouterError
 from hardware.console import ConsoleError, ConsoleLog, open_console
@@ -92,23 +92,23 @@ class PhysicalLab:
                 + " && ".join(commands)
             )
         lease_s = self._file.router.dead_man_s
-        dead_man = DeadMan(router.place, router.undo(), lease_s, self._run / CLOCK if self._run else None)
-        dead_man.claim()
+        lease = RouterLease(router.place, router.undo(), lease_s, self._run / CLOCK if self._run else None)
+        lease.claim()
 
         def give_back() -> None:
             try:
-                if not dead_man.holds():  # it may be another run's by now
-                    dead_man.stop()
+                if not lease.holds():  # it may be another run's by now
+                    lease.stop()
                     self._say("router: no longer ours: it has undone our set-up by itself, or was rebooted")
                     return
                 router.clear()
-                dead_man.release()
+                lease.release()
             except (CommandError, RouterError, ReadbackError) as failed:
-                dead_man.stop()
+                lease.stop()
                 self._say(f"router: could not be restored: {failed}; it does so by itself within {lease_s} s")
 
         stack.callback(give_back)
-        return lambda: dead_man.lost
+        return lambda: lease.lost
 
     def _keep_consoles(self, stack: ExitStack) -> None:
         """Log the consoles: what a kernel says as it dies is said nowhere else. A run can do without."""

@@ -17,7 +17,7 @@ from bottleneck.units import UnitError, parse_time
 from harness.experiment.options import LOCAL, engine_named
 from harness.lab.contract import LabFactory
 from harness.matrix.cell import Cell
-from harness.matrix.cell_run import Endpoints, Job, inputs_digest, live_inputs_digest
+from harness.matrix.cell_run import Endpoints, Job, inputs_digest, real_time_inputs_digest
 from harness.matrix.engine import Engine, EngineError, LocalEngine, Outcome, complete
 from harness.matrix.limits import LABS, lacking
 from harness.matrix.matrix import Matrix, MatrixError
@@ -79,26 +79,28 @@ def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], 
         reasons = "; ".join(plan.left_out)
         others = " or ".join(f"--lab={lab}" for lab in plan.matrix.labs)
         raise MatrixError(f"matrix {plan.matrix.name}: the {plan.lab} lab has {reasons}; it runs with {others}")
-    live = plan.lab != "sim"
+    real_time = plan.lab != "sim"
     if plan.engine != LOCAL:
-        if live:
+        if real_time:
             raise EngineError(f"--engine: {plan.engine!r}: a lab of real time has none")
         try:
             engine_named(plan.engine)
         except ValueError as wrong:
             raise EngineError(f"--engine: {wrong}") from wrong
     # All of its cells by one code: what a call costs is told against those without.
-    real_call = not live and any(cell.call for cell in cells) and not any(lacking(cell, "virtual") for cell in cells)
+    real_call = (
+        not real_time and any(cell.call for cell in cells) and not any(lacking(cell, "virtual") for cell in cells)
+    )
     if real_call and plan.endpoints != "bulk":
         raise EngineError(f"--endpoints: matrix {plan.matrix.name}: beside browsers iperf3 sends: leave it out")
-    inputs = _live_inputs(plan, console) if live else _inputs(plan.endpoints, console)
-    if live and (calls := [cell.call for cell in cells if cell.call]):
+    inputs = _real_time_inputs(plan, console) if real_time else _inputs(plan.endpoints, console)
+    if real_time and (calls := [cell.call for cell in cells if cell.call]):
         from harness.matrix.real_call import browsers
 
         for call in calls:
             browsers(call)
     plan.folder.mkdir(parents=True, exist_ok=True)
-    matrix, endpoints = plan.matrix, "iperf3" if live else plan.endpoints
+    matrix, endpoints = plan.matrix, "iperf3" if real_time else plan.endpoints
     jobs = [Job(cell, seed, matrix.window_s, matrix.tail_s, inputs, endpoints) for cell in cells for seed in plan.seeds]
     if real_call:
         from harness.matrix import simulated_call
@@ -108,7 +110,7 @@ def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], 
         if plan.engine != LOCAL:
             return jobs, _dask(plan, inputs, simulated_call.inputs)
         return jobs, LocalEngine(plan.workers, simulated_call.machine().bytes)
-    if live:
+    if real_time:
         from harness.matrix.lab_engine import LabEngine
 
         return jobs, LabEngine(_lab(plan), plan.limits)
@@ -123,11 +125,11 @@ def _dask(plan: Campaign, inputs: str, digest: Callable[[], str]) -> Engine:
     return DaskEngine(plan.engine, inputs, digest)
 
 
-def _live_inputs(plan: Campaign, console: Console | None) -> str:
+def _real_time_inputs(plan: Campaign, console: Console | None) -> str:
     if plan.lab == "virtual":
         _build(console)
-        return live_inputs_digest(None, plan.limits)
-    return live_inputs_digest(plan.lab_file, plan.limits)
+        return real_time_inputs_digest(None, plan.limits)
+    return real_time_inputs_digest(plan.lab_file, plan.limits)
 
 
 def _lab(plan: Campaign) -> Callable[[], LabFactory]:

@@ -54,7 +54,7 @@ class Job:
 
 
 @functools.cache
-def live_inputs_digest(lab_file: Path | None, limits: Limits) -> str:
+def real_time_inputs_digest(lab_file: Path | None, limits: Limits) -> str:
     """Name what decides a run in a lab of real time: the nodes' kernel and guest or a physical lab's file, the gates.
 
     Raises BuildError when they cannot be built, OSError when the file cannot be read.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bottleneck.impairment import Path
+from bottleneck.impairment import Impairment
 from bottleneck.shaper import RateStep
 from bottleneck.spec import Direction
 from harness.matrix.cell import Flow, Hop
@@ -27,12 +27,14 @@ def bps(mbps: float) -> int:
     return round(mbps * 1e6)
 
 
-def bottleneck(mbps: float, qdisc: str, *, path: Path | None = None, steps: Sequence[tuple[float, float]] = ()) -> Hop:
+def bottleneck(
+    mbps: float, qdisc: str, *, path: Impairment | None = None, steps: Sequence[tuple[float, float]] = ()
+) -> Hop:
     """Return a middlebox with the same rate (Mbit/s), qdisc and path both ways.
 
     ``steps`` are (s, Mbit/s) at which the rate down changes: the way back, which carries acknowledgements, keeps its.
     """
-    way = Direction(rate_bps=bps(mbps), qdisc=qdisc, path=path or Path())  # type: ignore[arg-type]
+    way = Direction(rate_bps=bps(mbps), qdisc=qdisc, path=path or Impairment())  # type: ignore[arg-type]
     schedule = tuple(RateStep(at_s=at, rate_bps=bps(rate)) for at, rate in steps)
     return Hop.model_validate({"down": way, "up": way, "schedule": schedule})
 
@@ -44,12 +46,12 @@ def asymmetric(down_mbps: float, down: str, up_mbps: float, up: str) -> Hop:
     )
 
 
-def bursts(packets: int) -> Path:
+def bursts(packets: int) -> Impairment:
     """Return a path that lets packets out in bursts, as the public harness of "L4S Tests" does.
 
     netem: 0.2 ms of delay, a slot each 0.8 to 5 ms with at most ``packets``.
     """
-    return Path(delay_us=200, slot_us=800, slot_max_us=5000, slot_packets=packets, limit=10_000)
+    return Impairment(delay_us=200, slot_us=800, slot_max_us=5000, slot_packets=packets, limit=10_000)
 
 
 def flows(contenders: Sequence[str], rtt_ms: float | Sequence[float], gap_s: float = 0) -> tuple[Flow, ...]:

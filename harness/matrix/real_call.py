@@ -34,7 +34,7 @@ def browsers(asked: cell.Call) -> Browsers:
 
 
 @contextmanager
-def live_call(lab: Lab, asked: cell.Call, folder: Path) -> Iterator[Browsers]:
+def browser_call(lab: Lab, asked: cell.Call, folder: Path) -> Iterator[Browsers]:
     """A call between the client and the server of ``lab`` once both ends show its size; its files go to ``folder``.
 
     Raises ServiceError when there is no call, or none of that size within a minute; ProcessError without a screen.

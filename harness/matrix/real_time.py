@@ -23,7 +23,7 @@ from harness.lab.contract import Lab
 from harness.lab.instruments import Side
 from harness.matrix.cell import Cell, Flow, Probe
 from harness.matrix.limits import lacking, working_hops
-from harness.matrix.real_call import arrived, live_call, marked, talks
+from harness.matrix.real_call import arrived, browser_call, marked, talks
 from scoring import latency, packets, pcapng, samples, validity
 from scoring.transport import WIRE
 from scoring.validity import Gate, Limits, Validity
@@ -40,7 +40,7 @@ _MARGIN_S = 120
 _QUEUES, _JITTER = "qdisc.jsonl", "jitter.json.gz"
 
 
-class LiveCellError(RuntimeError):
+class RealTimeError(RuntimeError):
     """A cell cannot run in this lab, or its run is void; one line that says why."""
 
 
@@ -54,12 +54,12 @@ def run_cell(
     another thread, the run ends and everything is undone.
 
     Raises:
-        LiveCellError: the lab lacks what the cell needs, the run was stopped, or a gate makes it void.
+        RealTimeError: the lab lacks what the cell needs, the run was stopped, or a gate makes it void.
         RouterError, ReadbackError, BulkError, ContenderError, IrttError, ProcessError, TunnelError, ServiceError: a
             part failed.
     """
     if lacks := cell.needs or lacking(cell, lab.name):
-        raise LiveCellError(f"cell {cell.name}: the {lab.name} lab has {lacks}")
+        raise RealTimeError(f"cell {cell.name}: the {lab.name} lab has {lacks}")
     evidence = folder / EVIDENCE
     evidence.mkdir()
     asked = bottleneck(cell)
@@ -69,7 +69,7 @@ def run_cell(
         if cell.tunnel in ("wireguard", "fou", "fou-auto"):
             outer = lab.addresses
             stack.enter_context(tunnel(cell.tunnel, lab.sender, outer.sender, lab.receiver, outer.receiver))
-        call = stack.enter_context(live_call(lab, cell.call, evidence)) if cell.call else None
+        call = stack.enter_context(browser_call(lab, cell.call, evidence)) if cell.call else None
         run = _Run(lab, cell, evidence, stopped or Event(), call)
         run.play()
         lab.router.verify(_at_the_end(cell, asked))
@@ -87,7 +87,7 @@ def run_cell(
     }
     (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
     if not verdict.valid:
-        raise LiveCellError(f"cell {cell.name}: void: {'; '.join(verdict.reasons)}")
+        raise RealTimeError(f"cell {cell.name}: void: {'; '.join(verdict.reasons)}")
 
 
 def bottleneck(cell: Cell) -> Bottleneck:
@@ -203,17 +203,17 @@ class _Run:
             clock.run()
             for name, failure in self.lab.watched.items():
                 if (words := failure()) is not None:
-                    raise LiveCellError(f"cell {cell.name}: {name}: {words}")
+                    raise RealTimeError(f"cell {cell.name}: {name}: {words}")
             for flow in lasting:
                 if not flow.alive():
                     flow.stop()
-                    raise LiveCellError(f"cell {cell.name}: {flow.contender.name} ended before the cell")
+                    raise RealTimeError(f"cell {cell.name}: {flow.contender.name} ended before the cell")
             if self.call and self.call.failure:
-                raise LiveCellError(f"cell {cell.name}: the call: {self.call.failure}")
+                raise RealTimeError(f"cell {cell.name}: the call: {self.call.failure}")
 
     def _wait(self, seconds: float) -> None:
         if self.stopped.wait(seconds):
-            raise LiveCellError(f"cell {self.cell.name}: stopped")
+            raise RealTimeError(f"cell {self.cell.name}: stopped")
 
     def lines(self, pattern: str) -> list[str]:
         """The lines of the samplers' files of such a name."""
@@ -228,7 +228,7 @@ def _end(flow: BulkFlow) -> None:
 def _stop_whole(sampler: PeriodicSampler) -> None:
     sampler.stop()
     if sampler.error:
-        raise LiveCellError(f"sampling ended in mid-run: {sampler.error}")
+        raise RealTimeError(f"sampling ended in mid-run: {sampler.error}")
 
 
 def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:

@@ -22,7 +22,7 @@ from harness.matrix import simulated_job
 from harness.matrix.cell import Cell
 from scoring.transport import FLOWS
 from traffic.contender import ACCURATE_ECN, CONTENDERS
-from traffic.endpoints import ensure_bulk
+from traffic.endpoints import ensure_endpoints
 
 Endpoints = Literal["bulk", "iperf3"]
 
@@ -33,7 +33,7 @@ def parts() -> tuple[Kernel, Guest, Path]:
 
     Raises :class:`hardware.machine.cache.BuildError`.
     """
-    return ensure_kernel(), ensure_guest(), ensure_bulk()
+    return ensure_kernel(), ensure_guest(), ensure_endpoints()
 
 
 def versions() -> dict[str, str]:

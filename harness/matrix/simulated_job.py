@@ -19,7 +19,7 @@ from itertools import pairwise
 from math import exp, log
 
 from bottleneck import impairment, readback, shaper
-from bottleneck.impairment import Path
+from bottleneck.impairment import Impairment
 from bottleneck.spec import IFB_DOWN, IFB_UP, Direction
 from hardware.node import mac
 from harness.matrix.cell import Call, Cell, Hop, ShortFlows
@@ -174,14 +174,14 @@ def _tunnel(cell: Cell, net: Network, space: str) -> list[str]:
     return [*states, *policies]
 
 
-def _delays(cell: Cell) -> Iterator[tuple[NetworkPort, Path]]:
+def _delays(cell: Cell) -> Iterator[tuple[NetworkPort, Impairment]]:
     """Where each half of each host's RTT is added: at the egress of both ends of its link."""
     net = network(cell)
     for rtt, host in net.hosts.items():
         peer = next(b for a, b in net.links if a == host)
         for end, delay_us in ((host, rtt // 2), (peer, rtt - rtt // 2)):
             if delay_us:
-                yield end, Path(delay_us=delay_us)
+                yield end, Impairment(delay_us=delay_us)
 
 
 def _ways(hop: Hop) -> Iterator[tuple[Direction | None, str, str, str]]:
@@ -215,7 +215,7 @@ def differences(cell: Cell, answers: dict[str, str]) -> list[str]:
     for n, hop in enumerate(cell.hops):
         found = states[hop_name(n)]
         for way, egress, ingress, ifb in _ways(hop):
-            lines.append((hop_name(n), readback.delayed(ingress, ifb, way.path if way else Path(), found)))
+            lines.append((hop_name(n), readback.delayed(ingress, ifb, way.path if way else Impairment(), found)))
             if way:
                 lines.append((hop_name(n), readback.shaped(egress, way, found, unshaped=False)))
     return [f"{space}: {line}" for space, told in lines for line in told]

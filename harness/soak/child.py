@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from apps import SERVICES
-from apps.two_party import TwoEnds
+from apps.two_party import TwoParty
 from harness.experiment.options import LOCAL, Options, parse_options
 from harness.soak.plan import PlannedCell, of_round
 
@@ -46,7 +46,7 @@ def command_line(cell: PlannedCell, seed: int, round: int) -> list[str]:
 
 
 def _test(options: Options) -> str:
-    return "call-harm" if issubclass(SERVICES[options.service], TwoEnds) else "video-harm"
+    return "call-harm" if issubclass(SERVICES[options.service], TwoParty) else "video-harm"
 
 
 def run(task: Task, options: Options) -> None:

@@ -11,7 +11,7 @@ import psutil
 
 from apps.base import Stage
 from apps.call import BrowserCall
-from bottleneck.impairment import Path as DelayPath
+from bottleneck.impairment import Impairment
 from bottleneck.qdiscs import parse_qdisc
 from bottleneck.spec import Bottleneck, Direction
 from captures.screen import ScreenRecorder
@@ -29,7 +29,7 @@ SETTLE_S, WATCHED_S = 8, 6
 def path() -> Bottleneck:
     """20 Mbit/s each way through pfifo."""
     queue = parse_qdisc("pfifo")
-    ways = [Direction(rate_bps=20_000_000, qdisc=queue, path=DelayPath(delay_us=ms * 1000)) for ms in (DOWN_MS, UP_MS)]
+    ways = [Direction(rate_bps=20_000_000, qdisc=queue, path=Impairment(delay_us=ms * 1000)) for ms in (DOWN_MS, UP_MS)]
     return Bottleneck(down=ways[0], up=ways[1])
 
 

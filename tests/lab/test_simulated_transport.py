@@ -13,7 +13,7 @@ import polars as pl
 import psutil
 import pytest
 
-from bottleneck.impairment import Path as Delay
+from bottleneck.impairment import Impairment
 from bottleneck.qdiscs import marks
 from bottleneck.shaper import RateStep
 from bottleneck.spec import Direction
@@ -30,7 +30,7 @@ RTT = 20_000
 
 
 def way(mbit: float, qdisc: str, delay_us: int = 0) -> Direction:
-    return Direction(rate_bps=round(mbit * 1e6), qdisc=qdisc, path=Delay(delay_us=delay_us))
+    return Direction(rate_bps=round(mbit * 1e6), qdisc=qdisc, path=Impairment(delay_us=delay_us))
 
 
 def cell(*contenders: str, qdisc: str = "dualpi2", seconds: float = 10, rtt_us: int = RTT, **more: object) -> Cell:

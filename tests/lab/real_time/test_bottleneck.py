@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck.impairment import Path as DelayPath
+from bottleneck.impairment import Impairment
 from bottleneck.qdiscs import parse_qdisc
 from bottleneck.readback import ReadbackError
 from bottleneck.router import Router, RouterError
@@ -27,10 +27,10 @@ def test_rates_and_delays(router: Router, rate: int, rtt: int) -> None:
 
 
 def test_both_directions_apart(router: Router) -> None:
-    path = DelayPath(delay_us=10_000, jitter_us=1_500, loss_percent=0.25, slot_us=4_000, limit=5000)
+    path = Impairment(delay_us=10_000, jitter_us=1_500, loss_percent=0.25, slot_us=4_000, limit=5000)
     asked = Bottleneck(
         down=Direction(rate_bps=20_000_000, qdisc="dualpi2", path=path),
-        up=Direction(rate_bps=2_000_000, qdisc="cake besteffort", path=DelayPath(delay_us=5_000)),
+        up=Direction(rate_bps=2_000_000, qdisc="cake besteffort", path=Impairment(delay_us=5_000)),
     )
     router.apply(asked)
     router.apply(asked)

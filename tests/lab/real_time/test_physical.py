@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from apps.standins.origin import set_congestion_control
-from bottleneck.lease import DeadManError
+from bottleneck.lease import LeaseError
 from bottleneck.spec import Bottleneck
 from hardware.lab_file import read_lab_file
 from harness.lab.physical import PhysicalLab, PhysicalLabError
@@ -115,7 +115,7 @@ def test_a_router_in_use_is_refused_and_left_alone(untouched: Bench) -> None:
     file = untouched.lab_file(SHORT)
     run = hold(file)
     try:
-        with pytest.raises(DeadManError, match=rf"router: in use by .*\(process {run.pid}, .*wait until"):
+        with pytest.raises(LeaseError, match=rf"router: in use by .*\(process {run.pid}, .*wait until"):
             PhysicalLab(read_lab_file(file)).__enter__()
         untouched.lab.router.verify(BOTTLENECK)
     finally:

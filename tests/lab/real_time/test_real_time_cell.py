@@ -18,7 +18,7 @@ from harness.lab.contract import Lab
 from harness.lab.make import virtual_lab
 from harness.matrix import dumbbell
 from harness.matrix.cell import Cell, Flow, Hop
-from harness.matrix.real_time import EVIDENCE, LiveCellError, run_cell
+from harness.matrix.real_time import EVIDENCE, RealTimeError, run_cell
 from harness.store.manifest import PARTIAL
 from scoring.validity import Limits
 from tests.lab.test_matrix import matrix
@@ -69,7 +69,7 @@ def test_a_tunnel_is_one_flow_unless_it_varies_its_port(
 
 def test_what_the_lab_lacks_is_one_line(lab: Lab, tmp_path: Path) -> None:
     box = dumbbell.bottleneck(20, "fq_codel")
-    with pytest.raises(LiveCellError, match=r"^cell two: the virtual lab has only one middlebox, not 2$"):
+    with pytest.raises(RealTimeError, match=r"^cell two: the virtual lab has only one middlebox, not 2$"):
         run_cell(lab, Cell(name="two", flows=PAIR, hops=(box, box), seconds=6), tmp_path, seed=1)
 
 
@@ -80,7 +80,7 @@ def test_a_run_that_is_stopped_undoes_everything(lab: Lab, tmp_path: Path) -> No
     def run() -> None:
         try:
             run_cell(lab, cell, tmp_path, seed=1, stopped=stopped)
-        except LiveCellError as told:
+        except RealTimeError as told:
             failures.append(told)
 
     thread = Thread(target=run)

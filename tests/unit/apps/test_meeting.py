@@ -18,7 +18,7 @@ from apps.jitsi import Jitsi
 from apps.meet import Meet
 from apps.meeting import MeetingSite, join, left
 from apps.teams import Teams
-from apps.two_party import FAR, TwoEnds
+from apps.two_party import FAR, TwoParty
 from hardware.machine.display import Display
 from hardware.machine.place import LOCAL
 from harness.experiment.options import parse_options
@@ -270,7 +270,7 @@ def test_an_end_that_dies_is_told(meeting: tuple[Jitsi, Stage]) -> None:
     assert await_failure(call, 15).startswith("the other end: ")
 
 
-def await_failure(call: TwoEnds, seconds: float) -> str:
+def await_failure(call: TwoParty, seconds: float) -> str:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if failure := call.failure:

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from bottleneck import lease
-from bottleneck.lease import DeadManError, Owner, undo_stale
+from bottleneck.lease import LeaseError, Owner, undo_stale
 from hardware.machine.orphans import machine
 from hardware.machine.place import Place
 
@@ -57,7 +57,7 @@ def test_a_live_run_of_a_host_of_the_same_name_keeps_its_router(
 ) -> None:
     monkeypatch.setattr(lease, "_POLL_S", 0.01)
     live = router(claim, beats=True)
-    with pytest.raises(DeadManError, match="in use by "):
+    with pytest.raises(LeaseError, match="in use by "):
         undo_stale(live)
     assert not undone(live)
 

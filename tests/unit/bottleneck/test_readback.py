@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bottleneck import readback
-from bottleneck.impairment import Path as DelayPath
+from bottleneck.impairment import Impairment
 from bottleneck.qdiscs import parse_qdisc
 from bottleneck.spec import Bottleneck, Direction
 
@@ -21,9 +21,9 @@ ASKED = Bottleneck(
     down=Direction(
         rate_bps=20_000_000,
         qdisc="dualpi2",
-        path=DelayPath(delay_us=10_000, jitter_us=1_500, loss_percent=0.25, slot_us=4_000, limit=5000),
+        path=Impairment(delay_us=10_000, jitter_us=1_500, loss_percent=0.25, slot_us=4_000, limit=5000),
     ),
-    up=Direction(rate_bps=2_000_000, qdisc="fq_codel flows 1", path=DelayPath(delay_us=5000)),
+    up=Direction(rate_bps=2_000_000, qdisc="fq_codel flows 1", path=Impairment(delay_us=5000)),
 )
 
 

@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from bottleneck import shaper, spec
-from bottleneck.impairment import Path
+from bottleneck.impairment import Impairment
 from bottleneck.spec import Bottleneck, Direction
 
 
@@ -15,8 +15,8 @@ def lines(bottleneck: Bottleneck) -> list[str]:
 
 def test_the_delay_stands_at_the_entrance_and_the_queue_at_the_exit() -> None:
     asked = Bottleneck(
-        down=Direction(rate_bps=10_000_000, qdisc="fq_codel flows 1", path=Path(delay_us=12_000)),
-        up=Direction(rate_bps=2_000_000, qdisc="dualpi2", path=Path(delay_us=8_500)),
+        down=Direction(rate_bps=10_000_000, qdisc="fq_codel flows 1", path=Impairment(delay_us=12_000)),
+        up=Direction(rate_bps=2_000_000, qdisc="dualpi2", path=Impairment(delay_us=8_500)),
     )
     made = lines(asked)
     assert "tc qdisc add dev ifb-down root handle 1: netem limit 200000 delay 12ms" in made
@@ -53,18 +53,18 @@ def test_out_of_range_is_refused() -> None:
         with pytest.raises(ValidationError):
             Direction(rate_bps=rate, qdisc="pfifo")
     with pytest.raises(ValidationError, match=r"jitter"):
-        Path(delay_us=1000, jitter_us=2000)
+        Impairment(delay_us=1000, jitter_us=2000)
     with pytest.raises(ValidationError, match=r"slot"):
-        Path(slot_us=5000, slot_max_us=800)
+        Impairment(slot_us=5000, slot_max_us=800)
     with pytest.raises(ValidationError, match=r"slot"):
-        Path(slot_packets=16)
+        Impairment(slot_packets=16)
 
 
 def test_netem_words() -> None:
-    path = Path(delay_us=10_000, jitter_us=500, loss_percent=0.5, slot_us=2000, limit=1000)
+    path = Impairment(delay_us=10_000, jitter_us=500, loss_percent=0.5, slot_us=2000, limit=1000)
     assert " ".join(path.tc_args()) == "netem limit 1000 delay 10ms 500us loss random 0.5% slot 2ms"
-    assert not Path().needed and Path(loss_percent=1).needed
-    bursts = Path(delay_us=200, slot_us=800, slot_max_us=5000, slot_packets=16, limit=10_000)
+    assert not Impairment().needed and Impairment(loss_percent=1).needed
+    bursts = Impairment(delay_us=200, slot_us=800, slot_max_us=5000, slot_packets=16, limit=10_000)
     assert " ".join(bursts.tc_args()) == "netem limit 10000 delay 200us slot 800us 5ms packets 16"
 
 
@@ -91,6 +91,6 @@ def test_a_router_that_masquerades_takes_the_named_hosts_alone_and_delays_on_the
     assert {line for line in commands if "htb default" in line} == {
         f"tc qdisc add dev {dev} root handle 1: htb default 20" for dev in ("lan", "wan")
     }
-    lossy = asked.model_copy(update={"down": asked.down.model_copy(update={"path": Path(loss_percent=1)})})
+    lossy = asked.model_copy(update={"down": asked.down.model_copy(update={"path": Impairment(loss_percent=1)})})
     with pytest.raises(ValueError, match=r"^with nat = true the way down can have a delay, and no jitter, loss"):
         spec.delayed_upwards(lossy)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck.lease import DeadManError
+from bottleneck.lease import LeaseError
 from hardware.lab_file import read_lab_file
 from hardware.machine import orphans
 from hardware.machine.orphans import end_orphans, machine, mark
@@ -57,7 +57,7 @@ def test_one_that_ends_as_it_is_looked_at_is_passed_over() -> None:
 
 def test_nothing_is_ended_in_a_lab_that_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def used(_: Place) -> str:
-        raise DeadManError("router: in use by another run")
+        raise LeaseError("router: in use by another run")
 
     places = {name: Told(name, ("true",), quote=True) for name in ("router", "client", "server", "sender", "receiver")}
     asked: list[Place] = []
@@ -65,6 +65,6 @@ def test_nothing_is_ended_in_a_lab_that_is_in_use(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(physical, "places_of", lambda _: places)
     monkeypatch.setattr(physical, "undo_stale", used)
     monkeypatch.setattr(physical, "end_orphans", asked.append)
-    with pytest.raises(DeadManError), physical.PhysicalLab(read_lab_file(write(tmp_path, GOOD))):
+    with pytest.raises(LeaseError), physical.PhysicalLab(read_lab_file(write(tmp_path, GOOD))):
         pass
     assert asked == []

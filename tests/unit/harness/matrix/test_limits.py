@@ -5,26 +5,26 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck.impairment import Path
+from bottleneck.impairment import Impairment
 from harness.matrix import dumbbell
 from harness.matrix.cell import Cell
 from harness.matrix.limits import lacking
 from harness.matrix.real_time import bottleneck, path_rtt_ms
 
 
-def cell(path: Path) -> Cell:
+def cell(path: Impairment) -> Cell:
     return Cell(
         name="a", flows=dumbbell.flows(["cubic"], 20), hops=(dumbbell.bottleneck(50, "pie", path=path),), seconds=10
     )
 
 
-@pytest.mark.parametrize("path", [dumbbell.bursts(16), Path(delay_us=5000, jitter_us=5000)])
+@pytest.mark.parametrize("path", [dumbbell.bursts(16), Impairment(delay_us=5000, jitter_us=5000)])
 @pytest.mark.parametrize("lab", ["virtual", "apu"])
-def test_a_path_in_bursts_would_void_every_run_in_real_time(path: Path, lab: str) -> None:
+def test_a_path_in_bursts_would_void_every_run_in_real_time(path: Impairment, lab: str) -> None:
     assert "bursts" in lacking(cell(path), lab)
     assert lacking(cell(path), "sim") == ""
-    assert lacking(cell(Path(delay_us=200)), lab) == ""
+    assert lacking(cell(Impairment(delay_us=200)), lab) == ""
 
 
 def test_the_delay_of_the_path_counts_with_the_flows_rtt() -> None:
-    assert path_rtt_ms(bottleneck(cell(Path(delay_us=3000)))) == 26
+    assert path_rtt_ms(bottleneck(cell(Impairment(delay_us=3000)))) == 26

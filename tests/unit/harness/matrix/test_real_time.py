@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck.impairment import Path
+from bottleneck.impairment import Impairment
 from harness.matrix import dumbbell
 from harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.limits import lacking
@@ -53,4 +53,4 @@ def test_the_flows_rtt_is_the_paths_delay_in_halves() -> None:
 
 def test_a_paths_own_bursts_stay() -> None:
     made = bottleneck(cell(hops=(dumbbell.bottleneck(50, "fq_codel", path=dumbbell.bursts(16)),)))
-    assert made.down.path == Path(delay_us=10_200, slot_us=800, slot_max_us=5000, slot_packets=16, limit=10_000)
+    assert made.down.path == Impairment(delay_us=10_200, slot_us=800, slot_max_us=5000, slot_packets=16, limit=10_000)
