@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import tomllib
@@ -16,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import ErrorDetails
 
 from hardware.machine.files import expanded
+from hardware.machine.messages import did_you_mean
 
 #: The hosts on the router's LAN side and on its WAN side.
 NEAR, FAR = ("client", "receiver"), ("server", "sender")
@@ -192,9 +192,7 @@ def _told(error: ErrorDetails) -> str:
             return f"{name}: is missing" + (f"; such as {where[-1]} = {json.dumps(example)}" if example else "")
         case "extra_forbidden":
             known = list(fields or {})
-            near = difflib.get_close_matches(where[-1], known, 1)
-            meant = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-            return f"{name}: is unknown; {meant}"
+            return f"{name}: is unknown; {did_you_mean(where[-1], known) or 'known: ' + ', '.join(known)}"
         case "value_error":
             return f"{name}: {error['ctx']['error']}" if name else str(error["ctx"]["error"])
     return f"{name}: {error['msg']}, found {json.dumps(error['input'], default=str)}"

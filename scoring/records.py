@@ -11,6 +11,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 from typing_extensions import TypedDict
 
 from bottleneck.qdiscs import parse_qdisc
+from hardware.machine.messages import first_wrong
 
 
 class RecordError(RuntimeError):
@@ -223,6 +224,4 @@ def _checked(value: Any, shape: TypeAdapter[Any], file: Path) -> Any:
     try:
         return shape.validate_python(value)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise RecordError(f"{file}: {f'{where}: ' if where else ''}{first['msg']}") from error
+        raise RecordError(f"{file}: {first_wrong(error)}") from error

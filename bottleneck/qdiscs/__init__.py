@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +18,7 @@ from bottleneck.qdiscs.pfifo import Pfifo
 from bottleneck.qdiscs.pie import Pie
 from bottleneck.qdiscs.red import Red
 from bottleneck.qdiscs.sfq import Sfq
+from hardware.machine.messages import did_you_mean
 
 KINDS: dict[str, type[Qdisc]] = {
     cls.kind: cls for cls in (DualPI2, FqCodel, Pfifo, Bfifo, Codel, Pie, FqPie, Red, Cake, Fq, Sfq)
@@ -43,9 +43,8 @@ def parse_qdisc(text: str, option: str = "--qdisc") -> Qdisc:
         raise QdiscError(f"{option}: no qdisc given; known are {', '.join(KINDS)}")
     kind = KINDS.get(words[0])
     if kind is None:
-        near = difflib.get_close_matches(words[0], KINDS, n=1)
-        hint = f' (did you mean "{near[0]}"?)' if near else ""
-        raise QdiscError(f'{option}: unknown qdisc "{words[0]}"{hint}; known are {", ".join(KINDS)}')
+        hint = "; ".join(filter(None, (did_you_mean(words[0], KINDS), f"known are {', '.join(KINDS)}")))
+        raise QdiscError(f'{option}: unknown qdisc "{words[0]}"; {hint}')
     try:
         return kind.from_words(words[1:])
     except QdiscError as wrong:

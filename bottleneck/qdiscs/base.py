@@ -5,7 +5,6 @@ with tc -j.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from bottleneck.parameters import Parameter
+from hardware.machine.messages import did_you_mean, first_wrong
 
 
 class QdiscError(ValueError):
@@ -58,7 +58,7 @@ class Qdisc(BaseModel):
         try:
             return cls(**values)
         except ValidationError as wrong:
-            raise QdiscError(f"{cls.kind}: {wrong.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+            raise QdiscError(f"{cls.kind}: {first_wrong(wrong)}") from None
 
     @classmethod
     def _first(cls, words: Sequence[str]) -> tuple[str, Any, int]:
@@ -77,10 +77,9 @@ class Qdisc(BaseModel):
     @classmethod
     def _unknown(cls, word: str) -> str:
         known = [w for p in cls.parameters().values() for w in p.words]
-        near = [] if word in known else difflib.get_close_matches(word, known, n=1)
-        hint = f' (did you mean "{near[0]}"?)' if near else ""
-        takes = ", ".join(p.help for p in cls.parameters().values())
-        return f'{cls.kind}: unknown parameter "{word}"{hint}; {cls.kind} takes: {takes}'
+        takes = f"{cls.kind} takes: {', '.join(p.help for p in cls.parameters().values())}"
+        hint = "; ".join(filter(None, ("" if word in known else did_you_mean(word, known), takes)))
+        return f'{cls.kind}: unknown parameter "{word}"; {hint}'
 
     @model_validator(mode="after")
     def _in_range(self) -> Self:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from hardware.machine.files import lock
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the fraction done so far, 0 to 1."""
@@ -41,7 +42,7 @@ def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock for the block; the kernel lets go of it even after SIGKILL."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock(file.fileno(), wait=True)
         yield
 
 

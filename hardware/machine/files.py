@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -38,6 +39,18 @@ def replace_file(path: Path, content: bytes) -> None:
 def is_full(error: Exception) -> bool:
     """Tell whether what went wrong is that a disk, or the user's share of it, is full."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def lock(descriptor: int, *, wait: bool = False, shared: bool = False) -> bool:
+    """Lock an open file or folder (flock(2), which the kernel undoes when its holder dies); tell whether it is ours.
+
+    It is not when another holds it and we do not ``wait``. Raises OSError where the file system has no such locks.
+    """
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
 
 
 def expanded(text: str) -> Path:

@@ -7,7 +7,6 @@ it that the manifest does not announce is ever read. An archive is somebody else
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import os
@@ -23,6 +22,7 @@ from typing import IO
 
 import zstandard
 
+from hardware.machine.files import lock
 from harness.bundle.signature import SignatureError, signer
 from harness.store.manifest import (
     MANIFEST,
@@ -87,10 +87,11 @@ def claimed(output: Path) -> Iterator[IO[bytes]]:
     try:
         with partial.open("ab") as raw:
             try:
-                fcntl.flock(raw, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not lock(raw.fileno()):
+                    raise FileNotFoundError
                 if not os.path.samestat(os.fstat(raw.fileno()), partial.stat()):
                     raise FileNotFoundError  # it was renamed since it was opened
-            except (BlockingIOError, FileNotFoundError) as held:
+            except FileNotFoundError as held:
                 raise BundleError(f"{partial}: another export writes it now") from held
             try:
                 raw.truncate(0)
@@ -185,18 +186,17 @@ def _import_folder(results: Path) -> Iterator[Path]:
 
     Who has the lock alone removes what killed imports left. Where there are no such locks nobody does.
     """
-    lock = os.open(results, os.O_RDONLY | os.O_DIRECTORY)
+    folder = os.open(results, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for left in results.glob(f"{_IMPORT}*{PARTIAL}"):
+            for left in results.glob(f"{_IMPORT}*{PARTIAL}") if lock(folder) else ():
                 shutil.rmtree(left, ignore_errors=True)
         with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_SH)
+            lock(folder, wait=True, shared=True)
         with tempfile.TemporaryDirectory(prefix=_IMPORT, suffix=PARTIAL, dir=results) as scratch:
             yield Path(scratch)
     finally:
-        os.close(lock)
+        os.close(folder)
 
 
 @contextmanager

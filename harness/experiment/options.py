@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from bottleneck.qdiscs import Qdisc, parse_qdisc
 from bottleneck.spec import Bottleneck, Direction
 from bottleneck.units import format_rate, format_time, parse_time, rate_option, rtt_option
 from hardware.machine.files import expanded
+from hardware.machine.messages import did_you_mean
 from harness.experiment.timeline import Phase, parse_timeline, reordered
 from traffic.contender import CONTENDERS
 from traffic.irtt import Codepoint
@@ -223,9 +223,8 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
     def chosen(name: str, choices: Iterable[str]) -> str:
         text, known = str(raw[name]), list(choices)
         if text not in known:
-            near = difflib.get_close_matches(text, known, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise OptionsError(f"--{name}: unknown {text!r}; known: {', '.join(known)}{hint}")
+            hint = "; ".join(filter(None, (f"known: {', '.join(known)}", did_you_mean(text, known))))
+            raise OptionsError(f"--{name}: unknown {text!r}; {hint}")
         return text
 
     lab = chosen("lab", ("sim", "virtual", "apu")) if raw["lab"] else "sim"

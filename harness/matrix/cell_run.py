@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hardware.machine.cache import digest
+from hardware.machine.files import replace_file
 from harness.matrix.cell import Cell
 from harness.matrix.deciding import sources
+from scoring.scores import SCORES
 from scoring.validity import Limits
 
 Endpoints = Literal["bulk", "iperf3"]
 RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv")
 """What a seed decides bit for bit."""
-SCORES = "scores.json"
 RUN = "run.json"
 #: What runs a cell in simulated time; in real time; what scores it.
 _SIMULATED = ("harness.matrix.simulated",)
@@ -164,6 +165,4 @@ def result_digest(folder: Path) -> str:
 
 
 def _write(path: Path, value: Any) -> None:
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(value, indent=1) + "\n")
-    fresh.replace(path)
+    replace_file(path, (json.dumps(value, indent=1) + "\n").encode())

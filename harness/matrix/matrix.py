@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import re
 from collections import Counter
@@ -15,6 +14,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from hardware.machine.files import CHECKOUT
+from hardware.machine.messages import did_you_mean, first_wrong
 from harness.matrix.cell import Cell
 from harness.matrix.limits import LABS, lacking
 from traffic.contender import CONTENDERS
@@ -218,7 +218,7 @@ def _load(path: Path) -> Matrix:
     try:
         spec.loader.exec_module(module)
     except ValidationError as wrong:
-        raise MatrixError(f"{path}: {wrong.errors()[0]['msg']}") from wrong
+        raise MatrixError(f"{path}: {first_wrong(wrong)}") from wrong
     except Exception as wrong:
         raise MatrixError(f"{path}: {type(wrong).__name__}: {wrong}") from wrong
     if not isinstance(module.MATRIX, Matrix):
@@ -230,6 +230,6 @@ def named(name: str, known: Mapping[str, Matrix]) -> Matrix:
     """Return the matrix of that name. Raises MatrixError with those that are near."""
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(name, known, 3, 0.4)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    raise MatrixError(f"unknown matrix {name!r}; known: {', '.join(known) or 'none'}{hint}")
+    meant = did_you_mean(name, known, most=3, alike=0.4)
+    hint = "; ".join(filter(None, (f"known: {', '.join(known) or 'none'}", meant)))
+    raise MatrixError(f"unknown matrix {name!r}; {hint}")

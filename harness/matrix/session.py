@@ -11,9 +11,9 @@ from typing import Any
 from harness.experiment.options import Options, OptionsError
 from harness.matrix.campaign import Campaign, prepare, seeds
 from harness.matrix.cell import Cell
-from harness.matrix.cell_run import SCORES
 from harness.matrix.engine import EngineError, Outcome, complete
 from harness.matrix.matrix import Matrix, MatrixError, figure
+from scoring.scores import SCORES
 from scoring.validity import Limits
 
 Key = tuple[str, str]

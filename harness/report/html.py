@@ -9,6 +9,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
+from hardware.machine.files import replace_file
+
 
 @cache
 def _environment() -> Environment:
@@ -23,9 +25,8 @@ def _environment() -> Environment:
 
 def write_page(template: str, view: Any, path: Path) -> Path:
     """Write ``template`` with what it calls ``view`` to ``path``, in one step, and return the path. Raises OSError."""
-    fresh = path.with_name(path.name + ".new")
-    fresh.write_text(render(template, view))
-    return fresh.replace(path)
+    replace_file(path, render(template, view).encode())
+    return path
 
 
 def render(template: str, view: Any) -> str:

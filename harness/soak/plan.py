@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import itertools
 import re
@@ -26,6 +25,7 @@ from pydantic import (
 )
 
 from apps.base import Service
+from hardware.machine.messages import did_you_mean
 from harness.experiment.options import LOCAL, OPTIONS, Options, OptionsError, parse_options
 from harness.experiment.timeline import reordered
 
@@ -283,5 +283,4 @@ def _told(wrong: ValidationError) -> str:
 
 
 def _near(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
+    return f"; {did_you_mean(name, known) or 'known: ' + ', '.join(known)}"

@@ -7,18 +7,18 @@ or the new one. What became of an attempt is read from its run directory, never 
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from hardware.machine.files import is_full, replace_file
+from hardware.machine.files import is_full, lock, replace_file
+from hardware.machine.messages import first_wrong
 from harness.soak.plan import SoakPlan
 from harness.store.manifest import MANIFEST, PARTIAL, StoreError, UnixTime, read_manifest
 
@@ -181,7 +181,7 @@ def held(results: Path) -> Iterator[None]:
     results.mkdir(parents=True, exist_ok=True)
     with (results / _LOCK).open("w") as file:
         for _ in range(_TRIES):
-            if _locked(file, fcntl.LOCK_EX):
+            if lock(file.fileno()):
                 break
             time.sleep(0.1)  # who looks whether it is held holds it for a moment
         else:
@@ -193,17 +193,9 @@ def is_held(results: Path) -> bool:
     """Tell whether a soak is at work in a folder of results."""
     try:
         with (results / _LOCK).open() as file:
-            return not _locked(file, fcntl.LOCK_SH)
+            return not lock(file.fileno(), shared=True)
     except OSError:
         return False
-
-
-def _locked(file: IO[str], kind: int) -> bool:
-    try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def settled(folder: Folder, attempt: Attempt, error: str, otherwise: Outcome = "failed") -> Attempt:
@@ -240,5 +232,4 @@ def _read(file: Path, kind: type[T]) -> T:
     except OSError as missing:
         raise StateError(f"{file}: {missing.strerror}") from missing
     except ValidationError as wrong:
-        first = wrong.errors()[0]
-        raise StateError(f"{file}: {'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}") from wrong
+        raise StateError(f"{file}: {first_wrong(wrong, 'it')}") from wrong

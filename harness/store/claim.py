@@ -7,11 +7,11 @@ dies: what a killed process leaves behind is taken over at once, by exactly one 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from pathlib import Path
 
+from hardware.machine.files import lock
 from harness.store.manifest import PARTIAL
 
 FAILED = ".failed"
@@ -60,20 +60,19 @@ def claim(final: Path, *, wait: bool = False) -> Claim | None:
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
             continue
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            # Between open and flock its holder may have renamed or removed it.
-            if os.path.samestat(os.fstat(lock), folder.stat()):
-                return Claim(final, folder, lock)
-        except BlockingIOError:
-            os.close(lock)
-            return None
+            if not lock(held, wait=wait):
+                os.close(held)
+                return None
+            # Between open and lock its holder may have renamed or removed it.
+            if os.path.samestat(os.fstat(held), folder.stat()):
+                return Claim(final, folder, held)
         except FileNotFoundError:
             pass
         except BaseException:
-            os.close(lock)
+            os.close(held)
             raise
-        os.close(lock)
+        os.close(held)

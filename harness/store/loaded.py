@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from hardware.machine.messages import first_wrong
 from harness.store.manifest import Manifest, StoreError, read_manifest
 from scoring.scores import SCORES, Scores
 
@@ -62,9 +63,7 @@ def load_scores(run: Path) -> Scores:
     except OSError as error:
         raise LoadError(f"{run}: {SCORES}: {error.strerror}; `sojourn rescore` makes it") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise LoadError(f"{run}: {SCORES}: {where}: {first['msg']}; `sojourn rescore` makes it") from error
+        raise LoadError(f"{run}: {SCORES}: {first_wrong(error)}; `sojourn rescore` makes it") from error
 
 
 def stored_object(file: Path) -> dict[str, Any]:

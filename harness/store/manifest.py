@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from hardware.machine.files import replace_file
+from hardware.machine.messages import first_wrong
 
 SCHEMA_VERSION: Literal[1] = 1
 MANIFEST = "manifest.json"
@@ -122,9 +123,7 @@ def parse_manifest(text: bytes, name: str) -> Manifest:
     try:
         return Manifest.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "it"
-        raise StoreError(f"{name}: {MANIFEST}: {where}: {first['msg'].removeprefix('Value error, ')}") from error
+        raise StoreError(f"{name}: {MANIFEST}: {first_wrong(error, 'it')}") from error
 
 
 def manifest_text(manifest: Manifest) -> bytes:

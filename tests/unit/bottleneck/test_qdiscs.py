@@ -46,11 +46,11 @@ def test_max_rtt_is_worked_out_as_rfc_9332_says() -> None:
     ("text", "message"),
     [
         ("", "--qdisc: no qdisc given; known are dualpi2, fq_codel,"),
-        ("fqcodel", '--qdisc: unknown qdisc "fqcodel" (did you mean "fq_codel"?); known are dualpi2,'),
+        ("fqcodel", '--qdisc: unknown qdisc "fqcodel"; did you mean fq_codel?; known are dualpi2,'),
         ("DUALPI2", '--qdisc: unknown qdisc "DUALPI2"'),
         (
             "fq_codel flow 1",
-            'unknown parameter "flow" (did you mean "flows"?); fq_codel takes: limit PACKETS,',
+            'unknown parameter "flow"; did you mean flows?; fq_codel takes: limit PACKETS,',
         ),
         ("fq_codel flows", "fq_codel: flows needs a value: flows NUMBER"),
         ("fq_codel flows many", 'fq_codel: flows: "many" is not a whole number'),

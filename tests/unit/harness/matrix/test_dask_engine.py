@@ -50,7 +50,7 @@ def test_a_matrix_of_calls_is_made_by_workers_with_its_own_machine(
     monkeypatch.setattr(campaign, "_inputs", lambda *_: "bulk")
     monkeypatch.setattr(simulated_call, "inputs", lambda: "machine")
     monkeypatch.setattr("harness.matrix.dask_engine.DaskEngine", lambda *given: given)
-    plan = campaign.Plan(MATRIX, MATRIX.cells[:4], (1,), tmp_path, "dask://far:8786")
+    plan = campaign.Campaign(MATRIX, MATRIX.cells[:4], (1,), tmp_path, "dask://far:8786")
     jobs, engine = campaign.prepare(plan)
     assert engine == ("dask://far:8786", "machine", simulated_call.inputs)
     assert {(job.inputs, job.run, job.endpoints) for job in jobs} == {("machine", simulated_call.run_cell, "iperf3")}

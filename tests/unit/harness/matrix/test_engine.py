@@ -16,10 +16,11 @@ import pytest
 
 from hardware.machine.cores import Lease
 from hardware.machine.files import CHECKOUT
-from harness.matrix.cell_run import RUN, SCORES, Job
+from harness.matrix.cell_run import RUN, Job
 from harness.matrix.engine import GUEST_BYTES, EngineError, LocalEngine, Outcome, capacity, complete
 from harness.matrix.results import run_folder
 from harness.store.claim import claim
+from scoring.scores import SCORES
 from tests.unit.harness.matrix.cell_runs import job
 
 

@@ -10,11 +10,11 @@ import pytest
 from pydantic import ValidationError
 
 from harness.matrix.campaign import Campaign
-from harness.matrix.cell_run import SCORES
 from harness.matrix.engine import Outcome
 from harness.matrix.matrix import Column, Expectation, Matrix, MatrixError, Reference, figure, matrices, named
 from harness.matrix.results import finished, run_folder
 from harness.matrix.session import judged
+from scoring.scores import SCORES
 from tests.unit.harness.matrix.cell_runs import cell, job
 
 FILE = """from harness.matrix.matrix import Matrix
