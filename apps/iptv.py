@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 from apps.base import Asked, ServiceError, Stage
 from apps.browser import Browser, BrowserError, Driver
 from apps.credentials import Credentials, read_credentials
-from apps.page_service import PageService
+from apps.page_service import PageService, states
 from apps.standins.clip import DEFAULT, Clip
 from apps.standins.hls import window_segments, write_playlists
 from apps.standins.origin import HERE, PLAYERS, Site, ensure_player, player_version
@@ -28,7 +28,6 @@ USER = "form:has(input[type=password]) input:is([type=email], [type=text], [type
 PASSWORD = "input[type=password]"
 SUBMIT = "form:has(input[type=password]) :is(button[type=submit], input[type=submit], button:not([type]))"
 _PAGE = HERE / "iptv"
-_POLL_S = 0.25
 #: A site answers a login within this, or has refused it.
 _LOGIN_S = 15.0
 #: Without a sample for so long the page no longer shows a film.
@@ -172,14 +171,8 @@ def wait_playing(browser: Driver, url: str, credentials: Credentials | None, tim
 
     Raises StreamError for a stream that the player cannot get, ServiceError that says what the page shows instead.
     """
-    deadline = time.monotonic() + timeout
     given = 0.0  # when the account was typed in
-    while time.monotonic() < deadline:
-        try:
-            state = browser.evaluate(STATE)
-        except BrowserError:  # the page went on to another while it was asked
-            time.sleep(_POLL_S)
-            continue
+    for state in states(browser, STATE, timeout):
         if state["playing"]:
             return
         waiting = bool(given) and state["login"] and time.monotonic() < given + _LOGIN_S and not state["refused"]
@@ -192,7 +185,6 @@ def wait_playing(browser: Driver, url: str, credentials: Credentials | None, tim
             browser.open(url)  # many sites go to their front page after a login
         elif state["paused"]:
             browser.evaluate(PLAY)
-        time.sleep(_POLL_S)
     raise ServiceError(f"no picture after {timeout:g} s: the page has no film that plays")
 
 

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 from apps.base import Asked, Service, ServiceError, Stage
-from apps.browser import Browser, BrowserError, flags
+from apps.browser import Browser, BrowserError, Driver, flags
 from apps.drivers import DRIVERS
 from apps.standins.clip import DEFAULT, Clip, ClipError, Rung, ensure_clip
 from apps.standins.origin import (
@@ -29,6 +30,7 @@ from hardware.machine.process import ProcessError
 
 #: Start, warm-up and what a slow path makes late.
 _FILM_MARGIN_S = 120
+_POLL_S = 0.25
 
 
 class PageService(Service):
@@ -191,3 +193,16 @@ class PageService(Service):
         if self._origin and self._stage:
             found["caddy"] = self._stage.server.run(["caddy", "version"]).strip()
         return found
+
+
+def states(browser: Driver, script: str, timeout: float) -> Iterator[dict[str, Any]]:
+    """Yield what `script` says of the page a few times a second, for `timeout` s; not while it goes on to another."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        try:
+            state: dict[str, Any] = browser.evaluate(script)
+        except BrowserError:  # it went on as it was asked
+            pass
+        else:
+            yield state
+        time.sleep(_POLL_S)

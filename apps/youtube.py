@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from apps.base import Asked, ServiceError, Stage
-from apps.browser import Browser, BrowserError, Driver
-from apps.page_service import PageService
+from apps.browser import Browser, Driver
+from apps.page_service import PageService, states
 from apps.standins.clip import DEFAULT, LADDER, Clip, ladder_up_to
 from apps.standins.origin import HERE, Site, player_version
 
@@ -29,7 +28,6 @@ FULLSCREEN = ".ytp-fullscreen-button"
 AUTO = "() => document.querySelector('#movie_player').setPlaybackQualityRange('auto', 'auto')"
 STATS = "() => document.querySelector('#movie_player').getStatsForNerds()"
 PLAY = "() => document.querySelector('#movie_player').playVideo()"
-_POLL_S = 0.25
 
 
 class YouTube(PageService):
@@ -82,15 +80,9 @@ def wait_playing(browser: Driver, *, live: bool, timeout: float = 60) -> None:
 
     Raises ServiceError that says what the page shows instead after `timeout` seconds.
     """
-    deadline = time.monotonic() + timeout
     state: dict[str, Any] = {}
     asked = False
-    while time.monotonic() < deadline:
-        try:
-            state = browser.evaluate(STATE)
-        except BrowserError:  # the page went on to another while it was asked
-            time.sleep(_POLL_S)
-            continue
+    for state in states(browser, STATE, timeout):
         if state["error"]:
             raise ServiceError(f"the player reports: {state['error']}")
         if state["consent"]:
@@ -105,7 +97,6 @@ def wait_playing(browser: Driver, *, live: bool, timeout: float = 60) -> None:
             return
         elif state["player"] and state["paused"]:
             browser.evaluate(PLAY)
-        time.sleep(_POLL_S)
     raise ServiceError(f"no film after {timeout:g} s: {_diagnosis(state)}")
 
 

@@ -77,7 +77,7 @@ class IrttClient:
             f"--dscp={TOS[codepoint]}",
         ]
         # irtt 0.9.0 writes nothing to "-o -"; at an ssh host its file is fetched when the probe has ended.
-        self._remote = f"/tmp/sojourn-irtt-{uuid.uuid4().hex}.json.gz" if place.quote else ""
+        self._remote = f"/tmp/sojourn-irtt-{uuid.uuid4().hex}.json.gz" if place.remote else ""
         self._process: Process | None = None
 
     def start(self, limit_s: float = 1800) -> Self:

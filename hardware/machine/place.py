@@ -35,17 +35,24 @@ class CommandError(RuntimeError):
 class Place:
     """A name and the argv prefix that takes a command there.
 
-    ``prefix`` is put before every command (``nsenter … --`` or ``ssh -F cfg router``); ``quote`` joins the
-    command into one shell-quoted argument, as ssh needs it.
+    ``prefix`` is put before every command (``nsenter … --`` or ``ssh -F cfg router``). A ``remote`` place is reached by
+    ssh, which needs the command as one shell-quoted argument; its files are not ours.
     """
 
     name: str
     prefix: tuple[str, ...] = ()
-    quote: bool = False
+    remote: bool = False
+
+    @property
+    def namespace_pid(self) -> int | None:
+        """The process whose network namespace this place is; None where it is this host's own, or remote."""
+        if self.remote or "--target" not in self.prefix:
+            return None
+        return int(self.prefix[self.prefix.index("--target") + 1])
 
     def argv(self, command: Sequence[str]) -> list[str]:
         """Return the argv that runs ``command`` at this place."""
-        return [*self.prefix, shlex.join(command)] if self.quote else [*self.prefix, *command]
+        return [*self.prefix, shlex.join(command)] if self.remote else [*self.prefix, *command]
 
     def run(
         self,

@@ -68,7 +68,7 @@ class Process:
         Raises :class:`ProcessError` when it cannot be started, dies before it is ready, or is late.
         """
         errors = stderr or scratch_file(".stderr")
-        if place.quote:
+        if place.remote:
             remote = f"echo sojourn-pid $$ >&2; export {mark()}; exec {shlex.join(command)}"
             argv = [*wrap, *place.prefix, remote]
         else:
@@ -142,7 +142,7 @@ class Process:
 
     def send(self, sig: int) -> None:
         """Send ``sig`` to the program itself, through nsenter and ssh."""
-        if self.place.quote:
+        if self.place.remote:
             pid = _REMOTE_PID.search(self.stderr_path.read_text(errors="replace"))
             if pid:
                 with contextlib.suppress(CommandError):

@@ -272,8 +272,7 @@ class _Meter:
 
     def __init__(self, place: Place) -> None:
         # /proc/PID/net/dev shows another namespace without starting a program in it.
-        pid = place.prefix[place.prefix.index("--target") + 1] if "--target" in place.prefix else "self"
-        self._counters = Path(f"/proc/{pid}/net/dev")
+        self._counters = Path(f"/proc/{place.namespace_pid or 'self'}/net/dev")
         self._last = (time.monotonic(), self._received())
 
     def _received(self) -> int:

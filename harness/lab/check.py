@@ -285,7 +285,7 @@ def _tools(file: LabFile, up: Mapping[str, Place]) -> Iterator[Finding]:
 
 def _capture(place: Place) -> str:
     # tcpdump tells its version on stderr or stdout, as it likes.
-    programs = ("dumpcap", "tcpdump") if place.quote else ("dumpcap",)
+    programs = ("dumpcap", "tcpdump") if place.remote else ("dumpcap",)
     for program in programs:
         if said := place.run(["sh", "-c", f"command -v {program} >&2 && {program} --version 2>&1"], check=False):
             return said.splitlines()[0]

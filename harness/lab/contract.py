@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any, Protocol
 
 from bottleneck.router import Router
@@ -53,6 +55,18 @@ class Lab:
     on_time: tuple[str, ...] = ()
     #: Parts of the lab that must live while it is up: the name of each and what says why it no longer does.
     watched: dict[str, Callable[[], str | None]] = field(default_factory=dict)
+
+
+class MadeLab:
+    """A lab that is undone by one stack, whatever it was that it made."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
 
 
 class LabFactory(Protocol):

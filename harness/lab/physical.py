@@ -11,7 +11,6 @@ import contextlib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 from bottleneck.lease import RouterLease, undo_stale
 from bottleneck.readback import ReadbackError
@@ -23,7 +22,7 @@ from hardware.machine.files import log_file
 from hardware.machine.orphans import end_orphans
 from hardware.machine.place import COMMANDS, LOCAL, CommandError, Place
 from hardware.machine.scratch import scratch_folder
-from harness.lab.contract import Addresses, Lab, Tap
+from harness.lab.contract import Addresses, Lab, MadeLab, Tap
 
 CLOCK = "router-clock.jsonl"
 _ECN = "/proc/sys/net/ipv4/tcp_ecn"
@@ -34,7 +33,7 @@ class PhysicalLabError(RuntimeError):
     """A lab cannot be used as it is; one line that says why and what would help."""
 
 
-class PhysicalLab:
+class PhysicalLab(MadeLab):
     """Reach every machine of a lab file and claim its router; use as a context manager that yields a :class:`Lab`.
 
     Consoles and the router's clock are written to ``run``, if one is given; ``tell`` takes what a user should know.
@@ -42,7 +41,7 @@ class PhysicalLab:
 
     def __init__(self, file: LabFile, run: Path | None = None, tell: Callable[[str], None] = lambda _: None) -> None:
         self._file, self._run, self._tell = file, run, tell
-        self._stack = ExitStack()
+        super().__init__()
 
     def __enter__(self) -> Lab:
         file, hosts = self._file, self._file.hosts
@@ -69,17 +68,12 @@ class PhysicalLab:
             lab.watched["the connection to the router"] = self._claim(router, stack)
             # Nothing is touched before the lab is known to be free.
             for place in places.values():
-                if ended := end_orphans(place) if place.quote else []:
+                if ended := end_orphans(place) if place.remote else []:
                     self._say(f"{place.name}: ended what a killed run had left there: {'; '.join(ended)}")
             _keep_settings(lab, stack)
             self._keep_consoles(stack)
             self._stack = stack.pop_all()
         return lab
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
 
     def _claim(self, router: Router, stack: ExitStack) -> Callable[[], str | None]:
         """Take the router, clean; what others have put there is theirs. The result says why it is no longer ours."""
@@ -168,12 +162,14 @@ def _place(file: LabFile, name: str, ssh: str | None, netns: str | None, scratch
     # A connection that nobody uses any more ends by itself: a killed run leaves none.
     options = ("BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=5", "ControlMaster=auto",
                "ControlPersist=60", f"ControlPath={scratch}/%C")  # fmt: skip
-    return Place(name, (*LOCAL.prefix, "ssh", *config, *(part for o in options for part in ("-o", o)), ssh), quote=True)
+    return Place(
+        name, (*LOCAL.prefix, "ssh", *config, *(part for o in options for part in ("-o", o)), ssh), remote=True
+    )
 
 
 def close_master(place: Place) -> None:
     """End the connection that the commands of an ssh place share; there may be none."""
-    if not place.quote:
+    if not place.remote:
         return
     *ssh, host = place.prefix
     with contextlib.suppress(CommandError):

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from types import TracebackType
 
 from bottleneck.router import Router
 from hardware.machine.namespaces import Namespaces
 from hardware.machine.place import Place
-from harness.lab.contract import Addresses, Lab, Tap
+from harness.lab.contract import Addresses, Lab, MadeLab, Tap
 from harness.lab.switches import HUB, address, address_router, cable
 
 _ENDS = ("client", "receiver", "server", "sender")
@@ -17,14 +16,11 @@ _ENDS = ("client", "receiver", "server", "sender")
 _END_SETTINGS = {"net/ipv4/tcp_ecn": "2", "net/ipv4/tcp_no_metrics_save": "1"}
 
 
-class SimLab:
+class SimLab(MadeLab):
     """Make the lab out of namespaces of this kernel; use as a context manager that yields a :class:`Lab`.
 
     Raises :class:`hardware.machine.process.ProcessError` and :class:`hardware.machine.place.CommandError`.
     """
-
-    def __init__(self) -> None:
-        self._stack = ExitStack()
 
     def __enter__(self) -> Lab:
         with ExitStack() as stack:
@@ -48,11 +44,6 @@ class SimLab:
             addresses=Addresses(),
             real_time=False,
         )
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
 
 
 def _set(place: Place, settings: dict[str, str]) -> None:

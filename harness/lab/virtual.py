@@ -18,7 +18,6 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 from bottleneck.router import Router
 from hardware.build import Kernel
@@ -30,7 +29,7 @@ from hardware.machine.place import Place
 from hardware.machine.process import Process
 from hardware.machine.scratch import scratch_folder
 from hardware.node import READY, Interface, node_command
-from harness.lab.contract import Addresses, Lab, Tap
+from harness.lab.contract import Addresses, Lab, MadeLab, Tap
 from harness.lab.switches import HUB, ROUTER_LAN, ROUTER_WAN, address, cable
 
 _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
@@ -39,7 +38,7 @@ _TOLD = ("iproute2", "iperf3", "irtt", "tcpdump")
 ONE_CORE_BPS = 30_000_000
 
 
-class VirtualLab:
+class VirtualLab(MadeLab):
     """Boot the virtual lab; use as a context manager that yields a :class:`Lab`.
 
     ``one_core``: see :class:`hardware.machine.cores.Cores`; right up to ONE_CORE_BPS.
@@ -50,7 +49,7 @@ class VirtualLab:
 
     def __init__(self, kernel: Kernel, guest: Guest, run: Path, *, one_core: bool = False) -> None:
         self._kernel, self._guest, self._run = kernel, guest, run
-        self._stack = ExitStack()
+        super().__init__()
         self._cores = Cores(one_core)
         self.nodes: dict[str, Process] = {}
 
@@ -91,11 +90,6 @@ class VirtualLab:
             self._stack = stack.pop_all()
         return lab
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
-
     def _boot(self, spaces: Namespaces, stack: ExitStack) -> None:
         kernel, guest = self._kernel, self._guest
         wired = {
@@ -135,7 +129,7 @@ def _ssh(hub: Place, name: str, guest: Guest, scratch: Path) -> Place:
             f"  HostKeyAlias sojourn-node\n  ControlPath {scratch}/%n\n"
             + "".join(f"Host {node}\n  HostName {ip}\n" for node, ip in _MGMT.items())
         )
-    return Place(name, (*hub.prefix, "ssh", "-F", str(config), name), quote=True)
+    return Place(name, (*hub.prefix, "ssh", "-F", str(config), name), remote=True)
 
 
 def _greet(node: Process, ssh: Place) -> None:

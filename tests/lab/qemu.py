@@ -45,7 +45,7 @@ class Machine:
                    "IdentitiesOnly=yes", "ConnectTimeout=20")  # fmt: skip
         words = (part for option in options for part in ("-o", option))
         ssh = ("ssh", "-F", "none", *words, "-i", str(key), "-p", str(self.ssh_port), "root@127.0.0.1")
-        return Place("router", ssh, quote=True)
+        return Place("router", ssh, remote=True)
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def test_a_ping_crosses_and_ssh_answers(tmp_path: Path) -> None:
             "sender",
             (*hub.prefix, "ssh", "-i", str(guest.ssh_key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes",
              "-o", f"UserKnownHostsFile={guest.known_hosts}", "-o", f"HostKeyAlias={HOST_ALIAS}", "root@10.42.2.20"),
-            quote=True,
+            remote=True,
         )  # fmt: skip
         assert "1 received" in ssh.run(["ping", "-c", "1", "-W", "1", "10.42.1.20"])
 

@@ -59,7 +59,7 @@ def test_nothing_is_ended_in_a_lab_that_is_in_use(tmp_path: Path, monkeypatch: p
     def used(_: Place) -> str:
         raise LeaseError("router: in use by another run")
 
-    places = {name: Told(name, ("true",), quote=True) for name in ("router", "client", "server", "sender", "receiver")}
+    places = {name: Told(name, ("true",), remote=True) for name in ("router", "client", "server", "sender", "receiver")}
     asked: list[Place] = []
     monkeypatch.setattr("hardware.machine.cores.LATENCY", str(tmp_path / "none"))  # this host's cores may sleep
     monkeypatch.setattr(physical, "places_of", lambda _: places)

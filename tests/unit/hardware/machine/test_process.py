@@ -28,7 +28,7 @@ def test_failed_command_says_where_what_and_why() -> None:
 
 
 def test_quoting_place_hands_one_argument_over() -> None:
-    shell = Place("shell", ("sh", "-c"), quote=True)
+    shell = Place("shell", ("sh", "-c"), remote=True)
     assert shell.run(["echo", "a b", "$HOME"]) == "a b $HOME\n"
 
 
@@ -61,7 +61,7 @@ def test_early_death_and_lateness_are_told_with_the_last_words(tmp_path: Path) -
 
 
 def test_process_of_a_quoting_place_is_signalled_by_its_own_pid() -> None:
-    remote = Place("remote", ("sh", "-c"), quote=True)
+    remote = Place("remote", ("sh", "-c"), remote=True)
     script = "trap 'echo done >&2; exit 5' INT; echo ready >&2; while :; do sleep 0.01; done"
     process = Process.start(remote, ["sh", "-c", script], ready="ready")
     assert process.stop() == 5
