@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
 from apps.base import Asked, ServiceError, Stage
-from apps.browser import Browser, BrowserError, Driver
+from apps.browsers.browser import Browser, BrowserError, Driver
 from apps.credentials import Credentials, read_credentials
 from apps.page_service import PageService, states
 from apps.standins.clip import DEFAULT, Clip

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 from apps.base import Asked, ServiceError, Stage
-from apps.browser import BrowserError, Driver
+from apps.browsers.browser import BrowserError, Driver
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from apps.two_party import POLL_S, Party, TwoParty
 from hardware.lab_file import read_lab_file

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 from apps.base import Asked, Service, ServiceError, Stage
-from apps.browser import Browser, BrowserError, Driver, flags
-from apps.drivers import DRIVERS
+from apps.browsers.browser import Browser, BrowserError, Driver, flags
+from apps.browsers.drivers import DRIVERS
 from apps.standins.clip import DEFAULT, Clip, ClipError, Rung, ensure_clip
 from apps.standins.origin import (
     HOST,

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from apps.base import Service, ServiceError, Stage
-from apps.browser import Browser, BrowserError, flags
-from apps.drivers import DRIVERS
+from apps.browsers.browser import Browser, BrowserError, flags
+from apps.browsers.drivers import DRIVERS
 from apps.standins.call.camera import Camera
 from captures.player import CALL_SCRIPT, SCRIPT, PlayerRecorder, PlayerSample
 from captures.recorders import RECORDERS

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from apps.base import Asked, ServiceError, Stage
-from apps.browser import Browser, Driver
+from apps.browsers.browser import Browser, Driver
 from apps.page_service import PageService, states
 from apps.standins.clip import DEFAULT, LADDER, Clip, ladder_up_to
 from apps.standins.origin import HERE, Site, player_version

@@ -27,7 +27,7 @@ _MOST_RUNS = 1000
 
 #: Codepoints of the IP header's ECN field that a probe may carry (RFC 3168, RFC 9331).
 ECN_CODEPOINTS: tuple[Codepoint, ...] = ("not-ect", "ect0", "ect1")
-#: What drives the browser (apps/drivers.py), and what records the screen (captures/recorders.py).
+#: What drives the browser (apps/browsers/drivers.py), and what records the screen (captures/recorders.py).
 DRIVERS = ("playwright", "selenium")
 RECORDERS = ("ffmpeg", "obs")
 #: Renditions that may be asked for as the best one.

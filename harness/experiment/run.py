@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from apps.base import Service
-from apps.drivers import DRIVERS
+from apps.browsers.drivers import DRIVERS
 from captures.recorders import RECORDERS
 from hardware.lab_file import LabFile, read_lab_file
 from hardware.machine.programs import host_versions

@@ -7,8 +7,8 @@ import json
 import time
 from pathlib import Path
 
-from apps.browser import flags
-from apps.playwright_driver import PlaywrightBrowser
+from apps.browsers.browser import flags
+from apps.browsers.playwright_driver import PlaywrightBrowser
 from captures import obs
 from captures.obs import ObsRecorder
 from captures.recorders import RECORDERS

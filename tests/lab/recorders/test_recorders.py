@@ -14,8 +14,8 @@ import polars as pl
 import psutil
 import pytest
 
-from apps.browser import flags
-from apps.playwright_driver import PlaywrightBrowser
+from apps.browsers.browser import flags
+from apps.browsers.playwright_driver import PlaywrightBrowser
 from captures.obs import ObsRecorder
 from captures.recorders import RECORDERS
 from captures.screen import ScreenRecorder

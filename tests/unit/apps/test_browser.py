@@ -16,11 +16,11 @@ import cv2
 import psutil
 import pytest
 
-from apps import browser, selenium_driver
-from apps.browser import Browser, BrowserError, flags
-from apps.drivers import DRIVERS
-from apps.playwright_driver import PlaywrightBrowser
-from apps.selenium_driver import SeleniumBrowser
+from apps.browsers import browser, selenium_driver
+from apps.browsers.browser import Browser, BrowserError, flags
+from apps.browsers.drivers import DRIVERS
+from apps.browsers.playwright_driver import PlaywrightBrowser
+from apps.browsers.selenium_driver import SeleniumBrowser
 from hardware.machine.place import Place
 
 HERE = Place("client")

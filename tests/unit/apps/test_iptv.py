@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import BrowserContext, sync_playwright
 
 from apps.base import ServiceError
-from apps.browser import CHROMIUM
+from apps.browsers.browser import CHROMIUM
 from apps.credentials import Credentials
 from apps.iptv import STATE, Iptv, StreamError, refusal, show_cookie, wait_playing
 from apps.standins.origin import ensure_certificate, ensure_player

@@ -59,7 +59,7 @@ def test_a_change_in_any_of_these_is_another_digest(checkout: Path) -> None:
     ("modules", "some"),
     [
         (cell_run._SIMULATED, {"bottleneck/qdiscs/dualpi2.py", "traffic/irtt.py", "hardware/node.py"}),
-        (cell_run._REAL_TIME, {"bottleneck/qdiscs/dualpi2.py", "hardware/machine/place.py", "apps/browser.py",
+        (cell_run._REAL_TIME, {"bottleneck/qdiscs/dualpi2.py", "hardware/machine/place.py", "apps/browsers/browser.py",
                                "apps/standins/call/call.js", "captures/packets.py", "scoring/validity.py"}),
         (cell_run._SCORING, {"scoring/steady.py"}),
     ],

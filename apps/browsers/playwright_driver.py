@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.sync_api import BrowserContext, Error, Page, Playwright, sync_playwright
 
-from apps.browser import Browser, BrowserError
+from apps.browsers.browser import Browser, BrowserError
 
 
 class PlaywrightBrowser(Browser):

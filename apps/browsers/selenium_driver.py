@@ -29,7 +29,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 from urllib3.exceptions import HTTPError
 
-from apps.browser import Browser, BrowserError
+from apps.browsers.browser import Browser, BrowserError
 from hardware.machine.place import LOCAL
 
 CHROMEDRIVER = Path("/usr/bin/chromedriver")
