@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services under test, by the name that --service takes."""
+"""The services under test, by the name that --service takes; each file here may define some."""
 
 from apps.base import Service
-from apps.call import BrowserCall, Skype
-from apps.iptv import Iptv
-from apps.jitsi import Jitsi
-from apps.meet import Meet
-from apps.o2tv import O2tv
-from apps.sledovanitv import SledovaniTV
-from apps.teams import Teams
-from apps.youtube import YouTube
+from hardware.machine.discovery import defined_in
 
-_ALL: tuple[type[Service], ...] = (YouTube, Iptv, O2tv, SledovaniTV, BrowserCall, Skype, Jitsi, Meet, Teams)
-SERVICES = {service.name: service for service in _ALL}
+SERVICES: dict[str, type[Service]] = {
+    service.name: service
+    for service in defined_in(__name__, __path__)
+    if isinstance(service, type) and issubclass(service, Service) and "name" in vars(service)
+}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Chromium on a given X display at a given place, driven through a handful of calls (by apps/browsers/drivers.py)."""
+"""A real Chromium on a given X display at a given place, driven through a handful of calls (see drivers.py)."""
 
 from __future__ import annotations
 

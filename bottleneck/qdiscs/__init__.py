@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queueing disciplines that a bottleneck can have; a new one is a new file and a line in KINDS."""
+"""The queueing disciplines that a bottleneck can have; a new one is a new file here."""
 
 from __future__ import annotations
 
@@ -7,21 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from bottleneck.qdiscs.base import Qdisc, QdiscError
-from bottleneck.qdiscs.bfifo import Bfifo
-from bottleneck.qdiscs.cake import Cake
-from bottleneck.qdiscs.codel import Codel
-from bottleneck.qdiscs.dualpi2 import DualPI2
-from bottleneck.qdiscs.fq import Fq
-from bottleneck.qdiscs.fq_codel import FqCodel
-from bottleneck.qdiscs.fq_pie import FqPie
-from bottleneck.qdiscs.pfifo import Pfifo
-from bottleneck.qdiscs.pie import Pie
-from bottleneck.qdiscs.red import Red
-from bottleneck.qdiscs.sfq import Sfq
+from hardware.machine.discovery import defined_in
 from hardware.machine.messages import did_you_mean
 
 KINDS: dict[str, type[Qdisc]] = {
-    cls.kind: cls for cls in (DualPI2, FqCodel, Pfifo, Bfifo, Codel, Pie, FqPie, Red, Cake, Fq, Sfq)
+    qdisc.kind: qdisc
+    for qdisc in defined_in(__name__, __path__)
+    if isinstance(qdisc, type) and issubclass(qdisc, Qdisc) and "kind" in vars(qdisc)
 }
 
 __all__ = ["KINDS", "Qdisc", "QdiscError", "marks", "parse_qdisc"]

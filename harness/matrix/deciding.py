@@ -14,6 +14,9 @@ from hardware.machine.files import CHECKOUT
 _NAMED_OTHERWISE = ("hardware.build", "hardware.guest", "hardware.desktop", "traffic.endpoints")
 
 
+_DISCOVERY = "hardware.machine.discovery"
+
+
 @functools.cache
 def sources(*modules: str, checkout: Path = CHECKOUT) -> tuple[tuple[str, bytes], ...]:
     """Return path and content of all files that decide what ``modules`` ("harness.matrix.cell") do.
@@ -28,7 +31,11 @@ def sources(*modules: str, checkout: Path = CHECKOUT) -> tuple[tuple[str, bytes]
             if path in files:
                 continue
             files[path] = path.read_bytes()
-            left += _imports(path, files[path])
+            imported = [*_imports(path, files[path])]
+            left += imported
+            if _DISCOVERY in imported:  # it takes all that lies beside it
+                package = ".".join(path.parent.relative_to(checkout).parts)
+                left += (f"{package}.{module.stem}" for module in path.parent.glob("*.py"))
     for folder in {path.parent for path in files}:
         beside = (path for path in folder.iterdir() if path.is_file() and path.suffix not in (".py", ".pyc"))
         files |= {path: path.read_bytes() for path in beside}
