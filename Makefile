@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make harm   sets up what is missing, then measures the harm to a video (ARGS="--qdisc=dualpi2" is passed on)
-# make test   sets up, lints, type-checks, runs the unit tests and those of the lab
-# make check  lint, types and unit tests only
+# make test   sets up, lints, type-checks, runs all tests: units, programs, lab
+# make check  lint, types and the tests that start no program
 # make setup  packages, Python environment, virtual APU, clip and player; warm: a moment
 # make lock   renews requirements.txt from pyproject.toml
 # make clean  removes what tools left in the checkout (the cache and results/ stay)
@@ -32,10 +32,11 @@ check: environment lint unit
 
 lint:
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 unit:
-	$(PYTEST) tests/unit -m "not lab and not experiment and not live" $(SIDE_BY_SIDE)
+	$(PYTEST) tests/unit $(SIDE_BY_SIDE)
 
 setup: environment
 	@$(BIN)/python -m harness.cli build

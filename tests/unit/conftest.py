@@ -1,22 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Chromium for the tests of a file."""
+"""Tests here start no program: those that do are in tests/programs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
 from typing import Any
 
 import pytest
-from playwright.sync_api import sync_playwright
 
-from apps.browsers.browser import CHROMIUM
+from harness.store.manifest import GitState
+
+_STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"}
+_running: list[str] = []
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    if not CHROMIUM.exists():
-        pytest.fail(f"{CHROMIUM} is missing: apt install chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--disable-gpu"])
-        yield browser
-        browser.close()
+def _refuse(event: str, args: Any) -> None:
+    if _running and event in _STARTS:
+        raise AssertionError(f"{_running[0]} starts a program ({event}): it belongs in tests/programs")
+
+
+sys.addaudithook(_refuse)
+
+
+@pytest.fixture(autouse=True)
+def pure(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Refuse programs while the test runs; a run's commit is told without git."""
+    monkeypatch.setattr("harness.store.runs.git_state", lambda *_: GitState(commit="0" * 40, dirty=False))
+    _running.append(request.node.name)
+    yield
+    _running.clear()

@@ -4,11 +4,8 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 import subprocess
-import sys
 import tarfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,12 +13,11 @@ import pytest
 import zstandard
 from typer.testing import CliRunner
 
-from hardware.machine.files import CHECKOUT
-from harness.bundle.archive import BundleError, check, claimed, import_bundle, verify
-from harness.bundle.export import Wish, export, export_all, runs_at
+from harness.bundle.archive import BundleError, claimed, import_bundle, verify
+from harness.bundle.export import export, export_all, runs_at
 from harness.bundle.research_object import CRATE
 from harness.cli import app
-from harness.store.manifest import MANIFEST, SIGNATURE, read_manifest
+from harness.store.manifest import MANIFEST, read_manifest
 from harness.store.runs import RunStore
 
 Members = dict[str, bytes]
@@ -163,46 +159,6 @@ def keys(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_signature_tells_by_whom(run: Path, keys: Path, tmp_path: Path) -> None:
-    signed = export(run, wish=Wish(key=keys / "lab"))
-    assert check(signed).signed and not check(signed).signer
-    assert check(signed, signers=keys / "signers").signer.startswith("me@lab.example (ED25519 key SHA256:")
-    imported = import_bundle(signed, tmp_path / "there", keys / "signers")
-    assert check(imported, signers=keys / "signers").signer
-    done = CliRunner().invoke(app, ["bundle", "verify", str(signed), "--signers", str(keys / "signers")])
-    assert done.exit_code == 0 and "signed by me@lab.example" in done.output
-
-
-def test_a_signature_that_is_not_good_is_told(run: Path, keys: Path, tmp_path: Path) -> None:
-    signers = keys / "signers"
-    with pytest.raises(BundleError, match="not signed"):
-        check(export(run, tmp_path / "plain.tar.zst"), signers=signers)
-    with pytest.raises(BundleError, match=r"a key that .* does not name"):
-        check(export(run, tmp_path / "other.tar.zst", Wish(key=keys / "other")), signers=signers)
-    with pytest.raises(BundleError, match=r"--signers .*no such file"):
-        check(export(run, tmp_path / "lab.tar.zst", Wish(key=keys / "lab")), signers=keys / "none")
-    good = unpack(tmp_path / "lab.tar.zst")
-    manifest = good[f"{run.name}/{MANIFEST}"].replace(b'"status": "valid"', b'"status": "void"')
-    for change, says in [
-        ({f"{run.name}/scores.json": b"[]"}, "^scores.json: differs"),
-        ({f"{run.name}/{MANIFEST}": manifest}, "^manifest.json: is not what me@lab.example signed"),
-        ({f"{run.name}/{SIGNATURE}": b"no signature"}, "^manifest.json: signed by a key"),
-    ]:
-        with pytest.raises(BundleError, match=says):
-            check(pack(tmp_path / "bad.tar.zst", good | change), signers=signers)
-
-
-@pytest.mark.parametrize("content", [None, "no key"])
-def test_a_key_that_cannot_sign_is_told_before_anything_is_written(run: Path, content: str | None) -> None:
-    key = run.parent / "key"
-    if content:
-        key.write_text(content)
-        key.chmod(0o600)
-    with pytest.raises(BundleError, match=f"^--sign {key}: "):
-        export(run, wish=Wish(key=key))
-    assert not list(run.parent.glob("*.tar.zst*"))
-
-
 def test_import_gives_the_run_back(run: Path, tmp_path: Path) -> None:
     archive = export(run)
     imported = import_bundle(archive, tmp_path / "new" / "results")
@@ -223,28 +179,6 @@ def test_an_interrupted_run_stays_partial(tmp_path: Path) -> None:
     run.interrupt("the disk was full")
     imported = import_bundle(export(run.path), tmp_path / "there")
     assert imported.name == run.path.name and imported.suffix == ".partial"
-
-
-def test_what_a_killed_import_left_goes_with_the_next_one_that_is_alone(run: Path, tmp_path: Path) -> None:
-    """It waits in mid-archive for what a pipe never gives."""
-    archive, slow, results = export(run), tmp_path / "slow", tmp_path / "there"
-    os.mkfifo(slow)
-    script = "import sys; from pathlib import Path; from harness.bundle.archive import import_bundle as do; "
-    command = [sys.executable, "-c", script + "do(*map(Path, sys.argv[1:]))", str(slow), str(results)]
-    with subprocess.Popen(command, cwd=CHECKOUT) as importing, slow.open("wb", buffering=0) as pipe:
-        pipe.write(archive.read_bytes()[: 256 << 10])
-        end = time.monotonic() + 20
-        while not (begun := list(results.glob(f".import-*/*/{MANIFEST}"))):
-            assert importing.poll() is None and time.monotonic() < end
-            time.sleep(0.02)
-        first = import_bundle(archive, results)
-        assert begun[0].exists()
-        importing.kill()
-    shutil.rmtree(first)
-    assert begun[0].exists()
-    assert list(results.iterdir()) == [*begun[0].parents[1:2]]
-    import_bundle(archive, results)
-    assert list(results.iterdir()) == [first] and verify(first)
 
 
 def damage(name: str) -> Callable[[Path], object]:

@@ -85,26 +85,3 @@ def test_the_command_takes_a_folder_and_refuses_what_is_none(series: Series, tmp
     assert (done.exit_code, done.stdout) == (0, f"{folder / 'index.html'}\n")
     with pytest.raises(ReportError, match="neither a run nor a folder"):
         write_index(tmp_path)
-
-
-@pytest.mark.lab
-def test_the_page_works_offline_and_by_keyboard(series: Series, chromium: Any) -> None:
-    """In a real browser without a network: only the page itself is fetched, and Tab and Enter lead to a run."""
-    run, *_ = series([1, 2, 3, 4, 5], void=[9])
-    context = chromium.new_context(offline=True)
-    page, asked = context.new_page(), []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(write_index(run.parent).as_uri())
-    assert asked == [page.url]
-    assert page.locator("table.heat td[style]").count() >= 10
-    reached = []
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        reached.append(page.evaluate("document.activeElement.getAttribute('href')"))
-        if reached[-1] == f"{run.name}/report.html":
-            break
-    assert reached[-1] == f"{run.name}/report.html" and "#victim_mbps" in reached
-    page.keyboard.press("Enter")
-    page.wait_for_url(f"**/{run.name}/report.html")
-    assert "void" in page.locator(".verdict").inner_text().lower()
-    context.close()

@@ -26,7 +26,7 @@ from harness.soak.loop import Code, begin
 from harness.soak.plan import PlanError, read_plan
 from harness.soak.state import Folder
 from harness.store.manifest import PARTIAL
-from tests.unit.harness.soak.soaks import CHILD, HEAD, soak
+from tests.programs.harness.soak.soaks import CHILD, HEAD, soak
 
 #: A soak as a process of its own, that can be killed.
 SOAK = """

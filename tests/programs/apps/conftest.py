@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.apps.tab import Tab
+from tests.programs.apps.tab import Tab
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def test_who_names_a_default_or_runs_again_hands_over_the_same_bytes(tmp_path: P
 def test_the_order_of_hashes_does_not_matter(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; "
-        "from tests.unit.harness.experiment.test_handover import hand_over, hand_over_cell;"
+        "from tests.programs.harness.experiment.test_handover import hand_over, hand_over_cell;"
         "sys.stdout.write((hand_over(Path(sys.argv[1])) + hand_over_cell(Path(sys.argv[1]))).hex())"
     )
     jobs = {

@@ -26,7 +26,7 @@ from harness.soak.serve import Address, AddressError, StatusPage, address
 from harness.soak.state import Folder, held, nights
 from harness.soak.status import memory, print_status, status
 from harness.soak.summary import COMPARISON, JUNIT, write_summary
-from tests.unit.harness.soak.soaks import CHILD, HEAD, soak
+from tests.programs.harness.soak.soaks import CHILD, HEAD, soak
 
 CELLS = "[cells.good]\nbuffer = 2\n[cells.void]\nbuffer = 3\n"
 TOP = "rounds = 1\nretries = 0\nquarantine = 1\n"

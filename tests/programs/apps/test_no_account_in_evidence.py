@@ -24,7 +24,7 @@ from hardware.machine.files import log_file
 from hardware.machine.place import LOCAL
 from harness.experiment.options import parse_options
 from harness.store.runs import RunStore
-from tests.unit.apps.test_iptv import ACCOUNT, Television, site  # noqa: F401
+from tests.programs.apps.test_iptv import ACCOUNT, Television, site  # noqa: F401
 
 USER, PASSWORD = ACCOUNT["user"][0], ACCOUNT["password"][0]
 COOKIE = "s3ss10n-0f-mine"
@@ -94,7 +94,7 @@ def test_no_account_is_in_a_run(
     ends: str,
 ) -> None:
     handler, url = site
-    monkeypatch.setattr("tests.unit.apps.test_iptv.REFUSED", ECHOED.format(USER, "wrong-" + PASSWORD))
+    monkeypatch.setattr("tests.programs.apps.test_iptv.REFUSED", ECHOED.format(USER, "wrong-" + PASSWORD))
     account = {"user": USER, "password": PASSWORD if not ends else "wrong-" + PASSWORD}
     if ends == "the session cookie of":
         account = {"cookie": f"session={COOKIE}"}

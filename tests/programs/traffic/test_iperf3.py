@@ -18,7 +18,7 @@ from traffic.contender import CONTENDERS, Contender, ContenderError
 from traffic.iperf3 import BulkError, BulkFlow
 
 if TYPE_CHECKING:
-    from tests.unit.traffic.conftest import Pair
+    from tests.programs.traffic.conftest import Pair
 
 pytestmark = pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
 

@@ -12,7 +12,7 @@ from harness.experiment.rescore import differences
 from harness.store.manifest import read_manifest
 from harness.store.runs import RunStore
 from scoring.score import score_run
-from tests.unit.harness.cli.test_cli import sojourn
+from tests.programs.harness.cli.test_cli import sojourn
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from harness.experiment.run import SPARE, Result
 from harness.experiment.seeds import SeedSeries, one_by_one, places, side_by_side
 from harness.experiment.simulated import SimulatedError
 from scoring.scores import Scores
-from tests.unit.harness.experiment.seed_runs import Runs, asked
+from tests.programs.harness.experiment.seed_runs import Runs, asked
 
 
 def contenders(options: Any) -> list[str]:
@@ -111,7 +111,7 @@ def test_leaving_the_iteration_ends_what_runs(scores: Scores, tmp_path: Path) ->
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_end_leaves_a_run_behind(scores: Scores, tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "scores.json").write_text(scores.model_dump_json())
-    command = [sys.executable, "-m", "tests.unit.harness.experiment.seed_runs", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.programs.harness.experiment.seed_runs", str(tmp_path)]
     runner = subprocess.Popen(command, cwd=CHECKOUT, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         deadline = time.monotonic() + 60

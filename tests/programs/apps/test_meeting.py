@@ -23,8 +23,8 @@ from hardware.machine.display import Display
 from hardware.machine.place import LOCAL
 from harness.experiment.options import parse_options
 from scoring import frames, glass, strip, validity
-from tests.unit.apps.jitsi_room import PAGE, jitsi_room
-from tests.unit.apps.tab import Tab
+from tests.programs.apps.jitsi_room import PAGE, jitsi_room
+from tests.programs.apps.tab import Tab
 
 # The page that offers the desktop's client, then the one with the camera's preview, then the meeting.
 TEAMS = """

@@ -21,7 +21,7 @@ from scoring.records import RecordError
 from scoring.score import score_run
 from scoring.scores import Scores
 from scoring.validity import Limits
-from tests.unit.scoring.conftest import FREEZES, record
+from tests.programs.scoring.conftest import FREEZES, record
 
 BASELINE = ("first solo phase", "solo baseline")
 

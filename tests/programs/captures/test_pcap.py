@@ -10,9 +10,10 @@ import pytest
 import zstandard
 
 from captures.pcap import PcapError, to_pcapng
+from hardware.machine.files import CHECKOUT
 from scoring import pcapng
 
-RECORDED = Path(__file__).parents[1] / "scoring" / "data" / "cubic.pcapng.zst"
+RECORDED = CHECKOUT / "tests" / "unit" / "scoring" / "data" / "cubic.pcapng.zst"
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from scoring.latency import read_irtt
 from traffic import irtt, ports
 
 if TYPE_CHECKING:
-    from tests.unit.traffic.conftest import Pair
+    from tests.programs.traffic.conftest import Pair
 
 pytestmark = pytest.mark.skipif(shutil.which("irtt") is None, reason="irtt is not installed")
 

@@ -12,7 +12,7 @@ from harness.soak.loop import Soak, begin
 from harness.soak.plan import read_plan
 from harness.soak.state import Folder, Night
 
-CHILD = (sys.executable, "-m", "tests.unit.harness.soak.soak_child")
+CHILD = (sys.executable, "-m", "tests.programs.harness.soak.soak_child")
 HEAD = '[options]\ntimeline = "solo:10,prague:10,solo:10"\n'
 
 

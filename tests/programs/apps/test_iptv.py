@@ -20,7 +20,7 @@ from apps.browsers.browser import CHROMIUM
 from apps.credentials import Credentials
 from apps.iptv import STATE, Iptv, StreamError, refusal, show_cookie, wait_playing
 from apps.standins.origin import ensure_certificate, ensure_player
-from tests.unit.apps.tab import Tab
+from tests.programs.apps.tab import Tab
 
 # A channel whose moving picture comes from a canvas.
 CHANNEL = """<video muted autoplay style="width:320px;height:180px"></video><canvas width="64" height="36"></canvas>

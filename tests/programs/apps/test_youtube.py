@@ -11,7 +11,7 @@ from apps import SERVICES
 from apps.base import ServiceError
 from apps.youtube import AUTO, FULLSCREEN, SKIP, STATE, YouTube, wait_playing
 from harness.experiment.options import Options, parse_options
-from tests.unit.apps.tab import Tab
+from tests.programs.apps.tab import Tab
 
 # A player with moving pictures from a canvas; what lies over it differs from test to test.
 PLAYER = """

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recorded run shows its probe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.report.run_page import panels
+from scoring.scores import Scores
+from scoring.time_series import run_series
+
+
+def test_the_probe_gets_a_panel_when_it_is_there(recorded: Callable[..., Path], scores: Scores) -> None:
+    view = run_series(scores, recorded(1))
+    assert view.rtt_max[0] == (0.25, 24) and view.rtt_p50[0] == (0.25, 22)
+    assert [value for at, value in view.rtt_p50 if 10 <= at < 20] == [60] * 20
+    assert [panel.title.split(":")[0] for panel in panels(view)] == [
+        "goodput (Mbit/s)",
+        "quality shown",
+        "RTT of the probe (ms)",
+    ]
