@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab, the timeline of an experiment, the run store and the report. Knows no service and no qdisc by name."""
+"""From what a user asks to evidence: labs, experiments, matrices, runs on disk, reports, bundles, nights."""

@@ -17,6 +17,7 @@ from scoring.baseline import harms, healthy, solo
 from scoring.contenders import contender_flows
 from scoring.curves import ccdfs, goodput, over_time, sojourn_times
 from scoring.evidence import RawFiles, Setting, SideCapture, limits_of
+from scoring.gates import further_gates
 from scoring.metrics import Evidence
 from scoring.picture import freeze_entries, picture, rendition_changes
 from scoring.scores import Host, Jitter, Metrics, PhaseScores, Scores
@@ -76,6 +77,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         healthy(name, part, evidence, not setting.live, fair)
         for name, part in (("first solo phase", first_solo), ("solo baseline", windows))
     ]
+    gates += further_gates(files, setting, limits)
     verdict = Validity.of(gates)
     return Scores(
         t0=t0,

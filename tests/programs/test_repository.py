@@ -30,6 +30,7 @@ TOP = {
         "pyproject.toml",
         "requirements.txt",
         "README.md",
+        "CONTRIBUTING.md",
         "LICENSE",
         ".ci",
         ".gitignore",

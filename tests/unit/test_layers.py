@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("hardware", "traffic", "bottleneck", "scoring", "captures", "apps", "harness")
-"""From left to right, as docs/architecture.md draws them."""
+"""From left to right, as CONTRIBUTING.md tells."""
 
 
 def imported(source: str) -> Iterator[str]:

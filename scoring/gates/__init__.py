@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Further gates of a run, each in a file of its own here: a function that is marked :func:`gate_of_runs`.
+
+Those of the lab itself, which every run had from the first, are in :mod:`scoring.validity`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hardware.machine.discovery import defined_in
+from scoring.evidence import RawFiles, Setting
+from scoring.gates.base import RunGate, gate_of_runs
+from scoring.validity import Gate, Limits
+
+__all__ = ["further_gates", "gate_of_runs"]
+
+
+def further_gates(files: RawFiles, setting: Setting, limits: Limits) -> Iterable[Gate]:
+    """Judge a run by every gate here, in the order of their files and names."""
+    for judge in defined_in(__name__, __path__):
+        if isinstance(judge, RunGate):
+            yield from judge(files, setting, limits)

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file in scoring/gates/ judges every run, without a line elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scoring import gates
+from scoring.evidence import RawFiles, RecordedPhase, Setting
+from scoring.validity import Limits
+
+GATE = """
+from scoring.gates.base import gate_of_runs
+from scoring.validity import gate
+
+@gate_of_runs
+def short(files, setting, limits):
+    seconds = setting.span[1] - setting.span[0]
+    return [gate("length", seconds >= 30, f"{seconds:g} s", "at least 30 s")]
+"""
+
+
+def test_a_new_file_is_a_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "short_run.py").write_text(GATE)
+    monkeypatch.setattr(gates, "__path__", [*gates.__path__, str(tmp_path)])
+    setting = Setting((RecordedPhase("solo", None, 100.0, 120.0),), {})
+    judged = {gate.name: gate for gate in gates.further_gates(RawFiles(tmp_path, []), setting, Limits())}
+    assert not judged["length"].ok and judged["length"].reason == "length: 20 s; at least 30 s"
