@@ -41,17 +41,17 @@ def read_credentials(service: str, file: Path | None) -> Credentials | None:
     may read or that is no such file, and for half an account.
     """
     if file is not None:
-        source, found = f"--credentials={file}", _read(file)
+        source, given = f"--credentials={file}", _read(file)
     else:
         prefix = f"SOJOURN_{service.upper()}_"
-        source, found = f"{prefix}*", {key: os.environ.get(prefix + key.upper(), "") for key in _KEYS}
-        if not any(found.values()):
+        source, given = f"{prefix}*", {key: os.environ.get(prefix + key.upper(), "") for key in _KEYS}
+        if not any(given.values()):
             return None
-    if unknown := found.keys() - set(_KEYS):
+    if unknown := given.keys() - set(_KEYS):
         raise ServiceError(f"{source}: unknown {', '.join(sorted(unknown))}; known: {', '.join(_KEYS)}")
-    if any(not isinstance(value, str) for value in found.values()):
+    if any(not isinstance(value, str) for value in given.values()):
         raise ServiceError(f"{source}: each value must be a text in quotes")
-    account = Credentials(source, **found)
+    account = Credentials(source, **given)
     if not account.cookie and not (account.user and account.password):
         raise ServiceError(f"{source}: give user and password, or cookie")
     return account

@@ -149,7 +149,7 @@ def refusal(state: dict[str, Any], credentials: Credentials | None, logged_in: b
     """Why the page does not let us watch; None when it does. `logged_in`: our account was given already."""
     source = credentials.source if credentials else ""
     if credentials:  # a page may say whom or what it refuses
-        state = {key: credentials.hidden(told) if isinstance(told, str) else told for key, told in state.items()}
+        state = {key: credentials.hidden(value) if isinstance(value, str) else value for key, value in state.items()}
     if "HTTP 401" in state["error"] or "HTTP 403" in state["error"]:
         return f"the stream is refused, its token has expired or is wrong: {state['error']}"
     if state["error"]:

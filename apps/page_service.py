@@ -151,10 +151,10 @@ class PageService(Service):
         return self._origin.url + path, trusted
 
     def _check_congestion_control(self, stage: Stage) -> None:
-        found = live_congestion_control(stage.server, stage.port)
-        if not found or set(found.values()) != {self.congestion_control}:
+        control = live_congestion_control(stage.server, stage.port)
+        if not control or set(control.values()) != {self.congestion_control}:
             asked = self.congestion_control
-            raise ServiceError(f"the origin's connections: {asked} was asked, ss shows {found or 'none'}")
+            raise ServiceError(f"the origin's connections: {asked} was asked, ss shows {control or 'none'}")
 
     def sample(self) -> PlayerSample | None:
         return self._recorder.latest if self._recorder else None
@@ -187,12 +187,12 @@ class PageService(Service):
 
     @property
     def versions(self) -> dict[str, str]:
-        found = {"player": self.player}
+        versions = {"player": self.player}
         if self._browser:
-            found |= {"chromium": self._browser.version, "driver": self._browser.driver}
+            versions |= {"chromium": self._browser.version, "driver": self._browser.driver}
         if self._origin and self._stage:
-            found["caddy"] = self._stage.server.run(["caddy", "version"]).strip()
-        return found
+            versions["caddy"] = self._stage.server.run(["caddy", "version"]).strip()
+        return versions
 
 
 def states(browser: Driver, script: str, timeout: float) -> Iterator[dict[str, Any]]:

@@ -132,8 +132,8 @@ class TwoParty(Service):
         """The transport that carries the picture, as captures/call.js has it."""
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
-            if found := end.browser.evaluate(_PATH):
-                return dict(found)
+            if path := end.browser.evaluate(_PATH):
+                return dict(path)
             time.sleep(POLL_S)
         raise ServiceError(f"{end.name} tells no transport {START_S:g} s after the call began")
 

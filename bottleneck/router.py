@@ -68,11 +68,11 @@ class Router:
         """
         state, asked = self.state(), self.made_of(bottleneck)
         with self._understood():
-            found = readback.differences(asked, state, self.lan, self.wan, self._masqueraded)
+            differences = readback.differences(asked, state, self.lan, self.wan, self._masqueraded)
         if self._masqueraded and nat.TABLE not in self.place.run(["nft", "list", "tables", "ip"]).split():
-            found.append(f"nftables: asked table ip {nat.TABLE}, found none")
-        if found:
-            raise readback.ReadbackError(found)
+            differences.append(f"nftables: asked table ip {nat.TABLE}, found none")
+        if differences:
+            raise readback.ReadbackError(differences)
 
     def made_of(self, bottleneck: Bottleneck) -> Bottleneck:
         """Return what the router makes of ``bottleneck``: one that masquerades delays on the way up alone.

@@ -123,13 +123,13 @@ def finish(run: Path) -> ObsScreen:
     whole = run / "screen.mp4"
     if _part(run).exists():
         remux(_part(run), whole)
-    told = _told(run)
+    facts = _told(run)
     progress_file(run).unlink(missing_ok=True)
     times = frame_times(whole)
     slate = begun["slate"]
     seen = slate_seen(whole, slate[-1][2] - slate[0][1] + 2 * _SEARCH_S)
     start, error = first_frame(times[: len(seen)], seen, slate)
-    lost = {name: told.get(name, begun[name]) for name in ("lagged", "skipped")}
+    lost = {name: facts.get(name, begun[name]) for name in ("lagged", "skipped")}
     screen = ObsScreen(
         **begun
         | lost
@@ -188,9 +188,9 @@ def _part(run: Path) -> Path:
 
 def _told(run: Path) -> dict[str, Any]:
     """What obs_control.py has told so far; of each thing the newest."""
-    told: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     file = progress_file(run)
     for line in file.read_text().splitlines(keepends=True) if file.exists() else []:
         if line.endswith("\n"):
-            told |= json.loads(line)
-    return told
+            facts |= json.loads(line)
+    return facts

@@ -96,18 +96,18 @@ class PacketCapture:
 
     def _converted(self, log: str) -> Captured:
         """What tcpdump wrote is kept, as pcapng, even if it left no count."""
-        found = _TCPDUMP_DROPPED.search(log)
+        dropped = _TCPDUMP_DROPPED.search(log)
         file = self.raw.with_suffix(".pcapng")
         try:
-            packets = to_pcapng(self.raw, file, int(found[1]) if found else None)
+            packets = to_pcapng(self.raw, file, int(dropped[1]) if dropped else None)
         except PcapError as failed:
             raise ProcessError(f"{failed}: {log.strip()[-300:]}") from failed
         self.raw.unlink()
         packed = compress(file)
-        if found is None:
+        if dropped is None:
             raise ProcessError(f"tcpdump into {packed} left no packet count: {log.strip()[-300:]}")
         self.log.unlink()
-        return Captured(packed, packets, int(found[1]))
+        return Captured(packed, packets, int(dropped[1]))
 
 
 def compress(file: Path) -> Path:

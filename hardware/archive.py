@@ -34,7 +34,7 @@ def mirrors(indextargets: str) -> list[str]:
     Security, update and backport suites live elsewhere on some mirrors, and third parties use Debian's suite
     names, so a known foreign origin is left out and a path that ends in /debian goes first.
     """
-    found = []
+    addresses = []
     for target in stanzas(indextargets):
         uri, suite = target.get("Repo-URI", ""), target.get("Release", "")
         if (
@@ -42,10 +42,10 @@ def mirrors(indextargets: str) -> list[str]:
             and target.get("Component") == "main"
             and target.get("Origin", "Debian") in ("Debian", "")
             and not re.search(r"security|updates|backports|proposed", suite)
-            and uri not in found
+            and uri not in addresses
         ):
-            found.append(uri)
-    return sorted(found, key=lambda uri: not uri.rstrip("/").endswith("/debian"))
+            addresses.append(uri)
+    return sorted(addresses, key=lambda uri: not uri.rstrip("/").endswith("/debian"))
 
 
 def source_lines(mirror: str, keyring: Path, suites: tuple[str, ...]) -> str:
@@ -120,7 +120,7 @@ class Archive:
             return  # the failure of the mirrors says more than this one
         for package in folder.glob("*.deb"):
             _run(["dpkg-deb", "-x", str(package), str(folder)])
-            yield from (found for path in KEYRINGS if (found := folder / path.relative_to("/")).is_file())
+            yield from (keyring for path in KEYRINGS if (keyring := folder / path.relative_to("/")).is_file())
 
     def names(self, pattern: str) -> list[str]:
         """Names of the packages that match a regular expression."""

@@ -149,8 +149,8 @@ def _install(root: Path, lock: str, file: Path) -> dict[str, str]:
         "--target", str(target), "--upgrade", "-r", str(file),
     ])  # fmt: skip
     file.unlink()
-    found = (path.name.removesuffix(".dist-info").rpartition("-") for path in target.glob("*.dist-info"))
-    return {f"python {name}": text for name, _, text in sorted(found)}
+    installed = (path.name.removesuffix(".dist-info").rpartition("-") for path in target.glob("*.dist-info"))
+    return {f"python {name}": text for name, _, text in sorted(installed)}
 
 
 def _compile(root: Path, base: Path, *folders: Path) -> None:

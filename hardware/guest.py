@@ -155,6 +155,6 @@ def _keys(scratch: Path, root: Path) -> None:
     call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "sojourn", "-f", str(key)])
     shutil.move(key.with_suffix(".pub"), root / "etc/sojourn/authorized_keys")
     # dropbear has a key format of its own.
-    told = call([*in_root(root, "usr/bin/dropbearkey"), "-t", "ed25519", "-f", str(root / "etc/sojourn/host_key")])
-    public = next(line for line in told.splitlines() if line.startswith("ssh-ed25519 "))
+    printed = call([*in_root(root, "usr/bin/dropbearkey"), "-t", "ed25519", "-f", str(root / "etc/sojourn/host_key")])
+    public = next(line for line in printed.splitlines() if line.startswith("ssh-ed25519 "))
     (scratch / "known_hosts").write_text(f"{HOST_ALIAS} {' '.join(public.split()[:2])}\n")

@@ -116,8 +116,8 @@ def make_image(
 
 def own_keys() -> list[Path]:
     """The user's public keys in ~/.ssh. Raises BuildError when there are none."""
-    if found := sorted((Path.home() / ".ssh").glob("id_*.pub")):
-        return found
+    if keys := sorted((Path.home() / ".ssh").glob("id_*.pub")):
+        return keys
     raise BuildError("--ssh-key: whose key may log in? ~/.ssh/ has no id_*.pub; `ssh-keygen` makes one")
 
 

@@ -220,5 +220,5 @@ def call(command: list[str], log: Path) -> None:
 
 def _last_error(log: Path) -> str:
     lines = [line for line in log.read_text(errors="replace").splitlines() if not line.startswith("make")]
-    told = [line for line in lines if "error" in line.lower() or "can't" in line]
-    return (told or lines or ["no output"])[-1]
+    errors = [line for line in lines if "error" in line.lower() or "can't" in line]
+    return (errors or lines or ["no output"])[-1]

@@ -61,10 +61,10 @@ def _power(words: list[str]) -> list[str]:
 
 def _file(path: Path, info: ValidationInfo) -> Path:
     """Paths are relative to the lab file, wherever the command is started."""
-    found = (info.context or {}).get("folder", Path()) / expanded(str(path))
-    if not found.is_file():
-        raise ValueError(f"{found}: no such file")
-    return Path(found)
+    file = (info.context or {}).get("folder", Path()) / expanded(str(path))
+    if not file.is_file():
+        raise ValueError(f"{file}: no such file")
+    return Path(file)
 
 
 SshName = Annotated[str, AfterValidator(_ssh_name), Field(examples=["root@apu"])]
@@ -175,8 +175,8 @@ def read_lab_file(path: Path) -> LabFile:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
         raise LabFileError(f"--lab-file: {path}: no TOML: {broken}") from broken
     except ValidationError as wrong:
-        told = "; ".join(_told(error) for error in wrong.errors())
-        raise LabFileError(f"--lab-file: {path}: {told}") from wrong
+        errors = "; ".join(_told(error) for error in wrong.errors())
+        raise LabFileError(f"--lab-file: {path}: {errors}") from wrong
 
 
 def _told(error: ErrorDetails) -> str:

@@ -46,10 +46,10 @@ class LabgridTarget:
         driver = self._driver("PowerProtocol")
         does = getattr(driver, action, lambda: None)  # some switches cannot tell their state
         try:
-            told = does()
+            answer = does()
         except Exception as failed:
             raise LabgridError(f"{self._where}: {action}: {failed}") from failed
-        return type(driver).__name__ if told is None else "on" if told else "off"
+        return type(driver).__name__ if answer is None else "on" if answer else "off"
 
     def console(self) -> LabgridConsole:
         """Open the target's console."""

@@ -60,8 +60,10 @@ def self_check(kernel: Kernel, guest: Guest, control: str = "prague") -> None:
                 timeout=TIMEOUT_S, check=False,
             ).stdout  # fmt: skip
         except subprocess.TimeoutExpired as late:
-            told = _end(late.stdout or b"") or "nothing"
-            raise BuildError(f"the built kernel's check did not end within {TIMEOUT_S:g} s; console: {told}") from late
+            last_words = _end(late.stdout or b"") or "nothing"
+            raise BuildError(
+                f"the built kernel's check did not end within {TIMEOUT_S:g} s; console: {last_words}"
+            ) from late
         out, err = ((folder / file).read_text() if (folder / file).exists() else "" for file in ("out", "err"))
     if "qdisc: " not in out:
         raise BuildError(f"the built kernel does not boot: {_end(console)!r}")
@@ -70,15 +72,15 @@ def self_check(kernel: Kernel, guest: Guest, control: str = "prague") -> None:
 
 def judge(out: str, err: str = "") -> None:
     """Raise BuildError unless the job's output (`name: value` lines) shows all that the labs stand on."""
-    found = dict(re.findall(r"^(\w+): ?(.*)$", out, re.MULTILINE))
-    lacking = [name for name in CONGESTION_CONTROLS if name not in found.get("controls", "").split()]
-    if found.get("qdisc") != "dualpi2":
+    values = dict(re.findall(r"^(\w+): ?(.*)$", out, re.MULTILINE))
+    lacking = [name for name in CONGESTION_CONTROLS if name not in values.get("controls", "").split()]
+    if values.get("qdisc") != "dualpi2":
         lacking.append("dualpi2")
     if lacking:
         raise BuildError(f"the built kernel lacks {', '.join(lacking)}")
-    if "data_ect1" not in found:
+    if "data_ect1" not in values:
         raise BuildError(f"the built kernel carries no TCP Prague flow: {err.strip()[-_CONSOLE_END:]!r}")
-    syn, data, ect1 = (int(found[name]) for name in ("accecn_syn", "data", "data_ect1"))
+    syn, data, ect1 = (int(values[name]) for name in ("accecn_syn", "data", "data_ect1"))
     if not syn:
         raise BuildError("the built kernel's Prague does not ask for AccECN: no SYN with AE, CWR and ECE")
     if not data or ect1 != data:

@@ -49,17 +49,17 @@ def steps(console: Console | None = None) -> Iterator[Callable[[str], Tell]]:
     )
 
     def step(name: str) -> Tell:
-        task, begun, told = None, 0.0, 0.0
+        task, begun, last_told = None, 0.0, 0.0
 
         def tell(share: float, what: str = "") -> None:
-            nonlocal task, begun, told
+            nonlocal task, begun, last_told
             if task is None:
                 task, begun = bars.add_task(name, total=1.0), time.monotonic()
-                told = begun
+                last_told = begun
                 if not console.is_terminal:
                     console.print(Text(f"setup: {name}"))
-            elif not console.is_terminal and (now := time.monotonic()) - told > QUIET_S and share > 0:
-                told = now
+            elif not console.is_terminal and (now := time.monotonic()) - last_told > QUIET_S and share > 0:
+                last_told = now
                 left = clock_text((now - begun) * (1 - share) / share)
                 console.print(Text(f"setup: {name} {what}: {share:.0%}, about {left} left".replace(" :", ":")))
             bars.update(task, completed=min(max(share, 0.0), 1.0), description=f"{name} {what}".rstrip())

@@ -45,13 +45,13 @@ def healthy(name: str, windows: Sequence[Window], evidence: Evidence, strip: boo
 
 def harms(rows: Sequence[PhaseScores], baseline: Metrics) -> list[Harm]:
     """The harm of each metric in each phase beside a contender."""
-    told = []
+    harmed = []
     for row in rows:
         for metric, better in METRICS.items() if row.contender else ():
             solo, value = getattr(baseline, metric), getattr(row, metric)
             if solo is not None and value is not None:
-                told.append(
+                harmed.append(
                     Harm(phase=row.name, contender=row.contender or "", metric=metric, better=better,
                          solo=solo, value=value, harm=harm(solo, value, better))
                 )  # fmt: skip
-    return told
+    return harmed

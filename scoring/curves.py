@@ -44,18 +44,18 @@ def sojourn_times(
         table, alike = (part.with_columns(queue=pl.lit("C")) for part in (table, alike))
     rows, curves = [], []
     for name, windows in ({phase: [window] for phase, window in phases.items()} | {"solo": solo}).items():
-        inside, told, same = (latency.within(part, windows) for part in (table, own, alike))
-        for suffix, source in (("", inside), (OWN, told)):
+        inside, own_samples, same = (latency.within(part, windows) for part in (table, own, alike))
+        for suffix, source in (("", inside), (OWN, own_samples)):
             for (queue,), part in source.sort("queue").group_by("queue", maintain_order=True):
                 x, above = latency.ccdf(part, "sojourn_ms")
                 label = f"{name} {queue}{suffix}"
                 curves.append(Curve(name=label, ms=x.tolist(), percent=above.tolist(), probes=part.height))
         if name not in phases:
             continue
-        told = told.with_columns(of=pl.lit("qdisc"))
+        own_samples = own_samples.with_columns(of=pl.lit("qdisc"))
         for (of, queue), part in [
             *inside.sort("of", "queue").group_by("of", "queue", maintain_order=True),
-            *told.sort("queue").group_by("of", "queue", maintain_order=True),
+            *own_samples.sort("queue").group_by("of", "queue", maintain_order=True),
         ]:
             row: dict[str, Any] = {"phase": name, "of": of, "queue": queue, "packets": part.height}
             row |= {field: latency.percentile(part, percent, "sojourn_ms") for field, percent in _PERCENTS}

@@ -75,13 +75,13 @@ def webrtc_freezes(changes: pl.DataFrame) -> list[Freeze]:
     and nothing is judged before the fifth interval.
     """
     recent: deque[float] = deque(maxlen=_WINDOW)
-    found = []
+    frozen = []
     for onset, interval, unsure in _rows(changes):
         recent.append(interval)
         mean = sum(recent) / len(recent)
         if len(recent) >= _FEWEST and interval >= max(3 * mean, mean + _INCREASE_S):
-            found.append(Freeze(onset, interval, "webrtc", unsure))
-    return found
+            frozen.append(Freeze(onset, interval, "webrtc", unsure))
+    return frozen
 
 
 def frozen_s(freezes: Iterable[Freeze], start: float, end: float) -> float:

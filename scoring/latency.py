@@ -58,15 +58,15 @@ def read_irtt_down(file: Path) -> pl.DataFrame:
             return None
         return sent / 1e9, trip["delay"]["receive"] / 1e3 if trip["lost"] == "false" else None
 
-    found = pl.DataFrame(_rows(file, row), schema={"t": pl.Float64, "delay_us": pl.Float64}, orient="row")
-    return found.sort("t")
+    delays = pl.DataFrame(_rows(file, row), schema={"t": pl.Float64, "delay_us": pl.Float64}, orient="row")
+    return delays.sort("t")
 
 
 def _rows(file: Path, row: Callable[[Trip], Row | None]) -> list[Row]:
     """What ``row`` makes of each round trip, but for None."""
     try:
-        told = json.loads(b"".join(unpacked(file)))
-        return [found for trip in told["round_trips"] if (found := row(trip)) is not None]
+        document = json.loads(b"".join(unpacked(file)))
+        return [read_row for trip in document["round_trips"] if (read_row := row(trip)) is not None]
     except (OSError, RecursionError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ProbeError(f"{file} is not a whole irtt result: {type(error).__name__}: {error}") from error
 

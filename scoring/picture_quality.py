@@ -77,11 +77,11 @@ def compare(
         )
         if done.returncode:
             raise QualityError(f"{recording}: ffmpeg could not compare it: {done.stderr.strip().splitlines()[-1:]}")
-        ssim = [float(found) for found in _SSIM.findall((own / "ssim.txt").read_text())]
-        told = json.loads((own / "vmaf.json").read_text())["frames"] if vmaf else [None] * len(ssim)
+        ssim = [float(value) for value in _SSIM.findall((own / "ssim.txt").read_text())]
+        vmaf_frames = json.loads((own / "vmaf.json").read_text())["frames"] if vmaf else [None] * len(ssim)
     if len(ssim) != len(chosen):
         raise QualityError(f"{recording}: {len(chosen)} pictures were to be judged, {len(ssim)} were")
-    return [Quality(like, it and float(it["metrics"]["vmaf"])) for like, it in zip(ssim, told, strict=True)]
+    return [Quality(like, it and float(it["metrics"]["vmaf"])) for like, it in zip(ssim, vmaf_frames, strict=True)]
 
 
 def _references(

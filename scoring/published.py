@@ -80,7 +80,7 @@ def compare(
 
     A cell agrees when the mean of its seeds is within the metric's relative tolerance of the published figure.
     """
-    found = []
+    comparisons = []
     for metric in dict.fromkeys(metric for figures in published.values() for metric in figures):
         most = tolerance.get(metric)
         pairs = [
@@ -88,8 +88,8 @@ def compare(
             for cell, figures in published.items()
             if metric in figures and ours.get(cell, {}).get(metric)
         ]
-        found.append(PublishedComparison(metric, most, tuple(pairs)))
-    return found
+        comparisons.append(PublishedComparison(metric, most, tuple(pairs)))
+    return comparisons
 
 
 def pair(cell: str, values: Sequence[float], theirs: float, tolerance: float | None) -> PublishedPair:

@@ -48,9 +48,9 @@ def read_queue(file: Path, device: str, rate_bps: float, step: float = 0.5) -> Q
         # The worst of the samples between two points is drawn: a spike must not hide between them.
         series.backlog_ms.append((t, worst * 8e3 / rate_bps))
         worst = 0.0
-        told = [(key, value) for key, value in now.items() if key.startswith("delay")]
-        told += [("ldelay", waited) for waited in class_delays(sample, handle)]
-        for key, value in told:
+        delays = [(key, value) for key, value in now.items() if key.startswith("delay")]
+        delays += [("ldelay", waited) for waited in class_delays(sample, handle)]
+        for key, value in delays:
             if isinstance(value, int | float):
                 series.delays_ms.setdefault(key, []).append((t, value / 1e3))
         if before:
@@ -62,10 +62,10 @@ def read_queue(file: Path, device: str, rate_bps: float, step: float = 0.5) -> Q
 
 def _samples(file: Path, device: str) -> list[dict[str, Any]]:
     try:
-        found = records.read_lines(file, records.QDISC) if file.exists() else []
+        samples = records.read_lines(file, records.QDISC) if file.exists() else []
     except records.RecordError:  # the scores say so
         return []
-    return [sample for sample in found if sample["dev"] == device]
+    return [sample for sample in samples if sample["dev"] == device]
 
 
 def _drops(qdisc: dict[str, Any]) -> float:

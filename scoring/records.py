@@ -198,26 +198,26 @@ SOCKETS: TypeAdapter[list[SocketSample]] = TypeAdapter(list[SocketSample])
 def read(file: Path, shape: TypeAdapter[Any]) -> dict[str, Any]:
     """The object in a .json file. Raises RecordError."""
     try:
-        found: dict[str, Any] = _checked(json.loads(file.read_bytes()), shape, file)
+        document: dict[str, Any] = _checked(json.loads(file.read_bytes()), shape, file)
     except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{file} cannot be read: {error}") from error
-    return found
+    return document
 
 
 def read_lines(file: Path, shape: TypeAdapter[Any]) -> list[dict[str, Any]]:
     """The objects of a .jsonl file; a last line cut off by a kill is left out. Raises RecordError."""
-    found: list[dict[str, Any]] = []
+    objects: list[dict[str, Any]] = []
     try:
         for line in file.read_bytes().splitlines(keepends=True):
             try:
-                found.append(json.loads(line))
+                objects.append(json.loads(line))
             except (ValueError, RecursionError):
                 if line.endswith(b"\n"):
                     raise RecordError(f"{file} has a line that is no JSON: {line[:60]!r}") from None
     except OSError as error:
         raise RecordError(f"{file} cannot be read: {error.strerror}") from error
-    found = _checked(found, shape, file)
-    return found
+    objects = _checked(objects, shape, file)
+    return objects
 
 
 def _checked(value: Any, shape: TypeAdapter[Any], file: Path) -> Any:

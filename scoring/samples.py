@@ -22,10 +22,10 @@ def states(lines: Iterable[str], first_port: int, t0: float) -> pl.DataFrame:
     """
     rows = []
     for line in lines:
-        told = json.loads(line)
-        flow = int(told["flow"].partition(">")[0].rpartition(":")[2]) - first_port
-        rtts = [None if told[key] is None else round(told[key] * 1e3) for key in ("rtt_ms", "minrtt_ms")]
-        rows.append((told["t"] - t0, flow, *rtts, *(told[key] for key in STATES[2:])))
+        sample = json.loads(line)
+        flow = int(sample["flow"].partition(">")[0].rpartition(":")[2]) - first_port
+        rtts = [None if sample[key] is None else round(sample[key] * 1e3) for key in ("rtt_ms", "minrtt_ms")]
+        rows.append((sample["t"] - t0, flow, *rtts, *(sample[key] for key in STATES[2:])))
     return _frame(rows, STATES)
 
 
@@ -33,9 +33,9 @@ def received(lines: Iterable[str], first_port: int, t0: float) -> pl.DataFrame:
     """The lines of traffic.ss at a receiving host: t_s, flow and received_bytes; the far port numbers the flow."""
     rows = []
     for line in lines:
-        told = json.loads(line)
-        flow = int(told["flow"].rpartition(":")[2]) - first_port
-        rows.append((told["t"] - t0, flow, told["bytes_received"]))
+        sample = json.loads(line)
+        flow = int(sample["flow"].rpartition(":")[2]) - first_port
+        rows.append((sample["t"] - t0, flow, sample["bytes_received"]))
     return _frame(rows, ("received_bytes",))
 
 

@@ -182,15 +182,15 @@ def _call_gates(
     t0, end = setting.span
     if setting.live:
         lines = files.lines("player.jsonl", records.PLAYER)
-        told = [s for s in lines if s.get("event") == "call" and t0 <= s["t"] <= end]
-        return [validity.call_path([s["detail"].get("path") for s in told], call["client"])]
+        events = [s for s in lines if s.get("event") == "call" and t0 <= s["t"] <= end]
+        return [validity.call_path([s["detail"].get("path") for s in events], call["client"])]
     sent = {"client": behind.back if behind else None, "server": before.victim if before else None}
     return [validity.call_marked(end, _sent(part, setting.span), call["ecn"], limits) for end, part in sent.items()]
 
 
 def _jitter(calm: pl.DataFrame, rtt_ms: float) -> Jitter | None:
-    found = [latency.percentile(calm, percent) for percent in (50, 99, 100)]
-    p50, p99, most = (None if rtt is None else rtt - rtt_ms for rtt in found)
+    percentiles = [latency.percentile(calm, percent) for percent in (50, 99, 100)]
+    p50, p99, most = (None if rtt is None else rtt - rtt_ms for rtt in percentiles)
     return None if p50 is None or p99 is None or most is None else Jitter(p50=p50, p99=p99, max=most)
 
 

@@ -127,10 +127,10 @@ def locate(gray: Gray) -> Box | None:
             continue
         x, width = span
         top = bottom = y
-        found = read(gray, Box(x, y, width, 1))
-        while top > 0 and read(gray, Box(x, top - 1, width, 1)) == found:
+        strip_read = read(gray, Box(x, y, width, 1))
+        while top > 0 and read(gray, Box(x, top - 1, width, 1)) == strip_read:
             top -= 1
-        while bottom + 1 < gray.shape[0] and read(gray, Box(x, bottom + 1, width, 1)) == found:
+        while bottom + 1 < gray.shape[0] and read(gray, Box(x, bottom + 1, width, 1)) == strip_read:
             bottom += 1
         return Box(x, top, width, bottom - top + 1)
     return None

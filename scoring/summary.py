@@ -131,7 +131,7 @@ def _figures(
     alone: Callable[[Scores, str], float | None],
 ) -> list[Figure]:
     """One figure a metric that some run has."""
-    found = []
+    figures = []
     for metric, better in metrics.items():
         # Heights are rungs of a ladder: a mean of the lowest ones would be none of them.
         kind: Statistic = "median" if metric == "lowest_height" else "mean"
@@ -140,7 +140,7 @@ def _figures(
         values = {name: [value for run in by_run if (value := run[name]) is not None] for name in contenders}
         contrast = {name: _contrast(by_run, name, contenders[0], kind) for name in contenders[1:]}
         if any(values.values()):
-            found.append(
+            figures.append(
                 Figure(
                     metric=metric,
                     better=better,
@@ -149,7 +149,7 @@ def _figures(
                     contrast={name: given for name, given in contrast.items() if given},
                 )
             )
-    return found
+    return figures
 
 
 def _contrast(

@@ -100,8 +100,8 @@ def _rtt(run: Path, t0: float, end: float) -> tuple[Points, Points]:
     inside = (
         inside.filter(pl.col("at").is_between(0, end)).group_by("at").agg(p50=pl.median("rtt_ms"), max=pl.max("rtt_ms"))
     )
-    found = inside.sort("at")
-    return list(found.select("at", "p50").iter_rows()), list(found.select("at", "max").iter_rows())
+    by_time = inside.sort("at")
+    return list(by_time.select("at", "p50").iter_rows()), list(by_time.select("at", "max").iter_rows())
 
 
 def _bottleneck(run: Path) -> str:

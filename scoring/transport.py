@@ -121,14 +121,14 @@ def spike(t: Floats, srtt_ms: Floats, start: float, end: float, base_ms: float, 
 def completion(short: pl.DataFrame) -> Json:
     """Flow completion times in s: count, unfinished, geometric_mean_s, median_s, p95_s (nearest rank)."""
     times = short["fct_s"].drop_nulls().to_numpy()
-    found: Json = {"count": short.height, "unfinished": short.height - times.size}
+    scores: Json = {"count": short.height, "unfinished": short.height - times.size}
     if times.size:
-        found |= {
+        scores |= {
             "geometric_mean_s": _r(float(np.exp(np.log(times).mean())), 6),
             "median_s": _r(_percentile(times, 50), 6),
             "p95_s": _r(_percentile(times, 95), 6),
         }
-    return found
+    return scores
 
 
 def completion_harm(solo: Mapping[str, Any], beside: Mapping[str, Any]) -> Json:
@@ -148,14 +148,14 @@ def probe_scores(probes: pl.DataFrame, base_ms: float) -> Json:
     it, its percent the share above.
     """
     delays = probes["delay_us"].drop_nulls().to_numpy() / 1e3
-    found: Json = {"sent": probes.height, "loss": _r(1 - delays.size / probes.height, 6) if probes.height else None}
+    scores: Json = {"sent": probes.height, "loss": _r(1 - delays.size / probes.height, 6) if probes.height else None}
     if not delays.size:
-        return found
-    found |= {f"p{p}_ms": _r(_percentile(delays, p)) for p in (50, 90, 95, 99)}
-    found |= {"p999_ms": _r(_percentile(delays, 99.9)), "max_ms": _r(float(delays.max()))}
+        return scores
+    scores |= {f"p{p}_ms": _r(_percentile(delays, p)) for p in (50, 90, 95, 99)}
+    scores |= {"p999_ms": _r(_percentile(delays, 99.9)), "max_ms": _r(float(delays.max()))}
     ms, percent = ccdf(pl.DataFrame({"rtt_ms": np.maximum(delays - base_ms, 0)}))
-    found["ccdf"] = {"ms": [_r(x) for x in ms.tolist()], "percent": [_r(x, 4) for x in percent.tolist()]}
-    return found
+    scores["ccdf"] = {"ms": [_r(x) for x in ms.tolist()], "percent": [_r(x, 4) for x in percent.tolist()]}
+    return scores
 
 
 def pooled_ccdf(probes: Sequence[Mapping[str, Any]]) -> Json:
@@ -175,12 +175,12 @@ def talk_scores(talk: pl.DataFrame, seconds: float) -> Json:
     """
     arrived = talk.drop_nulls("delay_us")
     known = arrived.height > 0
-    found: Json = {"mbps": _r(sum((arrived if known else talk)["bytes"].to_list()) * 8 / seconds / 1e6, 4)}
+    scores: Json = {"mbps": _r(sum((arrived if known else talk)["bytes"].to_list()) * 8 / seconds / 1e6, 4)}
     if known:
         delays = arrived["delay_us"].to_numpy() / 1e3
-        found |= {"loss": _r(1 - arrived.height / talk.height, 6), "p50_ms": _r(_percentile(delays, 50))}
-        found |= {"p99_ms": _r(_percentile(delays, 99)), "max_ms": _r(float(delays.max()))}
-    return found
+        scores |= {"loss": _r(1 - arrived.height / talk.height, 6), "p50_ms": _r(_percentile(delays, 50))}
+        scores |= {"p99_ms": _r(_percentile(delays, 99)), "max_ms": _r(float(delays.max()))}
+    return scores
 
 
 def steady_state(curve: tuple[Floats, Floats], start: float, stop: float) -> Json:
@@ -246,32 +246,34 @@ def score(
     window = steady_window(asked, seconds, window_s, tail_s)
     by_flow = {key[0]: part for key, part in flows.partition_by("flow", as_dict=True, maintain_order=True).items()}
     curves = [_curve(by_flow.get(n), float(flow["start_s"])) for n, flow in enumerate(asked)]
-    told = [_flow_scores(n, flow, by_flow.get(n), curves[n], window, seconds) for n, flow in enumerate(asked)]
-    found: Json = {"window_s": window, "flows": told}
+    flow_scores = [_flow_scores(n, flow, by_flow.get(n), curves[n], window, seconds) for n, flow in enumerate(asked)]
+    scores: Json = {"window_s": window, "flows": flow_scores}
     for way in (False, True):
         ours = [n for n, flow in enumerate(asked) if bool(flow.get("up")) is way]
         if len(ours) > 1:
             overlap = max(float(asked[n]["start_s"]) for n in ours), min(_stop(asked[n], seconds) for n in ours)
-            found |= _together([told[n] for n in ours], [curves[n] for n in ours], overlap, "up_" if way else "")
-    found["periods"] = _periods(cell, asked, by_flow, curves, seconds)
-    if rate := _rate(found["periods"], window):
-        down = [flow for flow, ask in zip(told, asked, strict=True) if not ask.get("up")]
+            scores |= _together(
+                [flow_scores[n] for n in ours], [curves[n] for n in ours], overlap, "up_" if way else ""
+            )
+    scores["periods"] = _periods(cell, asked, by_flow, curves, seconds)
+    if rate := _rate(scores["periods"], window):
+        down = [flow for flow, ask in zip(flow_scores, asked, strict=True) if not ask.get("up")]
         capacity = rate * PAYLOAD_BYTES / FRAME_BYTES
-        found["utilisation"] = _r(sum(flow["d_ss_mbps"] for flow in down) / capacity, 4)
+        scores["utilisation"] = _r(sum(flow["d_ss_mbps"] for flow in down) / capacity, 4)
         for flow in down:
             flow["normalised"] = _r(flow["d_ss_mbps"] / (capacity / len(down)), 4)
-    found["last"] = told[-1] if told else {}
+    scores["last"] = flow_scores[-1] if flow_scores else {}
     if probes is not None and probes.height:
-        found["probes"] = _probes(cell, asked, probes, seconds)
+        scores["probes"] = _probes(cell, asked, probes, seconds)
     if talks is not None and talks.height:
-        found["call"] = [talk_scores(talks.filter(pl.col("talk") == n), seconds) for n in range(2)]
+        scores["call"] = [talk_scores(talks.filter(pl.col("talk") == n), seconds) for n in range(2)]
     if short is not None and cell.get("short_flows"):
-        found["short"] = completion(short)
+        scores["short"] = completion(short)
     if wire is not None and wire.height:
-        found["wire"] = wire_scores(wire)
+        scores["wire"] = wire_scores(wire)
     if (active := active_queues(queues)) is not None:
-        found["active_queues"] = active
-    return found
+        scores["active_queues"] = active
+    return scores
 
 
 def _flow_scores(
@@ -283,33 +285,33 @@ def _flow_scores(
     seconds: float,
 ) -> Json:
     start, stop = float(flow["start_s"]), _stop(flow, seconds)
-    found: Json = {"flow": n, "contender": flow["contender"], "rtt_ms": flow["rtt_us"] / 1e3, "up": bool(flow["up"])}
-    found["d_ss_mbps"] = _r(rate_mbps(*curve, *window), 4)
-    found["goodput_mbps"] = _r(rate_mbps(*curve, start, stop), 4)
-    found |= steady_state(curve, start, stop)
+    scores: Json = {"flow": n, "contender": flow["contender"], "rtt_ms": flow["rtt_us"] / 1e3, "up": bool(flow["up"])}
+    scores["d_ss_mbps"] = _r(rate_mbps(*curve, *window), 4)
+    scores["goodput_mbps"] = _r(rate_mbps(*curve, start, stop), 4)
+    scores |= steady_state(curve, start, stop)
     if part is None or not part.height:
-        return found
+        return scores
     rtt = part.filter(pl.col("srtt_us") > 0)["srtt_us"].to_numpy() / 1e3
     if rtt.size:
-        found |= {"rtt_mean_ms": _r(float(rtt.mean())), "rtt_max_ms": _r(float(rtt.max()))}
+        scores |= {"rtt_mean_ms": _r(float(rtt.mean())), "rtt_max_ms": _r(float(rtt.max()))}
     last = part.row(-1, named=True)
     delivered, retrans, ce = last["delivered"], last["retrans"], last["delivered_ce"]
-    found["retrans"] = retrans
+    scores["retrans"] = retrans
     # iperf3 as sender does not tell what was delivered.
     if delivered:
-        found["retrans_share"] = _r(retrans / (delivered + retrans), 6)
-        found["ce_share"] = None if ce is None else _r(ce / delivered, 6)
-    return found
+        scores["retrans_share"] = _r(retrans / (delivered + retrans), 6)
+        scores["ce_share"] = None if ce is None else _r(ce / delivered, 6)
+    return scores
 
 
 def _together(told: list[Json], curves: list[tuple[Floats, Floats]], overlap: tuple[float, float], prefix: str) -> Json:
     steady, whole = ([flow[name] for flow in told] for name in ("d_ss_mbps", "goodput_mbps"))
-    found: Json = {"jain": _r(jain(steady), 4), "jain_whole": _r(jain(whole), 4)}
+    scores: Json = {"jain": _r(jain(steady), 4), "jain_whole": _r(jain(whole), 4)}
     if len(told) == 2:
-        found["ratio"] = _r(steady[0] / steady[1], 3) if steady[1] else None
-        found["inverse_ratio"] = _r(steady[1] / steady[0], 3) if steady[0] else None
-    found["convergence_s"] = convergence_s(curves, *overlap)
-    return {prefix + name: value for name, value in found.items()}
+        scores["ratio"] = _r(steady[0] / steady[1], 3) if steady[1] else None
+        scores["inverse_ratio"] = _r(steady[1] / steady[0], 3) if steady[0] else None
+    scores["convergence_s"] = convergence_s(curves, *overlap)
+    return {prefix + name: value for name, value in scores.items()}
 
 
 def _periods(
@@ -321,7 +323,7 @@ def _periods(
 ) -> list[Json]:
     """Each stretch of a constant bottleneck rate: goodput of the flows down, utilisation, and the first one's spike."""
     steps = rate_periods(cell)
-    found = []
+    periods = []
     for (start, rate), (end, _) in pairwise([*steps, (seconds, None)]):
         down = [n for n, flow in enumerate(asked) if not flow.get("up")]
         got = sum(rate_mbps(*curves[n], start, end) for n in down)
@@ -332,24 +334,24 @@ def _periods(
             part = by_flow[down[0]].filter(pl.col("srtt_us") > 0)
             rtt = part["srtt_us"].to_numpy() / 1e3
             period |= spike(part["t_s"].to_numpy(), rtt, start, end, asked[down[0]]["rtt_us"] / 1e3, rate)
-        found.append(period)
-    return found
+        periods.append(period)
+    return periods
 
 
 def rate_periods(cell: Mapping[str, Any]) -> list[tuple[float, float | None]]:
     """The bottleneck's rate down over time: (from s, Mbit/s), the least of all middleboxes; None where unshaped."""
     hops = [hop for hop in cell["hops"] if hop.get("down")]
     moments = sorted({0.0, *(float(step["at_s"]) for hop in hops for step in hop.get("schedule", ()))})
-    found: list[tuple[float, float | None]] = []
+    periods: list[tuple[float, float | None]] = []
     for moment in moments:
         rates = [
             ([_shaped(hop["down"])] + [s["rate_bps"] for s in hop.get("schedule", ()) if s["at_s"] <= moment])[-1]
             for hop in hops
         ]
         rate = min(rates) / 1e6 if rates else None
-        if not found or found[-1][1] != rate:
-            found.append((moment, rate))
-    return found
+        if not periods or periods[-1][1] != rate:
+            periods.append((moment, rate))
+    return periods
 
 
 def _shaped(way: Mapping[str, Any]) -> int:
@@ -368,20 +370,20 @@ def _probes(
     cell: Mapping[str, Any], asked: list[Mapping[str, Any]], probes: pl.DataFrame, seconds: float
 ) -> list[Json]:
     """Each probe over the whole cell, and its P95 and loss while each flow runs (by number of the flow)."""
-    found = []
+    all_scores = []
     for n, asked_probe in enumerate(cell["probes"]):
         mine = probes.filter(pl.col("probe") == n)
         one: Json = {"probe": n, "ecn": asked_probe["ecn"]}
         one |= probe_scores(mine, asked_probe["rtt_us"] / (1e3 if asked_probe.get("round_trip") else 2e3))
         one["while_flow"] = [
-            {key: told.get(key) for key in ("p95_ms", "loss")}
+            {key: metric_values.get(key) for key in ("p95_ms", "loss")}
             for flow in asked
-            for told in [
+            for metric_values in [
                 probe_scores(mine.filter(pl.col("t_s").is_between(flow["start_s"], _stop(flow, seconds))), 0.0)
             ]
         ]
-        found.append(one)
-    return found
+        all_scores.append(one)
+    return all_scores
 
 
 def _curve(part: pl.DataFrame | None, start: float) -> tuple[Floats, Floats]:

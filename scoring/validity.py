@@ -72,8 +72,8 @@ class Validity(BaseModel):
     @classmethod
     def of(cls, gates: Iterable[Gate]) -> Validity:
         """Judge the gates together."""
-        found = list(gates)
-        return cls(valid=all(gate.ok for gate in found), gates=found)
+        judged = list(gates)
+        return cls(valid=all(gate.ok for gate in judged), gates=judged)
 
 
 def gate(name: str, ok: bool, measured: str, limit: str) -> Gate:
@@ -185,10 +185,12 @@ def baseline(
             ("stalls", stalls, stalls == 0, f"no stall of {limits.baseline_stall_s:g} s"),
             ("frames/s", fps, fps is not None and fps >= least, f"at least {least:.4g} frames/s"),
         ]
-    told = [f"{unit} not recorded" if value is None else f"{value:.3g} {unit}" for unit, value, _, _ in checks]
-    found = gate(name, all(ok for _, _, ok, _ in checks), ", ".join(told), ", ".join(limit for *_, limit in checks))
-    bad = ", ".join(text for text, (_, _, ok, _) in zip(told, checks, strict=True) if not ok)
-    return found.model_copy(update={"reason": f"{name}: the baseline is disturbed: {bad}"}) if bad else found
+    measured = [f"{unit} not recorded" if value is None else f"{value:.3g} {unit}" for unit, value, _, _ in checks]
+    judged = gate(
+        name, all(ok for _, _, ok, _ in checks), ", ".join(measured), ", ".join(limit for *_, limit in checks)
+    )
+    bad = ", ".join(text for text, (_, _, ok, _) in zip(measured, checks, strict=True) if not ok)
+    return judged.model_copy(update={"reason": f"{name}: the baseline is disturbed: {bad}"}) if bad else judged
 
 
 def contender_throughout(
@@ -236,12 +238,12 @@ def never_limited(phase: str, samples: Iterable[Mapping[str, Any]], limits: Limi
     `samples` are its socket's in order of time (ss.jsonl). How full the bottleneck is proves nothing: a queue that
     makes CUBIC back off early stays below its rate beside a video that needs no more.
     """
-    told = [sample for sample in samples if "busy_ms" in sample]
+    sampled = [sample for sample in samples if "busy_ms" in sample]
     name = f"contender never limited ({phase})"
     limit = f"in at most {limits.limited_share:.0%} of the time by anything but its congestion control"
-    if len(told) < 2 or told[0]["t"] >= told[-1]["t"]:
+    if len(sampled) < 2 or sampled[0]["t"] >= sampled[-1]["t"]:
         return gate(name, False, "its socket was not sampled", limit)
-    first, last = told[0], told[-1]
+    first, last = sampled[0], sampled[-1]
     grown = {key: (last[key] - first[key]) / 1e3 for key in ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")}
     spent = last["t"] - first["t"]
     held_back = spent - grown["busy_ms"] + grown["rwnd_limited_ms"] + grown["sndbuf_limited_ms"]

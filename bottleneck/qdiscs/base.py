@@ -35,12 +35,12 @@ class Qdisc(BaseModel):
     @cache
     def parameters(cls) -> Mapping[str, Parameter]:
         """Return the parameters of this kind by field name."""
-        found = {}
+        parameters = {}
         for name, info in cls.model_fields.items():
             parameter = next(m for m in info.metadata if isinstance(m, Parameter))
             word = parameter.word or name
-            found[name] = replace(parameter, word=word, key=parameter.key or word)
-        return found
+            parameters[name] = replace(parameter, word=word, key=parameter.key or word)
+        return parameters
 
     @classmethod
     def from_words(cls, words: Sequence[str]) -> Self:

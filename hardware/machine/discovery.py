@@ -13,7 +13,7 @@ def defined_in(package: str, path: Iterable[str]) -> Iterator[object]:
 
     ``path`` is the package's ``__path__``; the packages in it are left alone. Raises what a module raises.
     """
-    for found in pkgutil.iter_modules(path):
-        if not found.ispkg:
-            module = import_module(f"{package}.{found.name}")
+    for entry in pkgutil.iter_modules(path):
+        if not entry.ispkg:
+            module = import_module(f"{package}.{entry.name}")
             yield from (thing for thing in vars(module).values() if getattr(thing, "__module__", "") == module.__name__)

@@ -44,9 +44,9 @@ class Display:
             ready=r"^\d+$",
             ready_in="stdout",
         )
-        found = re.search(r"\d+", number.read_text())
+        digits = re.search(r"\d+", number.read_text())
         number.unlink()
-        return cls(process, f":{found[0] if found else 0}")
+        return cls(process, f":{digits[0] if digits else 0}")
 
     def stop(self) -> None:
         """End the screen."""

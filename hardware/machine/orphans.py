@@ -42,10 +42,10 @@ def end_orphans(place: Place) -> list[str]:
     """
     ours = machine()
     wanted = shlex.quote(f"{_NAME}={ours}:")
-    found = place.run(["sh", "-c", f"for f in $(grep -ls {wanted} /proc/[0-9]*/environ); do {_SHOW}; done"])
+    listing = place.run(["sh", "-c", f"for f in $(grep -ls {wanted} /proc/[0-9]*/environ); do {_SHOW}; done"])
     ended = []
     # One that ends as it is looked at shows its pid alone.
-    for pid, owner, command in re.findall(rf"(?m)^(\d+) {re.escape(ours)}:(\d+) ?(.*)$", found):
+    for pid, owner, command in re.findall(rf"(?m)^(\d+) {re.escape(ours)}:(\d+) ?(.*)$", listing):
         if not psutil.pid_exists(int(owner)):
             place.run(["kill", "-KILL", pid], check=False)
             ended.append(command)

@@ -64,8 +64,8 @@ def version(tool: Tool) -> str | None:
         return None
     if tool.asks:
         done = subprocess.run([path, *tool.asks], capture_output=True, text=True, timeout=30, check=False)
-        if found := _VERSION.search(done.stdout + done.stderr):
-            return found[0]
+        if match := _VERSION.search(done.stdout + done.stderr):
+            return match[0]
     return _package_version(tool.package) or "unknown"
 
 
@@ -80,15 +80,15 @@ def _package_version(package: str) -> str | None:
 
 def _processor() -> dict[str, str]:
     """The processor's model and abilities: which instructions a program computes by may depend on either."""
-    told: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         name, _, text = line.partition(":")
-        told.setdefault(name.strip(), text.strip())
-    model = told.get("model name", platform.machine())
-    return {"processor": model, FLAGS: " ".join(sorted(told.get("flags", told.get("Features", "")).split()))}
+        facts.setdefault(name.strip(), text.strip())
+    model = facts.get("model name", platform.machine())
+    return {"processor": model, FLAGS: " ".join(sorted(facts.get("flags", facts.get("Features", "")).split()))}
 
 
 def host_versions() -> dict[str, str]:
     """Return the versions of the host's kernel, Python and every tool found, for the manifest of a run."""
     versions = {"host kernel": platform.release(), "python": sys.version.split()[0], **_processor()}
-    return versions | {tool.name: found for tool in TOOLS if (found := version(tool))}
+    return versions | {tool.name: text for tool in TOOLS if (text := version(tool))}

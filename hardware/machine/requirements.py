@@ -20,10 +20,10 @@ def version(place: Place, command: list[str], pattern: str, package: str) -> tup
         raise ToolError(
             f"{place.name}: {command[0]} does not run ({failed.stderr.strip()}): install {package}"
         ) from failed
-    found = re.search(pattern, text)
-    if found is None:
+    match = re.search(pattern, text)
+    if match is None:
         raise ToolError(f"{place.name}: {' '.join(command)} printed no version: install {package}")
-    return tuple(int(part) for part in re.findall(r"\d+", found[1]))
+    return tuple(int(part) for part in re.findall(r"\d+", match[1]))
 
 
 def at_least(place: Place, tool: str, have: tuple[int, ...], need: tuple[int, ...], why: str) -> None:

@@ -105,14 +105,14 @@ def stands(archive: Path, run: Path, wish: Wish) -> bool:
     if not archive.exists():
         return False
     try:
-        found = check(archive)
+        checked = check(archive)
     except BundleError:
         return False
-    made, manifest = found.manifest.bundle, run / MANIFEST
+    made, manifest = checked.manifest.bundle, run / MANIFEST
     wanted = wish.name(read_manifest(run).run)
-    if made is None or made.source != hash_file(manifest).sha256 or found.manifest.run != wanted:
+    if made is None or made.source != hash_file(manifest).sha256 or checked.manifest.run != wanted:
         raise BundleError(f"{archive}: a bundle of another run, or of this one as it was; move it away, or give -o")
-    return found.signed or not wish.key
+    return checked.signed or not wish.key
 
 
 def export(

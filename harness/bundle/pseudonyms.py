@@ -333,7 +333,9 @@ def masked(text: str, mask: Mask) -> str:
     if whole is not None:
         return whole
     lines = text.splitlines(keepends=True)
-    return "".join(found if (found := _masked_json(line, mask)) is not None else mask.text(line) for line in lines)
+    return "".join(
+        line_masked if (line_masked := _masked_json(line, mask)) is not None else mask.text(line) for line in lines
+    )
 
 
 def _masked_json(text: str, mask: Mask, indent: int | None = None) -> str | None:

@@ -39,17 +39,17 @@ def bundle_export(
 
     from harness.bundle.export import Wish, export_all, runs_at
 
-    found = runs_at(runs)
+    chosen = runs_at(runs)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     failed = 0
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bars:
         task = bars.add_task("", total=None)
 
         def begin(run: Path, size: int) -> Callable[[int], None]:
-            bars.reset(task, total=size, description=f"{found.index(run) + 1} of {len(found)}: {run.name}")
+            bars.reset(task, total=size, description=f"{chosen.index(run) + 1} of {len(chosen)}: {run.name}")
             return lambda done: bars.update(task, advance=done)
 
-        for made in export_all(found, output, Wish(anonymise, without_video, key), begin):
+        for made in export_all(chosen, output, Wish(anonymise, without_video, key), begin):
             if made.error:
                 print(f"sojourn: {made.run}: {made.error}", file=sys.stderr)
                 failed += 1
@@ -65,14 +65,14 @@ def bundle_verify(path: Annotated[Path, typer.Argument(metavar="FILE_OR_RUN")], 
     """Check every hash of an archive or a run; name the first file that is not as the manifest says."""
     from harness.bundle.archive import check
 
-    found = check(path, signers=signers)
-    manifest = found.manifest
+    checked = check(path, signers=signers)
+    manifest = checked.manifest
     why = f" ({'; '.join(manifest.reasons)})" if manifest.reasons else ""
     anonymised = ", anonymised" if manifest.bundle and manifest.bundle.anonymised else ""
     print(f"{path}: all {len(manifest.files)} files as recorded{anonymised}; the run is {manifest.status}{why}")
-    if found.signer:
-        print(f"signed by {found.signer}")
-    elif found.signed:
+    if checked.signer:
+        print(f"signed by {checked.signer}")
+    elif checked.signed:
         print("signed; --signers=FILE tells whether by somebody whom you know")
 
 

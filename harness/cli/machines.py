@@ -138,12 +138,12 @@ def _print_findings(findings: Iterable[Finding], failed: str) -> None:
     table, missing = Table(box=None, show_header=False, pad_edge=False), []
     for finding in findings:
         mark, style = _STYLE[finding.verdict]
-        told = Text(finding.found)
+        text = Text(finding.found)
         if finding.verdict != "ok":
-            told.append(f"\n→ {finding.fix}", style=style)
+            text.append(f"\n→ {finding.fix}", style=style)
         if finding.verdict == "missing":
             missing.append(finding.subject)
-        table.add_row(Text(mark, style=style), finding.subject, told)
+        table.add_row(Text(mark, style=style), finding.subject, text)
     Console().print(table)
     if missing:
         print(f"sojourn: {failed}: {', '.join(missing)}", file=sys.stderr)

@@ -106,11 +106,11 @@ def summary(
     from harness.report.terminal import print_summary
     from harness.store.manifest import MANIFEST
 
-    found = experiments(find_runs(places))
+    told_apart = experiments(find_runs(places))
     first = places[0].parent if (places[0] / MANIFEST).exists() else places[0]
     folder = first if (first / SUMMARY).exists() else first / "summary"
-    print_summary(found, Console())
-    print(write_summary(found, output or folder))
+    print_summary(told_apart, Console())
+    print(write_summary(told_apart, output or folder))
 
 
 @app.command()
@@ -125,9 +125,9 @@ def compare(
     from harness.report.compare import write_comparison
     from harness.report.terminal import print_comparison
 
-    found = compared(a, b)
-    print_comparison(found, Console())
-    print(write_comparison(found, output))
+    comparison = compared(a, b)
+    print_comparison(comparison, Console())
+    print(write_comparison(comparison, output))
 
 
 @app.command()
@@ -178,16 +178,18 @@ def quality(
 
     with Progress(console=Console(stderr=True)) as bars:
         task = bars.add_task("painting the film anew", total=1.0)
-        found = picture_quality.measure(run, every, lambda share: bars.update(task, completed=share))
+        judged = picture_quality.measure(run, every, lambda share: bars.update(task, completed=share))
     table = Table("phase", "height", "pictures", "SSIM", "P5", "VMAF", "P5")
-    for phase, height, count, *figures in picture_quality.summary(found).iter_rows():
-        told = (f"{it:.{digits}f}" if it is not None else "–" for it, digits in zip(figures, (3, 3, 1, 1), strict=True))
-        table.add_row(phase, f"{height}p" if height else "–", str(count), *told)
+    for phase, height, count, *figures in picture_quality.summary(judged).iter_rows():
+        cells = (
+            f"{it:.{digits}f}" if it is not None else "–" for it, digits in zip(figures, (3, 3, 1, 1), strict=True)
+        )
+        table.add_row(phase, f"{height}p" if height else "–", str(count), *cells)
     Console().print(table)
-    if found["vmaf"].null_count():
+    if judged["vmaf"].null_count():
         print("No VMAF: this ffmpeg has no libvmaf; pip install 'sojourn[vmaf]' brings one that has.")
     if output:
-        found.write_csv(output)
+        judged.write_csv(output)
         print(output)
 
 

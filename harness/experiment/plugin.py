@@ -36,9 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("sojourn", "Sojourn: what a run measures")
     for option in OPTIONS:
         action = "store_true" if option.flag else "store"
-        told = option.help + (f" (default: {option.default})" if option.default and not option.flag else "")
+        text = option.help + (f" (default: {option.default})" if option.default and not option.flag else "")
         # None says that the user named none: a service may bring a default of its own.
-        group.addoption(f"--{option.name}", action=action, default=None, help=told)
+        group.addoption(f"--{option.name}", action=action, default=None, help=text)
     group.addoption("--soak", metavar="PLAN", help="run the cells of a plan for --soak-hours: `sojourn soak PLAN`")
     group.addoption("--soak-hours", type=float, default=10, help="how long a soak lasts (default: 10)")
 
@@ -129,10 +129,10 @@ def _summarised(results: list[Result]) -> Path:
     from harness.report.repetitions import experiments, find_runs, write_summary
     from harness.report.terminal import print_summary
 
-    found = experiments(find_runs([result.path for result in results]))
-    print_summary(found, Console())
+    repeated = experiments(find_runs([result.path for result in results]))
+    print_summary(repeated, Console())
     first = results[0].path
-    return write_summary(found, first.with_name(f"{first.name}-summary"))
+    return write_summary(repeated, first.with_name(f"{first.name}-summary"))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

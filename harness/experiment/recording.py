@@ -316,9 +316,9 @@ def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
 
 
 def _versions(lab: Lab, service: Service) -> dict[str, str]:
-    found = {f"router {name}": text for name, text in lab.router.versions().items()}
-    found |= {"iperf3 (sender)": iperf3.check(lab.sender), "ss (sender)": ss.check(lab.sender)}
-    return found | {"irtt": irtt.check(lab.client)} | lab.versions | service.versions
+    versions = {f"router {name}": text for name, text in lab.router.versions().items()}
+    versions |= {"iperf3 (sender)": iperf3.check(lab.sender), "ss (sender)": ss.check(lab.sender)}
+    return versions | {"irtt": irtt.check(lab.client)} | lab.versions | service.versions
 
 
 def _final_state(lab: Lab, options: Options, description: Path) -> None:

@@ -296,12 +296,12 @@ class _Board:
         """Show the time left: on a terminal always, elsewhere now and then."""
         runs, over, now = len(self._series.seeds), sum(self.done.values()), time.monotonic()
         total = runs * self._all
-        told = over >= _TOLD_SHARE * total
+        worth_telling = over >= _TOLD_SHARE * total
         # Machines take some seconds to start, and scoring has its own: the rate of all that was so far holds them.
-        left = f"about {clock_text((now - self._begun) / over * (total - over))} left" if told else "starting"
+        left = f"about {clock_text((now - self._begun) / over * (total - over))} left" if worth_telling else "starting"
         text = f"{self._ended} of {runs} runs done, {left}"
         self._bar.update(self._task, completed=over / total, description=text)
-        if self._bar.disable and told and now - self._told > QUIET_S:
+        if self._bar.disable and worth_telling and now - self._told > QUIET_S:
             self._told = now
             self._console.print(Text(text))
 

@@ -183,8 +183,10 @@ def start(
             mounts={"evidence": evidence, "cache": cache.root(), "sources": machine.desktop.sources},
         )  # fmt: skip
     except SimulationError as failed:
-        told = job / ERROR
-        raise SimulatedError(told.read_text() if told.exists() else str(failed).replace(f"{job}: ", "")) from failed
+        error_file = job / ERROR
+        raise SimulatedError(
+            error_file.read_text() if error_file.exists() else str(failed).replace(f"{job}: ", "")
+        ) from failed
 
 
 def all_at_once(*makers: Callable[[], Any]) -> list[Any]:

@@ -119,10 +119,10 @@ def _privileges(place: Place, verdict: Verdict) -> str:
 
 def _clock(place: Place) -> str:
     offset = clock_offset(place)
-    found = f"{offset.seconds:+.4f} s, give or take {offset.error:.4f} s"
+    ahead = f"{offset.seconds:+.4f} s, give or take {offset.error:.4f} s"
     if abs(offset.seconds) - offset.error > _CLOCK_S:
-        raise Wrong(found, "runs correct for it; better run chrony there", "note")
-    return found
+        raise Wrong(ahead, "runs correct for it; better run chrony there", "note")
+    return ahead
 
 
 def _router(file: LabFile, router: Router, wanted: Sequence[str]) -> Iterator[Finding]:
@@ -150,7 +150,7 @@ def _side(file: LabFile, place: Place, side: str, names: Sequence[str]) -> str:
     mine = getattr(file.router, side)
     addresses = _addresses(place)
     if mine not in addresses:
-        there = ", ".join(sorted(dev for dev, found in addresses.items() if found))
+        there = ", ".join(sorted(dev for dev, held in addresses.items() if held))
         raise Wrong("no such interface", f"[router] {side}: one of {there}")
     for name in names:
         address = file.hosts[name].address
@@ -168,7 +168,7 @@ def _management(entry: RouterEntry, place: Place) -> str:
     """Commands must not share the bottleneck."""
     words = place.run(["sh", "-c", 'echo "$SSH_CONNECTION"']).split()
     here = words[2] if len(words) > 2 else ""
-    dev = next((dev for dev, found in _addresses(place).items() if here in found), "")
+    dev = next((dev for dev, held in _addresses(place).items() if here in held), "")
     if dev in (entry.lan, entry.wan):
         raise Wrong(
             f"comes in by {dev}", "reach it by a management port: commands would wait in the queue under test", "note"
@@ -200,19 +200,19 @@ def _queues(place: Place, wanted: Sequence[str]) -> Iterator[Finding]:
     undo = f"tc qdisc del dev {_TRY} root; tc qdisc del dev {_TRY} ingress"
     script = f"ip link add {_TRY} type ifb || exit 0; echo ifb\n"
     script += "".join(f"{command} && echo {kind}; {undo}\n" for kind, command in tries.items())
-    found = place.run(["sh", "-c", script + f"ip link del {_TRY}"], check=False).split()
-    if lacking := [kind for kind in ("ifb", *_NEEDED) if kind not in found]:
+    accepted = place.run(["sh", "-c", script + f"ip link del {_TRY}"], check=False).split()
+    if lacking := [kind for kind in ("ifb", *_NEEDED) if kind not in accepted]:
         yield Finding("router: needs", "missing", f"no {', '.join(lacking)}", _kernel_fix(lacking))
         if "ifb" in lacking:
             return
     else:
         yield Finding("router: needs", "ok", f"ifb, {', '.join(_NEEDED)}")
-    kinds = [kind for kind in KINDS if kind in found]
-    lacking = [kind for kind in KINDS if kind not in found]
+    kinds = [kind for kind in KINDS if kind in accepted]
+    lacking = [kind for kind in KINDS if kind not in accepted]
     must = [kind for kind in lacking if kind in wanted]
-    told = ", ".join(kinds) + (f"; no {', '.join(lacking)}" if lacking else "")
+    text = ", ".join(kinds) + (f"; no {', '.join(lacking)}" if lacking else "")
     verdict: Verdict = "missing" if must else "note" if lacking else "ok"
-    yield Finding("router: queues", verdict, told, _kernel_fix(must or lacking) if lacking else "")
+    yield Finding("router: queues", verdict, text, _kernel_fix(must or lacking) if lacking else "")
 
 
 def _kernel_fix(kinds: Sequence[str]) -> str:
@@ -225,8 +225,8 @@ def _kernel_fix(kinds: Sequence[str]) -> str:
 def _free(router: Router) -> str:
     if owner := owner_of(router.place):
         raise Wrong(f"in use by {owner}", "wait for that run; what a run that died left is undone by the next", "note")
-    if found := router.foreign():
-        queues, commands = zip(*found, strict=True)
+    if foreign := router.foreign():
+        queues, commands = zip(*foreign, strict=True)
         raise Wrong(f"queues that are not ours: {', '.join(queues)}", f"as root there: {' && '.join(commands)}")
     return "nobody's queues"
 
@@ -252,7 +252,7 @@ def _host(file: LabFile, name: str, place: Place, router: Mapping[str, Sequence[
 
 def _address(address: str, interface: str | None, place: Place) -> str:
     addresses = _addresses(place)
-    dev = next((dev for dev, found in addresses.items() if address in found), None)
+    dev = next((dev for dev, held in addresses.items() if address in held), None)
     if dev is None:
         raise Wrong(f"{address} is not its", f"its addresses: {', '.join(a for it in addresses.values() for a in it)}")
     if interface and interface != dev:
@@ -299,13 +299,13 @@ def _tcp(place: Place) -> str:
     script = f"was=$(cat {file}); echo {ACCURATE_ECN} >{file} && cat {file}; echo $was >{file}; echo was $was"
     said = place.run(["sh", "-c", script], check=False).split()
     accurate = said[:1] == [str(ACCURATE_ECN)]
-    found = f"{', '.join(controls)}; tcp_ecn {said[-1] if said else 'unknown'}, AccECN {'there' if accurate else 'not'}"
+    text = f"{', '.join(controls)}; tcp_ecn {said[-1] if said else 'unknown'}, AccECN {'there' if accurate else 'not'}"
     if "cubic" not in controls:
-        raise Wrong(found, "as root there: modprobe tcp_cubic")
+        raise Wrong(text, "as root there: modprobe tcp_cubic")
     if "prague" not in controls or not accurate:
         fix = "Prague needs a kernel 6.18.14 or newer, and tcp_prague (docs/hardware.md); CUBIC works without"
-        raise Wrong(found, fix, "note")
-    return found
+        raise Wrong(text, fix, "note")
+    return text
 
 
 def _switches(file: LabFile) -> Iterator[Finding]:
@@ -334,9 +334,9 @@ def _serial(name: str, file: LabFile) -> str:
 
 def _addresses(place: Place) -> dict[str, list[str]]:
     """Interface → its IPv4 addresses."""
-    told = _json(place, ["ip", "-j", "-4", "address", "show"])
+    devices = _json(place, ["ip", "-j", "-4", "address", "show"])
     links = {str(it["ifname"]): list[str]() for it in _json(place, ["ip", "-j", "link", "show"])}
-    return links | {str(it["ifname"]): [str(a["local"]) for a in it.get("addr_info", [])] for it in told if it}
+    return links | {str(it["ifname"]): [str(a["local"]) for a in it.get("addr_info", [])] for it in devices if it}
 
 
 def _route(place: Place, to: str) -> dict[str, Any]:

@@ -150,9 +150,9 @@ def jitter(overshoots: Sequence[float]) -> Finding:
     """Judge how late this host wakes a sleeper, in ms; a run measures the same on a real path."""
     late = sorted(overshoots)
     p99 = late[min(int(len(late) * 0.99), len(late) - 1)]
-    found = f"a sleeper wakes P50 {late[len(late) // 2]:.2f}, P99 {p99:.2f}, at most {late[-1]:.2f} ms late"
+    text = f"a sleeper wakes P50 {late[len(late) // 2]:.2f}, P99 {p99:.2f}, at most {late[-1]:.2f} ms late"
     fix = "something else uses the processor, or the hypervisor takes it away; stop it before measuring"
-    return Finding("host stalls", "ok" if p99 <= JITTER_LIMIT_MS else "note", found, fix)
+    return Finding("host stalls", "ok" if p99 <= JITTER_LIMIT_MS else "note", text, fix)
 
 
 def tools(wanted: Iterable[Tool] = TOOLS, ask: Callable[[Tool], str | None] = version) -> Iterable[Finding]:
@@ -172,8 +172,8 @@ def caches(cache: Path) -> Iterable[Finding]:
         ("web player", "web"),
     ):
         built = [entry for entry in (cache / folder).glob("*") if not entry.name.startswith(".")]
-        found = f"built ({cache / folder})" if built else "not built yet"
-        yield Finding(name, "ok" if built else "note", found, "sojourn build")
+        state = f"built ({cache / folder})" if built else "not built yet"
+        yield Finding(name, "ok" if built else "note", state, "sojourn build")
 
 
 def _read(path: Path) -> str:

@@ -79,8 +79,8 @@ class PhysicalLab(MadeLab):
         """Take the router, clean; what others have put there is theirs. The result says why it is no longer ours."""
         if owner := undo_stale(router.place):
             self._say(f"router: undone what a run of {owner} had left there")
-        if found := router.foreign():
-            queues, commands = zip(*found, strict=True)
+        if foreign := router.foreign():
+            queues, commands = zip(*foreign, strict=True)
             raise PhysicalLabError(
                 f"router: it has queues that are not ours: {', '.join(queues)}; if they may go, type there: "
                 + " && ".join(commands)

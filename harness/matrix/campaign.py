@@ -57,11 +57,11 @@ class Campaign:
     @property
     def left_out(self) -> dict[str, list[str]]:
         """What the lab lacks → the names of the cells that need it."""
-        found: dict[str, list[str]] = {}
+        cells: dict[str, list[str]] = {}
         for cell in self.cells:
             if lacks := lacking(cell, self.lab):
-                found.setdefault(lacks, []).append(cell.name)
-        return found
+                cells.setdefault(lacks, []).append(cell.name)
+        return cells
 
 
 def seeds(first: int, count: int) -> tuple[int, ...]:
@@ -185,12 +185,12 @@ def run_and_report(plan: Campaign) -> list[Outcome]:
     counts = {status: sum(it.status == status for it in outcomes) for status in ("ran", "kept", "failed")}
     lab_s = sum(it.job.cell.seconds for it in outcomes if it.status == "ran")
     speed = f", {lab_s / ran:.3g} s of lab time per s" if lab_s else ""
-    told = ", ".join(f"{count} {_TOLD[status]}" for status, count in counts.items() if count)
+    text = ", ".join(f"{count} {_TOLD[status]}" for status, count in counts.items() if count)
     out = Console(width=None if sys.stdout.isatty() else _WIDE)
     out.print(table(*told_of))
     for line in summary(*told_of):
         out.print(Text(line))
-    out.print(Text(f"{told} in {time.monotonic() - began:.1f} s{speed}"))
+    out.print(Text(f"{text} in {time.monotonic() - began:.1f} s{speed}"))
     print(report)
     failed = [it for it in outcomes if it.status == "failed"]
     for it in failed:

@@ -36,8 +36,8 @@ def matrix_targets(matrix: Matrix) -> Callable[..., None]:
     """
 
     def test_targets(missed: Callable[[Matrix], list[str]]) -> None:
-        if told := missed(matrix):
-            pytest.fail("; ".join(told), pytrace=False)
+        if lines := missed(matrix):
+            pytest.fail("; ".join(lines), pytrace=False)
 
     test_targets.__doc__ = f"{matrix.title}: what must hold of all cells together."
     test: Callable[..., None] = pytest.mark.experiment(test_targets)

@@ -80,8 +80,8 @@ def _setup(cell: Cell) -> list[str]:
             if way
         ]
         steps = [f"{step.rate_bps / 1e6:g} Mbit/s from {step.at_s:g} s" for step in hop.schedule]
-        told = "; ".join([*ways, *steps, *([hop.mangle] if hop.mangle else [])])
-        lines.append(f"middlebox {n}: {told or 'forwards as it comes'}")
+        text = "; ".join([*ways, *steps, *([hop.mangle] if hop.mangle else [])])
+        lines.append(f"middlebox {n}: {text or 'forwards as it comes'}")
     if cell.tunnel:
         lines.append(f"tunnel: {cell.tunnel}" + (f", replay window {cell.replay_window}" if cell.replay_window else ""))
     if cell.call:
@@ -99,7 +99,7 @@ def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[in
     over = f"Mean of the seeds {', '.join(map(str, runs))}" + (
         ", least to largest in brackets." if len(runs) > 1 else "."
     )
-    found = []
+    tables = []
     for title, key, rows, heads in (
         ("Flows", "flows", _ROWS, names),
         ("Stretches of constant rate", "periods", _PERIODS, None),
@@ -116,16 +116,16 @@ def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[in
             if any(text != "–" for text in line):
                 lines.append([label, *line])
         heads = heads or [f"from {item['start_s']:g} s" for item in lists[0]]
-        found.append({"title": title, "caption": over, "heads": ["", *heads], "rows": lines})
+        tables.append({"title": title, "caption": over, "heads": ["", *heads], "rows": lines})
     if shorts := [scores["short"] for scores in runs.values() if scores.get("short")]:
         keys = dict.fromkeys(key for short in shorts for key in short)
-        told = [[key.replace("_", " "), _spread([short.get(key) for short in shorts], 3)] for key in keys]
-        found.append({"title": "Short flows", "caption": over, "heads": ["", "s"], "rows": told})
+        rows_shown = [[key.replace("_", " "), _spread([short.get(key) for short in shorts], 3)] for key in keys]
+        tables.append({"title": "Short flows", "caption": over, "heads": ["", "s"], "rows": rows_shown})
     if queues := _queues(next(iter(paths.values()))):
         heads = ["queue", "packets", "Mbyte", "dropped", "marked CE"]
         caption = f"The kernel's counters at the end of seed {next(iter(paths))}."
-        found.append({"title": "Queues", "caption": caption, "heads": heads, "rows": queues})
-    return found
+        tables.append({"title": "Queues", "caption": caption, "heads": heads, "rows": queues})
+    return tables
 
 
 def _queues(run: Path) -> list[list[str]]:
@@ -155,7 +155,7 @@ def _flow_names(cell: Cell) -> list[str]:
 
 
 def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found = []
+    plots = []
     if cell.flows and (run / "flows.csv").exists():
         rates, rtts = series(pl.read_csv(run / "flows.csv", schema=FLOWS), cell.seconds, cell.sample_s)
         key = [(name, COLOURS[n % 6]) for n, name in enumerate(_flow_names(cell))]
@@ -169,7 +169,7 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
         for panel, points in zip(panels, (rates, rtts, rtts), strict=True):
             panel.lines = [(f"c{n % 6}", curve) for n, curve in points.items()]
         svg = time_plot(panels, [("", "solo", 0, cell.seconds)], f"delivery rate and RTT, seed {seed}", axis="time (s)")
-        found.append(
+        plots.append(
             {
                 "title": f"Delivery rate and TCP RTT, seed {seed}",
                 "key": key,
@@ -186,8 +186,8 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
     if curves:
         svg = ccdf_plot(curves, f"CCDF of the queue delay, seed {seed}", axis="queue delay (ms)")
         key = [(f"probe {name}", COLOURS[n % 6]) for n, (name, *_) in enumerate(curves)]
-        found.append({"title": f"Queue delay, seed {seed}", "key": key, "svg": Markup(svg), "note": ""})
-    return found
+        plots.append({"title": f"Queue delay, seed {seed}", "key": key, "svg": Markup(svg), "note": ""})
+    return plots
 
 
 def series(flows: pl.DataFrame, seconds: float, sample_s: float) -> tuple[dict[int, Points], dict[int, Points]]:

@@ -59,12 +59,12 @@ def check_workers(client: Any, inputs: str, digest: Digest) -> None:
 
 def threads(client: Any) -> int:
     """Return how many threads all workers have; waits for one. Raises EngineError when there are none."""
-    while not (found := sum(client.nthreads().values())):
+    while not (count := sum(client.nthreads().values())):
         try:
             client.wait_for_workers(1, timeout=_CONNECT_S)
         except OSError as silent:
             raise EngineError("--engine: the last Dask worker is gone") from silent
-    return int(found)
+    return int(count)
 
 
 def places(client: Any) -> int:

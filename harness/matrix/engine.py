@@ -173,8 +173,8 @@ def complete(
         if not (claimed := claim(final, wait=wait)):
             busy.append(job)
         # Asked again: another runner may have finished it meanwhile.
-        elif not again and (found := standing(job, final)) in ("done", "unscored"):
-            return _kept(job, claimed, rescored=found == "unscored")
+        elif not again and (state := standing(job, final)) in ("done", "unscored"):
+            return _kept(job, claimed, rescored=state == "unscored")
         else:
             submit(job, claimed, 1)
         return None
@@ -192,8 +192,8 @@ def complete(
                 return None
             return Outcome(job, claimed.fail("died"), "failed", f"its worker died {tries} times")
         except Exception as error:
-            told = f"{type(error).__name__}: {error}"
-            return Outcome(job, claimed.fail(told), "failed", told)
+            error_text = f"{type(error).__name__}: {error}"
+            return Outcome(job, claimed.fail(error_text), "failed", error_text)
         finally:
             del running[future]
         return Outcome(job, claimed.commit(), "ran")
@@ -230,8 +230,8 @@ def _kept(job: Job, claimed: Claim, *, rescored: bool) -> Outcome:
         if rescored:
             rescore(job, claimed.final)
     except Exception as error:
-        told = f"cannot be scored anew ({type(error).__name__}: {error}); --again runs it"
-        return Outcome(job, claimed.final, "failed", told)
+        error_text = f"cannot be scored anew ({type(error).__name__}: {error}); --again runs it"
+        return Outcome(job, claimed.final, "failed", error_text)
     finally:
         claimed.release()
     return Outcome(job, claimed.final, "kept")

@@ -109,7 +109,7 @@ def _about(cell: Cell, key: str) -> dict[str, Any]:
 
 
 def _flow_series(cell: Cell, flows: pl.DataFrame, t0: float) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    told = flows.with_columns(
+    sampled = flows.with_columns(
         mbps=(pl.col("received_bytes").diff() * 8e-6 / pl.col("t_s").diff()).over("flow"),
     )
     for n in range(len(cell.flows)):
@@ -126,7 +126,7 @@ def _flow_series(cell: Cell, flows: pl.DataFrame, t0: float) -> Iterator[tuple[s
                     "tcp_cwnd": row["cwnd"],
                     "tcp_retransmit": row["retrans"],
                 }
-                for row in told.filter((pl.col("flow") == n) & pl.col("mbps").is_not_null()).iter_rows(named=True)
+                for row in sampled.filter((pl.col("flow") == n) & pl.col("mbps").is_not_null()).iter_rows(named=True)
             ],
         )
 
@@ -148,9 +148,9 @@ def _probe_series(cell: Cell, probes: pl.DataFrame | None, t0: float) -> Iterato
 def _on_grid(raw: list[dict[str, Any]], t0: float, x_values: list[float]) -> list[float | None]:
     """The value of each raw sample at the step of the grid that it is nearest to; None between."""
     step = x_values[1] - x_values[0] if len(x_values) > 1 else 1.0
-    found: list[float | None] = [None] * len(x_values)
+    values: list[float | None] = [None] * len(x_values)
     for sample in raw:
         at = round((sample["t"] - t0) / step)
-        if 0 <= at < len(found):
-            found[at] = sample["val"]
-    return found
+        if 0 <= at < len(values):
+            values[at] = sample["val"]
+    return values

@@ -54,10 +54,10 @@ class Expectation(_Frozen):
         """Return why a run of ``cell`` does not meet it, empty if it does or is not meant."""
         if not re.search(self.cells, cell.name):
             return ""
-        found = figure(scores, self.metric)
-        if found is not None and self.low <= found <= self.high:
+        value = figure(scores, self.metric)
+        if value is not None and self.low <= value <= self.high:
             return ""
-        return f"{self.metric} is {'missing' if found is None else f'{found:.4g}'}, not {self.low:g} to {self.high:g}"
+        return f"{self.metric} is {'missing' if value is None else f'{value:.4g}'}, not {self.low:g} to {self.high:g}"
 
 
 class Correlation(_Frozen):
@@ -178,21 +178,21 @@ class Matrix(_Frozen):
     def select(self, text: str = "") -> tuple[Cell, ...]:
         """Return the runnable cells whose name holds every word of ``text``. Raises MatrixError when none does."""
         words = text.lower().split()
-        found = tuple(cell for cell in self.runnable if all(word in cell.name.lower() for word in words))
-        if not found:
+        cells = tuple(cell for cell in self.runnable if all(word in cell.name.lower() for word in words))
+        if not cells:
             raise MatrixError(f"matrix {self.name}: no cell's name holds {text!r}; one is {self.cells[0].name!r}")
-        return found
+        return cells
 
 
 def figure(scores: Mapping[str, Any], metric: str) -> float | None:
     """Return the figure at the dotted path ``metric`` (numbers index lists), None where there is none."""
-    found: Any = scores
+    node: Any = scores
     for step in metric.split("."):
         try:
-            found = found[int(step)] if isinstance(found, list) else found[step]
+            node = node[int(step)] if isinstance(node, list) else node[step]
         except (KeyError, IndexError, ValueError, TypeError):
             return None
-    return float(found) if isinstance(found, int | float) else None
+    return float(node) if isinstance(node, int | float) else None
 
 
 def matrices(experiments: Path = EXPERIMENTS) -> dict[str, Matrix]:
@@ -200,15 +200,15 @@ def matrices(experiments: Path = EXPERIMENTS) -> dict[str, Matrix]:
 
     Raises MatrixError when such a file cannot be imported or two share a name.
     """
-    found: dict[str, Matrix] = {}
+    by_name: dict[str, Matrix] = {}
     for path in sorted(experiments.glob("test_*.py")):
         if not _DEFINES_ONE.search(path.read_text()):
             continue
         matrix = _load(path)
-        if matrix.name in found:
+        if matrix.name in by_name:
             raise MatrixError(f"{path}: a second matrix {matrix.name}")
-        found[matrix.name] = matrix
-    return dict(sorted(found.items()))
+        by_name[matrix.name] = matrix
+    return dict(sorted(by_name.items()))
 
 
 def _load(path: Path) -> Matrix:

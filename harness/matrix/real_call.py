@@ -83,10 +83,12 @@ def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) ->
 
 def marked(asked: cell.Call, ways: tuple[pl.DataFrame, pl.DataFrame], t0: float) -> list[Gate]:
     """Each way's packets since ``t0`` (Unix s) have the codepoint asked for, or CE; there are some."""
-    found = []
+    gates = []
     for name, way in zip(("down", "up"), ways, strict=True):
         fields = way.filter(pl.col("t_ns") >= round(t0 * 1e9))["ecn"].to_list()
         wrong = sum(field not in (TOS[asked.ecn], _CE) for field in fields)
-        told = f"{wrong} of {len(fields)} packets otherwise"
-        found.append(gate(f"call {name} {asked.ecn}", bool(fields) and not wrong, told, "some packets, none otherwise"))
-    return found
+        measured = f"{wrong} of {len(fields)} packets otherwise"
+        gates.append(
+            gate(f"call {name} {asked.ecn}", bool(fields) and not wrong, measured, "some packets, none otherwise")
+        )
+    return gates

@@ -241,14 +241,14 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
         behind = (_of(flow, seen[_sides(asked)[1]]) for flow, asked in run.pairs)
         parts = [samples.progress(part, n, t0) for n, part in enumerate(behind)]
         got = pl.concat([samples.received([], ports.FIRST_SENDER, t0), *parts])
-    told = samples.states(run.lines("sending-*.jsonl"), ports.FIRST_SENDER, t0)
+    states = samples.states(run.lines("sending-*.jsonl"), ports.FIRST_SENDER, t0)
     until = {n: min(flow.stop_s or cell.seconds, cell.seconds) for n, flow in enumerate(cell.flows)}
-    samples.sampled(got, told, cell.sample_s, until).write_csv(folder / "flows.csv")
+    samples.sampled(got, states, cell.sample_s, until).write_csv(folder / "flows.csv")
     if cell.probes:
         files = [run.evidence / _probe_file(n) for n in range(len(cell.probes))]
         read = (latency.delays if probe.round_trip else latency.read_irtt_down for probe in cell.probes)
-        found = [of(file) for of, file in zip(read, files, strict=True)]
-        samples.probed(found, t0, cell.seconds).write_csv(folder / "probes.csv")
+        delays = [of(file) for of, file in zip(read, files, strict=True)]
+        samples.probed(delays, t0, cell.seconds).write_csv(folder / "probes.csv")
     if run.call:
         ways = arrived(run.call, run.lab, seen["client"], seen["server"])
         talks(ways, t0, cell.seconds).write_csv(folder / "talks.csv")
@@ -285,13 +285,13 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
         gates += marked(cell.call, arrived(run.call, run.lab, seen["client"], seen["server"]), run.began)
     if cell.tunnel:
         return gates
-    controls = [(told["flow"], told["cc"]) for told in map(json.loads, run.lines("sending-*.jsonl"))]
+    controls = [(line["flow"], line["cc"]) for line in map(json.loads, run.lines("sending-*.jsonl"))]
     for n, (flow, asked) in enumerate(run.pairs):
         sent, behind = (packets.flow_table(_of(flow, seen[side])) for side in _sides(asked))
         row = sent.row(0, named=True) | {"ce": behind["ce"].sum()} if sent.height else None
-        found = {cc for name, cc in controls if f":{flow.sender_port}>" in name}
+        controls_seen = {cc for name, cc in controls if f":{flow.sender_port}>" in name}
         qdisc = str((ways.up if asked.up else ways.down).qdisc)
-        gates.append(validity.contender_proven(f"flow {n}", asked.contender, row, found, qdisc, limits))
+        gates.append(validity.contender_proven(f"flow {n}", asked.contender, row, controls_seen, qdisc, limits))
     return gates
 
 

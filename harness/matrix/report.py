@@ -27,28 +27,28 @@ REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
 
 def write(matrix: Matrix, folder: Path, inputs: str) -> Path:
     """Write report, table and cell pages of the finished runs under ``folder``; return the report's path."""
-    found = results(matrix, folder, inputs)
-    for cell in found.cells:
-        view = cell_page(matrix, cell, found.runs[cell.name], found.paths[cell.name], REPORT)
+    finished = results(matrix, folder, inputs)
+    for cell in finished.cells:
+        view = cell_page(matrix, cell, finished.runs[cell.name], finished.paths[cell.name], REPORT)
         write_page("cell.html.j2", view, cell_folder(folder, cell) / CELL)
-    _write_table(found, folder / TABLE)
-    return write_page("matrix.html.j2", _content(found), folder / REPORT)
+    _write_table(finished, folder / TABLE)
+    return write_page("matrix.html.j2", _content(finished), folder / REPORT)
 
 
 def table(matrix: Matrix, folder: Path, inputs: str) -> Table:
     """Return the matrix's table for a terminal: the mean of the seeds, in brackets the published figure."""
-    found = results(matrix, folder, inputs)
+    finished = results(matrix, folder, inputs)
     shown = Table(title=matrix.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     shown.add_column("cell", overflow="fold")
     for column in matrix.columns:
         shown.add_column(column.head, justify="right")
-    for cell in found.cells:
+    for cell in finished.cells:
         texts = []
         for column in matrix.columns:
-            beside = found.pair(cell.name, column.metric)
-            text = figure_text(mean(found.values(cell.name, column.metric)), column.digits)
-            told = f"{text} ({figure_text(beside.theirs, column.digits)})" if beside else text
-            texts.append(Text(told, "red" if beside and beside.agrees is False else ""))
+            beside = finished.pair(cell.name, column.metric)
+            text = figure_text(mean(finished.values(cell.name, column.metric)), column.digits)
+            cell_text = f"{text} ({figure_text(beside.theirs, column.digits)})" if beside else text
+            texts.append(Text(cell_text, "red" if beside and beside.agrees is False else ""))
         shown.add_row(cell.name, *texts)
     return shown
 
@@ -68,7 +68,7 @@ def _headlines(found: Results) -> list[str]:
             lines.append(
                 f"{head}: {one.agreeing} of {len(one.pairs)} cells within {one.tolerance:.0%} of the published"
             )
-    lines += [told for told, _ in found.targets()]
+    lines += [line for line, _ in found.targets()]
     if found.left_out:
         left = "runs of another kernel, guest, source or scoring are left out; run them to renew them"
         lines.append(f"{found.left_out} {left}")
@@ -197,9 +197,9 @@ def _ccdfs(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
     for label, cell in chart.cells.items():
         for name, metric in chart.series.items():
             probe = metric.removesuffix(".ccdf")
-            told = [it for scores in found.runs.get(cell, {}).values() if "ccdf" in (it := _at(scores, probe) or {})]
-            if told:
-                curve = pooled_ccdf(told)
+            probes = [it for scores in found.runs.get(cell, {}).values() if "ccdf" in (it := _at(scores, probe) or {})]
+            if probes:
+                curve = pooled_ccdf(probes)
                 points = list(zip(curve["ms"], curve["percent"], strict=True))
                 curves.append((" ".join(filter(None, (name, label))), points))
     parts = [curves[n : n + len(COLOURS)] for n in range(0, len(curves), len(COLOURS))]
@@ -212,13 +212,13 @@ def _ccdfs(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
 
 
 def _at(scores: Mapping[str, Any], path: str) -> Any:
-    found: Any = scores
+    node: Any = scores
     for step in path.split("."):
         try:
-            found = found[int(step)] if isinstance(found, list) else found[step]
+            node = node[int(step)] if isinstance(node, list) else node[step]
         except (KeyError, IndexError, TypeError, ValueError):
             return None
-    return found
+    return node
 
 
 def _write_table(found: Results, path: Path) -> None:
@@ -236,8 +236,8 @@ def _write_table(found: Results, path: Path) -> None:
                         ratio = "" if beside.ratio is None else f"{beside.ratio:.4f}"
                         agrees = "" if beside.agrees is None else str(beside.agrees).lower()
                         theirs = [f"{beside.theirs:g}", ratio, agrees]
-                    told = [f"{x:.6g}" for x in (fmean(values), min(values), max(values))]
-                    out.writerow([cell.name, column.metric, len(values), *told, *theirs])
+                    figures = [f"{x:.6g}" for x in (fmean(values), min(values), max(values))]
+                    out.writerow([cell.name, column.metric, len(values), *figures, *theirs])
 
 
 def _all_columns(matrix: Matrix) -> Sequence[Column]:

@@ -56,8 +56,8 @@ class Results:
 
     def values(self, cell: str, metric: str) -> list[float]:
         """A figure of every seed that has it."""
-        found = (figure(scores, metric) for scores in self.runs.get(cell, {}).values())
-        return [value for value in found if value is not None]
+        figures = (figure(scores, metric) for scores in self.runs.get(cell, {}).values())
+        return [value for value in figures if value is not None]
 
     def comparisons(self) -> list[PublishedComparison]:
         """Ours beside theirs, one for each metric that is published."""
@@ -79,34 +79,34 @@ class Results:
         """What each correlation is, in a line, and whether it is met; None until all cells have run."""
         if not (reference := self.matrix.reference):
             return []
-        found: list[tuple[str, bool | None]] = []
+        lines: list[tuple[str, bool | None]] = []
         for asked in reference.correlations:
             one = next(it for it in self.comparisons() if it.metric == asked.metric)
             whole = sum(asked.metric in reference.published.get(cell.name, ()) for cell in self.matrix.runnable)
             value = getattr(one, asked.kind)
             met = None if len(one.pairs) < whole else value is not None and value >= asked.least
-            told = {None: f"asked of all {whole}", True: "met", False: "NOT met"}[met]
+            verdict = {None: f"asked of all {whole}", True: "met", False: "NOT met"}[met]
             name = {"spearman": "rank correlation", "pearson": "Pearson's correlation"}[asked.kind]
             head = column_head(self.matrix, asked.metric)
             over = f"{name} {figure_text(value, 4)} over {len(one.pairs)} cells"
-            found.append((f"{head}: {over}, at least {asked.least:g}: {told}", met))
-        return found
+            lines.append((f"{head}: {over}, at least {asked.least:g}: {verdict}", met))
+        return lines
 
     def contrasts(self) -> list[tuple[str, bool | None]]:
         """What each contrast is, in a line, and whether it holds; None until both its cells have run."""
-        found: list[tuple[str, bool | None]] = []
+        lines: list[tuple[str, bool | None]] = []
         for it in self.matrix.contrasts:
             ours, theirs = (mean(self.values(cell, it.metric)) for cell in (it.cell, it.beside))
             if ours is None or theirs is None or (it.kind == "ratio" and not theirs):
-                found.append((f"{it.title}: not run", None))
+                lines.append((f"{it.title}: not run", None))
                 continue
             value = ours / theirs if it.kind == "ratio" else ours - theirs
             limits = {"at least": it.low, "at most": it.high}
             asked = [f"{bound} {limit:g}" for bound, limit in limits.items() if isfinite(limit)]
             met = it.low <= value <= it.high if asked else None
-            told = [f"{it.title}: {figure_text(value, 2)}", *asked]
-            found.append((", ".join(told) + {None: "", True: ": met", False: ": NOT met"}[met], met))
-        return found
+            words = [f"{it.title}: {figure_text(value, 2)}", *asked]
+            lines.append((", ".join(words) + {None: "", True: ": met", False: ": NOT met"}[met], met))
+        return lines
 
     def targets(self) -> list[tuple[str, bool | None]]:
         """What is told of all cells together, a line each, and whether it is as asked; None: not asked or not run."""
@@ -114,16 +114,16 @@ class Results:
 
     def missed(self) -> list[str]:
         """Those of the targets that are not as asked."""
-        return [told for told, met in self.targets() if met is False]
+        return [line for line, met in self.targets() if met is False]
 
     def broken(self) -> list[str]:
         """What runs do not meet, one line each."""
         return [
-            f"{cell.name}, seed {seed}: {told}"
+            f"{cell.name}, seed {seed}: {why}"
             for cell in self.cells
             for seed, scores in self.runs[cell.name].items()
             for expected in self.matrix.expectations
-            if (told := expected.broken(cell, scores))
+            if (why := expected.broken(cell, scores))
         ]
 
 
@@ -133,23 +133,23 @@ def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
 
     Only of runs of these ``inputs`` (``Job.inputs``) with the scores that this scorer makes: others are counted.
     """
-    found = Results(matrix, folder)
+    gathered = Results(matrix, folder)
     for cell, seed, run in finished(matrix, folder):
         if standing(Job(cell, seed, matrix.window_s, matrix.tail_s, inputs), run) != "done":
-            found.left_out += 1
+            gathered.left_out += 1
             continue
-        found.runs.setdefault(cell.name, {})[seed] = json.loads((run / "scores.json").read_bytes())
-        found.paths.setdefault(cell.name, {})[seed] = run
+        gathered.runs.setdefault(cell.name, {})[seed] = json.loads((run / "scores.json").read_bytes())
+        gathered.paths.setdefault(cell.name, {})[seed] = run
     for beside, solo in matrix.solo.items():
-        for seed, scores in found.runs.get(beside, {}).items():
-            if alone := found.runs.get(solo, {}).get(seed):
+        for seed, scores in gathered.runs.get(beside, {}).items():
+            if alone := gathered.runs.get(solo, {}).get(seed):
                 scores["harm"] = completion_harm(alone.get("short", {}), scores.get("short", {}))
     for beside, without in matrix.without_call.items():
-        for seed, scores in found.runs.get(beside, {}).items():
-            if alone := found.runs.get(without, {}).get(seed):
+        for seed, scores in gathered.runs.get(beside, {}).items():
+            if alone := gathered.runs.get(without, {}).get(seed):
                 lost = alone["flows"][0]["steady_mbps"] - scores["flows"][0]["steady_mbps"]
                 scores["backoff_mbps"] = round(lost, 4)
-    return found
+    return gathered
 
 
 def column_head(matrix: Matrix, metric: str) -> str:

@@ -53,10 +53,10 @@ class MatrixSession:
         key = (matrix.name, lab)
         if key not in self._running:
             self._begin(key, matrix, selected)
-        while len(found := self._known[key].get(cell.name, [])) < len(self._plans[key].seeds):
+        while len(outcomes := self._known[key].get(cell.name, [])) < len(self._plans[key].seeds):
             if not self._next(key):
                 raise EngineError("the runner has ended, see the first test of this matrix that failed")
-        return sorted(found, key=lambda it: it.job.seed)
+        return sorted(outcomes, key=lambda it: it.job.seed)
 
     def missed(self, matrix: Matrix, selected: Sequence[Cell]) -> list[str]:
         """Wait for all ``selected`` cells and return which correlations and contrasts miss what they ask for.
@@ -68,10 +68,10 @@ class MatrixSession:
         key = (matrix.name, self.lab(matrix))
         for cell in selected:
             self.outcomes(matrix, cell, selected, key[1])
-        found = results(matrix, self._plans[key].folder, self._inputs[key])
-        for told, _ in found.targets():
-            print(told)
-        return found.missed()
+        gathered = results(matrix, self._plans[key].folder, self._inputs[key])
+        for line, _ in gathered.targets():
+            print(line)
+        return gathered.missed()
 
     def _begin(self, key: Key, matrix: Matrix, selected: Sequence[Cell]) -> None:
         lab, options = key[1], self._options

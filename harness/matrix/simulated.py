@@ -89,8 +89,8 @@ def run_cell(
     answers = {file.name.removeprefix("readback-"): file.read_text() for file in sorted(folder.glob("readback-*"))}
     log = "".join(f"\n[{space}] tc -s -d -j\n{text}" for space, text in answers.items())
     (folder / "setup.log").write_text(script + (folder / "out").read_text() + (folder / "err").read_text() + log)
-    if found := simulated_job.differences(cell, answers):
-        raise SimulationError(f"cell {cell.name}: {ReadbackError(found)}")
+    if unlike := simulated_job.differences(cell, answers):
+        raise SimulationError(f"cell {cell.name}: {ReadbackError(unlike)}")
     if endpoints == "iperf3":
         _flows_of_iperf3(cell, seed, folder)
     seen = list(queues((folder / "queues").read_text()))
@@ -140,8 +140,8 @@ def unheard(cell: Cell, flows: pl.DataFrame, seen: Sequence[dict[str, Any]]) -> 
     if any(hop.mangle for hop in cell.hops):
         return ""
     for n, flow in enumerate(cell.flows):
-        told = flows.filter(pl.col("flow") == n)["delivered_ce"].drop_nulls()
-        if CONTENDERS[flow.contender].tcp_ecn != ACCURATE_ECN or not told.len() or told[-1]:
+        heard = flows.filter(pl.col("flow") == n)["delivered_ce"].drop_nulls()
+        if CONTENDERS[flow.contender].tcp_ecn != ACCURATE_ECN or not heard.len() or heard[-1]:
             continue
         last = {line["hop"]: line for line in seen if line["dev"] == ("wan" if flow.up else "lan")}
         if marked := sum(marks(qdisc) or 0 for line in last.values() for qdisc in line["qdiscs"]):
@@ -155,5 +155,5 @@ def queues(text: str) -> Iterator[dict[str, Any]]:
         at, space, answer = line.split(" ", 2)
         qdiscs = json.loads(answer)
         for dev in ("lan", "wan"):
-            found = [q for q in qdiscs if q["dev"] == dev]
-            yield {"t": float(at), "hop": int(space.removeprefix("hop")), "dev": dev, "qdiscs": found}
+            of_device = [q for q in qdiscs if q["dev"] == dev]
+            yield {"t": float(at), "hop": int(space.removeprefix("hop")), "dev": dev, "qdiscs": of_device}

@@ -213,12 +213,12 @@ def differences(cell: Cell, answers: dict[str, str]) -> list[str]:
     for end, delay in _delays(cell):
         lines.append((end.space, readback.netem(end.dev, delay, states[end.space])))
     for n, hop in enumerate(cell.hops):
-        found = states[hop_name(n)]
+        state = states[hop_name(n)]
         for way, egress, ingress, ifb in _ways(hop):
-            lines.append((hop_name(n), readback.delayed(ingress, ifb, way.path if way else Impairment(), found)))
+            lines.append((hop_name(n), readback.delayed(ingress, ifb, way.path if way else Impairment(), state)))
             if way:
-                lines.append((hop_name(n), readback.shaped(egress, way, found, unshaped=False)))
-    return [f"{space}: {line}" for space, told in lines for line in told]
+                lines.append((hop_name(n), readback.shaped(egress, way, state, unshaped=False)))
+    return [f"{space}: {line}" for space, differing in lines for line in differing]
 
 
 def shown(cell: Cell, space: str) -> list[str]:
@@ -234,13 +234,13 @@ def arrivals(short: ShortFlows, seed: int, seconds: float) -> list[tuple[int, in
     draw = random.Random(f"short {seed}")
     mu = (log(short.p5_bytes) + log(short.p95_bytes)) / 2
     sigma = (log(short.p95_bytes) - log(short.p5_bytes)) / (2 * _Z95)
-    at, found = short.start_s, []
+    at, transfers = short.start_s, []
     for _ in range(short.count):
         at += draw.expovariate(1 / short.mean_gap_s)
         size = max(1, round(exp(draw.gauss(mu, sigma))))
         if at < seconds:
-            found.append((round(at * _NS), size))
-    return found
+            transfers.append((round(at * _NS), size))
+    return transfers
 
 
 def starts(cell: Cell, seed: int) -> list[float]:

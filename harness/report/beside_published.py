@@ -51,8 +51,8 @@ def services_table(runs: Iterable[tuple[str, Scores]]) -> Grid:
             cells = [service, f"{float(rows[0]['bottleneck_mbps']):g} Mbit/s, {rows[0]['qdisc']}"]
             cells.append(f"{(lab.get('rate_down_bps') or 0) / 1e6:g} Mbit/s, {lab.get('qdisc_down')}")
             for row in rows:
-                told = f"{float(row['contender_mbps']):g} Mbit/s; {row['harm']}"
-                cells += [told, _beside(of_service, row["contender"])]
+                theirs = f"{float(row['contender_mbps']):g} Mbit/s; {row['harm']}"
+                cells += [theirs, _beside(of_service, row["contender"])]
             grid.rows.append(Row(cells))
     return grid
 
@@ -65,9 +65,9 @@ def _beside(runs: Sequence[Scores], contender: str) -> str:
     if not valid:
         return "void"
     phases = [phase for phase in valid[0].phases if phase.contender == contender]
-    told = (f"{number(phase.contender_mbps)} Mbit/s; {outcome(valid[0], phase)}" for phase in phases)
+    phrases = (f"{number(phase.contender_mbps)} Mbit/s; {outcome(valid[0], phase)}" for phase in phases)
     void = len(runs) - 1
-    return (", ".join(told) or "not run") + (f" / {void} void" if void else "")
+    return (", ".join(phrases) or "not run") + (f" / {void} void" if void else "")
 
 
 def _over_runs(runs: Sequence[Scores], contender: str, void: int) -> str:
@@ -77,5 +77,5 @@ def _over_runs(runs: Sequence[Scores], contender: str, void: int) -> str:
     parts = {"contender_mbps": "{} Mbit/s", "below_solo_s": "below its picture alone for {} s",
              "stalls": "stalls {}", "stall_s": "of {} s in all", "freezes": "freezes {}"}  # fmt: skip
     figures = {name: figure.beside.get(contender) for name in parts if (figure := summary.figure(name))}
-    told = [parts[name].format(interval(figure)) for name, figure in figures.items() if figure]
-    return "; ".join([*told, f"{len(runs)} runs", *([f"{void} void"] if void else [])])
+    phrases = [parts[name].format(interval(figure)) for name, figure in figures.items() if figure]
+    return "; ".join([*phrases, f"{len(runs)} runs", *([f"{void} void"] if void else [])])

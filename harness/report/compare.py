@@ -122,13 +122,13 @@ def compare(a: Path, b: Path) -> Comparison:
 
 def _side(name: str, place: Path) -> Side:
     if (place / MANIFEST).exists():
-        found, left = [load_run(place)], list[Left]()
+        runs, left = [load_run(place)], list[Left]()
     else:
-        found, left = read_folder(place)
-        if not found and not left:
+        runs, left = read_folder(place)
+        if not runs and not left:
             raise ReportError(f"{place}: neither a run nor a folder with runs of experiments; give one of these")
     valid = []
-    for run in found:
+    for run in runs:
         state, reasons = status_of(run.scores, run.manifest)
         if state == "valid":
             # Two runs of one name must stay two.
@@ -140,15 +140,15 @@ def _side(name: str, place: Path) -> Side:
 
 def _by_asked(side: Side) -> dict[str, Experiment]:
     """The experiments of a side by what was asked, whoever scored them. Raises ReportError when two did."""
-    found: dict[str, Experiment] = {}
+    by_asked: dict[str, Experiment] = {}
     for one in experiments(side.runs):
         key = repr(sorted((name, value) for name, value in one.runs[0].asked.items() if name != "scorer"))
-        if key in found:
+        if key in by_asked:
             raise ReportError(
                 f"{side.place}: its runs were scored by different scorers; `sojourn rescore --write` them"
             )
-        found[key] = one
-    return found
+        by_asked[key] = one
+    return by_asked
 
 
 def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
@@ -179,19 +179,19 @@ def _estimate(figure: Figure | None, who: str) -> Estimate | None:
 def lines(pair: Pair) -> list[str]:
     """Return what a pair shows, and how far to trust it, one line each."""
     counts = [len(one.runs) for one in (pair.a, pair.b)]
-    told = [f"Valid runs: {counts[0]} in A, {counts[1]} in B."]
+    sentences = [f"Valid runs: {counts[0]} in A, {counts[1]} in B."]
     if min(counts) < ENOUGH:
-        told.append(f"Too few for a result: call it one from {ENOUGH} runs a side on.")
+        sentences.append(f"Too few for a result: call it one from {ENOUGH} runs a side on.")
     least = next((it.less.least_p for it in pair.compared if it.less.least_p), None)
     if least and least > 1 - LEVEL:
-        told.append(f"So few runs cannot give a p below {least:.2g}, whatever they show.")
+        sentences.append(f"So few runs cannot give a p below {least:.2g}, whatever they show.")
     for word in ("worse", "better", "differs"):
         if names := [f"{it.label} {_where(it.who)}" for it in pair.compared if it.shown == word]:
-            told.append(f"Shown {'different' if word == 'differs' else word} in B: {'; '.join(names)}.")
+            sentences.append(f"Shown {'different' if word == 'differs' else word} in B: {'; '.join(names)}.")
     for name, one, other in (("A", pair.a, pair.b), ("B", pair.b, pair.a)):
         if only := [who for who in one.summary.contenders if who not in other.summary.contenders]:
-            told.append(f"Beside {', '.join(only)}: only in {name}.")
-    return told
+            sentences.append(f"Beside {', '.join(only)}: only in {name}.")
+    return sentences
 
 
 def _where(who: str) -> str:
@@ -200,17 +200,17 @@ def _where(who: str) -> str:
 
 def grids(pair: Pair) -> list[Grid]:
     """Return the tables of a pair: what differs in what was asked and used, then a table alone and a contender."""
-    found = [setup_grid(pair)]
+    tables = [setup_grid(pair)]
     for who in dict.fromkeys(it.who for it in pair.compared):
         grid = Grid(_where(who).capitalize(), ["", "A", "B", "B − A", f"{LEVEL:.0%} interval", "p", "for the victim"])
         for it in (it for it in pair.compared if it.who == who):
             low, high, p = it.less.low, it.less.high, it.less.p
-            told = "n too small" if low is None or high is None else f"{number(low)} to {number(high)}"
-            cells = [it.label, interval(it.a), interval(it.b), _signed(it.less.value), told]
+            bounds = "n too small" if low is None or high is None else f"{number(low)} to {number(high)}"
+            cells = [it.label, interval(it.a), interval(it.b), _signed(it.less.value), bounds]
             cells += ["n too small" if p is None else f"{p:.3f}", it.shown or "–"]
             grid.rows.append(Row(cells, hurt={3, 6} if it.shown == "worse" else set()))
-        found.append(grid)
-    return found
+        tables.append(grid)
+    return tables
 
 
 def setup_grid(pair: Pair) -> Grid:
@@ -230,15 +230,15 @@ def setup_grid(pair: Pair) -> Grid:
 
 def _facts(runs: Sequence[LoadedRun]) -> dict[str, set[str]]:
     """What was asked and used, by name: every value that some run has."""
-    found: dict[str, set[str]] = {}
+    facts: dict[str, set[str]] = {}
     for run in runs:
         asked = {name: value for name, value in run.asked.items() if name not in _NAMES}
         order = ", ".join(phase.contender for phase in run.scores.phases if phase.contender)
         named: Mapping[str, Any] = {**asked, "order of contenders": order, **versions_of(run.path, run.manifest)}
         for name, value in named.items():
             label, text = _told(name, value)
-            found.setdefault(label, set()).add(text)
-    return found
+            facts.setdefault(label, set()).add(text)
+    return facts
 
 
 def _told(name: str, value: Any) -> tuple[str, str]:

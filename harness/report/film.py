@@ -137,12 +137,12 @@ def draw_titles(
         (f"beside {phase.contender}" if phase.contender else "alone", phase.start, phase.end) for phase in view.phases
     ]
     spans = [("before the first phase", -1e6, 0.0), *phases, ("after the last phase", view.end, 1e6)]
-    found = []
+    titles = []
     for number, (now, start, end) in enumerate(spans):
         path = folder / f"title{number}.png"
         _draw_title(asked, now, *verdict, name, path)
-        found.append((path, start, end))
-    return found
+        titles.append((path, start, end))
+    return titles
 
 
 def _title_height(status: str) -> int:
@@ -151,7 +151,9 @@ def _title_height(status: str) -> int:
 
 def _draw_title(asked: str, now: str, status: str, reasons: Sequence[str], name: str, path: Path) -> None:
     valid, height = status == "valid", _title_height(status)
-    told = "\n".join(textwrap.wrap(f"{status.upper()}: {'; '.join(reasons)}", 150, max_lines=2, placeholder=" …"))
+    verdict_text = "\n".join(
+        textwrap.wrap(f"{status.upper()}: {'; '.join(reasons)}", 150, max_lines=2, placeholder=" …")
+    )
     figure = Figure(figsize=(_WIDTH / _DPI, height / _DPI), dpi=_DPI, facecolor="white" if valid else _BAD)
 
     def write(x: float, y: float, text: str, colour: str, size: float, **more: Any) -> None:
@@ -165,7 +167,7 @@ def _draw_title(asked: str, now: str, status: str, reasons: Sequence[str], name:
         write(20, 48, "VALID", _GOOD, 11, weight="bold")
     write(86 if valid else 20, 48, name, _INK, 10)
     if not valid:
-        write(20, _TITLE + _REASONS / 2 - 2, told, "white", 10.5, weight="bold")
+        write(20, _TITLE + _REASONS / 2 - 2, verdict_text, "white", 10.5, weight="bold")
     figure.savefig(path)
 
 

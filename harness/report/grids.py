@@ -47,8 +47,8 @@ class Grid:
 
 def headline(scores: Scores) -> str:
     """Return the outcome of a valid run in a sentence: what each contender did to the picture."""
-    told = (f"beside {phase.name} {outcome(scores, phase)}" for phase in scores.phases if phase.contender)
-    sentence = "; ".join(told)
+    phrases = (f"beside {phase.name} {outcome(scores, phase)}" for phase in scores.phases if phase.contender)
+    sentence = "; ".join(phrases)
     return sentence[:1].upper() + sentence[1:] + "." if sentence else "No contender competed."
 
 
@@ -144,14 +144,14 @@ def _share(part: int | None, whole: int) -> str:
 
 def lab_table(scores: Scores) -> list[tuple[str, str]]:
     """Return what the lab itself adds to the measurement: (name, text)."""
-    found, jitter, host = [], scores.jitter_ms, scores.host
+    rows, jitter, host = [], scores.jitter_ms, scores.host
     if jitter:
-        told = f"P50 {number(jitter.p50)}, P99 {number(jitter.p99)}, max {number(jitter.max)} ms"
-        found.append(("unshaped probe above the path's RTT", told))
+        text = f"P50 {number(jitter.p50)}, P99 {number(jitter.p99)}, max {number(jitter.max)} ms"
+        rows.append(("unshaped probe above the path's RTT", text))
     if host:
         used = f"mean {number(host.cpu_cores_mean)}, max {number(host.cpu_cores_max)} of {host.cores} cores"
-        found.append(("host", f"{used}; worst stall {number(host.stall_worst_ms)} ms"))
-    return found
+        rows.append(("host", f"{used}; worst stall {number(host.stall_worst_ms)} ms"))
+    return rows
 
 
 def interval(figure: Estimate | None) -> str:

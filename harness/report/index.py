@@ -147,10 +147,10 @@ def _cell(one: Experiment | None, contender: str, metric: str, numbers: Mapping[
     void = len(one.summary.void)
     figure = next((figure for figure in one.summary.harm if figure.metric == metric), None)
     harm = figure.beside.get(contender) if figure else None
-    told = [] if harm is None else [_between(harm), f"n = {harm.n}"]
+    notes = [] if harm is None else [_between(harm), f"n = {harm.n}"]
     return {
         "text": f"{harm.value:.2f}" if harm else "–" if one.summary.valid else "void",
-        "told": [*filter(None, told), *([f"{void} void"] if void else [])],
+        "told": [*filter(None, notes), *([f"{void} void"] if void else [])],
         "link": f"#e{numbers[id(one)]}",
         "style": _shade(harm.value) if harm else "",
         "few": harm is not None and harm.n < ENOUGH,

@@ -64,8 +64,8 @@ def scores(run: Path, folder: Path | None = None) -> dict[str, tuple[float, floa
 def _ask(program: str, file: Path) -> tuple[float, float]:
     done = subprocess.run([program, str(file)], capture_output=True, text=True, timeout=_TIMEOUT_S)
     try:
-        (found,) = json.loads(done.stdout).values()
-        return float(found["O35"]), float(found["O46"])
+        (answer,) = json.loads(done.stdout).values()
+        return float(answer["O35"]), float(answer["O46"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise MosError(f"{PROGRAM} told no score of {file.name}: {said[-1] if said else 'no words'}") from error

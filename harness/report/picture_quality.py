@@ -41,7 +41,7 @@ def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.Data
     shown = frames.read_recording(video, float(screen["start"]) - scores.t0)
     picks = picture_quality.picks(shown, every_s)
     chosen = [pick for pick in picks if any(p.start <= pick.t < p.end for p in scores.phases)]
-    found = picture_quality.compare(video, chosen, _film(lab), _ffmpeg(), tell)
+    judged = picture_quality.compare(video, chosen, _film(lab), _ffmpeg(), tell)
     heights = dict(enumerate(clip["heights"]))
     renditions = shown["rendition"].gather([pick.nth for pick in chosen])
     return pl.DataFrame(
@@ -50,8 +50,8 @@ def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.Data
             "phase": [next(p.name for p in scores.phases if p.start <= pick.t < p.end) for pick in chosen],
             "height": pl.Series([heights.get(index) for index in renditions], dtype=pl.Int64),
             "frame": [pick.frame for pick in chosen],
-            "ssim": [it.ssim for it in found],
-            "vmaf": pl.Series([it.vmaf for it in found], dtype=pl.Float64),
+            "ssim": [it.ssim for it in judged],
+            "vmaf": pl.Series([it.vmaf for it in judged], dtype=pl.Float64),
         }
     )
 

@@ -69,7 +69,7 @@ def find_runs(places: Sequence[Path]) -> list[LoadedRun]:
 
     Raises ReportError when a place has none, or a run no scores.
     """
-    found: dict[Path, LoadedRun] = {}
+    by_path: dict[Path, LoadedRun] = {}
     for place in places:
         if (place / MANIFEST).exists():
             paths = [place]
@@ -79,8 +79,8 @@ def find_runs(places: Sequence[Path]) -> list[LoadedRun]:
             paths = experiment_runs(place)
         if not paths:
             raise ReportError(f"{place}: no finished run of an experiment in it; give a run or a folder of runs")
-        found |= {path: load_run(path) for path in (path.resolve() for path in paths)}
-    return [found[path] for path in sorted(found)]
+        by_path |= {path: load_run(path) for path in (path.resolve() for path in paths)}
+    return [by_path[path] for path in sorted(by_path)]
 
 
 def experiment_runs(folder: Path) -> list[Path]:
@@ -108,8 +108,8 @@ def experiments(runs: Sequence[LoadedRun]) -> list[Experiment]:
 
 def differing(one: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> str:
     """Return in brackets what ``one`` has otherwise than any of those of its name; empty when nothing."""
-    told = [f"{name} {value}" for name, value in one.items() if any(other.get(name) != value for other in alike)]
-    return f" ({'; '.join(told)})" if told else ""
+    differences = [f"{name} {value}" for name, value in one.items() if any(other.get(name) != value for other in alike)]
+    return f" ({'; '.join(differences)})" if differences else ""
 
 
 def write_summary(found: Sequence[Experiment], folder: Path) -> Path:
@@ -140,9 +140,9 @@ def run_rows(one: Experiment, folder: Path) -> list[dict[str, Any]]:
     for run in one.runs:
         reasons = one.summary.void.get(run.path.name)
         order = ", then ".join(phase.name for phase in run.scores.phases if phase.contender)
-        told = [order, str(run.options.get("seed", "–")), "; ".join(reasons) if reasons else headline(run.scores)]
+        cells = [order, str(run.options.get("seed", "–")), "; ".join(reasons) if reasons else headline(run.scores)]
         link = f"{_relative(run.path, folder)}/{REPORT}"
-        rows.append({"name": run.path.name, "link": link, "void": bool(reasons), "cells": told})
+        rows.append({"name": run.path.name, "link": link, "void": bool(reasons), "cells": cells})
     return rows
 
 
@@ -164,23 +164,27 @@ def _content(one: Experiment, folder: Path) -> dict[str, Any]:
 def lines(one: Experiment) -> list[str]:
     """Return what the runs of an experiment say, and how far to trust it, one line each."""
     summary, n = one.summary, len(one.summary.valid)
-    told = [f"{n} of {len(one.runs)} runs are valid" + ("; the void ones are in no figure." if summary.void else ".")]
+    sentences = [
+        f"{n} of {len(one.runs)} runs are valid" + ("; the void ones are in no figure." if summary.void else ".")
+    ]
     if 0 < n < ENOUGH:
         best = f", and covers the truth in {best_coverage(n):.0%} of such series at best" if n > 1 else ""
         width = "there is no interval" if n == 1 else f"an interval is no wider than the runs lie apart{best}"
-        told.append(
+        sentences.append(
             f"Too few for a result: of {n} {'run' if n == 1 else 'runs'} {width}. Call it one from {ENOUGH} on."
         )
     for contender in summary.contenders[1:]:
         for word, is_worse in (("worse", True), ("better", False)):
             names = [MEASURED[f.metric][0] for f in summary.measured if f.worse(contender) is is_worse]
             if names:
-                told.append(f"Shown {word} beside {contender} than beside {summary.reference}: {'; '.join(names)}.")
+                sentences.append(
+                    f"Shown {word} beside {contender} than beside {summary.reference}: {'; '.join(names)}."
+                )
     if (share := summary.fair_share_mbps) and (victim := summary.figure("victim_mbps")):
         beside = [f"{number(it.value)} beside {name}" for name, it in victim.beside.items()]
         solo = f"alone it takes {interval(victim.alone)}; " if victim.alone else ""
-        told.append(f"Fair share of the victim: {interval(share)} Mbit/s; {solo}it gets {', '.join(beside)}.")
-    return told
+        sentences.append(f"Fair share of the victim: {interval(share)} Mbit/s; {solo}it gets {', '.join(beside)}.")
+    return sentences
 
 
 def method() -> str:
@@ -262,8 +266,8 @@ def _write_table(found: Sequence[Experiment], path: Path) -> None:
                     rows += list(figure.beside.items())
                     rows += [(f"{name}-{one.summary.reference}", it) for name, it in figure.contrast.items()]
                     for who, it in rows:
-                        told = [it.value, it.low, it.high, getattr(it, "mde", None)]
-                        given = ["" if value is None else f"{value:g}" for value in told]
+                        values = [it.value, it.low, it.high, getattr(it, "mde", None)]
+                        given = ["" if value is None else f"{value:g}" for value in values]
                         runs = " ".join(f"{value:g}" for value in it.values)
                         out.writerow([one.title, kind, figure.metric, who, it.statistic, it.n, *given, runs])
 

@@ -99,9 +99,9 @@ def status_of(scores: Scores, manifest: Manifest | None) -> tuple[str, list[str]
     reasons = scores.validity.reasons
     if manifest and manifest.status == "interrupted" and manifest.finished:
         return "interrupted", [*manifest.reasons, *reasons]
-    told = [reason for reason in (manifest.reasons if manifest else []) if reason not in reasons]
+    further = [reason for reason in (manifest.reasons if manifest else []) if reason not in reasons]
     unfinished = manifest is not None and manifest.status == "interrupted" and manifest.finished is None
-    reasons += [] if unfinished and scores.validity.valid else told
+    reasons += [] if unfinished and scores.validity.valid else further
     return ("void", reasons) if reasons else ("valid", [])
 
 
@@ -120,22 +120,22 @@ def panels(view: RunSeries) -> list[Panel]:
             kind = "stall" if frozen.kind == "stall" else "freeze"
             tip = f"{kind} of {frozen.length:.2f} s at {frozen.start:.1f} s"
             quality.spans.append((kind, frozen.start, frozen.length, tip))
-    found = [goodput, quality]
+    strips = [goodput, quality]
     if view.rtt_max:
         title = "RTT of the probe (ms): median (blue), largest of each half second (brown)"
         lines: list[tuple[str, Points]] = [("c3", view.rtt_max), ("c0", view.rtt_p50)]
-        found.append(Panel(title, 100, _top(view.rtt_max), lines=lines))
+        strips.append(Panel(title, 100, _top(view.rtt_max), lines=lines))
     queue = view.queue
     if queue.backlog_ms:
         title = f"backlog of {queue.kind} at the bottleneck's rate (ms)"
-        found.append(Panel(title, 100, _top(queue.backlog_ms), lines=[("c2", queue.backlog_ms)]))
+        strips.append(Panel(title, 100, _top(queue.backlog_ms), lines=[("c2", queue.backlog_ms)]))
     for name, points in queue.delays_ms.items():
-        found.append(Panel(f"{name} of {queue.kind} (ms)", 80, _top(points), lines=[("c3", points)]))
+        strips.append(Panel(f"{name} of {queue.kind} (ms)", 80, _top(points), lines=[("c3", points)]))
     if any(value for _, value in [*queue.marks_per_s, *queue.drops_per_s]):
         title = f"CE marks (purple) and drops (red) per second of {queue.kind}"
         lines = [("c2", queue.marks_per_s), ("c5", queue.drops_per_s)]
-        found.append(Panel(title, 100, _top(queue.marks_per_s, queue.drops_per_s), lines=lines))
-    return found
+        strips.append(Panel(title, 100, _top(queue.marks_per_s, queue.drops_per_s), lines=lines))
+    return strips
 
 
 def _top(*series: Points) -> float:
@@ -180,8 +180,8 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
     for flow in scores.flows:
         rate = "" if flow.d_ss_mbps is None else f"D_SS {number(flow.d_ss_mbps)} Mbit/s, "
         ecn = f"ECT(1) {flow.ect1}, ECT(0) {flow.ect0}, Not-ECT {flow.not_ect}, CE {flow.ce}"
-        told = f"{rate}{flow.data_packets} data packets: {ecn}; resent {flow.resent}"
-        setup.append((f"contender in {flow.phase}", told))
+        text = f"{rate}{flow.data_packets} data packets: {ecn}; resent {flow.resent}"
+        setup.append((f"contender in {flow.phase}", text))
     if manifest:
         setup.append(("seed", str(manifest.seed)))
     versions = sorted(versions_of(run, manifest).items())
@@ -196,7 +196,7 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
 
 def versions_of(run: Path, manifest: Manifest | None) -> dict[str, str]:
     """Return the versions of everything that took part in a run, Sojourn's commit among them."""
-    versions = {name: str(told) for name, told in stored_object(run / "lab.json").get("versions", {}).items()}
+    versions = {name: str(version) for name, version in stored_object(run / "lab.json").get("versions", {}).items()}
     if manifest:
         versions |= manifest.versions
         if manifest.git:

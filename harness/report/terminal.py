@@ -29,7 +29,7 @@ def print_scores(scores: Scores, run: Path, console: Console) -> None:
     if scores.harm:
         console.print(_table(harm_table(scores)))
     if lab := lab_table(scores):
-        console.print(Text("lab: " + "; ".join(f"{name}: {told}" for name, told in lab)), soft_wrap=True)
+        console.print(Text("lab: " + "; ".join(f"{name}: {text}" for name, text in lab)), soft_wrap=True)
     if scores.validity.valid:
         console.print(Text(headline(scores), style="bold"))
     else:
@@ -72,8 +72,8 @@ def print_comparison(found: Comparison, console: Console) -> None:
             console.print(
                 Text(f"left out of {side.name}: {it.path.name}: {it.state}: {it.reason}", "red"), soft_wrap=True
             )
-    for told in found.alone:
-        console.print(Text(told), soft_wrap=True)
+    for title in found.alone:
+        console.print(Text(title), soft_wrap=True)
     for pair in found.pairs:
         console.print(Text(pair.title, style="bold"), soft_wrap=True)
         for grid in grids(pair):

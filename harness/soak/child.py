@@ -91,8 +91,8 @@ def check(task: Task, options: Options) -> None:
 def main() -> None:
     from harness.experiment.run import ended_by_sigterm
 
-    what, told = sys.argv[1:]
-    task = Task.model_validate_json(told)
+    what, task_text = sys.argv[1:]
+    task = Task.model_validate_json(task_text)
     options = parse_options(task.given, {name: service.defaults for name, service in SERVICES.items()})
     try:
         with ended_by_sigterm():

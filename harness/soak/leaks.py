@@ -38,13 +38,13 @@ def adopt_orphans(adopt: bool = True) -> None:
 def marked(mark: str) -> list[psutil.Process]:
     """Return the processes that were started under ``mark``, or one that goes on after it with a slash."""
     wanted = f"{MARK}={mark}/".encode()
-    found: set[psutil.Process] = set()
+    processes: set[psutil.Process] = set()
     for process in psutil.process_iter():
         with suppress(OSError, psutil.Error):
             words = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
             if any((word + b"/").startswith(wanted) for word in words):
-                found |= {process, *process.children(recursive=True)}
-    return list(found)
+                processes |= {process, *process.children(recursive=True)}
+    return list(processes)
 
 
 def mounts() -> set[str]:
@@ -84,10 +84,10 @@ def _end(left: list[psutil.Process]) -> list[str]:
         with suppress(psutil.Error):
             process.kill()
     stuck = _outlasting(left, reap=False)
-    told = ", ".join(f"{count} times {it}" if count > 1 else it for it, count in sorted(commands.items()))
+    listed = ", ".join(f"{count} times {it}" if count > 1 else it for it, count in sorted(commands.items()))
     done = f"{len(stuck)} of them cannot be ended" if stuck else "ended now"
     held = f", in {len(spaces)} namespaces of theirs" if spaces else ""
-    return [f"{len(left)} {'process' if len(left) == 1 else 'processes'} left running ({told}){held}; {done}"]
+    return [f"{len(left)} {'process' if len(left) == 1 else 'processes'} left running ({listed}){held}; {done}"]
 
 
 def _outlasting(processes: list[psutil.Process], *, reap: bool = True) -> list[psutil.Process]:
@@ -122,24 +122,24 @@ def _runs(process: psutil.Process) -> bool:
 def _command(process: psutil.Process) -> str:
     """Return the command line, cut short; the bare name of one that has let go of its memory."""
     with suppress(psutil.Error):
-        told = textwrap.shorten(shlex.join(process.cmdline()), _TOLD, placeholder=" …") or f"[{process.name()}]"
-        return printable(told)
+        line = textwrap.shorten(shlex.join(process.cmdline()), _TOLD, placeholder=" …") or f"[{process.name()}]"
+        return printable(line)
     return "?"
 
 
 def _namespaces(process: psutil.Process) -> list[str]:
-    found = []
+    spaces = []
     for kind in _KINDS:
         with suppress(OSError):
-            found.append(os.readlink(f"/proc/{process.pid}/ns/{kind}"))
-    return found
+            spaces.append(os.readlink(f"/proc/{process.pid}/ns/{kind}"))
+    return spaces
 
 
 def _undo_mounts(before: set[str], ours: Path) -> list[str]:
-    told = []
+    lines = []
     for point in sorted(mounts() - before, reverse=True):  # what is mounted inside another comes first
         if Path(point).is_relative_to(ours):
             done = subprocess.run(["umount", "--lazy", point], capture_output=True, check=False)
             said = done.stderr.decode(errors="replace").strip() if done.returncode else "unmounted now"
-            told.append(f"left mounted: {printable(point)}; {said}")
-    return told
+            lines.append(f"left mounted: {printable(point)}; {said}")
+    return lines

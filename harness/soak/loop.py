@@ -188,16 +188,16 @@ class Soak:
 
     def _settle(self, why: str, otherwise: Outcome) -> None:
         """What a soak left in midst of a run: that is ended (it died with a killed soak), and told by its records."""
-        found = self._clean(leaks.mounts())
+        leaks_found = self._clean(leaks.mounts())
         for attempt in [it for it in self._attempts if it.outcome == "running"]:
-            self._record(state.settled(self._folder, attempt, why, otherwise).model_copy(update={"leaks": found}))
+            self._record(state.settled(self._folder, attempt, why, otherwise).model_copy(update={"leaks": leaks_found}))
 
     def _clean(self, mounted: set[str]) -> list[str]:
         """End, undo and tell what is left of a process of the soak, and return it."""
-        found = leaks.clean(self._mark, mounted, self._folder.path)
-        for line in found:
+        leaks_found = leaks.clean(self._mark, mounted, self._folder.path)
+        for line in leaks_found:
             self._tell(line)
-        return found
+        return leaks_found
 
     @property
     def _mark(self) -> str:

@@ -23,15 +23,15 @@ from harness.store.manifest import StoreError
 def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "off", resume: bool = False) -> int:
     """Run or resume a night and return the exit code (:class:`Code`, or 128 and the signal that stopped it)."""
     try:
-        at, found = address(page), read_plan(plan, SERVICES)
+        at, planned = address(page), read_plan(plan, SERVICES)
         if resume and new:
             raise PlanError("--resume and --new: give one of them")
-        with state.held(found.results):
-            if last := killed(found.results):
-                _close(found, last)
-            folder = begin(found, hours, new=new)
+        with state.held(planned.results):
+            if last := killed(planned.results):
+                _close(planned, last)
+            folder = begin(planned, hours, new=new)
             if folder is None and resume:
-                print(f"{found.results}: no night that was cut short and whose time is not up")
+                print(f"{planned.results}: no night that was cut short and whose time is not up")
                 return Code.ALL_VALID
             if folder is None:
                 raise PlanError("--hours: how long is the night? give --hours=10")
@@ -41,7 +41,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
             with ExitStack() as stack:
                 if at:
                     _show(stack, folder, StatusPage(folder, at))
-                ended = Soak(found, folder, _tell, stop).run()
+                ended = Soak(planned, folder, _tell, stop).run()
             _summarise(folder)
     except (PlanError, AddressError) as wrong:
         return _failed(wrong, Code.BAD_PLAN)

@@ -161,17 +161,17 @@ def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | 
     folder = (folder or path.parent).resolve()
     text, file = read_file(path)
     results = _placed(folder, file.results, f"{path}: results").resolve()
-    found: dict[str, PlannedCell] = {}
+    cells: dict[str, PlannedCell] = {}
     for name, table in file.cells.items():
         _check_names(path, "[options]", file.options)
         _check_names(path, _table(name), table)
         for cell in _expanded(path, folder, name, table, file.options, services):
-            if cell.name in found:
+            if cell.name in cells:
                 raise PlanError(f"{path}: {_table(name)}: a second cell is named {cell.name!r}; rename one")
-            if twin := next((it for it in found.values() if it.options == cell.options), None):
+            if twin := next((it for it in cells.values() if it.options == cell.options), None):
                 raise PlanError(f"{path}: {_table(name)}: {cell.name!r} asks for the same as {twin.name!r}; drop one")
-            found[cell.name] = cell
-    return SoakPlan(path, folder, results, text, file, tuple(found.values()))
+            cells[cell.name] = cell
+    return SoakPlan(path, folder, results, text, file, tuple(cells.values()))
 
 
 def read_file(path: Path) -> tuple[str, PlanFile]:

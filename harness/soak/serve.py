@@ -133,9 +133,11 @@ class StatusPage:
         return web.Response(text=text, content_type="text/html")
 
     def _html(self) -> str:
-        told = status(self._folder)
+        state = status(self._folder)
         last = [
             (attempt.number, attempt.cell, attempt.outcome, "; ".join(attempt.reasons) or attempt.headline, attempt.run)
-            for attempt in told.last
+            for attempt in state.last
         ]
-        return render("soak_status.html.j2", {"told": told, "lines": lines(told), "last": last, "now": clock(told.now)})
+        return render(
+            "soak_status.html.j2", {"told": state, "lines": lines(state), "last": last, "now": clock(state.now)}
+        )

@@ -170,8 +170,8 @@ def opened(place: Path) -> Folder:
     """Return the night at ``place``, or the newest of a folder of nights. Raises StateError."""
     if (place / NIGHT).exists():
         return Folder(place)
-    if found := nights(place):
-        return found[-1]
+    if folders := nights(place):
+        return folders[-1]
     raise StateError(f"{place}: neither a night of a soak nor a folder of them; give the plan's results folder")
 
 
@@ -204,18 +204,18 @@ def settled(folder: Folder, attempt: Attempt, error: str, otherwise: Outcome = "
     Where there is no finished one its outcome is ``otherwise``; ``error`` is told where there is none, or where that
     says nothing.
     """
-    found: dict[str, object] = {"ended": time.time(), "outcome": otherwise, "reasons": [error]}
+    changes: dict[str, object] = {"ended": time.time(), "outcome": otherwise, "reasons": [error]}
     if run := folder.run_of(attempt):
-        found["run"] = run.name
+        changes["run"] = run.name
         try:
             manifest = read_manifest(run)
         except StoreError as unreadable:
-            return attempt.model_copy(update=found | {"reasons": [error, str(unreadable)]})
+            return attempt.model_copy(update=changes | {"reasons": [error, str(unreadable)]})
         if run.suffix != PARTIAL:
-            found |= {"outcome": manifest.status, "reasons": manifest.reasons, "ended": manifest.finished}
+            changes |= {"outcome": manifest.status, "reasons": manifest.reasons, "ended": manifest.finished}
         elif manifest.finished:  # it says itself why it ended
-            found["reasons"] = manifest.reasons
-    return attempt.model_copy(update=found)
+            changes["reasons"] = manifest.reasons
+    return attempt.model_copy(update=changes)
 
 
 def _command_line(run: Path) -> list[str] | None:

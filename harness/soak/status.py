@@ -163,16 +163,16 @@ def print_status(told: Status, console: Console) -> None:
 
 def lines(told: Status) -> list[str]:
     """Return what is to be said of a night beside its cells, a line each."""
-    found = [
+    text_lines = [
         f"{told.folder}: {told.phase}",
         f"round {told.round}; until {clock(told.until)} UTC"
         + (f", {told.left_s / 3600:.1f} h left" if told.left_s else ""),
     ]
     if told.reasons:
-        found.append("void or failed: " + ", ".join(f"{reason} {count}×" for reason, count in told.reasons))
-    found += [f"left behind: {leak}" for leak in told.leaks]
-    found.append(f"memory of the soak: {told.memory}" + (f"; {told.pruned} files pruned" if told.pruned else ""))
-    return found
+        text_lines.append("void or failed: " + ", ".join(f"{reason} {count}×" for reason, count in told.reasons))
+    text_lines += [f"left behind: {leak}" for leak in told.leaks]
+    text_lines.append(f"memory of the soak: {told.memory}" + (f"; {told.pruned} files pruned" if told.pruned else ""))
+    return text_lines
 
 
 def clock(t: float) -> str:

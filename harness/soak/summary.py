@@ -39,22 +39,22 @@ _VERDICTS = {
 
 def write_summary(folder: Folder) -> Path:
     """Write the pages and the JUnit XML of a night and return the page. Raises StateError, PlanError, OSError."""
-    told, attempts = status(folder), folder.attempts()
-    (folder.path / JUNIT).write_bytes(junit(told, attempts, folder.night.cause))
+    state, attempts = status(folder), folder.attempts()
+    (folder.path / JUNIT).write_bytes(junit(state, attempts, folder.night.cause))
     runs, left = read_folder(folder.path)
-    found = experiments(runs)
+    repeated = experiments(runs)
     if runs or left:
-        write_index_of(folder.path, found, left)
+        write_index_of(folder.path, repeated, left)
     last = last_night(folder)
     view = {
-        "title": f"Night of {clock(told.begun)} UTC",
-        "verdict": verdict(told),
-        "good": told.code == Code.ALL_VALID,
-        "lines": lines(told)[1:],
-        "cells": told.cells,
-        "changed": changed(told, last) if last else ["There is no night before this one to compare with."],
+        "title": f"Night of {clock(state.begun)} UTC",
+        "verdict": verdict(state),
+        "good": state.code == Code.ALL_VALID,
+        "lines": lines(state)[1:],
+        "cells": state.cells,
+        "changed": changed(state, last) if last else ["There is no night before this one to compare with."],
         "comparison": COMPARISON if (folder.path / COMPARISON).exists() else "",
-        "experiments": [{"title": one.title, "lines": harm_lines(one), "grids": grids(one)} for one in found],
+        "experiments": [{"title": one.title, "lines": harm_lines(one), "grids": grids(one)} for one in repeated],
         "attempts": [_row(folder, attempt) for attempt in attempts],
         "files": [name for name in (INDEX, JUNIT) if (folder.path / name).exists()],
     }
@@ -83,17 +83,17 @@ def _may_count(night: Folder) -> bool:
 
 def changed(told: Status, last: Folder) -> list[str]:
     """Return what is otherwise than in an earlier night, a line each; the comparison in full is written beside."""
-    found = [f"Against the night {last.path.name}."]
+    lines = [f"Against the night {last.path.name}."]
     try:
-        found += _cells_changed(status(last), told)
+        lines += _cells_changed(status(last), told)
     except (PlanError, StateError) as unreadable:
-        found.append(f"Its cells were not compared: {unreadable}")
+        lines.append(f"Its cells were not compared: {unreadable}")
     try:
         compared = compare(last.path, told.folder)
     except (ReportError, StoreError, OSError) as nothing:
-        return [*found, f"Their figures were not compared: {nothing}"]
+        return [*lines, f"Their figures were not compared: {nothing}"]
     write_comparison(compared, told.folder / COMPARISON)
-    return found + [f"{pair.title}: {line}" for pair in compared.pairs for line in compared_lines(pair)]
+    return lines + [f"{pair.title}: {line}" for pair in compared.pairs for line in compared_lines(pair)]
 
 
 def _cells_changed(last: Status, told: Status) -> Iterator[str]:

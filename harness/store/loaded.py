@@ -42,9 +42,9 @@ class LoadedRun:
         asked = {name: value for name, value in self.options.items() if name not in _APART}
         # The same phases in another order are the same experiment.
         phases = sorted((p["contender"] or "solo", p["seconds"]) for p in self.options.get("phases", []))
-        told = ", ".join(f"{who} {length:g} s" for who, length in phases)
+        timeline = ", ".join(f"{who} {length:g} s" for who, length in phases)
         named = {"test": self.manifest.test, "cell": self.manifest.cell}
-        return {**named, **asked, "timeline": told, "scorer": self.scores.scorer}
+        return {**named, **asked, "timeline": timeline, "scorer": self.scores.scorer}
 
 
 def load_run(path: Path) -> LoadedRun:

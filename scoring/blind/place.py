@@ -82,8 +82,8 @@ def find(looks: Sequence[npt.NDArray[np.uint8]]) -> Place | None:
 
 def _run(good: npt.NDArray[np.bool_]) -> tuple[int, int]:
     """First and one past the last index at which `good` holds."""
-    found = np.flatnonzero(good)
-    return int(found[0]), int(found[-1]) + 1
+    indices = np.flatnonzero(good)
+    return int(indices[0]), int(indices[-1]) + 1
 
 
 def _edge(profile: npt.NDArray[np.float32], near: int, way: int) -> int:

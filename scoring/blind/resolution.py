@@ -53,20 +53,20 @@ def mirrors(picture: Picture, heights: Sequence[int], aspect: float = ASPECT) ->
     below = [height for height in heights if height < _WHOLE * whole]
     used, half = _lines(rows, [height / whole for height in below]), middle(rows, columns)
     grey = picture[:used].astype(np.float32)
-    found = np.zeros((len(heights), 2))
-    told = [rows >= _WHOLE * whole, columns >= _WHOLE * whole * aspect]
+    sums = np.zeros((len(heights), 2))
+    masks = [rows >= _WHOLE * whole, columns >= _WHOLE * whole * aspect]
     # Every other line of the direction that is only averaged over tells as much in half the time.
-    if told[0]:
+    if masks[0]:
         sides = grey[:, np.abs(np.arange(columns) - columns // 2) >= half]
         spectrum, noise = _spectrum(sides[:, ::2])
-        found[: len(below), 0] = [_mirror(spectrum, noise, height / whole) for height in below]
-    if told[1]:
+        sums[: len(below), 0] = [_mirror(spectrum, noise, height / whole) for height in below]
+    if masks[1]:
         clear = grey[np.abs(np.arange(used) - rows // 2) >= half]
         spectrum, noise = _spectrum(clear[::2].T)
         # An encoder's width is even.
         wide = [2 * round(height * aspect / 2) / columns for height in below]
-        found[: len(below), 1] = [_mirror(spectrum, noise, share) for share in wide]
-    return np.asarray(found[:, told].mean(axis=1))
+        sums[: len(below), 1] = [_mirror(spectrum, noise, share) for share in wide]
+    return np.asarray(sums[:, masks].mean(axis=1))
 
 
 def _lines(rows: int, shares: Sequence[float]) -> int:

@@ -52,9 +52,9 @@ def new_pictures(motion: Motion) -> npt.NDArray[np.bool_]:
     # The most of all may be a single cut, after which motion is as before it.
     like_before = (moved >= _ALIKE * recent[:, -2]) & (recent[:, -2] >= _LEAST) & (moved >= _AFTER_CUT * recent[:, -1])
     rises = (moved >= _RISE * before + _RISE_BY) & ~motion.key
-    found = (moved >= _LEAST) & (rises | like_before)
-    found[0] = True
-    return np.asarray(found)
+    is_new = (moved >= _LEAST) & (rises | like_before)
+    is_new[0] = True
+    return np.asarray(is_new)
 
 
 def stills(motion: Motion, start: float, samples: Sequence[Mapping[str, Any]] = ()) -> list[Still]:
@@ -66,26 +66,26 @@ def stills(motion: Motion, start: float, samples: Sequence[Mapping[str, Any]] = 
     ends = np.append(motion.t[shown[1:]], motion.t[-1])
     long = ends - motion.t[shown] >= SHORTEST_S
     count = _Count.of(samples, start)
-    found = []
+    quiet = []
     for n in map(int, np.flatnonzero(long)):
         onset, end = float(motion.t[shown[n]]), float(ends[n])
         # Where one stretch follows another, what moved between them was no film: a still scene that got better.
         chained = any(long[k] for k in (n - 1, n + 1) if 0 <= k < len(long))
         scene = chained or (_begins_with_a_cut(motion, shown, n) and _ends_with_a_cut(motion, shown, n))
         if count is None:
-            found.append(Still(start + onset, end - onset, None if scene else True))
+            quiet.append(Still(start + onset, end - onset, None if scene else True))
         elif end - onset >= _TOLD_S and (scene or count.share(onset, end) >= _GOES_ON):
             frozen = [_snapped(it, (onset, end)) for it in count.frozen(onset, end)]
-            found += [Still(start + a, b - a, True) for a, b in frozen]
+            quiet += [Still(start + a, b - a, True) for a, b in frozen]
             if not frozen:
-                found.append(Still(start + onset, end - onset, False))
+                quiet.append(Still(start + onset, end - onset, False))
         elif scene and count.share(onset, end) >= _GOES_ON:
-            found.append(Still(start + onset, end - onset, False))
+            quiet.append(Still(start + onset, end - onset, False))
         else:
-            found.append(Still(start + onset, end - onset, True))
+            quiet.append(Still(start + onset, end - onset, True))
     if count is not None:
-        found += _between(found, count, motion.t[shown], start)
-    return sorted(found, key=lambda still: still.onset)
+        quiet += _between(quiet, count, motion.t[shown], start)
+    return sorted(quiet, key=lambda still: still.onset)
 
 
 def _snapped(told: tuple[float, float], seen: tuple[float, float]) -> tuple[float, float]:
@@ -154,9 +154,9 @@ class _Count:
     @classmethod
     def of(cls, lines: Sequence[Mapping[str, Any]], start: float) -> _Count | None:
         """None when the player told no counts, or none that rise."""
-        told = [s for s in lines if s.get("totalFrames") is not None]
-        t = np.array([s["t"] - start for s in told], np.float64)
-        shown = np.array([s["totalFrames"] - (s.get("droppedFrames") or 0) for s in told], np.float64)
+        counted = [s for s in lines if s.get("totalFrames") is not None]
+        t = np.array([s["t"] - start for s in counted], np.float64)
+        shown = np.array([s["totalFrames"] - (s.get("droppedFrames") or 0) for s in counted], np.float64)
         steps = np.diff(t) > 0.01
         if steps.sum() < 2:
             return None
@@ -181,15 +181,15 @@ class _Count:
 
     def frozen(self, onset: float, end: float) -> list[tuple[float, float]]:
         """(onset, length) in s of what stood still for `SHORTEST_S` or more between `onset` and `end`."""
-        found = [(max(a, onset), min(b, end)) for a, b in self._by_counts()]
-        return [(a, b - a) for a, b in found if b - a >= SHORTEST_S]
+        frozen_spans = [(max(a, onset), min(b, end)) for a, b in self._by_counts()]
+        return [(a, b - a) for a, b in frozen_spans if b - a >= SHORTEST_S]
 
     def _by_counts(self) -> list[tuple[float, float]]:
         """From and to of each run of intervals between samples in which frames lack; a wait tells both exactly."""
         seconds, frame = np.diff(self.t), 1 / self.fps
         lack = seconds - np.diff(self.shown) * frame  # s in which nothing new was shown
         runs = np.flatnonzero(np.diff(np.concatenate([[0], lack > np.maximum(2.5 * frame, 0.1 * seconds), [0]])))
-        found = []
+        spans = []
         for first, past in zip(runs[::2], runs[1::2], strict=True):
             last = past - 1
             if first == last and lack[first] < 0.9 * seconds[first]:
@@ -206,6 +206,6 @@ class _Count:
                     self.t[last] + lack[last],
                 )
                 span = span[0] - max(0.0, earlier), span[1] + max(0.0, later)
-            told = [(a - frame, b) for a, b in self.waits if a < span[1] and b > span[0]]
-            found.append((float(told[0][0]), float(told[-1][1])) if told else (float(span[0]), float(span[1])))
-        return found
+            waits = [(a - frame, b) for a, b in self.waits if a < span[1] and b > span[0]]
+            spans.append((float(waits[0][0]), float(waits[-1][1])) if waits else (float(span[0]), float(span[1])))
+        return spans

@@ -63,8 +63,8 @@ def watch(
 
 def heights(found: motion.Motion, place: Place) -> dict[int, int]:
     """The rendition that most looks of each second tell."""
-    told = resolution.follow(found.looks, found.heights, resolution.video_lines(place.height, place.width))
+    followed = resolution.follow(found.looks, found.heights, resolution.video_lines(place.height, place.width))
     by_second: dict[int, Counter[int]] = {}
-    for t, height in zip(found.look_t, told, strict=True):
+    for t, height in zip(found.look_t, followed, strict=True):
         by_second.setdefault(int(t), Counter())[height] += 1
     return {second: counts.most_common(1)[0][0] for second, counts in by_second.items()}
