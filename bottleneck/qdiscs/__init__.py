@@ -16,7 +16,10 @@ KINDS: dict[str, type[Qdisc]] = {
     if isinstance(qdisc, type) and issubclass(qdisc, Qdisc) and "kind" in vars(qdisc)
 }
 
-__all__ = ["KINDS", "Qdisc", "QdiscError", "marks", "parse_qdisc"]
+EXAMPLES = tuple(text for qdisc in KINDS.values() for text in qdisc.examples)
+"""Texts that together use every parameter of every kind."""
+
+__all__ = ["EXAMPLES", "KINDS", "Qdisc", "QdiscError", "marks", "parse_qdisc"]
 
 
 def marks(statistics: Mapping[str, Any]) -> int | None:

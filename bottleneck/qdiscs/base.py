@@ -28,6 +28,8 @@ class Qdisc(BaseModel):
     kind: ClassVar[str]
     mark_counters: ClassVar[tuple[str, ...]] = ()
     """Counters of ``tc -s -j qdisc`` in which this kind counts packets that it marked CE, each in one of them."""
+    examples: ClassVar[tuple[str, ...]] = ()
+    """Texts that together use every parameter: each is set up and read back on a real router by the tests."""
     marks_unasked: ClassVar[bool] = False
     """Whether it marks where nothing is said of ECN."""
 

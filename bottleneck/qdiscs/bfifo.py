@@ -13,5 +13,6 @@ class Bfifo(Qdisc):
     """First in, first out, limited in bytes."""
 
     kind: ClassVar[str] = "bfifo"
+    examples: ClassVar[tuple[str, ...]] = ("bfifo limit 150kb",)
 
     limit: Annotated[int | None, Size()] = None

@@ -98,6 +98,17 @@ class Cake(Qdisc):
     kind: ClassVar[str] = "cake"
     mark_counters: ClassVar[tuple[str, ...]] = ("ecn_mark",)
     marks_unasked: ClassVar[bool] = True
+    examples: ClassVar[tuple[str, ...]] = (
+        "cake besteffort triple-isolate",
+        "cake bandwidth 9mbit rtt 50ms diffserv4 dual-srchost nonat wash no-split-gso ack-filter "
+        "memlimit 2mb fwmark 0xff ptm overhead 30 mpu 64 ingress",
+        "cake unlimited metro diffserv8 flows nowash split-gso ack-filter-aggressive egress atm overhead -4",
+        "cake bandwidth 9mbit autorate-ingress precedence hosts no-ack-filter pppoe-ptm ether-vlan",
+        "cake diffserv srchost docsis",
+        "cake datacentre diffserv3 flowblind raw",
+        "cake satellite dual-dsthost conservative",
+        "cake dsthost ethernet via-ethernet",
+    )
 
     bandwidth: Annotated[int | None, Rate(low=8, high=8 * (2**64 - 1))] = None
     unlimited: Annotated[str | None, Choice(key="bandwidth", choices=_same("unlimited"))] = None

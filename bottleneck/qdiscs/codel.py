@@ -17,6 +17,11 @@ class Codel(Qdisc):
         "ecn_mark",
         "ce_mark",
     )
+    examples: ClassVar[tuple[str, ...]] = (
+        "codel",
+        "codel limit 500 target 13ms interval 177ms ce_threshold 1500us ecn",
+        "codel noecn",
+    )
 
     limit: Annotated[int | None, Count(low=1, unit="PACKETS")] = None
     target: Annotated[int | None, Time(low=1, rounding=codel_time)] = None

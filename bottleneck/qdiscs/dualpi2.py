@@ -40,6 +40,16 @@ class DualPI2(Qdisc):
     kind: ClassVar[str] = "dualpi2"
     mark_counters: ClassVar[tuple[str, ...]] = ("ecn-mark",)  # which holds those of step-mark
     marks_unasked: ClassVar[bool] = True
+    examples: ClassVar[tuple[str, ...]] = (
+        "dualpi2",
+        "dualpi2 limit 2000 memlimit 1000000 target 20ms tupdate 10ms alpha 0.2 beta 3.5 step_thresh "
+        "2ms min_qlen_step 3 coupling_factor 3 overflow drop_enqueue classic_protection 20% any_ect "
+        "no_split_gso",
+        "dualpi2 step_thresh 7p drop_on_overload drop_dequeue l4s_ect split_gso classic_protection 0%",
+        "dualpi2 max_rtt 200ms typical_rtt 20ms",
+        "dualpi2 max_rtt 80ms",
+        "dualpi2 target 333us tupdate 1777us alpha 0.16 beta 3.2 step_thresh 999us",
+    )
 
     limit: Annotated[int | None, Count(low=1, unit="PACKETS")] = None
     memlimit: Annotated[int | None, Count(low=1, unit="BYTES", key="memory-limit")] = None

@@ -14,6 +14,14 @@ class Fq(Qdisc):
 
     kind: ClassVar[str] = "fq"
     mark_counters: ClassVar[tuple[str, ...]] = ("ce_mark",)
+    examples: ClassVar[tuple[str, ...]] = (
+        "fq",
+        "fq limit 5000 flow_limit 50 quantum 3000 initial_quantum 15000 maxrate 8mbit buckets 1000 "
+        "nopacing refill_delay 40ms bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 0 weights 589824 "
+        "196608 65536 low_rate_threshold 550kbit orphan_mask 1023 timer_slack 20us ce_threshold 3ms "
+        "horizon 2s horizon_cap offload_horizon 0",
+        "fq pacing horizon_drop",
+    )
 
     limit: Annotated[int | None, Count(unit="PACKETS")] = None
     flow_limit: Annotated[int | None, Count(unit="PACKETS")] = None

@@ -51,6 +51,13 @@ class FqCodel(Qdisc):
         "ce_mark",
     )
     marks_unasked: ClassVar[bool] = True
+    examples: ClassVar[tuple[str, ...]] = (
+        "fq_codel",
+        "fq_codel flows 1",
+        "fq_codel limit 5000 flows 512 quantum 300 target 7ms interval 133ms memory_limit 4mb "
+        "drop_batch 32 ce_threshold 1ms ce_threshold_selector 0x1/0x3 noecn",
+        "fq_codel target 777us ecn",
+    )
 
     limit: Annotated[int | None, Count(low=1, unit="PACKETS")] = None
     flows: Annotated[int | None, Count(low=1, high=65536)] = None

@@ -14,6 +14,12 @@ class FqPie(Qdisc):
 
     kind: ClassVar[str] = "fq_pie"
     mark_counters: ClassVar[tuple[str, ...]] = ("ecn_mark",)
+    examples: ClassVar[tuple[str, ...]] = (
+        "fq_pie",
+        "fq_pie limit 2000 flows 64 target 17ms tupdate 40ms alpha 3 beta 19 quantum 3000 memory_limit "
+        "1mb ecn_prob 20 ecn bytemode dq_rate_estimator",
+        "fq_pie noecn nobytemode no_dq_rate_estimator",
+    )
 
     limit: Annotated[int | None, Count(low=1, unit="PACKETS")] = None
     flows: Annotated[int | None, Count(low=1, high=65536)] = None

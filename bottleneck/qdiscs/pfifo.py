@@ -13,5 +13,9 @@ class Pfifo(Qdisc):
     """First in, first out, limited in packets."""
 
     kind: ClassVar[str] = "pfifo"
+    examples: ClassVar[tuple[str, ...]] = (
+        "pfifo",
+        "pfifo limit 100",
+    )
 
     limit: Annotated[int | None, Count(unit="PACKETS")] = None

@@ -14,6 +14,11 @@ class Pie(Qdisc):
 
     kind: ClassVar[str] = "pie"
     mark_counters: ClassVar[tuple[str, ...]] = ("ecn_mark",)
+    examples: ClassVar[tuple[str, ...]] = (
+        "pie",
+        "pie limit 100 target 7ms tupdate 30ms alpha 4 beta 21 ecn bytemode dq_rate_estimator",
+        "pie target 333us tupdate 20ms noecn nobytemode no_dq_rate_estimator",
+    )
 
     limit: Annotated[int | None, Count(low=1, unit="PACKETS")] = None
     target: Annotated[int | None, Time(low=1, rounding=psched_time)] = None

@@ -20,6 +20,13 @@ class Red(Qdisc):
 
     kind: ClassVar[str] = "red"
     mark_counters: ClassVar[tuple[str, ...]] = ("marked",)
+    examples: ClassVar[tuple[str, ...]] = (
+        "red limit 150000 avpkt 1000 adaptive bandwidth 10mbit ecn",
+        "red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 probability 0.05 bandwidth 100mbit "
+        "ecn harddrop nodrop",
+        "red limit 150000 avpkt 1500",
+        "red limit 150000 avpkt 1000 ecn qevent early_drop block 10 qevent mark block 11",
+    )
 
     limit: Annotated[int | None, Size(low=1)] = None
     min: Annotated[int | None, Size(low=1)] = None

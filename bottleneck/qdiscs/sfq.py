@@ -23,6 +23,12 @@ class Sfq(Qdisc):
         "forced_mark",
         "forced_mark_head",
     )
+    examples: ClassVar[tuple[str, ...]] = (
+        "sfq",
+        "sfq limit 100 perturb 10 quantum 3000 divisor 512 flows 64 depth 32 headdrop",
+        "sfq limit 120 redflowlimit 100000 min 8000 max 60000 avpkt 1000 burst 30 probability 0.1 ecn harddrop",
+        "sfq redflowlimit 100000",
+    )
 
     limit: Annotated[int | None, Count(low=2, unit="PACKETS")] = None
     perturb: Annotated[int | None, Count(high=2**31 - 1, unit="SECONDS")] = None

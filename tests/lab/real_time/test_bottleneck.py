@@ -6,16 +6,15 @@ from __future__ import annotations
 import pytest
 
 from bottleneck.impairment import Impairment
-from bottleneck.qdiscs import parse_qdisc
+from bottleneck.qdiscs import EXAMPLES, parse_qdisc
 from bottleneck.readback import ReadbackError
 from bottleneck.router import Router, RouterError
 from bottleneck.spec import Bottleneck, Direction
-from tests.lab.qdisc_texts import EVERY_PARAMETER
 
 pytestmark = pytest.mark.lab
 
 
-@pytest.mark.parametrize("text", EVERY_PARAMETER)
+@pytest.mark.parametrize("text", EXAMPLES)
 def test_what_is_asked_is_what_the_router_does(router: Router, text: str) -> None:
     router.apply(Bottleneck.symmetric(10_000_000, text))
 

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from bottleneck.qdiscs import KINDS, QdiscError, marks, parse_qdisc
+from bottleneck.qdiscs import EXAMPLES, KINDS, QdiscError, marks, parse_qdisc
 from bottleneck.qdiscs.dualpi2 import DualPI2
 from bottleneck.qdiscs.fq_codel import FqCodel
-from tests.lab.qdisc_texts import EVERY_PARAMETER
 
 
-@pytest.mark.parametrize("text", EVERY_PARAMETER)
+@pytest.mark.parametrize("text", EXAMPLES)
 def test_canonical_text_means_the_same(text: str) -> None:
     qdisc = parse_qdisc(text)
     assert parse_qdisc(str(qdisc)) == qdisc
@@ -20,7 +19,7 @@ def test_canonical_text_means_the_same(text: str) -> None:
 
 def test_every_parameter_of_every_kind_is_in_the_lab_test() -> None:
     for kind, cls in KINDS.items():
-        used = {name for text in EVERY_PARAMETER if text.split()[0] == kind for name in parse_qdisc(text).given()}
+        used = {name for text in EXAMPLES if text.split()[0] == kind for name in parse_qdisc(text).given()}
         assert used == set(cls.parameters()), kind
 
 
