@@ -8,7 +8,7 @@ Only what the scoring needs is decoded: Ethernet, IPv4, TCP and UDP headers. Blo
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,13 +73,43 @@ def read(file: Path) -> Capture:
     """Read `file`, a .pcapng or .pcapng.zst; a part-written last block is left out. Raises CaptureError."""
     tables: list[pl.DataFrame] = []
     reader = _Reader(file)
-    for chunk in chunks(file):
-        if (table := reader.feed(chunk)) is not None:
+    for data, bounds in _split(file):
+        if (table := reader.feed(data, bounds)) is not None:
             tables.append(table)
-    if reader.section is False:
-        raise CaptureError(f"{file} is not a pcapng capture")
     packets = pl.concat(tables, rechunk=True) if tables else pl.DataFrame(schema=SCHEMA)
     return Capture(packets, reader.dropped, reader.other)
+
+
+def blocks(file: Path) -> Iterator[tuple[int, bytes]]:
+    """Type and body of each block of a .pcapng or .pcapng.zst, but of a part-written last one. Raises CaptureError."""
+    for data, bounds in _split(file):
+        yield from ((kind, data[at + 8 : end - 4]) for kind, at, end in bounds)
+
+
+def _split(file: Path) -> Iterator[tuple[bytes, list[tuple[int, int, int]]]]:
+    """Some megabytes of a capture at a time, and (type, start, end) of each whole block in them, in bytes."""
+    rest, section = b"", False
+    for chunk in chunks(file):
+        data = rest + chunk
+        words = memoryview(data)[: len(data) & ~3].cast("I")
+        bounds: list[tuple[int, int, int]] = []
+        at, last = 0, len(words)
+        while at + 3 <= last:
+            kind, length = words[at], words[at + 1] >> 2
+            if not section and kind != SECTION:
+                raise CaptureError(f"{file} is not a pcapng capture")
+            if kind == SECTION and words[at + 2] != BYTE_ORDER:
+                raise CaptureError(f"{file} has the byte order of another machine")
+            if length < (_LEAST_PACKET if kind == PACKET else 3) or words[at + 1] & 3:
+                raise CaptureError(f"{file} is damaged: a block of {words[at + 1]} bytes")
+            if at + length > last:
+                break
+            bounds.append((kind, at * 4, (at + length) * 4))
+            at, section = at + length, True
+        rest = data[at * 4 :]
+        yield data, bounds
+    if not section:
+        raise CaptureError(f"{file} is not a pcapng capture")
 
 
 def chunks(file: Path) -> Iterator[bytes]:
@@ -93,35 +123,19 @@ def chunks(file: Path) -> Iterator[bytes]:
 class _Reader:
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.rest = b""
-        self.section = False
         self.resolution: list[int] = []  # ns a tick, of each interface
         self.dropped: int | None = None
         self.other = 0
 
-    def feed(self, chunk: bytes) -> pl.DataFrame | None:
-        data = self.rest + chunk
-        words = memoryview(data)[: len(data) & ~3].cast("I")
+    def feed(self, data: bytes, bounds: Sequence[tuple[int, int, int]]) -> pl.DataFrame | None:
         starts: list[int] = []
-        at, end = 0, len(words)
-        while at + 3 <= end:
-            kind, length = words[at], words[at + 1] >> 2
-            if not self.section and kind != SECTION:
-                raise CaptureError(f"{self.file} is not a pcapng capture")
-            if kind == SECTION and words[at + 2] != BYTE_ORDER:
-                raise CaptureError(f"{self.file} has the byte order of another machine")
-            if length < (_LEAST_PACKET if kind == PACKET else 3):
-                raise CaptureError(f"{self.file} is damaged: a block of {length * 4} bytes")
-            if at + length > end:
-                break
+        for kind, at, end in bounds:
             if kind == PACKET:
-                starts.append(at)
+                starts.append(at >> 2)
             elif kind == SECTION:
-                self.section, self.resolution = True, []
+                self.resolution = []
             else:
-                self._metadata(kind, data[at * 4 + 8 : (at + length) * 4 - 4])
-            at += length
-        self.rest = data[at * 4 :]
+                self._metadata(kind, data[at + 8 : end - 4])
         return self._table(data, np.array(starts, np.int64)) if starts else None
 
     def _metadata(self, kind: int, body: bytes) -> None:

@@ -20,7 +20,6 @@ import zstandard
 
 from harness.bundle.pseudonyms import Mask
 from scoring.pcapng import (
-    BYTE_ORDER,
     FINGERPRINT_BYTES,
     INTERFACE,
     PACKET,
@@ -31,7 +30,7 @@ from scoring.pcapng import (
     UDP,
     CaptureError,
     block,
-    chunks,
+    blocks,
     option,
     options,
 )
@@ -53,7 +52,7 @@ def mask_capture(source: Path, target: Path, mask: Mask, key: bytes) -> None:
     Raises CaptureError when ``source`` is no capture or damaged.
     """
     with _sink(target) as sink:
-        for kind, body in _blocks(source):
+        for kind, body in blocks(source):
             if kind == SECTION:
                 kept = SECTION_BODY
             elif kind == PACKET:
@@ -78,28 +77,6 @@ def _sink(target: Path) -> Iterator[IO[bytes]]:
                 yield packed
         else:
             yield raw
-
-
-def _blocks(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Type and body of each block."""
-    rest, first = b"", True
-    for chunk in chunks(file):
-        data, at = rest + chunk, 0
-        while at + 12 <= len(data):
-            kind, length = struct.unpack_from("<II", data, at)
-            if first and kind != SECTION:
-                raise CaptureError(f"{file} is not a pcapng capture")
-            if kind == SECTION and data[at + 8 : at + 12] != struct.pack("<I", BYTE_ORDER):
-                raise CaptureError(f"{file} has the byte order of another machine")
-            if length < 12 or length % 4:
-                raise CaptureError(f"{file} is damaged: a block of {length} bytes")
-            if at + length > len(data):
-                break
-            yield kind, data[at + 8 : at + length - 4]
-            at, first = at + length, False
-        rest = data[at:]
-    if first:
-        raise CaptureError(f"{file} is not a pcapng capture")
 
 
 def _packet(file: Path, body: bytes, mask: Mask, key: bytes) -> bytes:
