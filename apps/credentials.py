@@ -26,7 +26,7 @@ class Credentials:
     cookie: str = field(default="", repr=False)
 
     def hidden(self, text: str) -> str:
-        """Return ``text``, such as what a page answered, without anything of the account."""
+        """Return `text`, such as what a page answered, without anything of the account."""
         pairs = [pair.partition("=")[2].strip() for pair in self.cookie.split(";")]
         for secret in sorted((self.user, self.password, self.cookie, *pairs), key=len, reverse=True):
             text = text.replace(secret, "…") if len(secret) > _SHORT else text

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a warm start of the virtual lab takes until the first ping crosses, beside the start of one bare process.
 
-Prints seconds and the ratio to a bare ``unshare`` with the same namespaces, which tells a slow machine from a slow lab.
+Prints seconds and the ratio to a bare `unshare` with the same namespaces, which tells a slow machine from a slow lab.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def cell(mbit: float, flows: int, seconds: float = SECONDS) -> Cell:
 
 
 def wall_s(cell: Cell, side_by_side: int = 1) -> float:
-    """Wall seconds of as many runs of ``cell`` at once, one a core."""
+    """Wall seconds of as many runs of `cell` at once, one a core."""
 
     def one(number: int) -> None:
         with tempfile.TemporaryDirectory() as folder:

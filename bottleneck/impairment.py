@@ -16,9 +16,9 @@ from bottleneck import units
 class Impairment(BaseModel):
     """What a packet meets before the bottleneck, one way. All times in µs, loss in percent, limit in packets.
 
-    ``jitter_us`` varies the delay (and so reorders); ``slot_us`` instead lets packets out in bursts, as
-    Wi-Fi and LTE do, and keeps their order: one burst each ``slot_us``, or at random between that and
-    ``slot_max_us``, of at most ``slot_packets``.
+    `jitter_us` varies the delay (and so reorders); `slot_us` instead lets packets out in bursts, as
+    Wi-Fi and LTE do, and keeps their order: one burst each `slot_us`, or at random between that and
+    `slot_max_us`, of at most `slot_packets`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,7 +48,7 @@ class Impairment(BaseModel):
         return bool(self.delay_us or self.loss_percent or self.slot_us)
 
     def tc_args(self) -> list[str]:
-        """Return the arguments of ``tc qdisc add … netem …``."""
+        """Return the arguments of `tc qdisc add … netem …`."""
         words = ["netem", "limit", str(self.limit)]
         if self.delay_us:
             words += ["delay", units.format_time(self.delay_us)]
@@ -66,8 +66,8 @@ class Impairment(BaseModel):
 
 
 def commands(dev: str, ifb: str, path: Impairment, only: Sequence[str] = ()) -> list[list[str]]:
-    """Return the commands that pass all that ``dev`` receives, or ``only`` what these addresses sent, through ``path``
-    on ``ifb``; none when it does nothing.
+    """Return the commands that pass all that `dev` receives, or `only` what these addresses sent, through `path`
+    on `ifb`; none when it does nothing.
     """
     if not path.needed:
         return []

@@ -64,9 +64,9 @@ class LeaseError(RuntimeError):
 
 @dataclass(frozen=True)
 class Owner:
-    """Who has claimed a router; ``begun`` in Unix s of the owner's clock, ``beat_s`` is how often it renews.
+    """Who has claimed a router; `begun` in Unix s of the owner's clock, `beat_s` is how often it renews.
 
-    ``host`` is the owner's :func:`hardware.machine.orphans.machine`; a host name alone (an older Sojourn's) may be
+    `host` is the owner's `hardware.machine.orphans.machine`; a host name alone (an older Sojourn's) may be
     anybody's.
     """
 
@@ -84,9 +84,9 @@ class Owner:
 class RouterLease(PeriodicSampler):
     """The claim on a router and the thread that renews it; what it writes is the router's clock beside ours.
 
-    ``undo`` are the lines of shell that take the set-up away, each of which may fail; they run ``lease_s`` s after the
-    last beat at the latest. Lines of ``output``: ``{"t": Unix s, "offset_s": how far the router's clock is ahead}``.
-    :attr:`lost` says why the claim is no longer renewed.
+    `undo` are the lines of shell that take the set-up away, each of which may fail; they run `lease_s` s after the
+    last beat at the latest. Lines of `output`: `{"t": Unix s, "offset_s": how far the router's clock is ahead}`.
+    `lost` says why the claim is no longer renewed.
     """
 
     def __init__(self, place: Place, undo: Sequence[str], lease_s: int, output: Path | None = None) -> None:
@@ -95,7 +95,7 @@ class RouterLease(PeriodicSampler):
         super().__init__(place, ["sh", "-c", _RENEW], output or scratch_file(".jsonl"), interval_s=lease_s / 5)
 
     def claim(self) -> None:
-        """Claim the router and begin to renew. Raises :class:`LeaseError`, CommandError and ProcessError."""
+        """Claim the router and begin to renew. Raises `LeaseError`, CommandError and ProcessError."""
         user, now = psutil.Process().username(), round(time.time(), 1)
         owner = self._owner = Owner(user, machine(), os.getpid(), now, self.interval_s)
         script = "PATH=$PATH:/usr/sbin:/sbin\n" + "".join(f"{line} 2>/dev/null\n" for line in self._undo)
@@ -137,7 +137,7 @@ class RouterLease(PeriodicSampler):
 def undo_stale(place: Place) -> str:
     """Undo what a run that ended without a word left on the router; return who it was, empty if nobody.
 
-    Raises :class:`LeaseError` when the owner is alive, after at most two of its beats, and CommandError.
+    Raises `LeaseError` when the owner is alive, after at most two of its beats, and CommandError.
     """
     owner, last = _look(place)
     if owner is None:

@@ -16,9 +16,9 @@ UNDO = [["nft", "delete", "table", "ip", TABLE]]
 
 
 def table(lan: str, wan: str, near: Sequence[str], far: Sequence[str]) -> str:
-    """Return the nftables table of a lab: ``near`` are the addresses behind ``lan``, ``far`` those behind ``wan``.
+    """Return the nftables table of a lab: `near` are the addresses behind `lan`, `far` those behind `wan`.
 
-    What goes to ``far`` keeps its address: captures there tell flows by it.
+    What goes to `far` keeps its address: captures there tell flows by it.
     """
     here, there = (", ".join(dict.fromkeys(addresses)) for addresses in (near, far))
     return f"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of tc parameters: how each is written, which values it takes, and what ``tc -j`` shows of it."""
+"""Kinds of tc parameters: how each is written, which values it takes, and what `tc -j` shows of it."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def power_of_two(value: int) -> set[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """One parameter of a qdisc: ``word`` introduces it in tc's text, ``key`` holds it in ``tc -d -j`` output.
+    """One parameter of a qdisc: `word` introduces it in tc's text, `key` holds it in `tc -d -j` output.
 
-    ``shown`` is False for what tc never tells back; ``repeats`` is True for what may come more than once.
+    `shown` is False for what tc never tells back; `repeats` is True for what may come more than once.
     """
 
     word: str = ""
@@ -68,27 +68,27 @@ class Parameter:
         return (self.word.split()[0],)
 
     def match(self, tokens: Sequence[str]) -> tuple[Any, int] | None:
-        """Return the value at the head of ``tokens`` and how many tokens it took; None when it is another's.
+        """Return the value at the head of `tokens` and how many tokens it took; None when it is another's.
 
-        Raises :class:`ParameterError`.
+        Raises `ParameterError`.
         """
         raise NotImplementedError
 
     def tokens(self, value: Any) -> list[str]:
-        """Write a value for tc; the inverse of :meth:`match`."""
+        """Write a value for tc; the inverse of `match`."""
         raise NotImplementedError
 
     def check(self, value: Any) -> None:
-        """Raise :class:`ParameterError` when ``value`` is out of range."""
+        """Raise `ParameterError` when `value` is out of range."""
 
     def differences(self, value: Any, found: Mapping[str, Any]) -> list[str]:
-        """Compare ``value`` with the options that ``tc -j`` shows; one line for each difference."""
+        """Compare `value` with the options that `tc -j` shows; one line for each difference."""
         if not self.shown or self.agrees(value, found.get(self.key)):
             return []
         return [f"{self.key}: asked {' '.join(self.tokens(value))}, found {found.get(self.key, 'nothing')}"]
 
     def agrees(self, value: Any, found: Any) -> bool:
-        """Tell whether what tc shows under ``key`` is ``value``."""
+        """Tell whether what tc shows under `key` is `value`."""
         return bool(found == value)
 
 
@@ -146,7 +146,7 @@ class Count(Valued):
 
 @dataclass(frozen=True, kw_only=True)
 class Time(Valued):
-    """A time, kept in µs; ``presets`` are words that stand for a time on their own."""
+    """A time, kept in µs; `presets` are words that stand for a time on their own."""
 
     unit: str = "TIME"
     presets: Mapping[str, int] = field(default_factory=dict)
@@ -211,7 +211,7 @@ class Rate(Valued):
 
 @dataclass(frozen=True, kw_only=True)
 class Fraction(Valued):
-    """A real number; ``step`` is the kernel's resolution, or 0 for a relative tolerance of 1e-6."""
+    """A real number; `step` is the kernel's resolution, or 0 for a relative tolerance of 1e-6."""
 
     step: float = 0
 
@@ -281,7 +281,7 @@ class Numbers(Parameter):
 
 @dataclass(frozen=True, kw_only=True)
 class Flag(Parameter):
-    """A switch: ``word`` turns it on, ``off`` (where tc has it) turns it off; ``absent`` is what silence
+    """A switch: `word` turns it on, `off` (where tc has it) turns it off; `absent` is what silence
     means.
     """
 
@@ -312,7 +312,7 @@ class Flag(Parameter):
 
 @dataclass(frozen=True, kw_only=True)
 class Choice(Parameter):
-    """One of several bare words; ``choices`` maps each to what ``tc -j`` shows for it."""
+    """One of several bare words; `choices` maps each to what `tc -j` shows for it."""
 
     choices: Mapping[str, str]
 

@@ -31,7 +31,7 @@ class ReadbackError(RuntimeError):
 
 @dataclass(frozen=True)
 class State:
-    """A router's ``tc -d -j … show``: qdiscs of all interfaces, classes and egress and ingress filters by
+    """A router's `tc -d -j … show`: qdiscs of all interfaces, classes and egress and ingress filters by
     interface.
     """
 
@@ -42,7 +42,7 @@ class State:
 
 
 def queries(*devices: str) -> list[str]:
-    """Return the lines for ``tc -d -j -batch -`` whose answers, in this order, :func:`state` reads."""
+    """Return the lines for `tc -d -j -batch -` whose answers, in this order, `state` reads."""
     lines = ["qdisc show"]
     for dev in devices:
         lines += [f"class show dev {dev}", f"filter show dev {dev}", f"filter show dev {dev} parent ffff:"]
@@ -50,7 +50,7 @@ def queries(*devices: str) -> list[str]:
 
 
 def state(answers: str, *devices: str) -> State:
-    """Read the answers to :func:`queries` of the same devices. Raises ValueError when they are not the JSON of so many
+    """Read the answers to `queries` of the same devices. Raises ValueError when they are not the JSON of so many
     commands.
     """
     try:
@@ -72,7 +72,7 @@ def state(answers: str, *devices: str) -> State:
 
 
 def json_values(text: str) -> Iterator[Any]:
-    """Yield the JSON values that stand one after another in ``text``."""
+    """Yield the JSON values that stand one after another in `text`."""
     decoder, at = json.JSONDecoder(), 0
     while text[at:].strip():
         at += len(text[at:]) - len(text[at:].lstrip())
@@ -83,9 +83,9 @@ def json_values(text: str) -> Iterator[Any]:
 def differences(
     asked: Bottleneck, found: State, lan: str = "lan", wan: str = "wan", only: Sequence[str] = ()
 ) -> list[str]:
-    """Return one line for each thing that the router does otherwise than ``asked``; empty when all agrees.
+    """Return one line for each thing that the router does otherwise than `asked`; empty when all agrees.
 
-    ``only`` as it was made. Raises ValueError when tc told what cannot be understood.
+    `only` as it was made. Raises ValueError when tc told what cannot be understood.
     """
     chosen = bool(only)
     with _understood():
@@ -149,7 +149,7 @@ def _placed(dev: str, found: State, handle: str, kind: str, parent: str | None) 
 
 
 def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True, chosen: bool = False) -> list[str]:
-    """Return the differences of the shaper and its queue at the egress of ``dev``; ``unshaped`` and ``chosen`` as it
+    """Return the differences of the shaper and its queue at the egress of `dev`; `unshaped` and `chosen` as it
     was made.
     """
     lines = _placed(dev, found, "1:", "htb", None) + _placed(dev, found, "10:", asked.qdisc.kind, "1:10")
@@ -184,7 +184,7 @@ def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True, c
 
 
 def delayed(dev: str, ifb: str, asked: Impairment, found: State, only: Sequence[str] = ()) -> list[str]:
-    """Return the differences of the path that ``ifb`` gives to all that ``dev`` receives, or ``only`` from these."""
+    """Return the differences of the path that `ifb` gives to all that `dev` receives, or `only` from these."""
     hook = _qdisc(found, dev, "ffff:")
     if not asked.needed:
         lines = [f"{dev}: asked no delay, found {hook['kind']} {hook['handle']}"] if hook else []
@@ -205,7 +205,7 @@ def delayed(dev: str, ifb: str, asked: Impairment, found: State, only: Sequence[
 
 
 def netem(dev: str, asked: Impairment, found: State) -> list[str]:
-    """Return the differences of the netem that is the root of ``dev``."""
+    """Return the differences of the netem that is the root of `dev`."""
     if lines := _placed(dev, found, "1:", "netem", None):
         return lines
     options = _qdisc(found, dev, "1:")["options"]

@@ -17,9 +17,9 @@ def burst_default(minimum: int, maximum: int, avpkt: int) -> int:
 
 
 def ewma_log(minimum: int, burst: int, avpkt: int) -> int:
-    """Return log2(1/W), W the average's weight: the least for ``burst`` packets to stay below ``minimum``.
+    """Return log2(1/W), W the average's weight: the least for `burst` packets to stay below `minimum`.
 
-    Raises ValueError when ``burst`` is too small.
+    Raises ValueError when `burst` is too small.
     """
     room = burst + 1 - minimum / avpkt
     if room < 1:
@@ -32,7 +32,7 @@ def ewma_log(minimum: int, burst: int, avpkt: int) -> int:
 
 
 def idle_cell_log(wlog: int, avpkt: int, rate_bps: int) -> int:
-    """Return the cell log of the idle damping table for packets of ``avpkt`` bytes at ``rate_bps`` bit/s."""
+    """Return the cell log of the idle damping table for packets of `avpkt` bytes at `rate_bps` bit/s."""
     # tc keeps the rate in bytes per second and rounds the transmission time up to a tick.
     ticks = 1e6 * avpkt / (rate_bps // 8) * _TICKS_PER_US
     xmit = float(-floor(-ticks))
@@ -41,5 +41,5 @@ def idle_cell_log(wlog: int, avpkt: int, rate_bps: int) -> int:
 
 
 def probability_fits(minimum: int, maximum: int, probability: float) -> bool:
-    """Tell whether tc can express ``probability`` between the two thresholds (bytes)."""
+    """Tell whether tc can express `probability` between the two thresholds (bytes)."""
     return maximum == minimum or probability / (maximum - minimum) * 2.0**31 > 1.0

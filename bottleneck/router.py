@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Linux router, virtual or physical, driven by ip and tc at its :class:`hardware.machine.place.Place`."""
+"""A Linux router, virtual or physical, driven by ip and tc at its `hardware.machine.place.Place`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class RouterError(RuntimeError):
 
 
 class Router:
-    """The bottleneck's place. Every command goes through ``place.run``, many at a time.
+    """The bottleneck's place. Every command goes through `place.run`, many at a time.
 
-    With ``masqueraded`` these addresses behind ``lan`` reach the internet by the router's own, and nobody else's
-    packets are shaped or delayed; to ``unmasked`` they keep theirs.
+    With `masqueraded` these addresses behind `lan` reach the internet by the router's own, and nobody else's
+    packets are shaped or delayed; to `unmasked` they keep theirs.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class Router:
         self._masqueraded, self._unmasked = tuple(dict.fromkeys(masqueraded)), tuple(unmasked)
 
     def apply(self, bottleneck: Bottleneck) -> None:
-        """Make ``bottleneck`` on the router, whatever was there before, and verify it.
+        """Make `bottleneck` on the router, whatever was there before, and verify it.
 
-        Qdiscs are replaced and never changed: ``tc qdisc change`` of dualpi2 under load can crash kernels
-        up to 7.0. Raises :class:`RouterError` and :class:`bottleneck.readback.ReadbackError`.
+        Qdiscs are replaced and never changed: `tc qdisc change` of dualpi2 under load can crash kernels
+        up to 7.0. Raises `RouterError` and `bottleneck.readback.ReadbackError`.
         """
         self._take_away()
         if self._masqueraded:
@@ -63,8 +63,8 @@ class Router:
         self.verify(bottleneck)
 
     def verify(self, bottleneck: Bottleneck) -> None:
-        """Raise :class:`bottleneck.readback.ReadbackError` when the router is not set up as
-        ``bottleneck``.
+        """Raise `bottleneck.readback.ReadbackError` when the router is not set up as
+        `bottleneck`.
         """
         state, asked = self.state(), self.made_of(bottleneck)
         with self._understood():
@@ -75,9 +75,9 @@ class Router:
             raise readback.ReadbackError(differences)
 
     def made_of(self, bottleneck: Bottleneck) -> Bottleneck:
-        """Return what the router makes of ``bottleneck``: one that masquerades delays on the way up alone.
+        """Return what the router makes of `bottleneck`: one that masquerades delays on the way up alone.
 
-        Raises :class:`RouterError` where it cannot.
+        Raises `RouterError` where it cannot.
         """
         try:
             return spec.delayed_upwards(bottleneck) if self._masqueraded else bottleneck
@@ -91,12 +91,12 @@ class Router:
             return readback.foreign(state, self.lan, self.wan)
 
     def undo(self) -> list[str]:
-        """Return the commands that take away what :meth:`apply` made; those with nothing to remove fail harmlessly."""
+        """Return the commands that take away what `apply` made; those with nothing to remove fail harmlessly."""
         commands = [*spec.teardown_commands(self.lan, self.wan), *(nat.UNDO if self._masqueraded else [])]
         return [shlex.join(command) for command in commands]
 
     def clear(self) -> None:
-        """Take shapers, queues and delays away. Raises :class:`bottleneck.readback.ReadbackError` if some
+        """Take shapers, queues and delays away. Raises `bottleneck.readback.ReadbackError` if some
         stay.
         """
         self._take_away()
@@ -107,20 +107,20 @@ class Router:
             raise readback.ReadbackError(left)
 
     def state(self) -> readback.State:
-        """Read the router's qdiscs, classes and filters in one round trip. Raises :class:`RouterError`."""
+        """Read the router's qdiscs, classes and filters in one round trip. Raises `RouterError`."""
         lines = "\n".join(readback.queries(self.lan, self.wan)) + "\n"
         answers = self.place.run(["tc", "-d", "-j", "-batch", "-"], input=lines)
         with self._understood():
             return readback.state(answers, self.lan, self.wan)
 
     def set_rate(self, dev: str, rate_bps: int) -> None:
-        """Give the shaper on ``dev`` a new rate (bit/s) under load; the AQM keeps its queue. Raises
+        """Give the shaper on `dev` a new rate (bit/s) under load; the AQM keeps its queue. Raises
         RouterError.
         """
         self._batch("tc", [shaper.rate_change(dev, rate_bps)[1:]])
 
     def final_statistics(self) -> str:
-        """Return ``tc -s -d`` of all qdiscs and classes as text, for the evidence."""
+        """Return `tc -s -d` of all qdiscs and classes as text, for the evidence."""
         devices = "".join(f"class show dev {dev}\n" for dev in (self.lan, self.wan))
         return self.place.run(["tc", "-s", "-d", "-batch", "-"], input="qdisc show\n" + devices)
 
@@ -132,7 +132,7 @@ class Router:
         }
 
     def offloads_off(self) -> list[str] | None:
-        """Return the segmentation offloads that are still on (``lan: gro``); None when there is no
+        """Return the segmentation offloads that are still on (`lan: gro`); None when there is no
         ethtool.
         """
         still_on = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of a router's queues: ``tc -s -j qdisc show`` of both sides every 100 ms into qdisc.jsonl."""
+"""Samples of a router's queues: `tc -s -j qdisc show` of both sides every 100 ms into qdisc.jsonl."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hardware.machine.place import Place
 
 
 class QdiscSampler(PeriodicSampler):
-    """Writes ``{"t": unix s, "dev": …, "qdiscs": […]}`` lines, two each ``interval_s`` (s).
+    """Writes `{"t": unix s, "dev": …, "qdiscs": […]}` lines, two each `interval_s` (s).
 
-    The first device's line has the ``"classes"`` of an fq_codel with a single queue too: only they tell its delay.
+    The first device's line has the `"classes"` of an fq_codel with a single queue too: only they tell its delay.
     """
 
     def __init__(self, place: Place, output: Path, lan: str = "lan", wan: str = "wan", interval_s: float = 0.1) -> None:

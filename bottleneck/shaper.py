@@ -20,7 +20,7 @@ _BURST_LEAST = 2 * QUANTUM
 
 
 def burst_bytes(rate_bps: int) -> int:
-    """Return HTB's burst in bytes: 1 ms of ``rate_bps`` (bit/s), and no less than two full frames."""
+    """Return HTB's burst in bytes: 1 ms of `rate_bps` (bit/s), and no less than two full frames."""
     return max(_BURST_LEAST, int(rate_bps * _BURST_S / 8))
 
 
@@ -33,10 +33,10 @@ def _class(dev: str, verb: str, classid: str, rate_bps: int, prio: int) -> list[
 
 
 def commands(dev: str, rate_bps: int, qdisc: Qdisc, *, unshaped: bool = True, chosen: bool = False) -> list[list[str]]:
-    """Return the tc commands that shape the egress of a clean ``dev`` to ``rate_bps`` (bit/s) with
-    ``qdisc`` as queue; ``unshaped`` tells whether the calibration probe has its class beside it.
+    """Return the tc commands that shape the egress of a clean `dev` to `rate_bps` (bit/s) with
+    `qdisc` as queue; `unshaped` tells whether the calibration probe has its class beside it.
 
-    ``chosen``: only packets whose priority is the shaped class, see :mod:`bottleneck.nat`, and no others.
+    `chosen`: only packets whose priority is the shaped class, see `bottleneck.nat`, and no others.
     """
     shaped = [
         f"tc qdisc add dev {dev} root handle {_ROOT} htb default {20 if chosen else 10}".split(),
@@ -71,7 +71,7 @@ def rate_change(dev: str, rate_bps: int) -> list[str]:
 
 
 class RateStep(BaseModel):
-    """From ``at_s`` seconds after the schedule's start the rate is ``rate_bps`` bit/s."""
+    """From `at_s` seconds after the schedule's start the rate is `rate_bps` bit/s."""
 
     model_config = ConfigDict(frozen=True)
 

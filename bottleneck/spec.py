@@ -44,7 +44,7 @@ class Bottleneck(BaseModel):
 
     @classmethod
     def symmetric(cls, rate_bps: int, qdisc: Qdisc | str, rtt_us: int = 0) -> Self:
-        """Return the same rate (bit/s) and qdisc both ways, each with half of ``rtt_us`` (µs) as delay."""
+        """Return the same rate (bit/s) and qdisc both ways, each with half of `rtt_us` (µs) as delay."""
         queue = parse_qdisc(qdisc) if isinstance(qdisc, str) else qdisc
         half = rtt_us // 2
         return cls(
@@ -59,7 +59,7 @@ class Bottleneck(BaseModel):
 
 
 def delayed_upwards(bottleneck: Bottleneck) -> Bottleneck:
-    """Return ``bottleneck`` with all of its delay on the way up, for a router that masquerades: what comes in from
+    """Return `bottleneck` with all of its delay on the way up, for a router that masquerades: what comes in from
     outside has the router's own address, and nothing tells for whom it is. Raises ValueError when the way down does
     more than delay.
     """
@@ -74,10 +74,10 @@ def delayed_upwards(bottleneck: Bottleneck) -> Bottleneck:
 
 
 def commands(bottleneck: Bottleneck, lan: str = "lan", wan: str = "wan", only: Sequence[str] = ()) -> list[list[str]]:
-    """Return the ip and tc commands that make ``bottleneck`` on a router without qdiscs of its own.
+    """Return the ip and tc commands that make `bottleneck` on a router without qdiscs of its own.
 
-    A packet is delayed where it enters the router and shaped where it leaves; with ``only``, if one of these addresses
-    behind ``lan`` sends or gets it (see :mod:`bottleneck.nat`).
+    A packet is delayed where it enters the router and shaped where it leaves; with `only`, if one of these addresses
+    behind `lan` sends or gets it (see `bottleneck.nat`).
     """
     down, up, chosen = bottleneck.down, bottleneck.up, bool(only)
     return [

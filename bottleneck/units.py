@@ -37,32 +37,32 @@ def _scaled(text: str, units: dict[str, float], expected: str) -> float:
 
 
 def parse_rate(text: str) -> int:
-    """Return bit/s of a rate such as ``10mbit``; as in tc, ``bps`` and its multiples are bytes per second.
+    """Return bit/s of a rate such as `10mbit`; as in tc, `bps` and its multiples are bytes per second.
 
-    Raises :class:`UnitError`.
+    Raises `UnitError`.
     """
     return int(_scaled(text, _RATE, "a rate such as 500kbit, 10mbit or 1gbit"))
 
 
 def parse_time(text: str) -> int:
-    """Return µs of a time such as ``5ms``; as in tc, a bare number is µs. Raises :class:`UnitError`."""
+    """Return µs of a time such as `5ms`; as in tc, a bare number is µs. Raises `UnitError`."""
     return int(_scaled(text, _TIME, "a time such as 500us, 5ms or 1s"))
 
 
 def parse_time_ns(text: str) -> int:
-    """Return ns of a time such as ``10us``; a bare number is ns, as in tc's 64-bit times. Raises
-    :class:`UnitError`.
+    """Return ns of a time such as `10us`; a bare number is ns, as in tc's 64-bit times. Raises
+    `UnitError`.
     """
     return round(_scaled(text, _TIME_NS, "a time such as 500ns, 10us or 1ms") * 1000)
 
 
 def parse_size(text: str) -> int:
-    """Return bytes of a size such as ``150kb``; as in tc, k is 1024. Raises :class:`UnitError`."""
+    """Return bytes of a size such as `150kb`; as in tc, k is 1024. Raises `UnitError`."""
     return int(_scaled(text, _SIZE, "a size in bytes such as 3000, 150kb or 4mb"))
 
 
 def parse_percent(text: str) -> float:
-    """Return percent (0 to 100) of ``10%`` or ``10``. Raises :class:`UnitError`."""
+    """Return percent (0 to 100) of `10%` or `10`. Raises `UnitError`."""
     value = _scaled(text.strip().removesuffix("%"), {"": 1.0}, "a percentage such as 10%")
     if value > 100:
         raise UnitError(f'"{text}" is not a percentage between 0% and 100%')
@@ -90,17 +90,17 @@ def _whole(value: int, units: tuple[tuple[str, int], ...]) -> str:
 
 
 def rate_option(text: str, option: str = "--rate") -> int:
-    """Return bit/s of a bottleneck rate given as ``option``: 100kbit to 10gbit, unit required.
+    """Return bit/s of a bottleneck rate given as `option`: 100kbit to 10gbit, unit required.
 
-    Raises :class:`UnitError` naming the option.
+    Raises `UnitError` naming the option.
     """
     return _option(text, option, "mbit", parse_rate, RATE_RANGE, format_rate)
 
 
 def rtt_option(text: str, option: str = "--rtt") -> int:
-    """Return µs of a path RTT given as ``option``: 0 to 2s, unit required except for 0.
+    """Return µs of a path RTT given as `option`: 0 to 2s, unit required except for 0.
 
-    Raises :class:`UnitError` naming the option.
+    Raises `UnitError` naming the option.
     """
     return _option(text, option, "ms", parse_time, RTT_RANGE, format_time)
 

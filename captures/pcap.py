@@ -22,9 +22,9 @@ class PcapError(RuntimeError):
 
 
 def to_pcapng(pcap: Path, pcapng: Path, dropped: int | None) -> int:
-    """Write the packets of ``pcap`` to ``pcapng`` and return how many; a part-written last one is left out.
+    """Write the packets of `pcap` to `pcapng` and return how many; a part-written last one is left out.
 
-    ``dropped`` is the count that the file keeps, None: not known. Raises :class:`PcapError`.
+    `dropped` is the count that the file keeps, None: not known. Raises `PcapError`.
     """
     with pcap.open("rb") as source, pcapng.open("wb") as sink:
         head = source.read(_HEADER.size)

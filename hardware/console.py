@@ -26,17 +26,17 @@ class Console(Protocol):
     """A serial console that is open."""
 
     def read(self) -> bytes:
-        """Return what came since the last call, after a moment's waiting. Raises :class:`ConsoleError`."""
+        """Return what came since the last call, after a moment's waiting. Raises `ConsoleError`."""
 
     def write(self, data: bytes) -> None:
-        """Send ``data``. Raises :class:`ConsoleError`."""
+        """Send `data`. Raises `ConsoleError`."""
 
     def close(self) -> None:
         """End it; safe to call twice."""
 
 
 class CommandConsole:
-    """A program whose stdin and stdout are the console, e.g. ``socat - /dev/ttyUSB0,b115200,raw,echo=0``."""
+    """A program whose stdin and stdout are the console, e.g. `socat - /dev/ttyUSB0,b115200,raw,echo=0`."""
 
     def __init__(self, command: list[str]) -> None:
         try:
@@ -67,7 +67,7 @@ class CommandConsole:
 
 
 def open_console(machine: MachineEntry) -> Console | None:
-    """Open the console of a machine; None where the lab file gives it none. Raises :class:`ConsoleError`."""
+    """Open the console of a machine; None where the lab file gives it none. Raises `ConsoleError`."""
     if machine.serial:
         return CommandConsole(machine.serial)
     if not machine.labgrid:
@@ -81,9 +81,9 @@ def open_console(machine: MachineEntry) -> Console | None:
 
 
 def answer(console: Console, seconds: float = 5) -> bytes:
-    """Press return and give what the console says within ``seconds``, up to a moment of silence; empty if nothing.
+    """Press return and give what the console says within `seconds`, up to a moment of silence; empty if nothing.
 
-    Raises :class:`ConsoleError`.
+    Raises `ConsoleError`.
     """
     console.write(b"\n")
     said, deadline = b"", time.monotonic() + seconds
@@ -96,7 +96,7 @@ def answer(console: Console, seconds: float = 5) -> bytes:
 
 
 class ConsoleLog:
-    """A thread that writes all that a console says to a file until it is stopped; :attr:`error` says why it ended."""
+    """A thread that writes all that a console says to a file until it is stopped; `error` says why it ended."""
 
     def __init__(self, console: Console, file: Path) -> None:
         self.error: ConsoleError | None = None

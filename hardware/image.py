@@ -89,7 +89,7 @@ def make_image(
 
     Args:
         keys: files of public keys; without, the user's own, ~/.ssh/id_*.pub.
-        source, progress, kernel_progress: as of :func:`ensure_image`.
+        source, progress, kernel_progress: as of `ensure_image`.
 
     Raises:
         BuildError: before anything is built: a file holds no public key, or `output` exists; else as ensure_image().

@@ -87,7 +87,7 @@ def digest(recipe: Recipe, source: Path | None) -> str:
 
 
 def digest_with_modules(recipe: Recipe, source: Path | None) -> str:
-    """Name all that goes into a kernel and into the modules that are compiled for it; as :func:`digest`."""
+    """Name all that goes into a kernel and into the modules that are compiled for it; as `digest`."""
     parts = [(name, (kconfig.FRAGMENTS / name).read_bytes()) for name in MODULE_SOURCES]
     return cache.digest([*parts, ("kernel", digest(recipe, source).encode())])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``lab.toml``: the machines of a physical lab, read and checked as a whole before anything starts."""
+"""`lab.toml`: the machines of a physical lab, read and checked as a whole before anything starts."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class MachineEntry(_Entry):
     """How a machine is switched and where its serial console is; both may be left out."""
 
     power: Annotated[list[str], AfterValidator(_power)] | None = None
-    """A command of this host; ``{action}`` is on, off, cycle or get (succeeds when the switch answers)."""
+    """A command of this host; `{action}` is on, off, cycle or get (succeeds when the switch answers)."""
     serial: Annotated[list[str], AfterValidator(_command)] | None = None
     """A command of this host that joins its stdin and stdout with the console."""
     labgrid: Labgrid | None = None
@@ -101,7 +101,7 @@ class MachineEntry(_Entry):
 
 
 class RouterEntry(MachineEntry):
-    """The router: what to type after ``ssh``, and its interfaces towards the client and towards the server."""
+    """The router: what to type after `ssh`, and its interfaces towards the client and towards the server."""
 
     ssh: SshName
     lan: InterfaceName
@@ -119,9 +119,9 @@ class RouterEntry(MachineEntry):
 
 
 class HostEntry(MachineEntry):
-    """A host: what to type after ``ssh`` (none: this host), its address, and the interface to capture on.
+    """A host: what to type after `ssh` (none: this host), its address, and the interface to capture on.
 
-    ``netns`` is a network namespace of this host (``ip netns``) that stands for a host of its own.
+    `netns` is a network namespace of this host (`ip netns`) that stands for a host of its own.
     """
 
     ssh: SshName | None = None
@@ -137,7 +137,7 @@ class HostEntry(MachineEntry):
 
 
 class LabFile(_Entry):
-    """One table a machine. ``ssh_config`` replaces the user's own ssh configuration."""
+    """One table a machine. `ssh_config` replaces the user's own ssh configuration."""
 
     ssh_config: Annotated[File, Field(strict=False)] | None = None
     router: RouterEntry
@@ -166,7 +166,7 @@ class LabFile(_Entry):
 
 
 def read_lab_file(path: Path) -> LabFile:
-    """Read and check a lab file; raises :class:`LabFileError`."""
+    """Read and check a lab file; raises `LabFileError`."""
     try:
         raw = tomllib.loads(path.read_text())
         return LabFile.model_validate(raw, context={"folder": path.absolute().parent})
@@ -180,7 +180,7 @@ def read_lab_file(path: Path) -> LabFile:
 
 
 def _told(error: ErrorDetails) -> str:
-    """One error as ``[table] key: what is wrong; what would be right``."""
+    """One error as `[table] key: what is wrong; what would be right`."""
     where = [str(part) for part in error["loc"] if not isinstance(part, int)]
     fields = _fields(where[:-1])
     name = _entry(where, table="model" in error["type"] or _fields(where) is not None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target of labgrid, an optional dependency (``pip install sojourn[labgrid]``): its power and its console.
+"""A target of labgrid, an optional dependency (`pip install sojourn[labgrid]`): its power and its console.
 
 A place of a coordinator comes by the environment file too: a target with the resource RemotePlace.
 """
@@ -24,7 +24,7 @@ class LabgridError(RuntimeError):
 
 
 class LabgridTarget:
-    """A target of an environment file. Raises :class:`LabgridError`."""
+    """A target of an environment file. Raises `LabgridError`."""
 
     def __init__(self, asked: Labgrid) -> None:
         self._where = f"labgrid {asked.environment}: {asked.target}"
@@ -42,7 +42,7 @@ class LabgridTarget:
             raise LabgridError(f"{self._where}: no such target; known: {known}")
 
     def switch(self, action: str) -> str:
-        """Do ``on``, ``off`` or ``cycle``; ``get`` returns the state where the driver can tell it."""
+        """Do `on`, `off` or `cycle`; `get` returns the state where the driver can tell it."""
         driver = self._driver("PowerProtocol")
         does = getattr(driver, action, lambda: None)  # some switches cannot tell their state
         try:
@@ -75,7 +75,7 @@ class LabgridTarget:
 
 
 class LabgridConsole:
-    """A console by labgrid's ConsoleProtocol, as :class:`hardware.console.Console`."""
+    """A console by labgrid's ConsoleProtocol, as `hardware.console.Console`."""
 
     def __init__(self, target: LabgridTarget, driver: Any) -> None:
         self._target, self._driver = target, driver

@@ -7,7 +7,7 @@ from hardware.lab_file import ACTION, MachineEntry
 from hardware.machine.place import LOCAL, CommandError
 
 ACTIONS = ("on", "off", "cycle", "get")
-"""What a switch can be asked for; ``get`` changes nothing and succeeds when the switch answers."""
+"""What a switch can be asked for; `get` changes nothing and succeeds when the switch answers."""
 _TIMEOUT_S = 120
 
 
@@ -16,7 +16,7 @@ class PowerError(RuntimeError):
 
 
 def switch(name: str, machine: MachineEntry, action: str) -> str:
-    """Do one of :data:`ACTIONS` to the machine ``name`` and return what the switch said. Raises :class:`PowerError`."""
+    """Do one of `ACTIONS` to the machine `name` and return what the switch said. Raises `PowerError`."""
     if action not in ACTIONS:
         raise PowerError(f"{name}: power: unknown {action!r}; known: {', '.join(ACTIONS)}")
     if machine.labgrid:

@@ -25,13 +25,13 @@ class Tell(Protocol):
 
 
 def named(tell: Tell) -> Callable[[str, float], None]:
-    """Return ``tell`` for builders that say what they do before the share done."""
+    """Return `tell` for builders that say what they do before the share done."""
     return lambda what, share: tell(share, what)
 
 
 @contextmanager
 def steps(console: Console | None = None) -> Iterator[Callable[[str], Tell]]:
-    """Show the steps of a set-up as bars: ``step(name)`` begins one and returns what takes its share done,
+    """Show the steps of a set-up as bars: `step(name)` begins one and returns what takes its share done,
     0..1.
 
     A step that was warm shows nothing; off a terminal a step that takes time is a line at its start and now and then
@@ -73,7 +73,7 @@ def steps(console: Console | None = None) -> Iterator[Callable[[str], Tell]]:
 def real_terminal(capture_manager: Any = None) -> TextIO:
     """Return a stream onto the standard error that the user sees, also while pytest captures the descriptor.
 
-    ``capture_manager`` is pytest's plugin ``capturemanager`` or None. The stream is the caller's to close.
+    `capture_manager` is pytest's plugin `capturemanager` or None. The stream is the caller's to close.
     """
     if capture_manager is None:
         return os.fdopen(os.dup(2), "w", buffering=1)

@@ -84,7 +84,7 @@ class Difference(BaseModel):
 def difference(first: Sequence[float], second: Sequence[float], statistic: Statistic = "mean") -> Difference:
     """The statistic of `second` less that of `first`, one value a run, with interval and p.
 
-    The interval is the percentile one of both series resampled, expanded as in :func:`estimate`: for n and m runs
+    The interval is the percentile one of both series resampled, expanded as in `estimate`: for n and m runs
     the standard error with n - 1 and m - 1 over that with n and m takes the place of sqrt(n/(n-1)), and the degrees
     of freedom are Welch's. p is of the two-sided permutation test, exact where there are no more than `RESAMPLES`
     ways to share the runs out: M. D. Ernst, "Permutation Methods: A Basis for Exact Inference", Statistical Science

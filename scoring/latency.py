@@ -40,7 +40,7 @@ def read_irtt(file: Path) -> pl.DataFrame:
 
 
 def delays(file: Path) -> pl.DataFrame:
-    """What :func:`read_irtt` tells as columns t, delay_us. Raises ProbeError."""
+    """What `read_irtt` tells as columns t, delay_us. Raises ProbeError."""
     return read_irtt(file).select("t", delay_us=pl.col("rtt_ms") * 1e3)
 
 
@@ -63,7 +63,7 @@ def read_irtt_down(file: Path) -> pl.DataFrame:
 
 
 def _rows(file: Path, row: Callable[[Trip], Row | None]) -> list[Row]:
-    """What ``row`` makes of each round trip, but for None."""
+    """What `row` makes of each round trip, but for None."""
     try:
         document = json.loads(b"".join(unpacked(file)))
         return [read_row for trip in document["round_trips"] if (read_row := row(trip)) is not None]

@@ -42,7 +42,7 @@ class Quality(NamedTuple):
 
 
 def picks(shown: pl.DataFrame, every_s: float) -> list[Pick]:
-    """The first picture that is new and could be read in each span of ``every_s``; ``shown`` has t, frame by recorded
+    """The first picture that is new and could be read in each span of `every_s`; `shown` has t, frame by recorded
     frame, in order."""
     frame = pl.col("frame")
     new = shown.with_row_index("index").filter((frame >= 0) & frame.ne_missing(frame.shift(1)))
@@ -53,10 +53,10 @@ def picks(shown: pl.DataFrame, every_s: float) -> list[Pick]:
 def compare(
     recording: Path, chosen: Sequence[Pick], film: Iterator[Picture], program: str, tell: Callable[[float], None]
 ) -> list[Quality]:
-    """Judge the chosen pictures, all but the strip below them; ``film`` gives the film's RGB pictures in order.
+    """Judge the chosen pictures, all but the strip below them; `film` gives the film's RGB pictures in order.
 
-    They are scaled to the recording's size as a player would have got the best rendition, by area. ``program`` is the
-    ffmpeg to ask; ``tell`` takes the share done. Raises QualityError, RecordingError.
+    They are scaled to the recording's size as a player would have got the best rendition, by area. `program` is the
+    ffmpeg to ask; `tell` takes the share done. Raises QualityError, RecordingError.
     """
     width, height = frames.picture_size(recording)
     with tempfile.TemporaryDirectory(prefix="sojourn-") as folder:

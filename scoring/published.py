@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent / "reference"
 
 @cache
 def rows(name: str) -> tuple[dict[str, str], ...]:
-    """The rows of a file of published figures as text by column; its lines from ``#`` on are comments."""
+    """The rows of a file of published figures as text by column; its lines from `#` on are comments."""
     with (FOLDER / name).open(newline="") as file:
         return tuple(csv.DictReader(line for line in file if not line.startswith("#")))
 

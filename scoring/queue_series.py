@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Series of the bottleneck's queue from ``qdisc.jsonl``: backlog, marks and drops, whatever the qdisc is."""
+"""Series of the bottleneck's queue from `qdisc.jsonl`: backlog, marks and drops, whatever the qdisc is."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class QueueSeries:
 
 
 def read_queue(file: Path, device: str, rate_bps: float, step: float = 0.5) -> QueueSeries:
-    """Return the series of the qdisc that carries the traffic of ``device``, a point each ``step`` s.
+    """Return the series of the qdisc that carries the traffic of `device`, a point each `step` s.
 
-    ``rate_bps`` turns the backlog into ms. Counters that restart (a qdisc replaced) lift the pen. A
+    `rate_bps` turns the backlog into ms. Counters that restart (a qdisc replaced) lift the pen. A
     missing file gives empty series; a last line cut short by a kill is left out.
     """
     samples = _samples(file, device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of a cell's flows from what a lab of real time records: captures and the output of ``ss``."""
+"""Samples of a cell's flows from what a lab of real time records: captures and the output of `ss`."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def crossings(before: pl.DataFrame, behind: pl.DataFrame, path_ms: float = 0.0) 
     never below 0, null when the packet did not come; ecn before it; `queue`, the queue that dualpi2 puts
     it in by that codepoint (RFC 9332, 2.3: ECT(1) and CE in L, all others in C); `marked`, CE behind but not before;
     `late`, overtaken by a packet of its flow that came after it. In order of t. Packets of which there are
-    several alike are left out, see :func:`alike`.
+    several alike are left out, see `alike`.
     """
     until = behind["t_ns"].max()
     if not isinstance(until, int):

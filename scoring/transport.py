@@ -132,7 +132,7 @@ def completion(short: pl.DataFrame) -> Json:
 
 
 def completion_harm(solo: Mapping[str, Any], beside: Mapping[str, Any]) -> Json:
-    """Harm to completion times, (beside - solo) / beside, of each statistic of :func:`completion` that both have."""
+    """Harm to completion times, (beside - solo) / beside, of each statistic of `completion` that both have."""
     names = ("geometric_mean_s", "median_s", "p95_s")
     return {
         name.removesuffix("_s"): _r(harm(solo[name], beside[name], "less"), 4)
@@ -159,7 +159,7 @@ def probe_scores(probes: pl.DataFrame, base_ms: float) -> Json:
 
 
 def pooled_ccdf(probes: Sequence[Mapping[str, Any]]) -> Json:
-    """One CCDF of several runs' probes, each as :func:`probe_scores` tells it: by the packets that were answered."""
+    """One CCDF of several runs' probes, each as `probe_scores` tells it: by the packets that were answered."""
     curves = [(np.array(it["ccdf"]["ms"]), np.array([100.0, *it["ccdf"]["percent"]])) for it in probes]
     ms = np.unique(np.concatenate([x for x, _ in curves]))
     above = [percent[np.searchsorted(x, ms, side="right")] for x, percent in curves]
@@ -186,7 +186,7 @@ def talk_scores(talk: pl.DataFrame, seconds: float) -> Json:
 def steady_state(curve: tuple[Floats, Floats], start: float, stop: float) -> Json:
     """Goodput of a flow without its warm-up: steady_start_s (s of the cell) and steady_mbps from there to `stop`.
 
-    The warm-up is found by :func:`scoring.steady.truncation` in the goodput of each whole second from `start` on.
+    The warm-up is found by `scoring.steady.truncation` in the goodput of each whole second from `start` on.
     """
     moments = start + np.arange(int(stop - start) + 1)
     warm_up = truncation(np.diff(np.interp(moments, *curve)).tolist())
@@ -240,7 +240,7 @@ def score(
     last flow. `ratio` is D_SS of the first over the second of two flows, `inverse_ratio` the other way round; `jain` is
     of D_SS, `jain_whole` of whole flows; `up_…` are those of the flows up. `periods` are the stretches of constant
     rate, `utilisation` the flows' share of it; `call` are a call's ways, down first.
-    `wire` and `active_queues` are what the bottleneck saw, see :func:`wire_scores` and :func:`active_queues`.
+    `wire` and `active_queues` are what the bottleneck saw, see `wire_scores` and `active_queues`.
     """
     seconds, asked = float(cell["seconds"]), list(cell.get("flows", ()))
     window = steady_window(asked, seconds, window_s, tail_s)

@@ -2,7 +2,7 @@
 """S5: two flows inside one tunnel through fq_codel, which sees its outer headers ("L4S Tests", Scenario 5).
 
 WireGuard is one UDP flow whatever is inside. IP in FOU is one too with a fixed source port; with one that the kernel
-draws from the inner flow's hash (``encap-sport auto``) it is several. Which of the two the source used is not said:
+draws from the inner flow's hash (`encap-sport auto`) it is several. Which of the two the source used is not said:
 both are run.
 
 Needs the nodes' separate kernels: in namespaces of one kernel the inner flow's hash leaks through the tunnel.

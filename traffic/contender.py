@@ -18,14 +18,14 @@ class ContenderError(RuntimeError):
 
 @dataclass(frozen=True)
 class Contender:
-    """A congestion control by its kernel name and the ``net.ipv4.tcp_ecn`` of both ends."""
+    """A congestion control by its kernel name and the `net.ipv4.tcp_ecn` of both ends."""
 
     name: str
     cc: str
     tcp_ecn: int
 
     def check(self, sender: Place, receiver: Place) -> None:
-        """Raise :class:`ContenderError` when an end lacks the congestion control or the ECN mode."""
+        """Raise `ContenderError` when an end lacks the congestion control or the ECN mode."""
         # iperf3 asks its server for the same congestion control, and DCTCP's feedback needs it at the
         # receiver.
         for place in (sender, receiver):
@@ -38,7 +38,7 @@ class Contender:
 
     def prepare(self, sender: Place, receiver: Place) -> None:
         """Set and read back both ends' ECN mode; a new flow negotiates by it. Raises
-        :class:`ContenderError`.
+        `ContenderError`.
         """
         self.check(sender, receiver)
         for place in (sender, receiver):

@@ -27,7 +27,7 @@ class BulkError(RuntimeError):
 
 
 class BulkFlow:
-    """One TCP flow. ``directory`` receives iperf3's JSON and logs, named after ``name``."""
+    """One TCP flow. `directory` receives iperf3's JSON and logs, named after `name`."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class BulkFlow:
     def start(self, duration_s: float = 3600) -> None:
         """Set both ends' ECN mode, start server and client, and return when data flows.
 
-        ``duration_s`` is an upper bound in s; :meth:`stop` ends the flow. Raises :class:`BulkError`,
-        :class:`traffic.contender.ContenderError` and :class:`hardware.machine.process.ProcessError`.
+        `duration_s` is an upper bound in s; `stop` ends the flow. Raises `BulkError`,
+        `traffic.contender.ContenderError` and `hardware.machine.process.ProcessError`.
         """
         self.contender.prepare(self.sender, self.receiver)
         self._server = Process.start(
@@ -94,7 +94,7 @@ class BulkFlow:
         return self._client is not None and self._client.alive()
 
     def stop(self) -> dict[str, Any]:
-        """End the flow and return iperf3's JSON. Raises :class:`BulkError` when the flow had ended by an
+        """End the flow and return iperf3's JSON. Raises `BulkError` when the flow had ended by an
         error.
         """
         self._end()
@@ -108,7 +108,7 @@ class BulkFlow:
         return result
 
     def record(self, phase: str, result: dict[str, Any]) -> dict[str, Any]:
-        """Return the flow's entry in bulk.json; ``result`` is what :meth:`stop` returned."""
+        """Return the flow's entry in bulk.json; `result` is what `stop` returned."""
         return {
             "contender": self.contender.name,
             "phase": phase,
@@ -138,7 +138,7 @@ class BulkFlow:
 
 
 def check(place: Place) -> str:
-    """Return iperf3's version at ``place``. Raises :class:`ToolError` when it is missing or
+    """Return iperf3's version at `place`. Raises `ToolError` when it is missing or
     unfit.
     """
     have = requirements.version(place, ["iperf3", "-v"], r"iperf (\d+\.\d+)", "iperf3")

@@ -33,9 +33,9 @@ def start_server(
     listen: Sequence[int] = (ports.IRTT, ports.IRTT_UNSHAPED),
     wrap: Sequence[str] = (),
 ) -> Process:
-    """Start one irtt server for the ports ``listen`` at ``address``, ready when it returns; end it with ``stop()``.
+    """Start one irtt server for the ports `listen` at `address`, ready when it returns; end it with `stop()`.
 
-    Raises :class:`hardware.machine.process.ProcessError`.
+    Raises `hardware.machine.process.ProcessError`.
     """
     bind = ",".join(f"{address}:{port}" for port in listen)
     listening = r"[\s\S]*".join([r"\[ListenerStart\] starting"] * len(listen))
@@ -51,7 +51,7 @@ def start_server(
 
 
 class IrttClient:
-    """A probe from ``place`` to ``server:port``, until stopped; its JSON lands gzipped in ``output``
+    """A probe from `place` to `server:port`, until stopped; its JSON lands gzipped in `output`
     (….json.gz).
     """
 
@@ -81,11 +81,11 @@ class IrttClient:
         self._process: Process | None = None
 
     def start(self, limit_s: float = 1800) -> Self:
-        """Start probing; return once the server has answered. ``limit_s`` (s) bounds a probe never stopped.
+        """Start probing; return once the server has answered. `limit_s` (s) bounds a probe never stopped.
 
         irtt reserves about 200 bytes for each probe up to the limit: hours are too much for a small node.
 
-        Raises :class:`IrttError`.
+        Raises `IrttError`.
         """
         target, log = self._remote or str(self.output), self.output.with_suffix(".log")
         command = ["irtt", "client", *self._options, "-d", f"{limit_s:g}s", "-q", "-o", target]
@@ -109,7 +109,7 @@ class IrttClient:
         return self._process is not None and self._process.alive()
 
     def stop(self) -> Path:
-        """End the probe and return ``output``. Raises :class:`IrttError` when irtt left no JSON."""
+        """End the probe and return `output`. Raises `IrttError` when irtt left no JSON."""
         assert self._process is not None
         # irtt waits for late replies before it writes: 3 RTTs, or 4 s when none came.
         reason = self._process.log_tail(1)
@@ -128,7 +128,7 @@ class IrttClient:
 
 
 def check(place: Place) -> str:
-    """Return irtt's version at ``place``. Raises :class:`ToolError` when it is missing or
+    """Return irtt's version at `place`. Raises `ToolError` when it is missing or
     too old.
     """
     have = requirements.version(place, ["irtt", "version"], r"irtt version: (\d+\.\d+)", "irtt")

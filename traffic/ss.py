@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of TCP's own state of a flow: ``ss -tino`` every two seconds into ss.jsonl."""
+"""Samples of TCP's own state of a flow: `ss -tino` every two seconds into ss.jsonl."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ ONE_SENDER = f"dport = :{ports.BULK} and {_SENDERS}"
 
 
 def parse(line: str) -> dict[str, Any] | None:
-    """Read one line of ``ss -tinoHO`` (iproute2 6 and 7); None for a line without an open socket.
+    """Read one line of `ss -tinoHO` (iproute2 6 and 7); None for a line without an open socket.
 
-    Times are ms, rates bit/s, cwnd segments, alpha a fraction; alpha is None without DCTCP or Prague. ``busy_ms`` is
-    how long there was data to send so far, the two ``…_limited_ms`` in how much of it a window or buffer of the hosts,
+    Times are ms, rates bit/s, cwnd segments, alpha a fraction; alpha is None without DCTCP or Prague. `busy_ms` is
+    how long there was data to send so far, the two `…_limited_ms` in how much of it a window or buffer of the hosts,
     and no congestion window, held it back (tcp_info, RFC 4898).
     """
     socket = _SOCKET.match(line)
@@ -79,10 +79,10 @@ def parse(line: str) -> dict[str, Any] | None:
 
 
 class SsSampler(PeriodicSampler):
-    """Writes one line a flow each ``interval_s`` (s) for all flows that ss's filter ``wanted`` lets through.
+    """Writes one line a flow each `interval_s` (s) for all flows that ss's filter `wanted` lets through.
 
     It asks seldom: each start of ss holds a virtual node's core for about 10 ms, which probes would see. iperf3's own
-    intervals, four a second, tell window and RTT in between. ``on_throughput`` is called with (Unix s, flow, bit/s
+    intervals, four a second, tell window and RTT in between. `on_throughput` is called with (Unix s, flow, bit/s
     acknowledged since the last sample), for a live display.
     """
 
@@ -116,7 +116,7 @@ class SsSampler(PeriodicSampler):
 
 
 def check(place: Place) -> str:
-    """Return ss's version at ``place``. Raises :class:`ToolError` when it is missing or too
+    """Return ss's version at `place`. Raises `ToolError` when it is missing or too
     old.
     """
     have = requirements.version(place, ["ss", "-V"], r"iproute2-(\d+\.\d+)", "iproute2")

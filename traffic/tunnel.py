@@ -5,7 +5,7 @@ Both kinds copy the inner packet's ECN field to the outer header, and a CE mark 
 
 - WireGuard: all flows are one UDP flow, encrypted; the outer header has no DSCP. A CE mark on what was not ECN-capable
   inside is ignored.
-- IP in FOU (IPIP in UDP): all flows are one UDP flow with ``fou``; with ``fou-auto`` the outer source port is a hash of
+- IP in FOU (IPIP in UDP): all flows are one UDP flow with `fou`; with `fou-auto` the outer source port is a hash of
   the inner flow. A packet that is marked CE but was not ECN-capable inside is dropped.
 """
 
@@ -69,7 +69,7 @@ def tunnel(kind: Kind, sender: Place, sender_address: str, receiver: Place, rece
 
 
 def commands(kind: Kind, mine: TunnelEnd, other: TunnelEnd) -> list[list[str]]:
-    """Return the commands that make the end ``mine`` of a tunnel."""
+    """Return the commands that make the end `mine` of a tunnel."""
     if kind == "wireguard":
         made = [
             f"ip link add {DEVICE} type wireguard",
@@ -94,7 +94,7 @@ _KEY = f"/run/{DEVICE}.key"
 
 
 def _make_key(place: Place) -> str:
-    """Make a private key at ``place`` and return the public one."""
+    """Make a private key at `place` and return the public one."""
     return place.run(["sh", "-c", f"umask 077; wg genkey >{_KEY} && wg pubkey <{_KEY}"]).strip()
 
 

@@ -23,15 +23,15 @@ __all__ = ["EXAMPLES", "KINDS", "Qdisc", "QdiscError", "marks", "parse_qdisc"]
 
 
 def marks(statistics: Mapping[str, Any]) -> int | None:
-    """Return how many packets a queue has marked CE, by its object of ``tc -s -j qdisc``; None where none is told."""
+    """Return how many packets a queue has marked CE, by its object of `tc -s -j qdisc`; None where none is told."""
     kind = KINDS.get(statistics.get("kind", ""))
     return kind.marks(statistics) if kind else None
 
 
 def parse_qdisc(text: str, option: str = "--qdisc") -> Qdisc:
-    """Read a qdisc from the text that a user would give tc, such as ``fq_codel flows 1``.
+    """Read a qdisc from the text that a user would give tc, such as `fq_codel flows 1`.
 
-    Raises :class:`QdiscError` with one line that names ``option``, what is wrong and what would be right.
+    Raises `QdiscError` with one line that names `option`, what is wrong and what would be right.
     """
     words = text.split()
     if not words:

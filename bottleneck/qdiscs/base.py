@@ -27,7 +27,7 @@ class Qdisc(BaseModel):
 
     kind: ClassVar[str]
     mark_counters: ClassVar[tuple[str, ...]] = ()
-    """Counters of ``tc -s -j qdisc`` in which this kind counts packets that it marked CE, each in one of them."""
+    """Counters of `tc -s -j qdisc` in which this kind counts packets that it marked CE, each in one of them."""
     examples: ClassVar[tuple[str, ...]] = ()
     """Texts that together use every parameter: each is set up and read back on a real router by the tests."""
     marks_unasked: ClassVar[bool] = False
@@ -46,7 +46,7 @@ class Qdisc(BaseModel):
 
     @classmethod
     def from_words(cls, words: Sequence[str]) -> Self:
-        """Read the parameters that follow the kind. Raises :class:`QdiscError`."""
+        """Read the parameters that follow the kind. Raises `QdiscError`."""
         values: dict[str, Any] = {}
         rest = list(words)
         while rest:
@@ -64,7 +64,7 @@ class Qdisc(BaseModel):
 
     @classmethod
     def _first(cls, words: Sequence[str]) -> tuple[str, Any, int]:
-        """Return field name and value of the parameter at the head of ``words``, and how many words it
+        """Return field name and value of the parameter at the head of `words`, and how many words it
         took.
         """
         for name, parameter in cls.parameters().items():
@@ -105,7 +105,7 @@ class Qdisc(BaseModel):
 
     @classmethod
     def marks(cls, statistics: Mapping[str, Any]) -> int | None:
-        """Return how many packets it has marked CE, by its object of ``tc -s -j qdisc``; None where none is told."""
+        """Return how many packets it has marked CE, by its object of `tc -s -j qdisc`; None where none is told."""
         counts = [part[name] for part in cls.counters(statistics) for name in cls.mark_counters if name in part]
         return sum(counts) if counts else None
 
@@ -115,7 +115,7 @@ class Qdisc(BaseModel):
         return (statistics,)
 
     def tc_args(self) -> list[str]:
-        """Return kind and parameters as arguments of ``tc qdisc add … KIND …``."""
+        """Return kind and parameters as arguments of `tc qdisc add … KIND …`."""
         parameters = self.parameters()
         return [
             self.kind,
@@ -126,7 +126,7 @@ class Qdisc(BaseModel):
         return " ".join(self.tc_args())
 
     def differences(self, found: Mapping[str, Any]) -> list[str]:
-        """Compare with the ``options`` of ``tc -d -j qdisc show``; one line for each parameter that differs.
+        """Compare with the `options` of `tc -d -j qdisc show`; one line for each parameter that differs.
 
         Only parameters that were given are compared, after the kernel's own rounding.
         """

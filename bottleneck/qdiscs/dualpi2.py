@@ -34,7 +34,7 @@ class PacketCount(Count):
 class DualPI2(Qdisc):
     """DualPI2; times in µs, alpha and beta in Hz, memlimit in bytes, classic_protection in percent.
 
-    The L queue's step threshold is a time (``step_thresh``) or packets (``step_thresh_packets``), not both.
+    The L queue's step threshold is a time (`step_thresh`) or packets (`step_thresh_packets`), not both.
     """
 
     kind: ClassVar[str] = "dualpi2"

@@ -41,7 +41,7 @@ class Selector(Parameter):
 
 
 class FqCodel(Qdisc):
-    """CoDel on hashed flow queues (``flows 1`` is one queue); times in µs, memory_limit and quantum in
+    """CoDel on hashed flow queues (`flows 1` is one queue); times in µs, memory_limit and quantum in
     bytes.
     """
 

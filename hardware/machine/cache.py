@@ -55,7 +55,7 @@ def remove_tree(path: Path) -> None:
 
 
 def settle(tree: Path) -> None:
-    """Give all files and folders below ``tree`` one time of modification: web servers tell it."""
+    """Give all files and folders below `tree` one time of modification: web servers tell it."""
     for folder, _, names in os.walk(tree):
         for path in (folder, *(f"{folder}/{name}" for name in names)):
             os.utime(path, (FIXED_TIME, FIXED_TIME), follow_symlinks=False)

@@ -19,7 +19,7 @@ _SILENCE_S = 10.0
 
 @dataclass(frozen=True)
 class Offset:
-    """The clock there is ``seconds`` ahead of ours, give or take ``error`` (s)."""
+    """The clock there is `seconds` ahead of ours, give or take `error` (s)."""
 
     seconds: float
     error: float
@@ -31,9 +31,9 @@ class Offset:
 
 
 def clock_offset(place: Place) -> Offset:
-    """Ask the clock of ``place`` a few times; the shortest exchange tells it best, to half of its length.
+    """Ask the clock of `place` a few times; the shortest exchange tells it best, to half of its length.
 
-    Raises :class:`hardware.machine.process.ProcessError`.
+    Raises `hardware.machine.process.ProcessError`.
     """
     shell = Process.start(place, ["sh", "-c", TELL], stdin=True, stdout="pipe")
     try:

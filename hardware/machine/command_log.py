@@ -13,7 +13,7 @@ from hardware.machine.place import COMMANDS
 
 @contextmanager
 def command_log(first: Path) -> Iterator[Callable[[Path], None]]:
-    """Write every command and its output to ``first``; the yielded function turns to another file."""
+    """Write every command and its output to `first`; the yielded function turns to another file."""
     handlers: list[logging.Handler] = []
 
     def turn_to(file: Path) -> None:

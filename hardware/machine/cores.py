@@ -18,7 +18,7 @@ _RECORDERS = 10
 
 
 class Lease:
-    """One of ``cores`` (default: those that this process may use) that nobody else here has leased.
+    """One of `cores` (default: those that this process may use) that nobody else here has leased.
 
     When all are taken one is shared. The lease is the name of an abstract socket, so it ends with the process at the
     latest, however that ends.
@@ -49,7 +49,7 @@ class Lease:
 class Cores:
     """Which cores the real-time nodes and everything else run on; undoes what it changed when left.
 
-    A packet visits the nodes one after the other. With ``one_core`` they share the last core and leave the others to
+    A packet visits the nodes one after the other. With `one_core` they share the last core and leave the others to
     the browser and the recorder: a wake-up on the same core needs no interrupt to another one, which beside busy
     programs in a virtual machine can wait for the next timer tick (measured: 4 ms instead of 0.03 ms). Idle cores are
     kept from sleeping as cyclictest does it, by /dev/cpu_dma_latency, where the user may open that. Nothing is changed
@@ -85,7 +85,7 @@ class Cores:
         return ("chrt", "--rr", str(_RECORDERS)) if _may_be_realtime() else ()
 
     def realtime(self, priority: int) -> tuple[str, ...]:
-        """Return the argv prefix that gives real-time ``priority``; empty where the user may not."""
+        """Return the argv prefix that gives real-time `priority`; empty where the user may not."""
         if not _may_be_realtime():
             return ()
         core = ("taskset", "--cpu-list", str(self._last)) if self._apart else ()

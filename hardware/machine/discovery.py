@@ -11,7 +11,7 @@ from importlib import import_module
 def defined_in(package: str, path: Iterable[str]) -> Iterator[object]:
     """Yield all that the modules of a package define, in the order of their names, not what they import.
 
-    ``path`` is the package's ``__path__``; the packages in it are left alone. Raises what a module raises.
+    `path` is the package's `__path__`; the packages in it are left alone. Raises what a module raises.
     """
     for entry in pkgutil.iter_modules(path):
         if not entry.ispkg:

@@ -13,7 +13,7 @@ SIZE = (1280, 720)
 
 
 class Display:
-    """An Xvfb at a place, 1280x720x24, private to it; ``name`` is what DISPLAY must be."""
+    """An Xvfb at a place, 1280x720x24, private to it; `name` is what DISPLAY must be."""
 
     def __init__(self, process: Process, name: str) -> None:
         self.process, self.name = process, name

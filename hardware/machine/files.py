@@ -44,7 +44,7 @@ def is_full(error: Exception) -> bool:
 def lock(descriptor: int, *, wait: bool = False, shared: bool = False) -> bool:
     """Lock an open file or folder (flock(2), which the kernel undoes when its holder dies); tell whether it is ours.
 
-    It is not when another holds it and we do not ``wait``. Raises OSError where the file system has no such locks.
+    It is not when another holds it and we do not `wait`. Raises OSError where the file system has no such locks.
     """
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
@@ -54,7 +54,7 @@ def lock(descriptor: int, *, wait: bool = False, shared: bool = False) -> bool:
 
 
 def expanded(text: str) -> Path:
-    """Return a path with its ``~`` resolved. Raises ValueError for a home that nobody has."""
+    """Return a path with its `~` resolved. Raises ValueError for a home that nobody has."""
     try:
         return Path(text).expanduser()
     except RuntimeError as nobody:

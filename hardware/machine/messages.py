@@ -10,13 +10,13 @@ from pydantic import ValidationError
 
 
 def did_you_mean(word: str, known: Iterable[str], *, most: int = 1, alike: float = 0.6) -> str:
-    """Return ``did you mean …?`` with those of ``known`` that are most alike, empty where none is (0 to 1) so alike."""
+    """Return `did you mean …?` with those of `known` that are most alike, empty where none is (0 to 1) so alike."""
     near = difflib.get_close_matches(word, list(known), most, alike)
     return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def first_wrong(error: ValidationError, whole: str = "") -> str:
-    """Return where the first error is (``whole`` where it is all of it) and what: ``phases.0.end: Field required``."""
+    """Return where the first error is (`whole` where it is all of it) and what: `phases.0.end: Field required`."""
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"])) or whole
     message = first["msg"].removeprefix("Value error, ")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Network namespaces for one lab, which die with us; on a host in a private world, which a plain user may make.
 
-There everything hangs on one ``unshare`` process: it makes a user, mount and pid namespace, and the kernel ends every
+There everything hangs on one `unshare` process: it makes a user, mount and pid namespace, and the kernel ends every
 process in that pid namespace (and with them the network namespaces, veths and mounts) when it ends. It ends when we
 do, however we end, as everything at LOCAL does: its parent-death signal is SIGKILL.
 """
@@ -33,10 +33,10 @@ _PRIVATE += ["--mount-proc"]
 
 
 class Namespaces:
-    """Network namespaces by name; each is a :class:`Place`. Use as a context manager.
+    """Network namespaces by name; each is a `Place`. Use as a context manager.
 
-    With ``shared`` only the network is a namespace: a simulated machine is private already, and there each one that a
-    program enters costs time. Raises :class:`ProcessError` when the kernel refuses user namespaces; the text names the
+    With `shared` only the network is a namespace: a simulated machine is private already, and there each one that a
+    program enters costs time. Raises `ProcessError` when the kernel refuses user namespaces; the text names the
     fix.
     """
 
@@ -77,9 +77,9 @@ class Namespaces:
         return self.places[name]
 
     def cable(self, hub: str, ports: Mapping[str, tuple[str, str]]) -> None:
-        """Plug veth pairs from ``hub`` into other namespaces: port name → (namespace, interface name there).
+        """Plug veth pairs from `hub` into other namespaces: port name → (namespace, interface name there).
 
-        Both ends come up with every offload off. Raises :class:`CommandError`.
+        Both ends come up with every offload off. Raises `CommandError`.
         """
         # `netns PID` is read in the pid namespace of ip itself, which nsenter has entered.
         pairs = [

@@ -36,9 +36,9 @@ def mark() -> str:
 
 
 def end_orphans(place: Place) -> list[str]:
-    """End what processes of this :func:`machine` that are no more left at ``place``; return its command lines.
+    """End what processes of this `machine` that are no more left at `place`; return its command lines.
 
-    Raises :class:`hardware.machine.place.CommandError`.
+    Raises `hardware.machine.place.CommandError`.
     """
     ours = machine()
     wanted = shlex.quote(f"{_NAME}={ours}:")

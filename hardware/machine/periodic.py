@@ -22,8 +22,8 @@ _SILENCE_S = 5.0
 class PeriodicSampler:
     """A thread that samples at a fixed pace through one process, which stays open at the place.
 
-    A subclass says in :meth:`sample` what is asked and which lines are written. When the place dies,
-    sampling ends and :attr:`error` says why; :attr:`samples` counts the rounds.
+    A subclass says in `sample` what is asked and which lines are written. When the place dies,
+    sampling ends and `error` says why; `samples` counts the rounds.
     """
 
     def __init__(self, place: Place, command: Sequence[str], output: Path, interval_s: float) -> None:
@@ -35,13 +35,13 @@ class PeriodicSampler:
         self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
 
     def start(self) -> Self:
-        """Start the process and the thread. Raises :class:`hardware.machine.process.ProcessError`."""
+        """Start the process and the thread. Raises `hardware.machine.process.ProcessError`."""
         self._process = Process.start(self.place, self.command, stdin=True, stdout="pipe")
         self._thread.start()
         return self
 
     def stop(self) -> None:
-        """End sampling and the process. :attr:`error` then says whether it went well to the end."""
+        """End sampling and the process. `error` then says whether it went well to the end."""
         self._stop.set()
         if self._process is None:
             return
@@ -58,7 +58,7 @@ class PeriodicSampler:
         raise NotImplementedError
 
     def ask(self, question: str, last: bytes) -> tuple[float, bytes]:
-        """Send one line and read until the answer ends with ``last``.
+        """Send one line and read until the answer ends with `last`.
 
         Returns the Unix time in the middle between question and answer, and the answer.
         """

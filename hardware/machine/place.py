@@ -35,7 +35,7 @@ class CommandError(RuntimeError):
 class Place:
     """A name and the argv prefix that takes a command there.
 
-    ``prefix`` is put before every command (``nsenter … --`` or ``ssh -F cfg router``). A ``remote`` place is reached by
+    `prefix` is put before every command (`nsenter … --` or `ssh -F cfg router`). A `remote` place is reached by
     ssh, which needs the command as one shell-quoted argument; its files are not ours.
     """
 
@@ -51,7 +51,7 @@ class Place:
         return int(self.prefix[self.prefix.index("--target") + 1])
 
     def argv(self, command: Sequence[str]) -> list[str]:
-        """Return the argv that runs ``command`` at this place."""
+        """Return the argv that runs `command` at this place."""
         return [*self.prefix, shlex.join(command)] if self.remote else [*self.prefix, *command]
 
     def run(
@@ -62,11 +62,11 @@ class Place:
         input: str | None = None,
         timeout: float = 30,
     ) -> str:
-        """Run ``command`` to its end and return its stdout.
+        """Run `command` to its end and return its stdout.
 
-        ``timeout`` is in seconds. Raises :class:`CommandError` when the command cannot be started, is late, or
-        (with ``check``) ends with a non-zero exit code. Command, exit code and output go to the log
-        ``sojourn.commands``, which a run keeps as its setup.log and teardown.log.
+        `timeout` is in seconds. Raises `CommandError` when the command cannot be started, is late, or
+        (with `check`) ends with a non-zero exit code. Command, exit code and output go to the log
+        `sojourn.commands`, which a run keeps as its setup.log and teardown.log.
         """
         try:
             done = subprocess.run(

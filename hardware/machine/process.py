@@ -30,7 +30,7 @@ class ProcessError(RuntimeError):
 
 
 class Process:
-    """A program that runs beside us. Make one with :meth:`start`."""
+    """A program that runs beside us. Make one with `start`."""
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class Process:
         timeout: float = 15,
         wrap: Sequence[str] = (),
     ) -> Process:
-        """Start ``command`` at ``place`` and return once it is ready.
+        """Start `command` at `place` and return once it is ready.
 
-        ``stdout``/``stderr`` are files that it writes (``"pipe"``: read ``process.popen.stdout`` yourself; None:
-        a temporary file for stderr, nothing for stdout). ``ready`` is a regular expression awaited in the file
-        ``ready_in`` for ``timeout`` seconds. ``wrap`` is put before everything, the place's prefix as well
-        (``chrt -r 20`` must come before a user namespace is entered).
+        `stdout`/`stderr` are files that it writes (`"pipe"`: read `process.popen.stdout` yourself; None:
+        a temporary file for stderr, nothing for stdout). `ready` is a regular expression awaited in the file
+        `ready_in` for `timeout` seconds. `wrap` is put before everything, the place's prefix as well
+        (`chrt -r 20` must come before a user namespace is entered).
 
-        Raises :class:`ProcessError` when it cannot be started, dies before it is ready, or is late.
+        Raises `ProcessError` when it cannot be started, dies before it is ready, or is late.
         """
         errors = stderr or scratch_file(".stderr")
         if place.remote:
@@ -102,7 +102,7 @@ class Process:
         return process
 
     def await_ready(self, ready: str, ready_in: str = "stderr", timeout: float = 15) -> None:
-        """Return once the regex ``ready`` shows in the file ``ready_in``; raises as :meth:`start` does."""
+        """Return once the regex `ready` shows in the file `ready_in`; raises as `start` does."""
         path = self.stdout_path if ready_in == "stdout" else self.stderr_path
         if path is None:
             raise ValueError("ready_in='stdout' needs stdout to be a file")
@@ -134,14 +134,14 @@ class Process:
         return self.popen.poll() is None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end and return the exit code; raises :class:`ProcessError` after ``timeout`` seconds."""
+        """Wait for the end and return the exit code; raises `ProcessError` after `timeout` seconds."""
         try:
             return self.popen.wait(timeout)
         except subprocess.TimeoutExpired as late:
             raise ProcessError(self._failure(f"still runs after {timeout:g} s")) from late
 
     def send(self, sig: int) -> None:
-        """Send ``sig`` to the program itself, through nsenter and ssh."""
+        """Send `sig` to the program itself, through nsenter and ssh."""
         if self.place.remote:
             pid = _REMOTE_PID.search(self.stderr_path.read_text(errors="replace"))
             if pid:
@@ -161,7 +161,7 @@ class Process:
         return self.popen.pid
 
     def stop(self, sig: int = signal.SIGINT, grace: float = 10) -> int:
-        """Signal the program, wait ``grace`` seconds, kill it if it still runs; return the exit code."""
+        """Signal the program, wait `grace` seconds, kill it if it still runs; return the exit code."""
         if self.alive():
             self.send(sig)
             try:

@@ -53,12 +53,12 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+[\w.~+-]*")
 
 
 def find(name: str) -> str | None:
-    """Return the path of the program ``name``, looked for in PATH and in the sbin folders, or None."""
+    """Return the path of the program `name`, looked for in PATH and in the sbin folders, or None."""
     return shutil.which(name, path=_PATH)
 
 
 def version(tool: Tool) -> str | None:
-    """Return the version that ``tool`` prints, else its package's, or None when the tool is missing."""
+    """Return the version that `tool` prints, else its package's, or None when the tool is missing."""
     path = find(tool.name)
     if path is None:
         return None

@@ -13,7 +13,7 @@ class ToolError(RuntimeError):
 
 
 def version(place: Place, command: list[str], pattern: str, package: str) -> tuple[int, ...]:
-    """Return the version that ``command`` prints (``pattern``'s first group). Raises :class:`ToolError`."""
+    """Return the version that `command` prints (`pattern`'s first group). Raises `ToolError`."""
     try:
         text = place.run(command)
     except CommandError as failed:
@@ -27,7 +27,7 @@ def version(place: Place, command: list[str], pattern: str, package: str) -> tup
 
 
 def at_least(place: Place, tool: str, have: tuple[int, ...], need: tuple[int, ...], why: str) -> None:
-    """Raise :class:`ToolError` when ``have`` is older than ``need``."""
+    """Raise `ToolError` when `have` is older than `need`."""
     if have < need:
         dotted = [".".join(map(str, v)) for v in (have, need)]
         raise ToolError(f"{place.name}: {tool} {dotted[0]} is too old, {dotted[1]} or newer is needed: {why}")

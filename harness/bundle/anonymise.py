@@ -38,7 +38,7 @@ _REVISION = re.compile(r"[\d.]+[-+~][\w.+~-]*")
 def anonymise(
     manifest: Manifest, files: Mapping[str, Path], folder: Path
 ) -> tuple[Manifest, dict[str, Path], list[str]]:
-    """Write the ``files`` (by their paths in the run) into ``folder`` without names, and the report from them again.
+    """Write the `files` (by their paths in the run) into `folder` without names, and the report from them again.
 
     Returns the manifest without names and hashes, the files by their new paths, and those that were left out.
     Raises RuntimeError with one line.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence bundles: a run as one deterministic ``.tar.zst``; the check of either against its manifest; the way back.
+"""Evidence bundles: a run as one deterministic `.tar.zst`; the check of either against its manifest; the way back.
 
 The manifest is the first member, its signature if any the second, so an archive is checked in one pass, and nothing in
 it that the manifest does not announce is ever read. An archive is somebody else's: what it may cost is bounded.
@@ -78,7 +78,7 @@ class Checked:
 
 @contextmanager
 def claimed(output: Path) -> Iterator[IO[bytes]]:
-    """Open the file that becomes ``output`` when the block ends well, and else is gone.
+    """Open the file that becomes `output` when the block ends well, and else is gone.
 
     What a killed export left of it is taken over. Raises BundleError while another export writes the same archive, or
     when it cannot be written.
@@ -111,7 +111,7 @@ def pack(
     signature: bytes | None = None,
     tell: Tell = lambda _: None,
 ) -> None:
-    """Write the ``files`` of a run (by their paths in it) as one archive.
+    """Write the `files` of a run (by their paths in it) as one archive.
 
     The same files give the same bytes: members sorted after the manifest, no times, no owners. Raises BundleError for
     a name or a size that tar's headers cannot hold.
@@ -147,14 +147,14 @@ class _Counted:
 
 
 def verify(path: Path, derived: Collection[str] = ()) -> Manifest:
-    """Check every hash of a bundle or a run directory and return its manifest; see :func:`check`."""
+    """Check every hash of a bundle or a run directory and return its manifest; see `check`."""
     return check(path, derived).manifest
 
 
 def check(path: Path, derived: Collection[str] = (), signers: Path | None = None) -> Checked:
-    """Check every hash of a bundle or a run directory, and with ``signers`` that one of them signed it.
+    """Check every hash of a bundle or a run directory, and with `signers` that one of them signed it.
 
-    In a directory the files named in ``derived`` may be other ones or missing: they can be computed again. Files that
+    In a directory the files named in `derived` may be other ones or missing: they can be computed again. Files that
     were pruned are not there, and nothing is said of them.
     Raises BundleError naming the first file that differs, is missing or is not in the manifest, or what else
     is wrong (a link, a path that leads outside, a size beyond what the manifest says).
@@ -167,7 +167,7 @@ def import_bundle(file: Path, results: Path, signers: Path | None = None) -> Pat
     """Check a bundle, unpack it into the results folder and return the run's directory.
 
     It is unpacked into a scratch folder there, and takes its name when all of it is checked. Raises BundleError as
-    :func:`check` does, and when the run is there already.
+    `check` does, and when the run is there already.
     """
     with _one_line(file):
         results.mkdir(parents=True, exist_ok=True)
@@ -235,7 +235,7 @@ def _check_directory(run: Path, derived: Collection[str], signers: Path | None) 
 
 
 def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -> Checked:
-    """Check an archive, and with ``into`` write what was checked into that empty folder."""
+    """Check an archive, and with `into` write what was checked into that empty folder."""
     name = file.name
     with file.open("rb") as raw, _members(raw) as tar:
         members = iter(tar)
@@ -304,7 +304,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _digest(content: BufferedReader, target: Path | None) -> str:
-    """The SHA-256 in hex of what is read, which is written to ``target`` as well."""
+    """The SHA-256 in hex of what is read, which is written to `target` as well."""
     if target is None:
         return hashlib.file_digest(content, "sha256").hexdigest()
     total = hashlib.sha256()

@@ -46,10 +46,10 @@ _ETHERNET = 14
 
 
 def mask_capture(source: Path, target: Path, mask: Mask, key: bytes) -> None:
-    """Write ``source`` (.pcapng or .pcapng.zst) to ``target`` without names; a part-written last block is left out.
+    """Write `source` (.pcapng or .pcapng.zst) to `target` without names; a part-written last block is left out.
 
-    ``key`` (16 to 64 bytes) is that of the payloads' hashes: the same for all captures of a run, and nowhere kept.
-    Raises CaptureError when ``source`` is no capture or damaged.
+    `key` (16 to 64 bytes) is that of the payloads' hashes: the same for all captures of a run, and nowhere kept.
+    Raises CaptureError when `source` is no capture or damaged.
     """
     with _sink(target) as sink:
         for kind, body in blocks(source):
@@ -87,7 +87,7 @@ def _packet(file: Path, body: bytes, mask: Mask, key: bytes) -> bytes:
 
 
 def mask_frame(frame: bytearray, mask: Mask, key: bytes) -> bytearray:
-    """Return an Ethernet frame, cut off anywhere, of the same length without names; ``frame`` is changed."""
+    """Return an Ethernet frame, cut off anywhere, of the same length without names; `frame` is changed."""
     known = 0
     if len(frame) >= _ETHERNET:
         frame[0:6], frame[6:12] = mask.packed(bytes(frame[0:6])), mask.packed(bytes(frame[6:12]))
@@ -127,7 +127,7 @@ def _ipv6(frame: bytearray, mask: Mask, key: bytes) -> int:
 
 
 def _transport(frame: bytearray, protocol: int, head: int, end: int, addresses: bytes, mask: Mask, key: bytes) -> int:
-    """Mask a TCP or UDP packet from ``head`` to ``end``, beyond the frame where it is cut off; anything else goes."""
+    """Mask a TCP or UDP packet from `head` to `end`, beyond the frame where it is cut off; anything else goes."""
     if protocol not in (TCP, UDP) or len(frame) < head + (20 if protocol == TCP else 8):
         return head
     top = min(head + max(20, (frame[head + 12] >> 4) * 4), len(frame)) if protocol == TCP else head + 8

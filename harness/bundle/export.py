@@ -37,7 +37,7 @@ def _silent(_run: Path, _size: int) -> Tell:
 
 @dataclass(frozen=True)
 class Wish:
-    """How a bundle is wanted. ``key``: the ssh key that signs it."""
+    """How a bundle is wanted. `key`: the ssh key that signs it."""
 
     anonymise: bool = False
     without_video: bool = False
@@ -60,7 +60,7 @@ class Exported:
 
 
 def runs_at(places: Sequence[Path]) -> list[Path]:
-    """Return the runs at ``places``: each a run, or a folder of runs. Raises BundleError for one that is neither."""
+    """Return the runs at `places`: each a run, or a folder of runs. Raises BundleError for one that is neither."""
     found: list[Path] = []
     for place in places:
         runs = [place] if (place / MANIFEST).exists() else RunStore(place).runs()
@@ -78,8 +78,8 @@ def export_all(
 ) -> Iterator[Exported]:
     """Write an archive of each run and yield what became of each; by default it goes beside the run.
 
-    ``output`` is the archive of a single run (….tar.zst), else a folder. An archive that is there and whole is left,
-    one that is damaged is made again. What is wrong with one run does not stop the others. ``begin`` is told of each
+    `output` is the archive of a single run (….tar.zst), else a folder. An archive that is there and whole is left,
+    one that is damaged is made again. What is wrong with one run does not stop the others. `begin` is told of each
     run that is packed and its bytes, and returns what is told of the bytes done.
     """
     wish = wish or Wish()
@@ -123,7 +123,7 @@ def export(
 ) -> Path:
     """Check the run, write it as one archive and return its path (by default beside the run).
 
-    The same run gives the same bytes, but for what ``wish`` has drawn at random (anonymised payloads). An archive that
+    The same run gives the same bytes, but for what `wish` has drawn at random (anonymised payloads). An archive that
     is there is replaced. Raises BundleError when the run is not as its manifest says, or not all can be written.
     """
     wish = wish or Wish()

@@ -2,7 +2,7 @@
 """What names a user's machine, login, sites or the public net, replaced in text and JSON: the same by the same.
 
 Names are found by their form (addresses, host names, paths, e-mail addresses) or were learned from where they stand for
-themselves (``/home/NAME``, ``"hostname": …``). In doubt something is replaced: ``module.function`` in a log looks
+themselves (`/home/NAME`, `"hostname": …`). In doubt something is replaced: `module.function` in a log looks
 like a host. What takes their place counts up in the order of appearance and so tells nothing of them.
 """
 
@@ -168,7 +168,7 @@ class Mask:
         self._texts.clear()
 
     def learn(self, text: str) -> None:
-        """Take note of the names that ``text`` tells."""
+        """Take note of the names that `text` tells."""
         for pattern in _TOLD:
             for name in pattern.findall(text):
                 self._learn(name)
@@ -209,7 +209,7 @@ class Mask:
         return (_SPARE_MAC + group + self._number("mac", address)).to_bytes(6, "big")
 
     def text(self, text: str) -> str:
-        """Return ``text``, one line or many, without any name."""
+        """Return `text`, one line or many, without any name."""
         if text not in self._texts:
             if len(self._texts) > _REMEMBERED:
                 self._texts.clear()
@@ -229,7 +229,7 @@ class Mask:
         return f"{found[0][:start]}{self._host(found[1])}{found[0][start + len(found[1]) :]}"
 
     def names(self, text: str) -> str:
-        """Return ``text`` without the names that were learned, but for words of ours."""
+        """Return `text` without the names that were learned, but for words of ours."""
         if self._known is None:
             longest_first = sorted(map(re.escape, self._names), key=len, reverse=True)
             known = (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a bundle says of itself to machines: ``ro-crate-metadata.json`` (RO-Crate 1.2, one Process Run Crate action).
+"""What a bundle says of itself to machines: `ro-crate-metadata.json` (RO-Crate 1.2, one Process Run Crate action).
 
-Written here and not by the ``rocrate`` package: that one copies folders and stamps them with the time of packing, a
+Written here and not by the `rocrate` package: that one copies folders and stamps them with the time of packing, a
 bundle is streamed and the same run gives the same bytes; and it brings an HTTP client and a package at rest since 2020.
 """
 
@@ -123,7 +123,7 @@ class _Crate(BaseModel):
 
 
 def crate(manifest: Manifest) -> bytes:
-    """Return the bytes of ``ro-crate-metadata.json`` for a bundle with this manifest, which must be sealed."""
+    """Return the bytes of `ro-crate-metadata.json` for a bundle with this manifest, which must be sealed."""
     files = [_Reference(id=quote(name)) for name in (MANIFEST, *_data(manifest))]
     finished = _time(manifest.finished or manifest.created)
     facts = {"status": manifest.status, "anonymised": bool(manifest.bundle and manifest.bundle.anonymised)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures of bundles by ssh keys: ``ssh-keygen -Y``, which every user of ssh and git has (OpenSSH 8.2 on)."""
+"""Signatures of bundles by ssh keys: `ssh-keygen -Y`, which every user of ssh and git has (OpenSSH 8.2 on)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SignatureError(RuntimeError):
 
 
 def sign(content: bytes, key: Path) -> bytes:
-    """Return the signature of ``content`` by the private ``key``, or by a public one whose private half an agent has.
+    """Return the signature of `content` by the private `key`, or by a public one whose private half an agent has.
 
     ssh-keygen asks for a passphrase on the terminal. Raises SignatureError.
     """
@@ -32,7 +32,7 @@ def sign(content: bytes, key: Path) -> bytes:
 
 
 def signer(content: bytes, signature: bytes, signers: Path) -> str:
-    """Return who of the allowed ``signers`` (ssh-keygen(1), ALLOWED SIGNERS) signed ``content``, and by which key.
+    """Return who of the allowed `signers` (ssh-keygen(1), ALLOWED SIGNERS) signed `content`, and by which key.
 
     Raises SignatureError when nobody of them did.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: ``sojourn …``. Every command is a thin call of a function that the tests call too.
+"""The command line: `sojourn …`. Every command is a thin call of a function that the tests call too.
 
 Commands import what they need themselves: a warm `sojourn build` is part of every make target.
 """

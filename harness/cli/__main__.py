@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m harness.cli`` is ``sojourn``."""
+"""`python -m harness.cli` is `sojourn`."""
 
 from harness.cli import app
 

@@ -134,7 +134,7 @@ def hardware_image(
 
 
 def _print_findings(findings: Iterable[Finding], failed: str) -> None:
-    """Print what was looked at, each with its fix if it needs one; exit code 1, after ``failed``, if runs need it."""
+    """Print what was looked at, each with its fix if it needs one; exit code 1, after `failed`, if runs need it."""
     table, missing = Table(box=None, show_header=False, pad_edge=False), []
     for finding in findings:
         mark, style = _STYLE[finding.verdict]

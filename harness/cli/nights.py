@@ -14,7 +14,7 @@ from harness.cli.common import one_line_errors
 
 
 class _PlanOrCommand(TyperGroup):
-    """``sojourn soak plan.toml`` is ``sojourn soak run plan.toml``."""
+    """`sojourn soak plan.toml` is `sojourn soak run plan.toml`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, "--help"):

@@ -52,7 +52,7 @@ def inputs(options: Options, service: type[Service], step: Callable[[str], TellS
 def dask_run(
     test: str, options: Options, service: type[Service], command_line: Sequence[str], console: Console
 ) -> DaskRun:
-    """Build what runs need, and return a job that makes one on the cluster that ``options`` name.
+    """Build what runs need, and return a job that makes one on the cluster that `options` name.
 
     Raises BuildError, ServiceError, EngineError where a worker would give other results.
     """

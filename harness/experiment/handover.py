@@ -47,7 +47,7 @@ class _Unpacker(pickle.Unpickler):
 
 
 def write_job(job: Path, options: Options, service: Service, folders: Mapping[Path, Path]) -> None:
-    """Write what a machine shall do into its job's folder; ``folders`` are those of the host by where they are inside.
+    """Write what a machine shall do into its job's folder; `folders` are those of the host by where they are inside.
 
     What the user calls the evidence, how often it is made and where, does not get in.
     """

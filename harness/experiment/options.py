@@ -166,7 +166,7 @@ class Options(Asked):
         return f"{self.service} {self.qdisc_down} {format_rate(self.rate_down_bps)} {format_time(self.rtt_us)}"
 
     def repetition(self, number: int) -> Options:
-        """Return the options of repetition ``number`` (from 1 on): a seed and an order of contenders of its own."""
+        """Return the options of repetition `number` (from 1 on): a seed and an order of contenders of its own."""
         if not self.repeat or self.repeat == 1:
             return self
         return self.but(seed=self.seed + number - 1, phases=tuple(reordered(self.phases, self.seed, number)))
@@ -185,9 +185,9 @@ class Options(Asked):
 
 
 def restored(record: Mapping[str, Any]) -> Options:
-    """Return the options that :meth:`Options.record` told, of a run's options.json.
+    """Return the options that `Options.record` told, of a run's options.json.
 
-    Raises :class:`OptionsError` for a record of another version of Sojourn.
+    Raises `OptionsError` for a record of another version of Sojourn.
     """
     names = {field.name for field in fields(Options)}
     if odd := sorted(names ^ set(record)):
@@ -205,10 +205,10 @@ def restored(record: Mapping[str, Any]) -> Options:
 
 
 def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, str]]) -> Options:
-    """Check ``given`` (option name with dashes → text or bool; None where not given) and return the options of a run.
+    """Check `given` (option name with dashes → text or bool; None where not given) and return the options of a run.
 
-    ``services`` are the names that ``service`` may have, each with the defaults that it brings. Raises
-    :class:`OptionsError` for the first option that cannot work.
+    `services` are the names that `service` may have, each with the defaults that it brings. Raises
+    `OptionsError` for the first option that cannot work.
     """
     named = {name: value for name, value in given.items() if value is not None}
     raw: dict[str, Any] = {option.name: option.default for option in OPTIONS} | named

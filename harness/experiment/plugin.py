@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Become ``sojourn soak`` where a plan is given: a night outlasts a session, and has exit codes of its own."""
+    """Become `sojourn soak` where a plan is given: a night outlasts a session, and has exit codes of its own."""
     if plan := config.getoption("soak"):
         soak = ["soak", plan, f"--hours={config.getoption('soak_hours')}"]
         os.execv(sys.executable, [sys.executable, "-m", "harness.cli", *soak])

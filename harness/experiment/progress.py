@@ -26,7 +26,7 @@ _HISTORY = 40
 
 @dataclass(frozen=True)
 class Sample:
-    """What is known of the running experiment, None if not. Goodputs in bit/s, ``buffer_s`` in seconds."""
+    """What is known of the running experiment, None if not. Goodputs in bit/s, `buffer_s` in seconds."""
 
     victim_bps: float | None = None
     contender_bps: float | None = None
@@ -37,7 +37,7 @@ class Sample:
 
 
 class ExperimentProgress:
-    """The display of one experiment: a context manager; call :meth:`phase` and :meth:`update` as it runs."""
+    """The display of one experiment: a context manager; call `phase` and `update` as it runs."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ExperimentProgress:
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``clock`` tells the experiment's own time, s; what is left is told by ours."""
+        """`clock` tells the experiment's own time, s; what is left is told by ours."""
         self.title, self.phases, self._clock = title, list(phases), clock
         self.console = console or Console(file=sys.stderr)
         self.total = sum(phase.seconds for phase in phases)
@@ -59,7 +59,7 @@ class ExperimentProgress:
         self._live: Live | None = None
 
     def phase(self, index: int) -> None:
-        """Say that the phase at ``index`` begins now."""
+        """Say that the phase at `index` begins now."""
         self._finish_phase()
         if self._index < 0:
             self._begun = time.monotonic()
@@ -67,7 +67,7 @@ class ExperimentProgress:
         self.sample = replace(self.sample, contender_bps=None)
 
     def update(self, **known: Any) -> None:
-        """Show what is known now; names as in :class:`Sample`, what is left out stays as it was."""
+        """Show what is known now; names as in `Sample`, what is left out stays as it was."""
         self.sample = replace(self.sample, **known)
         self._seen.append(self.sample)
         self._history["victim"].append(self.sample.victim_bps or 0)

@@ -73,9 +73,9 @@ def run_experiment(
     service: Service,
     progress: News,
 ) -> None:
-    """Record one run into ``run``; scoring comes after, from the files alone.
+    """Record one run into `run`; scoring comes after, from the files alone.
 
-    Raises :class:`ExperimentError` when a part dies in mid-run; everything recorded until then is kept.
+    Raises `ExperimentError` when a part dies in mid-run; everything recorded until then is kept.
     """
     folder = run.path
     with command_log(folder / "setup.log") as turn_page, lab_factory as lab:

@@ -60,10 +60,10 @@ def asked_of(run: Path) -> tuple[Manifest, Options]:
 def rerun(
     run: Path, results: Path | None, services: Mapping[str, type[Service]], terminal: TextIO
 ) -> tuple[Path, Compared, list[str]]:
-    """Make ``run`` again in the folder ``results`` (default: beside it).
+    """Make `run` again in the folder `results` (default: beside it).
 
     Returns where, how the files compare, and what of the machine is not the same, each in words. Raises as
-    :func:`asked_of` and :func:`harness.experiment.run.perform`.
+    `asked_of` and `harness.experiment.run.perform`.
     """
     manifest, options = asked_of(run)
     again = perform(
@@ -80,7 +80,7 @@ def rerun(
 def compared(
     first: Mapping[str, FileEntry], second: Mapping[str, FileEntry], unknown: Collection[str] = ()
 ) -> Compared:
-    """Compare two runs' files by their hashes, but for those that tell where and when, and the ``unknown`` ones."""
+    """Compare two runs' files by their hashes, but for those that tell where and when, and the `unknown` ones."""
     names = sorted((set(first) | set(second)) - {*NOT_COMPARED, *unknown})
     both = [name for name in names if name in first and name in second]
     return Compared(
@@ -91,7 +91,7 @@ def compared(
 
 
 def unlike(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
-    """What decides the bytes and is not the same in two manifests' versions: ``guest: a, now b``."""
+    """What decides the bytes and is not the same in two manifests' versions: `guest: a, now b`."""
     return [
         _flags(first.get(name), second.get(name))
         if name == FLAGS

@@ -60,10 +60,10 @@ def perform(
     command_line: Sequence[str],
     terminal: TextIO,
 ) -> Result:
-    """Run the experiment that ``options`` describe and return what it gave; progress goes to ``terminal``.
+    """Run the experiment that `options` describe and return what it gave; progress goes to `terminal`.
 
     Raises whatever stops the run (each with one line that says what to do); what was recorded until then is kept
-    in a directory that ends in ``.partial``.
+    in a directory that ends in `.partial`.
     """
     if options.lab != "sim":  # a simulated machine brings its own
         DRIVERS[options.driver].check()
@@ -85,9 +85,9 @@ def perform(
 def keep_run(
     test: str, options: Options, command_line: Sequence[str], fill: Callable[[RunDirectory], Scores]
 ) -> Result:
-    """Make the directory of a run, have it filled as :func:`fill_run` does, judge it, commit it.
+    """Make the directory of a run, have it filled as `fill_run` does, judge it, commit it.
 
-    Raises as :func:`perform`.
+    Raises as `perform`.
     """
     store = RunStore(options.results)
     with store.create(
@@ -103,7 +103,7 @@ def keep_run(
 def fill_run(
     run: RunDirectory, options: Options, record: Callable[[RunDirectory], None], say: Callable[[str], None]
 ) -> Scores:
-    """Write what was asked into a run's directory, let ``record`` add the evidence, score it; return the scores."""
+    """Write what was asked into a run's directory, let `record` add the evidence, score it; return the scores."""
     (run.path / OPTIONS_FILE).write_text(json.dumps(options.record(), indent=1) + "\n")
     run.add_versions(host_versions())
     record(run)
@@ -114,10 +114,10 @@ def fill_run(
 
 
 def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO) -> Generator[Result]:
-    """Run an experiment by ``once`` until as many runs are valid as ``options.repeat`` asks for, and yield each run.
+    """Run an experiment by `once` until as many runs are valid as `options.repeat` asks for, and yield each run.
 
-    A void run is made again with its seed and order, :data:`SPARE` times in all; without ``options.repeat`` there is
-    one run. Raises as ``once`` does, and StoreError at once when not all runs would fit on the disk.
+    A void run is made again with its seed and order, `SPARE` times in all; without `options.repeat` there is
+    one run. Raises as `once` does, and StoreError at once when not all runs would fit on the disk.
     """
     wanted = options.repeat or 1
     if wanted > 1:  # one run looks itself, once all else that it was asked is found right
@@ -161,7 +161,7 @@ def _recorder(
 
 
 def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
-    """Build what the lab of ``options`` lacks, bring it up once and send a ping through it; logs go to ``folder``.
+    """Build what the lab of `options` lacks, bring it up once and send a ping through it; logs go to `folder`.
 
     Raises whatever is wrong with the lab, with one line that says what to do.
     """

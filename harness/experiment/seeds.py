@@ -63,15 +63,15 @@ def repeat_side_by_side(
     command_line: Sequence[str],
     terminal: TextIO,
 ) -> Generator[Result]:
-    """Run an experiment with a seed for each repetition that ``options`` ask for; yield the runs in order of seeds.
+    """Run an experiment with a seed for each repetition that `options` ask for; yield the runs in order of seeds.
 
-    A void run would be void again with its seed: the next one takes its place, :data:`harness.experiment.run.SPARE`
+    A void run would be void again with its seed: the next one takes its place, `harness.experiment.run.SPARE`
     times in all. Leaving the iteration ends what still runs. When a run fails those beside it end well, and are
     yielded.
 
     Raises StoreError at once when not all runs would fit on the disk, what hinders the preparation of a run, and
     SimulatedError that names the seeds of the runs that failed. With a processor for one run only, as
-    :func:`harness.experiment.run.perform`. EngineError when the Dask cluster that the options name cannot make them.
+    `harness.experiment.run.perform`. EngineError when the Dask cluster that the options name cannot make them.
     """
     console = Console(file=terminal)
     series = SeedSeries(options)
@@ -150,12 +150,12 @@ class SeedSeries:
 
 
 def places(wanted: int, fitting: int) -> int:
-    """Return how many runs go side by side: one for each of our processors, no more than ``fitting`` but one."""
+    """Return how many runs go side by side: one for each of our processors, no more than `fitting` but one."""
     return max(1, min(wanted, len(os.sched_getaffinity(0)), fitting))
 
 
 def one_by_one(series: SeedSeries, once: Callable[[Options], Result], console: Console) -> Generator[Result]:
-    """Make the runs of a series in turn by ``once``, which shows each as it goes."""
+    """Make the runs of a series in turn by `once`, which shows each as it goes."""
     while series.waiting:
         asked = series.waiting.popleft()
         console.print(Text(f"{series.title(asked)}; seed {asked.seed}"))
@@ -166,9 +166,9 @@ def one_by_one(series: SeedSeries, once: Callable[[Options], Result], console: C
 
 
 def side_by_side(series: SeedSeries, job: Job, room: Callable[[int], bool], console: Console) -> Generator[Result]:
-    """Make the runs of a series by ``job``; one begins beside so many others only while there is ``room`` for it.
+    """Make the runs of a series by `job`; one begins beside so many others only while there is `room` for it.
 
-    Raises SimulatedError as :func:`repeat_side_by_side`.
+    Raises SimulatedError as `repeat_side_by_side`.
     """
     running: dict[Connection, _Worker] = {}
     ended: dict[int, Result] = {}
@@ -232,7 +232,7 @@ class SimulatedRun:
 
 
 def simulate(asked: Options, service: Service, machine: Machine, run: RunDirectory, tell: Tell) -> Scores:
-    """Fill a run's directory by an experiment with a prepared ``service`` in a machine of its own, and score it."""
+    """Fill a run's directory by an experiment with a prepared `service` in a machine of its own, and score it."""
 
     def record(run: RunDirectory) -> None:
         clock = SimulatedClock()
@@ -320,7 +320,7 @@ class _Worker:
         theirs.close()
 
     def hear(self) -> tuple[str, Any]:
-        """Return the next that it tells: ``line``, ``done``, ``result`` or ``failed``, and what."""
+        """Return the next that it tells: `line`, `done`, `result` or `failed`, and what."""
         try:
             kind, what = self.connection.recv()
         except (EOFError, OSError):  # killed, perhaps in the middle of what it told

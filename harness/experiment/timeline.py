@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 #: Lengths in seconds: solo, first contender, solo, second contender, solo.
-#: ``published`` is the timeline of the document "L4S Tests" for its three video services; ``short`` keeps its shape.
+#: `published` is the timeline of the document "L4S Tests" for its three video services; `short` keeps its shape.
 TIMELINES = {"published": (60, 120, 60, 120, 60), "short": (20, 40, 20, 40, 20)}
 
 
@@ -23,10 +23,10 @@ class Phase:
 
 
 def parse_timeline(text: str, contenders: tuple[str, ...] = ("cubic", "prague")) -> list[Phase]:
-    """Return the phases that ``text`` asks for.
+    """Return the phases that `text` asks for.
 
-    ``text`` is ``published``, ``short``, or explicit phases such as ``solo:20,cubic:40,solo:20,prague:40,solo:20``
-    (seconds). A named timeline takes its contenders from ``contenders``, in that order, with a solo phase before,
+    `text` is `published`, `short`, or explicit phases such as `solo:20,cubic:40,solo:20,prague:40,solo:20`
+    (seconds). A named timeline takes its contenders from `contenders`, in that order, with a solo phase before,
     between and after. Raises ValueError with one line that says what would be right.
     """
     if text in TIMELINES:
@@ -42,7 +42,7 @@ def parse_timeline(text: str, contenders: tuple[str, ...] = ("cubic", "prague"))
 
 
 def reordered(phases: Sequence[Phase], seed: int, repetition: int) -> list[Phase]:
-    """Return the phases with the contenders in the order of ``repetition`` (from 1 on), each for as long as before.
+    """Return the phases with the contenders in the order of `repetition` (from 1 on), each for as long as before.
 
     Of repetitions 1 and 2, 3 and 4, … one has a random order and the other its reverse, so that what comes second
     finds the victim as often in the wake of either.

@@ -49,7 +49,7 @@ _SSH_FIXES = {
 
 
 class Wrong(RuntimeError):
-    """What was found is not what a run needs; ``fix`` is what would help, ``verdict`` how bad it is."""
+    """What was found is not what a run needs; `fix` is what would help, `verdict` how bad it is."""
 
     def __init__(self, found: str, fix: str, verdict: Verdict = "missing") -> None:
         super().__init__(found)
@@ -57,7 +57,7 @@ class Wrong(RuntimeError):
 
 
 def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
-    """Prove each entry of a lab file; ``wanted`` are kinds of queues that the router must have."""
+    """Prove each entry of a lab file; `wanted` are kinds of queues that the router must have."""
     with ExitStack() as stack:
         places, up = places_of(file), {}
         for name, place in places.items():
@@ -81,7 +81,7 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
 
 
 def _tried(subject: str, look: Callable[..., str], *args: Any, fix: str = "see what it says") -> Finding:
-    """Look and tell; ``fix`` is for what any failure of ``look`` means."""
+    """Look and tell; `fix` is for what any failure of `look` means."""
     try:
         return Finding(subject, "ok", look(*args).strip())
     except Wrong as wrong:

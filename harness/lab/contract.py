@@ -47,7 +47,7 @@ class Lab:
     #: Whether its clock is the host's, which may be late; else computing takes no time.
     real_time: bool = True
     versions: dict[str, str] = field(default_factory=dict)
-    #: Put before the argv of latency-critical programs, e.g. ``("chrt", "-r", "20")`` where the user may.
+    #: Put before the argv of latency-critical programs, e.g. `("chrt", "-r", "20")` where the user may.
     realtime: tuple[str, ...] = ()
     #: Put before the argv of programs of the server's side that need more than the cores that the nodes leave.
     all_cores: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class MadeLab:
 
 
 class LabFactory(Protocol):
-    """A context manager that yields a running :class:`Lab` and undoes all of it."""
+    """A context manager that yields a running `Lab` and undoes all of it."""
 
     def __enter__(self) -> Lab: ...
 

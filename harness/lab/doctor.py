@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine can do for Sojourn and what is missing, with the fix for each (``sojourn doctor``)."""
+"""What this machine can do for Sojourn and what is missing, with the fix for each (`sojourn doctor`)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NAMESPACE_SWITCHES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at: ``missing`` means that runs cannot work, ``note`` that they could work better."""
+    """One thing looked at: `missing` means that runs cannot work, `note` that they could work better."""
 
     subject: str
     verdict: Verdict
@@ -121,7 +121,7 @@ def realtime() -> Finding:
 
 
 def congestion_control(available: str) -> Finding:
-    """Judge ``tcp_available_congestion_control``: the stand-in's origin uses the host's BBR by default."""
+    """Judge `tcp_available_congestion_control`: the stand-in's origin uses the host's BBR by default."""
     if "bbr" in available.split():
         return Finding("BBR for the origin", "ok", available)
     fix = "as root: modprobe tcp_bbr (for good: a line tcp_bbr in /etc/modules-load.d/); or --origin-cc=cubic"
@@ -137,7 +137,7 @@ def clock(source: str) -> Finding:
 
 
 def sleep_overshoots(count: int = 1000, interval: float = 1e-3) -> list[float]:
-    """Return by how many ms each of ``count`` sleeps of ``interval`` seconds came too late."""
+    """Return by how many ms each of `count` sleeps of `interval` seconds came too late."""
     late = []
     for _ in range(count):
         begin = time.perf_counter()

@@ -16,7 +16,7 @@ from harness.lab.virtual import ONE_CORE_BPS, VirtualLab
 from harness.terminal import Tell, named
 
 Step = Callable[[str], Tell]
-"""Begins a step of a set-up, see :func:`harness.terminal.steps`."""
+"""Begins a step of a set-up, see `harness.terminal.steps`."""
 
 
 def lab_maker(
@@ -46,6 +46,6 @@ def lab_maker(
 
 @contextmanager
 def virtual_lab(folder: Path, *, one_core: bool = False) -> Iterator[Lab]:
-    """A virtual lab that is up; consoles go to ``folder``/logs, ``one_core`` as in VirtualLab. Raises BuildError."""
+    """A virtual lab that is up; consoles go to `folder`/logs, `one_core` as in VirtualLab. Raises BuildError."""
     with VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=one_core) as lab:
         yield lab

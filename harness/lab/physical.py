@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The physical lab: an APU (or any Linux router) and the bulk hosts, reached by the OpenSSH client.
 
-The browser, the recorder and the irtt client run on this host. Users' own ``~/.ssh/config`` counts: host names in the
-lab file are what they would type after ``ssh``.
+The browser, the recorder and the irtt client run on this host. Users' own `~/.ssh/config` counts: host names in the
+lab file are what they would type after `ssh`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class PhysicalLabError(RuntimeError):
 
 
 class PhysicalLab(MadeLab):
-    """Reach every machine of a lab file and claim its router; use as a context manager that yields a :class:`Lab`.
+    """Reach every machine of a lab file and claim its router; use as a context manager that yields a `Lab`.
 
-    Consoles and the router's clock are written to ``run``, if one is given; ``tell`` takes what a user should know.
+    Consoles and the router's clock are written to `run`, if one is given; `tell` takes what a user should know.
     """
 
     def __init__(self, file: LabFile, run: Path | None = None, tell: Callable[[str], None] = lambda _: None) -> None:

@@ -17,9 +17,9 @@ _END_SETTINGS = {"net/ipv4/tcp_ecn": "2", "net/ipv4/tcp_no_metrics_save": "1"}
 
 
 class SimLab(MadeLab):
-    """Make the lab out of namespaces of this kernel; use as a context manager that yields a :class:`Lab`.
+    """Make the lab out of namespaces of this kernel; use as a context manager that yields a `Lab`.
 
-    Raises :class:`hardware.machine.process.ProcessError` and :class:`hardware.machine.place.CommandError`.
+    Raises `hardware.machine.process.ProcessError` and `hardware.machine.place.CommandError`.
     """
 
     def __enter__(self) -> Lab:

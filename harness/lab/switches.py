@@ -23,12 +23,12 @@ _GATEWAYS = {"client": ROUTER_LAN, "receiver": ROUTER_LAN, "server": ROUTER_WAN,
 
 
 def cable(spaces: Namespaces, prefixes: Mapping[str, str] | None = None, mgmt: Collection[str] = ()) -> None:
-    """Make the switches in the hub and plug every port in: ``eth0`` of a host, ``lan`` and ``wan`` of the router.
+    """Make the switches in the hub and plug every port in: `eth0` of a host, `lan` and `wan` of the router.
 
-    ``prefixes`` are put before the interfaces' names in a namespace from which a node of its own takes them; those in
-    ``mgmt`` are on a third switch too, by an interface of that name.
+    `prefixes` are put before the interfaces' names in a namespace from which a node of its own takes them; those in
+    `mgmt` are on a third switch too, by an interface of that name.
 
-    Raises :class:`hardware.machine.place.CommandError`.
+    Raises `hardware.machine.place.CommandError`.
     """
     before = prefixes or {}
     nets = {
@@ -52,7 +52,7 @@ def cable(spaces: Namespaces, prefixes: Mapping[str, str] | None = None, mgmt: C
 
 
 def address(place: Place, name: str) -> None:
-    """Give ``eth0`` of the end ``name`` of a lab its address and its way to the other side."""
+    """Give `eth0` of the end `name` of a lab its address and its way to the other side."""
     own = getattr(Addresses, name)
     _batch(place, [f"address add {own}/24 dev eth0", f"route add default via {_GATEWAYS[name]}"])
 

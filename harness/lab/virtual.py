@@ -39,11 +39,11 @@ ONE_CORE_BPS = 30_000_000
 
 
 class VirtualLab(MadeLab):
-    """Boot the virtual lab; use as a context manager that yields a :class:`Lab`.
+    """Boot the virtual lab; use as a context manager that yields a `Lab`.
 
-    ``one_core``: see :class:`hardware.machine.cores.Cores`; right up to ONE_CORE_BPS.
+    `one_core`: see `hardware.machine.cores.Cores`; right up to ONE_CORE_BPS.
 
-    Node consoles are written to ``logs/`` of ``run``. Raises :class:`ProcessError` with the end of the console when a
+    Node consoles are written to `logs/` of `run`. Raises `ProcessError` with the end of the console when a
     node does not come up.
     """
 
@@ -119,7 +119,7 @@ class VirtualLab(MadeLab):
 
 
 def _ssh(hub: Place, name: str, guest: Guest, scratch: Path) -> Place:
-    """Return the node ``name`` as a place that is reached by ssh from the hub."""
+    """Return the node `name` as a place that is reached by ssh from the hub."""
     config = scratch / "ssh_config"
     if not config.exists():
         config.write_text(

@@ -38,13 +38,13 @@ class Campaign:
     seeds: tuple[int, ...]
     results: Path
     engine: str = LOCAL
-    """``local``, or the address of a Dask scheduler."""
+    """`local`, or the address of a Dask scheduler."""
     workers: int | None = None
     again: bool = False
     endpoints: Endpoints = "bulk"
     lab: str = "sim"
     lab_file: Path | None = None
-    """With ``apu``: where the lab is described."""
+    """With `apu`: where the lab is described."""
     limits: Limits = field(default_factory=Limits)
     """Of the gates of runs in real time."""
 
@@ -65,7 +65,7 @@ class Campaign:
 
 
 def seeds(first: int, count: int) -> tuple[int, ...]:
-    """Return ``count`` seeds from ``first`` on."""
+    """Return `count` seeds from `first` on."""
     return tuple(range(first, first + count))
 
 

@@ -12,7 +12,7 @@ from harness.matrix.matrix import Matrix
 
 
 def matrix_tests(matrix: Matrix) -> Callable[..., None]:
-    """Return the test of a matrix, one node a cell: ``test_cell = matrix_tests(MATRIX)``.
+    """Return the test of a matrix, one node a cell: `test_cell = matrix_tests(MATRIX)`.
 
     It runs the cell with all its seeds in the lab that the options name and asserts the matrix's expectations.
     """
@@ -30,7 +30,7 @@ def matrix_tests(matrix: Matrix) -> Callable[..., None]:
 
 
 def matrix_targets(matrix: Matrix) -> Callable[..., None]:
-    """Return the test of its correlations and contrasts: ``test_targets = matrix_targets(MATRIX)``.
+    """Return the test of its correlations and contrasts: `test_targets = matrix_targets(MATRIX)`.
 
     It waits for all cells of the matrix, and is skipped where they are not all selected.
     """

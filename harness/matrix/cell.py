@@ -20,10 +20,10 @@ class _Frozen(BaseModel):
 
 
 class Flow(_Frozen):
-    """One bulk TCP flow, from the server side to the client side (``up``: the other way). Times in s."""
+    """One bulk TCP flow, from the server side to the client side (`up`: the other way). Times in s."""
 
     contender: str
-    """A name of :data:`traffic.contender.CONTENDERS`."""
+    """A name of `traffic.contender.CONTENDERS`."""
     rtt_us: int = Field(ge=0, le=4_000_000)
     """Delay of its own path there and back, half each way, µs; flows of one rtt share a host."""
     start_s: float = Field(default=0, ge=0)
@@ -83,18 +83,18 @@ class Hop(_Frozen):
     down: Direction | None = None
     up: Direction | None = None
     schedule: tuple[RateStep, ...] = ()
-    """Rates of ``down`` over the time of the cell, beside its initial one."""
+    """Rates of `down` over the time of the cell, beside its initial one."""
     mangle: Literal["", "ect1-to-not-ect", "to-ect1"] = ""
-    """What it does to the ECN field of packets that go down; ``to-ect1`` is the bakeoff's gaming, whatever it was."""
+    """What it does to the ECN field of packets that go down; `to-ect1` is the bakeoff's gaming, whatever it was."""
     mangled_flows: tuple[int, ...] = ()
-    """Numbers of the cell's flows that ``mangle`` is for; empty: all that goes down."""
+    """Numbers of the cell's flows that `mangle` is for; empty: all that goes down."""
 
 
 class Cell(_Frozen):
     """Everything that decides the outcome of one run, but for the seed."""
 
     name: str
-    """Names the cell in tables and for ``-k``; unique in its matrix."""
+    """Names the cell in tables and for `-k`; unique in its matrix."""
     flows: tuple[Flow, ...] = ()
     hops: tuple[Hop, ...]
     """From the sender's side to the receiver's."""
@@ -105,7 +105,7 @@ class Cell(_Frozen):
     tunnel: Literal["", "wireguard", "fou", "fou-auto", "ipsec"] = ""
     """Between the two ends of the chain of middleboxes, around the bottleneck."""
     replay_window: int = Field(default=0, ge=0, le=4096)
-    """With ``ipsec``: packets; 0 is off."""
+    """With `ipsec`: packets; 0 is off."""
     sample_s: float = Field(default=0.05, gt=0)
     """Interval of the samples of every flow (tcp_info), s."""
     needs: str = ""
@@ -126,7 +126,7 @@ class Cell(_Frozen):
         return self
 
     def swapped(self, old: str, new: str) -> Cell:
-        """Return the cell with contender ``new`` in every flow that has ``old``."""
+        """Return the cell with contender `new` in every flow that has `old`."""
         flows = tuple(f.model_copy(update={"contender": new}) if f.contender == old else f for f in self.flows)
         short = self.short_flows
         if short and short.contender == old:

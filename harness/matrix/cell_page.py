@@ -56,7 +56,7 @@ _CALL = {"mbps": ("Mbit/s that arrived", 2), "loss": ("lost", 4), "p50_ms": ("P5
 def cell_page(
     matrix: Matrix, cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[int, Path], up: str
 ) -> dict[str, Any]:
-    """Return the content of a cell's page from the scores and folders of its runs by seed; ``up`` is the report."""
+    """Return the content of a cell's page from the scores and folders of its runs by seed; `up` is the report."""
     plots: list[dict[str, Any]] = []
     for seed, path in paths.items():
         plots += _plots(cell, path, seed, dict(runs[seed]))

@@ -33,7 +33,7 @@ _SCORING = ("scoring.transport",)
 
 @dataclass(frozen=True)
 class Job:
-    """One run to be made. ``inputs`` names everything else that its outcome depends on."""
+    """One run to be made. `inputs` names everything else that its outcome depends on."""
 
     cell: Cell
     seed: int
@@ -43,7 +43,7 @@ class Job:
     endpoints: Endpoints = "bulk"
     timeout_s: float = 300
     run: Callable[..., None] | None = None
-    """What runs it, in place of :func:`harness.matrix.simulated.run_cell`; another process must import it by name."""
+    """What runs it, in place of `harness.matrix.simulated.run_cell`; another process must import it by name."""
 
     @property
     def work(self) -> float:
@@ -85,7 +85,7 @@ def scoring_digest(job: Job) -> str:
 
 
 def perform(job: Job, folder: Path) -> None:
-    """Empty ``folder``, run the cell in it, score it and describe the run in ``run.json``.
+    """Empty `folder`, run the cell in it, score it and describe the run in `run.json`.
 
     Raises what the run raises (hardware.simulation.SimulationError).
     """
@@ -117,7 +117,7 @@ def empty(folder: Path) -> None:
 
 
 def score(job: Job, folder: Path) -> None:
-    """Write ``scores.json`` from the raw files of a run."""
+    """Write `scores.json` from the raw files of a run."""
     import polars as pl
 
     from scoring.transport import FLOWS, PROBES, SHORT, TALKS, WIRE
@@ -145,7 +145,7 @@ def rescore(job: Job, folder: Path) -> None:
 
 
 def standing(job: Job, folder: Path) -> Literal["missing", "stale", "unscored", "done"]:
-    """Tell what is to be done for a job whose finished run would be ``folder``."""
+    """Tell what is to be done for a job whose finished run would be `folder`."""
     try:
         about = json.loads((folder / RUN).read_text())
     except (OSError, ValueError):

@@ -30,7 +30,7 @@ Digest = Callable[[], str]
 
 
 def connected(address: str) -> Any:
-    """Return a client of the cluster at ``address``. Raises EngineError when no scheduler with workers answers."""
+    """Return a client of the cluster at `address`. Raises EngineError when no scheduler with workers answers."""
     try:
         from distributed import Client
     except ImportError as missing:
@@ -45,7 +45,7 @@ def connected(address: str) -> Any:
 
 
 def check_workers(client: Any, inputs: str, digest: Digest) -> None:
-    """Raise EngineError that names a worker where ``digest`` does not give ``inputs``; one that is lost gives none."""
+    """Raise EngineError that names a worker where `digest` does not give `inputs`; one that is lost gives none."""
     from distributed.comm import CommClosedError
 
     for worker, theirs in client.run(_aside, digest, on_error="return").items():
@@ -68,7 +68,7 @@ def threads(client: Any) -> int:
 
 
 def places(client: Any) -> int:
-    """Return how many machines with browsers all workers have threads and memory for. Raises as :func:`threads`."""
+    """Return how many machines with browsers all workers have threads and memory for. Raises as `threads`."""
     threads(client)
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     need = memory_bytes(MEMORY)

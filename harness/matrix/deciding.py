@@ -19,7 +19,7 @@ _DISCOVERY = "hardware.machine.discovery"
 
 @functools.cache
 def sources(*modules: str, checkout: Path = CHECKOUT) -> tuple[tuple[str, bytes], ...]:
-    """Return path and content of all files that decide what ``modules`` ("harness.matrix.cell") do.
+    """Return path and content of all files that decide what `modules` ("harness.matrix.cell") do.
 
     Those are the project's modules among their imports, at whatever depth and wherever in a file they stand, but for
     types alone; and files beside them that are no Python, which they may read. Raises OSError.
@@ -55,7 +55,7 @@ def _files(module: str, checkout: Path) -> Iterator[Path]:
 
 
 def _imports(path: Path, source: bytes) -> Iterator[str]:
-    """The modules that a source imports when it runs; of ``from a import b`` both a and a.b, which may be one."""
+    """The modules that a source imports when it runs; of `from a import b` both a and a.b, which may be one."""
     tree = ast.parse(source, str(path))
     types_alone = {
         inner

@@ -32,7 +32,7 @@ def bottleneck(
 ) -> Hop:
     """Return a middlebox with the same rate (Mbit/s), qdisc and path both ways.
 
-    ``steps`` are (s, Mbit/s) at which the rate down changes: the way back, which carries acknowledgements, keeps its.
+    `steps` are (s, Mbit/s) at which the rate down changes: the way back, which carries acknowledgements, keeps its.
     """
     way = Direction(rate_bps=bps(mbps), qdisc=qdisc, path=path or Impairment())  # type: ignore[arg-type]
     schedule = tuple(RateStep(at_s=at, rate_bps=bps(rate)) for at, rate in steps)
@@ -49,13 +49,13 @@ def asymmetric(down_mbps: float, down: str, up_mbps: float, up: str) -> Hop:
 def bursts(packets: int) -> Impairment:
     """Return a path that lets packets out in bursts, as the public harness of "L4S Tests" does.
 
-    netem: 0.2 ms of delay, a slot each 0.8 to 5 ms with at most ``packets``.
+    netem: 0.2 ms of delay, a slot each 0.8 to 5 ms with at most `packets`.
     """
     return Impairment(delay_us=200, slot_us=800, slot_max_us=5000, slot_packets=packets, limit=10_000)
 
 
 def flows(contenders: Sequence[str], rtt_ms: float | Sequence[float], gap_s: float = 0) -> tuple[Flow, ...]:
-    """Return one flow for each contender, ``gap_s`` apart, with one RTT (ms) for all or one each."""
+    """Return one flow for each contender, `gap_s` apart, with one RTT (ms) for all or one each."""
     rtts = [rtt_ms] * len(contenders) if isinstance(rtt_ms, int | float) else rtt_ms
     return tuple(
         Flow(contender=name, rtt_us=round(rtt * 1000), start_s=n * gap_s)

@@ -50,7 +50,7 @@ class Engine(Protocol):
     """Where runs are made. Leaving it as a context ends what still runs."""
 
     def free(self, running: int) -> int:
-        """Return how many more runs may be begun now, beside ``running``. Raises EngineError."""
+        """Return how many more runs may be begun now, beside `running`. Raises EngineError."""
 
     def submit(self, job: Job, folder: Path) -> Future[Any]:
         """Begin a run."""
@@ -78,7 +78,7 @@ class LocalEngine:
     """Worker processes on this machine, each with its guest on a processor of its own."""
 
     def __init__(self, workers: int | None = None, guest_bytes: int = GUEST_BYTES) -> None:
-        """``guest_bytes``: what a guest may come to use. Raises EngineError where there is no memory for one."""
+        """`guest_bytes`: what a guest may come to use. Raises EngineError where there is no memory for one."""
         self._guest_bytes = guest_bytes
         available = psutil.virtual_memory().available
         self.workers = capacity(len(os.sched_getaffinity(0)), available, workers, guest_bytes)
@@ -151,11 +151,11 @@ def complete(
     again: bool = False,
     begun: Callable[[Job], None] = lambda _job: None,
 ) -> Generator[Outcome]:
-    """Yield the outcome of every job as it is known; finished runs are kept in ``folder``, that of the matrix.
+    """Yield the outcome of every job as it is known; finished runs are kept in `folder`, that of the matrix.
 
-    A run that is finished and whose inputs are the same is not made again, unless ``again``; one that another runner
+    A run that is finished and whose inputs are the same is not made again, unless `again`; one that another runner
     is making is left to it and waited for at the end. Takes over the engine and ends it; when the iteration is given
-    up, nothing partial stays. ``begun`` is told of every run that starts.
+    up, nothing partial stays. `begun` is told of every run that starts.
     """
     waiting, busy = deque((job, again) for job in jobs), deque[Job]()
     # A dead worker breaks all runs beside its own: whose fault it is shows when each has its last try by itself.

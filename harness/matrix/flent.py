@@ -24,7 +24,7 @@ class ExportError(RuntimeError):
 
 
 def export(results: Path, to: Path) -> list[Path]:
-    """Write a ``.flent.gz`` into ``to`` for every run of a cell at or below ``results``; return the files.
+    """Write a `.flent.gz` into `to` for every run of a cell at or below `results`; return the files.
 
     Raises ExportError when there is none.
     """
@@ -50,9 +50,9 @@ def _write(run: Path, to: Path) -> Path:
 def data_file(
     cell: Cell, seed: int, flows: pl.DataFrame, probes: pl.DataFrame | None, start: datetime, name: str
 ) -> dict[str, Any]:
-    """Return a run as flent's data file; ``start`` stands for the cell's second 0, ``name`` is the file's.
+    """Return a run as flent's data file; `start` stands for the cell's second 0, `name` is the file's.
 
-    Its test is ``tcp_nup``: flows from the server are uploads, as the public harnesses run them. Delays of probes are
+    Its test is `tcp_nup`: flows from the server are uploads, as the public harnesses run them. Delays of probes are
     one way, and say so in the name of their series.
     """
     t0 = start.timestamp()

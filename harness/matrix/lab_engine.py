@@ -20,7 +20,7 @@ from scoring.validity import Limits
 
 
 class LabEngine:
-    """One lab; ``make`` gives it, ``limits`` are those of its runs' gates.
+    """One lab; `make` gives it, `limits` are those of its runs' gates.
 
     All is done in one thread: what a lab starts lives no longer than the thread that started it (LOCAL). After a run
     that fails the lab is made anew for the next one.

@@ -10,7 +10,7 @@ LABS = ("sim", "virtual", "apu")
 
 
 def lacking(cell: Cell, lab: str) -> str:
-    """Return what ``lab`` lacks for ``cell``, empty if nothing: ``no way to …``."""
+    """Return what `lab` lacks for `cell`, empty if nothing: `no way to …`."""
     if lab == "sim":
         return "" if cell.tunnel in ("", "ipsec") else f"no kernel of its own for each end of a {cell.tunnel} tunnel"
     boxes = working_hops(cell)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matrix: the cells of one transport experiment and what is told of them; each is one file ``tests/test_*.py``."""
+"""A matrix: the cells of one transport experiment and what is told of them; each is one file `tests/test_*.py`."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Column(_Frozen):
     """A column of the table."""
 
     head: str
-    """Its head, with the unit: ``Prague Mbit/s``."""
+    """Its head, with the unit: `Prague Mbit/s`."""
     metric: str
-    """Where the figure is in a run's scores, e.g. ``flows.0.d_ss_mbps`` (see :func:`figure`)."""
+    """Where the figure is in a run's scores, e.g. `flows.0.d_ss_mbps` (see `figure`)."""
     digits: int = 2
 
 
@@ -51,7 +51,7 @@ class Expectation(_Frozen):
     """A regular expression that their names match somewhere; empty: all."""
 
     def broken(self, cell: Cell, scores: Mapping[str, Any]) -> str:
-        """Return why a run of ``cell`` does not meet it, empty if it does or is not meant."""
+        """Return why a run of `cell` does not meet it, empty if it does or is not meant."""
         if not re.search(self.cells, cell.name):
             return ""
         value = figure(scores, self.metric)
@@ -82,12 +82,12 @@ class Reference(_Frozen):
 
 
 class Chart(_Frozen):
-    """A plot over several cells: a group of bars a cell, or with ``ccdf`` one curve a cell and series."""
+    """A plot over several cells: a group of bars a cell, or with `ccdf` one curve a cell and series."""
 
     title: str
     unit: str
     series: dict[str, str]
-    """Name in the legend → metric; of a CCDF the one that holds its ``ms`` and ``percent``, e.g. ``probes.0.ccdf``."""
+    """Name in the legend → metric; of a CCDF the one that holds its `ms` and `percent`, e.g. `probes.0.ccdf`."""
     cells: dict[str, str]
     """Label → name of the cell."""
     ccdf: bool = False
@@ -110,7 +110,7 @@ class Matrix(_Frozen):
     """An experiment as data."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
-    """What ``sojourn matrix`` calls it."""
+    """What `sojourn matrix` calls it."""
     title: str
     source: str = ""
     """The document and table that it repeats."""
@@ -126,10 +126,10 @@ class Matrix(_Frozen):
     reference: Reference | None = None
     charts: tuple[Chart, ...] = ()
     without_call: dict[str, str] = {}
-    """Name of a cell → the same without its call: what the first flow gives way to it is told as ``backoff_mbps``."""
+    """Name of a cell → the same without its call: what the first flow gives way to it is told as `backoff_mbps`."""
     contrasts: tuple[Contrast, ...] = ()
     solo: dict[str, str] = {}
-    """Name of a cell → the cell in which its short flows are alone: the harm to them is told as ``harm.median`` …"""
+    """Name of a cell → the cell in which its short flows are alone: the harm to them is told as `harm.median` …"""
     notes: str = ""
     """What a reader of the table must know, for the report."""
 
@@ -160,7 +160,7 @@ class Matrix(_Frozen):
         return tuple(lab for lab in LABS if any(not lacking(cell, lab) for cell in self.runnable))
 
     def swapped(self, text: str) -> Matrix:
-        """Return the matrix with another contender, ``OLD=NEW``, in every flow; it keeps its own results.
+        """Return the matrix with another contender, `OLD=NEW`, in every flow; it keeps its own results.
 
         Raises MatrixError when a name is unknown or no flow has OLD.
         """
@@ -176,7 +176,7 @@ class Matrix(_Frozen):
         return type(self)(**fields | {"name": f"{self.name}-{new}-for-{old}", "cells": cells})
 
     def select(self, text: str = "") -> tuple[Cell, ...]:
-        """Return the runnable cells whose name holds every word of ``text``. Raises MatrixError when none does."""
+        """Return the runnable cells whose name holds every word of `text`. Raises MatrixError when none does."""
         words = text.lower().split()
         cells = tuple(cell for cell in self.runnable if all(word in cell.name.lower() for word in words))
         if not cells:
@@ -185,7 +185,7 @@ class Matrix(_Frozen):
 
 
 def figure(scores: Mapping[str, Any], metric: str) -> float | None:
-    """Return the figure at the dotted path ``metric`` (numbers index lists), None where there is none."""
+    """Return the figure at the dotted path `metric` (numbers index lists), None where there is none."""
     node: Any = scores
     for step in metric.split("."):
         try:
@@ -196,7 +196,7 @@ def figure(scores: Mapping[str, Any], metric: str) -> float | None:
 
 
 def matrices(experiments: Path = EXPERIMENTS) -> dict[str, Matrix]:
-    """Return every matrix that a file ``test_*.py`` defines as ``MATRIX``, by name.
+    """Return every matrix that a file `test_*.py` defines as `MATRIX`, by name.
 
     Raises MatrixError when such a file cannot be imported or two share a name.
     """

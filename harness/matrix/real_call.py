@@ -35,7 +35,7 @@ def browsers(asked: cell.Call) -> Browsers:
 
 @contextmanager
 def browser_call(lab: Lab, asked: cell.Call, folder: Path) -> Iterator[Browsers]:
-    """A call between the client and the server of ``lab`` once both ends show its size; its files go to ``folder``.
+    """A call between the client and the server of `lab` once both ends show its size; its files go to `folder`.
 
     Raises ServiceError when there is no call, or none of that size within a minute; ProcessError without a screen.
     """
@@ -65,7 +65,7 @@ def arrived(call: Browsers, lab: Lab, client: pl.DataFrame, server: pl.DataFrame
 
 
 def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) -> pl.DataFrame:
-    """The rows of TALKS of what arrived within ``seconds`` s from ``t0`` (Unix s) on; delays are not known."""
+    """The rows of TALKS of what arrived within `seconds` s from `t0` (Unix s) on; delays are not known."""
     parts = [
         pl.DataFrame(
             {
@@ -82,7 +82,7 @@ def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) ->
 
 
 def marked(asked: cell.Call, ways: tuple[pl.DataFrame, pl.DataFrame], t0: float) -> list[Gate]:
-    """Each way's packets since ``t0`` (Unix s) have the codepoint asked for, or CE; there are some."""
+    """Each way's packets since `t0` (Unix s) have the codepoint asked for, or CE; there are some."""
     gates = []
     for name, way in zip(("down", "up"), ways, strict=True):
         fields = way.filter(pl.col("t_ns") >= round(t0 * 1e9))["ecn"].to_list()

@@ -47,10 +47,10 @@ class RealTimeError(RuntimeError):
 def run_cell(
     lab: Lab, cell: Cell, folder: Path, *, seed: int, limits: Limits | None = None, stopped: Event | None = None
 ) -> None:
-    """Run ``cell`` in ``lab`` and leave its results in ``folder``, which is there and empty.
+    """Run `cell` in `lab` and leave its results in `folder`, which is there and empty.
 
-    docs/simulated-time.md lists the files and their columns, docs/matrix.md what real time adds. ``seed`` numbers the
-    repetition and no more: what varies is the world's. ``limits`` are those of the gates. Once ``stopped`` is set, by
+    docs/simulated-time.md lists the files and their columns, docs/matrix.md what real time adds. `seed` numbers the
+    repetition and no more: what varies is the world's. `limits` are those of the gates. Once `stopped` is set, by
     another thread, the run ends and everything is undone.
 
     Raises:
@@ -265,7 +265,7 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
 
 
 def _seen(capture: Captured, ahead_ns: int) -> pl.DataFrame:
-    """The packets of a capture by our clock; ``ahead_ns`` is what the clock that dated them is ahead of it."""
+    """The packets of a capture by our clock; `ahead_ns` is what the clock that dated them is ahead of it."""
     return packets.with_advance(pcapng.read(capture.file).packets.with_columns(pl.col("t_ns") - ahead_ns))
 
 
@@ -296,7 +296,7 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
 
 
 def _sides(flow: Flow) -> tuple[Side, Side]:
-    """Where packets of ``flow`` are captured before the bottleneck and behind it."""
+    """Where packets of `flow` are captured before the bottleneck and behind it."""
     return ("client", "server") if flow.up else ("server", "client")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``report.html`` of a matrix: ours beside the published figures, charts over the cells, a page with plots a cell."""
+"""`report.html` of a matrix: ours beside the published figures, charts over the cells, a page with plots a cell."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
 
 
 def write(matrix: Matrix, folder: Path, inputs: str) -> Path:
-    """Write report, table and cell pages of the finished runs under ``folder``; return the report's path."""
+    """Write report, table and cell pages of the finished runs under `folder`; return the report's path."""
     finished = results(matrix, folder, inputs)
     for cell in finished.cells:
         view = cell_page(matrix, cell, finished.runs[cell.name], finished.paths[cell.name], REPORT)

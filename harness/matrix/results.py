@@ -128,10 +128,10 @@ class Results:
 
 
 def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
-    """Read the scores of finished runs under ``folder``, with the harm to short flows and the backoff where
+    """Read the scores of finished runs under `folder`, with the harm to short flows and the backoff where
     they have a meaning.
 
-    Only of runs of these ``inputs`` (``Job.inputs``) with the scores that this scorer makes: others are counted.
+    Only of runs of these `inputs` (`Job.inputs`) with the scores that this scorer makes: others are counted.
     """
     gathered = Results(matrix, folder)
     for cell, seed, run in finished(matrix, folder):

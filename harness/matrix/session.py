@@ -38,17 +38,17 @@ class MatrixSession:
         return self._options.asked_lab or matrix.labs[0]
 
     def measure(self, matrix: Matrix, cell: Cell, selected: Sequence[Cell]) -> list[str]:
-        """Run ``cell`` with all its seeds, print its figures, return what does not hold of it.
+        """Run `cell` with all its seeds, print its figures, return what does not hold of it.
 
-        Raises as :meth:`outcomes` does.
+        Raises as `outcomes` does.
         """
         outcomes = self.outcomes(matrix, cell, selected, self.lab(matrix))
         return [broken for it in outcomes for broken in judged(matrix, it)]
 
     def outcomes(self, matrix: Matrix, cell: Cell, selected: Sequence[Cell], lab: str) -> list[Outcome]:
-        """Run ``cell`` in ``lab`` and return what became of its runs, by seed.
+        """Run `cell` in `lab` and return what became of its runs, by seed.
 
-        The first call starts all ``selected`` cells of the matrix. Raises MatrixError, EngineError or BuildError.
+        The first call starts all `selected` cells of the matrix. Raises MatrixError, EngineError or BuildError.
         """
         key = (matrix.name, lab)
         if key not in self._running:
@@ -59,9 +59,9 @@ class MatrixSession:
         return sorted(outcomes, key=lambda it: it.job.seed)
 
     def missed(self, matrix: Matrix, selected: Sequence[Cell]) -> list[str]:
-        """Wait for all ``selected`` cells and return which correlations and contrasts miss what they ask for.
+        """Wait for all `selected` cells and return which correlations and contrasts miss what they ask for.
 
-        Raises as :meth:`outcomes` does.
+        Raises as `outcomes` does.
         """
         from harness.matrix.results import results
 

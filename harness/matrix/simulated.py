@@ -31,7 +31,7 @@ Endpoints = Literal["bulk", "iperf3"]
 def parts() -> tuple[Kernel, Guest, Path]:
     """Kernel, guest and the program of all endpoints, built if need be; once for a process.
 
-    Raises :class:`hardware.machine.cache.BuildError`.
+    Raises `hardware.machine.cache.BuildError`.
     """
     return ensure_kernel(), ensure_guest(), ensure_endpoints()
 
@@ -56,7 +56,7 @@ def run_cell(
     endpoints: Endpoints = "bulk",
     timeout_s: float = 300,
 ) -> None:
-    """Run ``cell`` in simulated time and leave its results in ``folder``, which is there and empty.
+    """Run `cell` in simulated time and leave its results in `folder`, which is there and empty.
 
     The same seed gives the same bytes in every file. docs/simulated-time.md lists the files and their columns.
 
@@ -119,7 +119,7 @@ def _flows_of_iperf3(cell: Cell, seed: int, folder: Path) -> None:
 def iperf3_rows(flow: int, start_s: float, sender: dict[str, Any], receiver: dict[str, Any]) -> Iterator[str]:
     """Yield lines of flows.csv from both ends' iperf3 JSON; what iperf3 does not tell is empty.
 
-    Times count from ``start_s``, when the client was started: the first data comes a few RTTs later.
+    Times count from `start_s`, when the client was started: the first data comes a few RTTs later.
     """
     received, retransmits, least = 0, 0, 0
     for theirs, ours in zip(receiver["intervals"], sender["intervals"], strict=False):
@@ -134,7 +134,7 @@ def iperf3_rows(flow: int, start_s: float, sender: dict[str, Any], receiver: dic
 def unheard(cell: Cell, flows: pl.DataFrame, seen: Sequence[dict[str, Any]]) -> str:
     """Return which flow with accurate ECN was told of no CE although the queues on its way marked; empty: none.
 
-    ``flows`` and ``seen`` are flows.csv and the lines of queues.jsonl. Cells whose middleboxes change the ECN field and
+    `flows` and `seen` are flows.csv and the lines of queues.jsonl. Cells whose middleboxes change the ECN field and
     senders that do not tell what was delivered are not judged.
     """
     if any(hop.mangle for hop in cell.hops):

@@ -32,7 +32,7 @@ def inputs() -> str:
 
 
 def run_cell(cell: Cell, folder: Path, *, seed: int, **_: Any) -> None:
-    """Run ``cell`` and leave in ``folder`` what :func:`harness.matrix.real_time.run_cell` leaves.
+    """Run `cell` and leave in `folder` what `harness.matrix.real_time.run_cell` leaves.
 
     The same seed gives the same bytes. Raises SimulatedError, ServiceError, BuildError.
     """

@@ -72,12 +72,12 @@ class Network:
 
 
 def hop_name(index: int) -> str:
-    """The namespace of the hop at ``index``, from 0."""
+    """The namespace of the hop at `index`, from 0."""
     return f"hop{index}"
 
 
 def network(cell: Cell) -> Network:
-    """Return hosts, routers and links of ``cell``, addressed."""
+    """Return hosts, routers and links of `cell`, addressed."""
     wanted = [flow.rtt_us for flow in cell.flows] + [probe.rtt_us for probe in cell.probes]
     wanted += [one.rtt_us for one in (cell.short_flows, cell.call) if one]
     hosts = {
@@ -99,7 +99,7 @@ def network(cell: Cell) -> Network:
 
 
 def devices(cell: Cell) -> list[str]:
-    """The ``ip -batch`` lines that make all namespaces and links."""
+    """The `ip -batch` lines that make all namespaces and links."""
     net = network(cell)
     lines = [f"netns add {space}" for space in net.spaces]
     for a, b in net.links:
@@ -109,7 +109,7 @@ def devices(cell: Cell) -> list[str]:
 
 
 def addresses(cell: Cell, space: str) -> list[str]:
-    """The ``ip -batch`` lines inside ``space``: links up, addresses, routes, neighbours, ifbs.
+    """The `ip -batch` lines inside `space`: links up, addresses, routes, neighbours, ifbs.
 
     Neighbours are known from the start: no packet waits for an address resolution, none is lost to it.
     """
@@ -185,13 +185,13 @@ def _delays(cell: Cell) -> Iterator[tuple[NetworkPort, Impairment]]:
 
 
 def _ways(hop: Hop) -> Iterator[tuple[Direction | None, str, str, str]]:
-    """Both directions of ``hop``: what is asked, egress, ingress and its ifb."""
+    """Both directions of `hop`: what is asked, egress, ingress and its ifb."""
     yield hop.down, "lan", "wan", IFB_DOWN
     yield hop.up, "wan", "lan", IFB_UP
 
 
 def _bottleneck(cell: Cell, space: str) -> Iterator[tuple[str, str]]:
-    """The queues and delays of ``space``: program (ip or tc) and its command."""
+    """The queues and delays of `space`: program (ip or tc) and its command."""
     commands: list[list[str]] = []
     for end, delay in _delays(cell):
         if end.space == space:
@@ -222,12 +222,12 @@ def differences(cell: Cell, answers: dict[str, str]) -> list[str]:
 
 
 def shown(cell: Cell, space: str) -> list[str]:
-    """The devices of ``space`` whose configuration is read back."""
+    """The devices of `space` whose configuration is read back."""
     return [end.dev for link in network(cell).links for end in link if end.space == space]
 
 
 def arrivals(short: ShortFlows, seed: int, seconds: float) -> list[tuple[int, int]]:
-    """Return the time (ns) and length (bytes) of each short flow before ``seconds`` (s).
+    """Return the time (ns) and length (bytes) of each short flow before `seconds` (s).
 
     Gaps are exponential; lengths are lognormal with the 5th and 95th percentiles asked for (z = 1.645).
     """
@@ -330,7 +330,7 @@ def _ns(seconds: float) -> int:
 def job(cell: Cell, seed: int, *, iperf3: bool = False) -> str:
     """Return the shell script that makes the network and runs the traffic in it.
 
-    With ``iperf3`` that sends the bulk flows, each end's JSON in `sender-N` and `receiver-N`.
+    With `iperf3` that sends the bulk flows, each end's JSON in `sender-N` and `receiver-N`.
     """
     net = network(cell)
     parts = ["#!/bin/sh", "set -e", "echo 1 >/proc/sys/net/core/devconf_inherit_init_net"]
@@ -364,7 +364,7 @@ def _iperf3(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[tuple
 
 
 def _mangle(hop: Hop) -> list[str]:
-    """The nftables rules of what ``hop`` does to the ECN field of packets that go down."""
+    """The nftables rules of what `hop` does to the ECN field of packets that go down."""
     what = {"ect1-to-not-ect": "ip ecn ect1 ip ecn set not-ect", "to-ect1": "ip ecn != ce ip ecn set ect1"}[hop.mangle]
     numbers = ", ".join(str(ports.FIRST_SENDER + n) for n in hop.mangled_flows)
     which = f"tcp sport {{ {numbers} }} " if numbers else ""

@@ -19,7 +19,7 @@ def published_services() -> list[str]:
 
 
 def published_table(scores: Scores, service: str) -> Grid:
-    """Return this run's contenders above the published ones of the live ``service``; no rows without any."""
+    """Return this run's contenders above the published ones of the live `service`; no rows without any."""
     heads = ["", "contender", "bottleneck", "contender Mbit/s", "harm"]
     grid = Grid('This run beside "L4S Tests", Harm to Video Streaming Services.', heads)
     rows = [row for row in published.rows(_PUBLISHED) if row["service"] == service]

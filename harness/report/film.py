@@ -47,10 +47,10 @@ class Plots:
 
 
 def export(run: Path, scores: Scores, output: Path | None, tell: Tell) -> Path:
-    """Write the film and return its path (by default ``<run>-composite.mp4`` beside the run).
+    """Write the film and return its path (by default `<run>-composite.mp4` beside the run).
 
-    H.264 in yuv420p at the recording's nominal frame rate, as long as the recording. ``tell`` takes the share done.
-    Raises CompositeError when there is no recording, when ``output`` exists or lies in the run, or when ffmpeg fails;
+    H.264 in yuv420p at the recording's nominal frame rate, as long as the recording. `tell` takes the share done.
+    Raises CompositeError when there is no recording, when `output` exists or lies in the run, or when ffmpeg fails;
     RecordingError when the recording cannot be read.
     """
     run = run.resolve()
@@ -95,7 +95,7 @@ def filters(
 ) -> str:
     """Return ffmpeg's filters. Inputs: recording, plots, cursor, then a title for each (start, end) in s of the run.
 
-    ``offset`` is the time in the run of the recording's first frame, ``end`` that of the time axis' end.
+    `offset` is the time in the run of the recording's first frame, `end` that of the time axis' end.
     """
     now, below = f"(t+{offset:.4f})", f"main_h-{_PLOTS}"
     x = f"{plots.left:.2f}+{now}/{end:.4f}*{plots.right - plots.left:.2f}-{_CURSOR / 2:g}"

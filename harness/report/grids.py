@@ -29,7 +29,7 @@ METRICS = {
 
 @dataclass
 class Row:
-    """A row of a table; ``hurt`` holds the numbers of the cells to mark, the row's head is cell 0."""
+    """A row of a table; `hurt` holds the numbers of the cells to mark, the row's head is cell 0."""
 
     cells: list[str]
     beside: bool = False

@@ -24,11 +24,11 @@ def _environment() -> Environment:
 
 
 def write_page(template: str, view: Any, path: Path) -> Path:
-    """Write ``template`` with what it calls ``view`` to ``path``, in one step, and return the path. Raises OSError."""
+    """Write `template` with what it calls `view` to `path`, in one step, and return the path. Raises OSError."""
     replace_file(path, render(template, view).encode())
     return path
 
 
 def render(template: str, view: Any) -> str:
-    """Return ``template`` with what it calls ``view``."""
+    """Return `template` with what it calls `view`."""
     return _environment().get_template(template).render(view=view)

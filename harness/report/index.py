@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``index.html`` of a results folder: the harm in every queue beside every contender, and the way to each run."""
+"""`index.html` of a results folder: the harm in every queue beside every contender, and the way to each run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Left:
 
 
 def write_index(folder: Path) -> Path:
-    """Write ``index.html`` of the experiments whose runs lie in ``folder`` and return its path.
+    """Write `index.html` of the experiments whose runs lie in `folder` and return its path.
 
     A run that cannot be read is told with its reason, like a void one. Raises ReportError when there is no run.
     """
@@ -49,7 +49,7 @@ def write_index(folder: Path) -> Path:
 
 
 def write_index_of(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) -> Path:
-    """Write ``index.html`` of what was read from ``folder`` and return its path."""
+    """Write `index.html` of what was read from `folder` and return its path."""
     return write_page("index.html.j2", _content(folder, found, left), folder / INDEX)
 
 

@@ -21,10 +21,10 @@ from scoring.picture_quality import Picture, QualityError
 
 
 def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.DataFrame:
-    """Judge one picture each ``every_s``, a row for each.
+    """Judge one picture each `every_s`, a row for each.
 
     Columns: t (s from the first phase's start), phase, height (px of the rendition, null in a call), frame (of the
-    film), ssim, vmaf (null without libvmaf). ``tell`` takes the share done. Raises QualityError for a void run and
+    film), ssim, vmaf (null without libvmaf). `tell` takes the share done. Raises QualityError for a void run and
     where no film of ours was shown; ReportError, RecordingError.
     """
     scores = load_scores(run)

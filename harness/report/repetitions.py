@@ -65,7 +65,7 @@ class Experiment:
 
 
 def find_runs(places: Sequence[Path]) -> list[LoadedRun]:
-    """Return the runs at ``places``: a run, a folder of runs, or the folder of an earlier summary, whose runs they are.
+    """Return the runs at `places`: a run, a folder of runs, or the folder of an earlier summary, whose runs they are.
 
     Raises ReportError when a place has none, or a run no scores.
     """
@@ -107,13 +107,13 @@ def experiments(runs: Sequence[LoadedRun]) -> list[Experiment]:
 
 
 def differing(one: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> str:
-    """Return in brackets what ``one`` has otherwise than any of those of its name; empty when nothing."""
+    """Return in brackets what `one` has otherwise than any of those of its name; empty when nothing."""
     differences = [f"{name} {value}" for name, value in one.items() if any(other.get(name) != value for other in alike)]
     return f" ({'; '.join(differences)})" if differences else ""
 
 
 def write_summary(found: Sequence[Experiment], folder: Path) -> Path:
-    """Write page, table and data of experiments into ``folder`` and return the page's path. Raises OSError."""
+    """Write page, table and data of experiments into `folder` and return the page's path. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     stored = [
         {
@@ -135,7 +135,7 @@ def write_summary(found: Sequence[Experiment], folder: Path) -> Path:
 
 
 def run_rows(one: Experiment, folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of the table of an experiment's runs, for a page in ``folder``."""
+    """Return the rows of the table of an experiment's runs, for a page in `folder`."""
     rows = []
     for run in one.runs:
         reasons = one.summary.void.get(run.path.name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``report.html`` of a run: one page without anything from elsewhere, but for the recording beside it."""
+"""`report.html` of a run: one page without anything from elsewhere, but for the recording beside it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class ReportError(RuntimeError):
 
 
 def write_report(run: Path, scores: Scores | Mapping[str, Any], manifest: Manifest | None = None) -> Path:
-    """Write ``report.html`` into the run and return its path.
+    """Write `report.html` into the run and return its path.
 
-    ``manifest`` is that of a run not committed yet; without it the one in the run is read if it is there.
+    `manifest` is that of a run not committed yet; without it the one in the run is read if it is there.
     """
     scores = scores if isinstance(scores, Scores) else Scores.model_validate(scores)
     if manifest is None and (run / MANIFEST).exists():
@@ -80,7 +80,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
 
 
 def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Points]]:
-    """The curves of contender phases and of all solo ones together, as ``ccdf_plot`` takes them."""
+    """The curves of contender phases and of all solo ones together, as `ccdf_plot` takes them."""
     beside = {phase.name for phase in scores.phases if phase.contender} | {"solo"}
     shown = [curve for curve in curves if curve.name.split()[0] in beside and curve.ms]
     plain = [curve.name for curve in shown if not curve.name.endswith(OWN)]

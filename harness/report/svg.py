@@ -19,7 +19,7 @@ _GAP, _TOP, _BOTTOM = 26.0, 32.0, 40.0
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps values ``lo`` to ``hi`` onto pixels ``a`` to ``b``, on a logarithmic scale if ``log``."""
+    """Maps values `lo` to `hi` onto pixels `a` to `b`, on a logarithmic scale if `log`."""
 
     lo: float
     hi: float
@@ -36,7 +36,7 @@ class Scale:
 
 
 def ticks(lo: float, hi: float, about: int = 6) -> list[float]:
-    """Return about ``about`` round values from ``lo`` to ``hi``, 1, 2 or 5 times a power of ten apart."""
+    """Return about `about` round values from `lo` to `hi`, 1, 2 or 5 times a power of ten apart."""
     raw = max(hi - lo, 1e-9) / about
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw * 0.999)
@@ -121,9 +121,9 @@ def ccdf_plot(
     floor: float = 0.1,
     axis: str = "round-trip time of the probe (ms)",
 ) -> str:
-    """Return a CCDF: share of samples above x in percent (logarithmic, down to ``floor``) against x in ms.
+    """Return a CCDF: share of samples above x in percent (logarithmic, down to `floor`) against x in ms.
 
-    ``curves`` are (name, css class, points (x, percent)).
+    `curves` are (name, css class, points (x, percent)).
     """
     shown = [[(at, share) for at, share in points if share is not None and share >= floor] for *_, points in curves]
     xs = [at for points in shown for at, _ in points] or [0.0, 1.0]
@@ -207,7 +207,7 @@ class Dots:
 
 
 def dot_plot(rows: Sequence[Dots], label: str, zero: bool = False, width: float = 480.0) -> str:
-    """Return rows of dots, with a tick for the figure and a line for its interval; ``zero`` draws a line at 0.
+    """Return rows of dots, with a tick for the figure and a line for its interval; `zero` draws a line at 0.
 
     The dots of a row stand below each other in the order of their runs.
     """

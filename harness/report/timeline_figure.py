@@ -16,7 +16,7 @@ _VICTIM, _CONTENDER, _QUALITY, _STALL = "#0b62c4", "#c4420b", "#1a7f37", "#d1242
 
 
 def draw(scores: Scores, run: Path, output: Path, title: str | None = None) -> None:
-    """Write the picture; the suffix of ``output`` names the format (png, svg, pdf). Raises OSError."""
+    """Write the picture; the suffix of `output` names the format (png, svg, pdf). Raises OSError."""
     view = run_series(scores, run)
     figure = Figure(figsize=(10, 5.4), dpi=150, layout="constrained")
     goodput, quality = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a soak, or the check of its lab, as a process of its own: ``python -m harness.soak.child run|check JSON``.
+"""One run of a soak, or the check of its lab, as a process of its own: `python -m harness.soak.child run|check JSON`.
 
 What it cannot do it tells by one last line on standard error and exit code 1. A run that was committed ends with 0,
 void or not, its outcome in a sentence on standard output.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Task(BaseModel):
-    """What the process shall do; ``folder`` takes the run, or the logs of the check."""
+    """What the process shall do; `folder` takes the run, or the logs of the check."""
 
     given: dict[str, str | bool]
     folder: Path
@@ -36,7 +36,7 @@ class Task(BaseModel):
 
 
 def command_line(cell: PlannedCell, seed: int, round: int) -> list[str]:
-    """Return what makes a cell's run of a round (``seed``: the night's) again on this machine."""
+    """Return what makes a cell's run of a round (`seed`: the night's) again on this machine."""
     asked = of_round(cell.options, seed, round, cell.options.results)
     phases = (f"{phase.contender or 'solo'}:{phase.seconds:g}" for phase in asked.phases)
     given = {**cell.given, "timeline": ",".join(phases), "seed": str(asked.seed)}

@@ -22,9 +22,9 @@ def free_bytes(folder: Path) -> int:
 
 
 def make_room(night: Folder, needed: int, rules: Sequence[Prune], tell: Callable[[str], None]) -> list[str]:
-    """Remove files that ``rules`` name, the oldest first, until ``needed`` bytes are free; return their paths.
+    """Remove files that `rules` name, the oldest first, until `needed` bytes are free; return their paths.
 
-    One that cannot be removed is told. The ballast of ``night`` is given up if there is not even room for a manifest.
+    One that cannot be removed is told. The ballast of `night` is given up if there is not even room for a manifest.
     """
     results, removed = night.path.parent, list[str]()
     if free_bytes(results) >= needed:
@@ -43,7 +43,7 @@ def make_room(night: Folder, needed: int, rules: Sequence[Prune], tell: Callable
 
 
 def candidates(results: Path, rules: Sequence[Prune], now: float) -> Iterator[tuple[Path, str]]:
-    """Yield run directory and file of everything that ``rules`` allow to remove, the oldest runs first."""
+    """Yield run directory and file of everything that `rules` allow to remove, the oldest runs first."""
     for night in nights(results):
         for run in sorted(manifest.parent for manifest in night.path.glob(f"*/{MANIFEST}")):
             if run.suffix == PARTIAL or (run / SIGNATURE).exists():  # what is signed stays as it is

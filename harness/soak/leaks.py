@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run left behind: processes, the namespaces that these hold, mounts. All that is ours is ended.
 
-A run is started with :data:`MARK` in its environment, which everything that it starts inherits, in whatever namespace.
-Chromium hides its environment: it is known as a descendant of what shows the mark, or of us (:func:`adopt_orphans`).
+A run is started with `MARK` in its environment, which everything that it starts inherits, in whatever namespace.
+Chromium hides its environment: it is known as a descendant of what shows the mark, or of us (`adopt_orphans`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def adopt_orphans(adopt: bool = True) -> None:
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """Return the processes that were started under ``mark``, or one that goes on after it with a slash."""
+    """Return the processes that were started under `mark`, or one that goes on after it with a slash."""
     wanted = f"{MARK}={mark}/".encode()
     processes: set[psutil.Process] = set()
     for process in psutil.process_iter():
@@ -61,13 +61,13 @@ def printable(text: str) -> str:
 def clean(mark: str, before: set[str], ours: Path) -> list[str]:
     """End what a run left behind, every child of ours with it, and return what that was, a line each.
 
-    ``before`` are the mount points from before it. Newer ones below the folder ``ours`` are undone; others stay.
+    `before` are the mount points from before it. Newer ones below the folder `ours` are undone; others stay.
     """
     return [*_end_processes(mark), *_undo_mounts(before, ours)]
 
 
 def end_marked(mark: str) -> list[str]:
-    """End what was started under ``mark`` while others of our children go on; return what that was, a line each."""
+    """End what was started under `mark` while others of our children go on; return what that was, a line each."""
     return _end(_outlasting(marked(mark), reap=False))
 
 
@@ -94,7 +94,7 @@ def _outlasting(processes: list[psutil.Process], *, reap: bool = True) -> list[p
     """Return those that still run when the grace is over. A zombie is ended: its parent may never ask for it.
 
     Those that we adopted we let go of at once: the first process of a pid namespace stays until the last zombie in it
-    is gone. Not without ``reap``: among our children may be one whose exit code another thread waits for.
+    is gone. Not without `reap`: among our children may be one whose exit code another thread waits for.
     """
     end = time.monotonic() + _GRACE_S
     while True:

@@ -33,7 +33,7 @@ from harness.soak.state import Attempt, Folder, Night, Outcome
 from harness.soak.status import saved_plan
 from harness.soak.supervise import Ended, supervise
 
-#: The process that makes a run or checks a lab; it takes ``run`` or ``check`` and a task as JSON.
+#: The process that makes a run or checks a lab; it takes `run` or `check` and a task as JSON.
 CHILD = (sys.executable, "-m", "harness.soak.child")
 #: The first check may build a kernel.
 _CHECK_LIMIT_S = 3600.0
@@ -78,9 +78,9 @@ class Stop:
 
 
 def begin(plan: SoakPlan, hours: float | None, *, new: bool = False) -> Folder | None:
-    """Return the night to go on with: the last one while its time is not up, else a new one of ``hours``.
+    """Return the night to go on with: the last one while its time is not up, else a new one of `hours`.
 
-    Without ``hours`` a night is only resumed: None when there is none. Raises PlanError when the last night goes on but
+    Without `hours` a night is only resumed: None when there is none. Raises PlanError when the last night goes on but
     was begun with another plan, or when the time is too short for one round; StateError, OSError.
     """
     last = next(reversed(state.nights(plan.results)), None)
@@ -123,7 +123,7 @@ def killed(results: Path) -> Folder | None:
 
 
 class Soak:
-    """A night at work; :meth:`run` returns when it is over."""
+    """A night at work; `run` returns when it is over."""
 
     def __init__(
         self,
@@ -297,7 +297,7 @@ class Soak:
     def _broken(self, when: str, back_s: float = 0) -> str:
         """Check every lab of the plan and return what is wrong with one; empty when they work.
 
-        A physical one that does not is checked again for ``back_s`` seconds: its router may have been rebooted; so is a
+        A physical one that does not is checked again for `back_s` seconds: its router may have been rebooted; so is a
         cluster.
         """
         self._tell(f"checking the lab {when}")
@@ -339,7 +339,7 @@ def verdict(plan: PlanFile, attempts: Sequence[Attempt]) -> Code:
 
 
 def most_at_once(cell: PlannedCell) -> int:
-    """Return how many runs like ``cell``'s may go at once: one in real time, else as processors and memory allow."""
+    """Return how many runs like `cell`'s may go at once: one in real time, else as processors and memory allow."""
     if cell.options.lab != "sim":
         return 1
     if cell.options.engine == LOCAL:

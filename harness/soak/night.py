@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``sojourn soak PLAN``: a night from its plan to its summary and exit code."""
+"""`sojourn soak PLAN`: a night from its plan to its summary and exit code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.store.manifest import StoreError
 
 
 def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "off", resume: bool = False) -> int:
-    """Run or resume a night and return the exit code (:class:`Code`, or 128 and the signal that stopped it)."""
+    """Run or resume a night and return the exit code (`Code`, or 128 and the signal that stopped it)."""
     try:
         at, planned = address(page), read_plan(plan, SERVICES)
         if resume and new:

@@ -53,7 +53,7 @@ class Prune(_Entry):
     """Which file may be removed from finished runs when the disk runs short, the oldest first."""
 
     file: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)*$")
-    """Its path in the run, e.g. ``screen.mp4``."""
+    """Its path in the run, e.g. `screen.mp4`."""
     of: Literal["valid", "void"] = "valid"
     older_than_days: float = Field(ge=0)
 
@@ -139,7 +139,7 @@ class SoakPlan:
         return hashlib.sha256(self.text.encode()).hexdigest()[:16]
 
     def limit_s(self, cell: PlannedCell) -> float:
-        """Return the time limit of a run of ``cell``, s."""
+        """Return the time limit of a run of `cell`, s."""
         tries = 1 if cell.options.engine == LOCAL else 3  # a run whose worker is lost is begun again
         return self.file.limit_min * 60 if self.file.limit_min else tries * (2 * cell.phases_s + 300)
 
@@ -149,12 +149,12 @@ class SoakPlan:
 
 
 def of_round(options: Options, seed: int, round: int, results: Path) -> Options:
-    """Return the options of a cell's run in ``round`` (from 1 on): a seed and an order of contenders of its own."""
+    """Return the options of a cell's run in `round` (from 1 on): a seed and an order of contenders of its own."""
     return options.but(seed=seed + round - 1, phases=tuple(reordered(options.phases, seed, round)), results=results)
 
 
 def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | None = None) -> SoakPlan:
-    """Read and check a plan whose paths are relative to ``folder`` (default: its own).
+    """Read and check a plan whose paths are relative to `folder` (default: its own).
 
     Raises PlanError for the first thing that cannot work.
     """
@@ -225,7 +225,7 @@ def _combined(name: str, table: Mapping[str, Value | list[Value]]) -> Iterator[t
 
 
 def _placed(folder: Path, text: str, where: str) -> Path:
-    """Return the path that ``text`` names from ``folder``. Raises PlanError, e.g. for the home of nobody."""
+    """Return the path that `text` names from `folder`. Raises PlanError, e.g. for the home of nobody."""
     try:
         path = folder / Path(text).expanduser()
         path.resolve()  # a path at all, and no loop of links
@@ -246,7 +246,7 @@ def _check_names(path: Path, table: str, given: Mapping[str, Any]) -> None:
 
 
 def _located(error: str, name: str, table: Mapping[str, Any]) -> str:
-    """Turn a command line's error, ``--rate: …``, into that of a key in its table."""
+    """Turn a command line's error, `--rate: …`, into that of a key in its table."""
     match = re.match(r"(--[\w-]+)(?:/--[\w-]+)*: ", error)
     if not match:
         return f"{_table(name)}: {error}"

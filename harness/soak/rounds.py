@@ -28,7 +28,7 @@ def order(plan: SoakPlan, seed: int, round: int) -> list[PlannedCell]:
 
 
 def next_turn(plan: SoakPlan, seed: int, attempts: Sequence[Attempt]) -> Turn | None:
-    """Return what is to be run after ``attempts``; None when all rounds are over or every cell is in quarantine."""
+    """Return what is to be run after `attempts`; None when all rounds are over or every cell is in quarantine."""
     counted = [attempt for attempt in attempts if attempt.outcome != "stopped"]
     left_out = {cell.name for cell in plan.cells if quarantined(plan.file, cell.name, counted)}
     if len(left_out) == len(plan.cells):
@@ -47,9 +47,9 @@ def next_turn(plan: SoakPlan, seed: int, attempts: Sequence[Attempt]) -> Turn | 
 def next_batch(
     plan: SoakPlan, seed: int, attempts: Sequence[Attempt], most: Callable[[PlannedCell], int]
 ) -> list[Turn]:
-    """Return what is to be run next, side by side: as many runs as :func:`next_turn` gives in a row if each is valid.
+    """Return what is to be run next, side by side: as many runs as `next_turn` gives in a row if each is valid.
 
-    They are for one engine, in simulated time, and no more than ``most`` says of the first; empty when nothing is left.
+    They are for one engine, in simulated time, and no more than `most` says of the first; empty when nothing is left.
     """
     first = next_turn(plan, seed, attempts)
     if first is None:
@@ -84,7 +84,7 @@ def quarantined(plan: PlanFile, cell: str, attempts: Iterable[Attempt]) -> tuple
 
 
 def expected_s(plan: SoakPlan, cell: PlannedCell, attempts: Iterable[Attempt]) -> float:
-    """Return how long the next run of ``cell`` takes by its valid ones, s; a guess before the first.
+    """Return how long the next run of `cell` takes by its valid ones, s; a guess before the first.
 
     Not less than its phases nor more than its limit: a clock that was set, or a suspended host, is in those times too.
     """

@@ -47,7 +47,7 @@ class Address:
 
 
 def address(text: str) -> Address | None:
-    """Return the address that ``text`` names, e.g. ``127.0.0.1:8470`` or ``[::1]:0``; None for ``off``.
+    """Return the address that `text` names, e.g. `127.0.0.1:8470` or `[::1]:0`; None for `off`.
 
     Raises AddressError for any that others could reach.
     """
@@ -70,7 +70,7 @@ def address(text: str) -> Address | None:
 
 
 class StatusPage:
-    """The page, served by a thread of its own while the context lasts; ``at`` is where it is."""
+    """The page, served by a thread of its own while the context lasts; `at` is where it is."""
 
     def __init__(self, folder: Folder, at: Address) -> None:
         self._folder, self.at = folder, at

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a soak knows, as files: a night is a folder of run directories, ``soak.json`` and one small file an attempt.
+"""What a soak knows, as files: a night is a folder of run directories, `soak.json` and one small file an attempt.
 
 Each is written beside its name and renamed, so that a reader, and the soak after SIGKILL or a power cut, finds the old
 or the new one. What became of an attempt is read from its run directory, never from the memory of a process.
@@ -51,8 +51,8 @@ class Attempt(BaseModel):
     begun: UnixTime
     ended: UnixTime | None = None
     outcome: Outcome = "running"
-    """``killed``: the soak was, or the machine restarted; it is made again in its round, and counts for quarantine.
-    ``stopped``: the user ended the soak; it counts for nothing."""
+    """`killed`: the soak was, or the machine restarted; it is made again in its round, and counts for quarantine.
+    `stopped`: the user ended the soak; it counts for nothing."""
     reasons: list[str] = []
     """Why it is void or failed."""
     run: str | None = None
@@ -69,12 +69,12 @@ class Attempt(BaseModel):
 
 
 class Night(BaseModel):
-    """``soak.json``: what was begun, until when, and how it ended. Times are Unix seconds."""
+    """`soak.json`: what was begun, until when, and how it ended. Times are Unix seconds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     schema_version: Literal[1] = 1
     plan: str
-    """The digest of the plan's text, which is kept beside as ``plan.toml``."""
+    """The digest of the plan's text, which is kept beside as `plan.toml`."""
     plan_path: str
     seed: int
     begun: UnixTime
@@ -96,11 +96,11 @@ class Folder:
 
     @property
     def night(self) -> Night:
-        """Return ``soak.json``. Raises StateError."""
+        """Return `soak.json`. Raises StateError."""
         return _read(self.path / NIGHT, Night)
 
     def save(self, night: Night) -> Night:
-        """Write ``soak.json`` and return what was written."""
+        """Write `soak.json` and return what was written."""
         self._write(self.path / NIGHT, night)
         return night
 
@@ -114,7 +114,7 @@ class Folder:
         return attempt
 
     def file(self, number: int, suffix: str) -> Path:
-        """Return the file of an attempt with that suffix, e.g. ``.log``."""
+        """Return the file of an attempt with that suffix, e.g. `.log`."""
         return self.path / ATTEMPTS / f"{number:04}{suffix}"
 
     def run_of(self, attempt: Attempt) -> Path | None:
@@ -131,7 +131,7 @@ class Folder:
         (self.path / _BALLAST).unlink(missing_ok=True)
 
     def in_spite_of_a_full_disk(self, write: Callable[[], None]) -> None:
-        """Call ``write``, and once more without the ballast where the disk is full."""
+        """Call `write`, and once more without the ballast where the disk is full."""
         try:
             write()
         except OSError as error:
@@ -167,7 +167,7 @@ def nights(results: Path) -> list[Folder]:
 
 
 def opened(place: Path) -> Folder:
-    """Return the night at ``place``, or the newest of a folder of nights. Raises StateError."""
+    """Return the night at `place`, or the newest of a folder of nights. Raises StateError."""
     if (place / NIGHT).exists():
         return Folder(place)
     if folders := nights(place):
@@ -201,7 +201,7 @@ def is_held(results: Path) -> bool:
 def settled(folder: Folder, attempt: Attempt, error: str, otherwise: Outcome = "failed") -> Attempt:
     """Return an attempt whose process has ended, with its outcome as its run directory tells it.
 
-    Where there is no finished one its outcome is ``otherwise``; ``error`` is told where there is none, or where that
+    Where there is no finished one its outcome is `otherwise`; `error` is told where there is none, or where that
     says nothing.
     """
     changes: dict[str, object] = {"ended": time.time(), "outcome": otherwise, "reasons": [error]}

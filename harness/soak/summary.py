@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a night gave, in the morning: a page for people, JUnit XML for other programs, and what changed since the last.
 
-All of it is made from the night's files, and can be made again (``sojourn soak summary FOLDER``).
+All of it is made from the night's files, and can be made again (`sojourn soak summary FOLDER`).
 """
 
 from __future__ import annotations

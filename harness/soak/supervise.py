@@ -21,9 +21,9 @@ _LOOK_S = 0.5
 
 
 class Ended:
-    """How a process ended, and when (``at``, Unix s).
+    """How a process ended, and when (`at`, Unix s).
 
-    ``error`` is empty when it ended well, ``said`` what it wrote to standard output; ``stopped``: the soak ended it.
+    `error` is empty when it ended well, `said` what it wrote to standard output; `stopped`: the soak ended it.
     """
 
     def __init__(self, error: str, said: str, *, stopped: bool = False) -> None:
@@ -39,10 +39,10 @@ def supervise(
     stopped: Callable[[], bool],
     grace_s: float = GRACE_S,
 ) -> Ended:
-    """Run ``command`` to its end and return how that was; it dies with us, and so does all that it started by Place.
+    """Run `command` to its end and return how that was; it dies with us, and so does all that it started by Place.
 
-    After ``limit_s`` seconds, or when ``stopped`` says so, it is asked to end by SIGTERM, and killed with its group
-    ``grace_s`` seconds later. Its standard error goes to ``log``. Raises OSError when it cannot be started.
+    After `limit_s` seconds, or when `stopped` says so, it is asked to end by SIGTERM, and killed with its group
+    `grace_s` seconds later. Its standard error goes to `log`. Raises OSError when it cannot be started.
     """
     out = log.with_suffix(".out")
     with log.open("ab") as err, out.open("wb") as said:

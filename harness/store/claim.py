@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who makes a folder of results, when several processes would: mkdir is the lock, rename the commit.
 
-The folder that is being made ends in ``.partial`` and is locked with flock(2), which the kernel undoes when its holder
+The folder that is being made ends in `.partial` and is locked with flock(2), which the kernel undoes when its holder
 dies: what a killed process leaves behind is taken over at once, by exactly one other.
 """
 
@@ -18,7 +18,7 @@ FAILED = ".failed"
 
 
 class Claim:
-    """The right to make ``final``; write into ``folder``, then end it by commit, fail or release."""
+    """The right to make `final`; write into `folder`, then end it by commit, fail or release."""
 
     def __init__(self, final: Path, folder: Path, lock: int) -> None:
         self.final, self.folder, self._lock = final, folder, lock
@@ -37,7 +37,7 @@ class Claim:
         return self.final
 
     def fail(self, error: str) -> Path:
-        """Keep the folder beside its name, with the error in ``error.txt``, and return it."""
+        """Keep the folder beside its name, with the error in `error.txt`, and return it."""
         shutil.rmtree(self._failed, ignore_errors=True)
         (self.folder / "error.txt").write_text(error + "\n")
         self.folder.rename(self._failed)
@@ -51,9 +51,9 @@ class Claim:
 
 
 def claim(final: Path, *, wait: bool = False) -> Claim | None:
-    """Return the right to make ``final``; None when another process that lives has it.
+    """Return the right to make `final`; None when another process that lives has it.
 
-    The folder may hold what a killed process wrote. With ``wait`` it blocks until the other one is done; ``final``
+    The folder may hold what a killed process wrote. With `wait` it blocks until the other one is done; `final`
     may exist by then. Raises OSError.
     """
     folder = final.with_name(final.name + PARTIAL)

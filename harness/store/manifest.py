@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``manifest.json``: what a run is, how it ended, and the hash of each of its files."""
+"""`manifest.json`: what a run is, how it ended, and the hash of each of its files."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ UnixTime = Annotated[float, Field(ge=0, lt=253_402_300_800)]
 
 
 class Manifest(BaseModel):
-    """``manifest.json``. Times are Unix seconds; ``files`` maps paths inside the run to their hashes."""
+    """`manifest.json`. Times are Unix seconds; `files` maps paths inside the run to their hashes."""
 
     model_config = ConfigDict(extra="forbid")
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -107,7 +107,7 @@ class Manifest(BaseModel):
     files: Annotated[dict[str, FileEntry], AfterValidator(_inside)] = {}
     bundle: Bundled | None = None
     pruned: Annotated[dict[str, FileEntry], AfterValidator(_inside)] = {}
-    """Files that were removed later to make room, as they were (see :func:`prune`)."""
+    """Files that were removed later to make room, as they were (see `prune`)."""
 
 
 def read_manifest(run: Path) -> Manifest:
@@ -119,7 +119,7 @@ def read_manifest(run: Path) -> Manifest:
 
 
 def parse_manifest(text: bytes, name: str) -> Manifest:
-    """Return the manifest in ``text``. Raises StoreError with ``name`` and the first field that is wrong."""
+    """Return the manifest in `text`. Raises StoreError with `name` and the first field that is wrong."""
     try:
         return Manifest.model_validate_json(text)
     except ValidationError as error:
@@ -127,12 +127,12 @@ def parse_manifest(text: bytes, name: str) -> Manifest:
 
 
 def manifest_text(manifest: Manifest) -> bytes:
-    """Return the bytes of ``manifest.json``."""
+    """Return the bytes of `manifest.json`."""
     return manifest.model_dump_json(indent=1).encode() + b"\n"
 
 
 def write_manifest(run: Path, manifest: Manifest) -> None:
-    """Write ``manifest.json`` in one step, so that a reader sees the old or the new one. Raises OSError."""
+    """Write `manifest.json` in one step, so that a reader sees the old or the new one. Raises OSError."""
     replace_file(run / MANIFEST, manifest_text(manifest))
 
 
@@ -155,9 +155,9 @@ def hash_file(path: Path) -> FileEntry:
 
 
 def reseal(run: Path, *names: str, reasons: Sequence[str] | None = None) -> None:
-    """Hash the derived files ``names`` (report, scores) again; all others stay as recorded.
+    """Hash the derived files `names` (report, scores) again; all others stay as recorded.
 
-    ``reasons``, when given, replace those of the manifest, and with them its status: void with reasons, else
+    `reasons`, when given, replace those of the manifest, and with them its status: void with reasons, else
     valid; an interrupted run stays interrupted.
     """
     manifest = read_manifest(run)
@@ -171,7 +171,7 @@ def reseal(run: Path, *names: str, reasons: Sequence[str] | None = None) -> None
 
 
 def prune(run: Path, name: str) -> None:
-    """Remove the file ``name`` of a finished run; the manifest keeps its hash. Raises StoreError, OSError."""
+    """Remove the file `name` of a finished run; the manifest keeps its hash. Raises StoreError, OSError."""
     manifest = read_manifest(run)
     if name in manifest.files:
         manifest.pruned[name] = manifest.files.pop(name)

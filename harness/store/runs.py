@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The run store: one directory a run, made by mkdir, finished by rename, never overwritten.
 
-A run writes into ``<date>-<time>Z-<test>-<cell>.partial``; :meth:`RunDirectory.commit` hashes every file into
-``manifest.json`` and drops the suffix. A run that fails or is killed keeps its directory, its suffix and what
+A run writes into `<date>-<time>Z-<test>-<cell>.partial`; `RunDirectory.commit` hashes every file into
+`manifest.json` and drops the suffix. A run that fails or is killed keeps its directory, its suffix and what
 it recorded.
 """
 
@@ -59,7 +59,7 @@ class RunDirectory:
         self.manifest.reasons.extend(reasons)
 
     def check_space(self, floor: int = FLOOR_BYTES) -> None:
-        """Raise StoreError when fewer than ``floor`` bytes are free; to be called while recording."""
+        """Raise StoreError when fewer than `floor` bytes are free; to be called while recording."""
         free = shutil.disk_usage(self.path).free
         if free < floor:
             raise StoreError(
@@ -68,9 +68,9 @@ class RunDirectory:
             )
 
     def commit(self) -> Path:
-        """Hash every file, write the manifest, drop ``.partial`` and return the final path.
+        """Hash every file, write the manifest, drop `.partial` and return the final path.
 
-        The status is ``void`` if :meth:`void` gave reasons, else ``valid``. Raises StoreError if the disk is
+        The status is `void` if `void` gave reasons, else `valid`. Raises StoreError if the disk is
         full or the final name was taken; the directory then keeps its suffix and everything in it.
         """
         final = self.path.with_name(self.manifest.run)
@@ -83,7 +83,7 @@ class RunDirectory:
         return final
 
     def interrupt(self, reason: str) -> None:
-        """End the run early: ``.partial`` stays; the manifest says why and hashes what was recorded."""
+        """End the run early: `.partial` stays; the manifest says why and hashes what was recorded."""
         self._done = True
         self.manifest.reasons.append(reason)
         try:
@@ -121,7 +121,7 @@ class RunStore:
         self.results = results
 
     def check(self, needed: int = FLOOR_BYTES) -> None:
-        """Raise StoreError when the folder cannot be made and written, or has not ``needed`` bytes free."""
+        """Raise StoreError when the folder cannot be made and written, or has not `needed` bytes free."""
         try:
             self.results.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=self.results).close()
@@ -146,8 +146,8 @@ class RunStore:
         """Make the directory of a new run, with a manifest that says that the run has not ended, and return
         it.
 
-        ``cell`` names the combination of options, e.g. ``fq_codel flows 1 10mbit 20ms``; anything but
-        letters, digits, dots and underscores becomes a dash. ``needed`` is the space in bytes that must be
+        `cell` names the combination of options, e.g. `fq_codel flows 1 10mbit 20ms`; anything but
+        letters, digits, dots and underscores becomes a dash. `needed` is the space in bytes that must be
         free. Raises StoreError when the folder cannot be written or has not that space.
         """
         self.check(needed)

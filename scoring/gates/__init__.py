@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Further gates of a run, each in a file of its own here: a function that is marked :func:`gate_of_runs`.
+"""Further gates of a run, each in a file of its own here: a function that is marked `gate_of_runs`.
 
-Those of the lab itself, which every run had from the first, are in :mod:`scoring.validity`.
+Those of the lab itself, which every run had from the first, are in `scoring.validity`.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ tc -n sender filter add dev eth0 egress bpf direct-action object-file ect1.bpf.o
 
 @dataclass
 class Stock:
-    """Runs shell scripts in the network of :class:`Simulated`, on a machine that is booted for each."""
+    """Runs shell scripts in the network of `Simulated`, on a machine that is booted for each."""
 
     entry: Path
     folder: Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``sojourn matrix`` and pytest on real simulated cells: run, kept, interrupted, refused."""
+"""`sojourn matrix` and pytest on real simulated cells: run, kept, interrupted, refused."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ qdisc = "dualpi2"
 
 
 def start(folder: Path, hours: float = 1) -> subprocess.Popen[str]:
-    """Begin the night of ``folder``/plan.toml, or go on with it."""
+    """Begin the night of `folder`/plan.toml, or go on with it."""
     command = [sys.executable, "-m", "harness.cli", "soak", str(folder / "plan.toml"), f"--hours={hours}"]
     return subprocess.Popen(
         [*command, "--status=127.0.0.1:0"], cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

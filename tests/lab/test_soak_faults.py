@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A soak with faults in its runs (``--soak-minutes``), and many starts of the virtual lab (``--lab-starts``).
+"""A soak with faults in its runs (`--soak-minutes`), and many starts of the virtual lab (`--lab-starts`).
 
 Needs root: the results lie on a tmpfs that is filled, and a frozen cgroup stands in for a suspended host. There
 CLOCK_MONOTONIC goes on, which stands still in a suspended one: the run sees a stall of 20 s, not a suspension.

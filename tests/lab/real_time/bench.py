@@ -93,7 +93,7 @@ class Bench:
                 LOCAL.run(["ip", "netns", "delete", name])
 
     def cut(self, master_of: int | None = None) -> None:
-        """Let nothing through to the router's ssh; kill the connection that process ``master_of`` shares, too."""
+        """Let nothing through to the router's ssh; kill the connection that process `master_of` shares, too."""
         self._hub.run(["nft", "-f", "-"], input=_BLOCK)
         for folder in Path("/tmp").glob(f"sojourn-{master_of}/*-ssh"):
             told = subprocess.run(
@@ -104,7 +104,7 @@ class Bench:
                 LOCAL.run(["kill", "-KILL", found[1]])
 
     def join(self) -> None:
-        """Undo :meth:`cut`."""
+        """Undo `cut`."""
         self._hub.run(["nft", "delete", "table", "inet", "cut"])
 
     def reboot(self) -> None:

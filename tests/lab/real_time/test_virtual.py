@@ -36,7 +36,7 @@ with virtual_lab(Path(sys.argv[1])) as lab:
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """Return the processes of this host, in whatever namespace, that were started under ``mark``."""
+    """Return the processes of this host, in whatever namespace, that were started under `mark`."""
     found = []
     for process in psutil.process_iter():
         try:

@@ -26,7 +26,7 @@ class Guest:
 
 @dataclass(frozen=True)
 class Fake:
-    """A shell script where the kernel would be; it finds the job's folder as ``job``."""
+    """A shell script where the kernel would be; it finds the job's folder as `job`."""
 
     folder: Path
 

@@ -23,7 +23,7 @@ from scoring.scores import Scores
 
 @dataclass(frozen=True)
 class Runs:
-    """A job: files ``begun-SEED`` and ``undone-SEED`` in the folder tell what became of each run."""
+    """A job: files `begun-SEED` and `undone-SEED` in the folder tell what became of each run."""
 
     folder: Path
     scores: Scores

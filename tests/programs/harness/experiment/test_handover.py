@@ -28,7 +28,7 @@ CELL = Cell(
 
 
 def hand_over(folder: Path, **given: Any) -> bytes:
-    """What goes into the machine for a user whose cache and results are below ``folder``."""
+    """What goes into the machine for a user whose cache and results are below `folder`."""
     return packed(folder, parse_options({"service": "call", "results": str(folder / "results"), **given}, DEFAULTS))
 
 

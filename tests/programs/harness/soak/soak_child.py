@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stand-in for the process that makes a run of a soak: it leaves the files of a run, or what else its cell says.
 
-The cell's ``buffer`` is the word: see :data:`WORDS`. ``$SOAK_TEST`` is a folder: ``scores.json`` there is what a run
-scores; while ``broken`` is there, the lab is; ``lost`` breaks it for one check; ``begun`` is written when a run that
+The cell's `buffer` is the word: see `WORDS`. `$SOAK_TEST` is a folder: `scores.json` there is what a run
+scores; while `broken` is there, the lab is; `lost` breaks it for one check; `begun` is written when a run that
 goes on has begun.
 """
 

@@ -17,7 +17,7 @@ HEAD = '[options]\ntimeline = "solo:10,prague:10,solo:10"\n'
 
 
 def soak(place: Path, cells: str, top: str = "rounds = 1\n", most: int = 1) -> tuple[Folder, Night]:
-    """Run or resume the night of a plan in ``place``, ``most`` runs at once, and return it and how it ended."""
+    """Run or resume the night of a plan in `place`, `most` runs at once, and return it and how it ended."""
     (place / "plan.toml").write_text(top + HEAD + cells)
     plan = read_plan(place / "plan.toml", SERVICES)
     with state.held(plan.results):

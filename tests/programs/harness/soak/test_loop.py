@@ -300,7 +300,7 @@ def test_the_disk_is_pruned_by_the_plan_alone_and_the_night_ends_before_it_is_fu
 
 
 def on_a_full_disk(place: Path, before: str, then: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with a new night, ``folder``, on a tmpfs: ``before``, then ``then`` once it is filled."""
+    """Run Python with a new night, `folder`, on a tmpfs: `before`, then `then` once it is filled."""
     script = f"""
 import subprocess
 from pathlib import Path

@@ -63,7 +63,7 @@ def dns_query(name: str) -> bytes:
 
 
 def capture(file: Path, frames: Iterable[bytes], start_ns: int, snaplen: int = 128, told: bytes = b"") -> Path:
-    """Write a .pcapng.zst of frames 1 ms apart; ``told`` goes wherever the format has room for text."""
+    """Write a .pcapng.zst of frames 1 ms apart; `told` goes wherever the format has room for text."""
     end = bytes(4)
     out = [block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + option(2, told) + option(4, told) + end)]
     out.append(

@@ -19,7 +19,7 @@ def asked(results: Path, repeat: str | None, **given: str) -> Options:
 
 
 def outcomes(options: Options, scores: Scores, void: Sequence[int]) -> tuple[list[Options], list[Result], str]:
-    """Repeat runs of which those numbered in ``void`` are void: what was asked of each, what came, what was said."""
+    """Repeat runs of which those numbered in `void` are void: what was asked of each, what came, what was said."""
     made: list[Options] = []
 
     def once(asked: Options) -> Result:

@@ -31,9 +31,9 @@ def job(name: str, seed: int = 1, **fields: Any) -> Job:
 def run(cell: Cell, folder: Path, *, seed: int, **_: Any) -> None:
     """What the name of the cell says: run well, fail, die, be slow (end with its third try), or block.
 
-    It blocks until the file ``go`` is there, beside ``made``.
+    It blocks until the file `go` is there, beside `made`.
 
-    Every run appends a line to ``made`` two folders up, so that a test can count.
+    Every run appends a line to `made` two folders up, so that a test can count.
     """
     assert list(folder.iterdir()) == []
     with (folder.parents[1] / "made").open("a") as made:

@@ -112,7 +112,7 @@ def test_no_plan(tmp_path: Path) -> None:
 
 
 def history(plan: SoakPlan, outcomes: dict[str, Outcome], runs: int) -> list[Attempt]:
-    """What a night gives in which each run of a cell ends as ``outcomes`` says (default: valid)."""
+    """What a night gives in which each run of a cell ends as `outcomes` says (default: valid)."""
     made: list[Attempt] = []
     while len(made) < runs and (job := next_turn(plan, plan.file.seed, made)):
         outcome = outcomes.get(job.cell.name, "valid")
