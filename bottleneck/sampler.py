@@ -32,7 +32,7 @@ class QdiscSampler(PeriodicSampler):
             line = {"t": round(moment, 6), "dev": dev, "qdiscs": here}
             if dev == self.devices[0] and any(map(_one_queue, here)):
                 _, answer = self.ask(f"class show dev {dev}", last=b"]\n")
-                line["classes"] = [it for it in json.loads(answer) if it.get("class") == "fq_codel"]
+                line["classes"] = [shown for shown in json.loads(answer) if shown.get("class") == "fq_codel"]
             yield json.dumps(line).encode() + b"\n"
 
 

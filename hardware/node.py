@@ -57,7 +57,9 @@ def node_command(
     table = {**({"default": gateway} if gateway else {}), **(routes or {})}
     settings = {
         "name": name,
-        "if": ",".join(f"vec{index}:{it.name}:{it.address}" for index, it in enumerate(interfaces)),
+        "if": ",".join(
+            f"vec{index}:{interface.name}:{interface.address}" for index, interface in enumerate(interfaces)
+        ),
         "route": ",".join(f"{destination}:{via}" for destination, via in table.items()),
         "forward": str(int(forward)),
     }
@@ -75,8 +77,8 @@ def node_command(
         "panic=-1",
         "uml_dir=/dev/null",  # no pid file that a killed node would leave behind
         *(
-            f"vec{index}:transport=raw,ifname={it.device},depth=64,gro=0,mac={mac(name, it.name)}"
-            for index, it in enumerate(interfaces)
+            f"vec{index}:transport=raw,ifname={interface.device},depth=64,gro=0,mac={mac(name, interface.name)}"
+            for index, interface in enumerate(interfaces)
         ),
         *(f"sj.{key}={value}" for key, value in settings.items() if value),
         *extra,
@@ -84,7 +86,7 @@ def node_command(
     for value in (
         name,
         str(root),
-        *(part for it in interfaces for part in (it.name, it.device, it.address)),
+        *(part for interface in interfaces for part in (interface.name, interface.device, interface.address)),
     ):
         if not value or any(char in value for char in " \t\n,"):
             raise ValueError(f"node {name}: {value!r} cannot stand on a kernel command line: no blanks, no commas")

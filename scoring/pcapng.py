@@ -179,7 +179,7 @@ class _Reader:
         captured = words[starts + 5].astype(np.int64)
         good &= captured >= head + np.where(proto == TCP, 20, 8)
         self.other += int(len(good) - good.sum())
-        ether, head, proto, t_ns, captured = (it[good] for it in (ether, head, proto, t_ns, captured))
+        ether, head, proto, t_ns, captured = (column[good] for column in (ether, head, proto, t_ns, captured))
 
         upper = ether + head
         tcp = proto == TCP

@@ -59,7 +59,7 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting, limits: L
         if heights:  # a strip that names a rung which the ladder lacks was misread
             known = pl.col("rendition") < len(heights)
             shown = shown.with_columns(
-                pl.when(known).then(pl.col(it)).otherwise(-1).alias(it) for it in ("frame", "rendition")
+                pl.when(known).then(pl.col(column)).otherwise(-1).alias(column) for column in ("frame", "rendition")
             )
             seen.segments = rendition.from_recording(shown, heights)
         else:

@@ -81,7 +81,9 @@ def compare(
         vmaf_frames = json.loads((own / "vmaf.json").read_text())["frames"] if vmaf else [None] * len(ssim)
     if len(ssim) != len(chosen):
         raise QualityError(f"{recording}: {len(chosen)} pictures were to be judged, {len(ssim)} were")
-    return [Quality(like, it and float(it["metrics"]["vmaf"])) for like, it in zip(ssim, vmaf_frames, strict=True)]
+    return [
+        Quality(like, frame and float(frame["metrics"]["vmaf"])) for like, frame in zip(ssim, vmaf_frames, strict=True)
+    ]
 
 
 def _references(

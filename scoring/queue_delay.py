@@ -40,5 +40,5 @@ def delays(samples: Sequence[Sample]) -> pl.DataFrame:
 
 def class_delays(sample: Sample, handle: str | None) -> list[float]:
     """What the classes of an fq_codel tell in a sample, in us."""
-    inside = (it.get("stats", {}) for it in sample.get("classes", []) if it.get("parent") == handle)
+    inside = (shown.get("stats", {}) for shown in sample.get("classes", []) if shown.get("parent") == handle)
     return [stats["ldelay"] for stats in inside if "ldelay" in stats]

@@ -160,10 +160,10 @@ def probe_scores(probes: pl.DataFrame, base_ms: float) -> Json:
 
 def pooled_ccdf(probes: Sequence[Mapping[str, Any]]) -> Json:
     """One CCDF of several runs' probes, each as `probe_scores` tells it: by the packets that were answered."""
-    curves = [(np.array(it["ccdf"]["ms"]), np.array([100.0, *it["ccdf"]["percent"]])) for it in probes]
+    curves = [(np.array(probe["ccdf"]["ms"]), np.array([100.0, *probe["ccdf"]["percent"]])) for probe in probes]
     ms = np.unique(np.concatenate([x for x, _ in curves]))
     above = [percent[np.searchsorted(x, ms, side="right")] for x, percent in curves]
-    share = np.average(above, axis=0, weights=[it["sent"] * (1 - it["loss"]) for it in probes])
+    share = np.average(above, axis=0, weights=[probe["sent"] * (1 - probe["loss"]) for probe in probes])
     return {"ms": ms.tolist(), "percent": [_r(x, 4) for x in share.tolist()]}
 
 

@@ -69,9 +69,9 @@ def anonymise(
             left_out.append(new)
             continue
         made[new] = target
-    told = mask.json(manifest.model_dump(mode="json", exclude={"files", "run", "bundle", "git"}))
-    told["versions"] |= {name: text for name, text in manifest.versions.items() if _REVISION.fullmatch(text)}
-    fresh = Manifest.model_validate({**told, "run": manifest.run, "git": manifest.git})
+    of_manifest = mask.json(manifest.model_dump(mode="json", exclude={"files", "run", "bundle", "git"}))
+    of_manifest["versions"] |= {name: text for name, text in manifest.versions.items() if _REVISION.fullmatch(text)}
+    fresh = Manifest.model_validate({**of_manifest, "run": manifest.run, "git": manifest.git})
     if REPORT in made:
         with suppress(LoadError):  # another kind of run: what its page said is masked like any text
             write_report(folder, load_scores(folder), fresh)

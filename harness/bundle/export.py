@@ -61,13 +61,13 @@ class Exported:
 
 def runs_at(places: Sequence[Path]) -> list[Path]:
     """Return the runs at `places`: each a run, or a folder of runs. Raises BundleError for one that is neither."""
-    found: list[Path] = []
+    gathered: list[Path] = []
     for place in places:
         runs = [place] if (place / MANIFEST).exists() else RunStore(place).runs()
         if not runs:
             raise BundleError(f"{place}: no run and no folder of runs: no {MANIFEST} in it")
-        found += runs
-    return list(dict.fromkeys(found))
+        gathered += runs
+    return list(dict.fromkeys(gathered))
 
 
 def export_all(

@@ -182,7 +182,8 @@ def quality(
     table = Table("phase", "height", "pictures", "SSIM", "P5", "VMAF", "P5")
     for phase, height, count, *figures in picture_quality.summary(judged).iter_rows():
         cells = (
-            f"{it:.{digits}f}" if it is not None else "–" for it, digits in zip(figures, (3, 3, 1, 1), strict=True)
+            f"{figure:.{digits}f}" if figure is not None else "–"
+            for figure, digits in zip(figures, (3, 3, 1, 1), strict=True)
         )
         table.add_row(phase, f"{height}p" if height else "–", str(count), *cells)
     Console().print(table)

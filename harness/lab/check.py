@@ -254,7 +254,10 @@ def _address(address: str, interface: str | None, place: Place) -> str:
     addresses = _addresses(place)
     dev = next((dev for dev, held in addresses.items() if address in held), None)
     if dev is None:
-        raise Wrong(f"{address} is not its", f"its addresses: {', '.join(a for it in addresses.values() for a in it)}")
+        raise Wrong(
+            f"{address} is not its",
+            f"its addresses: {', '.join(a for held_there in addresses.values() for a in held_there)}",
+        )
     if interface and interface != dev:
         raise Wrong(f"{address} is {dev}'s, not {interface}'s", f'interface = "{dev}"')
     return f"{address} at {dev}"
@@ -335,8 +338,10 @@ def _serial(name: str, file: LabFile) -> str:
 def _addresses(place: Place) -> dict[str, list[str]]:
     """Interface → its IPv4 addresses."""
     devices = _json(place, ["ip", "-j", "-4", "address", "show"])
-    links = {str(it["ifname"]): list[str]() for it in _json(place, ["ip", "-j", "link", "show"])}
-    return links | {str(it["ifname"]): [str(a["local"]) for a in it.get("addr_info", [])] for it in devices if it}
+    links = {str(device["ifname"]): list[str]() for device in _json(place, ["ip", "-j", "link", "show"])}
+    return links | {
+        str(device["ifname"]): [str(a["local"]) for a in device.get("addr_info", [])] for device in devices if device
+    }
 
 
 def _route(place: Place, to: str) -> dict[str, Any]:

@@ -182,8 +182,8 @@ def run_and_report(plan: Campaign) -> list[Outcome]:
     ran = time.monotonic() - began
     told_of = plan.matrix, plan.folder, outcomes[0].job.inputs
     report = write(*told_of)
-    counts = {status: sum(it.status == status for it in outcomes) for status in ("ran", "kept", "failed")}
-    lab_s = sum(it.job.cell.seconds for it in outcomes if it.status == "ran")
+    counts = {status: sum(outcome.status == status for outcome in outcomes) for status in ("ran", "kept", "failed")}
+    lab_s = sum(outcome.job.cell.seconds for outcome in outcomes if outcome.status == "ran")
     speed = f", {lab_s / ran:.3g} s of lab time per s" if lab_s else ""
     text = ", ".join(f"{count} {_TOLD[status]}" for status, count in counts.items() if count)
     out = Console(width=None if sys.stdout.isatty() else _WIDE)
@@ -192,9 +192,12 @@ def run_and_report(plan: Campaign) -> list[Outcome]:
         out.print(Text(line))
     out.print(Text(f"{text} in {time.monotonic() - began:.1f} s{speed}"))
     print(report)
-    failed = [it for it in outcomes if it.status == "failed"]
-    for it in failed:
-        print(f"sojourn: {it.job.cell.name}, seed {it.job.seed}: {it.error}; see {it.folder}", file=sys.stderr)
+    failed = [outcome for outcome in outcomes if outcome.status == "failed"]
+    for outcome in failed:
+        print(
+            f"sojourn: {outcome.job.cell.name}, seed {outcome.job.seed}: {outcome.error}; see {outcome.folder}",
+            file=sys.stderr,
+        )
     return failed
 
 

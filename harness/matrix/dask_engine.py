@@ -72,7 +72,10 @@ def places(client: Any) -> int:
     threads(client)
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     need = memory_bytes(MEMORY)
-    fitting = ((it["nthreads"], it["memory_limit"] // need if it["memory_limit"] else it["nthreads"]) for it in workers)
+    fitting = (
+        (worker["nthreads"], worker["memory_limit"] // need if worker["memory_limit"] else worker["nthreads"])
+        for worker in workers
+    )
     return sum(int(min(threads, max(1, room))) for threads, room in fitting)
 
 

@@ -143,7 +143,7 @@ class Matrix(_Frozen):
         if useless := [e.cells for e in self.expectations if not any(re.search(e.cells, name) for name in names)]:
             raise ValueError(f"matrix {self.name}: an expectation of no cell: {', '.join(useless)}")
         drawn = {cell for chart in self.charts for cell in chart.cells.values()}
-        drawn |= {cell for it in self.contrasts for cell in (it.cell, it.beside)}
+        drawn |= {cell for contrast in self.contrasts for cell in (contrast.cell, contrast.beside)}
         drawn |= self.without_call.keys() | set(self.without_call.values())
         if strange := (drawn | self.solo.keys() | set(self.solo.values())) - set(names):
             raise ValueError(f"matrix {self.name}: charts or comparisons of no cell: {', '.join(sorted(strange))}")

@@ -94,7 +94,7 @@ def bottleneck(cell: Cell) -> Bottleneck:
     """Return the cell's one middlebox, with the RTT of its flows as delay of the path, half each way."""
     (hop,) = working_hops(cell)
     assert hop.down and hop.up
-    rtt = next(it.rtt_us for it in (*cell.flows, cell.call, *cell.probes) if it)
+    rtt = next(sender.rtt_us for sender in (*cell.flows, cell.call, *cell.probes) if sender)
     return Bottleneck(down=_delayed(hop.down, rtt - rtt // 2), up=_delayed(hop.up, rtt // 2))
 
 
@@ -234,7 +234,7 @@ def _stop_whole(sampler: PeriodicSampler) -> None:
 def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
     """Write the result files of a run and return the gates that it must pass."""
     cell, t0 = run.cell, run.began
-    seen = {side: _seen(it, run.ahead_ns[side]) for side, it in run.captures.items()}
+    seen = {side: _seen(capture, run.ahead_ns[side]) for side, capture in run.captures.items()}
     if cell.tunnel:
         got = samples.received(run.lines("receiving-*.jsonl"), ports.FIRST_SENDER, t0)
     else:
@@ -278,7 +278,7 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     late = latency.percentile(latency.within(latency.read_irtt(run.evidence / _JITTER), [together]), percent)
     ways = bottleneck(cell)
     added = None if late is None else late - path_rtt_ms(ways)
-    gates = [validity.capture_drops(side, it.dropped) for side, it in run.captures.items()]
+    gates = [validity.capture_drops(side, capture.dropped) for side, capture in run.captures.items()]
     gates.append(validity.offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
     gates.append(validity.jitter(f"jitter (P{percent})", added, limits))
     if run.call and cell.call:

@@ -197,7 +197,9 @@ def _ccdfs(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
     for label, cell in chart.cells.items():
         for name, metric in chart.series.items():
             probe = metric.removesuffix(".ccdf")
-            probes = [it for scores in found.runs.get(cell, {}).values() if "ccdf" in (it := _at(scores, probe) or {})]
+            probes = [
+                scored for scores in found.runs.get(cell, {}).values() if "ccdf" in (scored := _at(scores, probe) or {})
+            ]
             if probes:
                 curve = pooled_ccdf(probes)
                 points = list(zip(curve["ms"], curve["percent"], strict=True))

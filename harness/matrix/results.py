@@ -81,7 +81,7 @@ class Results:
             return []
         lines: list[tuple[str, bool | None]] = []
         for asked in reference.correlations:
-            one = next(it for it in self.comparisons() if it.metric == asked.metric)
+            one = next(comparison for comparison in self.comparisons() if comparison.metric == asked.metric)
             whole = sum(asked.metric in reference.published.get(cell.name, ()) for cell in self.matrix.runnable)
             value = getattr(one, asked.kind)
             met = None if len(one.pairs) < whole else value is not None and value >= asked.least
@@ -95,16 +95,16 @@ class Results:
     def contrasts(self) -> list[tuple[str, bool | None]]:
         """What each contrast is, in a line, and whether it holds; None until both its cells have run."""
         lines: list[tuple[str, bool | None]] = []
-        for it in self.matrix.contrasts:
-            ours, theirs = (mean(self.values(cell, it.metric)) for cell in (it.cell, it.beside))
-            if ours is None or theirs is None or (it.kind == "ratio" and not theirs):
-                lines.append((f"{it.title}: not run", None))
+        for contrast in self.matrix.contrasts:
+            ours, theirs = (mean(self.values(cell, contrast.metric)) for cell in (contrast.cell, contrast.beside))
+            if ours is None or theirs is None or (contrast.kind == "ratio" and not theirs):
+                lines.append((f"{contrast.title}: not run", None))
                 continue
-            value = ours / theirs if it.kind == "ratio" else ours - theirs
-            limits = {"at least": it.low, "at most": it.high}
+            value = ours / theirs if contrast.kind == "ratio" else ours - theirs
+            limits = {"at least": contrast.low, "at most": contrast.high}
             asked = [f"{bound} {limit:g}" for bound, limit in limits.items() if isfinite(limit)]
-            met = it.low <= value <= it.high if asked else None
-            words = [f"{it.title}: {figure_text(value, 2)}", *asked]
+            met = contrast.low <= value <= contrast.high if asked else None
+            words = [f"{contrast.title}: {figure_text(value, 2)}", *asked]
             lines.append((", ".join(words) + {None: "", True: ": met", False: ": NOT met"}[met], met))
         return lines
 

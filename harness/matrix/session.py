@@ -43,7 +43,7 @@ class MatrixSession:
         Raises as `outcomes` does.
         """
         outcomes = self.outcomes(matrix, cell, selected, self.lab(matrix))
-        return [broken for it in outcomes for broken in judged(matrix, it)]
+        return [broken for outcome in outcomes for broken in judged(matrix, outcome)]
 
     def outcomes(self, matrix: Matrix, cell: Cell, selected: Sequence[Cell], lab: str) -> list[Outcome]:
         """Run `cell` in `lab` and return what became of its runs, by seed.
@@ -112,10 +112,12 @@ class MatrixSession:
 
 def scores(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """Return the scores of runs. Raises MatrixError when one has failed."""
-    for it in outcomes:
-        if it.status == "failed":
-            raise MatrixError(f"{it.job.cell.name}, seed {it.job.seed}: {it.error}; see {it.folder}")
-    return [json.loads((it.folder / SCORES).read_text()) for it in outcomes]
+    for outcome in outcomes:
+        if outcome.status == "failed":
+            raise MatrixError(
+                f"{outcome.job.cell.name}, seed {outcome.job.seed}: {outcome.error}; see {outcome.folder}"
+            )
+    return [json.loads((outcome.folder / SCORES).read_text()) for outcome in outcomes]
 
 
 def judged(matrix: Matrix, outcome: Outcome) -> list[str]:
@@ -124,8 +126,10 @@ def judged(matrix: Matrix, outcome: Outcome) -> list[str]:
     if outcome.status == "failed":
         return [f"seed {seed}: {outcome.error}; see {outcome.folder}"]
     scores = json.loads((outcome.folder / SCORES).read_text())
-    told = ((column, figure(scores, column.metric)) for column in matrix.columns)
-    figures = ", ".join(f"{column.head} {'–' if it is None else f'{it:.{column.digits}f}'}" for column, it in told)
+    with_values = ((column, figure(scores, column.metric)) for column in matrix.columns)
+    figures = ", ".join(
+        f"{column.head} {'–' if value is None else f'{value:.{column.digits}f}'}" for column, value in with_values
+    )
     print(f"{cell.name}, seed {seed}: {figures}")
     broken = (expectation.broken(cell, scores) for expectation in matrix.expectations)
     return [f"seed {seed}: {why}" for why in broken if why]

@@ -100,7 +100,7 @@ def compare(a: Path, b: Path) -> Comparison:
         raise ReportError(f"{a} is {kinds[0]}, {b} {kinds[1]}; give two runs or two folders of runs")
     for side in sides:
         if not side.runs:
-            why = "; ".join(f"{it.path.name} is {it.state}: {it.reason}" for it in side.left)
+            why = "; ".join(f"{run.path.name} is {run.state}: {run.reason}" for run in side.left)
             raise ReportError(f"{side.place}: no valid run to compare: {why}")
     ours, theirs = (_by_asked(side) for side in sides)
     if len(ours) == len(theirs) == 1:
@@ -182,11 +182,11 @@ def lines(pair: Pair) -> list[str]:
     sentences = [f"Valid runs: {counts[0]} in A, {counts[1]} in B."]
     if min(counts) < ENOUGH:
         sentences.append(f"Too few for a result: call it one from {ENOUGH} runs a side on.")
-    least = next((it.less.least_p for it in pair.compared if it.less.least_p), None)
+    least = next((metric.less.least_p for metric in pair.compared if metric.less.least_p), None)
     if least and least > 1 - LEVEL:
         sentences.append(f"So few runs cannot give a p below {least:.2g}, whatever they show.")
     for word in ("worse", "better", "differs"):
-        if names := [f"{it.label} {_where(it.who)}" for it in pair.compared if it.shown == word]:
+        if names := [f"{metric.label} {_where(metric.who)}" for metric in pair.compared if metric.shown == word]:
             sentences.append(f"Shown {'different' if word == 'differs' else word} in B: {'; '.join(names)}.")
     for name, one, other in (("A", pair.a, pair.b), ("B", pair.b, pair.a)):
         if only := [who for who in one.summary.contenders if who not in other.summary.contenders]:
@@ -201,14 +201,14 @@ def _where(who: str) -> str:
 def grids(pair: Pair) -> list[Grid]:
     """Return the tables of a pair: what differs in what was asked and used, then a table alone and a contender."""
     tables = [setup_grid(pair)]
-    for who in dict.fromkeys(it.who for it in pair.compared):
+    for who in dict.fromkeys(metric.who for metric in pair.compared):
         grid = Grid(_where(who).capitalize(), ["", "A", "B", "B − A", f"{LEVEL:.0%} interval", "p", "for the victim"])
-        for it in (it for it in pair.compared if it.who == who):
-            low, high, p = it.less.low, it.less.high, it.less.p
+        for metric in (metric for metric in pair.compared if metric.who == who):
+            low, high, p = metric.less.low, metric.less.high, metric.less.p
             bounds = "n too small" if low is None or high is None else f"{number(low)} to {number(high)}"
-            cells = [it.label, interval(it.a), interval(it.b), _signed(it.less.value), bounds]
-            cells += ["n too small" if p is None else f"{p:.3f}", it.shown or "–"]
-            grid.rows.append(Row(cells, hurt={3, 6} if it.shown == "worse" else set()))
+            cells = [metric.label, interval(metric.a), interval(metric.b), _signed(metric.less.value), bounds]
+            cells += ["n too small" if p is None else f"{p:.3f}", metric.shown or "–"]
+            grid.rows.append(Row(cells, hurt={3, 6} if metric.shown == "worse" else set()))
         tables.append(grid)
     return tables
 
@@ -297,13 +297,13 @@ def write_comparison(found: Comparison, output: Path) -> Path:
 
 def _plots(pair: Pair) -> Iterator[dict[str, Any]]:
     """The runs of both sides as dots, a plot a metric; none of single runs, or where nothing happened in any run."""
-    for label in dict.fromkeys(it.label for it in pair.compared):
-        of = [it for it in pair.compared if it.label == label]
-        values = [value for it in of for value in (*it.a.values, *it.b.values)]
-        if any(values) and max(it.a.n + it.b.n for it in of) > 2:
+    for label in dict.fromkeys(metric.label for metric in pair.compared):
+        of = [metric for metric in pair.compared if metric.label == label]
+        values = [value for metric in of for value in (*metric.a.values, *metric.b.values)]
+        if any(values) and max(metric.a.n + metric.b.n for metric in of) > 2:
             rows = [
-                Dots(f"{name} {_where(it.who)}", kind, side.values, side.value, side.low, side.high)
-                for it in of
-                for name, kind, side in (("A", "c0", it.a), ("B", "c1", it.b))
+                Dots(f"{name} {_where(metric.who)}", kind, side.values, side.value, side.low, side.high)
+                for metric in of
+                for name, kind, side in (("A", "c0", metric.a), ("B", "c1", metric.b))
             ]
             yield {"title": label, "svg": Markup(dot_plot(rows, label))}

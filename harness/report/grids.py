@@ -129,12 +129,12 @@ def sojourn_table(scores: Scores) -> Grid:
     counted = ["packets", "lost", "marked CE", "late", "alike"]
     grid.heads = ["phase", "packets of", "queue", *counted, "P50 ms", "P90", "P99", "max"]
     beside = {phase.name for phase in scores.phases if phase.contender}
-    for it in scores.sojourn:
-        of = "the qdisc's own" if it.of == "qdisc" else it.of
-        counts = [number(it.packets), *(_share(part, it.packets) for part in (it.lost, it.marked))]
-        counts += [number(it.late), number(it.alike)]
-        times = [number(ms) for ms in (it.p50_ms, it.p90_ms, it.p99_ms, it.max_ms)]
-        grid.rows.append(Row([it.phase, of, it.queue, *counts, *times], it.phase in beside))
+    for row in scores.sojourn:
+        of = "the qdisc's own" if row.of == "qdisc" else row.of
+        counts = [number(row.packets), *(_share(part, row.packets) for part in (row.lost, row.marked))]
+        counts += [number(row.late), number(row.alike)]
+        times = [number(ms) for ms in (row.p50_ms, row.p90_ms, row.p99_ms, row.max_ms)]
+        grid.rows.append(Row([row.phase, of, row.queue, *counts, *times], row.phase in beside))
     return grid
 
 

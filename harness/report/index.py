@@ -75,7 +75,9 @@ def _content(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) ->
         if run.path.name in one.summary.void
     ]
     out = [*void, *left]
-    counts = {state: sum(it.state == state for it in out) for state in ("void", "not finished", "unreadable")}
+    counts = {
+        state: sum(run_left.state == state for run_left in out) for state in ("void", "not finished", "unreadable")
+    }
     valid = sum(len(one.summary.valid) for one in found)
     pages = {page.parent for page in folder.glob(f"*/{REPORT}")}
     return {
@@ -98,12 +100,12 @@ def _content(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) ->
         ],
         "left": [
             {
-                "name": it.path.name,
-                "link": f"{quote(it.path.name)}/{REPORT}" if (it.path / REPORT).exists() else "",
-                "state": it.state,
-                "reason": it.reason,
+                "name": run_left.path.name,
+                "link": f"{quote(run_left.path.name)}/{REPORT}" if (run_left.path / REPORT).exists() else "",
+                "state": run_left.state,
+                "reason": run_left.reason,
             }
-            for it in out
+            for run_left in out
         ],
         "others": [
             (page.name, f"{quote(page.name)}/{REPORT}") for page in sorted(pages) if not (page / MANIFEST).exists()

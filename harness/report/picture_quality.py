@@ -50,8 +50,8 @@ def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.Data
             "phase": [next(p.name for p in scores.phases if p.start <= pick.t < p.end) for pick in chosen],
             "height": pl.Series([heights.get(index) for index in renditions], dtype=pl.Int64),
             "frame": [pick.frame for pick in chosen],
-            "ssim": [it.ssim for it in judged],
-            "vmaf": pl.Series([it.vmaf for it in judged], dtype=pl.Float64),
+            "ssim": [picture.ssim for picture in judged],
+            "vmaf": pl.Series([picture.vmaf for picture in judged], dtype=pl.Float64),
         }
     )
 

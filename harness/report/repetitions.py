@@ -181,7 +181,7 @@ def lines(one: Experiment) -> list[str]:
                     f"Shown {word} beside {contender} than beside {summary.reference}: {'; '.join(names)}."
                 )
     if (share := summary.fair_share_mbps) and (victim := summary.figure("victim_mbps")):
-        beside = [f"{number(it.value)} beside {name}" for name, it in victim.beside.items()]
+        beside = [f"{number(estimate.value)} beside {name}" for name, estimate in victim.beside.items()]
         solo = f"alone it takes {interval(victim.alone)}; " if victim.alone else ""
         sentences.append(f"Fair share of the victim: {interval(share)} Mbit/s; {solo}it gets {', '.join(beside)}.")
     return sentences
@@ -235,13 +235,15 @@ def _grid(caption: str, figures: Sequence[tuple[str, Figure | None]], summary: S
 def _plot(one: Experiment, figure: Figure, label: str, unit: str) -> Iterator[dict[str, Any]]:
     """One figure's runs as dots; none where nothing happened in any run."""
     summary = one.summary
-    if not any(value for it in figure.beside.values() for value in it.values):
+    if not any(value for estimate in figure.beside.values() for value in estimate.values):
         return
     rows = [("alone", "c2", figure.alone)] if figure.alone else []
     rows += [
-        (f"beside {name}", f"c{n}", it) for n, name in enumerate(summary.contenders) if (it := figure.beside.get(name))
+        (f"beside {name}", f"c{n}", estimate)
+        for n, name in enumerate(summary.contenders)
+        if (estimate := figure.beside.get(name))
     ]
-    less = [(f"{name} − {summary.reference}", "c3", it) for name, it in figure.contrast.items()]
+    less = [(f"{name} − {summary.reference}", "c3", estimate) for name, estimate in figure.contrast.items()]
     title = f"{label} ({unit})" if unit else label
     drawn = [dot_plot([_dots(*row) for row in rows], title)]
     if less:
@@ -264,12 +266,16 @@ def _write_table(found: Sequence[Experiment], path: Path) -> None:
                 for figure in figures:
                     rows: list[tuple[str, Estimate]] = [("alone", figure.alone)] if figure.alone else []
                     rows += list(figure.beside.items())
-                    rows += [(f"{name}-{one.summary.reference}", it) for name, it in figure.contrast.items()]
-                    for who, it in rows:
-                        values = [it.value, it.low, it.high, getattr(it, "mde", None)]
+                    rows += [
+                        (f"{name}-{one.summary.reference}", estimate) for name, estimate in figure.contrast.items()
+                    ]
+                    for who, estimate in rows:
+                        values = [estimate.value, estimate.low, estimate.high, getattr(estimate, "mde", None)]
                         given = ["" if value is None else f"{value:g}" for value in values]
-                        runs = " ".join(f"{value:g}" for value in it.values)
-                        out.writerow([one.title, kind, figure.metric, who, it.statistic, it.n, *given, runs])
+                        runs = " ".join(f"{value:g}" for value in estimate.values)
+                        out.writerow(
+                            [one.title, kind, figure.metric, who, estimate.statistic, estimate.n, *given, runs]
+                        )
 
 
 def _relative(path: Path, folder: Path) -> str:

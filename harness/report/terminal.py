@@ -68,9 +68,9 @@ def print_comparison(found: Comparison, console: Console) -> None:
 
     for side in (found.a, found.b):
         console.print(Text(f"{side.name}: {side.place}: {len(side.runs)} valid"), soft_wrap=True)
-        for it in side.left:
+        for run in side.left:
             console.print(
-                Text(f"left out of {side.name}: {it.path.name}: {it.state}: {it.reason}", "red"), soft_wrap=True
+                Text(f"left out of {side.name}: {run.path.name}: {run.state}: {run.reason}", "red"), soft_wrap=True
             )
     for title in found.alone:
         console.print(Text(title), soft_wrap=True)

@@ -78,9 +78,9 @@ def check(task: Task, options: Options) -> None:
     from harness.lab.doctor import examine
 
     # Room for results is looked after by the soak, and may be found by pruning.
-    missing = [it for it in examine(root(), root()) if it.verdict == "missing"]
+    missing = [finding for finding in examine(root(), root()) if finding.verdict == "missing"]
     if missing:
-        raise RuntimeError("; ".join(f"{it.subject}: {it.found} ({it.fix})" for it in missing))
+        raise RuntimeError("; ".join(f"{finding.subject}: {finding.found} ({finding.fix})" for finding in missing))
     if options.engine != LOCAL:
         _elsewhere(options, Console(stderr=True), ())
         return

@@ -50,7 +50,9 @@ def marked(mark: str) -> list[psutil.Process]:
 def mounts() -> set[str]:
     """Return every mount point that this process sees."""
     points = (line.split(b" ")[1] for line in Path("/proc/self/mounts").read_bytes().split(b"\n") if line)
-    return {os.fsdecode(re.sub(rb"\\([0-3][0-7]{2})", lambda octal: bytes([int(octal[1], 8)]), it)) for it in points}
+    return {
+        os.fsdecode(re.sub(rb"\\([0-3][0-7]{2})", lambda octal: bytes([int(octal[1], 8)]), point)) for point in points
+    }
 
 
 def printable(text: str) -> str:
@@ -84,7 +86,9 @@ def _end(left: list[psutil.Process]) -> list[str]:
         with suppress(psutil.Error):
             process.kill()
     stuck = _outlasting(left, reap=False)
-    listed = ", ".join(f"{count} times {it}" if count > 1 else it for it, count in sorted(commands.items()))
+    listed = ", ".join(
+        f"{count} times {command}" if count > 1 else command for command, count in sorted(commands.items())
+    )
     done = f"{len(stuck)} of them cannot be ended" if stuck else "ended now"
     held = f", in {len(spaces)} namespaces of theirs" if spaces else ""
     return [f"{len(left)} {'process' if len(left) == 1 else 'processes'} left running ({listed}){held}; {done}"]

@@ -166,7 +166,11 @@ class Soak:
             if cause := self._no_room(batch[0].cell):
                 code = Code.DISK_FULL
                 continue
-            failed = [it for it in self._attempt(self._with_room(batch)) if it.outcome == "failed"]
+            failed = [
+                attempt_made
+                for attempt_made in self._attempt(self._with_room(batch))
+                if attempt_made.outcome == "failed"
+            ]
             if failed and not self._no_room(batch[0].cell):
                 names = ", ".join(str(attempt.number) for attempt in failed)
                 cause = self._broken(f"after run {names} had failed", _BACK_S)
@@ -189,7 +193,7 @@ class Soak:
     def _settle(self, why: str, otherwise: Outcome) -> None:
         """What a soak left in midst of a run: that is ended (it died with a killed soak), and told by its records."""
         leaks_found = self._clean(leaks.mounts())
-        for attempt in [it for it in self._attempts if it.outcome == "running"]:
+        for attempt in [other for other in self._attempts if other.outcome == "running"]:
             self._record(state.settled(self._folder, attempt, why, otherwise).model_copy(update={"leaks": leaks_found}))
 
     def _clean(self, mounted: set[str]) -> list[str]:
@@ -263,7 +267,7 @@ class Soak:
         return attempt
 
     def _record(self, attempt: Attempt) -> Attempt:
-        self._attempts = [it for it in self._attempts if it.number != attempt.number] + [attempt]
+        self._attempts = [other for other in self._attempts if other.number != attempt.number] + [attempt]
         return self._folder.record(attempt)
 
     def _in_time(self, batch: list[Turn]) -> list[Turn]:

@@ -168,7 +168,7 @@ def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | 
         for cell in _expanded(path, folder, name, table, file.options, services):
             if cell.name in cells:
                 raise PlanError(f"{path}: {_table(name)}: a second cell is named {cell.name!r}; rename one")
-            if twin := next((it for it in cells.values() if it.options == cell.options), None):
+            if twin := next((other for other in cells.values() if other.options == cell.options), None):
                 raise PlanError(f"{path}: {_table(name)}: {cell.name!r} asks for the same as {twin.name!r}; drop one")
             cells[cell.name] = cell
     return SoakPlan(path, folder, results, text, file, tuple(cells.values()))
@@ -205,7 +205,7 @@ def _expanded(
         if given.get("lab") == "apu":
             given.setdefault("lab-file", "lab.toml")
         texts = {key: value is True if key in _FLAGS else str(value) for key, value in given.items()}
-        for key in (it for it in _PATHS if it in texts):
+        for key in (path_key for path_key in _PATHS if path_key in texts):
             texts[key] = str(_placed(folder, str(texts[key]), f"{path}: {_where(key, name, table)}"))
         try:
             options = parse_options(texts, {known: service.defaults for known, service in services.items()})

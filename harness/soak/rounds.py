@@ -88,5 +88,9 @@ def expected_s(plan: SoakPlan, cell: PlannedCell, attempts: Iterable[Attempt]) -
 
     Not less than its phases nor more than its limit: a clock that was set, or a suspended host, is in those times too.
     """
-    known = [it.ended - it.begun for it in attempts if it.cell == cell.name and it.ended and it.outcome == "valid"]
+    known = [
+        attempt.ended - attempt.begun
+        for attempt in attempts
+        if attempt.cell == cell.name and attempt.ended and attempt.outcome == "valid"
+    ]
     return min(max(median(known) if known else cell.expected_s, cell.phases_s), plan.limit_s(cell))

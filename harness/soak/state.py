@@ -120,7 +120,7 @@ class Folder:
     def run_of(self, attempt: Attempt) -> Path | None:
         """Return the run directory of an attempt: the newest of its command line that no other attempt has."""
         claimed = {other.run for other in self.attempts() if other.number != attempt.number}
-        runs = [it.parent for it in self.path.glob(f"*/{MANIFEST}") if it.parent.name not in claimed]
+        runs = [manifest.parent for manifest in self.path.glob(f"*/{MANIFEST}") if manifest.parent.name not in claimed]
         lines = {run: _command_line(run) for run in runs}
         own = [run for run in runs if lines[run] == attempt.command_line]
         unreadable = [run for run in runs if lines[run] is None]

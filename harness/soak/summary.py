@@ -70,8 +70,8 @@ def verdict(told: Status) -> str:
 
 def last_night(folder: Folder) -> Folder | None:
     """Return the newest night before this one that has a valid run, or may have: its files cannot be read."""
-    earlier = [it for it in nights(folder.path.parent) if it.path.name < folder.path.name]
-    return next((it for it in reversed(earlier) if _may_count(it)), None)
+    earlier = [night for night in nights(folder.path.parent) if night.path.name < folder.path.name]
+    return next((night for night in reversed(earlier) if _may_count(night)), None)
 
 
 def _may_count(night: Folder) -> bool:
@@ -97,7 +97,7 @@ def changed(told: Status, last: Folder) -> list[str]:
 
 
 def _cells_changed(last: Status, told: Status) -> Iterator[str]:
-    before, now = ({cell.name: cell for cell in it.cells} for it in (last, told))
+    before, now = ({cell.name: cell for cell in state.cells} for state in (last, told))
     yield from (f"{name}: a new cell." for name in now if name not in before)
     yield from (f"{name}: no longer in the plan." for name in before if name not in now)
     for name in (name for name in now if name in before):

@@ -46,11 +46,11 @@ def watch(
     if seen is None:
         raise RecordingError(f"recording {video}: no video moves on it")
     place = told((line["place"] for line in lines if line.get("place")), seen, picture_size(video))
-    found = motion.watch(video, place, ladder)
-    still = stills.stills(found, start, lines)
+    watched = motion.watch(video, place, ladder)
+    still = stills.stills(watched, start, lines)
     frozen = [s for s in still if s.frozen]
     changes = freezes.displayed(
-        pl.Series(found.t + start), pl.Series(np.cumsum(stills.new_pictures(found)), dtype=pl.Int64)
+        pl.Series(watched.t + start), pl.Series(np.cumsum(stills.new_pictures(watched)), dtype=pl.Int64)
     )
     webrtc = [
         f for f in freezes.webrtc_freezes(changes)
@@ -58,7 +58,7 @@ def watch(
     ]  # fmt: skip
     stalls = [Freeze(s.onset, s.length, "stall", False) for s in frozen if s.length >= freezes.STALL_S]
     undecided = [(s.onset, s.length) for s in still if s.frozen is None]
-    return Seen(place, start, stalls, webrtc, undecided, heights(found, place))
+    return Seen(place, start, stalls, webrtc, undecided, heights(watched, place))
 
 
 def heights(found: motion.Motion, place: Place) -> dict[int, int]:
