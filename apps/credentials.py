@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tomllib
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from apps.base import ServiceError
 
 #: Secrets up to so many characters are parts of other words.
 _SHORT = 3
-_KEYS = ("user", "password", "cookie")
+_KEYS = ("user", "password", "cookie", "origins")
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Credentials:
     user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     cookie: str = field(default="", repr=False)
+    #: Where else than at the page's own site the account is typed in: "https://login.example https://id.example".
+    origins: str = ""
 
     def hidden(self, text: str) -> str:
         """Return `text`, such as what a page answered, without anything of the account."""
@@ -36,9 +39,9 @@ class Credentials:
 def read_credentials(service: str, file: Path | None) -> Credentials | None:
     """Return the account of `service`, None where there is none.
 
-    From the TOML `file` with the keys user and password, or cookie; else from the environment:
-    SOJOURN_<SERVICE>_USER, _PASSWORD, _COOKIE. Raises ServiceError, without any secret, for a file that others
-    may read or that is no such file, and for half an account.
+    From the TOML `file` with the keys user and password, or cookie, and origins; else from the environment:
+    SOJOURN_<SERVICE>_USER, _PASSWORD, _COOKIE, _ORIGINS. Raises ServiceError, without any secret, for a file that
+    others may read or that is no such file, and for half an account.
     """
     if file is not None:
         source, given = f"--credentials={file}", _read(file)
@@ -52,6 +55,8 @@ def read_credentials(service: str, file: Path | None) -> Credentials | None:
     if any(not isinstance(value, str) for value in given.values()):
         raise ServiceError(f"{source}: each value must be a text in quotes")
     account = Credentials(source, **given)
+    if wrong := [name for name in account.origins.split() if not re.fullmatch(r"https://[^/\s]+", name)]:
+        raise ServiceError(f"{source}: origins: {wrong[0]!r}: must be https://host or https://host:port")
     if not account.cookie and not (account.user and account.password):
         raise ServiceError(f"{source}: give user and password, or cookie")
     return account

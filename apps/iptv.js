@@ -8,7 +8,6 @@
   // English and Czech: "Your session has expired", "Platnost přihlášení vypršela".
   const expired = /[^.\n]*\b(session|token|login|přihlášení|relace|platnost)[^.\n]{0,60}(expired|invalid|vypršel)[^.\n]*/i;
   return {
-    secure: location.protocol === 'https:',
     login: [...document.querySelectorAll('input[type=password]')].some(visible),
     expired: words(text.match(expired)?.[0]),
     refused: words([...document.querySelectorAll('[role=alert], .error, .alert')].filter(visible)[0]?.textContent),

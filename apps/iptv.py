@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
 from apps.base import Asked, ServiceError, Stage
+from apps.browsers.account import AccountError, origin
 from apps.browsers.browser import Browser, BrowserError, Driver
 from apps.credentials import Credentials, read_credentials
 from apps.page_service import PageService, states
@@ -19,6 +19,7 @@ from apps.standins.clip import DEFAULT, Clip
 from apps.standins.hls import window_segments, write_playlists
 from apps.standins.origin import HERE, PLAYERS, Site, ensure_player, player_version
 from hardware.machine.scratch import scratch_folder
+from hardware.machine.viewer import for_viewer
 from traffic import ports
 
 STATE = Path(__file__).with_name("iptv.js").read_text()
@@ -87,7 +88,7 @@ class Iptv(PageService):
             shutil.copy(ensure_player() / Path(script).name, folder)
         query = urlencode({"url": self.url, "buffer": f"{self.buffer:g}"})
         # A stream's server need not allow other sites to read it (CORS).
-        return f"file://{folder}/index.html?{query}", ("--disable-web-security",)
+        return f"file://{for_viewer(folder)}/index.html?{query}", ("--disable-web-security",)
 
     def await_playing(self, browser: Browser) -> None:
         if self.live and self.credentials and self.credentials.cookie:
@@ -137,11 +138,11 @@ class StreamError(ServiceError):
 
 
 def show_cookie(browser: Driver, url: str, cookie: str) -> None:
-    """Give the session cookie to the site of `url` and load that page again; only over https."""
-    if not url.startswith("https://"):
-        raise ServiceError(f"--url={url}: a session cookie is sent over https only")
-    for pair in cookie.split(";"):
-        browser.evaluate(f"() => {{ document.cookie = {json.dumps(pair.strip() + '; path=/; secure')} }}")
+    """Give the session cookie to the site of `url` and load that page again; ServiceError where that must not be."""
+    try:
+        browser.set_cookies(url, cookie)
+    except AccountError as error:
+        raise ServiceError(f"--url: {error}") from error
     browser.open(url)
 
 
@@ -179,7 +180,7 @@ def wait_playing(browser: Driver, url: str, credentials: Credentials | None, tim
         if not waiting and (why := refusal(state, credentials, logged_in=bool(given))):
             raise StreamError(why) if state["error"] else ServiceError(why)
         if state["login"] and credentials and not given:
-            log_in(browser, state, credentials)
+            log_in(browser, credentials, [origin(url), *credentials.origins.split()])
             given = time.monotonic()
         elif given and not state["login"] and not state["video"]:
             browser.open(url)  # many sites go to their front page after a login
@@ -188,10 +189,13 @@ def wait_playing(browser: Driver, url: str, credentials: Credentials | None, tim
     raise ServiceError(f"no picture after {timeout:g} s: the page has no film that plays")
 
 
-def log_in(browser: Driver, state: dict[str, Any], credentials: Credentials) -> None:
-    """Fill the page's login form and send it; ServiceError over plain http or when the form is an unknown one."""
-    if not state["secure"]:
-        raise ServiceError("the login page is plain http: a password is sent over https only")
-    filled = browser.fill(USER, credentials.user) and browser.fill(PASSWORD, credentials.password)
+def log_in(browser: Driver, credentials: Credentials, origins: Collection[str]) -> None:
+    """Fill the page's login form and send it; ServiceError when the page or its form is of no site of the account's."""
+    try:
+        filled = browser.fill_secret(USER, credentials.user, origins) and browser.fill_secret(
+            PASSWORD, credentials.password, origins
+        )
+    except AccountError as error:
+        raise ServiceError(f"{error} (more of them: origins in {credentials.source})") from error
     if not filled or not browser.click(SUBMIT):
         raise ServiceError("the login form is an unknown one: log in by hand and give the session cookie instead")

@@ -21,6 +21,7 @@ from hardware.machine.display import Display
 from hardware.machine.files import log_file
 from hardware.machine.place import CommandError, Place
 from hardware.machine.process import Process, ProcessError
+from hardware.machine.viewer import for_viewer
 
 FAR = "far"
 """The folder of the run that holds what the other end, on the server's side, showed and said."""
@@ -181,6 +182,6 @@ def _camera_flags(camera: Camera) -> list[str]:
     return [
         "--use-fake-device-for-media-stream",
         "--use-fake-ui-for-media-stream",
-        f"--use-file-for-fake-video-capture={camera.file}",
+        f"--use-file-for-fake-video-capture={for_viewer(camera.file)}",
         "--disable-features=WebRtcHideLocalIpsWithMdns",
     ]

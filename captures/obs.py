@@ -24,7 +24,7 @@ import numpy.typing as npt
 from captures.screen import QUANTISER, Screen, ScreenRecorder, progress_file, remux, write
 from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process
-from hardware.machine.scratch import scratch_folder
+from hardware.machine.viewer import alone, as_viewer, viewer_folder
 from scoring.frames import RecordingError, frame_times
 
 CONTROL = Path(__file__).with_name("obs_control.py")
@@ -80,16 +80,17 @@ class ObsRecorder(ScreenRecorder):
         Raises ProcessError when OBS does not start or writes nothing within `timeout` seconds.
         """
         scale = 1.0 if len(os.sched_getaffinity(0)) >= FULL_SIZE_CORES else 0.5
-        scratch = scratch_folder("-obs")
+        scratch = viewer_folder("-obs")
         # OBS answers at every address of its namespace: in one of its own that is the loopback. In a lab's it must
         # stay, as the display is reached there alone; that one has no way out.
-        lone = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
-        command = [] if "nsenter" in place.prefix else lone
-        command += [sys.executable, "-P", str(CONTROL), display, str(scratch), str(_part(run)), str(progress_file(run))]
+        in_lab = "nsenter" in place.prefix
+        command = [sys.executable, "-P", str(CONTROL), display, str(scratch), str(_part(run)), str(progress_file(run))]
+        command += [f"{size[0]}x{size[1]}", str(scale), str(fps), str(quantiser)]
+        command += as_viewer(inside=not in_lab or "--user" in place.prefix)
         try:
             process = Process.start(
-                place,
-                [*command, f"{size[0]}x{size[1]}", str(scale), str(fps), str(quantiser)],
+                place if in_lab else alone(),
+                command,
                 stderr=run / "screen.log",
                 ready="^recording$",
                 timeout=timeout,
@@ -123,6 +124,7 @@ def finish(run: Path) -> ObsScreen:
     whole = run / "screen.mp4"
     if _part(run).exists():
         remux(_part(run), whole)
+        _part(run).parent.rmdir()
     facts = _told(run)
     progress_file(run).unlink(missing_ok=True)
     times = frame_times(whole)
@@ -183,7 +185,7 @@ def slate_seen(video: Path, seconds: float) -> npt.NDArray[np.bool_]:
 
 
 def _part(run: Path) -> Path:
-    return run / "screen.part.mkv"
+    return run / "obs" / "screen.part.mkv"
 
 
 def _told(run: Path) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """OBS Studio driven by its websocket: a program that records an X display until SIGINT, run at the display's place.
 
-    python obs_control.py DISPLAY SCRATCH FILE.mkv PROGRESS WIDTHxHEIGHT SCALE FPS QUANTISER
+    python obs_control.py DISPLAY SCRATCH FILE.mkv PROGRESS WIDTHxHEIGHT SCALE FPS QUANTISER WORDS…
 
-Records the display of WIDTHxHEIGHT px at SCALE times its size. Writes lines of JSON to PROGRESS: first, once OBS
-records, `{"obs": version, "slate": [[shown, before, after], …]}`, then each second `{"frames": …, "lagged": …,
-"skipped": …}`, the last two since the slate. After the first one stderr says "recording". Where OBS ends by itself it
-ends too, with one line on stderr.
+Records the display of WIDTHxHEIGHT px at SCALE times its size. WORDS come before OBS's own command and make it the
+user of SCRATCH, who has no way to FILE but that OBS is started in its folder, which is made.
+
+Writes lines of JSON to PROGRESS: first, once OBS records, `{"obs": version, "slate": [[shown, before, after], …]}`,
+then each second `{"frames": …, "lagged": …, "skipped": …}`, the last two since the slate. After the first one stderr
+says "recording". Where OBS ends by itself it ends too, with one line on stderr.
 
 OBS gives its frames no time of day. So the recording begins with a slate: a coloured source over the display, by which
 OBS covers the picture that it records (not the display) and uncovers it, at moments that are known and that fall
@@ -25,7 +27,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -155,13 +157,17 @@ def _ini(**sections: Mapping[str, object]) -> str:
     )
 
 
-def start(display: str, scratch: Path, config: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start OBS on `display` with `config`, its window nowhere; it ends with us."""
+def start(
+    display: str, scratch: Path, config: Mapping[str, str], folder: Path, words: Sequence[str]
+) -> subprocess.Popen[bytes]:
+    """Start OBS on `display` with `config`, in `folder`, its window nowhere; it ends with us."""
     for name, text in config.items():
         (file := scratch / "obs-studio" / name).parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+    owner = scratch.stat()
+    for path in scratch.rglob("*"):
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
     environment = {
-        **os.environ,
         **dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"), str(scratch)),
         "DISPLAY": display,
         "DBUS_SESSION_BUS_ADDRESS": "disabled:",
@@ -169,8 +175,9 @@ def start(display: str, scratch: Path, config: Mapping[str, str]) -> subprocess.
         "QT_QPA_PLATFORM": "offscreen",
         "LIBGL_ALWAYS_SOFTWARE": "1",
     }
-    program = ["setpriv", "--pdeathsig", "KILL", "--", "obs", "--multi", "--disable-updater"]
-    return subprocess.Popen(program, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment)
+    own = (f"{name}={value}" for name, value in environment.items())
+    program = [*words, *own, "obs", "--multi", "--disable-updater"]
+    return subprocess.Popen(program, stdin=subprocess.DEVNULL, stdout=sys.stderr, cwd=folder)
 
 
 def connect(obs: subprocess.Popen[bytes], port: int, password: str) -> ReqClient:
@@ -241,7 +248,9 @@ def record(client: ReqClient, fps: int, ending: threading.Event, progress: TextI
         time.sleep(0.05)
 
 
-def main(display: str, scratch: str, part: str, progress: str, size: str, scale: str, fps: str, quantiser: str) -> None:
+def main(
+    display: str, scratch: str, part: str, progress: str, size: str, scale: str, fps: str, quantiser: str, *words: str
+) -> None:
     """See the text of this file."""
     ending = threading.Event()
     signal.signal(signal.SIGINT, lambda *_: ending.set())
@@ -251,11 +260,13 @@ def main(display: str, scratch: str, part: str, progress: str, size: str, scale:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     password = secrets.token_urlsafe(24)
+    (folder := Path(part).parent).mkdir()
+    folder.chmod(0o777)  # nobody else has a way to it
     config = files(
-        part=Path(part), size=(width, height), scale=float(scale), fps=int(fps), quantiser=int(quantiser), port=port,
-        password=password,
+        part=Path(Path(part).name), size=(width, height), scale=float(scale), fps=int(fps), quantiser=int(quantiser),
+        port=port, password=password,
     )  # fmt: skip
-    obs = start(display, Path(scratch), config)
+    obs = start(display, Path(scratch), config, folder, words)
     writers: list[psutil.Process] = []
     try:
         with connect(obs, port, password) as client, open(progress, "w", buffering=1) as file:

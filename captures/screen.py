@@ -19,6 +19,7 @@ from pathlib import Path
 from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process, ProcessError
 from hardware.machine.programs import find
+from hardware.machine.viewer import viewer
 from scoring.frames import frame_times
 
 FPS = 60
@@ -90,18 +91,20 @@ class ScreenRecorder:
         command += ["-fps_mode", "passthrough", "-enc_time_base", f"1:{TIMESCALE}"]
         command += ["-video_track_timescale", str(TIMESCALE), "-flush_packets", "1"]
         command += ["-movflags", "+frag_keyframe+empty_moov+default_base_moof", "-frag_duration", "1000000"]
-        command += ["-f", "mp4", str(_part(run))]
         log = run / "screen.log"
-        process = Process.start(
-            place,
-            command,
-            stdout=progress_file(run),
-            stderr=log,
-            ready=r"^frame=[1-9]",
-            ready_in="stdout",
-            timeout=timeout,
-            wrap=wrap,
-        )
+        # The viewer cannot open the run's files: the recorder is given this one.
+        with _part(run).open("wb") as part:
+            process = Process.start(
+                viewer(place),
+                [*command, "-f", "mp4", f"pipe:{part.fileno()}"],
+                stdout=progress_file(run),
+                stderr=log,
+                ready=r"^frame=[1-9]",
+                ready_in="stdout",
+                timeout=timeout,
+                wrap=wrap,
+                pass_fds=[part.fileno()],
+            )
         opened = _START.search(log.read_text(errors="replace"))
         if opened is None:
             process.stop()

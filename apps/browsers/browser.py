@@ -4,25 +4,31 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
-import shlex
 import shutil
+import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import psutil
 
-from hardware.machine.place import ENVIRONMENT, Place
+from apps.browsers import account
+from hardware.machine.place import Place
 from hardware.machine.scratch import scratch_folder
+from hardware.machine.viewer import sandbox_refusal, viewer, viewer_folder
 
 CHROMIUM = Path("/usr/bin/chromium")
+_ANSWER = Path(__file__).with_name("answer.js")
 T = TypeVar("T")
 _CLOSE_S = 15
+#: Longer than any answer of a page that lives, and what Chromium's start beside other work needs above that.
+_ANSWER_S, _START_S = 20.0, 70.0
 _LOG = logging.getLogger("sojourn.browser")
 
 
@@ -40,6 +46,10 @@ class Driver(Protocol):
     def click(self, selector: str, timeout: float = 2) -> bool: ...
 
     def fill(self, selector: str, text: str, timeout: float = 2) -> bool: ...
+
+    def fill_secret(self, selector: str, text: str, origins: Collection[str]) -> bool: ...
+
+    def set_cookies(self, url: str, cookie: str) -> None: ...
 
     def screenshot(self, path: Path) -> None: ...
 
@@ -96,11 +106,11 @@ class Browser(ABC):
         Raises BrowserError when Chromium or the driver is missing or does not start.
         """
         self.check()
-        self._home = scratch_folder("-browser")
+        self._home, self._profile = scratch_folder("-browser"), viewer_folder("-profile")
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="browser")
-        self._closed = False
+        self._closed, self._hung, self._turn = False, "", threading.Lock()
         try:
-            self._do(lambda: self._start(place, display, arguments, scripts))
+            self._do(lambda: self._start(place, display, arguments, scripts), _START_S)
         except self.errors as error:
             said = _reason(error, self._log.read_text(errors="replace"))
             self.close()
@@ -110,33 +120,24 @@ class Browser(ABC):
             raise
 
     @classmethod
-    def check(cls) -> None:
-        """Raise BrowserError with the fix when Chromium is missing, or what drives it."""
+    def check(cls, *, live: bool = False) -> None:
+        """Raise BrowserError with the fix when Chromium is missing, or what drives it; `live`: or its sandbox."""
         if not os.access(CHROMIUM, os.X_OK):
             raise BrowserError(f"the browser is missing: {CHROMIUM} (apt install chromium)")
+        if live and (refusal := sandbox_refusal()):
+            raise BrowserError(f"--live: {refusal}; allow them, or run where they are")
 
     def _start(self, place: Place, display: str, arguments: list[str], scripts: Sequence[Path]) -> None:
-        wrapper = self._home / "chromium"
         self._log.touch()
-        # exec keeps the descriptors 3 and 4, through which the driver talks to the browser: it has no port.
-        command = shlex.join(place.argv([str(CHROMIUM)]))
-        wrapper.write_text(f'#!/bin/sh\nexec {command} "$@" 2>>{shlex.quote(str(self._log))}\n')
-        wrapper.chmod(0o700)
-        root = place.run(["id", "-u"]).strip() == "0"  # Chromium refuses its sandbox to root
-        environment = {**ENVIRONMENT, "DISPLAY": display, "DBUS_SESSION_BUS_ADDRESS": "disabled:"}
-        self._launch(wrapper, arguments, environment, scripts, sandbox=not root)
+        self._launch(
+            viewer(place, DISPLAY=display, DBUS_SESSION_BUS_ADDRESS="disabled:"),
+            [*arguments, *([] if sandbox_refusal() is None else ["--no-sandbox"])],
+            [_ANSWER, *scripts],
+        )
 
     @abstractmethod
-    def _launch(
-        self,
-        chromium: Path,
-        arguments: list[str],
-        environment: dict[str, str],
-        scripts: Sequence[Path],
-        *,
-        sandbox: bool,
-    ) -> None:
-        """Start the driver and by it the program `chromium`, its profile in `_home`/profile."""
+    def _launch(self, place: Place, arguments: list[str], scripts: Sequence[Path]) -> None:
+        """Start the driver and by it Chromium at the viewer's `place`, its profile in `_profile`."""
 
     @abstractmethod
     def _goto(self, url: str, timeout: float) -> None:
@@ -153,6 +154,10 @@ class Browser(ABC):
     @abstractmethod
     def _fill(self, selector: str, text: str, timeout: float) -> None:
         """Put `text` into the first visible match, in place of what it holds; errors as `_click`."""
+
+    @abstractmethod
+    def _command(self, method: str, parameters: dict[str, Any]) -> Mapping[str, Any]:
+        """Send a command of the DevTools protocol to the page and return what it gives."""
 
     @abstractmethod
     def _screenshot(self, path: Path) -> None:
@@ -175,17 +180,26 @@ class Browser(ABC):
     def _log(self) -> Path:
         return self._home / "chromium.log"
 
-    def _do(self, job: Callable[[], T]) -> T:
-        if self._closed:
-            raise BrowserError("the browser is closed")
-        return self._thread.submit(job).result()
+    def _do(self, job: Callable[[], T], more: float = 0.0) -> T:
+        """Do it in the browser's thread, one at a time; what takes `more` s longer than an answer ends the browser."""
+        limit = _ANSWER_S + more
+        with self._turn:
+            if self._closed or self._hung:
+                raise BrowserError(self._hung or "the browser is closed")
+            pending = self._thread.submit(job)
+            if not wait([pending], limit).done:
+                self._hung = f"the page has not answered for {limit:g} s: its browser was ended"
+                _LOG.warning("%s", self._hung)
+                self._kill_rest()
+                raise BrowserError(self._hung)
+            return pending.result()
 
     def open(self, url: str, timeout: float = 30) -> None:
         """Load `url`; returns once its document is there. Raises BrowserError with the network's reason."""
         deadline = time.monotonic() + timeout
         while True:
             try:
-                self._do(lambda: self._goto(url, timeout))
+                self._do(lambda: self._goto(url, timeout), timeout)
                 return
             except self.errors as error:
                 # A new lab's interfaces still get their addresses; Chromium then drops what it loads.
@@ -198,25 +212,45 @@ class Browser(ABC):
     def evaluate(self, script: str) -> Any:
         """Run a JavaScript function in the page and return its JSON-like result. Raises BrowserError."""
         try:
-            return self._do(lambda: self._evaluate(script))
+            answer = self._do(lambda: self._evaluate(f"async () => __sojournAnswer(await (\n{script}\n)())"))
+            return json.loads(answer)
         except self.errors as error:
             raise BrowserError(f"the page did not answer: {_reason(error)}") from error
+        except (TypeError, ValueError, RecursionError) as error:  # it changed what answers are made of
+            raise BrowserError(f"the page's answer is no JSON: {_reason(error)}") from error
 
     def click(self, selector: str, timeout: float = 2) -> bool:
         """Click the first visible match with the real pointer; False without one within `timeout` s."""
         try:
-            self._do(lambda: self._click(selector, timeout))
+            self._do(lambda: self._click(selector, timeout), timeout)
         except self.errors:
             return False
         return True
 
     def fill(self, selector: str, text: str, timeout: float = 2) -> bool:
-        """Type `text` into the first visible match; False without one. `text` may be secret: no error shows it."""
+        """Type `text`, which is no secret, into the first visible match; False without one."""
         try:
-            self._do(lambda: self._fill(selector, text, timeout))
+            self._do(lambda: self._fill(selector, text, timeout), timeout)
         except self.errors:
             return False
         return True
+
+    def fill_secret(self, selector: str, text: str, origins: Collection[str]) -> bool:
+        """Put a secret where `account.fill_secret` lets it; no error shows it.
+
+        Raises AccountError, BrowserError.
+        """
+        return self._secretly(lambda: account.fill_secret(self._command, selector, text, origins))
+
+    def set_cookies(self, url: str, cookie: str) -> None:
+        """Give the site of `url` its session cookies, see `account.set_cookies`. Raises AccountError, BrowserError."""
+        self._secretly(lambda: account.set_cookies(self._command, url, cookie))
+
+    def _secretly(self, job: Callable[[], T]) -> T:
+        try:
+            return self._do(job)
+        except self.errors:  # its text may show what was sent
+            raise BrowserError("the page went away while it was given the account") from None
 
     def screenshot(self, path: Path) -> None:
         """Save what the page shows as PNG (for errors; evidence is recorded from the display)."""
@@ -242,11 +276,12 @@ class Browser(ABC):
             _LOG.info("the browser did not close by itself: %s", error)
         self._thread.shutdown(wait=False)
         self._kill_rest()
-        shutil.rmtree(self._home, ignore_errors=True)
+        for folder in (self._home, self._profile):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _kill_rest(self) -> None:
         """End what still runs with our profile, known by its path."""
-        ours = f"--user-data-dir={self._home}"
+        ours = f"--user-data-dir={self._profile}"
         rest = []
         for process in psutil.process_iter(["cmdline"]):
             if any(argument.startswith(ours) for argument in process.info["cmdline"] or ()):

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import BrowserContext, Error, Page, Playwright, sync_playwright
+from playwright.sync_api import BrowserContext, CDPSession, Error, Page, Playwright, sync_playwright
 
-from apps.browsers.browser import Browser, BrowserError
+from apps.browsers.browser import CHROMIUM, Browser, BrowserError
+from hardware.machine.place import ENVIRONMENT, Place
 
 
 class PlaywrightBrowser(Browser):
@@ -19,26 +21,25 @@ class PlaywrightBrowser(Browser):
     errors = (Error,)
     _playwright: Playwright | None = None
     _context: BrowserContext | None = None
+    _devtools: CDPSession | None = None
 
-    def _launch(
-        self,
-        chromium: Path,
-        arguments: list[str],
-        environment: dict[str, str],
-        scripts: Sequence[Path],
-        *,
-        sandbox: bool,
-    ) -> None:
+    def _launch(self, place: Place, arguments: list[str], scripts: Sequence[Path]) -> None:
+        chromium = self._home / "chromium"
+        # exec keeps the descriptors 3 and 4, through which the driver talks to the browser: it has no port.
+        command = shlex.join(place.argv([str(CHROMIUM)]))
+        chromium.write_text(f'#!/bin/sh\nexec {command} "$@" 2>>{shlex.quote(str(self._log))}\n')
+        chromium.chmod(0o700)
         self._playwright = sync_playwright().start()
         self._context = self._playwright.chromium.launch_persistent_context(
-            self._home / "profile",
+            self._profile,
+            accept_downloads=False,
             executable_path=chromium,
             headless=False,
-            chromium_sandbox=sandbox,
+            chromium_sandbox=True,  # the arguments say where there is none
             no_viewport=True,  # the page is as large as the window
             args=arguments,
-            ignore_default_args=["--enable-automation", "--enable-unsafe-swiftshader"],
-            env={**environment},
+            ignore_default_args=["--disable-popup-blocking", "--enable-automation", "--enable-unsafe-swiftshader"],
+            env={**ENVIRONMENT},
             handle_sigint=False,  # Ctrl-C is the harness's to handle: it ends things in order
             handle_sigterm=False,
             handle_sighup=False,
@@ -63,6 +64,12 @@ class PlaywrightBrowser(Browser):
 
     def _fill(self, selector: str, text: str, timeout: float) -> None:
         self._page.locator(f"{selector} >> visible=true").first.fill(text, timeout=timeout * 1000)
+
+    def _command(self, method: str, parameters: dict[str, Any]) -> Mapping[str, Any]:
+        if self._devtools is None:
+            self._devtools = self._page.context.new_cdp_session(self._page)
+        answer: Mapping[str, Any] = self._devtools.send(method, parameters)
+        return answer
 
     def _screenshot(self, path: Path) -> None:
         self._page.screenshot(path=path)

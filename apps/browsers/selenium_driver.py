@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chromium driven by Selenium and ChromeDriver.
 
-ChromeDriver runs beside us, as our loopback is not the browser's, and talks to Chromium by the same pipe as Playwright.
+ChromeDriver runs alone (private_chromedriver.py) and talks to Chromium by the same pipe as Playwright.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,20 +18,17 @@ from selenium.common.exceptions import (
     StaleElementReferenceException,
     WebDriverException,
 )
-from selenium.webdriver import ChromeOptions, Proxy, Remote
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.chromium.remote_connection import ChromiumRemoteConnection
+from selenium.webdriver import ChromeOptions, Remote
 from selenium.webdriver.common.by import By
-from selenium.webdriver.common.proxy import ProxyType
-from selenium.webdriver.remote.client_config import ClientConfig
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 from urllib3.exceptions import HTTPError
 
-from apps.browsers.browser import Browser, BrowserError
-from hardware.machine.place import LOCAL
+from apps.browsers.browser import CHROMIUM, Browser, BrowserError
+from apps.browsers.private_chromedriver import CHROMEDRIVER, PrivateChromeDriver
+from hardware.machine.place import Place
+from hardware.machine.process import ProcessError
 
-CHROMEDRIVER = Path("/usr/bin/chromedriver")
 #: What Playwright gives Chromium and ChromeDriver does not, as far as a page could tell.
 _AS_PLAYWRIGHT = (
     "--disable-back-forward-cache",
@@ -44,6 +40,8 @@ _AS_PLAYWRIGHT = (
     "--disable-renderer-backgrounding",
     "--force-color-profile=srgb",
 )
+#: Chromium's policy for all of them.
+_NO_DOWNLOADS = 3
 _POLL_S, _START_S = 0.1, 20.0
 
 
@@ -51,47 +49,34 @@ class SeleniumBrowser(Browser):
     """See Browser."""
 
     errors = (WebDriverException, HTTPError)  # the latter when ChromeDriver itself is gone
-    _service: Service | None = None
+    _chromedriver: PrivateChromeDriver | None = None
     _session: Remote | None = None
 
     @classmethod
-    def check(cls) -> None:
-        super().check()
+    def check(cls, *, live: bool = False) -> None:
+        super().check(live=live)
         if not os.access(CHROMEDRIVER, os.X_OK):
             raise BrowserError(f"--driver=selenium: {CHROMEDRIVER} is missing (apt install chromium-driver)")
 
-    def _launch(
-        self,
-        chromium: Path,
-        arguments: list[str],
-        environment: dict[str, str],
-        scripts: Sequence[Path],
-        *,
-        sandbox: bool,
-    ) -> None:
+    def _launch(self, place: Place, arguments: list[str], scripts: Sequence[Path]) -> None:
+        try:
+            self._chromedriver = PrivateChromeDriver(place, CHROMIUM, self._home, self._log)
+        except ProcessError as error:
+            raise BrowserError(f"--driver=selenium: {error}") from error
         options = ChromeOptions()
-        options.binary_location = str(chromium)
-        profile = [f"--user-data-dir={self._home / 'profile'}", "--remote-debugging-pipe"]
-        for argument in (*_AS_PLAYWRIGHT, *arguments, *profile, *([] if sandbox else ["--no-sandbox"])):
+        options.binary_location = str(self._chromedriver.stand_in)
+        for argument in (*_AS_PLAYWRIGHT, *arguments, f"--user-data-dir={self._profile}", "--remote-debugging-pipe"):
             options.add_argument(argument)
-        options.add_experimental_option("excludeSwitches", ["enable-automation", "enable-logging"])
+        unwanted = ["disable-popup-blocking", "enable-automation", "enable-logging"]
+        options.add_experimental_option("excludeSwitches", unwanted)
+        options.add_experimental_option("prefs", {"download_restrictions": _NO_DOWNLOADS})
         options.page_load_strategy = "eager"  # a page counts as loaded once its document is there
         options.unhandled_prompt_behavior = "dismiss"
         # Of a Chromium that ends at once ChromeDriver would wait a minute for an answer.
         options.add_experimental_option("browserStartupTimeout", round(_START_S * 1000))
-        driver = self._home / "chromedriver"
-        driver.write_text(f'#!/bin/sh\nexec {shlex.join(LOCAL.argv([str(CHROMEDRIVER)]))} "$@"\n')
-        driver.chmod(0o700)
-        # A session of its own: Ctrl-C is the harness's to handle, which ends things in order.
-        self._service = Service(str(driver), env=environment, popen_kw={"start_new_session": True})
-        self._service.start()
-        # A proxy of the environment is not for our own loopback.
-        config = ClientConfig(self._service.service_url, proxy=Proxy({"proxyType": ProxyType.DIRECT}))
-        connection = ChromiumRemoteConnection(config.remote_server_addr, "goog", "chrome", client_config=config)
-        self._session = Remote(connection, options=options)
+        self._session = Remote(self._chromedriver.connection(), options=options)
         for script in scripts:
-            source = {"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": script.read_text()}}
-            self._session.execute("executeCdpCommand", source)
+            self._command("Page.addScriptToEvaluateOnNewDocument", {"source": script.read_text()})
 
     @property
     def _page(self) -> Remote:
@@ -133,6 +118,11 @@ class SeleniumBrowser(Browser):
         ]
         WebDriverWait(self._page, timeout, _POLL_S, passing).until(attempt)
 
+    def _command(self, method: str, parameters: dict[str, Any]) -> Mapping[str, Any]:
+        sent = {"cmd": method, "params": parameters}
+        answer: Mapping[str, Any] = self._page.execute("executeCdpCommand", sent)["value"]
+        return answer
+
     def _screenshot(self, path: Path) -> None:
         self._page.get_screenshot_as_file(str(path))
 
@@ -149,5 +139,5 @@ class SeleniumBrowser(Browser):
                 self._session.quit()
         finally:
             self._session = None
-            if self._service:
-                self._service.stop()
+            if self._chromedriver:
+                self._chromedriver.stop()

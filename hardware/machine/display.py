@@ -8,12 +8,13 @@ from pathlib import Path
 
 from hardware.machine.place import Place
 from hardware.machine.process import Process
+from hardware.machine.viewer import authority, viewer
 
 SIZE = (1280, 720)
 
 
 class Display:
-    """An Xvfb at a place, 1280x720x24, private to it; `name` is what DISPLAY must be."""
+    """An Xvfb at a place, 1280x720x24, private to it and to the viewer; `name` is what DISPLAY must be."""
 
     def __init__(self, process: Process, name: str) -> None:
         self.process, self.name = process, name
@@ -25,20 +26,10 @@ class Display:
         # In a network namespace the abstract socket is private, so no file in /tmp is needed, nor left behind.
         private = ["-nolock", "-nolisten", "unix"] if "nsenter" in place.prefix else []
         number = log.with_suffix(".number")
+        command = ["Xvfb", "-displayfd", "1", "-screen", "0", f"{width}x{height}x24", "-auth", str(authority())]
         process = Process.start(
-            place,
-            [
-                "Xvfb",
-                "-displayfd",
-                "1",
-                "-screen",
-                "0",
-                f"{width}x{height}x24",
-                "-nolisten",
-                "tcp",
-                "-noreset",
-                *private,
-            ],
+            viewer(place),
+            [*command, "-nolisten", "tcp", "-noreset", *private],
             stdout=number,
             stderr=log,
             ready=r"^\d+$",

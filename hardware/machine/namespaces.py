@@ -8,6 +8,7 @@ do, however we end, as everything at LOCAL does: its parent-death signal is SIGK
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ import psutil
 from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process, ProcessError
 from hardware.machine.scratch import scratch_file
+from hardware.machine.viewer import UID, becomes_viewer
 
 # The holder is pid 1: it holds one network namespace by each sleeping child, and `wait` reaps orphans.
 _HOLDER = """
@@ -28,8 +30,9 @@ while :; do wait; done
 """
 
 
-_PRIVATE = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child"]
-_PRIVATE += ["--mount-proc"]
+# Who its users are is written from outside, as only there more than one can be: us as its root, and root's viewer.
+_PRIVATE = ["unshare", "--user", "--", "sh", "-c", 'echo "waits for its users"; read go && exec "$@"', "sh"]
+_PRIVATE += ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
 class Namespaces:
@@ -55,9 +58,13 @@ class Namespaces:
                     *names,
                 ],
                 stdout=self._log,
-                ready="".join(f"(?=[\\s\\S]*^holds {re.escape(name)} )" for name in names),
+                stdin=True,
+                ready="^waits" if unshare else None,
                 ready_in="stdout",
             )
+            if unshare:
+                _name_users(self._holder)
+            self._holder.await_ready("".join(f"(?=[\\s\\S]*^holds {re.escape(name)} )" for name in names), "stdout")
         except ProcessError as refused:
             self._log.unlink(missing_ok=True)
             raise ProcessError(
@@ -116,6 +123,19 @@ for dev; do
     ip link set "$dev" up
 done
 """
+
+
+def _name_users(holder: Process) -> None:
+    """Make us the root of the user namespace that `holder` waits in, and let it go on."""
+    own, stdin = Path(f"/proc/{holder.popen.pid}"), holder.popen.stdin
+    assert stdin
+    viewer = f"{UID} {UID} 1\n" if becomes_viewer() else ""
+    if not viewer:  # else the kernel lets nobody but root name groups
+        (own / "setgroups").write_text("deny")
+    (own / "uid_map").write_text(f"0 {os.geteuid()} 1\n{viewer}")
+    (own / "gid_map").write_text(f"0 {os.getegid()} 1\n{viewer}")
+    stdin.write(b"go\n")
+    stdin.flush()
 
 
 def _place(name: str, pid: int, shared: bool) -> Place:

@@ -57,13 +57,14 @@ class Process:
         ready_in: Literal["stdout", "stderr"] = "stderr",
         timeout: float = 15,
         wrap: Sequence[str] = (),
+        pass_fds: Sequence[int] = (),
     ) -> Process:
         """Start `command` at `place` and return once it is ready.
 
         `stdout`/`stderr` are files that it writes (`"pipe"`: read `process.popen.stdout` yourself; None:
         a temporary file for stderr, nothing for stdout). `ready` is a regular expression awaited in the file
         `ready_in` for `timeout` seconds. `wrap` is put before everything, the place's prefix as well
-        (`chrt -r 20` must come before a user namespace is entered).
+        (`chrt -r 20` must come before a user namespace is entered). `pass_fds` stay open in it.
 
         Raises `ProcessError` when it cannot be started, dies before it is ready, or is late.
         """
@@ -86,6 +87,7 @@ class Process:
                     stdout=out,
                     stderr=err,
                     env=ENVIRONMENT,
+                    pass_fds=pass_fds,
                     # Ctrl-C goes to us alone; we end each program in order.
                     start_new_session=True,
                 )

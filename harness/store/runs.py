@@ -93,6 +93,8 @@ class RunDirectory:
 
     def _write(self, status: Status) -> None:
         (self.path / BALLAST).unlink(missing_ok=True)
+        for path in self.path.rglob("*"):
+            path.chmod(0o700 if path.is_dir() else 0o600)
         self.manifest.files = hash_files(self.path)
         self.manifest.finished = time.time()
         self.manifest.status = status
@@ -181,7 +183,7 @@ class RunStore:
                 continue
             path = self.results / (name + PARTIAL)
             try:
-                path.mkdir()
+                path.mkdir(mode=0o700)  # what a page showed is for nobody else
             except FileExistsError:
                 continue
             return path

@@ -46,7 +46,7 @@ def kill_the_other_end(call: BrowserCall) -> str | None:
     """Kill its renderer and return what the call says of it."""
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
-        if "--type=renderer" in words and any(str(call._ends[0].browser._home) in word for word in words):
+        if "--type=renderer" in words and any(str(call._ends[0].browser._profile) in word for word in words):
             process.kill()
     deadline = time.monotonic() + 15
     while call.failure is None and time.monotonic() < deadline:

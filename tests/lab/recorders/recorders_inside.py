@@ -14,6 +14,7 @@ from captures.obs import ObsRecorder
 from captures.recorders import RECORDERS
 from hardware.machine.display import Display
 from hardware.machine.place import Place
+from hardware.machine.viewer import for_viewer
 from harness.experiment.handover import EVIDENCE
 from harness.lab.simulated import SimLab
 
@@ -63,7 +64,7 @@ def main(folder: Path) -> None:
         screen = Display.start(lab.client, folder / "xvfb.log", SIZE)
         chromium = PlaywrightBrowser(lab.client, screen.name, flags(width=SIZE[0], height=SIZE[1]))
         try:
-            chromium.open(page.as_uri())
+            chromium.open(for_viewer(page).as_uri())
             for width, cores in CORES.items():
                 obs.FULL_SIZE_CORES = cores
                 record(folder / str(width), screen.name, lab.client)

@@ -22,6 +22,7 @@ from captures.screen import ScreenRecorder
 from hardware.machine.display import Display
 from hardware.machine.place import LOCAL
 from hardware.machine.process import ProcessError
+from hardware.machine.viewer import for_viewer
 from scoring import strip
 from scoring.frames import frame_times, read_recording
 from tests.lab.inside import run_inside
@@ -40,7 +41,7 @@ def display(tmp_path: Path) -> Iterator[str]:
     (page := tmp_path / "page.html").write_text(PAGE)
     chromium = PlaywrightBrowser(LOCAL, screen.name, flags(width=SIZE[0], height=SIZE[1]))
     try:
-        chromium.open(page.as_uri())
+        chromium.open(for_viewer(page).as_uri())
         yield screen.name
     finally:
         chromium.close()

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Error, Page
+
+from apps.browsers import account
 
 
 class Tab:
@@ -15,7 +18,7 @@ class Tab:
     version = "test"
 
     def __init__(self, page: Page) -> None:
-        self.page = page
+        self.page, self._devtools = page, page.context.new_cdp_session(page)
         self.clicks: list[str] = []
 
     def open(self, url: str, timeout: float = 30) -> None:
@@ -38,6 +41,12 @@ class Tab:
         except Error:
             return False
         return True
+
+    def fill_secret(self, selector: str, text: str, origins: Collection[str]) -> bool:
+        return account.fill_secret(self._devtools.send, selector, text, origins)
+
+    def set_cookies(self, url: str, cookie: str) -> None:
+        account.set_cookies(self._devtools.send, url, cookie)
 
     def screenshot(self, path: Path) -> None:
         self.page.screenshot(path=path)

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from http.cookies import SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import BrowserContext, sync_playwright
+from playwright.sync_api import BrowserContext, Route, sync_playwright
 
 from apps.base import ServiceError
 from apps.browsers.browser import CHROMIUM
@@ -176,12 +176,87 @@ def test_login_without_an_account_is_told(tab: Tab, site: tuple[type[Television]
 
 
 def test_password_is_not_sent_over_plain_http(tab: Tab) -> None:
-    tab.page.route("http://tv.test/", lambda route: route.fulfill(body=FORM, content_type="text/html"))
-    with pytest.raises(ServiceError, match="plain http: a password is sent over https only"):
+    serve(tab, {"http://tv.test/": FORM.format(said="")})
+    with pytest.raises(ServiceError, match="plain http: an account is sent over https only"):
         watch(tab, "http://tv.test/", account(user="me", password="hunter2"))
     assert tab.page.locator("input[type=password]").input_value() == ""
     with pytest.raises(ServiceError, match="a session cookie is sent over https only"):
         watch(tab, "http://tv.test/", account(cookie="session=abc"))
+
+
+def serve(tab: Tab, pages: dict[str, str]) -> list[str]:
+    """Let the tab find these pages; return what is posted, as it is."""
+    posted: list[str] = []
+
+    def answer(route: Route) -> None:
+        posted.append(route.request.post_data or "")
+        route.fulfill(body=pages.get(route.request.url, "<h1>nothing</h1>"), content_type="text/html; charset=utf-8")
+
+    tab.page.route("**/*", answer)
+    return posted
+
+
+#: Whatever a fill could call tells the page what it is given, and says yes.
+SPY = """<script>
+  const tell = (all) => { for (let i = 0; i < all.length; i++) document.title += ' ' + all[i]; return true; };
+  for (const [owner, name] of [
+    [Array.prototype, 'find'], [Document.prototype, 'querySelectorAll'], [String.prototype, 'startsWith'],
+    [JSON, 'parse'], [Object, 'entries'], [Reflect, 'apply'],
+  ]) {
+    const own = owner[name];
+    owner[name] = function () { tell(arguments); return own.apply(this, arguments); };
+  }
+  const { set } = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value');
+  Object.defineProperty(HTMLInputElement.prototype, 'value', { set(text) { tell([text]); set.call(this, text); } });
+  Array.prototype.includes = function () { return tell(arguments); };
+  addEventListener('input', (event) => tell([event.target.value]), true);
+</script>"""
+
+
+def test_account_is_typed_in_at_its_own_sites_alone(tab: Tab) -> None:
+    serve(tab, {"https://thief.test/": SPY + FORM.format(said="")})
+    with pytest.raises(ServiceError, match=r"leads to https://thief.test, the account belongs to https://tv.test"):
+        tab.open("https://thief.test/")
+        wait_playing(tab, "https://tv.test/", account(user="me@tv.test", password="hunter2"), timeout=10)
+    title = tab.page.title()
+    assert "input" in title  # the spies tell what they hear
+    assert "hunter2" not in title and "me@tv.test" not in title
+
+
+def test_a_site_that_the_account_names_is_its_own(tab: Tab) -> None:
+    posted = serve(tab, {"https://login.test/": FORM.format(said=""), "https://login.test/login": EXPIRED})
+    given = account(user="me@tv.test", password="hunter2", origins="https://login.test")
+    with pytest.raises(ServiceError, match="the login has expired"):
+        tab.open("https://login.test/")
+        wait_playing(tab, "https://tv.test/", given, timeout=10)
+    assert parse_qs(posted[-1]) == ACCOUNT
+
+
+def test_form_that_sends_elsewhere_gets_nothing(tab: Tab) -> None:
+    form = FORM.format(said="").replace("/login", "//thief.test/login")
+    posted = serve(tab, {"https://tv.test/": form})
+    with pytest.raises(ServiceError, match=r"leads to https://thief.test"):
+        watch(tab, "https://tv.test/", account(user="me", password="hunter2"))
+    assert not any(posted) and tab.page.locator("input[type=password]").input_value() == ""
+
+
+def test_cookie_goes_to_its_own_site_also_when_the_page_moved_on(tab: Tab, context: BrowserContext) -> None:
+    sent: dict[str, str] = {}
+
+    def answer(route: Route) -> None:
+        host = str(urlsplit(route.request.url).hostname)
+        sent[host] = route.request.all_headers().get("cookie", "")
+        elsewhere = "<script>location = 'https://thief.test/'</script>" if host == "tv.test" else FORM.format(said="")
+        route.fulfill(body=elsewhere, content_type="text/html")
+
+    context.route("**/*", answer)
+    tab.open("https://tv.test/")
+    tab.page.wait_for_url("https://thief.test/")
+    show_cookie(tab, "https://tv.test/", "theme=x; session=abc")
+    tab.page.wait_for_url("https://thief.test/")
+    assert "session=abc" in sent["tv.test"] and sent["thief.test"] == ""
+    (session,) = (cookie for cookie in context.cookies() if cookie["name"] == "session")
+    assert (session["domain"], session["secure"]) == ("tv.test", True)
 
 
 @pytest.mark.parametrize("name", ["live.m3u8", "film.mpd"])

@@ -40,6 +40,8 @@ def test_file_that_others_get_at_is_refused(file: Path, mode: int) -> None:
         ('user = "me"', "give user and password, or cookie"),
         ('user = "me"\npassword = 5', "each value must be a text"),
         ("", "give user and password, or cookie"),
+        ('cookie = "a=b"\norigins = "http://tv.test"', "origins: 'http://tv.test': must be https://host"),
+        ('cookie = "a=b"\norigins = "https://tv.test/login"', "origins: 'https://tv.test/login': must be https://host"),
     ],
 )
 def test_what_is_no_account_is_told_in_one_line_without_the_secret(file: Path, text: str, says: str) -> None:

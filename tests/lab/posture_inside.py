@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What programs that see pages and screens may do, and who listens where; also runs by itself in a simulated machine.
+
+Nothing of tests/ is in a simulated machine: all that looks is in this file.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from apps.base import Service, Stage
+from apps.call import BrowserCall
+from apps.youtube import YouTube
+from captures.recorders import RECORDERS
+from hardware.machine.display import SIZE, Display
+from hardware.machine.files import log_file
+from hardware.machine.place import Place
+from harness.experiment.handover import EVIDENCE
+from harness.lab.contract import Lab
+from harness.lab.simulated import SimLab
+
+#: Programs that show, draw or record what a page sends.
+VIEWERS = {"chromium", "chrome_crashpad", "Xvfb", "ffmpeg", "obs", "chromedriver"}
+#: Those of them that the sandbox shuts in: who runs what pages send.
+_SHUT_IN = "--type=renderer"
+#: Service, driver and recorder of what is looked at.
+SEEN = {
+    "youtube-playwright": ("youtube", "playwright", "ffmpeg"),
+    "youtube-selenium": ("youtube", "selenium", "obs"),
+    "call-playwright": ("call", "playwright", "ffmpeg"),
+}
+
+
+def programs(before: set[int]) -> list[dict[str, Any]]:
+    """Tell of all viewers that started after `before` was noted: as /proc shows them from here."""
+    seen = []
+    for process in psutil.process_iter():
+        try:
+            status = dict(line.split(":\t", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
+            name, words = process.name(), process.cmdline()
+        except (OSError, psutil.NoSuchProcess):
+            continue
+        if process.pid in before or name not in VIEWERS:
+            continue
+        seen.append(
+            {
+                "name": name,
+                "words": words,
+                "uids": sorted(set(map(int, status["Uid"].split()))),
+                "capabilities": int(status["CapEff"], 16),
+                "bound": int(status["NoNewPrivs"]),
+                "shut in": name == "chromium" and any(word.startswith(_SHUT_IN) for word in words),
+                "filtered": status.get("Seccomp", "0").strip(),
+            }
+        )
+    return seen
+
+
+def listening(place: Place) -> list[str]:
+    """Each socket of a place that waits for others: protocol, address:port, sorted."""
+    lines = place.run(["ss", "-Hlntu"]).splitlines()
+    return sorted({f"{protocol} {local}" for protocol, _, _, _, local, *_ in map(str.split, lines)})
+
+
+def modes(folder: Path) -> list[str]:
+    """What in a folder others than its owner could read or write."""
+    return [str(path) for path in (folder, *folder.rglob("*")) if stat.S_IMODE(path.stat().st_mode) & 0o077]
+
+
+def look(lab: Lab, folder: Path, service: str, driver: str, recorder: str) -> dict[str, Any]:
+    """Bring up a service with its recorder; tell what runs and listens then."""
+    before = set(psutil.pids())
+    victim: Service = (
+        YouTube(driver=driver) if service == "youtube" else BrowserCall(bitrate_bps=1_000_000, driver=driver)
+    )
+    victim.prepare()
+    display = Display.start(lab.client, log_file(folder, "xvfb"))
+    try:
+        stage = Stage(lab.client, lab.server, lab.addresses.server, folder, display.name, width=SIZE[0], height=SIZE[1])
+        victim.start(stage)
+        screen = RECORDERS[recorder].start(display.name, folder, place=lab.client, size=SIZE)
+        try:
+            time.sleep(1)
+            told = {
+                "programs": programs(before),
+                "listening": {place.name: listening(place) for place in (lab.client, lab.server)},
+            }
+        finally:
+            screen.stop()
+        return told
+    finally:
+        victim.stop()
+        display.stop()
+
+
+def main(evidence: Path) -> None:
+    for name, (service, driver, recorder) in SEEN.items():
+        (folder := evidence / name).mkdir()
+        with SimLab() as lab:
+            told = look(lab, folder, service, driver, recorder)
+        (folder / "told.json").write_text(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(EVIDENCE)
