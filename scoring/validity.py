@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from bottleneck.qdiscs import parse_qdisc
+from hardware.machine.messages import printable
 from scoring.pcapng import ECT0, ECT1, NOT_ECT
 from traffic.contender import ACCURATE_ECN, CLASSIC_ECN, CONTENDERS
 
@@ -48,14 +49,18 @@ SIMULATED = Limits(missing_share=0.0, jitter_ms=0.05, unshaped_loss=0.0)
 """Of a lab in simulated time, where no host is late: what is missing there, or late, is a fault of ours."""
 
 
+#: What is recorded and what a manifest from elsewhere says may be part of it.
+Text = Annotated[str, AfterValidator(printable)]
+
+
 class Gate(BaseModel):
     """One gate: `measured` and `limit` as text with units; `reason` is one line, empty when `ok`."""
 
-    name: str
+    name: Text
     ok: bool
-    measured: str
-    limit: str
-    reason: str = ""
+    measured: Text
+    limit: Text
+    reason: Text = ""
 
 
 class Validity(BaseModel):

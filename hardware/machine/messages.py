@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words of an error in one line: what was meant perhaps, and the first thing that a model finds wrong."""
+"""The words of an error in one line: what was meant perhaps, what a model finds wrong first, what others wrote."""
 
 from __future__ import annotations
 
@@ -21,3 +21,12 @@ def first_wrong(error: ValidationError, whole: str = "") -> str:
     where = ".".join(map(str, first["loc"])) or whole
     message = first["msg"].removeprefix("Value error, ")
     return f"{where}: {message}" if where else message
+
+
+def printable(text: str) -> str:
+    """Return foreign text as a terminal or a page may show it.
+
+    Whatever moves, hides, colours or turns around what stands beside it (control characters, escape sequences, line
+    ends, direction overrides) is shown as its escape, as Python writes it.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

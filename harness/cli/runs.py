@@ -85,10 +85,10 @@ def report(
     """Write report.html of a run again, from its scores.json; of a folder of runs index.html, with the harm in all."""
     from harness.experiment.rescore import renew_report
     from harness.report.index import write_index
-    from harness.store.loaded import load_scores
+    from harness.store.loaded import load_run
     from harness.store.manifest import MANIFEST
 
-    print(renew_report(place, load_scores(place)) if (place / MANIFEST).exists() else write_index(place))
+    print(renew_report(place, load_run(place).scores) if (place / MANIFEST).exists() else write_index(place))
 
 
 @app.command()
@@ -140,9 +140,9 @@ def figure(
 ) -> None:
     """Draw the timeline of a run as a picture."""
     from harness.report.timeline_figure import draw
-    from harness.store.loaded import load_scores
+    from harness.store.loaded import load_valid_run
 
-    draw(load_scores(run), run, output)
+    draw(load_valid_run(run).scores, run, output)
     print(output)
 
 
@@ -210,11 +210,11 @@ def export(
 
     from harness.report.film import CompositeError
     from harness.report.film import export as film
-    from harness.store.loaded import load_scores
+    from harness.store.loaded import load_run
 
     if not composite:
         raise CompositeError("export: say what: --composite (an archive is `sojourn bundle export`)")
     with Progress(console=Console(stderr=True)) as bars:
         task = bars.add_task("composite", total=1.0)
-        path = film(run, load_scores(run), output, lambda share, what="": bars.update(task, completed=share))
+        path = film(run, load_run(run).scores, output, lambda share, what="": bars.update(task, completed=share))
     print(path)

@@ -25,9 +25,9 @@ from harness.experiment import simulated
 from harness.experiment.options import Options
 from harness.experiment.progress import ExperimentProgress
 from harness.experiment.recording import run_experiment
+from harness.experiment.rescore import renew_report
 from harness.lab.contract import LabFactory
 from harness.lab.make import lab_maker
-from harness.report.run_page import write_report
 from harness.store.runs import RunDirectory, RunStore
 from harness.terminal import Tell, steps
 from scoring.score import score_run
@@ -96,8 +96,9 @@ def keep_run(
         scores = fill(run)
         void = tuple(scores.validity.reasons)
         run.void(*void)
-        write_report(run.path, scores, run.manifest)
-        return Result(run.commit(), scores, void)
+        path = run.commit()
+    renew_report(path, scores)  # of a run that is killed before its end no page shall speak as of a finished one
+    return Result(path, scores, void)
 
 
 def fill_run(

@@ -20,7 +20,6 @@ from matplotlib.figure import Figure
 
 from harness.report.run_page import status_of
 from harness.report.timeline_figure import bottleneck, draw_delay, draw_goodput, draw_quality, dress
-from harness.store.manifest import MANIFEST, read_manifest
 from harness.terminal import Tell
 from scoring.frames import frame_times
 from scoring.scores import Scores
@@ -69,7 +68,7 @@ def export(run: Path, scores: Scores, output: Path | None, tell: Tell) -> Path:
         raise CompositeError(f"{described}: does not tell when the recording began: {error}") from error
     length = frame_times(video)[-1:] or [0.0]
     view = run_series(scores, run)
-    status, reasons = status_of(scores, read_manifest(run) if (run / MANIFEST).exists() else None)
+    status, reasons = status_of(scores, None)
     partial = output.with_name(output.name + ".partial")
     try:
         with tempfile.TemporaryDirectory(prefix="sojourn-") as folder:

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from hardware.machine.programs import find
-from harness.store.loaded import load_scores
+from harness.store.loaded import load_valid_run
 from scoring import p1203
 
 PROGRAM = "p1203-standalone"
@@ -27,10 +27,8 @@ class MosError(RuntimeError):
 
 
 def inputs(run: Path) -> dict[str, dict[str, object]]:
-    """The input report of each phase of a valid run, by the phase's name. Raises MosError."""
-    scores = load_scores(run)
-    if not scores.validity.valid:
-        raise MosError(f"{run}: a void run has no opinion score")
+    """The input report of each phase of a valid run, by the phase's name. Raises MosError, LoadError."""
+    scores = load_valid_run(run).scores
     try:
         clip = json.loads((run / "lab.json").read_text()).get("clip") or {}
         rates = dict(zip(clip.get("heights", []), clip.get("rates_bps", []), strict=True))
@@ -42,7 +40,7 @@ def inputs(run: Path) -> dict[str, dict[str, object]]:
 def scores(run: Path, folder: Path | None = None) -> dict[str, tuple[float, float]]:
     """By phase: audiovisual quality without stalls (O.35) and overall quality (O.46), both 1 to 5.
 
-    The inputs are written into `folder` where given, whether the program is there or not. Raises MosError.
+    The inputs are written into `folder` where given, whether the program is there or not. Raises MosError, LoadError.
     """
     reports = inputs(run)
     with tempfile.TemporaryDirectory() as scratch:

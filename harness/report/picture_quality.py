@@ -15,7 +15,7 @@ import polars as pl
 from apps.standins import scenes
 from apps.standins.call import camera
 from hardware.machine.programs import find
-from harness.store.loaded import load_scores
+from harness.store.loaded import load_valid_run
 from scoring import frames, picture_quality
 from scoring.picture_quality import Picture, QualityError
 
@@ -24,12 +24,10 @@ def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.Data
     """Judge one picture each `every_s`, a row for each.
 
     Columns: t (s from the first phase's start), phase, height (px of the rendition, null in a call), frame (of the
-    film), ssim, vmaf (null without libvmaf). `tell` takes the share done. Raises QualityError for a void run and
-    where no film of ours was shown; ReportError, RecordingError.
+    film), ssim, vmaf (null without libvmaf). `tell` takes the share done. Raises LoadError for a run that is
+    not valid, QualityError where no film of ours was shown; ReportError, RecordingError.
     """
-    scores = load_scores(run)
-    if not scores.validity.valid:
-        raise QualityError(f"{run}: a void run has no quality")
+    scores = load_valid_run(run).scores
     try:
         lab, screen = (json.loads((run / name).read_text()) for name in ("lab.json", "screen.json"))
     except (OSError, ValueError) as error:

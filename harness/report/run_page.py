@@ -14,7 +14,7 @@ from harness.report.beside_published import published_table
 from harness.report.grids import far_table, harm_table, headline, lab_table, number, phase_table, sojourn_table
 from harness.report.html import write_page
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
-from harness.store.loaded import stored_object
+from harness.store.loaded import judged, stored_object
 from harness.store.manifest import MANIFEST, Manifest, read_manifest
 from scoring.scores import OWN, Curve, Scores
 from scoring.time_series import RunSeries, run_series
@@ -33,11 +33,14 @@ class ReportError(RuntimeError):
 def write_report(run: Path, scores: Scores | Mapping[str, Any], manifest: Manifest | None = None) -> Path:
     """Write `report.html` into the run and return its path.
 
-    `manifest` is that of a run not committed yet; without it the one in the run is read if it is there.
+    `manifest` is another than the one in the run, which is read without it if it is there. A run that is not valid is
+    shown as it was recorded, with its reasons and without harm.
     """
     scores = scores if isinstance(scores, Scores) else Scores.model_validate(scores)
     if manifest is None and (run / MANIFEST).exists():
         manifest = read_manifest(run)
+    if manifest:
+        scores = judged(scores, manifest)
     return write_page("report.html.j2", _content(run, scores, manifest), run / REPORT)
 
 
@@ -95,13 +98,10 @@ def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Po
 
 
 def status_of(scores: Scores, manifest: Manifest | None) -> tuple[str, list[str]]:
-    """Return valid, void or interrupted, and why it is not valid."""
+    """Return valid, void or interrupted, and why it is not valid; `scores` as `judged` gives them."""
     reasons = scores.validity.reasons
-    if manifest and manifest.status == "interrupted" and manifest.finished:
-        return "interrupted", [*manifest.reasons, *reasons]
-    further = [reason for reason in (manifest.reasons if manifest else []) if reason not in reasons]
-    unfinished = manifest is not None and manifest.status == "interrupted" and manifest.finished is None
-    reasons += [] if unfinished and scores.validity.valid else further
+    if manifest and manifest.status == "interrupted":
+        return "interrupted", reasons
     return ("void", reasons) if reasons else ("valid", [])
 
 

@@ -11,11 +11,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from hardware.machine.messages import first_wrong
-from harness.store.manifest import Manifest, StoreError, read_manifest
+from harness.store.manifest import PARTIAL, Manifest, StoreError, hash_file, read_manifest
 from scoring.scores import SCORES, Scores
+from scoring.validity import Gate, Validity
 
 #: What was asked for that makes no other experiment of it.
 _APART = ("seed", "repeat", "results", "asked_lab", "engine", "phases")
+
+#: Beside the scores, what decides which runs are repetitions of one experiment.
+_ASKED = ("options.json", "lab.json")
 
 
 class LoadError(StoreError):
@@ -48,16 +52,62 @@ class LoadedRun:
 
 
 def load_run(path: Path) -> LoadedRun:
-    """Return a run. Raises LoadError when it has no scores, StoreError when it has no manifest or a bad one."""
+    """Return a finished run, valid or void, as it was sealed: the one door to its figures.
+
+    Raises LoadError for a run that did not reach its end, has no scores, or whose scores or options are not those that
+    its manifest holds; StoreError when it has no manifest or a bad one.
+    """
+    manifest = read_manifest(path)
+    if path.suffix == PARTIAL or manifest.status == "interrupted" or manifest.finished is None:
+        why = f": {manifest.reasons[0]}" if manifest.reasons else ""
+        raise LoadError(f"{path}: the run is not finished{why}; it has no figures, what it recorded is kept")
+    scores = load_scores(path)
+    for name in (SCORES, *_ASKED):
+        _check_seal(path, name, manifest)
     options = stored_object(path / "options.json")
     # Where none is asked for a call takes the bit rate that the machine holds, which makes another experiment of it.
     if options.get("call_bitrate_bps", 0) is None:
         options["call_bitrate_bps"] = (stored_object(path / "lab.json").get("call") or {}).get("bitrate_bps")
-    return LoadedRun(path, load_scores(path), options, read_manifest(path))
+    return LoadedRun(path, judged(scores, manifest), options, manifest)
+
+
+def load_valid_run(path: Path) -> LoadedRun:
+    """Return a valid run. Raises as `load_run`, and LoadError for a void one."""
+    run = load_run(path)
+    if not run.scores.validity.valid:
+        why = "; ".join(run.scores.validity.reasons) or "no gate says why"
+        raise LoadError(f"{path}: a void run has no figures: {why}; its report.html shows what was recorded")
+    return run
+
+
+def judged(scores: Scores, manifest: Manifest) -> Scores:
+    """Return the scores as they may be told: void and without harm where the manifest does not call the run valid."""
+    if manifest.status == "valid":
+        return scores
+    known = scores.validity.reasons
+    further = [reason for reason in manifest.reasons if reason not in known]
+    if not further and not known:
+        further = [f"the manifest calls the run {manifest.status}"]
+    gates = [Gate(name="run", ok=False, measured=reason, limit="", reason=reason) for reason in further]
+    verdict = Validity.of([*scores.validity.gates, *gates])
+    return scores.model_copy(update={"validity": verdict, "harm": []})
+
+
+def _check_seal(path: Path, name: str, manifest: Manifest) -> None:
+    """Raise LoadError where a file is not the one that the manifest holds; what neither has is not missed."""
+    file, sealed = path / name, manifest.files.get(name)
+    if sealed is None and not file.exists():
+        return
+    if sealed is None or not file.exists() or hash_file(file) != sealed:
+        mended = "`sojourn rescore --write` makes it again from the raw files" if name == SCORES else "it was altered"
+        raise LoadError(f"{path}: {name} is not the one that the manifest holds; {mended}")
 
 
 def load_scores(run: Path) -> Scores:
-    """Return the scores stored in a run, which need not be finished. Raises LoadError."""
+    """Return the scores stored in a run, whatever became of it: for what writes runs, never to be told.
+
+    Raises LoadError.
+    """
     try:
         return Scores.model_validate_json((run / SCORES).read_bytes())
     except OSError as error:

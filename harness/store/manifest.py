@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from hardware.machine.files import replace_file
-from hardware.machine.messages import first_wrong
+from hardware.machine.messages import first_wrong, printable
 
 SCHEMA_VERSION: Literal[1] = 1
 MANIFEST = "manifest.json"
@@ -36,11 +36,15 @@ class FileEntry(BaseModel):
     size: int = Field(ge=0)
 
 
+#: Text that may come from somebody else, and is printed and shown in pages.
+Text = Annotated[str, AfterValidator(printable)]
+
+
 class GitState(BaseModel):
     """The commit that ran, and whether the checkout differed from it."""
 
     model_config = ConfigDict(frozen=True)
-    commit: str
+    commit: Text
     dirty: bool
 
 
@@ -51,7 +55,7 @@ class Bundled(BaseModel):
     source: str = Field(pattern=r"^[0-9a-f]{64}$")
     anonymised: bool = False
     without_video: bool = False
-    left_out: list[str] = []
+    left_out: list[Text] = []
 
 
 def _plain_name(run: str) -> str:
@@ -94,16 +98,16 @@ class Manifest(BaseModel):
     model_config = ConfigDict(extra="forbid")
     schema_version: Literal[1] = SCHEMA_VERSION
     run: Annotated[str, AfterValidator(_plain_name)]
-    test: str
-    cell: str
+    test: Text
+    cell: Text
     created: UnixTime
     finished: UnixTime | None = None
     status: Status = "interrupted"
-    reasons: list[str] = []
-    command_line: list[str] = []
+    reasons: list[Text] = []
+    command_line: list[Text] = []
     seed: int | None = None
     git: GitState | None = None
-    versions: dict[str, str] = {}
+    versions: dict[Text, Text] = {}
     files: Annotated[dict[str, FileEntry], AfterValidator(_inside)] = {}
     bundle: Bundled | None = None
     pruned: Annotated[dict[str, FileEntry], AfterValidator(_inside)] = {}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.report.run_page import write_report
+from harness.experiment.rescore import renew_report
 from harness.soak.leaks import adopt_orphans, marked
 from harness.soak.state import nights
 from harness.store.runs import RunStore
@@ -124,9 +124,9 @@ def recorded(scores: Scores, tmp_path: Path) -> Callable[..., Path]:
             ]
             (run.path / "irtt.json").write_text(json.dumps({"round_trips": trips}))
             (run.path / "scores.json").write_text(told.model_dump_json())
-            write_report(run.path, told, run.manifest)
             run.void(*(gate.reason for gate in told.validity.gates if not gate.ok))
-            return run.commit()
+            renew_report(path := run.commit(), told)
+            return path
 
     return make
 
@@ -164,9 +164,9 @@ def series(scores: Scores, tmp_path: Path) -> Series:
                 (run.path / "timeline.json").write_text(json.dumps({"phases": asked["phases"]}))
                 told = Scores.model_validate(document)
                 (run.path / "scores.json").write_text(told.model_dump_json())
-                write_report(run.path, told, run.manifest)
                 run.void(*(gate.reason for gate in told.validity.gates if not gate.ok))
-                made.append(run.commit())
+                renew_report(path := run.commit(), told)
+                made.append(path)
         return made
 
     return make

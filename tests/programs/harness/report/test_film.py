@@ -92,7 +92,7 @@ def test_what_cannot_be_made_into_a_film_is_one_clear_line(recorded: Recorded, t
         ([run], "--composite"),
         (["--composite", run, "-o", run / "film.mp4"], "lies in the run"),
         (["--composite", run, "-o", tmp_path / "absent" / "film.mp4"], "absent"),
-        (["--composite", tmp_path], "scores.json"),
+        (["--composite", tmp_path], "manifest.json"),
     ):
         code, _, err = export(*arguments)
         assert code == 1 and wrong in err.splitlines()[-1] and "Traceback" not in err

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness.report import opinion_scores
+from harness.store.loaded import LoadError
 from scoring.scores import SCORES, Scores
+from tests.unit.harness.sealed import seal
 
 ANSWER = """#!/bin/sh
 grep -q '"I13"' "$1" && echo '{"'"$1"'": {"O23": 5.0, "O34": [4.1], "O35": 4.1, "O46": 3.9, "mode": 0, "streamId": 1}}'
@@ -25,7 +27,7 @@ def run(tmp_path: Path, scores: Scores) -> Path:
     (run / SCORES).write_text(scores.model_copy(update={"series": series}).model_dump_json())
     clip = {"frames": 1800, "fps": 30, "heights": [240, 720], "rates_bps": [300e3, 4e6]}
     (run / "lab.json").write_text(json.dumps({"clip": clip}))
-    return run
+    return seal(run)
 
 
 def program(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,5 +61,6 @@ def test_a_program_that_fails_is_told(run: Path, tmp_path: Path, monkeypatch: py
 def test_a_void_run_has_none(run: Path, scores: Scores) -> None:
     void = scores.model_copy(update={"validity": scores.validity.model_copy(update={"valid": False})})
     (run / SCORES).write_text(void.model_dump_json())
-    with pytest.raises(opinion_scores.MosError, match="void run"):
+    seal(run)
+    with pytest.raises(LoadError, match="void run"):
         opinion_scores.scores(run)

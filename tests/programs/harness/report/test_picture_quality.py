@@ -15,9 +15,11 @@ import pytest
 
 from apps.standins.call import camera
 from harness.report import picture_quality
+from harness.store.loaded import LoadError
 from scoring import strip
 from scoring.picture_quality import Pick, QualityError, picks
 from scoring.scores import SCORES, Scores
+from tests.unit.harness.sealed import seal
 
 WIDTH, HEIGHT, FPS, SECONDS = 640, 360, 30, 4
 _POOR_FROM_S = 2
@@ -52,7 +54,7 @@ def run(tmp_path: Path, scores: Scores, recording: Path) -> Path:
     (run / "lab.json").write_text(json.dumps({"clip": clip, "call": {"width": WIDTH, "height": HEIGHT}}))
     (run / "screen.json").write_text(json.dumps({"start": scores.t0}))
     (run / "screen.mp4").symlink_to(recording)
-    return run
+    return seal(run)
 
 
 def test_each_picture_is_judged_against_its_own(run: Path) -> None:
@@ -81,14 +83,15 @@ def test_of_each_span_the_first_new_picture_that_can_be_read_is_taken() -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"validity": {"valid": False, "gates": []}}, "a void run has no quality"),
+        ({"validity": {"valid": False, "gates": []}}, "a void run has no figures"),
         ({"picture": "player"}, "no film of ours"),
     ],
 )
 def test_what_cannot_be_judged_is_told(run: Path, wrong: dict[str, object], told: str) -> None:
     kept = json.loads((run / SCORES).read_text())
     (run / SCORES).write_text(json.dumps(kept | wrong))
-    with pytest.raises(QualityError, match=told):
+    seal(run)
+    with pytest.raises((QualityError, LoadError), match=told):
         picture_quality.measure(run, 1.0, lambda share: None)
 
 

@@ -17,6 +17,7 @@ from harness.report.beside_published import services_table
 from harness.report.repetitions import Experiment, experiments, find_runs, grids, lines, write_summary
 from harness.report.run_page import ReportError
 from harness.report.terminal import print_summary
+from harness.store.manifest import reseal
 from tests.unit.harness.report.test_run_page import Page
 
 Series = Callable[..., list[Path]]
@@ -78,6 +79,7 @@ def test_only_runs_of_which_the_same_was_asked_are_put_together(series: Series) 
 def test_a_calls_bit_rate_that_the_machine_chose_makes_an_experiment(series: Series) -> None:
     for path, bitrate in zip(series([1, 2], call_bitrate_bps=None), (2_500_000, 1_000_000), strict=True):
         (path / "lab.json").write_text(json.dumps({"call": {"bitrate_bps": bitrate}}))
+        reseal(path, "lab.json")
     found = experiments(find_runs([path.parent]))
     assert sorted(one.title.partition(" (")[2] for one in found) == [
         "call_bitrate_bps 1000000)", "call_bitrate_bps 2500000)"

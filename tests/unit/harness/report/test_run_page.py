@@ -122,8 +122,9 @@ def test_report_and_terminal_tell_what_the_lab_adds(scores: Scores, tmp_path: Pa
 
 def test_an_interrupted_run_says_so(scores: Scores, tmp_path: Path) -> None:
     run = RunStore(tmp_path).create("t", "c", command_line=["pytest", "--qdisc=fq_codel flows 1"])
-    running = write_report(run.path, scores, run.manifest).read_text()
-    assert 'class="verdict valid"' in running and "pytest &#39;--qdisc=fq_codel flows 1&#39;" in running
+    running = write_report(run.path, scores).read_text()
+    assert 'class="verdict interrupted"' in running and "pytest &#39;--qdisc=fq_codel flows 1&#39;" in running
+    assert "did not reach its end" in running and headline(scores) not in running and "<h2>Harm</h2>" not in running
     run.interrupt("the router stopped answering")
     assert "the router stopped answering" in Page(write_report(run.path, scores)).text
 

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever reads runs: none that is void, killed or edited gives a figure; each command is asked for each such run."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from click.testing import Result
+from typer.testing import CliRunner
+
+from harness.cli import app
+from harness.experiment.rescore import renew_report
+from harness.store.manifest import MANIFEST, read_manifest, reseal, write_manifest
+from harness.store.runs import RunStore
+from scoring.scores import SCORES, Scores
+
+#: Figures that no text has by chance: harm, goodput of the contender and of the victim, seconds of stall.
+PLANTED = ("0.8417", "9.1733", "0.4177", "3.5321")
+
+
+def other(run: Path) -> Path:
+    """The valid run beside which a run is compared."""
+    (there,) = (run.parent.parent / "other").glob("*o2tv*")
+    return there
+
+
+#: Commands that show figures of runs: their arguments, with the run or the folder that holds it.
+READERS: dict[str, Callable[[Path], list[str]]] = {
+    "report": lambda run: ["report", str(run)],
+    "report of a folder": lambda run: ["report", str(run.parent)],
+    "summary": lambda run: ["summary", str(run), "-o", str(run.parent / "out")],
+    "summary of a folder": lambda run: ["summary", str(run.parent), "-o", str(run.parent / "out")],
+    "compare": lambda run: ["compare", str(run), str(other(run)), "-o", str(run.parent / "compare.html")],
+    "compare of folders": lambda run: [
+        "compare",
+        str(run.parent),
+        str(other(run).parent),
+        "-o",
+        str(run.parent / "compare.html"),
+    ],
+    "figure": lambda run: ["figure", str(run), "-o", str(run.parent / "figure.svg")],
+    "mos": lambda run: ["mos", str(run), "--inputs", str(run.parent / "inputs")],
+    "quality": lambda run: ["quality", str(run), "-o", str(run.parent / "quality.csv")],
+    "bundle export": lambda run: ["bundle", "export", str(run), "-o", str(run.parent / "run.sojourn.tar.zst")],
+}
+#: The other ones, and why they show none.
+OTHERS = {
+    "build": "no run", "doctor": "no run", "lab check": "no run", "lab power": "no run", "harm": "makes runs",
+    "rescore": "judges from the raw files", "rerun": "compares bytes", "matrix": "cells, not runs",
+    "flent": "cells, not runs", "bundle verify": "compares hashes", "bundle import": "compares hashes",
+    "bundle crate": "of a bundle", "export": "a film, stamped with what the run is (test_film)",
+}  # fmt: skip
+
+
+@pytest.fixture
+def run(scores: Scores, tmp_path: Path) -> Path:
+    """A finished, valid run with planted figures."""
+    told = scores.model_dump()
+    told["harm"][0] |= {"value": float(PLANTED[2]), "harm": float(PLANTED[0])}
+    told["phases"][1] |= {
+        "contender_mbps": float(PLANTED[1]), "victim_mbps": float(PLANTED[2]), "stall_s": float(PLANTED[3])
+    }  # fmt: skip
+    made(tmp_path / "other", scores)
+    return made(tmp_path / "results", Scores.model_validate(told))
+
+
+def made(results: Path, scores: Scores) -> Path:
+    with RunStore(results).create("video-harm", "o2tv 20mbit", seed=1) as run:
+        (run.path / "options.json").write_text(json.dumps({"service": "o2tv", "seed": 1, "phases": []}))
+        (run.path / "timeline.json").write_text(json.dumps({"phases": []}))
+        (run.path / SCORES).write_text(scores.model_dump_json())
+        path = run.commit()
+    renew_report(path, scores)
+    return path
+
+
+def void(run: Path) -> Path:
+    reseal(run, reasons=["the lab's jitter \x1b[2K\rVALID"])
+    return run
+
+
+def partial(run: Path) -> Path:
+    """As a kill before the commit leaves it."""
+    manifest = read_manifest(run)
+    (run / "report.html").unlink()
+    write_manifest(run, manifest.model_copy(update={"status": "interrupted", "finished": None, "files": {}}))
+    return run.rename(run.with_name(run.name + ".partial"))
+
+
+def interrupted(run: Path) -> Path:
+    write_manifest(run, read_manifest(run).model_copy(update={"status": "interrupted", "reasons": ["Ctrl-C"]}))
+    return run
+
+
+def edited(run: Path) -> Path:
+    text = (run / SCORES).read_text()
+    (run / SCORES).write_text(text.replace('"stalls":2', '"stalls":3'))
+    assert (run / SCORES).read_text() != text
+    return run
+
+
+def edited_options(run: Path) -> Path:
+    (run / "options.json").write_text(json.dumps({"service": "youtube", "seed": 1, "phases": []}))
+    return run
+
+
+def unlisted(run: Path) -> Path:
+    manifest = read_manifest(run)
+    del manifest.files[SCORES]
+    write_manifest(run, manifest)
+    return run
+
+
+def no_manifest(run: Path) -> Path:
+    (run / MANIFEST).unlink()
+    return run
+
+
+def bad_manifest(run: Path) -> Path:
+    (run / MANIFEST).write_text('{"schema_version": 1}')
+    return run
+
+
+SPOILED = [void, partial, interrupted, edited, edited_options, unlisted, no_manifest, bad_manifest]
+
+
+def ask(arguments: list[str]) -> Result:
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "300"})
+
+
+def written(folder: Path, before: dict[Path, bytes]) -> Iterator[tuple[Path, str]]:
+    """The texts that a command wrote or changed; not those of the run that were there."""
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name not in (SCORES, MANIFEST) and before.get(path) != path.read_bytes():
+            yield path, path.read_text(errors="replace")
+
+
+def figures_in(text: str) -> list[str]:
+    """Those of the planted figures that a text shows, rounded to two digits or not."""
+    return [figure for figure in PLANTED if figure in text or f"{float(figure):.2f}" in text]
+
+
+def test_each_command_is_known() -> None:
+    def names(command: Any, above: str = "") -> Iterator[str]:
+        for name, below in command.commands.items():
+            if getattr(below, "commands", None):
+                yield from names(below, f"{above}{name} ")
+            else:
+                yield f"{above}{name}"
+
+    known = {name.partition(" of ")[0] for name in READERS} | set(OTHERS)
+    missing = {name for name in names(typer.main.get_command(app)) if not name.startswith(("soak", "hardware"))} - known
+    assert not missing, f"does it show figures of runs? {missing}"
+
+
+@pytest.mark.parametrize("reader", [name for name in READERS if name not in ("mos", "quality")])
+def test_a_valid_run_gives_its_figures(run: Path, reader: str) -> None:
+    """Else the test below could not fail."""
+    before = {
+        path: path.read_bytes() for path in run.parent.rglob("*") if path.is_file() and path.name != "report.html"
+    }
+    done = ask(READERS[reader](run))
+    assert done.exit_code == 0, done.stderr
+    if reader in ("figure", "bundle export"):
+        return
+    told = done.stdout + "".join(text for _, text in written(run.parent, before))
+    assert figures_in(told), told
+
+
+@pytest.mark.parametrize("spoil", SPOILED)
+@pytest.mark.parametrize("reader", READERS)
+def test_no_other_run_gives_any(run: Path, reader: str, spoil: Callable[[Path], Path]) -> None:
+    run = spoil(run)
+    shown = run / "report.html"
+    shown.unlink(missing_ok=True)  # made when the run was valid
+    before = {path: path.read_bytes() for path in run.parent.rglob("*") if path.is_file()}
+    done = ask(READERS[reader](run))
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    said = done.stdout + done.stderr
+    texts = [text for path, text in written(run.parent, before) if path != shown or spoil is not void]
+    assert not any(figures_in(text) for text in (said, *texts)), said
+    assert "\x1b" not in said and "\r" not in said
+    if spoil is void and shown.exists():  # what was recorded, for diagnosis, marked as such
+        page = shown.read_text()
+        assert 'class="verdict void"' in page and "<h2>Harm</h2>" not in page and "\x1b" not in page
+    if (
+        " of " not in reader
+        and reader != "bundle export"
+        and (spoil is not void or reader in ("figure", "mos", "quality"))
+    ):
+        assert done.exit_code == 1 and run.name in said, said
+    rows = run.parent / "out" / "summary.csv"
+    assert not rows.exists() or not list(csv.DictReader(rows.open()))
