@@ -32,7 +32,20 @@ while :; do wait; done
 
 # Who its users are is written from outside, as only there more than one can be: us as its root, and root's viewer.
 _PRIVATE = ["unshare", "--user", "--", "sh", "-c", 'echo "waits for its users"; read go && exec "$@"', "sh"]
-_PRIVATE += ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+# What becomes their root loses the signal at our death, and must ask for it again.
+_PRIVATE += [
+    "setpriv",
+    "--pdeathsig",
+    "KILL",
+    "--",
+    "unshare",
+    "--net",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+]
 
 
 class Namespaces:

@@ -262,7 +262,7 @@ def check_recording(run: Path, facts: dict[str, Any], began: float, now: float) 
 def test_an_end_that_dies_is_told(meeting: tuple[Jitsi, Stage]) -> None:
     call, stage = meeting
     call.start(stage)
-    home = str(call._ends[0].browser._home)
+    home = str(call._ends[0].browser._profile)
     for process in psutil.process_iter(["cmdline"]):
         line = process.info["cmdline"] or []
         if "--type=renderer" in line and any(home in word for word in line):
