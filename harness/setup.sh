@@ -10,6 +10,11 @@ cache=${SOJOURN_CACHE:-$HOME/.cache/sojourn}
 venv=$cache/venv
 log=$cache/setup.log
 mkdir -p "$cache"
+if [ "$(stat -c %u "$cache")" != "$(id -u)" ]; then
+    echo "setup: the cache $cache belongs to $(stat -c %U "$cache"), this runs as $(id -un):" \
+        "run as its owner, or let SOJOURN_CACHE name a folder of your own" >&2
+    exit 1
+fi
 exec 9>"$cache/setup.lock"
 flock 9
 

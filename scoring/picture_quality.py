@@ -59,7 +59,7 @@ def compare(
     ffmpeg to ask; `tell` takes the share done. Raises QualityError, RecordingError.
     """
     width, height = frames.picture_size(recording)
-    with tempfile.TemporaryDirectory(prefix="sojourn-") as folder:
+    with tempfile.TemporaryDirectory() as folder:
         own = Path(folder)
         _references(own / "film.yuv", chosen, film, (width, height), tell)
         vmaf = "libvmaf" in subprocess.run([program, "-v", "error", "-filters"], capture_output=True, text=True).stdout

@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import logging
 import os
+import pwd
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from hardware.machine.files import lock
+from hardware.machine.files import flush, lock, replace_file, sync_folder
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the fraction done so far, 0 to 1."""
@@ -18,6 +22,9 @@ Progress = Callable[[str, float], None]
 
 #: Modification time of files whose time is told to others, Unix s: its length is in the packets.
 FIXED_TIME = 1_000_000_000
+
+
+_LOG = logging.getLogger("sojourn.cache")
 
 
 class BuildError(RuntimeError):
@@ -62,18 +69,110 @@ def settle(tree: Path) -> None:
 
 
 def build_once(entry: Path, build: Callable[[Path], None]) -> Path:
-    """Return `entry`, calling `build(scratch)` first if it does not exist.
+    """Return `entry`, calling `build(scratch)` first if it does not exist or is not as it was built.
 
-    The scratch directory stands beside the entry and takes its name only when it is complete, so neither two
-    builders at once nor a killed one leave half of an entry behind.
+    The scratch directory stands beside the entry and takes its name only when it is complete and on the disk, so
+    neither two builders at once nor a killed one nor a power cut leave half of an entry behind. What it holds then is
+    told by a seal beside it: sizes are compared at each use, contents at the first use after each boot. A cache on a
+    file system that is read-only here has been looked at by who lends it.
+
+    Raises BuildError where the cache is another user's.
     """
-    if entry.is_dir():
+    if _is_lent(entry) and entry.is_dir():
         return entry
-    scratch = entry.with_name(f".{entry.name}.partial")
+    check_owner()
+    if _is_whole(entry):
+        return entry
     with locked(entry.with_name(f".{entry.name}.lock")):
-        if not entry.is_dir():
+        if not _is_whole(entry):
+            scratch = entry.with_name(f".{entry.name}.partial")
+            if entry.exists():
+                _LOG.warning("%s: has no seal or is not as it was built: it is built again", entry)
+                remove_tree(damaged := entry.with_name(f".{entry.name}.damaged"))
+                entry.rename(damaged)
+                remove_tree(damaged)
             remove_tree(scratch)
             scratch.mkdir(parents=True)
             build(scratch)
+            seal = json.dumps({"boot": _boot(), "files": _contents(scratch, _hashed)})
+            flush(scratch)
+            replace_file(_seal(entry), seal.encode())
             scratch.rename(entry)
+            sync_folder(entry.parent)
     return entry
+
+
+def check_owner() -> None:
+    """Raise BuildError where the cache is another user's: what he may change must not run as us, nor ours as his."""
+    if not (folder := root()).exists():
+        return
+    owner = folder.stat().st_uid
+    if owner != os.geteuid():
+        raise BuildError(
+            f"the cache {folder} belongs to {_named(owner)}, this runs as {_named(os.geteuid())}: "
+            "run as its owner, or let SOJOURN_CACHE name a folder of your own"
+        )
+
+
+def _named(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"user {user}"
+
+
+def _is_lent(entry: Path) -> bool:
+    there = next(path for path in (entry, *entry.parents) if path.exists())
+    return bool(os.statvfs(there).f_flag & os.ST_RDONLY)
+
+
+def _is_whole(entry: Path) -> bool:
+    """Whether an entry is what its seal says, which is renewed once a boot."""
+    try:
+        seal = json.loads(_seal(entry).read_text())
+        boot, files = seal["boot"], seal["files"]
+        if not entry.is_dir() or _contents(entry, _sized) != {name: what[0] for name, what in files.items()}:
+            return False
+        if boot != _boot():
+            if _contents(entry, _hashed) != files:
+                return False
+            replace_file(_seal(entry), json.dumps({"boot": _boot(), "files": files}).encode())
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+    return True
+
+
+def _seal(entry: Path) -> Path:
+    return entry.with_name(f".{entry.name}.seal")
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _contents(tree: Path, tell: Callable[[str, dict[int, Any]], Any]) -> dict[str, Any]:
+    """What `tell` says of each file and link below `tree`, by its path there; it remembers by the file's number."""
+    known: dict[int, Any] = {}
+    return {
+        os.path.relpath(path, tree): tell(path, known)
+        for folder, folders, names in os.walk(tree)
+        for path in (f"{folder}/{name}" for name in (*names, *(f for f in folders if os.path.islink(f"{folder}/{f}"))))
+    }
+
+
+def _sized(path: str, _: dict[int, Any]) -> int:
+    return os.lstat(path).st_size
+
+
+def _hashed(path: str, known: dict[int, Any]) -> list[Any]:
+    status = os.lstat(path)
+    if status.st_ino not in known:  # films are many links to few files
+        if os.path.islink(path):
+            content = hashlib.sha256(os.readlink(path).encode()).hexdigest()
+        elif os.path.isfile(path):
+            with open(path, "rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+        else:
+            content = "device"
+        known[status.st_ino] = [status.st_size, content]
+    return known[status.st_ino]

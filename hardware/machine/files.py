@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 """Where these sources lie."""
+_LIBC = ctypes.CDLL(None, use_errno=True)
 LOGS = "logs"
 """The folder of a run that takes what its programs say."""
 
@@ -28,12 +30,31 @@ def replace_file(path: Path, content: bytes) -> None:
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    sync_folder(path.parent)
+
+
+def flush(folder: Path) -> None:
+    """Let all that was written to the file system of a folder be on the disk, so that no power cut takes it back.
+
+    Raises OSError for what could not be written.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if _LIBC.syncfs(descriptor):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(folder))
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Let the names in a folder be on the disk, such as one that was just given."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with suppress(OSError):  # not every file system can
-            os.fsync(folder)
+            os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def is_full(error: Exception) -> bool:

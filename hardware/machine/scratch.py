@@ -7,13 +7,14 @@ import atexit
 import functools
 import os
 import shutil
+import stat
 import tempfile
 import threading
 from pathlib import Path
 
-import psutil
+from hardware.machine.files import lock
 
-_PREFIX = "sojourn-"
+_PREFIX, _LOCK = "sojourn-", ".held"
 
 
 def scratch_file(suffix: str) -> Path:
@@ -29,26 +30,42 @@ def scratch_folder(suffix: str) -> Path:
 
 
 def sweep() -> None:
-    """Remove the folders of processes that are no more."""
-    root = Path(tempfile.gettempdir())
-    for stale in (path for path in root.glob(f"{_PREFIX}*") if path.name.removeprefix(_PREFIX).isdigit()):
-        if not psutil.pid_exists(int(stale.name.removeprefix(_PREFIX))):
-            shutil.rmtree(stale, ignore_errors=True)  # another user's stays
+    """Remove the folders of this user's processes that are no more; whatever else stands there stays.
+
+    A folder is known as one by the lock in it, which its process holds for as long as it lives: pids mean nothing to
+    who cannot see all of them.
+    """
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            held = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        except OSError:  # no folder of this kind, or another user's
+            continue
+        try:
+            status = os.fstat(held)
+            ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not folder.is_symlink()
+            if ours and lock(held):
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:  # no locks there
+            pass
+        finally:
+            os.close(held)
 
 
 _making = threading.Lock()
 
 
 def _folder() -> Path:
-    with _making:  # else two threads make it, and the second removes what the first has in it
-        return _made()
+    with _making:  # else two threads make it
+        return _made(os.getpid())
 
 
 @functools.cache
-def _made() -> Path:
+def _made(process: int) -> Path:
     sweep()
-    folder = Path(tempfile.gettempdir()) / f"{_PREFIX}{os.getpid()}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{process}-"))
+    # Named only when it is held: else another's sweep could come between.
+    held, fresh = tempfile.mkstemp(dir=folder)
+    lock(held)
+    os.rename(fresh, folder / _LOCK)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -22,7 +22,7 @@ from typing import IO
 
 import zstandard
 
-from hardware.machine.files import lock
+from hardware.machine.files import flush, lock, sync_folder
 from harness.bundle.signature import SignatureError, signer
 from harness.store.manifest import (
     MANIFEST,
@@ -176,7 +176,9 @@ def import_bundle(file: Path, results: Path, signers: Path | None = None) -> Pat
             run = results / (manifest.run + (PARTIAL if manifest.status == "interrupted" else ""))
             if run.exists():
                 raise BundleError(f"{run}: is there already; nothing was changed")
+            flush(scratch)
             (scratch / manifest.run).rename(run)
+            sync_folder(results)
     return run
 
 

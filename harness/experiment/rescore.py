@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hardware.machine.files import replace_file
 from harness.bundle.archive import verify
 from harness.report.run_page import REPORT, write_report
 from harness.store.manifest import StoreError, hash_file, read_manifest, reseal
@@ -51,7 +52,7 @@ def replace(run: Path, scores: Scores) -> None:
     """Let a run hold these scores, and the status and reasons that follow from them. Raises StoreError, OSError."""
     manifest = read_manifest(run)
     known = _reasons(_stored(run))
-    (run / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
+    replace_file(run / SCORES, scores.model_dump_json(indent=1).encode() + b"\n")
     # What no gate said stays; an interrupted run tells why it ended, and no more.
     other = [reason for reason in manifest.reasons if reason not in known]
     reasons = other + [reason for reason in scores.validity.reasons if reason not in other]

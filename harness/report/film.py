@@ -71,7 +71,7 @@ def export(run: Path, scores: Scores, output: Path | None, tell: Tell) -> Path:
     status, reasons = status_of(scores, None)
     partial = output.with_name(output.name + ".partial")
     try:
-        with tempfile.TemporaryDirectory(prefix="sojourn-") as folder:
+        with tempfile.TemporaryDirectory() as folder:
             pictures = Path(folder)
             plots = draw_plots(view, status == "valid", pictures / "plots.png")
             titles = draw_titles(view, bottleneck(scores), run.name, (status, reasons), pictures)

@@ -22,6 +22,7 @@ import psutil
 from hardware.machine.files import is_full
 from hardware.machine.scratch import sweep
 from hardware.simulation import fitting
+from harness.bundle.archive import BundleError, verify
 from harness.experiment.options import LOCAL
 from harness.experiment.simulated import MEMORY
 from harness.soak import leaks, state
@@ -32,6 +33,7 @@ from harness.soak.rounds import Turn, expected_s, next_batch, quarantined
 from harness.soak.state import Attempt, Folder, Night, Outcome
 from harness.soak.status import saved_plan
 from harness.soak.supervise import Ended, supervise
+from harness.store.manifest import StoreError
 
 #: The process that makes a run or checks a lab; it takes `run` or `check` and a task as JSON.
 CHILD = (sys.executable, "-m", "harness.soak.child")
@@ -157,6 +159,7 @@ class Soak:
     def _run(self) -> Night:
         self._folder.save(self._folder.night.model_copy(update={"ended": None, "code": None, "cause": ""}))
         self._settle(_KILLED, "killed")
+        self._verify_inherited()
         cause = self._broken("before the first run")
         code = Code.LAB_BROKEN
         while not cause and not self._stop():
@@ -183,12 +186,23 @@ class Soak:
     def close(self) -> Night:
         """End a night that was killed and whose time is up, by the plan that it had. Raises StateError, OSError."""
         self._settle(_KILLED, "killed")
+        self._verify_inherited()
         cause = "the soak was killed, and its time was up"
         try:
             code = verdict(saved_plan(self._folder), self._attempts)
         except PlanError as unreadable:
             return self._end(None, f"{cause}; no verdict: {unreadable}")
         return self._end(code, cause)
+
+    def _verify_inherited(self) -> None:
+        """Have made again what is not as it was left: a power cut may have taken what the manifest vouches for."""
+        for attempt in [one for one in self._attempts if one.outcome in ("valid", "void") and one.run]:
+            try:
+                verify(self._folder.path / str(attempt.run))
+            except (BundleError, StoreError) as damaged:
+                why = f"when the night was resumed: {damaged}"
+                self._tell(f"run {attempt.number} is made again: {why}")
+                self._record(attempt.model_copy(update={"outcome": "killed", "reasons": [why]}))
 
     def _settle(self, why: str, otherwise: Outcome) -> None:
         """What a soak left in midst of a run: that is ended (it died with a killed soak), and told by its records."""

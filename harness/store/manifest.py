@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from hardware.machine.files import replace_file
+from hardware.machine.files import flush, replace_file
 from hardware.machine.messages import first_wrong, printable
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -171,6 +171,7 @@ def reseal(run: Path, *names: str, reasons: Sequence[str] | None = None) -> None
             manifest.status = "void" if reasons else "valid"
     manifest.files.update({name: hash_file(run / name) for name in names})
     manifest.files = dict(sorted(manifest.files.items()))
+    flush(run)
     write_manifest(run, manifest)
 
 

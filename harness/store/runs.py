@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from hardware.machine.files import CHECKOUT, is_full
+from hardware.machine.files import CHECKOUT, flush, is_full, sync_folder
 from harness.store.manifest import (
     BALLAST,
     MANIFEST,
@@ -77,6 +77,7 @@ class RunDirectory:
         try:
             self._write("void" if self.manifest.reasons else "valid")
             self.path.rename(final)
+            sync_folder(final.parent)
         except OSError as error:
             raise _explained(error, self.path) from error
         self.path, self._done = final, True
@@ -98,6 +99,7 @@ class RunDirectory:
         self.manifest.files = hash_files(self.path)
         self.manifest.finished = time.time()
         self.manifest.status = status
+        flush(self.path)  # what the manifest vouches for is on the disk before it is
         write_manifest(self.path, self.manifest)
 
     def __enter__(self) -> RunDirectory:

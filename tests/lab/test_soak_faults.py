@@ -24,6 +24,7 @@ import psutil
 import pytest
 
 from hardware.machine import place
+from hardware.machine.scratch import scratch_file
 from harness.experiment.options import Options
 from harness.lab.make import virtual_lab
 from harness.soak import leaks, state
@@ -196,8 +197,11 @@ def test_starts_and_stops_of_the_virtual_apu_leave_nothing(
     monkeypatch.setitem(place.ENVIRONMENT, leaks.MARK, mark := uuid.uuid4().hex)
     count, own = pytestconfig.getoption("lab_starts"), psutil.Process()
 
+    (kept := scratch_file(".kept")).unlink()
+    own_scratch = kept.parent
+
     def mine() -> tuple[int, int, int]:
-        return own.num_fds(), own.num_threads(), len(os.listdir(f"/tmp/sojourn-{os.getpid()}"))
+        return own.num_fds(), own.num_threads(), len(os.listdir(own_scratch))
 
     with virtual_lab(tmp_path):  # once, for what is made only once
         assert len(leaks.marked(mark)) > 10

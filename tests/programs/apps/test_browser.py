@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +20,7 @@ from apps.browsers.drivers import DRIVERS
 from apps.browsers.playwright_driver import PlaywrightBrowser
 from apps.browsers.selenium_driver import SeleniumBrowser
 from hardware.machine.place import Place
+from hardware.machine.scratch import scratch_file
 
 HERE = Place("client")
 
@@ -45,7 +44,8 @@ def drive(request: pytest.FixtureRequest) -> type[Browser]:
 
 def ours() -> set[int]:
     """Browsers with a profile of ours, and drivers."""
-    mark = f"--user-data-dir={Path(tempfile.gettempdir()) / f'sojourn-{os.getpid()}'}/"
+    (kept := scratch_file(".mark")).unlink()
+    mark = f"--user-data-dir={kept.parent}/"
     browsers = {p.pid for p in psutil.process_iter(["cmdline"]) if any(mark in a for a in p.info["cmdline"] or ())}
     return browsers | {p.pid for p in psutil.Process().children(recursive=True) if p.name() in ("chromedriver", "node")}
 

@@ -243,6 +243,20 @@ def test_a_run_that_was_committed_before_the_soak_died_counts(soak_place: Path) 
     assert [(it.outcome, it.run) for it in folder.attempts()] == [("valid", attempt.run)]
 
 
+def test_a_run_that_a_power_cut_damaged_is_made_again_and_not_counted(soak_place: Path) -> None:
+    folder, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    (attempt,) = folder.attempts()
+    assert attempt.outcome == "valid" and attempt.run
+    (folder.path / attempt.run / "options.json").write_bytes(b"\0" * 5)
+    folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
+    again, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    assert again.path == folder.path and night.code == Code.ALL_VALID
+    damaged, fresh = folder.attempts()
+    assert damaged.outcome == "killed" and "options.json" in damaged.reasons[0] and "resumed" in damaged.reasons[0]
+    assert fresh.outcome == "valid" and (fresh.round, fresh.cell) == (damaged.round, damaged.cell)
+    assert (folder.path / attempt.run).exists()  # what is left of it is kept
+
+
 def test_a_terminal_that_is_closed_does_not_end_a_soak_under_nohup() -> None:
     script = """
 import os, signal, sys

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,73 @@ def test_the_cache_moves_with_its_variable(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.delenv("SOJOURN_CACHE")
     monkeypatch.setenv("HOME", "/home/someone")
     assert cache.root() == Path("/home/someone/.cache/sojourn")
+
+
+def built(entry: Path, builds: list[int]) -> Path:
+    """Build an entry with a file, a link, and two names of one file; return it."""
+
+    def build(scratch: Path) -> None:
+        builds.append(1)
+        (scratch / "deep").mkdir()
+        (scratch / "deep" / "made").write_text("whole")
+        (scratch / "again").hardlink_to(scratch / "deep" / "made")
+        (scratch / "link").symlink_to("deep")
+
+    return cache.build_once(entry, build)
+
+
+def test_a_whole_entry_is_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builds: list[int] = []
+    for boot in ("a", "a", "b", "b"):
+        monkeypatch.setattr(cache, "_boot", lambda boot=boot: boot)
+        built(tmp_path / "entry", builds)
+    assert builds == [1]
+
+
+def emptied(entry: Path) -> None:
+    (entry / "deep" / "made").write_text("")
+
+
+def gone(entry: Path) -> None:
+    (entry / "again").unlink()
+
+
+def more(entry: Path) -> None:
+    (entry / "more").touch()
+
+
+def hollow(entry: Path) -> None:
+    """As ext4 may leave a file that was written before a power cut: its size is there, its blocks are not."""
+    (entry / "deep" / "made").write_bytes(b"\0" * 5)
+
+
+def unsealed(entry: Path) -> None:
+    (entry.parent / ".entry.seal").unlink()
+
+
+def half_sealed(entry: Path) -> None:
+    (entry.parent / ".entry.seal").write_text('{"boot": ')
+
+
+@pytest.mark.parametrize("damage", [emptied, gone, more, hollow, unsealed, half_sealed])
+def test_a_damaged_entry_is_named_and_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None]
+) -> None:
+    builds: list[int] = []
+    monkeypatch.setattr(cache, "_boot", lambda: "before the power cut")
+    entry = built(tmp_path / "entry", builds)
+    damage(entry)
+    monkeypatch.setattr(cache, "_boot", lambda: "after it")
+    assert (built(entry, builds) / "deep" / "made").read_text() == "whole"
+    assert builds == [1, 1] and str(entry) in caplog.text and "built again" in caplog.text
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".entry.lock", ".entry.seal", "entry"]
+
+
+def test_a_cache_of_another_user_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 4711)
+    with pytest.raises(
+        cache.BuildError, match=rf"the cache {tmp_path} belongs to .*, this runs as user \d+: .*SOJOURN_"
+    ):
+        built(tmp_path / "entry", [])
+    assert list(tmp_path.iterdir()) == []
