@@ -38,8 +38,9 @@ while [ "$left" -gt 0 ]; do
     read -r now <beat
     if [ "$now" = "$last" ]; then left=$((left - 1)); else last=$now left=$2; fi
 done
+[ . -ef {FOLDER} ] || exit
 sh ./undo
-cd / && rm -rf {FOLDER}
+[ . -ef {FOLDER} ] && cd / && rm -rf {FOLDER}
 """
 # mkdir is the claim: of two at once one gets it. $1 and $2 as above, $3: the owner; stdin: what undoes the set-up.
 _CLAIM = f"""
@@ -47,14 +48,25 @@ mkdir {FOLDER} && cd {FOLDER} && cat >undo && printf '%s\\n' "$3" >owner && echo
 setsid sh -c "$4" {_NAME} "$1" "$2" </dev/null >/dev/null 2>&1 &
 echo $! >watch
 """
-# A pid may be another program's by now: the name tells.
+# A pid may be another program's by now: the name tells. $1: the claim's owner as it was written; empty: whoever's.
 _RELEASE = f"""
 cd {FOLDER} 2>/dev/null || exit 0
-[ "$1" = undo ] && sh ./undo
+[ -z "$1" ] || [ "$(cat owner)" = "$1" ] || exit 0
+sh ./undo
 watch=$(cat watch) && grep -q {_NAME} "/proc/$watch/cmdline" && kill -- "-$watch"
-cd / && rm -rf {FOLDER}
+[ . -ef {FOLDER} ] && cd / && rm -rf {FOLDER}
+true
 """
-_RENEW = f'cd {FOLDER} && while read -r beat; do echo "$beat" >beat || exit; date +%s.%N; done'
+# A beat is answered only while the claim stands and somebody watches it.
+_RENEW = f"""
+cd {FOLDER} && watch=$(cat watch) || exit
+while read -r beat; do
+    [ . -ef {FOLDER} ] || {{ echo "the claim is gone" >&2; exit 1; }}
+    grep -q {_NAME} "/proc/$watch/cmdline" || {{ echo "nobody watches the claim any more" >&2; exit 1; }}
+    echo "$beat" >beat || exit
+    date +%s.%N
+done
+"""
 _LOOK = f"[ -d {FOLDER} ] || exit 0; echo claimed; cd {FOLDER} && cat owner beat 2>/dev/null; true"
 
 
@@ -124,9 +136,13 @@ class RouterLease(PeriodicSampler):
         return owner_of(self.place) == self._owner
 
     def release(self) -> None:
-        """Give the claim up, once all is undone; the shell that watches ends. Raises CommandError."""
+        """Undo the set-up and give the claim up, if it is ours still; the shell that watches ends.
+
+        Raises CommandError.
+        """
         self.stop()
-        self.place.run(["sh", "-c", _RELEASE, "release", ""])
+        if self._owner:
+            self.place.run(["sh", "-c", _RELEASE, "release", json.dumps(self._owner.__dict__)])
 
     def sample(self) -> Iterator[bytes]:
         self._beats += 1
@@ -139,19 +155,19 @@ def undo_stale(place: Place) -> str:
 
     Raises `LeaseError` when the owner is alive, after at most two of its beats, and CommandError.
     """
-    owner, last = _look(place)
+    owner, last, written = _look(place)
     if owner is None:
         return ""
     here = owner.host == machine()
     deadline = time.monotonic() + (0 if here and not psutil.pid_exists(owner.pid) else 2 * owner.beat_s)
     while time.monotonic() < deadline:
-        now, beat = _look(place)
+        now, beat, _ = _look(place)
         if now != owner:
             return str(owner)  # its dead man's timer was faster than we
         if beat != last:
             raise LeaseError(f"{place.name}: in use by {owner}; wait until that run has ended")
         time.sleep(_POLL_S)
-    place.run(["sh", "-c", _RELEASE, "release", "undo"])
+    place.run(["sh", "-c", _RELEASE, "release", written])
     return str(owner)
 
 
@@ -160,12 +176,13 @@ def owner_of(place: Place) -> Owner | None:
     return _look(place)[0]
 
 
-def _look(place: Place) -> tuple[Owner | None, str]:
+def _look(place: Place) -> tuple[Owner | None, str, str]:
+    """Whose claim stands, its last beat, and its owner as it is written there."""
     claimed, *said = place.run(["sh", "-c", _LOOK]).splitlines() or [""]
     if not claimed:
-        return None, ""
+        return None, "", ""
     try:
         owner, beat = said
-        return Owner(**json.loads(owner)), beat
+        return Owner(**json.loads(owner)), beat, owner
     except (ValueError, TypeError):  # killed between two lines of the claim, or claimed by a newer Sojourn
-        return Owner("someone", "an unknown host", 0, 0.0, 5.0), "".join(said[1:])
+        return Owner("someone", "an unknown host", 0, 0.0, 5.0), "".join(said[1:]), "".join(said[:1])

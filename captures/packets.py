@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,6 +108,22 @@ class PacketCapture:
             raise ProcessError(f"tcpdump into {packed} left no packet count: {log.strip()[-300:]}")
         self.log.unlink()
         return Captured(packed, packets, int(dropped[1]))
+
+
+def own_traffic(hosts: Collection[str], viewers: Collection[str] = ()) -> str:
+    """Return a capture filter (pcap-filter(7)) for what passes between `hosts`, by their IPv4 addresses, tagged or not.
+
+    With `viewers`, addresses whose peers are not known, such as a live site's, also what these send and get but for
+    names that they look up. Empty without hosts: everything is ours.
+    """
+    if not hosts:
+        return ""
+    among = " or ".join(sorted(set(hosts)))
+    own = f"(src host ({among}) and dst host ({among}))"
+    if viewers:
+        own += f" or (host ({' or '.join(sorted(set(viewers)))}) and not port 53 and not port 5353 and not port 853)"
+    # What stands behind `vlan` is looked for in tagged packets alone.
+    return f"{own} or (vlan and ({own}))"
 
 
 def compress(file: Path) -> Path:

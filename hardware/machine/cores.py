@@ -6,8 +6,11 @@ from __future__ import annotations
 import functools
 import os
 import socket
+import struct
 import sys
 from contextlib import suppress
+
+import psutil
 
 from hardware.machine.place import LOCAL
 
@@ -61,8 +64,12 @@ class Cores:
         self._last = max(self._before)
         self._apart = one_core and _may_be_realtime() and len(self._before) > 1
         self._awake: int | None = None
+        self._claim: socket.socket | None = None
+        #: Who else has a lab in real time here, in whose way this one is; empty where nobody has.
+        self.beside = ""
 
     def __enter__(self) -> Cores:
+        self._claim_core()
         if self._apart:
             os.sched_setaffinity(0, self._before - {self._last})
         with suppress(OSError):
@@ -72,9 +79,33 @@ class Cores:
 
     def __exit__(self, *_: object) -> None:
         os.sched_setaffinity(0, self._before)
+        if self._claim:
+            self._claim.close()
+            self._claim = None
         if self._awake is not None:
             os.close(self._awake)
             self._awake = None
+
+    def _claim_core(self) -> None:
+        """Take the last core that no other lab in real time here has, and note who has those before it.
+
+        The claim is the name of an abstract socket, as of a Lease; the kernel tells whose process listens there.
+        """
+        others = []
+        for core in sorted(self._before, reverse=True):
+            claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                claim.bind(f"\0sojourn-real-time-{core}")
+                claim.listen()
+            except OSError:
+                others.append(_listener(claim, core))
+                claim.close()
+                continue
+            self._claim, self._last = claim, core
+            break
+        if others:
+            shared = "" if self._claim else "; they share a processor, and the gates will judge what that costs"
+            self.beside = f"another lab in real time runs on this machine: {', '.join(others)}{shared}"
 
     def all(self) -> tuple[str, ...]:
         """Return the argv prefix that gives a program every core; empty where all have them."""
@@ -90,6 +121,17 @@ class Cores:
             return ()
         core = ("taskset", "--cpu-list", str(self._last)) if self._apart else ()
         return (*core, "chrt", "--rr", str(priority))
+
+
+def _listener(asking: socket.socket, core: int) -> str:
+    """Who has the claim on a core."""
+    try:
+        asking.connect(f"\0sojourn-real-time-{core}")
+        told = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    except OSError:  # it ends just now
+        return f"on core {core}"
+    pid, user, _ = struct.unpack("3i", told)
+    return f"process {pid} of {psutil.Process(pid).username() if psutil.pid_exists(pid) else f'user {user}'}"
 
 
 @functools.cache

@@ -99,5 +99,8 @@ def _record(name: str, command: Sequence[str], sent: str | None, done: subproces
     return "\n".join(lines)
 
 
+#: Options of ssh: whatever its configuration says, a machine that we reach gets no way back to us or through us.
+NO_WAY_BACK = ("ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no", "PermitLocalCommand=no", "Tunnel=no")
+
 #: This host. What runs here dies with the thread that started it, however that ends.
 LOCAL = Place("local", ("setpriv", "--pdeathsig", "KILL", "--"))

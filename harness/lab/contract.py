@@ -44,6 +44,9 @@ class Lab:
     client_tap: Tap
     server_tap: Tap
     addresses: Addresses
+    #: Whose packets are captured, by their addresses, and those of them by which the client is seen; empty: all.
+    hosts: tuple[str, ...] = ()
+    viewers: tuple[str, ...] = ()
     #: Whether its clock is the host's, which may be late; else computing takes no time.
     real_time: bool = True
     versions: dict[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from bottleneck.sampler import QdiscSampler
-from captures.packets import PacketCapture
+from captures.packets import PacketCapture, own_traffic
 from hardware.machine.process import Process
 from harness.lab.contract import Lab, Tap
 from traffic import irtt, ports
@@ -25,9 +25,14 @@ def tap(lab: Lab, side: Side) -> Tap:
     return lab.client_tap if side == "client" else lab.server_tap
 
 
-def start_capture(lab: Lab, side: Side, file: Path, *, only: str = "") -> PacketCapture:
-    """Capture a side's packets, those of a filter `only`, into `file` (….pcapng). Raises ProcessError."""
+def start_capture(lab: Lab, side: Side, file: Path, *, only: str = "", live: bool = False) -> PacketCapture:
+    """Capture a side's packets, those of a filter `only`, into `file` (….pcapng); of nobody but the lab's hosts.
+
+    `live`: the client's peers are any. Raises ProcessError.
+    """
     at = tap(lab, side)
+    own = own_traffic(lab.hosts, lab.viewers if live else ())
+    only = f"({only}) and ({own})" if only and own else only or own
     return PacketCapture.start(at.place, at.interface, file, only=only)
 
 

@@ -8,8 +8,10 @@ lab file are what they would type after `ssh`.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 
 from bottleneck.lease import RouterLease, undo_stale
@@ -20,7 +22,7 @@ from hardware.lab_file import FAR, NEAR, LabFile
 from hardware.machine.cores import PROBES, Cores
 from hardware.machine.files import log_file
 from hardware.machine.orphans import end_orphans
-from hardware.machine.place import COMMANDS, LOCAL, CommandError, Place
+from hardware.machine.place import COMMANDS, LOCAL, NO_WAY_BACK, CommandError, Place
 from hardware.machine.scratch import scratch_folder
 from harness.lab.contract import Addresses, Lab, MadeLab, Tap
 
@@ -52,6 +54,10 @@ class PhysicalLab(MadeLab):
                 stack.callback(close_master, place)
                 place.run(["true"], timeout=_GREET_S)
             router = router_of(file, places)
+            addresses = Addresses(**{name: entry.address for name, entry in hosts.items()})
+            own = _addresses(router) if file.router.nat else ()
+            if cores.beside:
+                self._say(cores.beside)
             lab = Lab(
                 name="apu",
                 client=places["client"],
@@ -61,7 +67,9 @@ class PhysicalLab(MadeLab):
                 router=router,
                 client_tap=tap("client", file, places),
                 server_tap=tap("server", file, places),
-                addresses=Addresses(**{name: entry.address for name, entry in hosts.items()}),
+                addresses=addresses,
+                hosts=(*asdict(addresses).values(), *own),
+                viewers=(addresses.client, *own),
                 realtime=cores.realtime(PROBES),
                 on_time=cores.on_time(),
             )
@@ -95,7 +103,8 @@ class PhysicalLab(MadeLab):
                     lease.stop()
                     self._say("router: no longer ours: it has undone our set-up by itself, or was rebooted")
                     return
-                router.clear()
+                if lease.lost is None:  # while it beats nobody else can have claimed it
+                    router.clear()
                 lease.release()
             except (CommandError, RouterError, ReadbackError) as failed:
                 lease.stop()
@@ -133,6 +142,14 @@ def router_of(file: LabFile, places: Mapping[str, Place]) -> Router:
     return Router(places["router"], file.router.lan, file.router.wan, *masqueraded)
 
 
+def _addresses(router: Router) -> tuple[str, ...]:
+    """The router's own addresses on the path, behind which a masquerading one hides the hosts."""
+    told = (
+        router.place.run(["ip", "-4", "-o", "address", "show", "dev", device]) for device in (router.lan, router.wan)
+    )
+    return tuple(re.findall(r"\binet ([\d.]+)", "".join(told)))
+
+
 def tap(name: str, file: LabFile, places: Mapping[str, Place]) -> Tap:
     """Capture at the host itself, or at the router where the host names no interface."""
     if interface := file.hosts[name].interface:
@@ -160,7 +177,7 @@ def _place(file: LabFile, name: str, ssh: str | None, netns: str | None, scratch
         return Place(name, (*LOCAL.prefix, *there))
     config = ("-F", str(file.ssh_config)) if file.ssh_config else ()
     # A connection that nobody uses any more ends by itself: a killed run leaves none.
-    options = ("BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=5", "ControlMaster=auto",
+    options = (*NO_WAY_BACK, "BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=5", "ControlMaster=auto",
                "ControlPersist=60", f"ControlPath={scratch}/%C")  # fmt: skip
     return Place(
         name, (*LOCAL.prefix, "ssh", *config, *(part for o in options for part in ("-o", o)), ssh), remote=True

@@ -25,7 +25,7 @@ from hardware.guest import Guest
 from hardware.machine.cores import HOSTS, PROBES, ROUTER, Cores
 from hardware.machine.files import log_file
 from hardware.machine.namespaces import Namespaces
-from hardware.machine.place import Place
+from hardware.machine.place import NO_WAY_BACK, Place
 from hardware.machine.process import Process
 from hardware.machine.scratch import scratch_folder
 from hardware.node import READY, Interface, node_command
@@ -81,6 +81,7 @@ class VirtualLab(MadeLab):
                 all_cores=self._cores.all(),
                 on_time=self._cores.on_time(),
                 versions={
+                    **({"beside": self._cores.beside} if self._cores.beside else {}),
                     "kernel source": self._kernel.source,
                     "kernel build": self._kernel.digest,
                     "guest build": self._guest.digest,
@@ -127,6 +128,7 @@ def _ssh(hub: Place, name: str, guest: Guest, scratch: Path) -> Place:
             "  ServerAliveCountMax 3\n  ControlMaster auto\n  ControlPersist yes\n"
             f"  IdentityFile {guest.ssh_key}\n  IdentitiesOnly yes\n  UserKnownHostsFile {guest.known_hosts}\n"
             f"  HostKeyAlias sojourn-node\n  ControlPath {scratch}/%n\n"
+            + "".join(f"  {option.replace('=', ' ')}\n" for option in NO_WAY_BACK)
             + "".join(f"Host {node}\n  HostName {ip}\n" for node, ip in _MGMT.items())
         )
     return Place(name, (*hub.prefix, "ssh", "-F", str(config), name), remote=True)

@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import socket
+import sys
+from ipaddress import ip_address
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from captures.packets import PacketCapture, compress
+from captures.packets import PacketCapture, compress, own_traffic
+from hardware.machine.namespaces import Namespaces
 from hardware.machine.place import LOCAL
 from hardware.machine.process import ProcessError
 from scoring import packets, pcapng
@@ -39,3 +43,34 @@ def test_a_live_capture_holds_every_packet(tmp_path: Path) -> None:
     table = packets.with_advance(pcapng.read(done.file).packets)
     assert (done.packets, done.dropped, table.height) == (500, 0, 500)
     assert table["advance"].sum() == 500 * 400
+
+
+def test_only_what_passes_between_the_labs_own_hosts_is_captured(tmp_path: Path) -> None:
+    """Two hosts of the lab and a third party on one wire; the client asks for a name, and a site besides."""
+    hosts = {"client": "10.9.0.1", "server": "10.9.0.2", "third": "10.9.0.3"}
+    with Namespaces(["wire", *hosts]) as spaces:
+        spaces.cable("wire", {f"to-{name}": (name, "eth0") for name in hosts})
+        wire = "".join(f"link set to-{name} master br0\n" for name in hosts)
+        spaces["wire"].run(["ip", "-batch", "-"], input=f"link add br0 type bridge\nlink set br0 up\n{wire}")
+        for name, address in hosts.items():
+            spaces[name].run(["ip", "address", "add", f"{address}/24", "dev", "eth0"])
+        live: dict[str, tuple[str, ...]] = {"own": (), "live": (hosts["client"],)}
+        captures = {
+            name: PacketCapture.start(
+                spaces["client"], "eth0", tmp_path / f"{name}.pcapng",
+                only=own_traffic((hosts["client"], hosts["server"]), viewers),
+            )
+            for name, viewers in live.items()
+        }  # fmt: skip
+        sent = [(source, target, 5000) for source, target in permutations(hosts, 2)]
+        for source, target, port in (*sent, ("client", "third", 53), ("client", "third", 443)):
+            send = f"import socket; socket.socket(2, 2).sendto(b'x', ('{hosts[target]}', {port}))"
+            spaces[source].run([sys.executable, "-c", send])
+        seen = {name: pcapng.read(capture.stop().file).packets for name, capture in captures.items()}
+    pairs = {
+        name: {(str(ip_address(src)), str(ip_address(dst)), port) for src, dst, port in rows}
+        for name, rows in ((name, table.select("src", "dst", "dport").rows()) for name, table in seen.items())
+    }
+    client, server, third = hosts.values()
+    own = {(client, server, 5000), (server, client, 5000)}
+    assert pairs == {"own": own, "live": own | {(client, third, 5000), (third, client, 5000), (client, third, 443)}}
