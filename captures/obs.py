@@ -25,7 +25,7 @@ from captures.screen import QUANTISER, Screen, ScreenRecorder, progress_file, re
 from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process
 from hardware.machine.viewer import alone, as_viewer, viewer_folder
-from scoring.frames import RecordingError, frame_times
+from scoring.frames import RecordingError, bounded, frame_times, recording
 
 CONTROL = Path(__file__).with_name("obs_control.py")
 Edge = tuple[bool, float, float]
@@ -174,7 +174,7 @@ def first_frame(times: Sequence[float], seen: npt.NDArray[np.bool_], slate: Sequ
 def slate_seen(video: Path, seconds: float) -> npt.NDArray[np.bool_]:
     """Which of the first frames show the slate alone. Raises RecordingError."""
     size = 16, 9
-    command = ["ffmpeg", "-v", "error", "-nostdin", "-t", f"{seconds:.3f}", "-i", str(video)]
+    command = [*bounded(), "-nostdin", "-t", f"{seconds:.3f}", *recording(video)]
     command += ["-vf", f"scale={size[0]}:{size[1]}:flags=area", "-fps_mode", "passthrough"]
     command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "pipe:1"]
     done = subprocess.run(command, capture_output=True)

@@ -20,7 +20,7 @@ from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process, ProcessError
 from hardware.machine.programs import find
 from hardware.machine.viewer import viewer
-from scoring.frames import frame_times
+from scoring.frames import bounded, frame_times, recording
 
 FPS = 60
 """Twice what films have: at their own rate a frame that is shown between two grabs is missed, and looks dropped."""
@@ -151,7 +151,7 @@ def finish(run: Path) -> Screen:
 
 def remux(part: Path, whole: Path) -> None:
     """Move the pictures of `part` into the mp4 `whole` without loss; ProcessError when ffmpeg cannot read it."""
-    command = ["ffmpeg", "-hide_banner", "-nostdin", "-loglevel", "error", "-y", "-i", str(part), "-map", "0:v"]
+    command = [*bounded(), "-nostdin", "-y", *recording(part), "-map", "0:v"]
     command += ["-c", "copy", "-video_track_timescale", str(TIMESCALE), "-movflags", "+faststart", str(whole)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

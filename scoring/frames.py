@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ from scoring import strip
 
 UNREAD = -1
 _ADDRESS = re.compile(" @ 0x[0-9a-f]+")  # ffmpeg tells where in memory it was, each time elsewhere
+#: Of a recording, its frames as ffprobe lists them (a day at 60 a second), and what ffmpeg may take to read it.
+_LARGEST, _LONGEST_LISTING = (7680, 4320), 128 << 20
+_MEMORY_BYTES, _PROCESSOR_S, _SAID_BYTES = 4 << 30, 4 * 3600, 4096
 _LOCATE_FRAMES = 200  # key frames looked at for the strip's place; one each 5 s covers more than a run
 
 
@@ -78,9 +82,12 @@ def frame_list(video: Path) -> list[tuple[float, bool]]:
 
     Raises RecordingError.
     """
-    out = _run(["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pts_time,flags"], video)
+    out = _run(["-select_streams", "v:0", "-show_entries", "packet=pts_time,flags"], video)
     lines = (line.split(",") for line in out.split())
-    return sorted((float(t), "K" in flags) for t, flags, *_ in lines)
+    try:
+        return sorted((float(t), "K" in flags) for t, flags, *_ in lines)
+    except ValueError as error:  # N/A
+        raise RecordingError(f"recording {video} cannot be read: it has frames without a time") from error
 
 
 def find_box(video: Path, width: int, height: int) -> strip.Box | None:
@@ -98,22 +105,51 @@ def find_box(video: Path, width: int, height: int) -> strip.Box | None:
 
 def picture_size(video: Path) -> tuple[int, int]:
     """Width and height of a recording in px. Raises RecordingError."""
-    out = _run(["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "stream=width,height"], video)
-    width, height = out.strip().split(",")[:2]
-    return int(width), int(height)
+    out = _run(["-select_streams", "v:0", "-show_entries", "stream=width,height"], video)
+    width, height = (int(side) if side.isdecimal() else 0 for side in out.strip().split(",")[:2])
+    if not (0 < width <= _LARGEST[0] and 0 < height <= _LARGEST[1]):
+        most = "x".join(map(str, _LARGEST))
+        raise RecordingError(f"recording {video} cannot be read: pictures of {width}x{height} px, at most {most} are")
+    return width, height
 
 
-def _run(probe: list[str], video: Path) -> str:
-    done = subprocess.run([*probe, "-of", "csv=p=0", str(video)], capture_output=True, text=True)
-    if done.returncode or not done.stdout.strip():
-        said = _ADDRESS.sub("", done.stderr.strip())
-        raise RecordingError(f"recording {video} cannot be read: {said or 'no video in it'}")
-    return done.stdout
+def bounded(program: str = "ffmpeg") -> list[str]:
+    """The beginning of a command of ffmpeg's or ffprobe's that reads what may come from somebody else.
+
+    Its memory and processor time have limits, beyond which it ends with an error.
+    """
+    return ["prlimit", f"--as={_MEMORY_BYTES}", f"--cpu={_PROCESSOR_S}", "--", program, "-v", "error"]
+
+
+def recording(video: Path) -> list[str]:
+    """Options of ffmpeg or ffprobe before their `-i`, and that: the file is what our recorders write, and nothing else.
+
+    Left to itself ffmpeg takes the kind from the content: a playlist would make it open other files, and addresses.
+    """
+    kind = ["matroska"] if video.suffix == ".mkv" else ["mov", "-enable_drefs", "0", "-use_absolute_path", "0"]
+    only = ["-protocol_whitelist", "file", "-codec_whitelist", "h264"]
+    return ["-f", *kind, *only, "-i", f"file:{video}"]
+
+
+def _run(asked: list[str], video: Path) -> str:
+    with tempfile.TemporaryFile() as said:
+        probe = [*bounded("ffprobe"), *asked, "-of", "csv=p=0", *recording(video)]
+        with subprocess.Popen(probe, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said) as ffprobe:
+            assert ffprobe.stdout
+            out = ffprobe.stdout.read(_LONGEST_LISTING + 1)
+            if len(out) > _LONGEST_LISTING:
+                ffprobe.kill()
+                raise RecordingError(f"recording {video} cannot be read: it has more frames than a run")
+        if ffprobe.returncode or not out.strip():
+            said.seek(0)
+            why = _ADDRESS.sub("", said.read(_SAID_BYTES).decode(errors="replace").strip())
+            raise RecordingError(f"recording {video} cannot be read: {why or 'no video in it'}")
+    return out.decode(errors="replace")
 
 
 def decode(video: Path, filters: str, width: int, height: int, *before: str) -> Iterator[npt.NDArray[np.uint8]]:
     """Grey pictures (rows, columns) of a recording after ffmpeg's `filters`; `before` are options for its input."""
-    command = ["ffmpeg", "-v", "error", "-nostdin", *before, "-i", str(video), "-map", "0:v:0", "-an"]
+    command = [*bounded(), "-nostdin", *before, *recording(video), "-map", "0:v:0", "-an"]
     command += ["-vf", filters, "-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "gray", "pipe:1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ffmpeg:
         assert ffmpeg.stdout is not None

@@ -69,7 +69,7 @@ def compare(
         if vmaf:
             graph += ["[shown]split[shown][shown2]", "[film]split[film][film2]"]
             graph += ["[shown2][film2]libvmaf=log_fmt=json:log_path=vmaf.json"]
-        command = [program, "-v", "error", "-nostdin", "-i", str(recording.resolve())]
+        command = [*frames.bounded(program), "-nostdin", *frames.recording(recording.resolve())]
         command += ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{width}x{height}", "-r", "1", "-i", "film.yuv"]
         graph += ["[shown][film]ssim=stats_file=ssim.txt"]
         done = subprocess.run(

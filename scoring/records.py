@@ -22,27 +22,43 @@ class _Record(TypedDict):
     __pydantic_config__ = ConfigDict(extra="allow", allow_inf_nan=False)  # type: ignore[misc]
 
 
+#: Unix s of any date that can be written; as far before.
+Time = Annotated[float, Field(ge=-253_402_300_800, le=253_402_300_800)]
+#: Longest time from the start of the first phase to the end of the last, s: a week. What is scored is held in memory.
+_LONGEST_S = 7 * 86_400
+
+
 def _forward(span: Any) -> Any:
     if span["end"] < span["start"]:
         raise ValueError("ends before it starts")
     return span
 
 
+def _bounded(phases: Any) -> Any:
+    if max(phase["end"] for phase in phases) - min(phase["start"] for phase in phases) > _LONGEST_S:
+        raise ValueError(f"take longer than {_LONGEST_S // 86_400} days")
+    return phases
+
+
 class PhaseRecord(_Record):
     name: str
     contender: str | None
-    start: float
-    end: float
+    start: Time
+    end: Time
 
 
 class TimelineRecord(_Record):
-    phases: Annotated[list[Annotated[PhaseRecord, AfterValidator(_forward)]], Field(min_length=1)]
+    phases: Annotated[
+        list[Annotated[PhaseRecord, AfterValidator(_forward)]],
+        Field(min_length=1, max_length=1000),
+        AfterValidator(_bounded),
+    ]
 
 
 class ClipRecord(_Record):
-    frames: NotRequired[Annotated[int, Field(gt=0)]]
-    fps: NotRequired[Annotated[float, Field(gt=0)]]
-    heights: NotRequired[list[int]]
+    frames: NotRequired[Annotated[int, Field(gt=0, le=100_000_000)]]
+    fps: NotRequired[Annotated[float, Field(gt=0, le=1000)]]
+    heights: NotRequired[Annotated[list[int], Field(max_length=100)]]
 
 
 class EndRecord(_Record):
@@ -82,17 +98,17 @@ class LabRecord(_Record):
 
 class FlowRecord(_Record):
     phase: str
-    start: NotRequired[float]
-    end: NotRequired[float]
+    start: NotRequired[Time]
+    end: NotRequired[Time]
     sender_port: NotRequired[int | None]
 
 
 class Bulk(_Record):
-    flows: list[FlowRecord]
+    flows: Annotated[list[FlowRecord], Field(max_length=10_000)]
 
 
 class ScreenRecord(_Record):
-    start: float
+    start: Time
     expected: int
     missing: int
     fps: NotRequired[Annotated[float, Field(gt=0)]]
@@ -103,7 +119,7 @@ class Asked(_Record):
 
 
 class HostSample(_Record):
-    t: float
+    t: Time
     cpu_cores_used: float
     stall_ms: float
     cpu_idle_cores: NotRequired[float]
@@ -130,7 +146,7 @@ def _detailed(line: Any) -> Any:
 
 
 class PlayerLine(_Record):
-    t: float
+    t: Time
     event: NotRequired[str]
     height: NotRequired[float | None]
     place: NotRequired[Annotated[list[int], Field(min_length=4, max_length=4)] | None]
@@ -169,20 +185,23 @@ class QueueClass(_Record):
 
 
 class QdiscSample(_Record):
-    t: float
+    t: Time
     dev: str
     qdiscs: list[Qdisc]
     classes: NotRequired[list[QueueClass]]
 
 
 class SocketSample(_Record):
-    t: float
+    t: Time
     flow: NotRequired[str | None]
     cc: NotRequired[str | None]
     busy_ms: NotRequired[int]
     rwnd_limited_ms: NotRequired[int]
     sndbuf_limited_ms: NotRequired[int]
 
+
+#: Bytes of a .json and of a .jsonl file that are read; those of a night have a tenth of it.
+_LARGEST, _LARGEST_LINES = 64 << 20, 1 << 30
 
 TIMELINE: TypeAdapter[TimelineRecord] = TypeAdapter(TimelineRecord)
 LAB: TypeAdapter[LabRecord] = TypeAdapter(LabRecord)
@@ -198,7 +217,7 @@ SOCKETS: TypeAdapter[list[SocketSample]] = TypeAdapter(list[SocketSample])
 def read(file: Path, shape: TypeAdapter[Any]) -> dict[str, Any]:
     """The object in a .json file. Raises RecordError."""
     try:
-        document: dict[str, Any] = _checked(json.loads(file.read_bytes()), shape, file)
+        document: dict[str, Any] = _checked(json.loads(_content(file, _LARGEST)), shape, file)
     except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{file} cannot be read: {error}") from error
     return document
@@ -208,7 +227,7 @@ def read_lines(file: Path, shape: TypeAdapter[Any]) -> list[dict[str, Any]]:
     """The objects of a .jsonl file; a last line cut off by a kill is left out. Raises RecordError."""
     objects: list[dict[str, Any]] = []
     try:
-        for line in file.read_bytes().splitlines(keepends=True):
+        for line in _content(file, _LARGEST_LINES).splitlines(keepends=True):
             try:
                 objects.append(json.loads(line))
             except (ValueError, RecursionError):
@@ -218,6 +237,12 @@ def read_lines(file: Path, shape: TypeAdapter[Any]) -> list[dict[str, Any]]:
         raise RecordError(f"{file} cannot be read: {error.strerror}") from error
     objects = _checked(objects, shape, file)
     return objects
+
+
+def _content(file: Path, most: int) -> bytes:
+    if (size := file.stat().st_size) > most:
+        raise RecordError(f"{file} has {size} bytes; none of a run has more than {most}")
+    return file.read_bytes()
 
 
 def _checked(value: Any, shape: TypeAdapter[Any], file: Path) -> Any:

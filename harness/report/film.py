@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from harness.report.run_page import status_of
 from harness.report.timeline_figure import bottleneck, draw_delay, draw_goodput, draw_quality, dress
 from harness.terminal import Tell
-from scoring.frames import frame_times
+from scoring.frames import bounded, frame_times, recording
 from scoring.scores import Scores
 from scoring.time_series import RunSeries, run_series
 
@@ -171,8 +171,8 @@ def _draw_title(asked: str, now: str, status: str, reasons: Sequence[str], name:
 
 
 def _encode(inputs: Sequence[Path], graph: str, output: Path, length: float, tell: Tell) -> None:
-    command = ["ffmpeg", "-v", "error", "-nostdin", "-y", "-progress", "pipe:1", "-stats_period", "0.25"]
-    for path in inputs:
+    command = [*bounded(), "-nostdin", "-y", "-progress", "pipe:1", "-stats_period", "0.25", *recording(inputs[0])]
+    for path in inputs[1:]:
         command += ["-i", str(path)]
     command += ["-filter_complex", graph, "-map", "[out]", "-an"]
     command += ["-c:v", "libx264", "-preset", "superfast", "-crf", "22"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardware.machine.files import CHECKOUT
 from scoring.records import RecordError
 from scoring.score import score_run
 from tests.unit.damage import EDITS, PART, TO, altered, damaged, fuzz
@@ -46,3 +49,67 @@ def test_a_run(light: Path, name: str, part: list[int], to: Any, edits: list[tup
         assert ".json" in str(error)
     finally:
         file.write_bytes(whole)
+
+
+#: What a small file could make a scorer hold: a place in a record, and the value that asks for much.
+BOMBS = {
+    "timeline.json": [(["phases", 0, "end"], 1e11), (["phases", -1, "end"], 2e9 + 1e9), (["phases", 0, "start"], 0.0)],
+    "lab.json": [
+        (["clip", "frames"], 10**15),
+        (["clip", "fps"], 1e-9),
+        (["rate_down_bps"], 1e300),
+        (["rtt_ms"], 1e300),
+    ],
+    "screen.json": [(["start"], -1e11), (["expected"], 10**18), (["fps"], 1e-300)],
+    "bulk.json": [(["flows", 0, "end"], 1e11), (["flows", 0, "start"], -1e11)],
+    "host.jsonl": [([-1, "t"], 2e11)],
+    "player.jsonl": [([-1, "t"], 2e11), ([-1, "totalFrames"], 1e300)],
+    "qdisc.jsonl": [([-1, "t"], 2e11)],
+    "ss.jsonl": [([-1, "t"], 2e11)],
+}
+SCORE = """
+import resource, sys
+from pathlib import Path
+from hardware.machine.files import CHECKOUT
+from scoring.records import RecordError
+from scoring.score import score_run
+
+resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+resource.setrlimit(resource.RLIMIT_CPU, (120, 120))
+for name in sys.argv[1:]:
+    try:
+        scores = score_run(Path(name))
+        verdict = "VALID" if scores.validity.valid or scores.harm else "void"
+        print(verdict, resource.getrusage(0).ru_maxrss >> 10)
+    except RecordError as error:
+        print("refused", error)
+"""
+
+
+def test_small_records_do_not_take_much_memory(light: Path, tmp_path: Path) -> None:
+    runs = []
+    for name, bombs in BOMBS.items():
+        for where, value in bombs:
+            run = Path(shutil.copytree(light, tmp_path / f"run{len(runs)}"))
+            runs.append(run)
+            text = (run / name).read_text()
+            values = [json.loads(line) for line in text.splitlines()] if name in LINES else json.loads(text)
+            part = values
+            for key in where[:-1]:
+                part = part[key]
+            part[where[-1]] = value
+            (run / name).write_text("\n".join(map(json.dumps, values)) if name in LINES else json.dumps(values))
+    done = subprocess.run([sys.executable, "-c", SCORE, *map(str, runs)], capture_output=True, text=True, cwd=CHECKOUT)
+    print(done.stdout)
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = done.stdout.splitlines()
+    assert len(told) == len(runs) and not [line for line in told if line.startswith("VALID")]
+    assert all(int(line.split()[1]) < 1500 for line in told if line.startswith("void"))  # MiB
+
+
+def test_a_file_beyond_any_runs_is_not_read(light: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(light, tmp_path / "run"))
+    with (run / "lab.json").open("ab") as file:
+        file.truncate(1 << 40)  # sparse
+    with pytest.raises(RecordError, match=r"lab\.json has 1099511627776 bytes; none of a run has more"):
+        score_run(run)
