@@ -23,8 +23,9 @@ from typing import IO
 import zstandard
 
 from hardware.machine.files import flush, lock, sync_folder
-from harness.bundle.signature import SignatureError, signer
+from harness.bundle.signature import SignatureError, signer, signing_key
 from harness.store.manifest import (
+    LARGEST,
     MANIFEST,
     PARTIAL,
     SIGNATURE,
@@ -38,8 +39,7 @@ from harness.store.manifest import (
 
 SUFFIX = ".tar.zst"
 _IMPORT = ".import-"
-#: A manifest is some kilobytes, a run some hundred megabytes in dozens of files; beyond these an archive is not ours.
-_MAX_MANIFEST = 16 << 20
+#: A run is some hundred megabytes in dozens of files; beyond these an archive is not ours.
 _MAX_SIGNATURE = 64 << 10
 _MAX_FILES = 10_000
 _MAX_TOTAL = 64 << 30
@@ -69,11 +69,13 @@ class BundleError(RuntimeError):
 
 @dataclass(frozen=True)
 class Checked:
-    """A bundle or run that is as its manifest says; whether it is signed, and where that was asked by whom."""
+    """A bundle or run that is as its manifest says."""
 
     manifest: Manifest
-    signed: bool = False
+    key: str = ""
+    """By which key it is signed, `ED25519 key SHA256:…`; empty where it is not."""
     signer: str = ""
+    """By whom, where that was asked."""
 
 
 @contextmanager
@@ -216,10 +218,8 @@ def _one_line(path: Path) -> Iterator[None]:
 
 def _check_directory(run: Path, derived: Collection[str], signers: Path | None) -> Checked:
     manifest = _sealed(read_manifest(run), str(run))
-    signed = (run / SIGNATURE).is_file()
-    who = ""
-    if signers:
-        who = _signer((run / MANIFEST).read_bytes(), (run / SIGNATURE).read_bytes() if signed else None, run, signers)
+    signature = (run / SIGNATURE).read_bytes() if (run / SIGNATURE).is_file() else None
+    key, who = _signed_by((run / MANIFEST).read_bytes(), signature, run, signers)
     for path in sorted(run.rglob("*")):
         name = path.relative_to(run).as_posix()
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
@@ -233,7 +233,7 @@ def _check_directory(run: Path, derived: Collection[str], signers: Path | None) 
             raise BundleError(f"{name}: missing")
         if hash_file(run / name) != entry:
             raise BundleError(f"{name}: differs from the manifest")
-    return Checked(manifest, signed, who)
+    return Checked(manifest, key, who)
 
 
 def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -> Checked:
@@ -244,7 +244,7 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
         first = next(members, None)
         if first is None or not first.isreg() or not first.name.endswith("/" + MANIFEST):
             raise BundleError(f"{name}: no bundle: its first member is not {MANIFEST}")
-        if not 0 <= first.size <= _MAX_MANIFEST:
+        if not 0 <= first.size <= LARGEST:
             raise BundleError(f"{first.name}: {first.size} bytes is too much for a manifest")
         text = _content(tar, first).read()
         manifest = _sealed(parse_manifest(text, name), name)
@@ -254,15 +254,13 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
         if total > max(_LEAST, _MAX_RATIO * file.stat().st_size):
             raise BundleError(f"{name}: said to unpack to {total} bytes, more than {_MAX_RATIO} times its own size")
         signature: bytes | None = None
-        who = ""
         member = next(members, None)
         if member is not None and member.name == f"{manifest.run}/{SIGNATURE}":
             if not 0 <= member.size <= _MAX_SIGNATURE:
                 raise BundleError(f"{SIGNATURE}: {member.size} bytes is too much for a signature")
             signature = _content(tar, member).read()
             member = next(members, None)
-        if signers:  # before anything else is believed
-            who = _signer(text, signature, file, signers)
+        key, who = _signed_by(text, signature, file, signers)  # before anything else is believed
         if into:
             into /= manifest.run
             if (free := shutil.disk_usage(into.parent).free) < total:
@@ -287,14 +285,18 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
             raise BundleError(f"{name}: extra: more than zeros behind its end")
     for missing in sorted(manifest.files.keys() - seen):
         raise BundleError(f"{missing}: missing")
-    return Checked(manifest, signature is not None, who)
+    return Checked(manifest, key, who)
 
 
-def _signer(text: bytes, signature: bytes | None, path: Path, signers: Path) -> str:
+def _signed_by(text: bytes, signature: bytes | None, path: Path, signers: Path | None) -> tuple[str, str]:
+    """By which key a manifest is signed and by whom of the `signers`, each empty where it is not or was not asked."""
     if signature is None:
-        raise BundleError(f"{path}: is not signed")
+        if signers:
+            raise BundleError(f"{path}: is not signed")
+        return "", ""
     try:
-        return signer(text, signature, signers)
+        who = signer(text, signature, signers) if signers else ""
+        return signing_key(text, signature), who
     except SignatureError as error:
         raise BundleError(f"{MANIFEST}: {error}") from error
 

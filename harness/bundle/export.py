@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from hardware.machine.cache import remove_tree
 from harness.bundle.archive import SUFFIX, BundleError, Tell, check, claimed, pack, verify
 from harness.bundle.research_object import CRATE, crate
-from harness.bundle.signature import SignatureError, sign
+from harness.bundle.signature import SignatureError, fingerprint, sign
 from harness.store.manifest import (
     MANIFEST,
     PARTIAL,
@@ -112,7 +112,7 @@ def stands(archive: Path, run: Path, wish: Wish) -> bool:
     wanted = wish.name(read_manifest(run).run)
     if made is None or made.source != hash_file(manifest).sha256 or checked.manifest.run != wanted:
         raise BundleError(f"{archive}: a bundle of another run, or of this one as it was; move it away, or give -o")
-    return checked.signed or not wish.key
+    return not wish.key or checked.key.endswith(f" {_fingerprint(wish.key)}")
 
 
 def export(
@@ -176,6 +176,13 @@ def _describe(manifest: Manifest, files: dict[str, Path]) -> bytes:
     manifest.files[CRATE] = FileEntry(sha256=hashlib.sha256(described).hexdigest(), size=len(described))
     manifest.files = dict(sorted(manifest.files.items()))
     return described
+
+
+def _fingerprint(key: Path) -> str:
+    try:
+        return fingerprint(key)
+    except SignatureError as error:
+        raise BundleError(str(error)) from error
 
 
 def _signed(content: bytes, key: Path) -> bytes:

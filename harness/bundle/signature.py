@@ -55,6 +55,32 @@ def signer(content: bytes, signature: bytes, signers: Path) -> str:
     return f"{who} ({key[1].decode(errors='replace')})" if key else who
 
 
+def signing_key(content: bytes, signature: bytes) -> str:
+    """Return the key that signed `content`, as `ED25519 key SHA256:…`; whose it is only `signer` tells.
+
+    Raises SignatureError where it is no good signature of this.
+    """
+    file = scratch_file(".sig")
+    try:
+        file.write_bytes(signature)
+        done = _keygen(["check-novalidate", "-s", str(file)], content)
+    finally:
+        file.unlink()
+    key = re.search(rb"with (\S+ key SHA256:\S+)", done.stdout)
+    if done.returncode or not key:
+        raise SignatureError(f"its signature is not good: {_reason(done)}")
+    return key[1].decode(errors="replace")
+
+
+def fingerprint(key: Path) -> str:
+    """Return `SHA256:…` of a key, private or public. Raises SignatureError."""
+    done = subprocess.run(["ssh-keygen", "-l", "-f", str(key)], stdin=subprocess.DEVNULL, capture_output=True)
+    told = re.search(rb"SHA256:\S+", done.stdout)
+    if done.returncode or not told:
+        raise SignatureError(f"--sign {key}: {_reason(done)}")
+    return told[0].decode()
+
+
 def _keygen(arguments: Sequence[str], content: bytes) -> subprocess.CompletedProcess[bytes]:
     action, *rest = arguments
     try:

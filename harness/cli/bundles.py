@@ -72,8 +72,8 @@ def bundle_verify(path: Annotated[Path, typer.Argument(metavar="FILE_OR_RUN")], 
     print(f"{path}: all {len(manifest.files)} files as recorded{anonymised}; the run is {manifest.status}{why}")
     if checked.signer:
         print(f"signed by {checked.signer}")
-    elif checked.signed:
-        print("signed; --signers=FILE tells whether by somebody whom you know")
+    elif checked.key:
+        print(f"signed by whoever has the {checked.key}; --signers=FILE tells whether you know them")
 
 
 @app.command("import")

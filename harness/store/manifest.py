@@ -17,6 +17,8 @@ from hardware.machine.messages import first_wrong, printable
 
 SCHEMA_VERSION: Literal[1] = 1
 MANIFEST = "manifest.json"
+#: Bytes of one; those of runs have some tens of thousands.
+LARGEST = 2 << 20
 #: Whoever signed a bundle signed its manifest; this lies beside it (harness/bundle/signature.py).
 SIGNATURE = "manifest.json.sig"
 Status = Literal["valid", "void", "interrupted"]
@@ -37,7 +39,7 @@ class FileEntry(BaseModel):
 
 
 #: Text that may come from somebody else, and is printed and shown in pages.
-Text = Annotated[str, AfterValidator(printable)]
+Text = Annotated[str, Field(max_length=100_000), AfterValidator(printable)]
 
 
 class GitState(BaseModel):
@@ -103,11 +105,11 @@ class Manifest(BaseModel):
     created: UnixTime
     finished: UnixTime | None = None
     status: Status = "interrupted"
-    reasons: list[Text] = []
-    command_line: list[Text] = []
+    reasons: Annotated[list[Text], Field(max_length=1000)] = []
+    command_line: Annotated[list[Text], Field(max_length=1000)] = []
     seed: int | None = None
     git: GitState | None = None
-    versions: dict[Text, Text] = {}
+    versions: Annotated[dict[Text, Text], Field(max_length=5000)] = {}
     files: Annotated[dict[str, FileEntry], AfterValidator(_inside)] = {}
     bundle: Bundled | None = None
     pruned: Annotated[dict[str, FileEntry], AfterValidator(_inside)] = {}
@@ -117,9 +119,13 @@ class Manifest(BaseModel):
 def read_manifest(run: Path) -> Manifest:
     """Return the manifest of a run directory. Raises StoreError when it has none or a bad one."""
     try:
-        return parse_manifest((run / MANIFEST).read_bytes(), str(run))
+        with (run / MANIFEST).open("rb") as file:
+            text = file.read(LARGEST + 1)
     except OSError as error:
         raise StoreError(f"{run}: no run directory: {MANIFEST}: {error.strerror}") from error
+    if len(text) > LARGEST:
+        raise StoreError(f"{run}: {MANIFEST}: is larger than the {LARGEST} bytes that one may have")
+    return parse_manifest(text, str(run))
 
 
 def parse_manifest(text: bytes, name: str) -> Manifest:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from hardware.machine.files import CHECKOUT
 from harness.bundle.archive import BundleError, check, import_bundle, verify
-from harness.bundle.export import Wish, export
+from harness.bundle.export import Wish, export, stands
 from harness.cli import app
 from harness.store.manifest import MANIFEST, SIGNATURE
 from tests.unit.harness.bundle.test_archive import pack, unpack
@@ -34,7 +34,9 @@ def test_a_key_that_cannot_sign_is_told_before_anything_is_written(run: Path, co
 
 def test_a_signature_tells_by_whom(run: Path, keys: Path, tmp_path: Path) -> None:
     signed = export(run, wish=Wish(key=keys / "lab"))
-    assert check(signed).signed and not check(signed).signer
+    assert check(signed).key.startswith("ED25519 key SHA256:") and not check(signed).signer
+    said = CliRunner().invoke(app, ["bundle", "verify", str(signed)]).output
+    assert f"signed by whoever has the {check(signed).key}" in said
     assert check(signed, signers=keys / "signers").signer.startswith("me@lab.example (ED25519 key SHA256:")
     imported = import_bundle(signed, tmp_path / "there", keys / "signers")
     assert check(imported, signers=keys / "signers").signer
@@ -59,6 +61,16 @@ def test_a_signature_that_is_not_good_is_told(run: Path, keys: Path, tmp_path: P
     ]:
         with pytest.raises(BundleError, match=says):
             check(pack(tmp_path / "bad.tar.zst", good | change), signers=signers)
+
+
+def test_a_bundle_that_another_key_signed_is_not_taken_for_ours(run: Path, keys: Path, tmp_path: Path) -> None:
+    archive = export(run, wish=Wish(key=keys / "other"))
+    assert not stands(archive, run, Wish(key=keys / "lab")) and stands(archive, run, Wish(key=keys / "other"))
+    forged = unpack(archive) | {f"{run.name}/{SIGNATURE}": b"no signature"}
+    pack(archive, forged)
+    assert not stands(archive, run, Wish(key=keys / "lab"))
+    with pytest.raises(BundleError, match="its signature is not good"):
+        check(archive)
 
 
 def test_what_a_killed_import_left_goes_with_the_next_one_that_is_alone(run: Path, tmp_path: Path) -> None:

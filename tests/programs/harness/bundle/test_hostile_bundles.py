@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bundles that nobody of ours made: refused in one line, within memory, with nothing written outside of the results."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hardware.machine.files import CHECKOUT
+from harness.bundle.export import export
+
+#: Of an ordinary run of the tests, and of a night.
+FEW, MANY = 600, 100_000
+#: Imports damaged bundles from stdin's numbers: seed, count. Prints what became of them and the most memory held.
+IMPORT = """
+import io, json, random, resource, shutil, sys, tarfile
+from collections import Counter
+from pathlib import Path
+import zstandard
+from harness.bundle.archive import BundleError, import_bundle
+from tests.unit.damage import damaged
+
+whole, place, seed, count = Path(sys.argv[1]).read_bytes(), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+plain = zstandard.ZstdDecompressor().decompressobj().decompress(whole)
+manifest_end = plain.index(b"\\n}") + 3
+rng = random.Random(seed)
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+pack = zstandard.ZstdCompressor(level=1).compress
+outside = sorted(place.parent.iterdir())
+
+
+def some(size, near):
+    edits = []
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        where = rng.randrange(near if rng.random() < 0.7 else size)
+        edits.append((where, rng.randrange(4), rng.randbytes(rng.randrange(1, 7))))
+    return edits
+
+
+def text(content):
+    \"\"\"Another number, name or length in the manifest, the headers' sum left right.\"\"\"
+    words = [b'"', b"{", b"[", b"1e999", b"-1", b"9" * 30, b"../", b"/etc/passwd", b"\\\\u0000", b"null", b"\\xff", b"[" * 5000]
+    at = rng.randrange(512, manifest_end)
+    word = rng.choice(words)
+    return content[:at] + word + content[at + len(word):]
+
+
+told = Counter()
+for number in range(count):
+    how = rng.randrange(4)
+    if how == 0:
+        content = damaged(whole, some(len(whole), 200))
+    elif how == 1:
+        content = pack(damaged(plain, some(len(plain), manifest_end)))
+    elif how == 2:
+        content = pack(text(plain))
+    else:
+        at = rng.randrange(0, len(plain), 512)  # a header's field: size, kind, name, device
+        field, length = rng.choice(((0, 100), (124, 12), (156, 1), (157, 100), (345, 155), (148, 8)))
+        content = pack(plain[: at + field] + rng.randbytes(length) + plain[at + field + length:])
+    (file := place / "hostile.tar.zst").write_bytes(content)
+    results = place / "results"
+    try:
+        run = import_bundle(file, results)
+        told["same" if run.is_relative_to(results) else "OUTSIDE"] += 1
+    except BundleError as error:
+        told["refused" if "\\n" not in str(error) else "LINES"] += 1
+    shutil.rmtree(results, ignore_errors=True)
+assert sorted(place.parent.iterdir()) == outside
+print(json.dumps(told | {"most MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}))
+"""
+
+
+def fuzzed(run: Path, place: Path, count: int) -> dict[str, int]:
+
+    archive = export(run)
+    (inner := place / "fuzz").mkdir()
+    command = [sys.executable, "-c", IMPORT, str(archive), str(inner), "20", str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT, timeout=3600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told: dict[str, int] = json.loads(done.stdout)
+    print(told)
+    return told
+
+
+def judge(told: dict[str, int], count: int) -> None:
+    assert told.pop("most MB") < 600
+    # What only says the same in other bytes, such as a header's unused field, may be taken.
+    assert set(told) <= {"refused", "same"} and sum(told.values()) == count and told["refused"] > 0.8 * count
+
+
+def test_damaged_bundles_are_refused_within_memory(run: Path, tmp_path: Path) -> None:
+    judge(fuzzed(run, tmp_path, FEW), FEW)
+
+
+@pytest.mark.nightly
+def test_a_night_of_damaged_bundles(run: Path, tmp_path: Path) -> None:
+    judge(fuzzed(run, tmp_path, MANY), MANY)
+
+
+BOMB = """
+import io, json, resource, sys, tarfile
+from pathlib import Path
+import zstandard
+from harness.bundle.archive import BundleError, check
+
+text = json.dumps(json.loads(sys.argv[2]))[:-1].encode() + b"," + eval(sys.argv[3]) + b"}"
+tar = io.BytesIO()
+with tarfile.open(fileobj=tar, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+    info = tarfile.TarInfo("r/manifest.json")
+    info.size = len(text)
+    archive.addfile(info, io.BytesIO(text))
+file = Path(sys.argv[1])
+file.write_bytes(zstandard.ZstdCompressor(level=19).compress(tar.getvalue()))
+del text, tar
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    check(file)
+    print("TAKEN")
+except BundleError as error:
+    print(file.stat().st_size, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10, str(error)[:200])
+"""
+ENTRY = '{"sha256": "' + "0" * 64 + '", "size": 0}'
+BOMBS = {
+    "reasons": "b'\"reasons\": [' + b','.join([b'\"\"'] * 600_000) + b']'",
+    "files": f"b'\"files\": {{' + b','.join(b'\"%d\": {ENTRY}' % n for n in range(20_000)) + b'}}'",
+    "nested": "b'\"x\": ' + b'[' * 900_000 + b']' * 900_000",
+    "large": "b'\"test\": \"' + b'x' * (15 << 20) + b'\"'",
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_manifest_that_unpacks_to_much_is_refused(tmp_path: Path, bomb: str) -> None:
+    head = '{"schema_version": 1, "run": "r", "cell": "c", "created": 0}'
+    done = subprocess.run(
+        [sys.executable, "-c", BOMB, str(tmp_path / "bomb.tar.zst"), head, BOMBS[bomb]],
+        capture_output=True, text=True, cwd=CHECKOUT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    print(done.stdout)
+    size, grown_mb, *_ = done.stdout.split()
+    assert int(size) < 100_000 and int(grown_mb) < 150
