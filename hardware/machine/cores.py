@@ -98,7 +98,7 @@ class Cores:
                 claim.bind(f"\0sojourn-real-time-{core}")
                 claim.listen()
             except OSError:
-                others.append(_listener(claim, core))
+                others += _listener(claim, core)
                 claim.close()
                 continue
             self._claim, self._last = claim, core
@@ -123,15 +123,17 @@ class Cores:
         return (*core, "chrt", "--rr", str(priority))
 
 
-def _listener(asking: socket.socket, core: int) -> str:
-    """Who has the claim on a core."""
+def _listener(asking: socket.socket, core: int) -> list[str]:
+    """Who has the claim on a core; nobody where we do ourselves, which knows of itself."""
     try:
         asking.connect(f"\0sojourn-real-time-{core}")
         told = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     except OSError:  # it ends just now
-        return f"on core {core}"
+        return [f"on core {core}"]
     pid, user, _ = struct.unpack("3i", told)
-    return f"process {pid} of {psutil.Process(pid).username() if psutil.pid_exists(pid) else f'user {user}'}"
+    if pid == os.getpid():
+        return []
+    return [f"process {pid} of {psutil.Process(pid).username() if psutil.pid_exists(pid) else f'user {user}'}"]
 
 
 @functools.cache

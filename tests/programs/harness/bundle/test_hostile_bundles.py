@@ -43,7 +43,8 @@ def some(size, near):
 
 def text(content):
     \"\"\"Another number, name or length in the manifest, the headers' sum left right.\"\"\"
-    words = [b'"', b"{", b"[", b"1e999", b"-1", b"9" * 30, b"../", b"/etc/passwd", b"\\\\u0000", b"null", b"\\xff", b"[" * 5000]
+    words = [b'"', b"{", b"[", b"1e999", b"-1", b"9" * 30, b"../", b"/etc/passwd", b"\\u0000", b"null", b"\\xff"]
+    words += [b"[" * 5000]
     at = rng.randrange(512, manifest_end)
     word = rng.choice(words)
     return content[:at] + word + content[at + len(word):]
