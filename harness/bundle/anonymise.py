@@ -31,7 +31,8 @@ from scoring.unpacked import unpacked
 _CAPTURE = (".pcapng", ".pcapng.zst")
 _VIDEO = (".mp4", ".mkv")
 _KEY_BYTES = 32
-#: A package's version, four numbers of which would look like an address.
+#: Whose version a name is followed by; four numbers of one would look like an address.
+_PACKAGE = ("guest ", "caddy", "chromium", "iperf3", "irtt", "iproute2", "tcpdump", "ffmpeg")
 _REVISION = re.compile(r"[\d.]+[-+~][\w.+~-]*")
 
 
@@ -70,7 +71,11 @@ def anonymise(
             continue
         made[new] = target
     of_manifest = mask.json(manifest.model_dump(mode="json", exclude={"files", "run", "bundle", "git"}))
-    of_manifest["versions"] |= {name: text for name, text in manifest.versions.items() if _REVISION.fullmatch(text)}
+    of_manifest["versions"] |= {
+        name: mask.names(text)
+        for name, text in manifest.versions.items()
+        if name.startswith(_PACKAGE) and _REVISION.fullmatch(text)
+    }
     fresh = Manifest.model_validate({**of_manifest, "run": manifest.run, "git": manifest.git})
     if REPORT in made:
         with suppress(LoadError):  # another kind of run: what its page said is masked like any text

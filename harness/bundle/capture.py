@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A capture without names: addresses replaced, what lies beyond the headers gone, all that is scored as it was.
 
-Kept are time stamps, lengths, ports, sequence numbers, flags, ECN, IP ids and TCP time stamps. The scorer knows a
-packet again behind the router by its first bytes, payload too (`scoring.pcapng`): in place of that payload stands a
-hash of it, by a key that is thrown away. Of the file's blocks only packets, interfaces and their counts are copied: no
-comments, no resolved names, no TLS keys.
+Kept are time stamps, lengths, ports, sequence numbers, flags, ECN, IP ids and the steps of TCP time stamps. The scorer
+knows a packet again behind the router by its first bytes, payload too (`scoring.pcapng`): in place of that payload
+stands a hash of it, by a key that is thrown away. Of the file's blocks only packets, interfaces and their counts are
+copied: no comments, no resolved names, no TLS keys.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ _LINK = b"\1\0"  # Ethernet
 _IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
 #: TCP options that hold numbers alone: MSS, window scale, SACK permitted, SACK, time stamps, AccECN.
 _TCP_OPTIONS = {2, 3, 4, 5, 8, 172, 174}
-_NOP = 1
+_NOP, _STAMPS = 1, 8
+#: In place of one that tells the sender's system and how many routers are between.
+_TTL = 64
 _ETHERNET = 14
 
 
@@ -105,6 +107,7 @@ def _ipv4(frame: bytearray, mask: Mask, key: bytes) -> int:
     head = _ETHERNET + (frame[14] & 0x0F) * 4 if len(frame) > 14 else 0
     if head < 34 or head > len(frame):
         return _ETHERNET
+    frame[22] = _TTL
     for at in (26, 30):
         frame[at : at + 4] = mask.packed(bytes(frame[at : at + 4]))
     frame[34:head] = bytes([_NOP]) * (head - 34)  # its options hold routes
@@ -120,6 +123,7 @@ def _ipv6(frame: bytearray, mask: Mask, key: bytes) -> int:
     head = _ETHERNET + 40
     if head > len(frame):
         return _ETHERNET
+    frame[21] = _TTL
     for at in (22, 38):
         frame[at : at + 16] = mask.packed(bytes(frame[at : at + 16]))
     end = head + int.from_bytes(frame[18:20], "big")
@@ -132,7 +136,7 @@ def _transport(frame: bytearray, protocol: int, head: int, end: int, addresses: 
         return head
     top = min(head + max(20, (frame[head + 12] >> 4) * 4), len(frame)) if protocol == TCP else head + 8
     if protocol == TCP:
-        _tcp_options(frame, head + 20, top)
+        _tcp_options(frame, head + 20, top, key)
     hashed = min(head + FINGERPRINT_BYTES, end, len(frame))
     if hashed > top:
         content = bytes(frame[top:hashed])
@@ -152,13 +156,22 @@ def _transport(frame: bytearray, protocol: int, head: int, end: int, addresses: 
     return known
 
 
-def _tcp_options(frame: bytearray, at: int, end: int) -> None:
-    """Put no-operations in place of options that may hold more than numbers (Fast Open cookies, addresses of MPTCP)."""
+def _tcp_options(frame: bytearray, at: int, end: int, key: bytes) -> None:
+    """Put no-operations in place of options that may hold more than numbers (Fast Open cookies, addresses of MPTCP).
+
+    Time stamps tell how long a machine has been up: all are moved by one number that is drawn with the key.
+    """
+    ahead = int.from_bytes(hashlib.blake2b(b"time stamps", key=key, digest_size=4).digest(), "big")
     while at < end and frame[at] != 0:
         length = 1 if frame[at] == _NOP else frame[at + 1] if at + 1 < end else 0
         if frame[at] not in _TCP_OPTIONS | {_NOP}:
             length = length if length >= 2 else end - at
             frame[at : min(at + length, end)] = bytes([_NOP]) * (min(at + length, end) - at)
+        elif frame[at] == _STAMPS and length == 10 and at + length <= end:
+            for stamp in (at + 2, at + 6):
+                number = int.from_bytes(frame[stamp : stamp + 4], "big")
+                if number or stamp == at + 2:  # an echo of none is 0
+                    frame[stamp : stamp + 4] = ((number + ahead) % (1 << 32)).to_bytes(4, "big")
         if length < 1:
             return
         at += length

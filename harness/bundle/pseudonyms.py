@@ -57,6 +57,11 @@ _SYSTEM = "usr|bin|sbin|lib|lib64|etc|proc|sys|dev|run|boot"
 _PATTERNS = {
     "url": r"\b[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s\"'<>\\]*",
     "mail": r"(?<![\w.+%-])[\w.+%-]+@(?:[^\W\d][\w.-]*|\[?" + _IPV4 + r"\]?)",
+    "key": r"\bSHA256:[A-Za-z0-9+/]{43}=?(?![A-Za-z0-9+/])"
+    r"|\bMD5:(?:[0-9a-f]{2}:){15}[0-9a-f]{2}(?![:\w])"
+    r"|\b(?:ssh-(?:ed25519|rsa|dss)|ecdsa-sha2-[\w-]{1,20}|sk-[\w@.-]{1,40})\s+AAAA[A-Za-z0-9+/]{20,}={0,3}",
+    # As /etc/machine-id has it, and disks' and partitions' names.
+    "machine": r"(?<![^\W_])[0-9a-f]{32}(?!\w)",
     # A claim on a router (bottleneck/lease.py) tells the boot's.
     "uuid": r"(?<![^\W_])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?!\w)",
     "nic": r"(?<![^\W_])(?:en|ib|sl|wl|ww)x[0-9a-f]{12}(?!\w)",
@@ -71,12 +76,20 @@ _PATTERNS = {
 }  # fmt: skip
 _FOUND = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PATTERNS.items()))
 _HEADERS = r"(?:set-|proxy-)?(?:cookie|authorization)s?"
-_SECRETS = r"[\w-]{0,40}(?:token|password|passwd|secret|api[_-]?key|session[_-]?id)"
-_SESSION_KEY = re.compile(rf"(?i){_HEADERS}|{_SECRETS}")
+_SECRETS = r"[\w-]{0,40}(?:token|password|passwd|secret|api[_-]?key|session[_-]?id|signature|hmac|jwt|credentials?)"
+#: The same where they are all of a word: of a site's address that says who may watch.
+_SECRETS = rf"(?:{_SECRETS}|(?:x-)?(?:auth|sig|sid|hdnts|hdnea|hdntl))"
+#: What tells one machine or net from all others, by what stands before it.
+_SERIALS = r"serial(?:[ _-]?(?:number|no))?|asset[ _-]?tag|[eb]?ssid"
+#: After these comes what a page showed, an account's name too.
+_QUOTED = r"the page says: |the player reports: "
+_SESSION_KEY = re.compile(rf"(?i){_HEADERS}|{_SECRETS}|{_SERIALS}")
 _SESSIONS = re.compile(
     rf"(?i)\b({_HEADERS}\\?[\"']?\s*[:=]\s*)(?=\S).+"
     rf"|\b({_SECRETS}\\?[\"']?\s*[:=]\s*)[^\s&;,]+"
     r"|\b(bearer\s+)[\w.+/~=-]{8,}"
+    rf"|\b((?:{_SERIALS})\\?[\"']?\s*[:=]\s*\\?[\"']?)(?!name-\d)[^\"',;\n]+"
+    rf"|({_QUOTED})[^\n]+"
 )
 
 _NAMED = r"host_?name|node_?name|user_?name|user|login|account"
@@ -213,7 +226,7 @@ class Mask:
         if text not in self._texts:
             if len(self._texts) > _REMEMBERED:
                 self._texts.clear()
-            masked = _SESSIONS.sub(lambda found: f"{found[1] or found[2] or found[3]}removed", text)
+            masked = _SESSIONS.sub(lambda found: f"{found[found.lastindex or 0]}removed", text)
             masked = _FOUND.sub(lambda found: _REPLACE[found.lastgroup or ""](self, found[0]), masked)
             masked = self.names(masked)
             for pattern in _TOLD if self._common else ():
@@ -304,6 +317,12 @@ class Mask:
     def _uuid(self, found: str) -> str:
         return f"00000000-0000-0000-0000-{self._number('uuid', found.casefold()):012d}"
 
+    def _key(self, found: str) -> str:
+        return f"key-{self._number('key', found)}"
+
+    def _machine(self, found: str) -> str:
+        return f"{self._number('machine', found):032x}"
+
     def _nic(self, found: str) -> str:
         """A network card that udev has named by its address."""
         return found[:3] + self.packed(bytes.fromhex(found[3:])).hex()
@@ -316,6 +335,8 @@ _KINDS: dict[int, Callable[[Mask, bytes], bytes]] = {4: Mask._ipv4, 6: Mask._mac
 _REPLACE: dict[str, Callable[[Mask, str], str]] = {
     "url": Mask._url,
     "mail": Mask._mail,
+    "key": Mask._key,
+    "machine": Mask._machine,
     "uuid": Mask._uuid,
     "nic": Mask._nic,
     "mac": Mask._station,

@@ -27,6 +27,10 @@ from tests.unit.harness.bundle import frames
 WORDS = [
     "jnovak", "karelbox", "tv-portal", "novakovi", "hidden-host", "s3ss10n", "t0k3n", "hunter2", "acme-project",
     "nat64box", "labrouter7", "film-id-42", "tvuser77",
+    # A host key's fingerprints and itself, the machine's id, serial numbers, a wireless net, what lets one watch.
+    "Zm9vYmFyYmF6cXV4cXV1eGNvcmdlZ3JhdWx0Z2FycGx", "ab:cd:ef:01:23:45:67:89:ab:cd:ef:01:23:45:67:89",
+    "AAAAC3NzaC1lZDI1NTE5AAAAIPlantedKeyOfTheLab", "0123456789abcdef0123456789abcdef", "WD-WX11D1234567",
+    "PCE-APU2-1337", "NovakoviWiFi", "s1gn4ture", "4uthz", "Novak Jan", "buildbox9",
 ]  # fmt: skip
 ADDRESSES = [frames.CLIENT, frames.SITE, "198.51.100.7", "100.64.3.2"]
 ADDRESSES6 = [frames.CLIENT6, frames.SITE6, "fe80::3e97:eff:fe11:2233"]
@@ -40,7 +44,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     command += ["--credentials=/home/jnovak/tv.toml", "--results=/srv/acme-project/results"]
     with RunStore(tmp_path / "results").create("video_harm", "cell", command_line=command) as run:
         _plant(run.path)
+        run.add_versions({"kernel": "6.12.43-buildbox9", "guest libc6": "2.41-6", "router": "10.1.2.3-buildbox9"})
         run.void("the login of jnovak@karelbox is refused; tvuser77 is unknown")
+        run.void("the login is refused, check tv.toml; the page says: Dear Novak Jan, your plan has ended")
         return run.commit()
 
 
@@ -64,6 +70,16 @@ def _plant(run: Path) -> None:
         "open /home/jnovak/acme-project/x.json, /srv/acme-project/run\n"
         "_sip._udp.hidden-host.novakovi.cz and ::ffff:198.51.100.7 and 80.113.0.203.hidden-host.cz.\n"
     )
+    (run / "doctor.log").write_text(
+        "ED25519 key fingerprint is SHA256:Zm9vYmFyYmF6cXV4cXV1eGNvcmdlZ3JhdWx0Z2FycGx.\n"
+        "RSA key fingerprint is MD5:ab:cd:ef:01:23:45:67:89:ab:cd:ef:01:23:45:67:89\n"
+        "labrouter7 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPlantedKeyOfTheLab root@karelbox\n"
+        "machine-id 0123456789abcdef0123456789abcdef\n"
+        'Serial Number: WD-WX11D1234567\nwlan0 ESSID:"NovakoviWiFi"\nssid=NovakoviWiFi\n'
+        "GET /live.m3u8?auth=4uthz&sig=s1gn4ture&bandwidth=5 at buildbox9\n"
+        "Linux buildbox9 6.12.43-buildbox9\n"
+    )
+    (run / "board.json").write_text(json.dumps({"serial": "PCE-APU2-1337", "wifi": {"ssid": "NovakoviWiFi"}, "t": 1}))
     (run / "logs" / "karelbox.log").write_text(
         "GET / HTTP/1.1\r\nHost: tv-portal.novakovi.cz\r\nCookie: sid=s3ss10n; b=2\r\nAuthorization: Basic t0k3n==\r\n"
         '{"level":"info","request":{"remote_ip":"203.0.113.80","headers":{"Set-Cookie":["sid=s3ss10n"]}}}\n'
@@ -126,7 +142,7 @@ def test_no_secret_is_left_in_any_file(clean: Path) -> None:
 
 def test_every_secret_was_there(run: Path) -> None:
     everything = b"\n".join(name.encode() + content for name, content in unpacked(run).items()).lower()
-    assert [word for word in WORDS if word.encode() not in everything] == []
+    assert [word for word in WORDS if word.lower().encode() not in everything] == []
     for address in (*ADDRESSES, *ADDRESSES6):
         assert address.encode() in everything or ipaddress.ip_address(address).packed in everything, address
 
@@ -181,11 +197,10 @@ def test_headers_stay_and_checksums_are_right(kind: str) -> None:
     assert len(made) == len(frame) and made != frame
     v4 = made[12:14] == b"\x08\x00"
     head, protocol, pair = (34, made[23], made[26:34]) if v4 else (54, made[20], made[22:54])
+    ttl = 22 if v4 else 21
+    assert made[14:ttl] == frame[14:ttl] and made[ttl] == 64  # lengths, ECN, id, fragments; not how far it has come
     if v4:
-        assert made[14:24] == frame[14:24]  # lengths, ECN, id, fragments, TTL
         assert frames.internet_checksum(made[14:34]) == 0
-    else:
-        assert made[14:22] == frame[14:22]
     checked = slice(head + 16, head + 18) if protocol == 6 else slice(head + 6, head + 8)
     top = head + (20 if protocol == 6 else 8)
     before, after = (bytearray(f[head:top]) for f in (frame, made))
@@ -195,6 +210,18 @@ def test_headers_stay_and_checksums_are_right(kind: str) -> None:
     length = len(made) - head
     pseudo = pair + length.to_bytes(4, "big") + protocol.to_bytes(4, "big")
     assert frames.internet_checksum(pseudo + made[head:]) == 0
+
+
+def test_time_stamps_tell_steps_and_no_time(tmp_path: Path) -> None:
+    def stamps(value: int, echo: int, key: bytes) -> tuple[int, int]:
+        options = b"\1\1\x08\x0a" + value.to_bytes(4, "big") + echo.to_bytes(4, "big")
+        made = mask_frame(bytearray(frames.ipv4(frames.tcp(b"", options), 6)), Mask(), key)
+        return int.from_bytes(made[58:62], "big"), int.from_bytes(made[62:66], "big")
+
+    first, second = stamps(1000, 0, b"k" * 32), stamps(2**32 - 5, 1000, b"k" * 32)
+    assert first[0] != 1000 and first[1] == 0 and second[1] == first[0]
+    assert (first[0] - second[0]) % 2**32 == 1005
+    assert stamps(1000, 0, b"l" * 32) != first
 
 
 @pytest.mark.parametrize("length", range(0, 90))
@@ -237,7 +264,9 @@ def test_a_real_capture_is_scored_alike(tmp_path: Path) -> None:
         ("12:34:56.789 1.3.6.1.4.1.311 1:2.5 8001::1", "12:34:56.789 1.3.6.1.4.1.311 1:2.5 2001:db8::1"),
         ("pc/45e7cdb1-b23f-4687-a6f9-990842f841e8/40", "pc/00000000-0000-0000-0000-000000000001/40"),
         ("x=%2Fhome%2Fbob%2Fa.json&y=%2Fusr%2Flib", "x=%2Fpath-1%2Fa.json&y=%2Fusr%2Flib"),
-        ("MD5:" + ":".join(["ab"] * 16), "MD5:" + ":".join(["ab"] * 16)),
+        ("MD5:" + ":".join(["ab"] * 16), "key-1"),
+        ("sha256 " + "ab" * 32, "sha256 " + "ab" * 32),
+        ("serial console at 115200, the author: a signal", "serial console at 115200, the author: a signal"),
     ],
 )
 def test_texts(text: str, masked: str) -> None:
