@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 from hardware.machine.cache import BuildError, locked
 
 SUITES = ("forky", "sid")
+_LOG = logging.getLogger("sojourn.archive")
+#: Suites of Debian that are alive change several times a day, stable ones every two months.
+_OLD = timedelta(days=90)
 KEYRINGS = (
     Path("/usr/share/keyrings/debian-archive-keyring.pgp"),
     Path("/usr/share/keyrings/debian-archive-keyring.gpg"),
@@ -101,9 +107,27 @@ class Archive:
                     capture_output=True, text=True, env=_environment(), check=False,
                 )  # fmt: skip
                 if done.returncode == 0:
+                    self._tell_age()
                     return
                 error = next((line for line in done.stderr.splitlines() if line[:2] in ("E:", "W:")), done.stderr)
         raise BuildError(f"cannot read {' and '.join(self.suites)} from {', '.join(uris)}: {error.strip()}")
+
+    def dates(self) -> dict[str, datetime]:
+        """When each suite was last changed, as its signed Release file says."""
+        told = {}
+        for file in (self.folder / "state/lists").glob("*Release"):
+            named = (line for line in file.read_text().splitlines() if re.match(r"[A-Z][\w-]+: ", line))
+            fields = dict(line.split(": ", 1) for line in named)
+            if "Date" in fields:
+                told[fields.get("Codename", file.name)] = parsedate_to_datetime(fields["Date"])
+        return told
+
+    def _tell_age(self) -> None:
+        """Warn of suites that nobody renews any more: a mirror may stand still, and nothing in it gets mended."""
+        for suite, date in self.dates().items():
+            if (age := datetime.now(UTC) - date) > _OLD:
+                text = "the archive of %s is of %s, %d days old: nothing in it was mended since"
+                _LOG.warning(text, suite, date.date(), age.days)
 
     def _keyrings(self) -> Iterator[Path]:
         """Keyrings to verify with: the machine's, then the newest that the machine's own archive offers."""

@@ -103,7 +103,7 @@ def extract(root: Path, packages: Sequence[str], tell: Progress) -> dict[str, st
     if lacking := [name for name in packages if name not in versions]:
         raise BuildError(f"the guest lacks {', '.join(lacking)}")
     cache.remove_tree(root / "var")
-    return versions
+    return {f"archive of {suite}": f"{date:%Y-%m-%d}" for suite, date in archive.dates().items()} | versions
 
 
 def in_root(root: Path, program: str) -> list[str]:

@@ -293,7 +293,7 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
 def engine_named(text: str) -> str:
     """Return an engine's name. Raises ValueError for what is neither this machine nor an address."""
     if text != LOCAL and "://" not in text:
-        raise ValueError(f"{text!r} is neither local nor dask://HOST:PORT")
+        raise ValueError(f"{text!r} is neither local nor tls://HOST:PORT or dask://HOST:PORT")
     return text
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import ipaddress
+import logging
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -12,12 +14,14 @@ from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from hardware.simulation import memory_bytes
 from harness.experiment.simulated import MEMORY
 from harness.matrix.cell_run import Job, empty, inputs_digest, perform
 from harness.matrix.engine import EngineError
 
+_LOG = logging.getLogger("sojourn.dask")
 _AHEAD = 2
 """Runs handed to the scheduler for each thread, so that none waits for the runner."""
 _CONNECT_S = 15
@@ -36,12 +40,25 @@ def connected(address: str) -> Any:
     except ImportError as missing:
         raise EngineError("--engine=dask needs the extra: pip install 'sojourn[dask]'") from missing
     try:
+        if not _is_safe(address):
+            _LOG.warning("--engine: %s: whoever reaches it runs what he wants on its workers; use tls://", address)
         make: Any = Client  # its types are not told
         client = make(address.replace("dask://", "tcp://"), timeout=_CONNECT_S, set_as_default=False)
         client.wait_for_workers(1, timeout=_CONNECT_S)
+    except (TypeError, ValueError) as wrong:  # no kind of address, or none of the certificates that one needs
+        raise EngineError(f"--engine: {address}: {str(wrong).splitlines()[0]} (docs/matrix.md)") from wrong
     except OSError as silent:  # TimeoutError is one
         raise EngineError(f"--engine: {address}: no Dask scheduler with workers answers ({silent})") from silent
     return client
+
+
+def _is_safe(address: str) -> bool:
+    """Whether nobody else can take part: by TLS, whose certificates Dask's own configuration names, or on loopback."""
+    where = urlsplit(address)
+    try:
+        return where.scheme == "tls" or ipaddress.ip_address(where.hostname or "").is_loopback
+    except ValueError:
+        return where.hostname == "localhost"
 
 
 def check_workers(client: Any, inputs: str, digest: Digest) -> None:

@@ -37,11 +37,11 @@ def jobs(count: int, seconds: float = 10) -> list[Job]:
 
 
 @contextmanager
-def daemon(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def daemon(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """A process of Dask; the first line with an address is waited for."""
     process = subprocess.Popen(
         [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]],
-        cwd=CHECKOUT, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        cwd=CHECKOUT, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(CHECKOUT), **environment},
     )  # fmt: skip
     try:
         yield process
@@ -60,15 +60,17 @@ def told(process: subprocess.Popen[str], words: str) -> str:
 
 
 @contextmanager
-def cluster(workers: int, folder: Path, nanny: bool) -> Iterator[tuple[str, list[psutil.Process]]]:
+def cluster(
+    workers: int, folder: Path, nanny: bool, protocol: str = "tcp", **environment: str
+) -> Iterator[tuple[str, list[psutil.Process]]]:
     """A scheduler and its workers of one thread each; the address and the processes that run the cells."""
     with ExitStack() as stack:
-        where = ["--host=127.0.0.1", "--port=0", "--dashboard-address=127.0.0.1:0"]
-        scheduler = stack.enter_context(daemon("dask_scheduler", *where))
+        where = ["--host=127.0.0.1", "--port=0", "--dashboard-address=127.0.0.1:0", f"--protocol={protocol}"]
+        scheduler = stack.enter_context(daemon("dask_scheduler", *where, **environment))
         address = told(scheduler, "Scheduler at:").split()[-1]
         kind = "--nanny" if nanny else "--no-nanny"
         arguments = [address, "--nthreads=1", "--no-dashboard", f"--local-directory={folder}", kind]
-        started = [stack.enter_context(daemon("dask_worker", *arguments)) for _ in range(workers)]
+        started = [stack.enter_context(daemon("dask_worker", *arguments, **environment)) for _ in range(workers)]
         for worker in started:
             told(worker, "Registered to:")
         processes = [psutil.Process(worker.pid) for worker in started]
@@ -120,6 +122,63 @@ def test_a_cell_with_a_call_has_its_machine_at_the_worker(tmp_path: Path) -> Non
     assert (outcome.status, outcome.error) == ("ran", "")
     assert len((outcome.folder / "talks.csv").read_text().splitlines()) > 100
     assert (outcome.folder / "evidence").is_dir() and standing(wanted, outcome.folder) == "done"
+
+
+TLS = "DASK_DISTRIBUTED__COMM__TLS__"
+
+
+def certificates(folder: Path) -> dict[str, str]:
+    """A certificate for all of a cluster, and Dask's variables that name it."""
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    command += ["-subj", "/CN=sojourn", "-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
+    subprocess.run(command, check=True, capture_output=True)
+    named = {f"{TLS}CA_FILE": str(folder / "cert.pem")}
+    for who in ("SCHEDULER", "WORKER", "CLIENT"):
+        named |= {f"{TLS}{who}__CERT": str(folder / "cert.pem"), f"{TLS}{who}__KEY": str(folder / "key.pem")}
+    return named
+
+
+def test_a_cluster_over_tls_lets_nobody_in_without_a_certificate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import dask
+    import distributed  # its own defaults go into the configuration first
+
+    assert distributed
+    named = certificates(tmp_path)
+    (wanted,) = jobs(1, seconds=6)
+    with cluster(1, tmp_path / "scratch", nanny=False, protocol="tls", **named) as (address, _):
+        assert address.startswith("tls://")
+        ours = {name.removeprefix("DASK_").replace("__", ".").lower(): value for name, value in named.items()}
+        with dask.config.set(ours):
+            (outcome,) = complete([wanted], DaskEngine(address, wanted.inputs), tmp_path / "results")
+        assert (outcome.status, outcome.error) == ("ran", "") and "use tls://" not in caplog.text
+        monkeypatch.setattr("harness.matrix.dask_engine._CONNECT_S", 3)
+        for other in (address, address.replace("tls://", "tcp://")):
+            with pytest.raises(EngineError):
+                DaskEngine(other, wanted.inputs)
+
+
+def test_a_cluster_that_anybody_may_reach_is_warned_of(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.matrix.dask_engine._CONNECT_S", 0.2)
+    for address, warned in (("dask://192.0.2.1:9", True), ("dask://127.0.0.1:9", False), ("tcp://localhost:9", False)):
+        caplog.clear()
+        with pytest.raises((EngineError, ValueError)):
+            DaskEngine(address, "any")
+        assert ("use tls://" in caplog.text) == warned, address
 
 
 def test_a_worker_with_other_inputs_is_refused(tmp_path: Path) -> None:

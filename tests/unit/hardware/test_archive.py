@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 
-from hardware.archive import mirrors, source_lines
+import pytest
+
+from hardware.archive import Archive, mirrors, source_lines
 
 
 def target(uri: str, suite: str, **fields: str) -> str:
@@ -47,3 +51,19 @@ def test_source_lines_are_signed() -> None:
         "deb [signed-by=/keys/debian.gpg] http://mirror/debian/ forky main\n"
         "deb [signed-by=/keys/debian.gpg] http://mirror/debian/ sid main\n"
     )
+
+
+def test_an_archive_that_stands_still_is_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    archive = Archive(tmp_path)
+    (lists := tmp_path / "state" / "lists").mkdir(parents=True)
+    now = datetime.now(UTC)
+    for suite, age in (("forky", 400), ("sid", 1)):
+        date = format_datetime(now - timedelta(days=age), usegmt=False)
+        signed = "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\nOrigin: Debian\n"
+        (lists / f"mirror_dists_{suite}_InRelease").write_text(
+            f"{signed}Codename: {suite}\nDate: {date}\nSHA256:\n ab 1 x\n"
+        )
+    assert {suite: (now - date).days for suite, date in archive.dates().items()} == {"forky": 400, "sid": 1}
+    archive._tell_age()
+    (line,) = caplog.messages
+    assert line.startswith("the archive of forky is of ") and "400 days old" in line
