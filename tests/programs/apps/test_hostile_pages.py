@@ -4,19 +4,26 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psutil
 import pytest
 
+from apps.base import ServiceError, Stage
 from apps.browsers import browser
 from apps.browsers.browser import Browser, BrowserError, flags
 from apps.browsers.drivers import DRIVERS
+from apps.o2tv import O2tv
+from apps.page_service import PageService
+from apps.youtube import YouTube
 from captures.player import DRAIN, SCRIPT, PlayerRecorder
 from hardware.machine.display import Display
 from hardware.machine.place import LOCAL
+from tests.programs.apps.test_iptv import CHANNEL
 
 #: Enough for a slow machine to answer what is not hostile.
 LIMIT_S = 4.0
@@ -127,3 +134,78 @@ def test_a_giant_answer_does_not_fill_our_memory(chromium: Browser, name: str) -
         for _ in range(100):  # a page may change itself a moment after it was loaded
             chromium.evaluate(DRAIN if name == "samples" else "() => window.asked")
     assert psutil.Process().memory_info().rss - before < 64 << 20
+
+
+#: When a site begins to hang: as its page is loaded, once it asks for a login, once its film plays.
+MOMENTS = {
+    "as it loads": "<script>for (;;);</script>",
+    "as it asks for a login": "<form><input type=password><button>in</button></form><script>LATER</script>",
+    "as its film plays": f"{CHANNEL}<script>document.querySelector('video').onplaying = () => {{ LATER }}</script>",
+}
+LATER = "setTimeout(() => { for (;;); }, 1500)"
+
+
+@pytest.fixture
+def site() -> Iterator[Callable[[str], str]]:
+    """Let a site show one page at all its addresses; its own address."""
+    shown = [""]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(shown[0].encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+        def show(text: str) -> str:
+            shown[0] = text
+            return f"http://127.0.0.1:{server.server_address[1]}/"
+
+        yield show
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("kind", "moment", "driver"),
+    [
+        (O2tv, "as it loads", "playwright"),
+        (O2tv, "as it asks for a login", "selenium"),
+        (O2tv, "as its film plays", "selenium"),
+        (YouTube, "as its film plays", "playwright"),
+    ],
+)
+def test_a_site_that_hangs_ends_the_run_with_its_reason(
+    kind: type[PageService], moment: str, driver: str, site: Callable[[str], str], display: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Whatever it waits for; and then all is closed within the limits too."""
+    monkeypatch.setattr(browser, "_ANSWER_S", LIMIT_S)
+    monkeypatch.setattr(browser, "_CLOSE_S", 2)
+    address = site(MOMENTS[moment].replace("LATER", LATER))
+    service: PageService = (
+        O2tv(live=True, url=address, driver=driver)
+        if kind is O2tv
+        else YouTube(live=True, video_id="aqz-KE-bpKQ", driver=driver)
+    )
+    monkeypatch.setattr(service, "address", lambda: (address, ()))
+    begun = time.monotonic()
+    try:
+        service.start(Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, display))
+        while service.failure is None and time.monotonic() < begun + 60:
+            time.sleep(0.1)
+        told = service.failure or "nothing"
+    except ServiceError as refused:
+        told = str(refused)
+    finally:
+        service.stop()
+    assert "nothing" not in told and "\n" not in told
+    assert time.monotonic() - begun < 60
+    assert not [
+        p for p in psutil.Process().children(recursive=True) if p.name() in ("chromium", "chromedriver", "node")
+    ]
