@@ -13,13 +13,15 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 """Where these sources lie."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
+FRESH = ".new"
+"""Ends the name of a file that is being written in place of another; a kill may leave it, and nobody reads it."""
 LOGS = "logs"
 """The folder of a run that takes what its programs say."""
 
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file in one step, which a power cut does not undo. Raises OSError, the old file unharmed."""
-    fresh = path.with_name(path.name + ".new")
+    fresh = path.with_name(path.name + FRESH)
     try:
         with fresh.open("wb") as file:
             file.write(content)

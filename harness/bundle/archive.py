@@ -22,7 +22,7 @@ from typing import IO
 
 import zstandard
 
-from hardware.machine.files import flush, lock, sync_folder
+from hardware.machine.files import FRESH, flush, lock, sync_folder
 from harness.bundle.signature import SignatureError, signer, signing_key
 from harness.store.manifest import (
     LARGEST,
@@ -224,7 +224,8 @@ def _check_directory(run: Path, derived: Collection[str], signers: Path | None) 
         name = path.relative_to(run).as_posix()
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
             raise BundleError(f"{name}: no plain file")
-        if path.is_file() and name not in {MANIFEST, SIGNATURE, *manifest.files, *manifest.pruned, *derived}:
+        known = {MANIFEST, SIGNATURE, *manifest.files, *manifest.pruned, *derived}
+        if path.is_file() and name not in known and name.removesuffix(FRESH) not in known:
             raise BundleError(f"{name}: extra: not in the manifest")
     for name, entry in manifest.files.items():
         if name in derived:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from hardware.machine.files import flush, replace_file
+from hardware.machine.files import FRESH, flush, replace_file
 from hardware.machine.messages import first_wrong, printable
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -153,7 +153,7 @@ def hash_files(run: Path) -> dict[str, FileEntry]:
         name = path.relative_to(run).as_posix()
         if path.is_symlink():
             raise StoreError(f"{path}: a link; a run holds plain files only")
-        if path.is_file() and name not in (MANIFEST, MANIFEST + ".new", SIGNATURE, BALLAST):
+        if path.is_file() and name not in (MANIFEST, MANIFEST + FRESH, SIGNATURE, BALLAST):
             entries[name] = hash_file(path)
     return entries
 
