@@ -164,7 +164,8 @@ def _tcp_options(frame: bytearray, at: int, end: int, key: bytes) -> None:
     ahead = int.from_bytes(hashlib.blake2b(b"time stamps", key=key, digest_size=4).digest(), "big")
     while at < end and frame[at] != 0:
         length = 1 if frame[at] == _NOP else frame[at + 1] if at + 1 < end else 0
-        if frame[at] not in _TCP_OPTIONS | {_NOP}:
+        whole = at + length <= end and (frame[at] != _STAMPS or length == 10)
+        if frame[at] != _NOP and not (frame[at] in _TCP_OPTIONS and whole):
             length = length if length >= 2 else end - at
             frame[at : min(at + length, end)] = bytes([_NOP]) * (min(at + length, end) - at)
         elif frame[at] == _STAMPS and length == 10 and at + length <= end:

@@ -112,7 +112,11 @@ def stands(archive: Path, run: Path, wish: Wish) -> bool:
     wanted = wish.name(read_manifest(run).run)
     if made is None or made.source != hash_file(manifest).sha256 or checked.manifest.run != wanted:
         raise BundleError(f"{archive}: a bundle of another run, or of this one as it was; move it away, or give -o")
-    return not wish.key or checked.key.endswith(f" {_fingerprint(wish.key)}")
+    if not wish.key or checked.key.endswith(f" {_fingerprint(wish.key)}"):
+        return True
+    if checked.key:
+        raise BundleError(f"{archive}: signed by another key, the {checked.key}; move it away, or give -o")
+    return False
 
 
 def export(

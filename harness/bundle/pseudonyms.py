@@ -56,12 +56,12 @@ _SYSTEM = "usr|bin|sbin|lib|lib64|etc|proc|sys|dev|run|boot"
 
 _PATTERNS = {
     "url": r"\b[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s\"'<>\\]*",
-    "mail": r"(?<![\w.+%-])[\w.+%-]+@(?:[^\W\d][\w.-]*|\[?" + _IPV4 + r"\]?)",
     "key": r"\bSHA256:[A-Za-z0-9+/]{43}=?(?![A-Za-z0-9+/])"
     r"|\bMD5:(?:[0-9a-f]{2}:){15}[0-9a-f]{2}(?![:\w])"
-    r"|\b(?:ssh-(?:ed25519|rsa|dss)|ecdsa-sha2-[\w-]{1,20}|sk-[\w@.-]{1,40})\s+AAAA[A-Za-z0-9+/]{20,}={0,3}",
+    r"|\bAAAA[BCEGI][A-Za-z0-9+/]{20,}={0,3}",
+    "mail": r"(?<![\w.+%-])[\w.+%-]+@(?:[^\W\d][\w.-]*|\[?" + _IPV4 + r"\]?)",
     # As /etc/machine-id has it, and disks' and partitions' names.
-    "machine": r"(?<![^\W_])[0-9a-f]{32}(?!\w)",
+    "machine": r"(?<![0-9A-Za-z])(?:[0-9a-f]{32}|[0-9A-F]{32})(?![0-9A-Za-z])",
     # A claim on a router (bottleneck/lease.py) tells the boot's.
     "uuid": r"(?<![^\W_])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?!\w)",
     "nic": r"(?<![^\W_])(?:en|ib|sl|wl|ww)x[0-9a-f]{12}(?!\w)",
@@ -78,9 +78,10 @@ _FOUND = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PATT
 _HEADERS = r"(?:set-|proxy-)?(?:cookie|authorization)s?"
 _SECRETS = r"[\w-]{0,40}(?:token|password|passwd|secret|api[_-]?key|session[_-]?id|signature|hmac|jwt|credentials?)"
 #: The same where they are all of a word: of a site's address that says who may watch.
-_SECRETS = rf"(?:{_SECRETS}|(?:x-)?(?:auth|sig|sid|hdnts|hdnea|hdntl))"
+_SECRETS += r"|(?:x-)?(?:auth|sig|sid|hdnts|hdnea|hdntl|psk|pwd|passphrase|ticket|access[_-]?key|key[_-]?pair[_-]?id)"
+_SECRETS = rf"(?:{_SECRETS}|private[_-]?key|preshared[_-]?key)"
 #: What tells one machine or net from all others, by what stands before it.
-_SERIALS = r"serial(?:[ _-]?(?:number|no))?|asset[ _-]?tag|[eb]?ssid"
+_SERIALS = r"(?:id_)?serials?(?:[ _-]?(?:number|no|short))?|s/n|asset[ _-]?tag|[eb]?ssids?|machine[_-]?id"
 #: After these comes what a page showed, an account's name too.
 _QUOTED = r"the page says: |the player reports: "
 _SESSION_KEY = re.compile(rf"(?i){_HEADERS}|{_SECRETS}|{_SERIALS}")
@@ -88,7 +89,10 @@ _SESSIONS = re.compile(
     rf"(?i)\b({_HEADERS}\\?[\"']?\s*[:=]\s*)(?=\S).+"
     rf"|\b({_SECRETS}\\?[\"']?\s*[:=]\s*)[^\s&;,]+"
     r"|\b(bearer\s+)[\w.+/~=-]{8,}"
-    rf"|\b((?:{_SERIALS})\\?[\"']?\s*[:=]\s*\\?[\"']?)(?!name-\d)[^\"',;\n]+"
+    rf"|(?<![^\W_])((?:{_SERIALS})\\?[\"']?\s*[:=]\s*\\?[\"']?)(?!name-\d)[^\"',;\n]+"
+    r"|((?:^|\s)ssid )[^\n]+"
+    r"|(/dev/(?:disk|serial)/by-\w+/)[^\s\"',;]+"
+    r"|\b(pass(?:word|phrase)\s*[:=]\s+)[^\n]+"
     rf"|({_QUOTED})[^\n]+"
 )
 

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from hardware.machine.messages import printable
 from harness.cli.common import one_line_errors
 
 app = typer.Typer(no_args_is_help=True, help="Runs as archives: pack, check, unpack.")
@@ -51,7 +52,7 @@ def bundle_export(
 
         for made in export_all(chosen, output, Wish(anonymise, without_video, key), begin):
             if made.error:
-                print(f"sojourn: {made.run}: {made.error}", file=sys.stderr)
+                print(f"sojourn: {made.run}: {printable(made.error)}", file=sys.stderr)
                 failed += 1
             else:
                 print(f"{made.archive}{' (was whole)' if made.before else ''}")

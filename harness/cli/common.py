@@ -11,6 +11,8 @@ from typing import Annotated, ParamSpec, TypeVar
 
 import typer
 
+from hardware.machine.messages import printable
+
 P = ParamSpec("P")
 R = TypeVar("R")
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory under results/.")]
@@ -26,7 +28,7 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
         except (RuntimeError, OSError) as error:
             if isinstance(error, typer.Exit | typer.Abort):
                 raise
-            print(f"sojourn: {error}", file=sys.stderr)
+            print(f"sojourn: {printable(str(error))}", file=sys.stderr)
             raise typer.Exit(1) from error
 
     return wrapped

@@ -85,7 +85,11 @@ class VirtualLab(MadeLab):
                     "kernel source": self._kernel.source,
                     "kernel build": self._kernel.digest,
                     "guest build": self._guest.digest,
-                    **{f"guest {name}": self._guest.versions[name] for name in _TOLD if name in self._guest.versions},
+                    **{
+                        f"guest {name}": version
+                        for name, version in self._guest.versions.items()
+                        if name in _TOLD or name.startswith("archive of ")
+                    },
                 },
             )
             self._stack = stack.pop_all()

@@ -19,6 +19,7 @@ SCHEMA_VERSION: Literal[1] = 1
 MANIFEST = "manifest.json"
 #: Bytes of one; those of runs have some tens of thousands.
 LARGEST = 2 << 20
+MOST_FILES = 10_000
 #: Whoever signed a bundle signed its manifest; this lies beside it (harness/bundle/signature.py).
 SIGNATURE = "manifest.json.sig"
 Status = Literal["valid", "void", "interrupted"]
@@ -67,7 +68,7 @@ def _plain_name(run: str) -> str:
     return run
 
 
-_LONGEST_PATH = 1000
+_LONGEST_PATH, _DEEPEST = 1000, 16
 #: One part of a path: no control characters, nothing that another system takes for a separator or a drive.
 _PART = re.compile(r"[^\x00-\x1f\x7f\\:]{1,200}")
 
@@ -78,8 +79,8 @@ def _inside(files: dict[str, FileEntry]) -> dict[str, FileEntry]:
     folders: set[str] = set()
     for path in files:
         parts = path.split("/")
-        bad = any(part in ("", ".", "..") or not _PART.fullmatch(part) for part in parts)
-        if bad or len(path) > _LONGEST_PATH:
+        bad = any(part in ("", ".", "..") or not _PART.fullmatch(part) or not part.isprintable() for part in parts)
+        if bad or len(path) > _LONGEST_PATH or len(parts) > _DEEPEST:
             raise ValueError(f"{path[:100]!r}: leads outside of the run, or is no plain path")
         folded = unicodedata.normalize("NFC", path).casefold()
         above = {folded[: at.start()] for at in re.finditer("/", folded)}
@@ -110,9 +111,9 @@ class Manifest(BaseModel):
     seed: int | None = None
     git: GitState | None = None
     versions: Annotated[dict[Text, Text], Field(max_length=5000)] = {}
-    files: Annotated[dict[str, FileEntry], AfterValidator(_inside)] = {}
+    files: Annotated[dict[str, FileEntry], Field(max_length=MOST_FILES), AfterValidator(_inside)] = {}
     bundle: Bundled | None = None
-    pruned: Annotated[dict[str, FileEntry], AfterValidator(_inside)] = {}
+    pruned: Annotated[dict[str, FileEntry], Field(max_length=MOST_FILES), AfterValidator(_inside)] = {}
     """Files that were removed later to make room, as they were (see `prune`)."""
 
 

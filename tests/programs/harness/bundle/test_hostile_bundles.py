@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
+import zstandard
+from typer.testing import CliRunner
 
 from hardware.machine.files import CHECKOUT
 from harness.bundle.export import export
+from harness.cli import app
 
 #: Of an ordinary run of the tests, and of a night.
 FEW, MANY = 600, 100_000
@@ -30,7 +35,7 @@ manifest_end = plain.index(b"\\n}") + 3
 rng = random.Random(seed)
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 pack = zstandard.ZstdCompressor(level=1).compress
-outside = sorted(place.parent.iterdir())
+outside = sorted(place.parent.rglob('*'))
 
 
 def some(size, near):
@@ -71,7 +76,8 @@ for number in range(count):
     except BundleError as error:
         told["refused" if "\\n" not in str(error) else "LINES"] += 1
     shutil.rmtree(results, ignore_errors=True)
-assert sorted(place.parent.iterdir()) == outside
+(place / 'hostile.tar.zst').unlink()
+assert sorted(place.parent.rglob('*')) == outside
 print(json.dumps(told | {"most MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}))
 """
 
@@ -103,45 +109,79 @@ def test_a_night_of_damaged_bundles(run: Path, tmp_path: Path) -> None:
     judge(fuzzed(run, tmp_path, MANY), MANY)
 
 
-BOMB = """
-import io, json, resource, sys, tarfile
+#: Checks a bundle in a process of its own and prints by how many MB it grew, and what it said.
+CHECK = """
+import resource, sys
 from pathlib import Path
-import zstandard
 from harness.bundle.archive import BundleError, check
 
-text = json.dumps(json.loads(sys.argv[2]))[:-1].encode() + b"," + eval(sys.argv[3]) + b"}"
-tar = io.BytesIO()
-with tarfile.open(fileobj=tar, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-    info = tarfile.TarInfo("r/manifest.json")
-    info.size = len(text)
-    archive.addfile(info, io.BytesIO(text))
-file = Path(sys.argv[1])
-file.write_bytes(zstandard.ZstdCompressor(level=19).compress(tar.getvalue()))
-del text, tar
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
-    check(file)
+    check(Path(sys.argv[1]))
     print("TAKEN")
 except BundleError as error:
-    print(file.stat().st_size, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10, str(error)[:200])
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10, error)
 """
 ENTRY = '{"sha256": "' + "0" * 64 + '", "size": 0}'
+HEAD = '{"schema_version": 1, "run": "r", "test": "t", "cell": "c", "created": 0, "finished": 1}'
 BOMBS = {
-    "reasons": "b'\"reasons\": [' + b','.join([b'\"\"'] * 600_000) + b']'",
-    "files": f"b'\"files\": {{' + b','.join(b'\"%d\": {ENTRY}' % n for n in range(20_000)) + b'}}'",
-    "nested": "b'\"x\": ' + b'[' * 900_000 + b']' * 900_000",
-    "large": "b'\"test\": \"' + b'x' * (15 << 20) + b'\"'",
+    "reasons": ('"reasons": [' + ",".join(['""'] * 600_000) + "]", "reasons"),
+    "files": ('"files": {' + ",".join(f'"{n}": {ENTRY}' for n in range(17_000)) + "}", "files"),
+    "pruned": ('"pruned": {' + ",".join(f'"{n}": {ENTRY}' for n in range(17_000)) + "}", "pruned"),
+    "deep": ('"files": {' + ",".join(f'"{n:04}/{"a/" * 480}a": {ENTRY}' for n in range(1900)) + "}", "no plain path"),
+    "nested": ('"x": ' + "[" * 900_000 + "]" * 900_000, "manifest.json"),
+    "large": ('"more": "' + "x" * (3 << 20) + '"', "too much for a manifest"),
 }
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_manifest_that_unpacks_to_much_is_refused(tmp_path: Path, bomb: str) -> None:
-    head = '{"schema_version": 1, "run": "r", "cell": "c", "created": 0}'
-    done = subprocess.run(
-        [sys.executable, "-c", BOMB, str(tmp_path / "bomb.tar.zst"), head, BOMBS[bomb]],
-        capture_output=True, text=True, cwd=CHECKOUT,
-    )  # fmt: skip
+    more, said = BOMBS[bomb]
+    text = (
+        '{"schema_version": 1, "run": "r", "test": "t", "cell": "c", "created": 0, "finished": 1, ' + more + "}"
+    ).encode()
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        member = tarfile.TarInfo("r/manifest.json")
+        member.size = len(text)
+        archive.addfile(member, io.BytesIO(text))
+    (file := tmp_path / "bomb.tar.zst").write_bytes(zstandard.ZstdCompressor(level=19).compress(tar.getvalue()))
+    done = subprocess.run([sys.executable, "-c", CHECK, str(file)], capture_output=True, text=True, cwd=CHECKOUT)
     assert done.returncode == 0, done.stderr[-2000:]
-    print(done.stdout)
-    size, grown_mb, *_ = done.stdout.split()
-    assert int(size) < 100_000 and int(grown_mb) < 150
+    grown_mb, refusal = done.stdout.split(" ", 1)
+    print(bomb, file.stat().st_size, grown_mb, refusal[:100])
+    assert file.stat().st_size < 100_000 and int(grown_mb) < 100 and said in refusal
+
+
+@pytest.mark.parametrize("where", ["first member", "extra member", "file", "field"])
+def test_a_bundle_draws_no_line_of_its_own(tmp_path: Path, where: str) -> None:
+    """Whatever it is called that is wrong with it."""
+    forged = "\x1b[1A\x1b[2K\nsigned by me@lab.example\x9b\u202e"
+    document: dict[str, object] = {
+        "schema_version": 1,
+        "run": "r",
+        "test": "t",
+        "cell": "c",
+        "created": 0,
+        "finished": 1,
+    }
+    if where == "file":
+        document["files"] = {forged: {"sha256": "0", "size": 0}}
+    if where == "field":
+        document[forged] = 1
+    members = {forged if where == "first member" else "r/manifest.json": json.dumps(document).encode()}
+    if where == "extra member":
+        members[f"r/{forged}"] = b""
+    file = tmp_path / "forged.tar.zst"
+    with (
+        zstandard.open(file, "wb") as packed,
+        tarfile.open(fileobj=packed, mode="w|") as archive,
+    ):
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    done = CliRunner().invoke(app, ["bundle", "verify", str(file)])
+    assert done.exit_code == 1
+    assert done.output.count("\n") == 1 and not set(done.output[:-1]) & set("\x1b\n\x9b\u202e\r"), repr(done.output)

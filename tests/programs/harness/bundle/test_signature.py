@@ -17,7 +17,7 @@ from hardware.machine.files import CHECKOUT
 from harness.bundle.archive import BundleError, check, import_bundle, verify
 from harness.bundle.export import Wish, export, stands
 from harness.cli import app
-from harness.store.manifest import MANIFEST, SIGNATURE
+from harness.store.manifest import MANIFEST, SIGNATURE, reseal
 from tests.unit.harness.bundle.test_archive import pack, unpack
 
 
@@ -65,12 +65,24 @@ def test_a_signature_that_is_not_good_is_told(run: Path, keys: Path, tmp_path: P
 
 def test_a_bundle_that_another_key_signed_is_not_taken_for_ours(run: Path, keys: Path, tmp_path: Path) -> None:
     archive = export(run, wish=Wish(key=keys / "other"))
-    assert not stands(archive, run, Wish(key=keys / "lab")) and stands(archive, run, Wish(key=keys / "other"))
+    assert stands(archive, run, Wish(key=keys / "other"))
+    with pytest.raises(BundleError, match=r"signed by another key, the ED25519 key SHA256:.*move it away"):
+        stands(archive, run, Wish(key=keys / "lab"))
     forged = unpack(archive) | {f"{run.name}/{SIGNATURE}": b"no signature"}
     pack(archive, forged)
     assert not stands(archive, run, Wish(key=keys / "lab"))
     with pytest.raises(BundleError, match="its signature is not good"):
         check(archive)
+
+
+def test_a_run_that_was_rescored_since_is_whole_and_no_longer_signed(run: Path, keys: Path, tmp_path: Path) -> None:
+    imported = import_bundle(export(run, wish=Wish(key=keys / "lab")), tmp_path / "there")
+    assert check(imported).key
+    reseal(imported)
+    (imported / MANIFEST).write_bytes((imported / MANIFEST).read_bytes() + b"\n")
+    assert check(imported).key == "" and export(imported, tmp_path / "again.tar.zst")
+    with pytest.raises(BundleError, match=r"is not what me@lab\.example signed"):
+        check(imported, signers=keys / "signers")
 
 
 def test_what_a_killed_import_left_goes_with_the_next_one_that_is_alone(run: Path, tmp_path: Path) -> None:

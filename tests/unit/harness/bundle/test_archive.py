@@ -323,7 +323,7 @@ def test_a_manifest_that_announces_absurd_sizes_or_paths_is_refused(run: Path, t
         ({"logs": entry}, "where case does not count"),
         ({"scores.json/a": entry}, "where case does not count"),
         ({"caf\u00e9": entry, "cafe\u0301": entry}, "where case does not count"),
-        ({f"{n}": entry for n in range(10_001)}, "a run has 10000 at most"),
+        ({f"{n}": entry for n in range(10_001)}, "files: Dictionary should have at most 10000 items"),
     ]:
         manifest = json.loads(good[key])
         manifest["files"] |= change

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tool that hangs is ended, with all that it started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hardware import build_tool
+from hardware.machine.cache import BuildError
+
+
+def test_a_tool_that_hangs_is_named_and_ended_with_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_tool, "_LONGEST_S", 1.0)
+    with pytest.raises(BuildError, match=r"^sh has not ended within 1 s$"):
+        build_tool.call(["sh", "-c", f"sleep 600 & echo $! >{tmp_path}/child; wait"])
+    child = int((tmp_path / "child").read_text())
+    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+
+
+def test_what_a_tool_says_is_returned_or_told() -> None:
+    assert build_tool.call(["echo", "made"]) == "made\n"
+    with pytest.raises(BuildError, match=r"^sh failed: E: no$"):
+        build_tool.call(["sh", "-c", "echo more; echo 'E: no' >&2; exit 3"])
