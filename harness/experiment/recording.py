@@ -16,7 +16,7 @@ from bottleneck.readback import ReadbackError
 from bottleneck.router import RouterError
 from captures.host import HostWatch
 from captures.recorders import RECORDERS
-from captures.screen import FINE_QUANTISER, QUANTISER
+from captures.screen import FINE_QUANTISER, FPS, QUANTISER
 from hardware.machine.clock import clock_offsets
 from hardware.machine.command_log import command_log
 from hardware.machine.display import SIZE, Display
@@ -169,8 +169,10 @@ class _Recording:
         recorder = RECORDERS[options.recorder]
         quantiser = QUANTISER if self.service.facts.get("clip") else FINE_QUANTISER
         size = self.service.fills or SIZE
+        # OBS takes half as many pictures where they cost time: at the film's own rate some may fall together.
+        rate = {} if lab.real_time else {"fps": FPS}
         screen = recorder.start(
-            display.name, folder, place=lab.client, size=size, quantiser=quantiser, wrap=lab.on_time
+            display.name, folder, place=lab.client, size=size, quantiser=quantiser, wrap=lab.on_time, **rate
         )
         self._keep("the recorder", screen.process, screen.stop)
 

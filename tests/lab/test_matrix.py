@@ -79,7 +79,10 @@ def test_an_interrupted_matrix_leaves_no_guest_and_resumes(tmp_path: Path, how: 
         ),
         (["s9", "--lab=virtual"], "sojourn: matrix s9: the virtual lab has "),
         (["s6", "--lab=simulated"], "sojourn: --lab: unknown 'simulated'; known: sim, virtual, apu"),
-        (["s6", "--engine=spark"], "sojourn: --engine: 'spark' is neither local nor dask://HOST:PORT"),
+        (
+            ["s6", "--engine=spark"],
+            "sojourn: --engine: 'spark' is neither local nor tls://HOST:PORT or dask://HOST:PORT",
+        ),
         (["s6", "--endpoints=netperf"], "sojourn: --endpoints: unknown 'netperf'; known: bulk, iperf3"),
     ],
 )

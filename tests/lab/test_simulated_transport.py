@@ -71,7 +71,8 @@ def test_a_queue_tells_the_marks_that_the_sender_hears_of(qdisc: str, tmp_path: 
     last = next(line["qdiscs"] for line in reversed(lines) if line["dev"] == "lan")
     told = sum(marks(statistics) or 0 for statistics in last)
     assert told > 0
-    assert heard == pytest.approx(told, rel=0.02, abs=20), "but for those in flight at the end"
+    # As many packets as the deepest of these queues holds are on their way at the end.
+    assert heard == pytest.approx(told, rel=0.02, abs=66), "but for those in flight at the end"
 
 
 def test_a_seed_gives_the_same_bytes_alone_and_beside_another_cell(tmp_path: Path) -> None:

@@ -29,12 +29,13 @@ def waits(run: Path) -> pl.DataFrame:
     return found.drop_nulls("sojourn_ms").with_columns(entered=entered, left=entered + pl.col("sojourn_ms") / 1e3)
 
 
-def told(run: Path, contender: str) -> pl.DataFrame:
-    """What the queues told while a contender was there."""
+def told(run: Path, contender: str, until: object) -> pl.DataFrame:
+    """What the queues told while a contender was there, up to the last packet that is known on both sides."""
     samples = [said for said in map(json.loads, (run / "qdisc.jsonl").open()) if said["dev"] == "lan"]
     phases = json.loads((run / "timeline.json").read_text())["phases"]
     (phase,) = (phase for phase in phases if phase["contender"] == contender)
-    return queue_delay.delays(samples).filter(pl.col("t").is_between(phase["start"] + 1, phase["end"])).sort("t")
+    during = pl.col("t").is_between(phase["start"] + 1, phase["end"]) & (pl.col("t") < until)
+    return queue_delay.delays(samples).filter(during).sort("t")
 
 
 def check(found: pl.DataFrame) -> None:
@@ -47,12 +48,13 @@ def check(found: pl.DataFrame) -> None:
 @pytest.mark.parametrize("contender", ["cubic", "prague"])
 def test_fq_codel_tells_of_the_packet_that_left_last(harm_run: Path, contender: str) -> None:
     left = waits(harm_run).select("left", by_packets_ms="sojourn_ms").sort("left")
-    check(told(harm_run, contender).join_asof(left, left_on="t", right_on="left"))
+    check(told(harm_run, contender, left["left"].max()).join_asof(left, left_on="t", right_on="left"))
 
 
 @pytest.mark.parametrize(("contender", "queue"), [("cubic", "C"), ("prague", "L")])
 def test_dualpi2_tells_of_the_packet_that_leaves_next(l4s_run: Path, contender: str, queue: str) -> None:
-    inside, said = waits(l4s_run).filter(queue=queue), told(l4s_run, contender).filter(queue=queue)
+    inside = waits(l4s_run).filter(queue=queue)
+    said = told(l4s_run, contender, inside["entered"].max()).filter(queue=queue)
     heads = [inside.filter(pl.col("entered") <= t, pl.col("left") > t)["entered"].min() for t in said["t"]]
     by_packets = [0.0 if head is None else (t - head) * 1e3 for t, head in zip(said["t"], heads, strict=True)]
     check(said.with_columns(by_packets_ms=pl.Series(by_packets)))

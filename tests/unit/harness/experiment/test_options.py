@@ -44,7 +44,9 @@ def test_the_best_rendition_is_asked_of_youtube_alone() -> None:
 
 def test_a_cluster_runs_what_is_in_simulated_time() -> None:
     assert (parse().engine, parse(engine="dask://far:8786").engine) == ("local", "dask://far:8786")
-    with pytest.raises(OptionsError, match="--engine: 'spark' is neither local nor dask://HOST:PORT"):
+    with pytest.raises(
+        OptionsError, match="--engine: 'spark' is neither local nor tls://HOST:PORT or dask://HOST:PORT"
+    ):
         parse(engine="spark")
     for lab in ("virtual", "apu"):
         with pytest.raises(OptionsError, match=f"--engine: the {lab} lab runs on this machine alone; use --lab=sim"):
