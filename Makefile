@@ -26,7 +26,7 @@ harm:
 	$(PYTEST) tests/test_video_harm.py --service=$(SERVICE) $(ARGS)
 
 test: setup lint
-	$(PYTEST) -m "not experiment and not live" $(SIDE_BY_SIDE)
+	$(PYTEST) -m "not experiment and not nightly and not live" $(SIDE_BY_SIDE)
 
 check: environment lint unit
 
