@@ -81,30 +81,36 @@ def build_once(entry: Path, build: Callable[[Path], None]) -> Path:
     if _is_lent(entry) and entry.is_dir():
         return entry
     check_owner()
-    if _is_whole(entry):
+    if _is_whole(entry, again=False):
         return entry
     with locked(entry.with_name(f".{entry.name}.lock")):
-        if not _is_whole(entry):
-            scratch = entry.with_name(f".{entry.name}.partial")
+        if not _is_whole(entry, again=True):
+            scratch, damaged = (entry.with_name(f".{entry.name}.{what}") for what in ("partial", "damaged"))
             if entry.exists():
+                check_owner(entry)
                 _LOG.warning("%s: has no seal or is not as it was built: it is built again", entry)
-                remove_tree(damaged := entry.with_name(f".{entry.name}.damaged"))
-                entry.rename(damaged)
-                remove_tree(damaged)
             remove_tree(scratch)
             scratch.mkdir(parents=True)
             build(scratch)
             seal = json.dumps({"boot": _boot(), "files": _contents(scratch, _hashed)})
             flush(scratch)
+            remove_tree(damaged)
+            if entry.exists():
+                entry.rename(damaged)
             replace_file(_seal(entry), seal.encode())
             scratch.rename(entry)
             sync_folder(entry.parent)
+            remove_tree(damaged)
     return entry
 
 
-def check_owner() -> None:
-    """Raise BuildError where the cache is another user's: what he may change must not run as us, nor ours as his."""
-    if not (folder := root()).exists():
+def check_owner(folder: Path | None = None) -> None:
+    """Raise BuildError where the cache, or a `folder` of it, is another user's.
+
+    What he may change must not run as us, nor ours as his.
+    """
+    folder = folder or root()
+    if not folder.exists():
         return
     owner = folder.stat().st_uid
     if owner != os.geteuid():
@@ -126,15 +132,19 @@ def _is_lent(entry: Path) -> bool:
     return bool(os.statvfs(there).f_flag & os.ST_RDONLY)
 
 
-def _is_whole(entry: Path) -> bool:
-    """Whether an entry is what its seal says, which is renewed once a boot."""
+def _is_whole(entry: Path, *, again: bool) -> bool:
+    """Whether an entry is what its seal says.
+
+    The first time after a boot its contents are compared too, and the seal is renewed, where that may be done `again`:
+    by one at a time.
+    """
     try:
         seal = json.loads(_seal(entry).read_text())
         boot, files = seal["boot"], seal["files"]
         if not entry.is_dir() or _contents(entry, _sized) != {name: what[0] for name, what in files.items()}:
             return False
         if boot != _boot():
-            if _contents(entry, _hashed) != files:
+            if not again or _contents(entry, _hashed) != files:
                 return False
             replace_file(_seal(entry), json.dumps({"boot": _boot(), "files": files}).encode())
     except (OSError, ValueError, LookupError, TypeError):

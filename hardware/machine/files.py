@@ -50,11 +50,13 @@ def flush(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Let the names in a folder be on the disk, such as one that was just given."""
+    """Let the names in a folder be on the disk, such as one that was just given. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with suppress(OSError):  # not every file system can
-            os.fsync(descriptor)
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # not every file system can
+            raise
     finally:
         os.close(descriptor)
 

@@ -98,7 +98,10 @@ def claimed(output: Path) -> Iterator[IO[bytes]]:
             try:
                 raw.truncate(0)
                 yield raw
+                raw.flush()
+                os.fsync(raw.fileno())
                 partial.rename(output)
+                sync_folder(output.parent)
             except BaseException:
                 partial.unlink(missing_ok=True)
                 raise

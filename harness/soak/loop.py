@@ -19,12 +19,13 @@ from types import FrameType
 
 import psutil
 
-from hardware.machine.files import is_full
+from hardware.machine.files import is_full, sync_folder
 from hardware.machine.scratch import sweep
 from hardware.simulation import fitting
 from harness.bundle.archive import BundleError, verify
 from harness.experiment.options import LOCAL
 from harness.experiment.simulated import MEMORY
+from harness.report.run_page import REPORT
 from harness.soak import leaks, state
 from harness.soak.child import Task, command_line
 from harness.soak.disk import free_bytes, make_room
@@ -33,7 +34,7 @@ from harness.soak.rounds import Turn, expected_s, next_batch, quarantined
 from harness.soak.state import Attempt, Folder, Night, Outcome
 from harness.soak.status import saved_plan
 from harness.soak.supervise import Ended, supervise
-from harness.store.manifest import StoreError
+from harness.store.manifest import PARTIAL, StoreError
 
 #: The process that makes a run or checks a lab; it takes `run` or `check` and a task as JSON.
 CHILD = (sys.executable, "-m", "harness.soak.child")
@@ -197,12 +198,17 @@ class Soak:
     def _verify_inherited(self) -> None:
         """Have made again what is not as it was left: a power cut may have taken what the manifest vouches for."""
         for attempt in [one for one in self._attempts if one.outcome in ("valid", "void") and one.run]:
+            run = self._folder.path / str(attempt.run)
             try:
-                verify(self._folder.path / str(attempt.run))
+                verify(run, derived=(REPORT,))  # a page that a kill left half made is made again from the rest
             except (BundleError, StoreError) as damaged:
                 why = f"when the night was resumed: {damaged}"
                 self._tell(f"run {attempt.number} is made again: {why}")
-                self._record(attempt.model_copy(update={"outcome": "killed", "reasons": [why]}))
+                if run.exists():  # kept, and no number comes of it any more
+                    run = run.rename(run.with_name(run.name + PARTIAL))
+                    sync_folder(self._folder.path)
+                # The user's disk did it, not the cell: it counts for nothing.
+                self._record(attempt.model_copy(update={"outcome": "stopped", "reasons": [why], "run": run.name}))
 
     def _settle(self, why: str, otherwise: Outcome) -> None:
         """What a soak left in midst of a run: that is ended (it died with a killed soak), and told by its records."""
@@ -281,7 +287,8 @@ class Soak:
         return attempt
 
     def _record(self, attempt: Attempt) -> Attempt:
-        self._attempts = [other for other in self._attempts if other.number != attempt.number] + [attempt]
+        others = [other for other in self._attempts if other.number != attempt.number]
+        self._attempts = sorted([*others, attempt], key=lambda one: one.number)
         return self._folder.record(attempt)
 
     def _in_time(self, batch: list[Turn]) -> list[Turn]:

@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from hardware.machine.files import is_full, lock, replace_file
+from hardware.machine.files import flush, is_full, lock, replace_file, sync_folder
 from hardware.machine.messages import first_wrong
 from harness.soak.plan import SoakPlan
 from harness.store.manifest import MANIFEST, PARTIAL, StoreError, UnixTime, read_manifest
@@ -158,7 +158,10 @@ def create(plan: SoakPlan, hours: float) -> Folder:
         Night(plan=plan.digest, plan_path=str(plan.path.resolve()), seed=plan.file.seed, begun=now,
               until=now + hours * 3600)
     )  # fmt: skip
-    return Folder(fresh.rename(path))
+    flush(fresh)
+    made = Folder(fresh.rename(path))
+    sync_folder(path.parent)
+    return made
 
 
 def nights(results: Path) -> list[Folder]:

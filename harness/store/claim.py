@@ -11,7 +11,7 @@ import os
 import shutil
 from pathlib import Path
 
-from hardware.machine.files import lock
+from hardware.machine.files import flush, lock, sync_folder
 from harness.store.manifest import PARTIAL
 
 FAILED = ".failed"
@@ -28,9 +28,11 @@ class Claim:
         """Give the folder its name, in place of what had it or had failed, and return it."""
         aside = self.final.with_name(self.final.name + ".old")
         shutil.rmtree(aside, ignore_errors=True)
+        flush(self.folder)
         if self.final.exists():
             self.final.rename(aside)
         self.folder.rename(self.final)
+        sync_folder(self.final.parent)
         shutil.rmtree(aside, ignore_errors=True)
         shutil.rmtree(self._failed, ignore_errors=True)
         os.close(self._lock)

@@ -77,10 +77,10 @@ class RunDirectory:
         try:
             self._write("void" if self.manifest.reasons else "valid")
             self.path.rename(final)
+            self.path, self._done = final, True
             sync_folder(final.parent)
         except OSError as error:
             raise _explained(error, self.path) from error
-        self.path, self._done = final, True
         return final
 
     def interrupt(self, reason: str) -> None:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,7 +26,8 @@ from harness.soak import leaks, loop, state
 from harness.soak.loop import Code, begin
 from harness.soak.plan import PlanError, read_plan
 from harness.soak.state import Folder
-from harness.store.manifest import PARTIAL
+from harness.store.loaded import load_run
+from harness.store.manifest import PARTIAL, StoreError
 from tests.programs.harness.soak.soaks import CHILD, HEAD, soak
 
 #: A soak as a process of its own, that can be killed.
@@ -252,9 +254,23 @@ def test_a_run_that_a_power_cut_damaged_is_made_again_and_not_counted(soak_place
     again, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
     assert again.path == folder.path and night.code == Code.ALL_VALID
     damaged, fresh = folder.attempts()
-    assert damaged.outcome == "killed" and "options.json" in damaged.reasons[0] and "resumed" in damaged.reasons[0]
+    assert damaged.outcome == "stopped" and "options.json" in damaged.reasons[0] and "resumed" in damaged.reasons[0]
     assert fresh.outcome == "valid" and (fresh.round, fresh.cell) == (damaged.round, damaged.cell)
-    assert (folder.path / attempt.run).exists()  # what is left of it is kept
+    kept = folder.path / (attempt.run + PARTIAL)
+    assert damaged.run == kept.name and kept.exists()
+    with pytest.raises(StoreError, match="not finished"):
+        load_run(kept)
+
+
+def test_damage_of_many_runs_leaves_out_no_cell(soak_place: Path) -> None:
+    folder, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n", "rounds = 6\n")
+    assert [one.outcome for one in folder.attempts()] == ["valid"] * 6
+    for attempt in folder.attempts()[:5]:
+        (folder.path / str(attempt.run) / "options.json").write_bytes(b"\0")
+    folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
+    _, night = soak(soak_place, "[cells.a]\nbuffer = 2\n", "rounds = 6\n")
+    assert night.code == Code.ALL_VALID
+    assert Counter(one.outcome for one in folder.attempts()) == {"stopped": 5, "valid": 6}
 
 
 def test_a_terminal_that_is_closed_does_not_end_a_soak_under_nohup() -> None:

@@ -127,7 +127,10 @@ def places(bench: Bench, what: str) -> list[tuple[str, int]]:
     done = perform(bench.fresh(what), what, *traced)
     assert done.returncode == 0, done.stderr
     counts, inside, chosen = Counter[str](), False, []
-    for line in log.read_text().splitlines():
+    lines = log.read_text().splitlines()
+    (doer,) = {line.split()[0] for line in lines if '"/begin"' in line}
+    # strace counts for each process alone.
+    for line in (line for line in lines if line.split()[0] == doer):
         name = line.split(None, 1)[1].partition("(")[0]
         if '"/begin"' in line or '"/end"' in line:
             inside = '"/begin"' in line
@@ -201,6 +204,7 @@ def attempt(bench: Bench, what: str, name: str, nth: int, fault: str) -> str:
     place = bench.fresh(what)
     injected = f"inject={name}:{FAULTS[fault]}:when={nth}"
     done = perform(place, what, "strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={name}", "-e", injected)
+    assert (done.returncode == -9) == (fault == "killed"), f"{what}, {fault} at {name} {nth}: {done.returncode}"
     try:
         JUDGES[what](place, bench, done.returncode == 0)
     except (AssertionError, StoreError, BundleError, OSError, ValueError) as wrong:
