@@ -6,15 +6,18 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import re
 import shutil
-import stat
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from hardware.machine.files import lock
 
-_PREFIX, _LOCK = "sojourn-", ".held"
+_PREFIX = "sojourn-"
+#: What `_made` calls them, and nobody else what is his own.
+_NAME = re.compile(r"sojourn-\d+_[a-z0-9_]{8}", re.ASCII)
 
 
 def scratch_file(suffix: str) -> Path:
@@ -32,18 +35,17 @@ def scratch_folder(suffix: str) -> Path:
 def sweep() -> None:
     """Remove the folders of this user's processes that are no more; whatever else stands there stays.
 
-    A folder is known as one by the lock in it, which its process holds for as long as it lives: pids mean nothing to
-    who cannot see all of them.
+    Its process holds a lock on its folder for as long as it lives: pids mean nothing to who cannot see all of them.
     """
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        try:
-            held = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
-        except OSError:  # no folder of this kind, or another user's
+        if not _NAME.fullmatch(folder.name):
             continue
         try:
-            status = os.fstat(held)
-            ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not folder.is_symlink()
-            if ours and lock(held):
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:  # no folder, or another user's
+            continue
+        try:
+            if os.fstat(held).st_uid == os.geteuid() and lock(held):
                 shutil.rmtree(folder, ignore_errors=True)
         except OSError:  # no locks there
             pass
@@ -62,10 +64,13 @@ def _folder() -> Path:
 @functools.cache
 def _made(process: int) -> Path:
     sweep()
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{process}-"))
-    # Named only when it is held: else another's sweep could come between.
-    held, fresh = tempfile.mkstemp(dir=folder)
-    lock(held)
-    os.rename(fresh, folder / _LOCK)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{process}_"))
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        # Before it was locked another's sweep may have removed it.
+        with suppress(FileNotFoundError):
+            if lock(held) and os.path.samestat(os.fstat(held), folder.stat()):
+                break
+        os.close(held)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -31,6 +31,7 @@ TOP = {
         "requirements.txt",
         "README.md",
         "CONTRIBUTING.md",
+        "SECURITY.md",
         "LICENSE",
         ".ci",
         ".gitignore",

@@ -95,7 +95,7 @@ class Bench:
     def cut(self, master_of: int | None = None) -> None:
         """Let nothing through to the router's ssh; kill the connection that process `master_of` shares, too."""
         self._hub.run(["nft", "-f", "-"], input=_BLOCK)
-        for folder in Path("/tmp").glob(f"sojourn-{master_of}-*/*-ssh"):
+        for folder in Path("/tmp").glob(f"sojourn-{master_of}_*/*-ssh"):
             told = subprocess.run(
                 ["ssh", "-F", str(self.config), "-o", f"ControlPath={folder}/%C", "-O", "check", "router"],
                 capture_output=True, text=True, check=False,

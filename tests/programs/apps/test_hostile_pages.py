@@ -51,7 +51,7 @@ def page(script: str) -> str:
 
 #: Name → what a page does once it is loaded.
 HANGS = {
-    "endless loop": "setTimeout(() => { for (;;); }, 50)",
+    "endless loop": "setTimeout(() => { for (;;); }, 1000)",
     "endless loop of answers": "Object.defineProperty(window, 'asked', { get() { for (;;); } })",
     "never answers": "window.asked = new Promise(() => {})",
 }
@@ -59,9 +59,9 @@ HANGS = {
 
 @pytest.mark.parametrize("name", HANGS)
 def test_a_question_has_a_limit_after_which_the_browser_ends(chromium: Browser, name: str) -> None:
-    chromium.open(page(HANGS[name]))
     begun = time.monotonic()
-    with pytest.raises(BrowserError, match=r"has not answered for 4 s: its browser was ended"):
+    with pytest.raises(BrowserError, match=r"has not answered for \d+ s: its browser was ended"):
+        chromium.open(page(HANGS[name]))
         while True:  # the page begins to hang between two questions
             chromium.evaluate("() => window.asked")
             assert time.monotonic() - begun < 60

@@ -8,14 +8,16 @@ import pytest
 
 from hardware import kbuild
 from hardware.build import RECIPE, ensure_kernel
+from hardware.machine import cache
 from hardware.machine.cache import BuildError
 
 
 def test_a_cached_kernel_needs_neither_network_nor_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path))
     entry = tmp_path / "kernel" / kbuild.digest(RECIPE, None)
-    entry.mkdir(parents=True)
-    (entry / "kernel.json").write_text(json.dumps({"version": "7.2.13-sojourn", "source": "linux-source-7.2 7.2.13-1"}))
+    told = json.dumps({"version": "7.2.13-sojourn", "source": "linux-source-7.2 7.2.13-1"})
+    entry.parent.mkdir()
+    cache.build_once(entry, lambda work: (work / "kernel.json").write_text(told))
     monkeypatch.setattr(kbuild, "TOOLS", ("no-such-tool",))
     kernel = ensure_kernel()
     assert (kernel.version, kernel.linux) == ("7.2.13-sojourn", entry / "linux")

@@ -36,8 +36,10 @@ def test_the_second_lab_is_told_of_the_first_and_takes_another_core() -> None:
         core = int(first.stdout.readline().split()[0])
         with Cores(one_core=True) as second:
             assert f"process {first.pid} of " in second.beside
-            assert (second._last != core) == (cores > 1)
-            assert ("they share a processor" in second.beside) == (cores == 1)
+            if second.beside.count("process ") < cores:  # beside this one there may be others of other tests
+                assert second._last != core and "they share a processor" not in second.beside
+            else:
+                assert "they share a processor" in second.beside
         first.kill()
     with Cores(one_core=True) as alone:
-        assert alone.beside == "" and alone._last == core
+        assert f"process {first.pid} " not in alone.beside

@@ -67,7 +67,6 @@ def test_what_a_living_process_has_stays_also_when_its_pid_is_not_seen(tmp_path:
 
 def test_strange_names_stop_no_run_and_stay(tmp_path: Path) -> None:
     (precious := tmp_path / "precious").mkdir()
-    (precious / ".held").touch()
     (precious / "kept").touch()
     for name in ("sojourn-²", "sojourn-99999999999999999999999", "sojourn-results", f"sojourn-{os.getpid()}"):
         (tmp_path / name).mkdir()
@@ -75,10 +74,9 @@ def test_strange_names_stop_no_run_and_stay(tmp_path: Path) -> None:
     (tmp_path / "sojourn-file").touch()
     (tmp_path / "sojourn-link").symlink_to(precious)
     (tmp_path / "sojourn-nowhere").symlink_to("nowhere")
-    (tmp_path / "sojourn-fifo").mkdir()
-    os.mkfifo(tmp_path / "sojourn-fifo" / ".held")
-    (tmp_path / "sojourn-locklink").mkdir()
-    (tmp_path / "sojourn-locklink" / ".held").symlink_to(precious / "kept")
+    os.mkfifo(tmp_path / "sojourn-1_abcdefgh")
+    (tmp_path / "sojourn-2_abcdefgh").symlink_to(precious)
+    (tmp_path / "sojourn-3_abcdefgh").touch()
     before = sorted(tmp_path.rglob("*"))
     once(tmp_path)
     assert sorted(tmp_path.rglob("*")) == before
@@ -89,6 +87,6 @@ def test_what_another_user_left_stays(tmp_path: Path) -> None:
     with holding(tmp_path) as (process, file):
         process.kill()
         process.wait()
-        os.chown(file.parent / ".held", 61184, 61184)
+        os.chown(file.parent, 61184, 61184)
         once(tmp_path)
         assert file.exists()
