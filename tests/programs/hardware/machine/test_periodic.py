@@ -39,7 +39,7 @@ def test_one_process_answers_all_samples(tmp_path: Path) -> None:
     rows = [line.split() for line in output.read_text().splitlines()]
     assert len(rows) == sampler.samples and {word for _, word in rows} == {"hello"}
     steps = [float(b[0]) - float(a[0]) for a, b in pairwise(rows)]
-    assert sum(steps) / len(steps) == pytest.approx(0.05, rel=0.3)
+    assert 0.035 < sum(steps) / len(steps) < 0.5  # late on a busy machine, never early
 
 
 def test_a_process_that_ends_leaves_its_reason_and_what_was_sampled(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def fuzzed(run: Path, place: Path, count: int) -> dict[str, int]:
 
 
 def judge(told: dict[str, int], count: int) -> None:
-    assert told.pop("most MB") < 600
+    assert told.pop("most MB") < 900  # of the 1024 that it may have
     # What only says the same in other bytes, such as a header's unused field, may be taken.
     assert set(told) <= {"refused", "same"} and sum(told.values()) == count and told["refused"] > 0.8 * count
 
