@@ -141,6 +141,9 @@ class Soak:
         self._stop, self._most = stop or Stop(), most or most_at_once
         self._attempts = folder.attempts()
         self._own = psutil.Process()
+        night = folder.night
+        # By the clock that nobody sets: one that is set an hour on or back in the night changes nothing.
+        self._end_s = _uptime_s() + min(night.until - time.time(), night.until - night.begun)
 
     def run(self) -> Night:
         """Run until the time is up or something ends it, whatever that is, and return how it ended.
@@ -293,7 +296,7 @@ class Soak:
 
     def _in_time(self, batch: list[Turn]) -> list[Turn]:
         """Return the jobs of a batch, in order, up to one that would not end in time."""
-        left_s = self._folder.night.until - time.time()
+        left_s = self._end_s - _uptime_s()
         return list(
             itertools.takewhile(lambda turn: expected_s(self._plan, turn.cell, self._attempts) <= left_s, batch)
         )
@@ -354,6 +357,11 @@ class Soak:
         self._folder.release_ballast()
         update = {"ended": time.time(), "code": code if code is None else int(code), "cause": cause}
         return self._folder.save(self._folder.night.model_copy(update=update))
+
+
+def _uptime_s() -> float:
+    """Seconds since the boot, those of a suspended machine too."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def verdict(plan: PlanFile, attempts: Sequence[Attempt]) -> Code:

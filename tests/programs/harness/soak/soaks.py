@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from apps import SERVICES
@@ -16,11 +17,13 @@ CHILD = (sys.executable, "-m", "tests.programs.harness.soak.soak_child")
 HEAD = '[options]\ntimeline = "solo:10,prague:10,solo:10"\n'
 
 
-def soak(place: Path, cells: str, top: str = "rounds = 1\n", most: int = 1) -> tuple[Folder, Night]:
+def soak(
+    place: Path, cells: str, top: str = "rounds = 1\n", most: int = 1, tell: Callable[[str], None] = print
+) -> tuple[Folder, Night]:
     """Run or resume the night of a plan in `place`, `most` runs at once, and return it and how it ended."""
     (place / "plan.toml").write_text(top + HEAD + cells)
     plan = read_plan(place / "plan.toml", SERVICES)
     with state.held(plan.results):
         folder = begin(plan, 1)
         assert folder
-        return folder, Soak(plan, folder, print, child=CHILD, most=lambda _: most).run()
+        return folder, Soak(plan, folder, tell, child=CHILD, most=lambda _: most).run()

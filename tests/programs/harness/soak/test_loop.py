@@ -262,6 +262,39 @@ def test_a_run_that_a_power_cut_damaged_is_made_again_and_not_counted(soak_place
         load_run(kept)
 
 
+#: By how much the clock is set after the first run, how long each later one would take, and how many there are then.
+STEPS = {"back, and no time is left": (-3600, 3650, 1), "on": (3600, 60, 3), "years on": (50 * 365 * 86400, 60, 3)}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_clock_that_is_set_in_the_night_neither_ends_it_nor_makes_it_longer(
+    soak_place: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    step_s, needed_s, runs = STEPS[name]
+    now = time.time
+
+    def tell(said: str) -> None:
+        if said.startswith("run 1: valid"):
+            monkeypatch.setattr(time, "time", lambda: now() + step_s)
+            monkeypatch.setattr(loop, "expected_s", lambda *_: needed_s)
+
+    folder, night = soak(soak_place, "[cells.a]\nbuffer = 2\n", "rounds = 3\n", tell=tell)
+    assert (night.code, outcomes(folder, "a")) == (Code.ALL_VALID, ["valid"] * runs)
+
+
+def test_a_board_that_came_up_in_1970_does_not_soak_for_fifty_years(
+    soak_place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n", "rounds = 2\n")
+    folder.file(2, ".json").unlink()
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() - 50 * 365 * 86400)
+    monkeypatch.setattr(loop, "expected_s", lambda *_: 3700.0)  # more than the night is long
+    folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
+    again, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n", "rounds = 2\n")
+    assert again.path == folder.path and len(again.attempts()) == 1
+
+
 def test_damage_of_many_runs_leaves_out_no_cell(soak_place: Path) -> None:
     folder, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n", "rounds = 6\n")
     assert [one.outcome for one in folder.attempts()] == ["valid"] * 6
