@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 from apps.base import Asked, ServiceError, Stage
-from apps.browsers.browser import BrowserError, Driver
+from apps.browsers.browser import BrowserEndedError, BrowserError, Driver
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from apps.two_party import POLL_S, Party, TwoParty
 from hardware.lab_file import read_lab_file
@@ -125,7 +125,7 @@ class Meeting(TwoParty):
         end.recorder.start()
         try:
             join(end.browser, self.site, guest)
-        except ServiceError as error:
+        except (ServiceError, BrowserError) as error:
             raise ServiceError(f"--url={url}: {end.name}: {error}") from error
 
     @property
@@ -175,9 +175,11 @@ def fill_screen(end: Party) -> None:
 
 
 def look(browser: Driver, site: MeetingSite) -> dict[str, Any] | None:
-    """What the page shows; None while it goes on to another."""
+    """What the page shows; None while it goes on to another. Raises BrowserEndedError."""
     try:
         return dict(browser.evaluate(f"() => (\n{STATE}\n)({json.dumps(asdict(site))})"))
+    except BrowserEndedError:
+        raise
     except BrowserError:
         return None
 
@@ -211,7 +213,10 @@ def join(browser: Driver, site: MeetingSite, guest: str, timeout: float = _ENTER
 
 def left(browser: Driver, site: MeetingSite) -> str | None:
     """Why the page is no longer in the meeting; None while it is."""
-    state = look(browser, site)
+    try:
+        state = look(browser, site)
+    except BrowserEndedError as ended:
+        return str(ended)
     if state is None or (state["joined"] and not state["refused"]):
         return None
     said = state["refused"] or state["lobby"] or state["shown"]

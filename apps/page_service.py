@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 from apps.base import Asked, Service, ServiceError, Stage
-from apps.browsers.browser import Browser, BrowserError, Driver, flags
+from apps.browsers.browser import Browser, BrowserEndedError, BrowserError, Driver, flags
 from apps.browsers.drivers import DRIVERS
 from apps.standins.clip import DEFAULT, Clip, ClipError, Rung, ensure_clip
 from apps.standins.origin import (
@@ -196,11 +196,16 @@ class PageService(Service):
 
 
 def states(browser: Driver, script: str, timeout: float) -> Iterator[dict[str, Any]]:
-    """Yield what `script` says of the page a few times a second, for `timeout` s; not while it goes on to another."""
+    """Yield what `script` says of the page a few times a second, for `timeout` s; not while it goes on to another.
+
+    Raises BrowserEndedError.
+    """
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         try:
             state: dict[str, Any] = browser.evaluate(script)
+        except BrowserEndedError:
+            raise
         except BrowserError:  # it went on as it was asked
             pass
         else:

@@ -36,6 +36,10 @@ class BrowserError(RuntimeError):
     """The browser is missing, did not start, or could not load a page."""
 
 
+class BrowserEndedError(BrowserError):
+    """The browser is closed, or was ended because its page hung: no further question is answered."""
+
+
 class Driver(Protocol):
     """What services need of a browser; every call may come from any thread."""
 
@@ -185,13 +189,13 @@ class Browser(ABC):
         limit = _ANSWER_S + more
         with self._turn:
             if self._closed or self._hung:
-                raise BrowserError(self._hung or "the browser is closed")
+                raise BrowserEndedError(self._hung or "the browser is closed")
             pending = self._thread.submit(job)
             if not wait([pending], limit).done:
                 self._hung = f"the page has not answered for {limit:g} s: its browser was ended"
                 _LOG.warning("%s", self._hung)
                 self._kill_rest()
-                raise BrowserError(self._hung)
+                raise BrowserEndedError(self._hung)
             return pending.result()
 
     def open(self, url: str, timeout: float = 30) -> None:
@@ -210,7 +214,10 @@ class Browser(ABC):
                 raise BrowserError(f"{url} is not reachable: {_reason(error)}") from error
 
     def evaluate(self, script: str) -> Any:
-        """Run a JavaScript function in the page and return its JSON-like result. Raises BrowserError."""
+        """Run a JavaScript function in the page and return its JSON-like result.
+
+        Raises BrowserError, also while the page goes on to another, and BrowserEndedError.
+        """
         try:
             answer = self._do(lambda: self._evaluate(f"async () => __sojournAnswer(await (\n{script}\n)())"))
             return json.loads(answer)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.store.manifest import MANIFEST, read_manifest
+from tests.lab.canaries import ENVIRONMENT, PROJECT
 from tests.lab.main_job import run_main_job
 
 
@@ -26,7 +27,7 @@ def l4s_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def valid_run(tmp_path_factory: pytest.TempPathFactory, *arguments: str) -> Path:
     """Make a run in simulated time, valid whatever else this machine does, and return its directory."""
-    done = run_main_job(results := tmp_path_factory.mktemp("results"), *arguments)
+    done = run_main_job(results := tmp_path_factory.mktemp(PROJECT), *arguments, **ENVIRONMENT)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = (manifest.parent for manifest in results.glob(f"*/{MANIFEST}"))
     assert str(path) in done.stdout and read_manifest(path).status == "valid"

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.bundle.archive import verify
-from harness.bundle.export import export
+from harness.bundle.archive import import_bundle, verify
+from harness.bundle.export import Wish, export
 from harness.store.manifest import read_manifest
 from scoring import latency
 from scoring.score import score_run
 from scoring.scores import SCORES, Scores
+from tests.lab.canaries import PROJECT, kept_out, names
+from tests.unit.harness.bundle.contents import told
 
 pytestmark = pytest.mark.lab
 
@@ -131,3 +133,13 @@ def test_bundle_verifies_and_names_what_was_changed(harm_run: Path, tmp_path: Pa
             verify(harm_run)
     finally:
         lab.write_text(before)
+
+
+def test_no_secret_of_its_surroundings_is_in_a_run_or_in_what_is_given_away_of_it(
+    harm_run: Path, tmp_path: Path
+) -> None:
+    assert told(harm_run, kept_out()) == {}
+    assert PROJECT in json.dumps(told(harm_run, names())), "nothing to hide: the search would find nothing"
+    given = import_bundle(export(harm_run, tmp_path / "given.tar.zst", wish=Wish(anonymise=True)), tmp_path / "given")
+    assert told(given, [*kept_out(), *names()]) == {}
+    assert {"client.pcapng.zst", "irtt.json.gz", "setup.log", "scores.json"} <= set(read_manifest(given).files)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,14 +15,20 @@ import pytest
 
 from hardware.lab_file import read_lab_file
 from hardware.machine.files import CHECKOUT
-from harness.bundle.archive import verify
+from harness.bundle.archive import import_bundle, verify
+from harness.bundle.export import Wish, export
 from harness.lab.physical import CLOCK, PhysicalLab
 from harness.store.manifest import MANIFEST, PARTIAL, read_manifest
 from scoring.scores import SCORES, Scores
+from tests.lab.canaries import ENVIRONMENT, kept_out, names
 from tests.lab.real_time.bench import Bench, needs_root, until
+from tests.unit.harness.bundle.contents import told
 
 pytestmark = [pytest.mark.lab, needs_root]
 
+#: What its console tells, and what of that names somebody.
+CONSOLE = "login of jnovakova@karelbox7 from 203.0.113.80, serial: pce-apu2-1337"
+SECRETS = ["jnovakova", "karelbox7", "203.0.113.80", "pce-apu2-1337"]
 LEASE_S = 10
 _AHEAD_S = 300
 
@@ -32,7 +39,7 @@ def job(file: Path, results: Path, timeline: str) -> Iterator[subprocess.Popen[s
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider", "--service=youtube",
          "--lab=apu", f"--lab-file={file}", f"--timeline={timeline}", "--jitter-gate=50ms", f"--results={results}"],
-        cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | ENVIRONMENT,
     )  # fmt: skip
     try:
         yield process
@@ -47,7 +54,7 @@ def test_a_short_experiment_with_a_router_whose_clock_is_off(nodes: Bench, tmp_p
     router.run(["date", "-s", f"{_AHEAD_S} seconds"])
     try:
         with (
-            nodes.both_ends_here('serial = ["sh", "-c", "echo booted; exec cat"]') as file,
+            nodes.both_ends_here(f'serial = ["sh", "-c", "echo {CONSOLE}; exec cat"]') as file,
             job(file, tmp_path, "solo:5,cubic:5") as process,
         ):
             said, _ = process.communicate(timeout=400)
@@ -62,7 +69,7 @@ def test_a_short_experiment_with_a_router_whose_clock_is_off(nodes: Bench, tmp_p
     assert lab["capture_offset_s"]["client"] == lab["capture_offset_s"]["server"] != 0
     beats = [json.loads(line)["offset_s"] for line in (run / CLOCK).read_text().splitlines()]
     assert beats == pytest.approx([_AHEAD_S] * len(beats), abs=0.5) and len(beats) > 2
-    assert (run / "logs" / "console-router.log").read_text() == "booted\n"
+    assert (run / "logs" / "console-router.log").read_text() == f"{CONSOLE}\n"
     scores = Scores.model_validate_json((run / SCORES).read_bytes())
     gates = {gate.name: gate for gate in scores.validity.gates}
     for name in ("client capture", "server capture"):
@@ -71,6 +78,16 @@ def test_a_short_experiment_with_a_router_whose_clock_is_off(nodes: Bench, tmp_p
     print(manifest_line(run))
     assert (scores.phases[1].contender_mbps or 0) > 1
     assert not nodes.shaped() and not nodes.traces()
+    tells_nobody(run, nodes, tmp_path / "given")
+
+
+def tells_nobody(run: Path, nodes: Bench, folder: Path) -> None:
+    """Nothing that names the lab's people, machines or keys is in what is given away of a run."""
+    assert told(run, kept_out()) == {}
+    secrets = [*kept_out(), *names(), nodes.folder.name, *SECRETS]
+    assert set(SECRETS) <= {secret for those in told(run, SECRETS).values() for secret in those}
+    given = import_bundle(export(run, wish=Wish(anonymise=True)), folder)
+    assert told(given, secrets) == {}
 
 
 def manifest_line(run: Path) -> str:

@@ -22,6 +22,7 @@ from harness.store.manifest import MANIFEST, SIGNATURE, read_manifest
 from harness.store.runs import RunStore
 from scoring import pcapng
 from tests.unit.harness.bundle import frames
+from tests.unit.harness.bundle.contents import unpacked
 
 # Each stands where a real one would; none may be found again.
 WORDS = [
@@ -111,20 +112,6 @@ def _plant(run: Path) -> None:
     ]
     frames.capture(run / "client.pcapng.zst", sent, 1_700_000_000_000_000_000, 400, b"dumpcap on karelbox by jnovak")
     (run / "server.pcapng").write_bytes(b"no capture, but karelbox")
-
-
-def unpacked(folder: Path) -> dict[str, bytes]:
-    """Every file of a run with what it holds, raw and unpacked."""
-    found = {}
-    for path in folder.rglob("*"):
-        if path.is_file():
-            content = path.read_bytes()
-            if path.suffix == ".zst":
-                content += zstandard.ZstdDecompressor().stream_reader(content).read()
-            elif path.suffix == ".gz":
-                content += gzip.decompress(content)
-            found[path.relative_to(folder).as_posix()] = content
-    return found
 
 
 @pytest.fixture
