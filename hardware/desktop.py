@@ -39,7 +39,7 @@ DISTRIBUTIONS = (
 )  # fmt: skip
 SOURCES = ("apps", "bottleneck", "captures", "hardware", "harness", "scoring", "traffic")
 #: To be changed with how a userland is put together.
-_MADE = "2"
+_MADE = "3"
 _UNREAD = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info")
 _TAGS = ("manylinux_2_17", "manylinux2014", "manylinux_2_27", "manylinux_2_28", "manylinux_2_31", "manylinux_2_34")
 
@@ -157,6 +157,8 @@ def _compile(root: Path, base: Path, *folders: Path) -> None:
     """Compile modules as the root's Python does, none to be looked at again by its time; paths are told from `base`."""
     command = [*in_root(root, _python(root)), "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
     env = {"PYTHONHOME": str(root / "usr"), "PATH": os.defpath, "LC_ALL": "C.UTF-8"}
+    # Nor what it imports itself: those would be told by their time and path, and written anew into a finished root.
+    env["PYTHONDONTWRITEBYTECODE"] = "1"
     done = subprocess.run(
         [*command, "-s", str(base), "-p", "/", *map(str, folders)],
         env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,

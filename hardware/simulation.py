@@ -14,9 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-import psutil
-
 from hardware.machine.cores import Lease
+from hardware.machine.memory import available_bytes
 from hardware.machine.scratch import scratch_folder
 from hardware.machine.signals import held_back
 from hardware.node import node_command
@@ -135,7 +134,7 @@ def fitting(memory: str) -> int:
 
 
 def _free() -> tuple[int, int]:
-    have = psutil.virtual_memory().available
+    have = available_bytes()
     return have, shutil.disk_usage(_SHM).free if _SHM.is_dir() else have
 
 

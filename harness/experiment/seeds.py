@@ -21,13 +21,13 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Literal, Protocol, TextIO
 
-import psutil
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from apps.base import Service
 from hardware import simulation
+from hardware.machine.memory import available_bytes
 from harness.experiment import simulated
 from harness.experiment.options import LOCAL, Options
 from harness.experiment.progress import ExperimentProgress
@@ -111,7 +111,7 @@ def _on_dask(
         with connected(options.engine) as client:
 
             def room(running: int) -> bool:
-                return running < places(client) and psutil.virtual_memory().available > WAITING_BYTES
+                return running < places(client) and available_bytes() > WAITING_BYTES
 
             yield from side_by_side(series, job, room, console)
 

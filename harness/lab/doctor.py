@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import psutil
-
+from hardware.machine.memory import available_bytes
 from hardware.machine.programs import TOOLS, Tool, find, version
 
 Verdict = Literal["ok", "note", "missing"]
@@ -59,12 +58,12 @@ def examine(cache: Path, results: Path) -> list[Finding]:
 
 def machine(cache: Path, results: Path) -> Iterable[Finding]:
     """Yield findings about cores, memory, shared memory and disk."""
-    cores, memory = len(os.sched_getaffinity(0)), psutil.virtual_memory()
+    cores = len(os.sched_getaffinity(0))
     yield Finding("system", "ok", f"{_os_name()}, Linux {platform.release()}, {platform.machine()}")
     yield _at_least("cores", cores, 2, "", "two cores carry the lab, browser and recorder; fewer make void runs")
     yield _at_least(
         "memory",
-        memory.available / 1e9,
+        available_bytes() / 1e9,
         2.5,
         "GB available",
         "close something; three nodes and Chromium need it",

@@ -16,8 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
-import psutil
-
+from hardware.machine.memory import available_bytes
 from hardware.machine.signals import end_waits, held_back
 from harness.matrix.cell_run import Job, perform, rescore, standing
 from harness.matrix.results import run_folder
@@ -80,12 +79,12 @@ class LocalEngine:
     def __init__(self, workers: int | None = None, guest_bytes: int = GUEST_BYTES) -> None:
         """`guest_bytes`: what a guest may come to use. Raises EngineError where there is no memory for one."""
         self._guest_bytes = guest_bytes
-        available = psutil.virtual_memory().available
+        available = available_bytes()
         self.workers = capacity(len(os.sched_getaffinity(0)), available, workers, guest_bytes)
         self._pool: ProcessPoolExecutor | None = None
 
     def free(self, running: int) -> int:
-        short = psutil.virtual_memory().available < self._guest_bytes
+        short = available_bytes() < self._guest_bytes
         return 0 if short and running else self.workers - running
 
     def submit(self, job: Job, folder: Path) -> Future[None]:

@@ -20,6 +20,7 @@ from types import FrameType
 import psutil
 
 from hardware.machine.files import is_full, sync_folder
+from hardware.machine.memory import available_bytes
 from hardware.machine.scratch import sweep
 from hardware.simulation import fitting
 from harness.bundle.archive import BundleError, verify
@@ -382,6 +383,6 @@ def most_at_once(cell: PlannedCell) -> int:
 
     try:
         with connected(cell.options.engine) as client:
-            return min(places(client), psutil.virtual_memory().available // WAITING_BYTES)
+            return min(places(client), available_bytes() // WAITING_BYTES)
     except EngineError:
         return 1  # which will say so, and have the cluster checked

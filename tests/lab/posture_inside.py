@@ -7,6 +7,7 @@ Nothing of tests/ is in a simulated machine: all that looks is in this file.
 from __future__ import annotations
 
 import json
+import os
 import stat
 import time
 from pathlib import Path
@@ -38,15 +39,17 @@ SEEN = {
 
 
 def programs(before: set[int]) -> list[dict[str, Any]]:
-    """Tell of all viewers that started after `before` was noted: as /proc shows them from here."""
+    """Tell of all viewers that started after `before` was noted, and by nobody else than us: as /proc shows them."""
     seen = []
+    ours = {1, os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
     for process in psutil.process_iter():
         try:
             status = dict(line.split(":\t", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
             name, words = process.name(), process.cmdline()
+            starter = next((parent.pid for parent in process.parents() if parent.pid in before), 1)
         except (OSError, psutil.NoSuchProcess):
             continue
-        if process.pid in before or name not in VIEWERS:
+        if process.pid in before or name not in VIEWERS or starter not in ours:
             continue
         seen.append(
             {

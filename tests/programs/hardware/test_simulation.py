@@ -122,7 +122,7 @@ def test_a_machine_that_ends_well_says_nothing(tmp_path: Path) -> None:
 
 
 def test_too_little_memory_is_told_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulation.psutil, "virtual_memory", lambda: SimpleNamespace(available=3 << 30))
+    monkeypatch.setattr(simulation, "available_bytes", lambda: 3 << 30)
     simulation.check_memory("256M")
     with pytest.raises(SimulationError, match=r"a simulated machine of 4096 MB: \d+ MB (of memory|in /dev/shm)"):
         simulation.check_memory("4G")
@@ -133,7 +133,7 @@ def test_where_memory_is_short_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, have: int, room: int, where: str
 ) -> None:
     monkeypatch.setattr(simulation, "_SHM", tmp_path)
-    monkeypatch.setattr(simulation.psutil, "virtual_memory", lambda: SimpleNamespace(available=have << 30))
+    monkeypatch.setattr(simulation, "available_bytes", lambda: have << 30)
     monkeypatch.setattr(simulation.shutil, "disk_usage", lambda _: SimpleNamespace(free=room << 30))
     simulation.check_memory(f"{min(have, room)}G")
     with pytest.raises(SimulationError) as short:

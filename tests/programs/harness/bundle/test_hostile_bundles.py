@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import io
 import json
+import random
+import shutil
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -15,8 +18,10 @@ import zstandard
 from typer.testing import CliRunner
 
 from hardware.machine.files import CHECKOUT
+from harness.bundle.archive import BundleError, import_bundle
 from harness.bundle.export import export
 from harness.cli import app
+from tests.programs.harness.bundle.made_bundles import DECEITS, Made
 
 #: Of an ordinary run of the tests, and of a night.
 FEW, MANY = 600, 100_000
@@ -107,6 +112,44 @@ def test_damaged_bundles_are_refused_within_memory(run: Path, tmp_path: Path) ->
 @pytest.mark.nightly
 def test_a_night_of_damaged_bundles(run: Path, tmp_path: Path) -> None:
     judge(fuzzed(run, tmp_path, MANY), MANY)
+
+
+def taken(made: Made, place: Path) -> str:
+    """Import a made bundle: why it is refused, or empty. Nothing is written but the run, and soon it is over."""
+    (file := place / "made.tar.zst").write_bytes(made.archive())
+    before, began = sorted(place.rglob("*")), time.process_time()
+    try:
+        run = import_bundle(file, place / "results")
+    except BundleError as refused:
+        assert time.process_time() - began < 5
+        assert [path for path in sorted(place.rglob("*")) if path not in before] in ([], [place / "results"])
+        return str(refused)
+    assert run.parent == place / "results"
+    shutil.rmtree(run)
+    return ""
+
+
+def test_what_is_made_like_ours_is_taken(tmp_path: Path) -> None:
+    assert taken(Made(), tmp_path) == ""
+
+
+@pytest.mark.parametrize("deceit", DECEITS)
+def test_a_bundle_that_agrees_with_itself_is_refused_for_the_one_thing_that_is_wrong(
+    tmp_path: Path, deceit: str
+) -> None:
+    DECEITS[deceit](made := Made())
+    refused = taken(made, tmp_path)
+    assert refused and "\n" not in refused
+
+
+def test_no_deceit_hides_another(tmp_path: Path) -> None:
+    rng = random.Random(20)
+    for _ in range(300):
+        several = rng.sample(list(DECEITS), rng.choice((2, 3, 5)))
+        made = Made()
+        for deceit in several:
+            DECEITS[deceit](made)
+        assert taken(made, tmp_path), several
 
 
 #: Checks a bundle in a process of its own and prints by how many MB it grew, and what it said.

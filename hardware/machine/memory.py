@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much memory is left for us: of the machine, and of the control groups that a container or a session sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+_GROUPS = Path("/sys/fs/cgroup")
+#: Version of control groups → its folder, where the limit and the use stand, and how what can be taken back is called.
+_VERSIONS = {
+    "": (_GROUPS, "memory.max", "memory.current", "inactive_file"),
+    "memory": (_GROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+
+
+def available_bytes() -> int:
+    """Return the bytes that may be taken without swapping and without anybody being killed."""
+    return max(0, min(psutil.virtual_memory().available, *_left_in_groups(), 1 << 62))
+
+
+def _left_in_groups() -> Iterator[int]:
+    """What is left to each control group that we are in, from ours up (cgroups(7)); none where none has a limit."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers not in _VERSIONS:
+            continue
+        top, limit, use, spare = _VERSIONS[controllers]
+        group = top / path.strip("/")
+        while group.is_relative_to(top):
+            try:
+                most, taken = (group / limit).read_text().strip(), int((group / use).read_text())
+                stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+                if most != "max":
+                    yield int(most) - taken + int(stat.get(spare, 0))
+            except (OSError, ValueError):  # the top has no such files, and a container may not see those above it
+                pass
+            group = group.parent

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The userland of simulated machines stays as it was built, whatever is run of it and put beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hardware import desktop
+from hardware.desktop import ensure_desktop, tree_digest
+from hardware.machine import cache
+
+pytestmark = pytest.mark.lab
+
+
+def test_compiling_sources_for_it_writes_nothing_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = ensure_desktop().root
+    before = tree_digest(root)
+    (module := tmp_path / "checkout" / "apps" / "module.py").parent.mkdir(parents=True)
+    module.write_text("import argparse, bz2, dataclasses\n")
+    monkeypatch.setattr(desktop, "CHECKOUT", tmp_path / "checkout")
+    monkeypatch.setattr(cache, "root", lambda: tmp_path / "cache")
+    sources, _ = desktop._ensure_sources(root.parent)
+    assert list((sources / "apps").rglob("module.*.pyc"))
+    assert tree_digest(root) == before
