@@ -114,7 +114,7 @@ def run(
                 if machine:
                     _kill(machine)
                     machine.wait()
-        _judge(folder, said)
+        _judge(folder, said, machine.returncode)
     except BaseException:
         with contextlib.suppress(OSError):
             shutil.copy(said, folder)
@@ -161,8 +161,8 @@ def _wait(machine: subprocess.Popen[bytes], timeout: float | None, watch: Callab
                 raise TimeoutError(f"not finished within {timeout:g} s") from None
 
 
-def _judge(folder: Path, said: Path) -> None:
-    """Raise what an ended machine leaves to be raised."""
+def _judge(folder: Path, said: Path, ended: int) -> None:
+    """Raise what a machine leaves to be raised that has `ended` with an exit code, or a signal below nothing."""
     status = folder / "status"
     console = said.read_text(errors="replace")
     code = status.read_text().strip() if status.exists() else ""
@@ -173,6 +173,9 @@ def _judge(folder: Path, said: Path) -> None:
         raise SimulationError(f"{folder}: the machine's memory was used up{whom}; its console: {_end(console)}")
     if panic := _PANIC.search(console):
         raise SimulationError(f"{folder}: {panic[0]}; its console: {_end(console)}")
+    if ended == -signal.SIGKILL:
+        why = "somebody killed the machine; the kernel does so where memory is used up, this host's or a container's"
+        raise SimulationError(f"{folder}: {why}")
     if not code:
         raise SimulationError(f"{folder}: the machine ended early: {_end(console) or 'it said nothing'}")
     raise SimulationError(f"{folder}: exit code {code}: {_tail(folder / 'err')}")

@@ -93,17 +93,28 @@ def test_what_the_watcher_raises_ends_the_machine(fake: Fake) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "console", "words"),
+    ("status", "console", "ended", "words"),
     [
-        ("", "Out of memory: Killed process 412 (chromium)", "memory was used up: it ended chromium"),
-        ("1", "Out of memory: Killed process 9 (caddy)", "memory was used up: it ended caddy"),
-        ("", "Kernel panic - not syncing: Out of memory: compulsory panic", "memory was used up; its console: Kernel"),
-        ("", "[ 1.0] Kernel panic - not syncing: Segfault", "run: Kernel panic - not syncing: Segfault; its console"),
-        ("", "", "ended early: it said nothing"),
-        ("1", "", "exit code 1: what the job said last"),
+        ("", "Out of memory: Killed process 412 (chromium)", 1, "memory was used up: it ended chromium"),
+        ("1", "Out of memory: Killed process 9 (caddy)", 1, "memory was used up: it ended caddy"),
+        (
+            "",
+            "Kernel panic - not syncing: Out of memory: compulsory panic",
+            1,
+            "memory was used up; its console: Kernel",
+        ),
+        (
+            "",
+            "[ 1.0] Kernel panic - not syncing: Segfault",
+            1,
+            "run: Kernel panic - not syncing: Segfault; its console",
+        ),
+        ("", "", 1, "ended early: it said nothing"),
+        ("", "[ 0.0] make_umid", -9, "run: somebody killed the machine; the kernel does so where memory is used up"),
+        ("1", "", 1, "exit code 1: what the job said last"),
     ],
 )
-def test_a_machine_that_fails_is_one_line(tmp_path: Path, status: str, console: str, words: str) -> None:
+def test_a_machine_that_fails_is_one_line(tmp_path: Path, status: str, console: str, ended: int, words: str) -> None:
     tmp_path = tmp_path / "run"
     tmp_path.mkdir()
     (tmp_path / "console").write_text(console)
@@ -111,14 +122,14 @@ def test_a_machine_that_fails_is_one_line(tmp_path: Path, status: str, console: 
     if status:
         (tmp_path / "status").write_text(f"{status}\n")
     with pytest.raises(SimulationError) as failed:
-        simulation._judge(tmp_path, tmp_path / "console")
+        simulation._judge(tmp_path, tmp_path / "console", ended)
     assert words in str(failed.value)
 
 
 def test_a_machine_that_ends_well_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "console").write_text("reboot: Power down\n")
     (tmp_path / "status").write_text("0\n")
-    simulation._judge(tmp_path, tmp_path / "console")
+    simulation._judge(tmp_path, tmp_path / "console", 0)
 
 
 def test_too_little_memory_is_told_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
