@@ -83,7 +83,7 @@ _SECRETS = rf"(?:{_SECRETS}|private[_-]?key|preshared[_-]?key)"
 #: What tells one machine or net from all others, by what stands before it.
 _SERIALS = r"(?:id_)?serials?(?:[ _-]?(?:number|no|short))?|s/n|asset[ _-]?tag|[eb]?ssids?|machine[_-]?id"
 #: After these comes what a page showed, an account's name too.
-_QUOTED = r"the page says: |the player reports: "
+_QUOTED = r"the page says: |the page shows |the button |the player reports: |its token has expired or is wrong: "
 _SESSION_KEY = re.compile(rf"(?i){_HEADERS}|{_SECRETS}|{_SERIALS}")
 _SESSIONS = re.compile(
     rf"(?i)\b({_HEADERS}\\?[\"']?\s*[:=]\s*)(?=\S).+"
