@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
+from hardware.build_tool import call, ended
 from hardware.machine.cache import BuildError, locked
 
 SUITES = ("forky", "sid")
@@ -95,17 +96,14 @@ class Archive:
         """
         for name in ("state/lists/partial", "cache/archives/partial"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        uris = mirrors(_run(["apt-get", "indextargets", "--no-release-info"]))
+        uris = mirrors(call(["apt-get", "indextargets", "--no-release-info"], env=_environment()))
         if not uris:
             raise BuildError("apt knows no Debian mirror: add one to /etc/apt/sources.list")
         error = ""
         for keyring in self._keyrings():
             for uri in uris:
                 self.sources.write_text(source_lines(uri, keyring, self.suites))
-                done = subprocess.run(
-                    ["apt-get", *self.options(), "-q", "--error-on=any", "update"],
-                    capture_output=True, text=True, env=_environment(), check=False,
-                )  # fmt: skip
+                done = ended(["apt-get", *self.options(), "-q", "--error-on=any", "update"], env=_environment())
                 if done.returncode == 0:
                     self._tell_age()
                     return
@@ -136,24 +134,24 @@ class Archive:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         try:
-            _run(
+            call(
                 ["apt-get", "-o", "APT::Sandbox::User=", "-q", "download", "debian-archive-keyring"],
-                cwd=folder,
-            )
+                cwd=folder, env=_environment(),
+            )  # fmt: skip
         except BuildError:
             return  # the failure of the mirrors says more than this one
         for package in folder.glob("*.deb"):
-            _run(["dpkg-deb", "-x", str(package), str(folder)])
+            call(["dpkg-deb", "-x", str(package), str(folder)])
             yield from (keyring for path in KEYRINGS if (keyring := folder / path.relative_to("/")).is_file())
 
     def names(self, pattern: str) -> list[str]:
         """Names of the packages that match a regular expression."""
-        out = _run(["apt-cache", *self.options(), "search", "--names-only", pattern])
+        out = call(["apt-cache", *self.options(), "search", "--names-only", pattern], env=_environment())
         return [line.split(" ", 1)[0] for line in out.splitlines()]
 
     def version(self, package: str) -> str:
         """The newest version of a package in the suites."""
-        out = _run(["apt-cache", *self.options(), "show", "--no-all-versions", package])
+        out = call(["apt-cache", *self.options(), "show", "--no-all-versions", package], env=_environment())
         return next(fields["Version"] for fields in stanzas(out))
 
     def download(self, package: str, folder: Path, tell: Callable[[float], None]) -> Path:
@@ -175,13 +173,3 @@ class Archive:
 
 def _environment() -> dict[str, str]:
     return {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
-
-
-def _run(command: list[str], cwd: Path | None = None) -> str:
-    try:
-        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=_environment(), check=True)
-    except FileNotFoundError as error:
-        raise BuildError(f"{command[0]} is not installed: this needs Debian's apt and dpkg") from error
-    except subprocess.CalledProcessError as error:
-        raise BuildError(f"{' '.join(command[:2])} failed: {error.stderr.strip()[-300:]}") from error
-    return done.stdout

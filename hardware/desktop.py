@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from hardware.build_tool import call
+from hardware.build_tool import call, ended
 from hardware.guest import INIT, PACKAGES, SUITE, extract, in_root, prepare
 from hardware.machine import cache
 from hardware.machine.cache import BuildError, Progress
@@ -159,10 +158,7 @@ def _compile(root: Path, base: Path, *folders: Path) -> None:
     env = {"PYTHONHOME": str(root / "usr"), "PATH": os.defpath, "LC_ALL": "C.UTF-8"}
     # Nor what it imports itself: those would be told by their time and path, and written anew into a finished root.
     env["PYTHONDONTWRITEBYTECODE"] = "1"
-    done = subprocess.run(
-        [*command, "-s", str(base), "-p", "/", *map(str, folders)],
-        env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = ended([*command, "-s", str(base), "-p", "/", *map(str, folders)], env=env)
     # Some distributions bring files that are no Python of this version; what a run needs shows when it is imported.
     if done.returncode not in (0, 1) or not any(folders[0].rglob("*.pyc")):
         raise BuildError(f"the guest's Python does not run here: {(done.stderr or done.stdout).strip()[-300:]}")

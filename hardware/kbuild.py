@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hardware import kconfig, patches
 from hardware.archive import Archive
+from hardware.build_tool import ended
 from hardware.machine import cache
 from hardware.machine.cache import BuildError, Progress
 from hardware.patches import Edit
@@ -211,9 +212,7 @@ def _environment() -> dict[str, str]:
 def call(command: list[str], log: Path) -> None:
     """Run a command, its output appended to `log`. Raises BuildError with the last error in it."""
     with log.open("ab") as out:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=_environment(), check=False
-        )
+        done = ended(command, env=_environment(), log=out)
     if done.returncode:
         raise BuildError(f"{command[0]} failed (see {log}): {_last_error(log)}")
 

@@ -39,6 +39,8 @@ FLOOR_BYTES = 32 << 20
 _BALLAST_BYTES = 256 << 10
 #: Characters of test and cell in the name of a run: an archive's headers hold 155 of a folder's name.
 _LONGEST = 100
+#: Open files kept aside likewise, for a run that has too many: two folders to walk, the manifest and its folder.
+_SPARE_FILES = 4
 _NEVER_ENDED = "the run did not reach its end (killed?)"
 
 
@@ -49,6 +51,7 @@ class RunDirectory:
         self.path = path
         self.manifest = manifest
         self._done = False
+        self._spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE_FILES)]
 
     def add_versions(self, versions: Mapping[str, str]) -> None:
         """Add versions (kernel, tc, Chromium, player, …) to what the manifest will hold."""
@@ -94,6 +97,8 @@ class RunDirectory:
 
     def _write(self, status: Status) -> None:
         (self.path / BALLAST).unlink(missing_ok=True)
+        while self._spare:
+            os.close(self._spare.pop())
         for path in self.path.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
         self.manifest.files = hash_files(self.path)

@@ -30,3 +30,5 @@ def test_what_a_tool_says_is_returned_or_told() -> None:
     assert build_tool.call(["echo", "made"]) == "made\n"
     with pytest.raises(BuildError, match=r"^sh failed: E: no$"):
         build_tool.call(["sh", "-c", "echo more; echo 'E: no' >&2; exit 3"])
+    with pytest.raises(BuildError, match=r"^sojourn-no-such-tool is not installed$"):
+        build_tool.call(["sojourn-no-such-tool"])

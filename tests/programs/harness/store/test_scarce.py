@@ -49,7 +49,8 @@ except (StoreError, OSError, MemoryError) as error:
     held.clear()
     (left,) = results.iterdir()
     kept = all((left / name).read_text() == "recorded" for name in ("client.pcapng", "player.jsonl", "screen.mp4"))
-    print(json.dumps([told, left.suffix, kept, read_manifest(left).status]))
+    manifest = read_manifest(left)
+    print(json.dumps([told, left.suffix, kept, manifest.status, manifest.reasons, sorted(manifest.files)[:1]]))
 """
 LIMITS = {"inodes": 40, "descriptors": 40, "memory": 600}
 
@@ -63,9 +64,11 @@ def test_what_was_recorded_is_kept_and_the_run_says_what_lacked(tmp_path: Path, 
         command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mounted, "sh", *command]
     done = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT)
     assert done.returncode == 0, done.stderr
-    told, suffix, kept, status = json.loads(done.stdout)
+    told, suffix, kept, status, reasons, files = json.loads(done.stdout)
     assert suffix == PARTIAL and kept and status == "interrupted"
     assert {"inodes": "disk full", "descriptors": "Too many open files", "memory": "MemoryError"}[limit] in told
+    assert {"inodes": "No space", "descriptors": "Too many open files", "memory": "MemoryError"}[limit] in reasons[0]
+    assert files == ["client.pcapng"]
     assert "\n" not in told
 
 
