@@ -18,6 +18,7 @@ from hardware.machine.cache import digest
 from hardware.machine.files import replace_file
 from harness.matrix.cell import Cell
 from harness.matrix.deciding import sources
+from harness.store.manifest import hash_file
 from scoring.scores import SCORES
 from scoring.validity import Limits
 
@@ -103,6 +104,7 @@ def perform(job: Job, folder: Path) -> None:
         "inputs": job.inputs,
         "scoring": scoring_digest(job),
         "result": result_digest(folder),
+        "scores": hash_file(folder / SCORES).sha256,
         "seconds": job.cell.seconds,
         "wall_s": round(ran - started, 3),
         "scoring_s": round(time.monotonic() - ran, 3),
@@ -141,18 +143,26 @@ def score(job: Job, folder: Path) -> None:
 def rescore(job: Job, folder: Path) -> None:
     """Renew the scores of a finished run whose raw files still hold."""
     score(job, folder)
-    _write(folder / RUN, {**json.loads((folder / RUN).read_text()), "scoring": scoring_digest(job)})
+    renewed = {"scoring": scoring_digest(job), "scores": hash_file(folder / SCORES).sha256}
+    _write(folder / RUN, json.loads((folder / RUN).read_text()) | renewed)
 
 
 def standing(job: Job, folder: Path) -> Literal["missing", "stale", "unscored", "done"]:
-    """Tell what is to be done for a job whose finished run would be `folder`."""
+    """Tell what is to be done for a job whose finished run would be `folder`.
+
+    It is stale where its raw files are not as they were recorded, and unscored where its scores are not as they were
+    written.
+    """
     try:
         about = json.loads((folder / RUN).read_text())
-    except (OSError, ValueError):
+        if about.get("inputs") != job.inputs or about.get("result") != result_digest(folder):
+            return "stale"
+        scored = about.get("scoring") == scoring_digest(job) and about["scores"] == hash_file(folder / SCORES).sha256
+    except (OSError, ValueError, AttributeError):
         return "missing"
-    if about.get("inputs") != job.inputs:
-        return "stale"
-    return "done" if about.get("scoring") == scoring_digest(job) else "unscored"
+    except KeyError:  # of an older Sojourn
+        return "unscored"
+    return "done" if scored else "unscored"
 
 
 def result_digest(folder: Path) -> str:

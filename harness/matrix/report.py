@@ -70,7 +70,9 @@ def _headlines(found: Results) -> list[str]:
             )
     lines += [line for line, _ in found.targets()]
     if found.left_out:
-        left = "runs of another kernel, guest, source or scoring are left out; run them to renew them"
+        left = (
+            "runs of another kernel, guest, source or scoring, or changed since, are left out; run them to renew them"
+        )
         lines.append(f"{found.left_out} {left}")
     if found.matrix.expectations and runs:
         broken = len(found.broken())

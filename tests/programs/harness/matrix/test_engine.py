@@ -16,7 +16,7 @@ import pytest
 
 from hardware.machine.cores import Lease
 from hardware.machine.files import CHECKOUT
-from harness.matrix.cell_run import RUN, Job
+from harness.matrix.cell_run import RUN, Job, result_digest, standing
 from harness.matrix.engine import GUEST_BYTES, EngineError, LocalEngine, Outcome, capacity, complete
 from harness.matrix.results import run_folder
 from harness.store.claim import claim
@@ -70,6 +70,18 @@ def test_other_parameters_of_the_scoring_renew_the_scores_only(tmp_path: Path) -
     assert json.loads((folder / SCORES).read_text())["window_s"] == [3.0, 4.0]
 
 
+@pytest.mark.parametrize(("name", "status", "runs"), [(SCORES, "kept", 1), ("flows.csv", "ran", 2)])
+def test_what_was_changed_since_is_no_result(tmp_path: Path, name: str, status: str, runs: int) -> None:
+    """Scores are made again from the raw files, and those by another run."""
+    (whole,) = run_all([job("a")], tmp_path).values()
+    before = (whole.folder / SCORES).read_text()
+    (whole.folder / name).write_text((whole.folder / name).read_text().replace("8", "9"))
+    assert standing(job("a"), whole.folder) in ("unscored", "stale")
+    assert run_all([job("a")], tmp_path)["a 1"].status == status
+    assert len(made(tmp_path)) == runs and (whole.folder / SCORES).read_text() == before
+    assert standing(job("a"), whole.folder) == "done"
+
+
 def test_a_failure_is_told_kept_and_tried_again_while_the_others_run(tmp_path: Path) -> None:
     jobs = [job("fails"), job("a"), job("b")]
     outcomes = run_all(jobs, tmp_path)
@@ -97,6 +109,8 @@ def test_scores_that_cannot_be_renewed_fail_their_run_and_no_other(tmp_path: Pat
     run_all([job("a"), job("b")], tmp_path)
     damaged = run_folder(tmp_path, job("a").cell, 1)
     (damaged / "flows.csv").write_text("t_s\nx,y\n")
+    about = json.loads((damaged / RUN).read_text()) | {"result": result_digest(damaged)}  # as if it was recorded so
+    (damaged / RUN).write_text(json.dumps(about))
     outcomes = run_all([job("a", window_s=1), job("b", window_s=1), job("c")], tmp_path)
     assert {name: it.status for name, it in outcomes.items()} == {"a 1": "failed", "b 1": "kept", "c 1": "ran"}
     assert "cannot be scored anew" in outcomes["a 1"].error

@@ -13,9 +13,10 @@ import pytest
 from harness.matrix import dumbbell, flent, report
 from harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.cell_page import series
-from harness.matrix.cell_run import Job, scoring_digest
+from harness.matrix.cell_run import Job, result_digest, scoring_digest
 from harness.matrix.matrix import Chart, Column, Contrast, Correlation, Expectation, Matrix, Reference
 from harness.matrix.results import cell_folder, results, run_folder
+from harness.store.manifest import hash_file
 from scoring.transport import FLOWS, PROBES, SHORT, score
 
 SECONDS = 10
@@ -81,7 +82,8 @@ INPUTS = "these"
 
 def describe(run: Path, cell: Cell, seed: int, **fields: str) -> None:
     scoring = scoring_digest(Job(cell, seed, MATRIX.window_s, MATRIX.tail_s, INPUTS))
-    (run / "run.json").write_text(json.dumps({"inputs": INPUTS, "scoring": scoring} | fields))
+    digests = {"result": result_digest(run), "scores": hash_file(run / "scores.json").sha256}
+    (run / "run.json").write_text(json.dumps({"inputs": INPUTS, "scoring": scoring} | digests | fields))
 
 
 @pytest.fixture
