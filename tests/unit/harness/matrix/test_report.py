@@ -125,12 +125,14 @@ def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
     assert not re.search(r'(src|href)="(https?:)?//', page)
 
 
-@pytest.mark.parametrize("other", [{"inputs": "others"}, {"scoring": "another"}])
+@pytest.mark.parametrize(
+    "other", [{"inputs": "others"}, {"scoring": "another"}, {"result": "0" * 64}, {"scores": "0" * 64}]
+)
 def test_runs_that_do_not_compare_are_left_out_and_counted(folder: Path, other: dict[str, str]) -> None:
     cell = MATRIX.cells[0]
     describe(run_folder(folder, cell, 2), cell, 2, **other)
     page = report.write(MATRIX, folder, INPUTS).read_text()
-    assert "1 runs of another kernel, guest, source or scoring are left out" in page
+    assert "1 runs of another kernel, guest, source or scoring, or changed since, are left out" in page
     assert "40.00–40.40" not in page and "5 of 5 cells, 9 runs" in page
 
 
