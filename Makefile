@@ -25,6 +25,9 @@ harm:
 	@sh harness/setup.sh $(if $(findstring --lab,$(filter-out --lab=sim,$(ARGS))),all,simulated)
 	$(PYTEST) tests/test_video_harm.py --service=$(SERVICE) $(ARGS)
 
+# A user's own defaults are for what he measures, not for the tests of the code.
+test unit: export SOJOURN_DEFAULTS :=
+
 test: setup lint
 	$(PYTEST) -m "not experiment and not nightly and not live" $(SIDE_BY_SIDE)
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from apps.standins.clip import Clip
 
 
+Mode = Literal["stand-in", "stream", "live"]
+"""What is watched: our page, a stream of the user's in our player, or the real site."""
+
+
 class ServiceError(RuntimeError):
     """The service cannot be played: not reachable, refused, or a program is missing."""
 
@@ -74,6 +78,8 @@ class Service(ABC):
     defaults: ClassVar[Mapping[str, str]] = {}
     #: Further ones of its published run, for --service=all.
     published: ClassVar[Mapping[str, str]] = {}
+    #: Of the options that are for some victims only, those that it has a use for, and what of it then is watched.
+    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {}
     #: Names of the qualities, lowest first.
     ladder: tuple[str, ...]
     #: Seconds of film that its player keeps ahead.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 from urllib.parse import urlencode
 
-from apps.base import Asked, ServiceError, Stage
+from apps.base import Asked, Mode, Stage
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from apps.standins.origin import ensure_certificate
 from apps.two_party import POLL_S, TwoParty
@@ -45,6 +45,7 @@ class BrowserCall(TwoParty):
     """The call that needs no internet: its page and its signalling are in the server's place."""
 
     name = "call"
+    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {"call-bitrate": ("stand-in",), "call-ecn": ("stand-in",)}
     #: Drawing and recording so much costs a quarter of a whole screen, and its strip is as readable.
     far_size = 640, 360
 
@@ -71,8 +72,6 @@ class BrowserCall(TwoParty):
 
     @classmethod
     def from_options(cls, asked: Asked) -> Self:
-        if asked.live:
-            raise ServiceError(f"--service={cls.name} --live: this call is ours; live ones are jitsi, meet and teams")
         # In simulated time any machine holds the best.
         return cls(
             bitrate_bps=asked.call_bitrate_bps or (FULL.bitrate_bps if asked.lab == "sim" else None),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
-from apps.base import Asked, ServiceError, Stage
+from apps.base import Asked, Mode, ServiceError, Stage
 from apps.browsers.account import AccountError, origin
 from apps.browsers.browser import Browser, BrowserError, Driver
 from apps.credentials import Credentials, read_credentials
@@ -40,6 +40,12 @@ class Iptv(PageService):
 
     name = "iptv"
     defaults: ClassVar[Mapping[str, str]] = {"buffer": "6", "origin-cc": "cubic"}
+    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
+        **PageService.takes,
+        "url": ("stream", "live"),
+        "buffer": ("stand-in", "stream"),
+        "credentials": ("live",),
+    }
     #: Indices into the clip's ladder, lowest first; none above 720p, the height of the screen.
     rungs: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
     #: The page that `live` opens where the user names no other.
@@ -70,7 +76,7 @@ class Iptv(PageService):
 
     @classmethod
     def page_options(cls, asked: Asked) -> dict[str, Any]:
-        account = read_credentials(cls.name, asked.credentials) if asked.live or asked.credentials else None
+        account = read_credentials(cls.name, asked.credentials) if asked.live else None
         return {"live": asked.live, "url": asked.url, "credentials": account, "lab": asked.lab}
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
-from apps.base import Asked, ServiceError, Stage
+from apps.base import Asked, Mode, ServiceError, Stage
 from apps.browsers.browser import BrowserEndedError, BrowserError, Driver
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from apps.two_party import POLL_S, Party, TwoParty
@@ -66,6 +66,7 @@ class MeetingSite:
 class Meeting(TwoParty):
     """A meeting at `url`."""
 
+    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {"live": ("live",), "url": ("live",)}
     site: ClassVar[MeetingSite]
     #: What a link looks like, for messages, and the hosts that it may have; none: any.
     example: ClassVar[str]
@@ -91,9 +92,6 @@ class Meeting(TwoParty):
             raise ServiceError(f"{option}: a real service; add --live --url={cls.example}, or take --service=call")
         if not asked.url:
             raise ServiceError(f"{option} --live: give the link to the meeting, --url={cls.example}")
-        if asked.call_ecn != "not-ect" or asked.call_bitrate_bps:
-            wrong = "--call-bitrate" if asked.call_bitrate_bps else "--call-ecn"
-            raise ServiceError(f"{wrong}: for our own call; what {cls.name} sends is its own, leave it out")
         server = read_lab_file(asked.lab_file).server
         if server.ssh or not server.netns:
             raise ServiceError(

@@ -6,10 +6,10 @@ from __future__ import annotations
 import contextlib
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
-from apps.base import Asked, Service, ServiceError, Stage
+from apps.base import Asked, Mode, Service, ServiceError, Stage
 from apps.browsers.browser import Browser, BrowserEndedError, BrowserError, Driver, flags
 from apps.browsers.drivers import DRIVERS
 from apps.standins.clip import DEFAULT, Clip, ClipError, Rung, ensure_clip
@@ -65,6 +65,13 @@ class PageService(Service):
         self._browser: Browser | None = None
         self._recorder: PlayerRecorder | None = None
         self._stage: Stage | None = None
+
+    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
+        "live": ("live",),
+        "buffer": ("stand-in",),
+        "origin-cc": ("stand-in",),
+        "origin-protocol": ("stand-in",),
+    }
 
     @classmethod
     def from_options(cls, asked: Asked) -> Self:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from apps.base import Asked, ServiceError, Stage
+from apps.base import Asked, Mode, ServiceError, Stage
 from apps.browsers.browser import Browser, Driver
 from apps.page_service import PageService, states
 from apps.standins.clip import DEFAULT, LADDER, Clip, ladder_up_to
@@ -35,6 +35,11 @@ class YouTube(PageService):
 
     name = "youtube"
     published: ClassVar[Mapping[str, str]] = {"rate": "30mbit", "max-quality": "2160p"}
+    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
+        **PageService.takes,
+        "video-id": ("live",),
+        "max-quality": ("stand-in",),
+    }
     ladder = ("tiny", *(rung.quality for rung in LADDER))
 
     def __init__(self, *, live: bool = False, video_id: str = "", **of_page: Any) -> None:
@@ -49,10 +54,6 @@ class YouTube(PageService):
 
     @classmethod
     def page_options(cls, asked: Asked) -> dict[str, Any]:
-        if asked.url:
-            raise ServiceError("--url: YouTube takes --live --video-id; any stream plays with --service=iptv --url")
-        if asked.live and asked.max_quality:
-            raise ServiceError("--max-quality: with --live the real page decides; leave it out")
         rungs = ladder_up_to(asked.max_quality or DEFAULT[-1].height)
         return {"live": asked.live, "video_id": asked.video_id if asked.live else "", "rungs": rungs}
 

@@ -73,7 +73,7 @@ def main() -> None:
     for name in asked.services or ["youtube", "call"]:
         with tempfile.TemporaryDirectory() as folder:
             given: dict[str, Any] = {"service": name, "timeline": asked.timeline, "results": folder}
-            options = parse_options(given, {it: service.defaults for it, service in SERVICES.items()})
+            options = parse_options(given, SERVICES)
             with steps() as step:
                 machine = simulated.prepare(options, SERVICES[name].from_options(options), step)
             for together in (1, 2):

@@ -86,6 +86,7 @@ def flags(
         "--autoplay-policy=no-user-gesture-required",
         "--disable-background-timer-throttling",
         "--mute-audio",
+        "--no-proxy-server",  # of the user's surroundings: what is watched comes through the bottleneck
         "--noerrdialogs",
         "--test-type",  # no bar that warns of unusual flags above the page
     ]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import typer
 
 from hardware.machine.signals import keep_to_ourselves
-from harness.cli import bundles, machines, matrices, nights, runs
+from harness.cli import bundles, harm, machines, matrices, nights, runs
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+app.add_typer(harm.app)
 app.add_typer(machines.app)
 app.add_typer(runs.app)
 app.add_typer(matrices.app)

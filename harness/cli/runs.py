@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on runs of an experiment: make them, score and show them again."""
+"""Commands on runs of an experiment: score and show them again."""
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -12,20 +11,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from hardware.machine.files import CHECKOUT
 from harness.cli.common import Run, one_line_errors
 
 app = typer.Typer()
-
-
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def harm(context: typer.Context) -> None:
-    """Run the main job; every further argument goes to pytest, e.g. --qdisc=dualpi2 --rate=10mbit."""
-    arguments = context.args
-    if not any(argument.startswith("--service") for argument in arguments):
-        arguments = ["--service=youtube", *arguments]
-    test = str(CHECKOUT / "tests" / "test_video_harm.py")
-    os.execv(sys.executable, [sys.executable, "-m", "pytest", f"--rootdir={CHECKOUT}", test, *arguments])
 
 
 @app.command()

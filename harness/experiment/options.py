@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
-from apps.base import Asked
+from apps.base import Asked, Mode, Service
 from bottleneck.impairment import Impairment
-from bottleneck.qdiscs import Qdisc, parse_qdisc
+from bottleneck.qdiscs import KINDS, Qdisc, parse_qdisc
 from bottleneck.spec import Bottleneck, Direction
 from bottleneck.units import format_rate, format_time, parse_time, rate_option, rtt_option
 from hardware.machine.files import expanded
@@ -40,75 +41,115 @@ class OptionsError(ValueError):
     """An option that cannot work; the text is one line that names it and says what would be right."""
 
 
+#: Groups of options, as --help shows them.
+GROUPS = {
+    "victim": "the victim: what is watched",
+    "path": "the path: its bottleneck and its delay",
+    "contenders": "the contenders: who competes, and when",
+    "recording": "the recording",
+    "lab": "the lab: where it runs",
+    "evidence": "the evidence: how often, and where it goes",
+}
+LABS = ("sim", "virtual", "apu")
+
+
 @dataclass(frozen=True)
 class Option:
     """One command-line option: its default, unless the service brings another, and its help text."""
 
     name: str
     default: Any
+    group: str
     help: str
     flag: bool = False
+    choices: tuple[str, ...] = ()
+    """All that it may be, or what it often is (a queue's kind stands before its parameters)."""
+
+    @property
+    def text(self) -> str:
+        """What --help says of it."""
+        some = f": {', '.join(self.choices)}" if self.choices and self.choices[0] not in self.help else ""
+        return self.help + some + (f" (default: {self.default})" if self.default and not self.flag else "")
 
 
 OPTIONS = [
-    Option("service", "youtube", "the victim: which service is watched; all: the published runs, each as published"),
-    Option("live", False, "open the real service instead of its stand-in (needs --lab=apu)", flag=True),
-    Option("video-id", "aqz-KE-bpKQ", "with --live: which YouTube video is watched"),
+    Option("service", "youtube", "victim", "which service is watched; all: the published runs, each as published"),
+    Option("live", False, "victim", "open the real service instead of its stand-in (needs --lab=apu)", flag=True),
+    Option("video-id", "aqz-KE-bpKQ", "victim", "with --live: which YouTube video is watched"),
     Option(
-        "url", "", "television: an HLS or DASH stream, or with --live the channel's page; with --live: a meeting's link"
-    ),
-    Option("credentials", None, "with --live: a file with your account that only you may read (docs/services.md)"),
-    Option("lab", None, "sim (default: simulated time), virtual (real time here), apu (a router over ssh, --lab-file)"),
-    Option("lab-file", "lab.toml", "with --lab=apu: where the lab is described"),
-    Option("qdisc", "fq_codel flows 1", "the bottleneck's queue discipline, as tc would take it"),
-    Option("qdisc-up", None, "the same for the uplink (default: as --qdisc)"),
-    Option("rate", "10mbit", "the bottleneck's rate towards the client"),
-    Option("rate-up", None, "the rate away from the client (default: as --rate)"),
-    Option("rtt", "20ms", "round-trip time that the router's path adds, half in each direction"),
-    Option("timeline", "short", "short (20/40/20/40/20 s), published (60/120/60/120/60 s) or solo:20,cubic:40,…"),
-    Option("contenders", "cubic,prague", "who competes, in order, in a named timeline: " + ", ".join(CONTENDERS)),
-    Option("origin-cc", "bbr", "TCP congestion control of the video's origin"),
-    Option("origin-protocol", "h2", "h2 (TCP) or h3 (QUIC) between the browser and the origin"),
-    Option("buffer", "12", "seconds of video that the stand-in's player tries to hold"),
-    Option(
-        "max-quality",
-        None,
-        "youtube's stand-in: the best rendition that it offers, up to 2160p (default: 720p, all that its window shows)",
+        "url", "", "victim",
+        "television: an HLS or DASH stream, or with --live the channel's page; with --live: a meeting's link",
     ),
     Option(
-        "call-bitrate",
-        None,
+        "credentials", None, "victim",
+        "with --live: a file with your account that only you may read (docs/services.md)",
+    ),
+    Option("buffer", "12", "victim", "seconds of video that the stand-in's player tries to hold"),
+    Option(
+        "max-quality", None, "victim",
+        "youtube's stand-in: the best rendition that it offers (without it 720p, all that its window shows)",
+        choices=QUALITIES,
+    ),
+    Option(
+        "origin-cc", "bbr", "victim", "TCP congestion control of the video's origin", choices=("bbr", "cubic", "reno")
+    ),
+    Option(
+        "origin-protocol", "h2", "victim", "h2 (TCP) or h3 (QUIC) between the browser and the origin",
+        choices=("h2", "h3"),
+    ),
+    Option(
+        "call-bitrate", None, "victim",
         "a call's video each way, at most (default: 2.5mbit; 1mbit where a host in real time is too slow)",
     ),
-    Option("call-ecn", "not-ect", "ECN codepoint of a call's packets: not-ect, ect1"),
-    Option("driver", "playwright", "what drives the browser: " + ", ".join(DRIVERS)),
-    Option("recorder", "ffmpeg", "what records the screen: " + ", ".join(RECORDERS)),
-    Option("probe-ecn", "not-ect", "ECN codepoint of the latency probe: " + ", ".join(ECN_CODEPOINTS)),
+    Option("call-ecn", "not-ect", "victim", "ECN codepoint of a call's packets", choices=("not-ect", "ect1")),
     Option(
-        "jitter-gate",
-        None,
+        "qdisc", "fq_codel flows 1", "path", "the bottleneck's queue discipline, as tc would take it",
+        choices=tuple(KINDS),
+    ),
+    Option("qdisc-up", None, "path", "the same for the uplink (default: as --qdisc)", choices=tuple(KINDS)),
+    Option("rate", "10mbit", "path", "the bottleneck's rate towards the client"),
+    Option("rate-up", None, "path", "the rate away from the client (default: as --rate)"),
+    Option("rtt", "20ms", "path", "round-trip time that the router's path adds, half in each direction"),
+    Option(
+        "timeline", "short", "contenders",
+        "short (20/40/20/40/20 s), published (60/120/60/120/60 s) or solo:20,cubic:40,…",
+        choices=("short", "published"),
+    ),
+    Option(
+        "contenders", "cubic,prague", "contenders",
+        "who competes, in order, in a named timeline: " + ", ".join(CONTENDERS), choices=tuple(CONTENDERS),
+    ),
+    Option("driver", "playwright", "recording", "what drives the browser", choices=DRIVERS),
+    Option("recorder", "ffmpeg", "recording", "what records the screen", choices=RECORDERS),
+    Option("probe-ecn", "not-ect", "recording", "ECN codepoint of the latency probe", choices=ECN_CODEPOINTS),
+    Option(
+        "jitter-gate", None, "recording",
         "a run is void when the lab adds more than this at P99 to an unshaped probe (default: 50us in sim, else 2ms)",
     ),
-    Option("results", "results", "folder that takes the evidence directories"),
     Option(
-        "kernel-source",
-        None,
-        "a kernel.org tarball to build the virtual APU from (default: Debian's newest 7.x)",
+        "lab", None, "lab", "sim (default: simulated time), virtual (real time here), apu (a router over ssh)",
+        choices=LABS,
     ),
-    Option("seed", "1", "seed of everything random; stored in the evidence"),
+    Option("lab-file", "lab.toml", "lab", "with --lab=apu: where the lab is described"),
     Option(
-        "repeat",
-        None,
-        "valid runs wanted, with seeds from --seed on and the contenders in random order; at most 2 attempts more "
-        "(default: 1 run; matrices: runs of each cell, default the matrix's own)",
+        "kernel-source", None, "lab",
+        "a kernel.org tarball to build the simulated or virtual APU from (default: Debian's newest 7.x)",
     ),
     Option(
-        "engine",
-        LOCAL,
+        "engine", LOCAL, "lab",
         "where runs in simulated time are made: local or dask://HOST:PORT, the workers of a Dask cluster; each seed of "
         "--repeat, each cell of a matrix is one",
     ),
-]
+    Option("results", "results", "evidence", "folder that takes the evidence directories"),
+    Option("seed", "1", "evidence", "seed of everything random; stored in the evidence"),
+    Option(
+        "repeat", None, "evidence",
+        "valid runs wanted, with seeds from --seed on and the contenders in random order; at most 2 attempts more "
+        "(default: 1 run; matrices: runs of each cell, default the matrix's own)",
+    ),
+]  # fmt: skip
+_BY_NAME = {option.name: option for option in OPTIONS}
+_MODES: dict[Mode, str] = {"stand-in": "a stand-in", "stream": "a stream (--url)", "live": "the real service (--live)"}
 
 
 @dataclass(frozen=True)
@@ -204,15 +245,19 @@ def restored(record: Mapping[str, Any]) -> Options:
     return Options(**known)
 
 
-def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, str]]) -> Options:
+def parse_options(
+    given: Mapping[str, Any], services: Mapping[str, type[Service]], defaults: Mapping[str, Any] = MappingProxyType({})
+) -> Options:
     """Check `given` (option name with dashes → text or bool; None where not given) and return the options of a run.
 
-    `services` are the names that `service` may have, each with the defaults that it brings. Raises
-    `OptionsError` for the first option that cannot work.
+    `services` are those that `service` may name. `defaults` go before what a service brings, and that before ours; one
+    that has no effect is passed over, where a given one is refused. Raises `OptionsError` for the first option that
+    cannot work.
     """
     named = {name: value for name, value in given.items() if value is not None}
-    raw: dict[str, Any] = {option.name: option.default for option in OPTIONS} | named
-    raw |= {name: text for name, text in services.get(str(raw["service"]), {}).items() if name not in named}
+    raw: dict[str, Any] = {option.name: option.default for option in OPTIONS} | {**defaults, **named}
+    victim = services.get(str(raw["service"]))
+    raw |= {n: text for n, text in (victim.defaults if victim else {}).items() if n not in {**defaults, **named}}
 
     def parsed(name: str, parser: Callable[[str], T]) -> T:
         try:
@@ -220,24 +265,39 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
         except ValueError as wrong:
             raise OptionsError(f"--{name}: {wrong}") from wrong
 
-    def chosen(name: str, choices: Iterable[str]) -> str:
-        text, known = str(raw[name]), list(choices)
+    def chosen(name: str, choices: Iterable[str] = ()) -> str:
+        text, known = str(raw[name]), list(choices or _BY_NAME[name].choices)
         if text not in known:
             hint = "; ".join(filter(None, (f"known: {', '.join(known)}", did_you_mean(text, known))))
             raise OptionsError(f"--{name}: unknown {text!r}; {hint}")
         return text
 
-    lab = chosen("lab", ("sim", "virtual", "apu")) if raw["lab"] else "sim"
+    lab = chosen("lab") if raw["lab"] else "sim"
+    service = chosen("service", services)
+    if bool(raw["live"]) and "live" not in services[service].takes and "live" not in named:
+        raw["live"] = False
     live = bool(raw["live"])
+    mode: Mode = "live" if live else "stream" if raw["url"] and "url" in services[service].takes else "stand-in"
+    for name in _for_some(services):
+        if mode not in services[service].takes.get(name, ()):
+            if name in named and named[name] is not False:
+                raise OptionsError(f"--{name}: {_useless(name, service, mode, services)}")
+            raw[name] = _BY_NAME[name].default
     if live and lab != "apu":
         raise OptionsError(f"--live: the {lab} lab has no internet; use --lab=apu, or leave --live out")
     if raw["url"] and lab == "sim":
         raise OptionsError("--url: the sim lab reaches no server but its own; use --lab=apu, or leave --url out")
+    if "lab-file" in named and lab != "apu":
+        raise OptionsError(f"--lab-file: the {lab} lab has none; use --lab=apu, or leave --lab-file out")
+    if "kernel-source" in named and lab == "apu":
+        raise OptionsError("--kernel-source: a physical router has its own kernel; leave it out")
+    if "origin-cc" in named and raw["origin-protocol"] == "h3":
+        raise OptionsError("--origin-cc: HTTP/3 has its own; use --origin-protocol=h2, or leave --origin-cc out")
+    if "contenders" in named and str(raw["timeline"]) not in _BY_NAME["timeline"].choices:
+        raise OptionsError("--contenders: the timeline names its own; take a named --timeline, or leave it out")
     engine = parsed("engine", engine_named)
     if engine != LOCAL and lab != "sim":
         raise OptionsError(f"--engine: the {lab} lab runs on this machine alone; use --lab=sim, or leave --engine out")
-    if raw["max-quality"] and raw["service"] != "youtube":
-        raise OptionsError(f"--max-quality: only --service=youtube takes it, not {raw['service']}; leave it out")
     contenders = tuple(name.strip() for name in str(raw["contenders"]).split(","))
     phases = parsed("timeline", lambda text: parse_timeline(text, contenders))
     for phase in phases:
@@ -258,7 +318,7 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
     except ValueError as wrong:
         raise OptionsError(str(wrong)) from wrong
     return Options(
-        service=chosen("service", services),
+        service=service,
         live=live,
         video_id=str(raw["video-id"]),
         url=str(raw["url"]),
@@ -271,15 +331,15 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
         rate_up_bps=rate_up,
         rtt_us=rtt,
         phases=tuple(phases),
-        origin_cc=chosen("origin-cc", ("bbr", "cubic", "reno")),
-        origin_protocol="h3" if chosen("origin-protocol", ("h2", "h3")) == "h3" else "h2",
+        origin_cc=chosen("origin-cc"),
+        origin_protocol="h3" if chosen("origin-protocol") == "h3" else "h2",
         buffer_s=parsed("buffer", _seconds),
-        max_quality=int(chosen("max-quality", QUALITIES)[:-1]) if raw["max-quality"] else None,
+        max_quality=int(chosen("max-quality")[:-1]) if raw["max-quality"] else None,
         call_bitrate_bps=call_bitrate,
-        call_ecn="ect1" if chosen("call-ecn", ("not-ect", "ect1")) == "ect1" else "not-ect",
-        driver=chosen("driver", DRIVERS),
-        recorder=chosen("recorder", RECORDERS),
-        probe_ecn=cast(Codepoint, chosen("probe-ecn", ECN_CODEPOINTS)),
+        call_ecn="ect1" if chosen("call-ecn") == "ect1" else "not-ect",
+        driver=chosen("driver"),
+        recorder=chosen("recorder"),
+        probe_ecn=cast(Codepoint, chosen("probe-ecn")),
         jitter_gate_ms=parsed("jitter-gate", parse_time) / 1000 if raw["jitter-gate"] else None,
         results=parsed("results", expanded).resolve(),
         kernel_source=source,
@@ -288,6 +348,19 @@ def parse_options(given: Mapping[str, Any], services: Mapping[str, Mapping[str, 
         repeat=parsed("repeat", _count) if raw["repeat"] else None,
         engine=engine,
     )
+
+
+def _for_some(services: Mapping[str, type[Service]]) -> list[str]:
+    """The options that not every victim has a use for."""
+    return sorted({name for service in services.values() for name in service.takes})
+
+
+def _useless(name: str, service: str, mode: Mode, services: Mapping[str, type[Service]]) -> str:
+    """Why an option would have no effect, and what to do."""
+    if modes := services[service].takes.get(name):
+        return f"has no effect on {_MODES[mode]}, only on {' or '.join(_MODES[it] for it in modes)}; leave it out"
+    others = [other for other, kind in services.items() if name in kind.takes]
+    return f"has no effect on --service={service}, only on {', '.join(others)}; leave it out"
 
 
 def engine_named(text: str) -> str:

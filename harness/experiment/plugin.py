@@ -16,7 +16,8 @@ from rich.console import Console
 
 from apps import SERVICES
 from hardware.machine.signals import keep_to_ourselves
-from harness.experiment.options import LOCAL, OPTIONS, Options, OptionsError, parse_options
+from harness.experiment.defaults import user_defaults
+from harness.experiment.options import GROUPS, LOCAL, OPTIONS, Options, OptionsError, parse_options
 from harness.experiment.run import SPARE, Result, perform, repeat
 from harness.experiment.seeds import repeat_side_by_side
 from harness.report.beside_published import published_services
@@ -27,18 +28,20 @@ from harness.terminal import real_terminal
 ASKED = pytest.StashKey[list[Options]]()
 """What the command line asks for: one run's options, or a service's each."""
 RESULTS = pytest.StashKey[list[Result]]()
+DEFAULTS = pytest.StashKey[list[str]]()
+"""What the user's own defaults are, in lines."""
 TOLD = pytest.StashKey[list[str]]()
 """Lines that are printed when all tests are over."""
 REPORTS = pytest.StashKey[list[Path]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("sojourn", "Sojourn: what a run measures")
     for option in OPTIONS:
+        group = parser.getgroup(f"sojourn-{option.group}", f"Sojourn: {GROUPS[option.group]}")
         action = "store_true" if option.flag else "store"
-        text = option.help + (f" (default: {option.default})" if option.default and not option.flag else "")
         # None says that the user named none: a service may bring a default of its own.
-        group.addoption(f"--{option.name}", action=action, default=None, help=text)
+        group.addoption(f"--{option.name}", action=action, default=None, help=option.text)
+    group = parser.getgroup("sojourn-soak", "Sojourn: a night of runs")
     group.addoption("--soak", metavar="PLAN", help="run the cells of a plan for --soak-hours: `sojourn soak PLAN`")
     group.addoption("--soak-hours", type=float, default=10, help="how long a soak lasts (default: 10)")
 
@@ -54,15 +57,28 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse options that cannot work before anything is collected, let alone started."""
     keep_to_ourselves()
     given = {option.name: config.getoption(f"--{option.name}") for option in OPTIONS}
-    defaults = {name: service.defaults for name, service in SERVICES.items()}
-    names = [given["service"]]
-    if given["service"] == "all":
-        names = published_services()
-        defaults = {name: {"timeline": "published", **defaults[name], **SERVICES[name].published} for name in names}
     try:
-        config.stash[ASKED] = [parse_options(given | {"service": name}, defaults) for name in names]
+        defaults = user_defaults(os.environ, config.invocation_params.dir, SERVICES)
+        asked = given["service"] or defaults.service or OPTIONS[0].default
+        if asked == "all":
+            config.stash[ASKED] = [_as_published(given, defaults.of(name), name) for name in published_services()]
+        else:
+            config.stash[ASKED] = [parse_options(given | {"service": asked}, SERVICES, defaults.of(asked))]
+        config.stash[DEFAULTS] = defaults.lines(asked)
     except OptionsError as wrong:
         raise pytest.UsageError(str(wrong)) from None
+
+
+def _as_published(given: dict[str, Any], defaults: dict[str, str | bool], name: str) -> Options:
+    """The options of a service's published run, where the command line says no other."""
+    victim = SERVICES[name]
+    published = {"timeline": "published", **victim.defaults, **victim.published}
+    return parse_options(given | {"service": name}, SERVICES, {**defaults, **published})
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Tell which defaults are the user's."""
+    return config.stash[DEFAULTS]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

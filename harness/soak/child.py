@@ -93,7 +93,7 @@ def main() -> None:
 
     what, task_text = sys.argv[1:]
     task = Task.model_validate_json(task_text)
-    options = parse_options(task.given, {name: service.defaults for name, service in SERVICES.items()})
+    options = parse_options({}, SERVICES, task.given)
     try:
         with ended_by_sigterm():
             {"run": run, "check": check}[what](task, options)

@@ -208,7 +208,8 @@ def _expanded(
         for key in (path_key for path_key in _PATHS if path_key in texts):
             texts[key] = str(_placed(folder, str(texts[key]), f"{path}: {_where(key, name, table)}"))
         try:
-            options = parse_options(texts, {known: service.defaults for known, service in services.items()})
+            own = {key: text for key, text in texts.items() if key in table}
+            options = parse_options(own, services, texts)
             services[options.service].from_options(options)
         except OptionsError as wrong:
             raise PlanError(f"{path}: {_located(str(wrong), name, table)}") from wrong

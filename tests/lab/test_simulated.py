@@ -36,7 +36,7 @@ def machines(of: psutil.Process) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize(
-    ("number", "says"), [(signal.SIGKILL, "the machine ended early"), (signal.SIGINT, "KeyboardInterrupt")]
+    ("number", "says"), [(signal.SIGKILL, "somebody killed the machine"), (signal.SIGINT, "KeyboardInterrupt")]
 )
 def test_what_was_recorded_is_kept_and_nothing_runs_on(tmp_path: Path, number: signal.Signals, says: str) -> None:
     """The machine is killed, or the user presses Ctrl-C, in the first contender's phase."""

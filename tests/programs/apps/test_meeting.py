@@ -139,14 +139,9 @@ def test_plain_http_is_told(tab: Tab) -> None:
     [
         ({"service": "jitsi"}, r"--service=jitsi: a real service; add --live --url=https://meet\.example\.org/Room"),
         ({"service": "teams", "live": True}, r"--service=teams --live: give the link to the meeting, --url=https://tea"),
-        ({"service": "call", "live": True}, r"--service=call --live: .*live ones are jitsi, meet and teams"),
-        ({"service": "skype", "live": True}, r"--service=skype --live: .*live ones are jitsi, meet and teams"),
         ({"service": "jitsi", "live": True, "url": "meet.test/Room"}, r"--url=meet\.test/Room: is no link to a meet"),
         ({"service": "jitsi", "live": True, "url": "https://meet.test/"}, r"is no link to a meeting of jitsi, such as"),
         ({"service": "meet", "live": True, "url": "https://teams.microsoft.com/l/x"}, r"no link to a meeting of meet"),
-        ({"service": "jitsi", "live": True, "url": "https://meet.test/R", "call-ecn": "ect1"}, r"^--call-ecn: for our"),
-        ({"service": "meet", "live": True, "url": "https://meet.google.com/a", "call-bitrate": "1mbit"},
-         r"^--call-bitrate: for our own call; what meet sends is its own"),
     ],
 )  # fmt: skip
 def test_options_that_do_not_fit_are_refused(given: dict[str, Any], message: str, lab_file: Path) -> None:
@@ -179,8 +174,7 @@ def lab_file(tmp_path: Path) -> Path:
 
 
 def service(given: dict[str, Any], lab_file: Path) -> Any:
-    defaults = {name: each.defaults for name, each in SERVICES.items()}
-    options = parse_options({"lab": "apu", "lab-file": str(lab_file), **given}, defaults)
+    options = parse_options({"lab": "apu", "lab-file": str(lab_file), **given}, SERVICES)
     return SERVICES[options.service].from_options(options)
 
 

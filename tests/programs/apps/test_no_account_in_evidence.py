@@ -57,7 +57,7 @@ def screen(tmp_path: Path) -> Iterator[str]:
 
 def record(tmp_path: Path, screen: str, spki: str, given: Mapping[str, Any], ends: str) -> Path:
     """Log in and watch for a moment as a run does, and return its folder; `ends`: why it cannot."""
-    options = parse_options(given, {name: service.defaults for name, service in SERVICES.items()})
+    options = parse_options(given, SERVICES)
     service = Trusting.from_options(options)
     service.spki = spki
     command_line = ["pytest", *(f"--{name}={value}" for name, value in given.items())]

@@ -130,16 +130,12 @@ def test_what_stands_in_the_way_is_named(tab: Tab, content: str, message: str) -
 
 
 def options(**given: str) -> Options:
-    services = {name: service.defaults for name, service in SERVICES.items()}
-    return parse_options({name.replace("_", "-"): value for name, value in given.items()}, services)
+    return parse_options({name.replace("_", "-"): value for name, value in given.items()}, SERVICES)
 
 
 def test_the_origin_offers_what_the_window_shows_or_as_much_as_is_asked() -> None:
     best = [YouTube.page_options(options(**given))["rungs"][-1].height for given in ({}, {"max_quality": "2160p"})]
     assert best == [720, 2160]
-    live = options(max_quality="1080p", live="1", lab="apu")
-    with pytest.raises(ServiceError, match="--max-quality: with --live the real page decides"):
-        YouTube.page_options(live)
 
 
 @pytest.mark.parametrize(

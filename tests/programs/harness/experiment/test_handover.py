@@ -17,7 +17,6 @@ from harness.experiment.options import Options, parse_options, restored
 from harness.matrix import dumbbell
 from harness.matrix.cell import Call, Cell
 
-DEFAULTS = {name: service.defaults for name, service in SERVICES.items()}
 CELL = Cell(
     name="call",
     flows=dumbbell.flows(["prague", "cubic"], 20),
@@ -29,7 +28,7 @@ CELL = Cell(
 
 def hand_over(folder: Path, **given: Any) -> bytes:
     """What goes into the machine for a user whose cache and results are below `folder`."""
-    return packed(folder, parse_options({"service": "call", "results": str(folder / "results"), **given}, DEFAULTS))
+    return packed(folder, parse_options({"service": "call", "results": str(folder / "results"), **given}, SERVICES))
 
 
 def packed(folder: Path, options: Options) -> bytes:
@@ -69,7 +68,7 @@ def test_who_names_a_default_or_runs_again_hands_over_the_same_bytes(tmp_path: P
     left_out = hand_over(tmp_path / "a")
     named = {"driver": "".join(("play", "wright")), "probe-ecn": "".join(("not-", "ect")), "seed": "1"}  # none interned
     assert hand_over(tmp_path / "b", **named) == left_out
-    options = parse_options({"service": "call"}, DEFAULTS).but(results=tmp_path / "c" / "results")
+    options = parse_options({"service": "call"}, SERVICES).but(results=tmp_path / "c" / "results")
     assert packed(tmp_path / "c", restored(json.loads(json.dumps(options.record())))) == left_out
 
 
@@ -103,7 +102,7 @@ def test_paths_are_those_of_the_inside(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["youtube", "iptv", "o2tv", "sledovanitv", "call", "skype"])
 def test_every_service_with_a_stand_in_can_be_handed_over(tmp_path: Path, name: str) -> None:
-    options = parse_options({"service": name}, DEFAULTS)
+    options = parse_options({"service": name}, SERVICES)
     (tmp_path / "job").mkdir()
     write_job(tmp_path / "job", options, SERVICES[name].from_options(options), {})
     assert type(read_job(tmp_path / "job")[1]) is SERVICES[name]

@@ -27,7 +27,7 @@ from traffic.contender import CONTENDERS
 
 def parse(**given: Any) -> Options:
     named = {name.replace("_", "-"): value for name, value in given.items()}
-    return parse_options(named, {name: service.defaults for name, service in SERVICES.items()})
+    return parse_options(named, SERVICES)
 
 
 QUEUES = ["fq_codel flows 1", "dualpi2 target 10ms", "cake bandwidth 9mbit rtt 30ms", "pie ecn", "bfifo limit 50kb",

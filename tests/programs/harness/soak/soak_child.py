@@ -40,11 +40,12 @@ def main() -> None:
             (place / "lost").unlink()
             sys.exit("RouterError: no answer from the router yet")
         return
+    from apps import SERVICES
     from harness.experiment.options import parse_options  # not for a check, of which there are many
     from harness.store.runs import RunStore
 
     word = WORDS[task["given"]["buffer"]]
-    options = parse_options(task["given"], {"youtube": {}})
+    options = parse_options({}, SERVICES, task["given"])
     if word == "breaks the lab":
         (place / "broken").touch()
     if word == "loses the router":

@@ -14,7 +14,7 @@ from harness.store.manifest import FileEntry
 
 def parse(**given: Any) -> Options:
     named = {name.replace("_", "-"): value for name, value in given.items()}
-    return parse_options(named, {name: service.defaults for name, service in SERVICES.items()})
+    return parse_options(named, SERVICES)
 
 
 @pytest.mark.parametrize(

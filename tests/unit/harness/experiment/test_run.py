@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from apps import SERVICES
 from harness.experiment.options import OPTIONS, Options, parse_options
 from harness.experiment.run import Result, repeat
 from harness.store.manifest import StoreError
@@ -15,7 +16,7 @@ from scoring.scores import Scores
 
 def asked(results: Path, repeat: str | None, **given: str) -> Options:
     named = given | {"repeat": repeat, "results": str(results), "timeline": "solo:2,cubic:2,prague:2"}
-    return parse_options({option.name: None for option in OPTIONS} | named, {"youtube": {}})
+    return parse_options({option.name: None for option in OPTIONS} | named, SERVICES)
 
 
 def outcomes(options: Options, scores: Scores, void: Sequence[int]) -> tuple[list[Options], list[Result], str]:

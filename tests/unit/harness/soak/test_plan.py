@@ -37,9 +37,8 @@ def read(folder: Path, text: str = PLAN) -> SoakPlan:
 def test_a_cell_takes_the_names_of_the_command_line(tmp_path: Path) -> None:
     plan = read(tmp_path)
     assert [cell.name for cell in plan.cells] == ["queues fq_codel flows 1", "queues dualpi2", "one flow"]
-    defaults = {name: service.defaults for name, service in SERVICES.items()}
     asked = {"rate": "20mbit", "buffer": "8", "timeline": "solo:20,prague:40"}
-    assert plan.cells[2].options == parse_options(asked, defaults)
+    assert plan.cells[2].options == parse_options(asked, SERVICES)
     assert [str(cell.options.qdisc_down) for cell in plan.cells[:2]] == ["fq_codel flows 1", "dualpi2"]
     assert plan.results == tmp_path / "soak"
     assert (plan.cells[2].phases_s, plan.limit_s(plan.cells[2])) == (60, 420)

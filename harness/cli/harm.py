@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main job as a command: pytest's options, told and completed by `sojourn harm` from the same table."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from hardware.machine.files import CHECKOUT
+from harness.experiment.options import GROUPS, OPTIONS, Option
+
+app = typer.Typer()
+_PYTEST = "Further arguments, after --, are pytest's own: `sojourn harm --repeat=5 -- -x`."
+
+
+def _choices(option: Option) -> Callable[[str], list[str]]:
+    def begin(begun: str) -> list[str]:
+        from apps import SERVICES
+
+        known = ["all", *SERVICES] if option.name == "service" else option.choices
+        return [choice for choice in known if choice.startswith(begun)]
+
+    return begin
+
+
+def _annotation(option: Option) -> Any:
+    offered = typer.Option(
+        f"--{option.name}",
+        help=option.text,
+        rich_help_panel=GROUPS[option.group][0].upper() + GROUPS[option.group][1:],
+        metavar=None if option.flag else option.name.rpartition("-")[2].upper(),
+        autocompletion=None if option.flag else _choices(option),
+        show_default=False,
+    )
+    return Annotated[bool | None if option.flag else str | None, offered]
+
+
+def harm(context: typer.Context, **given: str | bool | None) -> None:
+    """Measure the harm to a video or a call: the main job.
+
+    Plays it in a real browser behind a bottleneck, alone and beside each contender, and reports what its viewer lost.
+    Your own defaults: sojourn.toml in this folder, or SOJOURN_<OPTION> in the environment.
+    """
+    words = [
+        f"--{name.replace('_', '-')}" if value is True else f"--{name.replace('_', '-')}={value}"
+        for name, value in given.items()
+        if value not in (None, False)
+    ]
+    test = str(CHECKOUT / "tests" / "test_video_harm.py")
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", f"--rootdir={CHECKOUT}", test, *words, *context.args])
+
+
+# typer reads a command's options off its signature.
+_annotations = {"context": typer.Context, **{it.name.replace("-", "_"): _annotation(it) for it in OPTIONS}}
+_parameters = [
+    inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=annotation,
+        default=inspect.Parameter.empty if name == "context" else None,
+    )
+    for name, annotation in _annotations.items()
+]
+harm.__signature__ = inspect.Signature(_parameters)  # type: ignore[attr-defined]
+harm.__annotations__ = _annotations
+app.command(epilog=_PYTEST, context_settings={"allow_extra_args": True})(harm)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user's own defaults of options: a file, sojourn.toml, and the environment, which goes before it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hardware.machine.messages import did_you_mean
+from harness.experiment.options import OPTIONS, OptionsError
+
+FILE = "sojourn.toml"
+WHERE = "SOJOURN_DEFAULTS"
+"""In the environment: another file, or empty for none."""
+_PREFIX = "SOJOURN_"
+_FLAGS = {option.name for option in OPTIONS if option.flag}
+_YES, _NO = ("1", "true", "yes"), ("", "0", "false", "no")
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What a user has set: for all services, and for some."""
+
+    everywhere: Mapping[str, str | bool] = field(default_factory=dict)
+    by_service: Mapping[str, Mapping[str, str | bool]] = field(default_factory=dict)
+    environment: Mapping[str, str | bool] = field(default_factory=dict)
+    file: Path | None = None
+
+    def of(self, service: str) -> dict[str, str | bool]:
+        """Return the defaults for a service, by the options' names."""
+        return {**self.everywhere, **self.by_service.get(service, {}), **self.environment}
+
+    @property
+    def service(self) -> str | None:
+        """The service that is watched where the command line names none."""
+        named = {**self.everywhere, **self.environment}.get("service")
+        return None if named is None else str(named)
+
+    def lines(self, service: str) -> list[str]:
+        """Tell in a line each what is set and where, for who wonders."""
+        from_file = {**self.everywhere, **self.by_service.get(service, {})}
+        sources = ((str(self.file), from_file), ("the environment", self.environment))
+        return [
+            f"defaults of {source}: {' '.join(f'--{name}={value}' for name, value in values.items())}"
+            for source, values in sources
+            if values
+        ]
+
+
+def user_defaults(environment: Mapping[str, str], folder: Path, services: Collection[str]) -> Defaults:
+    """Return what `sojourn.toml` in `folder` and the variables SOJOURN_<OPTION> of an environment set.
+
+    The file has options at its top and a table for each service that has other ones:
+    `qdisc = "dualpi2"`, `[o2tv]`, `rate = "20mbit"`. Raises OptionsError for what is no option or has no value.
+    """
+    where = environment.get(WHERE)
+    file = None if where == "" else folder / (where or FILE)
+    tables: dict[str, dict[str, str | bool]] = {"": {}}
+    if file and (where or file.exists()):
+        for name, value in _read(file).items():
+            if isinstance(value, dict):
+                if name not in services:
+                    known = ", ".join(services)
+                    raise OptionsError(f"{file}: [{name}]: no service is called so; {_hint(name, services, known)}")
+                tables[name] = {key: _value(f"{file}: [{name}]", key, text) for key, text in value.items()}
+            else:
+                tables[""][name] = _value(str(file), name, value)
+    else:
+        file = None
+    variables = {f"{_PREFIX}{option.name.replace('-', '_').upper()}": option.name for option in OPTIONS}
+    given = {
+        name: _flag(variable, environment[variable]) if name in _FLAGS else environment[variable]
+        for variable, name in variables.items()
+        if variable in environment
+    }
+    return Defaults(tables.pop(""), tables, given, file)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text())
+    except OSError as missing:
+        raise OptionsError(f"{file}: {missing.strerror}") from missing
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+        raise OptionsError(f"{file}: no TOML: {broken}") from broken
+
+
+def _value(where: str, name: str, value: Any) -> str | bool:
+    if name not in (known := [option.name for option in OPTIONS]):
+        raise OptionsError(f"{where}: {name}: no such option; {_hint(name, known, '`sojourn harm --help` lists them')}")
+    if name in _FLAGS:
+        if isinstance(value, bool):
+            return value
+        raise OptionsError(f"{where}: {name}: give true or false")
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise OptionsError(f"{where}: {name}: give a text in quotes, as after --{name}=")
+    return str(value)
+
+
+def _flag(variable: str, text: str) -> bool:
+    if text.lower() in _YES + _NO:
+        return text.lower() in _YES
+    raise OptionsError(f"{variable}={text}: give 1 or 0")
+
+
+def _hint(word: str, known: Collection[str], otherwise: str) -> str:
+    return did_you_mean(word, known) or otherwise

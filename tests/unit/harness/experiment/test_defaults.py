@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user's own defaults: which goes before which, and what is wrong with them in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from apps import SERVICES
+from harness.experiment.defaults import user_defaults
+from harness.experiment.options import OptionsError, parse_options
+
+FILE = """
+qdisc = "dualpi2"
+rate = "30mbit"
+seed = 7
+[o2tv]
+rate = "25mbit"
+"""
+
+
+def test_the_command_line_goes_before_the_environment_before_the_file_before_the_service(tmp_path: Path) -> None:
+    (tmp_path / "sojourn.toml").write_text(FILE)
+    defaults = user_defaults({"SOJOURN_QDISC": "pie", "SOJOURN_CACHE": "/x", "OTHER": "1"}, tmp_path, SERVICES)
+    rates = {}
+    for service in ("youtube", "o2tv", "sledovanitv"):
+        options = parse_options({"service": service}, SERVICES, defaults.of(service))
+        rates[service] = options.rate_down_bps
+        assert (str(options.qdisc_down), options.seed, options.live) == ("pie", 7, False)
+    assert rates == {"youtube": 30_000_000, "o2tv": 25_000_000, "sledovanitv": 30_000_000}
+    assert parse_options({"service": "o2tv", "rate": "9mbit"}, SERVICES, defaults.of("o2tv")).rate_down_bps == 9_000_000
+    assert defaults.lines("o2tv") == [
+        f"defaults of {tmp_path / 'sojourn.toml'}: --qdisc=dualpi2 --rate=25mbit --seed=7",
+        "defaults of the environment: --qdisc=pie",
+    ]
+
+
+def test_nothing_set_is_no_default(tmp_path: Path) -> None:
+    nothing = user_defaults({}, tmp_path, SERVICES)
+    assert nothing.of("youtube") == {} and nothing.service is None and nothing.lines("youtube") == []
+    (tmp_path / "sojourn.toml").write_text(FILE)
+    assert user_defaults({"SOJOURN_DEFAULTS": ""}, tmp_path, SERVICES).of("youtube") == {}
+    (tmp_path / "other.toml").write_text('service = "o2tv"\n')
+    assert user_defaults({"SOJOURN_DEFAULTS": "other.toml"}, tmp_path, SERVICES).service == "o2tv"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("qdsic = 'pie'", r"sojourn\.toml: qdsic: no such option; did you mean qdisc\?"),
+        ("[youtub]\nrate = '1mbit'", r"sojourn\.toml: \[youtub\]: no service is called so; did you mean youtube\?"),
+        ("live = 'yes'", r"sojourn\.toml: live: give true or false"),
+        ("rate = true", r"sojourn\.toml: rate: give a text in quotes, as after --rate="),
+        ("rate = [1]", r"sojourn\.toml: rate: give a text in quotes"),
+        ("rate", r"sojourn\.toml: no TOML: "),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "sojourn.toml").write_text(text)
+    with pytest.raises(OptionsError, match=says) as wrong:
+        user_defaults({}, tmp_path, SERVICES)
+    assert "\n" not in str(wrong.value)
+
+
+def test_a_file_or_a_flag_that_is_none_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OptionsError, match=r"nowhere\.toml: No such file"):
+        user_defaults({"SOJOURN_DEFAULTS": "nowhere.toml"}, tmp_path, SERVICES)
+    with pytest.raises(OptionsError, match="SOJOURN_LIVE=maybe: give 1 or 0"):
+        user_defaults({"SOJOURN_LIVE": "maybe"}, tmp_path, SERVICES)
+    assert user_defaults({"SOJOURN_LIVE": "1"}, tmp_path, SERVICES).of("youtube") == {"live": True}

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every option beside every service, whatever is watched of it: it takes effect, or it is refused with the reason."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps import SERVICES
+from apps.base import Mode, ServiceError
+from apps.credentials import Credentials
+from apps.meeting import Meeting
+from harness.experiment.options import OPTIONS, Options, OptionsError, parse_options
+
+#: A value of each option that is not its default anywhere.
+VALUES: dict[str, Any] = {
+    "live": True, "video-id": "abcdefghijk", "url": "https://tv.example/other", "credentials": "FOLDER/account.toml",
+    "buffer": "7", "max-quality": "480p", "origin-cc": "reno", "origin-protocol": "h3", "call-bitrate": "700kbit",
+    "call-ecn": "ect1", "qdisc": "pie", "qdisc-up": "pfifo", "rate": "7mbit", "rate-up": "3mbit", "rtt": "33ms",
+    "timeline": "solo:5,reno:7", "contenders": "reno", "driver": "selenium", "recorder": "obs", "probe-ecn": "ect1",
+    "jitter-gate": "9ms", "lab": "virtual", "lab-file": "FOLDER/lab.toml", "kernel-source": "FOLDER/linux-7.tar.xz",
+    "engine": "dask://far:8786", "results": "elsewhere", "seed": "77", "repeat": "3",
+}  # fmt: skip
+LINKS = {"jitsi": "https://meet.example/Room", "meet": "https://meet.google.com/a", "teams": "https://teams.live.com/1"}
+BASES: dict[Mode, dict[str, Any]] = {
+    "stand-in": {},
+    "stream": {"lab": "virtual", "url": "https://tv.example/live.m3u8"},
+    "live": {"lab": "apu", "live": True, "lab-file": "FOLDER/lab.toml"},
+}
+#: What a service keeps that is no option's.
+_PLAIN = (str, int, float, bool, tuple, list, type(None), type, Credentials)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("given")
+    (account := folder / "account.toml").write_text('user = "ann"\npassword = "secret"\n')
+    account.chmod(0o600)
+    ends = (("client", 1), ("receiver", 1), ("sender", 2))
+    hosts = "".join(f'[{name}]\naddress = "10.0.0.{end}"\n' for name, end in ends)
+    (folder / "lab.toml").write_text(
+        f'[router]\nssh = "apu"\nlan = "a"\nwan = "b"\n{hosts}[server]\naddress = "10.0.0.2"\nnetns = "wan"\n'
+    )
+    (folder / "linux-7.tar.xz").touch()
+    return folder
+
+
+def parsed(folder: Path, given: dict[str, Any]) -> Options:
+    texts = {key: text.replace("FOLDER", str(folder)) for key, text in given.items() if isinstance(text, str)}
+    return parse_options(given | texts, SERVICES)
+
+
+def made(options: Options) -> dict[str, Any]:
+    """What a service is made of, by what was asked."""
+    service = SERVICES[options.service].from_options(options)
+    return {key: it for key, it in vars(service).items() if isinstance(it, _PLAIN)}
+
+
+def test_every_option_has_a_value_here() -> None:
+    assert {option.name for option in OPTIONS} == {*VALUES, "service"}
+
+
+#: What can be watched: each service as its stand-in, or refused, and in the modes that it has options for.
+WATCHED = [
+    (service, mode)
+    for service, kind in SERVICES.items()
+    for mode in BASES
+    if mode == "stand-in" or any(mode in modes for modes in kind.takes.values())
+]
+
+
+@pytest.mark.parametrize(("service", "mode"), WATCHED)
+@pytest.mark.parametrize("name", VALUES)
+def test_it_takes_effect_or_is_refused_with_the_reason(folder: Path, service: str, name: str, mode: Mode) -> None:
+    takes = SERVICES[service].takes
+    base = {"service": service, **BASES[mode]}
+    if mode == "live" and "url" in takes:
+        base["url"] = LINKS.get(service, "https://tv.example/channel")
+    given = base | {name: VALUES[name]}
+    if name == "url" and service in LINKS:
+        given["url"] = LINKS[service] + "2"
+    if issubclass(SERVICES[service], Meeting) and mode == "stand-in":
+        with pytest.raises((OptionsError, ServiceError), match=r"^--[\w-]+: |add --live"):
+            made(parsed(folder, given))
+        return
+    before = parsed(folder, base)
+    try:
+        after = parsed(folder, given)
+    except OptionsError as refused:
+        assert re.match(r"--[\w/-]+: .*(leave|use) ", str(refused)) and "\n" not in str(refused)
+        assert name in str(refused) or {"live", "url", "lab"} & {name}, refused
+        return
+    if given == base:
+        return  # it is what this mode is
+    if name in takes:
+        assert made(after) != made(before)
+    else:
+        assert after.but(asked_lab="") != before.but(asked_lab="")
+        assert mode in takes.get(name, (mode,))
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_default_that_has_no_effect_is_passed_over(service: str) -> None:
+    """A user's own defaults are for all that he watches."""
+    own = {
+        name: VALUES[name] for name in ("buffer", "max-quality", "origin-cc", "call-bitrate", "call-ecn", "video-id")
+    }
+    options = parse_options({"service": service}, SERVICES, own)
+    takes = {name for name, modes in SERVICES[service].takes.items() if "stand-in" in modes}
+    assert (options.buffer_s == 7) == ("buffer" in takes) and (options.max_quality == 480) == ("max-quality" in takes)
+    assert (options.call_ecn == "ect1") == ("call-ecn" in takes)
