@@ -50,15 +50,22 @@ def hand_over_cell(folder: Path) -> bytes:
 
 def test_no_two_hosts_hand_over_other_bytes(tmp_path: Path) -> None:
     one = hand_over(tmp_path / "a", seed="7")
-    other = {"repeat": "5", "engine": "dask://far:8786", "lab-file": "other.toml"}
+    other = {"repeat": "5", "engine": "dask://far:8786"}
     assert one == hand_over(tmp_path / "home" / "somebody", seed="7", **other)
     assert str(tmp_path).encode() not in one and one != hand_over(tmp_path / "b", seed="8")
 
 
 def test_nothing_of_the_user_gets_in(tmp_path: Path) -> None:
     (tarball := tmp_path / "linux-secret.tar.xz").touch()
-    given = {"credentials": str(tmp_path / "secret.toml"), "kernel-source": str(tarball), "lab-file": "secret-lab.toml"}
-    job = hand_over(tmp_path / "secret", lab="sim", repeat="5", **given)
+    given = {
+        "lab": "sim",
+        "repeat": "5",
+        "kernel-source": str(tarball),
+        "results": str(tmp_path / "secret" / "results"),
+    }
+    options = parse_options({"service": "call", **given}, SERVICES)
+    users_own = {"credentials": tmp_path / "secret.toml", "lab_file": tmp_path / "secret-lab.toml"}
+    job = packed(tmp_path / "secret", options.but(**users_own))
     assert b"secret" not in job and job == hand_over(tmp_path / "a")
     options, _ = read_job(tmp_path / "secret" / "job")
     assert (options.credentials, options.kernel_source, options.repeat, options.asked_lab) == (None, None, None, "")

@@ -37,13 +37,12 @@ PHASES = st.lists(st.tuples(st.sampled_from(["solo", *CONTENDERS]), st.integers(
 
 @st.composite
 def asked(draw: st.DrawFn) -> Options:
-    """Any options that can be asked for."""
+    """Any options that can be asked for; as defaults, those without effect on the victim are passed over."""
 
     def maybe(strategy: st.SearchStrategy[Any]) -> Any:
         return draw(st.none() | strategy)
 
-    return parse(
-        service=draw(st.sampled_from(list(SERVICES))),
+    defaults = dict(
         qdisc=draw(st.sampled_from(QUEUES)),
         qdisc_up=maybe(st.sampled_from(QUEUES)),
         rate=f"{draw(st.integers(1, 90))}mbit",
@@ -61,7 +60,10 @@ def asked(draw: st.DrawFn) -> Options:
         seed=str(draw(st.integers(0, 2**40))),
         repeat=maybe(st.integers(1, 9).map(str)),
         lab=maybe(st.just("sim")),
-    ).repetition(draw(st.integers(1, 9)))
+    )
+    named = {name.replace("_", "-"): value for name, value in defaults.items() if value is not None}
+    options = parse_options({"service": draw(st.sampled_from(list(SERVICES)))}, SERVICES, named)
+    return options.repetition(draw(st.integers(1, 9)))
 
 
 @given(asked())
