@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from hardware.machine.messages import printable
-from harness.cli.common import one_line_errors
+from harness.cli.common import AsJson, one_line_errors, print_json
 
 app = typer.Typer(no_args_is_help=True, help="Runs as archives: pack, check, unpack.")
 _Signers = Annotated[
@@ -62,12 +62,18 @@ def bundle_export(
 
 @app.command("verify")
 @one_line_errors
-def bundle_verify(path: Annotated[Path, typer.Argument(metavar="FILE_OR_RUN")], signers: _Signers = None) -> None:
+def bundle_verify(
+    path: Annotated[Path, typer.Argument(metavar="FILE_OR_RUN")], signers: _Signers = None, as_json: AsJson = False
+) -> None:
     """Check every hash of an archive or a run; name the first file that is not as the manifest says."""
     from harness.bundle.archive import check
 
     checked = check(path, signers=signers)
     manifest = checked.manifest
+    if as_json:
+        told = {"run": manifest.run, "status": manifest.status, "reasons": manifest.reasons, "files": manifest.files}
+        print_json({**told, "bundle": manifest.bundle, "key": checked.key, "signer": checked.signer})
+        return
     why = f" ({'; '.join(manifest.reasons)})" if manifest.reasons else ""
     anonymised = ", anonymised" if manifest.bundle and manifest.bundle.anonymised else ""
     print(f"{path}: all {len(manifest.files)} files as recorded{anonymised}; the run is {manifest.status}{why}")

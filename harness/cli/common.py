@@ -4,18 +4,29 @@
 from __future__ import annotations
 
 import functools
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
+from pydantic_core import to_jsonable_python
 
 from hardware.machine.messages import printable
 
 P = ParamSpec("P")
 R = TypeVar("R")
+AsJson = Annotated[bool, typer.Option("--json", help="Tell it as JSON, for programs.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory under results/.")]
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON: models and dataclasses by their fields, paths as text, what is no number as null.
+
+    Nothing in it but ASCII: it may come from somebody else.
+    """
+    print(json.dumps(to_jsonable_python(value, inf_nan_mode="null"), indent=1))
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli.common import one_line_errors
+from harness.cli.common import AsJson, one_line_errors, print_json
 
 if TYPE_CHECKING:
     from harness.lab.doctor import Finding
@@ -60,12 +60,13 @@ def build(
 @app.command()
 def doctor(
     results: Annotated[Path, typer.Option(help="Where the runs will go.")] = Path("results"),
+    as_json: AsJson = False,
 ) -> None:
     """Tell what this machine can do, what is missing, and the fix for each; exit code 1 if it cannot run."""
     from hardware.machine.cache import root
     from harness.lab.doctor import examine
 
-    _print_findings(examine(root(), results), "runs cannot work here yet")
+    _print_findings(examine(root(), results), "runs cannot work here yet", as_json)
 
 
 @lab_app.command("check")
@@ -73,6 +74,7 @@ def doctor(
 def lab_check(
     lab_file: LabFilePath,
     qdisc: Annotated[list[str] | None, typer.Option(help="A queue that the router must have; may be repeated.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Prove each entry of a lab file where it stands, with the fix for each that is wrong; exit code 1 if any is."""
     from bottleneck.qdiscs import KINDS
@@ -83,7 +85,7 @@ def lab_check(
     for kind in wanted:
         if kind not in KINDS:
             raise LabFileError(f"--qdisc: unknown qdisc {kind!r}; known are {known}")
-    _print_findings(examine(read_lab_file(lab_file), wanted), f"runs cannot work by {lab_file} yet")
+    _print_findings(examine(read_lab_file(lab_file), wanted), f"runs cannot work by {lab_file} yet", as_json)
 
 
 @lab_app.command("power")
@@ -133,9 +135,9 @@ def hardware_image(
     print(f"{file}: {file.stat().st_size >> 20} MB, Linux {image.kernel.version}")
 
 
-def _print_findings(findings: Iterable[Finding], failed: str) -> None:
+def _print_findings(findings: Iterable[Finding], failed: str, as_json: bool) -> None:
     """Print what was looked at, each with its fix if it needs one; exit code 1, after `failed`, if runs need it."""
-    table, missing = Table(box=None, show_header=False, pad_edge=False), []
+    table, missing, findings = Table(box=None, show_header=False, pad_edge=False), [], list(findings)
     for finding in findings:
         mark, style = _STYLE[finding.verdict]
         text = Text(finding.found)
@@ -144,7 +146,7 @@ def _print_findings(findings: Iterable[Finding], failed: str) -> None:
         if finding.verdict == "missing":
             missing.append(finding.subject)
         table.add_row(Text(mark, style=style), finding.subject, text)
-    Console().print(table)
+    print_json(findings) if as_json else Console().print(table)
     if missing:
         print(f"sojourn: {failed}: {', '.join(missing)}", file=sys.stderr)
         raise typer.Exit(1)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from harness.cli.common import one_line_errors
+from harness.cli.common import AsJson, one_line_errors, print_json
 
 app = typer.Typer()
 
@@ -33,17 +33,20 @@ def matrix(
     jitter_gate: Annotated[str, typer.Option(help="In real time: what voids a run, see docs/matrix.md.")] = "2ms",
     swap: Annotated[str, typer.Option(metavar="OLD=NEW", help="Another contender in all flows that have OLD.")] = "",
     listed: Annotated[bool, typer.Option("--list", help="List the cells and do nothing.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a matrix of transport experiments, in simulated time on all processors at once; resumes where it was left."""
     from harness.matrix.campaign import Campaign, endpoints_named, lab_named, run_and_report
     from harness.matrix.campaign import jitter_gate as limits_of
     from harness.matrix.campaign import seeds as seeds_from
-    from harness.matrix.listing import cells_table, matrices_table
-    from harness.matrix.matrix import matrices, named
+    from harness.matrix.listing import cells_list, cells_table, matrices_list, matrices_table
+    from harness.matrix.matrix import MatrixError, matrices, named
 
     known = matrices()
+    if as_json and name and not listed:
+        raise MatrixError("--json: for lists; add --list, or leave the matrix out")
     if not name:
-        Console().print(matrices_table(known.values()))
+        print_json(matrices_list(known.values())) if as_json else Console().print(matrices_table(known.values()))
         return
     chosen = named(name, known)
     if swap:
@@ -54,7 +57,7 @@ def matrix(
         limits_of(jitter_gate),
     )  # fmt: skip
     if listed:
-        Console().print(cells_table(plan))
+        print_json(cells_list(plan)) if as_json else Console().print(cells_table(plan))
         return
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda number, _frame: sys.exit(128 + number))

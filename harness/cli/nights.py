@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from harness.cli.common import one_line_errors
+from harness.cli.common import AsJson, one_line_errors, print_json
 
 
 class _PlanOrCommand(TyperGroup):
@@ -52,12 +52,14 @@ def soak_run(
 @one_line_errors
 def soak_status(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A night, or the folder of the nights.")],
+    as_json: AsJson = False,
 ) -> None:
     """Tell how far a night is."""
     from harness.soak.state import opened
     from harness.soak.status import print_status, status
 
-    print_status(status(opened(folder)), Console())
+    stands = status(opened(folder))
+    print_json(stands.record()) if as_json else print_status(stands, Console())
 
 
 @app.command("summary")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from harness.cli.common import Run, one_line_errors
+from harness.cli.common import AsJson, Run, one_line_errors, print_json
 
 app = typer.Typer()
 
@@ -21,6 +22,7 @@ app = typer.Typer()
 def rescore(
     run: Run,
     write: Annotated[bool, typer.Option("--write", help="Replace stored scores and status when they differ.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check the raw files, compute the scores from them again, compare with the stored ones, renew the report."""
     from harness.experiment.rescore import renew_report, replace, rescored
@@ -30,7 +32,10 @@ def rescore(
         print(f"sojourn: {run}: scores.json is not the one that the manifest holds", file=sys.stderr)
     for reason in outcome.void_now:
         print(f"sojourn: {run}: void now: {reason}", file=sys.stderr)
-    for line in outcome.differing[:10]:
+    if as_json:
+        told = {"run": run, "differing": outcome.differing, "void_now": outcome.void_now, "altered": outcome.altered}
+        print_json({**told, "replaced": write and bool(outcome.differing)})
+    for line in outcome.differing[:10] if not as_json else ():
         print(line)
     if outcome.differing and not write:
         what = f"{len(outcome.differing)} scores differ from the stored ones; --write replaces them"
@@ -39,7 +44,8 @@ def rescore(
     if write:
         replace(run, outcome.scores)
     renew_report(run, outcome.scores)
-    print(f"{run}: {'scores replaced' if outcome.differing else 'the same scores'}; report.html renewed")
+    if not as_json:
+        print(f"{run}: {'scores replaced' if outcome.differing else 'the same scores'}; report.html renewed")
 
 
 @app.command()
@@ -47,12 +53,16 @@ def rescore(
 def rerun(
     run: Run,
     results: Annotated[Path | None, typer.Option(help="Where the new run goes [default: beside the old one].")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make a simulated run again from its manifest and tell whether the bytes are the same; exit code 2 if not."""
     from apps import SERVICES
     from harness.experiment.rerun import rerun as make_again
 
     path, files, unlike = make_again(run, results, SERVICES, sys.stderr)
+    if as_json:
+        print_json({"run": path, **asdict(files), "unlike": unlike})
+        raise typer.Exit(2 if files.other or files.missing else 0)
     for name in files.other:
         print(f"other bytes: {name}")
     for name in files.missing:
@@ -88,17 +98,20 @@ def summary(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Default: the earlier summary, or RESULTS/summary.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Tell what finished runs say together: figures with intervals over the runs, as tables, page, CSV and JSON."""
-    from harness.report.repetitions import SUMMARY, experiments, find_runs, write_summary
+    from harness.report.repetitions import SUMMARY, experiments, find_runs, records, write_summary
     from harness.report.terminal import print_summary
     from harness.store.manifest import MANIFEST
 
     told_apart = experiments(find_runs(places))
     first = places[0].parent if (places[0] / MANIFEST).exists() else places[0]
     folder = first if (first / SUMMARY).exists() else first / "summary"
-    print_summary(told_apart, Console())
-    print(write_summary(told_apart, output or folder))
+    if not as_json:
+        print_summary(told_apart, Console())
+    page = write_summary(told_apart, output or folder)
+    print_json(records(told_apart, page.parent)) if as_json else print(page)
 
 
 @app.command()
@@ -107,6 +120,7 @@ def compare(
     a: Annotated[Path, typer.Argument(metavar="A", help="A run, or a folder of runs.")],
     b: Annotated[Path, typer.Argument(metavar="B", help="The same of the other side.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("compare.html"),
+    as_json: AsJson = False,
 ) -> None:
     """Compare two runs or two folders of runs: what was asked otherwise, then each metric with its difference."""
     from harness.report.compare import compare as compared
@@ -114,8 +128,10 @@ def compare(
     from harness.report.terminal import print_comparison
 
     comparison = compared(a, b)
-    print_comparison(comparison, Console())
-    print(write_comparison(comparison, output))
+    if not as_json:
+        print_comparison(comparison, Console())
+    page = write_comparison(comparison, output)
+    print_json(comparison.record()) if as_json else print(page)
 
 
 @app.command()
@@ -141,12 +157,17 @@ def mos(
     inputs: Annotated[
         Path | None, typer.Option(help="Keep the inputs of the reference software in this folder.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Tell the opinion scores (ITU-T P.1203, mode 0) of a run's phases; needs its reference software."""
     from harness.report import opinion_scores
 
+    scores = opinion_scores.scores(run, inputs)
+    if as_json:
+        print_json({phase: dict(zip(("O35", "O46"), figures, strict=True)) for phase, figures in scores.items()})
+        return
     table = Table("phase", "O.35 without stalls", "O.46 overall")
-    for phase, figures in opinion_scores.scores(run, inputs).items():
+    for phase, figures in scores.items():
         table.add_row(phase, *(f"{figure:.2f}" for figure in figures))
     Console().print(table)
     print(f"Mode 0, no audio; the recommendation is made for {opinion_scores.SHORTEST_S} s and longer.")
@@ -158,6 +179,7 @@ def quality(
     run: Run,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between the pictures that are judged.")] = 1.0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A CSV file with each picture's.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Tell what was left of the film's quality on the screen (SSIM, VMAF), by phase and rendition."""
     from rich.progress import Progress
@@ -167,6 +189,11 @@ def quality(
     with Progress(console=Console(stderr=True)) as bars:
         task = bars.add_task("painting the film anew", total=1.0)
         judged = picture_quality.measure(run, every, lambda share: bars.update(task, completed=share))
+    if output:
+        judged.write_csv(output)
+    if as_json:
+        print_json(picture_quality.summary(judged).to_dicts())
+        return
     table = Table("phase", "height", "pictures", "SSIM", "P5", "VMAF", "P5")
     for phase, height, count, *figures in picture_quality.summary(judged).iter_rows():
         cells = (
@@ -178,7 +205,6 @@ def quality(
     if judged["vmaf"].null_count():
         print("No VMAF: this ffmpeg has no libvmaf; pip install 'sojourn[vmaf]' brings one that has.")
     if output:
-        judged.write_csv(output)
         print(output)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from rich.table import Table
 
@@ -13,27 +14,46 @@ from harness.matrix.matrix import Matrix
 from harness.matrix.results import finished
 
 
-def matrices_table(found: Iterable[Matrix]) -> Table:
-    """Return a table of matrices: cells, runs, lab time and labs of each."""
+def matrices_list(known: Iterable[Matrix]) -> list[dict[str, Any]]:
+    """Return matrices: cells, those that cannot be run yet, runs and seconds of lab time of each."""
+    return [
+        {
+            "name": matrix.name,
+            "title": matrix.title,
+            "cells": len(matrix.runnable),
+            "lacking": len(matrix.cells) - len(matrix.runnable),
+            "runs": len(matrix.runnable) * matrix.repeat,
+            "seconds": sum(cell.seconds for cell in matrix.runnable) * matrix.repeat,
+            "labs": list(matrix.labs),
+        }
+        for matrix in known
+    ]
+
+
+def matrices_table(known: Iterable[Matrix]) -> Table:
+    """Return the same as a table."""
     table = Table("matrix", "", "cells", "runs", "lab time", "lab", box=None, pad_edge=False, header_style="dim")
-    for matrix in found:
-        lacking = len(matrix.cells) - len(matrix.runnable)
-        cells = f"{len(matrix.runnable)}" + (f" (+{lacking})" if lacking else "")
-        seconds = sum(cell.seconds for cell in matrix.runnable) * matrix.repeat
-        runs = len(matrix.runnable) * matrix.repeat
-        table.add_row(matrix.name, matrix.title, cells, str(runs), _hours(seconds), ", ".join(matrix.labs))
+    for one in matrices_list(known):
+        cells = f"{one['cells']}" + (f" (+{one['lacking']})" if one["lacking"] else "")
+        labs = ", ".join(one["labs"])
+        table.add_row(one["name"], one["title"], cells, str(one["runs"]), _hours(one["seconds"]), labs)
     return table
 
 
-def cells_table(plan: Campaign) -> Table:
-    """Return a table of the cells of a plan and of what the others of its matrix need."""
-    table = Table("cell", "lab time", "finished", box=None, pad_edge=False, header_style="dim")
+def cells_list(plan: Campaign) -> list[dict[str, Any]]:
+    """Return the cells of a plan, with what the others of its matrix need; `seconds` of lab time."""
     done = Counter(cell.name for cell, _, _ in finished(plan.matrix, plan.folder))
-    for cell in plan.cells:
-        table.add_row(cell.name, f"{cell.seconds:g} s", str(done[cell.name] or ""))
-    for cell in plan.matrix.cells:
-        if cell.needs:
-            table.add_row(cell.name, f"needs {cell.needs}", "")
+    cells = [{"cell": it.name, "seconds": it.seconds, "finished": done[it.name], "needs": ""} for it in plan.cells]
+    lacking = (it for it in plan.matrix.cells if it.needs)
+    return cells + [{"cell": it.name, "seconds": it.seconds, "finished": 0, "needs": it.needs} for it in lacking]
+
+
+def cells_table(plan: Campaign) -> Table:
+    """Return the same as a table."""
+    table = Table("cell", "lab time", "finished", box=None, pad_edge=False, header_style="dim")
+    for one in cells_list(plan):
+        needs = f"needs {one['needs']}" if one["needs"] else f"{one['seconds']:g} s"
+        table.add_row(one["cell"], needs, str(one["finished"] or ""))
     return table
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -83,6 +83,22 @@ class Comparison:
     b: Side
     pairs: tuple[Pair, ...]
     alone: tuple[str, ...]
+
+    def record(self) -> dict[str, Any]:
+        """Return it as data for programs."""
+        return {
+            "a": self.a.place,
+            "b": self.b.place,
+            "experiments": [
+                {
+                    "title": pair.title,
+                    "runs": {"a": [run.path for run in pair.a.runs], "b": [run.path for run in pair.b.runs]},
+                    "metrics": [{**asdict(metric), "shown": metric.shown} for metric in pair.compared],
+                }
+                for pair in self.pairs
+            ],
+            "alone": self.alone,
+        }
 
 
 def compare(a: Path, b: Path) -> Comparison:

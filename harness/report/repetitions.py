@@ -112,10 +112,9 @@ def differing(one: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> str
     return f" ({'; '.join(differences)})" if differences else ""
 
 
-def write_summary(found: Sequence[Experiment], folder: Path) -> Path:
-    """Write page, table and data of experiments into `folder` and return the page's path. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    stored = [
+def records(found: Sequence[Experiment], folder: Path) -> list[dict[str, Any]]:
+    """Return experiments as JSON-ready data, as a summary in `folder` holds them: its runs by their way from there."""
+    return [
         {
             "title": one.title,
             "runs": [{"path": _relative(run.path, folder), "seed": run.options.get("seed")} for run in one.runs],
@@ -123,7 +122,12 @@ def write_summary(found: Sequence[Experiment], folder: Path) -> Path:
         }
         for one in found
     ]
-    (folder / SUMMARY).write_text(json.dumps(stored, indent=1) + "\n")
+
+
+def write_summary(found: Sequence[Experiment], folder: Path) -> Path:
+    """Write page, table and data of experiments into `folder` and return the page's path. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / SUMMARY).write_text(json.dumps(records(found, folder), indent=1) + "\n")
     _write_table(found, folder / TABLE)
     view = {
         "method": method(),

@@ -36,6 +36,8 @@ READERS: dict[str, Callable[[Path], list[str]]] = {
     "report of a folder": lambda run: ["report", str(run.parent)],
     "summary": lambda run: ["summary", str(run), "-o", str(run.parent / "out")],
     "summary of a folder": lambda run: ["summary", str(run.parent), "-o", str(run.parent / "out")],
+    "summary as JSON": lambda run: ["summary", str(run), "--json", "-o", str(run.parent / "out")],
+    "compare as JSON": lambda run: ["compare", str(run), str(other(run)), "--json", "-o", str(run.parent / "c.html")],
     "compare": lambda run: ["compare", str(run), str(other(run)), "-o", str(run.parent / "compare.html")],
     "compare of folders": lambda run: [
         "compare",
@@ -45,8 +47,8 @@ READERS: dict[str, Callable[[Path], list[str]]] = {
         str(run.parent / "compare.html"),
     ],
     "figure": lambda run: ["figure", str(run), "-o", str(run.parent / "figure.svg")],
-    "mos": lambda run: ["mos", str(run), "--inputs", str(run.parent / "inputs")],
-    "quality": lambda run: ["quality", str(run), "-o", str(run.parent / "quality.csv")],
+    "mos": lambda run: ["mos", str(run), "--json", "--inputs", str(run.parent / "inputs")],
+    "quality": lambda run: ["quality", str(run), "--json", "-o", str(run.parent / "quality.csv")],
     "bundle export": lambda run: ["bundle", "export", str(run), "-o", str(run.parent / "run.sojourn.tar.zst")],
 }
 #: The other ones, and why they show none.

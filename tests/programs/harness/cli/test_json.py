@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command that tells something tells it as JSON too: nothing else on standard output, nothing but ASCII."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from harness.cli import app
+from scoring.scores import Scores
+from tests.programs.harness.cli.test_one_door import made
+
+#: Commands that make something, and say where it lies.
+MAKERS = {
+    "harm", "build", "lab power", "hardware image", "report", "figure", "export", "flent", "bundle export",
+    "bundle import", "bundle crate", "soak run", "soak summary",
+}  # fmt: skip
+#: Those that need more than a made-up run: tests/lab/one_run and test_status.py have them.
+ELSEWHERE = {"rescore", "rerun", "quality", "mos", "lab check", "soak status"}
+TELLERS: dict[str, Callable[[Path, Path], list[str]]] = {
+    "doctor": lambda run, other: [],
+    "matrix": lambda run, other: ["s6", "--list"],
+    "summary": lambda run, other: [str(run)],
+    "compare": lambda run, other: [str(run), str(other), "-o", str(run.parent / "compare.html")],
+    "bundle verify": lambda run, other: [str(run)],
+}
+
+
+def commands(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{above}{name} ")
+        else:
+            yield f"{above}{name}", command
+
+
+def test_each_command_makes_or_tells() -> None:
+    known = dict(commands(typer.main.get_command(app)))
+    assert set(known) - MAKERS == {*TELLERS, *ELSEWHERE}
+    for name, command in known.items():
+        options = {word for parameter in command.params for word in parameter.opts}
+        assert ("--json" in options) == (name not in MAKERS), name
+
+
+@pytest.mark.parametrize("name", TELLERS)
+def test_it_is_json_and_nothing_else(scores: Scores, tmp_path: Path, name: str) -> None:
+    run, other = made(tmp_path / "results", scores), made(tmp_path / "other", scores)
+    done = CliRunner().invoke(app, [*name.split(), *TELLERS[name](run, other), "--json"])
+    assert done.exit_code == 0 or name == "doctor", done.output
+    assert json.loads(done.stdout) and done.stdout.isascii()
+
+
+def test_a_matrix_that_is_run_has_none(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["matrix", "s6", "--json"])
+    assert done.exit_code == 1 and "--json: for lists; add --list" in done.stderr
