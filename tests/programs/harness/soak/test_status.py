@@ -50,8 +50,8 @@ def test_a_night_is_told_in_the_terminal(soak_place: Path) -> None:
     assert "no soak is at work here; it was killed, and can be resumed" in told(folder)
     for place in (folder.path, folder.path.parent):  # a night, or the folder of the nights
         assert CliRunner().invoke(app, ["soak", "status", str(place)]).exit_code == 0
-    told = json.loads(CliRunner().invoke(app, ["soak", "status", str(soak_place), "--json"]).stdout)
-    assert {"phase", "cells", "left_s"} <= set(told)
+    night = json.loads(CliRunner().invoke(app, ["soak", "status", str(folder.path), "--json"]).stdout)
+    assert {"phase", "cells", "left_s"} <= set(night)
     result = CliRunner().invoke(app, ["soak", "status", str(soak_place)])
     assert result.exit_code == 1 and "neither a night of a soak nor a folder of them" in result.stderr
 
