@@ -100,7 +100,8 @@ class RunDirectory:
         while self._spare:
             os.close(self._spare.pop())
         for path in self.path.rglob("*"):
-            path.chmod(0o700 if path.is_dir() else 0o600)
+            if not path.is_symlink():  # what one leads to is not ours
+                path.chmod(0o700 if path.is_dir() else 0o600)
         self.manifest.files = hash_files(self.path)
         self.manifest.finished = time.time()
         self.manifest.status = status

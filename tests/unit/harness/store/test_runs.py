@@ -89,11 +89,15 @@ def test_reseal_takes_the_new_hash_of_named_files_only(tmp_path: Path) -> None:
     assert after["report.html"] != before["report.html"] and after["raw"] == before["raw"]
 
 
-def test_links_are_refused(tmp_path: Path) -> None:
-    run = RunStore(tmp_path).create("t", "c")
-    os.symlink("/etc/passwd", run.path / "x")
+def test_links_are_refused_and_what_they_lead_to_is_left_as_it_was(tmp_path: Path) -> None:
+    (others := tmp_path / "others").mkdir(mode=0o755)
+    (file := others / "file").touch(0o644)
+    run = RunStore(tmp_path / "results").create("t", "c")
+    os.symlink(file, run.path / "x")
+    os.symlink(others, run.path / "y")
     with pytest.raises(StoreError, match="a link"):
         run.commit()
+    assert (others.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o755, 0o644)
 
 
 def test_a_bad_manifest_names_the_field(tmp_path: Path) -> None:
