@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services under test, by the name that --service takes; each file here may define some."""
+"""The services under test, by the name that --service takes; each file here may define some, and other packages."""
 
 from apps.base import Service
 from hardware.machine.discovery import defined_in
+from hardware.machine.plugins import beside, offered
 
-SERVICES: dict[str, type[Service]] = {
+_OURS: dict[str, type[Service]] = {
     service.name: service
     for service in defined_in(__name__, __path__)
     if isinstance(service, type) and issubclass(service, Service) and "name" in vars(service)
 }
+_THEIRS: dict[str, type[Service]] = {
+    service.name: service for service in offered("sojourn.services", type) if issubclass(service, Service)
+}
+SERVICES = beside(_OURS, _THEIRS, "sojourn.services")

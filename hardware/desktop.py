@@ -23,7 +23,8 @@ from hardware.build_tool import call, ended
 from hardware.guest import INIT, PACKAGES, SUITE, extract, in_root, prepare
 from hardware.machine import cache
 from hardware.machine.cache import BuildError, Progress
-from hardware.machine.files import CHECKOUT
+from hardware.machine.files import CHECKOUT, LOCK
+from hardware.machine.plugins import packages
 
 #: What is on top of the nodes' packages; chromium-driver is Selenium's.
 SHOWN = (
@@ -71,7 +72,7 @@ def ensure_desktop(extras: Iterable[str] = (), progress: Progress | None = None)
     """
     tell = progress or (lambda _what, _fraction: None)
     packages = (*PACKAGES, *SHOWN, *(name for extra in sorted(extras) for name in EXTRAS[extra]))
-    lock = locked_lines(closure(DISTRIBUTIONS), (CHECKOUT / "requirements.txt").read_text())
+    lock = locked_lines(closure(DISTRIBUTIONS), LOCK.read_text())
     inputs = {"made": _MADE, "init": INIT.read_text(), "packages": " ".join((SUITE, *packages)), "lock": lock}
     parts = [(name, text.encode()) for name, text in inputs.items()]
     entry = cache.build_once(
@@ -165,7 +166,7 @@ def _compile(root: Path, base: Path, *folders: Path) -> None:
 
 
 def _ensure_sources(desktop: Path) -> tuple[Path, str]:
-    """The project's packages as they are now, compiled; named by their content."""
+    """The project's packages and those that bring it something, as they are now, compiled; named by their content."""
     # Read once: what is edited meanwhile must not come under the digest of what was there.
     files = sorted(
         (str(path.relative_to(CHECKOUT)), path.read_bytes())
@@ -173,6 +174,7 @@ def _ensure_sources(desktop: Path) -> tuple[Path, str]:
         for path in (CHECKOUT / name).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     )
+    files += sorted(file for package in packages() for file in package.files())
     digest = cache.digest(files)
 
     def build(scratch: Path) -> None:

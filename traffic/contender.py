@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hardware.machine.place import Place
+from hardware.machine.plugins import beside, offered
 
 _ECN = "/proc/sys/net/ipv4/tcp_ecn"
 _AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
@@ -69,7 +70,7 @@ _FURTHER = (
     "yeah",
 )
 
-CONTENDERS = {
+_OURS = {
     c.name: c
     for c in (
         Contender("cubic", "cubic", CLASSIC_ECN),
@@ -83,3 +84,5 @@ CONTENDERS = {
         *(Contender(name, name, CLASSIC_ECN) for name in _FURTHER),
     )
 }
+_THEIRS = {contender.name: contender for contender in offered("sojourn.contenders", Contender)}
+CONTENDERS = beside(_OURS, _THEIRS, "sojourn.contenders")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queueing disciplines that a bottleneck can have; a new one is a new file here."""
+"""The queueing disciplines that a bottleneck can have; a new one is a new file here, or another package's."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ from typing import Any
 from bottleneck.qdiscs.base import Qdisc, QdiscError
 from hardware.machine.discovery import defined_in
 from hardware.machine.messages import did_you_mean
+from hardware.machine.plugins import beside, offered
 
-KINDS: dict[str, type[Qdisc]] = {
+_OURS: dict[str, type[Qdisc]] = {
     qdisc.kind: qdisc
     for qdisc in defined_in(__name__, __path__)
     if isinstance(qdisc, type) and issubclass(qdisc, Qdisc) and "kind" in vars(qdisc)
 }
+_THEIRS: dict[str, type[Qdisc]] = {
+    qdisc.kind: qdisc for qdisc in offered("sojourn.qdiscs", type) if issubclass(qdisc, Qdisc)
+}
+KINDS = beside(_OURS, _THEIRS, "sojourn.qdiscs")
 
-EXAMPLES = tuple(text for qdisc in KINDS.values() for text in qdisc.examples)
-"""Texts that together use every parameter of every kind."""
+EXAMPLES = tuple(text for qdisc in _OURS.values() for text in qdisc.examples)
+"""Texts that together use every parameter of every kind of ours."""
 
 __all__ = ["EXAMPLES", "KINDS", "Qdisc", "QdiscError", "marks", "parse_qdisc"]
 

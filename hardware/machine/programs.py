@@ -12,6 +12,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from hardware.machine.plugins import packages
+
 #: The version that is a processor's abilities, by blanks.
 FLAGS = "processor flags"
 #: Places of system programs that an ordinary user's PATH leaves out on Debian.
@@ -91,4 +93,5 @@ def _processor() -> dict[str, str]:
 def host_versions() -> dict[str, str]:
     """Return the versions of the host's kernel, Python and every tool found, for the manifest of a run."""
     versions = {"host kernel": platform.release(), "python": sys.version.split()[0], **_processor()}
+    versions |= {f"package {package.name}": package.version for package in packages()}
     return versions | {tool.name: text for tool in TOOLS if (text := version(tool))}

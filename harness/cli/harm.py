@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hardware.machine.files import CHECKOUT
+from hardware.machine.files import CHECKOUT, EXPERIMENTS, SETTINGS
 from harness.experiment.options import GROUPS, OPTIONS, Option
 
 app = typer.Typer()
@@ -51,8 +51,10 @@ def harm(context: typer.Context, **given: str | bool | None) -> None:
         for name, value in given.items()
         if value not in (None, False)
     ]
-    test = str(CHECKOUT / "tests" / "test_video_harm.py")
-    os.execv(sys.executable, [sys.executable, "-m", "pytest", f"--rootdir={CHECKOUT}", test, *words, *context.args])
+    # Not by the settings of whatever project this is called in.
+    settings = ["-c", str(SETTINGS), f"--rootdir={CHECKOUT}", "-p", "no:cacheprovider"]
+    test = str(EXPERIMENTS / "test_video_harm.py")
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", *settings, test, *words, *context.args])
 
 
 # typer reads a command's options off its signature.

@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from apps import SERVICES
+from hardware.machine.files import CHECKOUT
 from hardware.machine.signals import keep_to_ourselves
 from harness.experiment.defaults import user_defaults
 from harness.experiment.options import GROUPS, LOCAL, OPTIONS, Options, OptionsError, parse_options
@@ -56,6 +57,12 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse options that cannot work before anything is collected, let alone started."""
     keep_to_ourselves()
+    config.addinivalue_line("markers", "experiment: a full experiment of minutes; run by name or by make harm")
+    checkout = config.rootpath
+    if (checkout / "harness" / "experiment" / "plugin.py").exists() and checkout != CHECKOUT:
+        raise pytest.UsageError(
+            f"this is the Sojourn of {CHECKOUT}: run `python -m pytest`, or `make environment` first"
+        )
     given = {option.name: config.getoption(f"--{option.name}") for option in OPTIONS}
     try:
         defaults = user_defaults(os.environ, config.invocation_params.dir, SERVICES)

@@ -13,13 +13,12 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from hardware.machine.files import CHECKOUT
+from hardware.machine.files import EXPERIMENTS
 from hardware.machine.messages import did_you_mean, first_wrong
 from harness.matrix.cell import Cell
 from harness.matrix.limits import LABS, lacking
 from traffic.contender import CONTENDERS
 
-EXPERIMENTS = CHECKOUT / "tests"
 _DEFINES_ONE = re.compile(r"^MATRIX\b", re.MULTILINE)
 
 

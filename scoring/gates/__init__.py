@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hardware.machine.discovery import defined_in
+from hardware.machine.plugins import offered
 from scoring.evidence import RawFiles, Setting
 from scoring.gates.base import RunGate, gate_of_runs
 from scoring.validity import Gate, Limits
@@ -17,7 +18,7 @@ __all__ = ["further_gates", "gate_of_runs"]
 
 
 def further_gates(files: RawFiles, setting: Setting, limits: Limits) -> Iterable[Gate]:
-    """Judge a run by every gate here, in the order of their files and names."""
-    for judge in defined_in(__name__, __path__):
+    """Judge a run by every gate here, in the order of their files and names, and by those of other packages."""
+    for judge in (*defined_in(__name__, __path__), *offered("sojourn.gates", RunGate)):
         if isinstance(judge, RunGate):
             yield from judge(files, setting, limits)

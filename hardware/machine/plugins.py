@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What other packages bring by entry points: services, queues, contenders, gates; and those packages themselves.
+
+https://packaging.python.org/en/latest/specifications/entry-points/
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TypeVar
+
+_LOG = logging.getLogger(__name__)
+GROUPS = ("sojourn.services", "sojourn.qdiscs", "sojourn.contenders", "sojourn.gates")
+T = TypeVar("T")
+
+
+def offered(group: str, kind: type[T]) -> Iterator[T]:
+    """Yield what the entry points of a group name, in the order of their names: each a `kind`.
+
+    One that cannot be loaded, or is something else, is passed over with a warning that names its package.
+    """
+    for point in sorted(metadata.entry_points(group=group), key=lambda it: it.name):
+        whose = f"{point.dist.name} {point.dist.version}" if point.dist else "an unnamed package"
+        try:
+            thing = point.load()
+        except Exception as wrong:  # whatever a module of somebody else raises
+            _LOG.warning("%s: %s of %s is left out: %s: %s", group, point.name, whose, type(wrong).__name__, wrong)
+            continue
+        if isinstance(thing, kind):
+            yield thing
+        else:
+            _LOG.warning("%s: %s of %s is left out: it is no %s", group, point.name, whose, kind.__name__)
+
+
+def beside(ours: Mapping[str, T], theirs: Mapping[str, T], group: str) -> dict[str, T]:
+    """Return our things and those of other packages by their names; a name of ours stays ours, with a warning."""
+    for name in ours.keys() & theirs.keys():
+        _LOG.warning("%s: %s is a name of Sojourn's own: another package's is left out", group, name)
+    return {**ours, **{name: thing for name, thing in theirs.items() if name not in ours}}
+
+
+@dataclass(frozen=True)
+class Package:
+    """An installed package that brings something, and where its modules lie."""
+
+    name: str
+    version: str
+    modules: tuple[str, ...]
+    """Its top-level modules that entry points name."""
+
+    def files(self) -> list[tuple[str, bytes]]:
+        """Return path and content of all its files, as they lie in a folder of packages, with what tells of them."""
+        points = metadata.distribution(self.name).read_text("entry_points.txt") or ""
+        about = f"{self.name.replace('-', '_')}-{self.version}.dist-info"
+        files = [
+            (f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {self.name}\nVersion: {self.version}\n".encode()),
+            (f"{about}/entry_points.txt", points.encode()),
+        ]
+        for module in self.modules:
+            spec = importlib.util.find_spec(module)
+            for place in map(Path, (spec.submodule_search_locations or ()) if spec else ()):
+                files += [
+                    (f"{module}/{path.relative_to(place)}", path.read_bytes())
+                    for path in place.rglob("*")
+                    if path.is_file() and "__pycache__" not in path.parts
+                ]
+            if spec and not spec.submodule_search_locations and spec.origin:
+                files.append((Path(spec.origin).name, Path(spec.origin).read_bytes()))
+        return files
+
+
+@functools.cache
+def packages() -> tuple[Package, ...]:
+    """Return the packages that bring something, in the order of their names."""
+    modules: dict[tuple[str, str], set[str]] = {}
+    for group in GROUPS:
+        for point in metadata.entry_points(group=group):
+            if point.dist:
+                modules.setdefault((point.dist.name, point.dist.version), set()).add(point.module.partition(".")[0])
+    return tuple(Package(*known, tuple(sorted(names))) for known, names in sorted(modules.items()))
