@@ -85,3 +85,13 @@ def test_nobody_logs_in_without_a_key(machine: Machine, place: Place, folder: Pa
     assert place.run(["stat", "-c", "%W", "/etc/ssh/ssh_host_ed25519_key"]) > place.run(
         ["stat", "-c", "%W", "/etc/fstab"]
     )
+
+
+def test_nobody_becomes_root_by_an_empty_password(place: Place) -> None:
+    assert place.run(["getent", "shadow", "root"]).startswith("root:*:")
+    assert place.run(["sh", "-c", "grep -l nullok /etc/pam.d/* || true"]) == ""
+    for typed in ("", "\n", "root\n", "*\n"):
+        refused = place.run(
+            ["sh", "-c", 'setpriv --reuid=nobody --clear-groups su -c "echo IN" 2>&1; true'], input=typed, timeout=60
+        )
+        assert "IN" not in refused and "uthentication failure" in refused, refused
