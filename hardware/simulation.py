@@ -34,6 +34,8 @@ _SHM = Path("/dev/shm")
 #: What the console says of memory that is used up; of a kernel that gave up.
 _NO_MEMORY = re.compile(r"Out of memory: Killed process \d+ \(([^)]*)\)|out of memory", re.IGNORECASE)
 _PANIC = re.compile(r"Kernel panic[^\n]*")
+#: What it says where a process of it was killed from outside.
+_STUB_GONE = "failed to wait for stub"
 
 
 class SimulationError(RuntimeError):
@@ -171,11 +173,11 @@ def _judge(folder: Path, said: Path, ended: int) -> None:
     if killed := _NO_MEMORY.search(console):
         whom = f": it ended {killed[1]}" if killed[1] else ""
         raise SimulationError(f"{folder}: the machine's memory was used up{whom}; its console: {_end(console)}")
-    if panic := _PANIC.search(console):
-        raise SimulationError(f"{folder}: {panic[0]}; its console: {_end(console)}")
-    if ended == -signal.SIGKILL:
+    if ended == -signal.SIGKILL or _STUB_GONE in console:
         why = "somebody killed the machine; the kernel does so where memory is used up, this host's or a container's"
         raise SimulationError(f"{folder}: {why}")
+    if panic := _PANIC.search(console):
+        raise SimulationError(f"{folder}: {panic[0]}; its console: {_end(console)}")
     if not code:
         raise SimulationError(f"{folder}: the machine ended early: {_end(console) or 'it said nothing'}")
     raise SimulationError(f"{folder}: exit code {code}: {_tail(folder / 'err')}")

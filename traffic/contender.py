@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from hardware.machine.place import Place
 from hardware.machine.plugins import beside, offered
 
-_ECN = "/proc/sys/net/ipv4/tcp_ecn"
+ECN_FILES = ("/proc/sys/net/ipv4/tcp_ecn", "/proc/sys/net/ipv4/tcp_ecn_fallback")
+"""What `Contender.prepare` sets at both ends: the mode, and whether a SYN sent again gives ECN up (RFC 3168, 6.1.1.1).
+
+Linux does give it up, and a queue that is full of another flow loses SYNs: the flow would not be what its name says.
+"""
 _AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 NO_ECN, CLASSIC_ECN, ACCURATE_ECN = 0, 1, 3  # values of net.ipv4.tcp_ecn
 
@@ -38,19 +42,17 @@ class Contender:
                 )
 
     def prepare(self, sender: Place, receiver: Place) -> None:
-        """Set and read back both ends' ECN mode; a new flow negotiates by it. Raises
-        `ContenderError`.
-        """
+        """Set and read back both ends' `ECN_FILES`; a new flow negotiates by them. Raises `ContenderError`."""
         self.check(sender, receiver)
         for place in (sender, receiver):
-            script = f"echo {self.tcp_ecn} > {_ECN} && cat {_ECN}"
-            read_back = place.run(["sh", "-c", script], check=False).strip()
-            if read_back != str(self.tcp_ecn):
-                raise ContenderError(
-                    f"{place.name}: net.ipv4.tcp_ecn: asked {self.tcp_ecn} for contender {self.name}, "
-                    f"found {read_back or 'nothing'}"
-                    + ("; accurate ECN needs a kernel of 6.18 or newer" if self.tcp_ecn == ACCURATE_ECN else "")
-                )
+            for file, asked in zip(ECN_FILES, (self.tcp_ecn, 0), strict=True):
+                read_back = place.run(["sh", "-c", f"echo {asked} > {file} && cat {file}"], check=False).strip()
+                if read_back != str(asked):
+                    raise ContenderError(
+                        f"{place.name}: {file.removeprefix('/proc/sys/').replace('/', '.')}: asked {asked} for "
+                        f"contender {self.name}, found {read_back or 'nothing'}"
+                        + ("; accurate ECN needs a kernel of 6.18 or newer" if asked == ACCURATE_ECN else "")
+                    )
 
 
 #: Loss-based controls that a kernel may have besides; the virtual nodes' has them all.

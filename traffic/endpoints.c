@@ -658,6 +658,8 @@ static void read_plan(void)
 			found = sscanf(line, "%*s %31s %d", space, &mode) == 2;
 			enter(space);
 			set("tcp_ecn", mode);
+			/* Flows are what their names say, also where the queue loses a SYN. */
+			set("tcp_ecn_fallback", 0);
 			set("tcp_no_metrics_save", 1);
 		} else if (!strcmp(word, "device")) {
 			found = sscanf(line, "%*s %31s %31s", space, text) == 2;

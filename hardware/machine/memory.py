@@ -9,10 +9,15 @@ from pathlib import Path
 import psutil
 
 _GROUPS = Path("/sys/fs/cgroup")
-#: Version of control groups → its folder, where the limit and the use stand, and how what can be taken back is called.
+#: Version of control groups → its folder, where the limit and the use stand, and what can be taken back.
 _VERSIONS = {
-    "": (_GROUPS, "memory.max", "memory.current", "inactive_file"),
-    "memory": (_GROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    "": (_GROUPS, "memory.max", "memory.current", ("active_file", "inactive_file")),
+    "memory": (
+        _GROUPS / "memory",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        ("total_active_file", "total_inactive_file"),
+    ),
 }
 
 
@@ -34,7 +39,7 @@ def _left_in_groups() -> Iterator[int]:
                 most, taken = (group / limit).read_text().strip(), int((group / use).read_text())
                 stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
                 if most != "max":
-                    yield int(most) - taken + int(stat.get(spare, 0))
+                    yield int(most) - taken + sum(int(stat.get(name, 0)) for name in spare)
             except (OSError, ValueError):  # the top has no such files, and a container may not see those above it
                 pass
             group = group.parent

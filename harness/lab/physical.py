@@ -25,9 +25,9 @@ from hardware.machine.orphans import end_orphans
 from hardware.machine.place import COMMANDS, LOCAL, NO_WAY_BACK, CommandError, Place
 from hardware.machine.scratch import scratch_folder
 from harness.lab.contract import Addresses, Lab, MadeLab, Tap
+from traffic.contender import ECN_FILES
 
 CLOCK = "router-clock.jsonl"
-_ECN = "/proc/sys/net/ipv4/tcp_ecn"
 _GREET_S = 15
 
 
@@ -160,8 +160,9 @@ def tap(name: str, file: LabFile, places: Mapping[str, Place]) -> Tap:
 def _keep_settings(lab: Lab, stack: ExitStack) -> None:
     """Have what contenders and the origin set at the hosts put back: the ECN mode, the default route."""
     for place in dict.fromkeys((lab.sender, lab.receiver)):
-        was = place.run(["cat", _ECN]).strip()
-        stack.callback(_put_back, place, ["sh", "-c", f"echo {was} >{_ECN}"])
+        for file in ECN_FILES:
+            was = place.run(["cat", file]).strip()
+            stack.callback(_put_back, place, ["sh", "-c", f"echo {was} >{file}"])
     if routes := lab.server.run(["ip", "route", "show", "default"]).splitlines():
         stack.callback(_put_back, lab.server, ["ip", "route", "replace", *routes[0].split()])
 

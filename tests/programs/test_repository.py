@@ -30,6 +30,8 @@ TOP = {
         "pyproject.toml",
         "requirements.txt",
         "README.md",
+        "CHANGELOG.md",
+        "CITATION.cff",
         "CONTRIBUTING.md",
         "SECURITY.md",
         "LICENSE",

@@ -19,7 +19,7 @@ from hardware.lab_file import read_lab_file
 from harness.lab.physical import PhysicalLab, PhysicalLabError
 from tests.lab.real_time.bench import Bench, until
 from traffic import iperf3, ss
-from traffic.contender import CONTENDERS
+from traffic.contender import CONTENDERS, ECN_FILES
 
 pytestmark = pytest.mark.lab
 
@@ -64,7 +64,7 @@ def hold(file: Path) -> subprocess.Popen[str]:
 
 def test_a_router_over_ssh_is_set_up_read_back_and_restored(untouched: Bench, tmp_path: Path) -> None:
     sender, receiver = untouched.lab.sender, untouched.lab.receiver
-    before = sender.run(["ip", "route"]), receiver.run(["cat", "/proc/sys/net/ipv4/tcp_ecn"])
+    before = sender.run(["ip", "route"]), receiver.run(["cat", *ECN_FILES])
     with PhysicalLab(read_lab_file(untouched.lab_file()), tmp_path) as apu:
         apu.router.apply(BOTTLENECK)
         untouched.lab.router.verify(BOTTLENECK)
@@ -76,7 +76,7 @@ def test_a_router_over_ssh_is_set_up_read_back_and_restored(untouched: Bench, tm
         set_congestion_control(apu.server, "bbr")
         assert "congctl bbr" in sender.run(["ip", "route"]) and receiver.run(["sysctl", "net.ipv4.tcp_ecn"])[-2] == "0"
         until(lambda: (tmp_path / "router-clock.jsonl").stat().st_size > 0, 5)
-    assert (sender.run(["ip", "route"]), receiver.run(["cat", "/proc/sys/net/ipv4/tcp_ecn"])) == before
+    assert (sender.run(["ip", "route"]), receiver.run(["cat", *ECN_FILES])) == before
 
 
 def test_an_idle_run_keeps_the_router_beyond_the_lease(untouched: Bench) -> None:

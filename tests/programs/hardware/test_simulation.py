@@ -110,6 +110,12 @@ def test_what_the_watcher_raises_ends_the_machine(fake: Fake) -> None:
             "run: Kernel panic - not syncing: Segfault; its console",
         ),
         ("", "", 1, "ended early: it said nothing"),
+        (
+            "",
+            "wait_stub_done_seccomp : failed to wait for stub, pid = -1\nKernel panic - not syncing: no init",
+            1,
+            "run: somebody killed the machine; the kernel does so where memory is used up",
+        ),
         ("", "[ 0.0] make_umid", -9, "run: somebody killed the machine; the kernel does so where memory is used up"),
         ("1", "", 1, "exit code 1: what the job said last"),
     ],

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +17,7 @@ import pytest
 from hardware.machine.place import LOCAL, Place
 from hardware.machine.requirements import ToolError
 from traffic import iperf3, ss
-from traffic.contender import CONTENDERS, Contender, ContenderError
+from traffic.contender import CONTENDERS, ECN_FILES, Contender, ContenderError
 from traffic.iperf3 import BulkError, BulkFlow
 
 if TYPE_CHECKING:
@@ -124,7 +127,38 @@ def test_ecn_mode_is_set_and_read_back_at_both_ends(pair: Pair) -> None:
     for name, mode in (("cubic", "1"), ("cubic-noecn", "0")):
         CONTENDERS[name].prepare(pair.sender, pair.receiver)
         for place in (pair.sender, pair.receiver):
-            assert place.run(["cat", "/proc/sys/net/ipv4/tcp_ecn"]).strip() == mode
+            assert place.run(["cat", *ECN_FILES]).split() == [mode, "0"]
+
+
+#: Connects and holds the connection until its input ends.
+_CONNECT = "import socket, sys; c = socket.create_connection((sys.argv[1], 40109)); print('up', flush=True); input()"
+_LISTEN = "import socket; s = socket.create_server(('', 40109)); print('up', flush=True); c = s.accept(); input()"
+
+
+def _speaking(place: Place, *command: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*place.prefix, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+
+
+def test_a_contender_whose_first_syn_is_lost_has_ecn_all_the_same(pair: Pair) -> None:
+    CONTENDERS["cubic"].prepare(pair.sender, pair.receiver)
+    blackhole = ["blackhole", f"{pair.sender_address}/32"]
+    with ExitStack() as ends:
+        listener = ends.enter_context(_speaking(pair.receiver, sys.executable, "-c", _LISTEN))
+        ends.callback(listener.kill)
+        assert listener.stdout and listener.stdout.readline() == "up\n"
+        pair.receiver.run(["ip", "route", "add", *blackhole])
+        ends.callback(pair.receiver.run, ["ip", "route", "del", *blackhole], check=False)
+        caller = ends.enter_context(_speaking(pair.sender, sys.executable, "-c", _CONNECT, pair.receiver_address))
+        ends.callback(caller.kill)
+        deadline = time.monotonic() + 10
+        while not pair.sender.run(["ss", "-tnH", "state", "syn-sent", "dport", ":40109"]):
+            assert time.monotonic() < deadline
+        pair.receiver.run(["ip", "route", "del", *blackhole])
+        assert caller.stdout and caller.stdout.readline() == "up\n"
+        told = pair.sender.run(["ss", "-tineH", "dport", ":40109"])
+        assert "retrans:0/1" in told and " ecn " in told
 
 
 def test_a_kernel_that_refuses_the_ecn_mode_is_told(pair: Pair) -> None:
