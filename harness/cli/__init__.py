@@ -9,12 +9,13 @@ from __future__ import annotations
 import typer
 
 from hardware.machine.signals import keep_to_ourselves
-from harness.cli import bundles, harm, machines, matrices, nights, runs
+from harness.cli import bundles, harm, machines, matrices, nights, runs, verdicts
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(harm.app)
 app.add_typer(machines.app)
 app.add_typer(runs.app)
+app.add_typer(verdicts.app)
 app.add_typer(matrices.app)
 app.add_typer(bundles.app, name="bundle")
 app.add_typer(nights.app, name="soak")

@@ -16,6 +16,12 @@ from harness.cli import app
 from scoring.scores import Scores
 from tests.programs.harness.cli.test_one_door import made
 
+
+def thresholds(folder: Path) -> Path:
+    (file := folder.parent / "thresholds.toml").write_text('thresholds = ["stalls >= 0"]\n')
+    return file
+
+
 #: Commands that make something, and say where it lies.
 MAKERS = {
     "harm", "build", "lab power", "hardware image", "report", "figure", "export", "flent", "bundle export",
@@ -28,6 +34,7 @@ TELLERS: dict[str, Callable[[Path, Path], list[str]]] = {
     "matrix": lambda run, other: ["s6", "--list"],
     "summary": lambda run, other: [str(run)],
     "compare": lambda run, other: [str(run), str(other), "-o", str(run.parent / "compare.html")],
+    "verdict": lambda run, other: [str(run), f"--thresholds={thresholds(run.parent)}"],
     "bundle verify": lambda run, other: [str(run)],
 }
 

@@ -30,12 +30,22 @@ def other(run: Path) -> Path:
     return there
 
 
+def verdict(run: Path, place: Path) -> list[str]:
+    """As for a pipeline, with all that it can write."""
+    lines = "victim_mbps > 0", "contender_mbps > 0", "stall_s >= 0", "harm.victim_mbps < 2"
+    (file := run.parent.parent / "thresholds.toml").write_text(f"thresholds = {json.dumps(lines)}\n")
+    written = [f"--junit={run.parent / 'out.xml'}", f"--markdown={run.parent / 'out.md'}"]
+    return ["verdict", str(place), f"--thresholds={file}", *written]
+
+
 #: Commands that show figures of runs: their arguments, with the run or the folder that holds it.
 READERS: dict[str, Callable[[Path], list[str]]] = {
     "report": lambda run: ["report", str(run)],
     "report of a folder": lambda run: ["report", str(run.parent)],
     "summary": lambda run: ["summary", str(run), "-o", str(run.parent / "out")],
     "summary of a folder": lambda run: ["summary", str(run.parent), "-o", str(run.parent / "out")],
+    "verdict": lambda run: verdict(run, run),
+    "verdict of a folder": lambda run: verdict(run, run.parent),
     "summary as JSON": lambda run: ["summary", str(run), "--json", "-o", str(run.parent / "out")],
     "compare as JSON": lambda run: ["compare", str(run), str(other(run)), "--json", "-o", str(run.parent / "c.html")],
     "compare": lambda run: ["compare", str(run), str(other(run)), "-o", str(run.parent / "compare.html")],
@@ -196,6 +206,8 @@ def test_no_other_run_gives_any(run: Path, reader: str, spoil: Callable[[Path], 
         and reader != "bundle export"
         and (spoil is not void or reader in ("figure", "mos", "quality"))
     ):
-        assert done.exit_code == 1 and run.name in said, said
+        assert done.exit_code == (4 if reader == "verdict" else 1) and run.name in said, said
+    elif reader == "verdict":
+        assert done.exit_code == 3, said
     rows = run.parent / "out" / "summary.csv"
     assert not rows.exists() or not list(csv.DictReader(rows.open()))

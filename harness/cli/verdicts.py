@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands for pipelines: whether runs are as demanded."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hardware.machine.messages import printable
+from harness.cli.common import AsJson, print_json
+
+app = typer.Typer()
+_STYLE = {"met": "green", "not met": "red", "no figure": "red"}
+
+
+@app.command()
+def verdict(
+    places: Annotated[list[Path], typer.Argument(metavar="RUN_OR_RESULTS...", help="Runs, or folders of runs.")],
+    thresholds: Annotated[Path, typer.Option(metavar="FILE", help="What is demanded (docs/pipelines.md).")],
+    sure: Annotated[
+        bool, typer.Option("--sure", help="Judge by the whole 95 % interval over the runs, not by the figure.")
+    ] = False,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML too.")] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Append Markdown too, for a summary.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell whether runs are as demanded. Exit code 0: met, 1: not met, 3: void, 4: cannot be read."""
+    from harness.report import verdict as report
+
+    try:
+        given = report.verdicts(places, report.read_thresholds(thresholds), sure=sure)
+        if junit:
+            junit.write_bytes(report.junit(given))
+        if markdown:
+            with markdown.open("a") as file:
+                file.write(report.markdown(given))
+    except (RuntimeError, OSError) as error:
+        print(f"sojourn: {printable(str(error))}", file=sys.stderr)
+        raise typer.Exit(report.Code.BROKEN) from error
+    if as_json:
+        print_json(report.records(given))
+        raise typer.Exit(report.code_of(given))
+    for one in given:
+        table = Table("threshold", "where", "figure", "", box=None, pad_edge=False, header_style="dim")
+        for it in one.judgements:
+            row = it.threshold.text, it.where, report.figure_of(it)
+            table.add_row(*map(Text, row), Text(it.outcome, style=_STYLE[it.outcome]))
+        print(f"{printable(one.experiment.title)}: {one.code.name.lower().replace('_', ' ')}")
+        for name, reasons in one.void.items():
+            print(printable(f"void: {name}: {'; '.join(reasons)}"))
+        if one.judgements:
+            Console().print(table)
+    raise typer.Exit(report.code_of(given))

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A verdict on runs for a pipeline: thresholds of a file against what finished, valid runs say together."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from hardware.machine.messages import printable
+from harness.report.repetitions import Experiment, experiments, find_runs
+from harness.report.run_page import ReportError
+from scoring.thresholds import Judgement, Threshold, ThresholdError, judge, parse
+
+
+class Code(IntEnum):
+    """Exit codes; 2 is a wrong command line's."""
+
+    MET = 0
+    NOT_MET = 1
+    VOID = 3
+    BROKEN = 4
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of each threshold in one experiment."""
+
+    experiment: Experiment
+    judgements: tuple[Judgement, ...]
+
+    @property
+    def void(self) -> dict[str, list[str]]:
+        """The void runs and why."""
+        return self.experiment.summary.void
+
+    @property
+    def code(self) -> Code:
+        """Void where no run is valid, whatever was demanded."""
+        if not self.experiment.summary.valid:
+            return Code.VOID
+        return Code.MET if all(it.outcome == "met" for it in self.judgements) else Code.NOT_MET
+
+
+def read_thresholds(file: Path) -> list[Threshold]:
+    """Return the thresholds of a TOML file, `thresholds = ["stalls == 0", …]`. Raises ReportError."""
+    try:
+        told = tomllib.loads(file.read_text())
+    except OSError as missing:
+        raise ReportError(f"--thresholds {file}: {missing.strerror}") from missing
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+        raise ReportError(f"--thresholds {file}: no TOML: {broken}") from broken
+    lines = told.get("thresholds")
+    if set(told) != {"thresholds"} or not isinstance(lines, list) or not lines:
+        raise ReportError(f'--thresholds {file}: give a list, thresholds = ["stalls == 0"], and nothing else')
+    try:
+        return [parse(str(line)) for line in lines]
+    except ThresholdError as wrong:
+        raise ReportError(f"--thresholds {file}: {wrong}") from wrong
+
+
+def verdicts(places: Sequence[Path], thresholds: list[Threshold], *, sure: bool = False) -> list[Verdict]:
+    """Judge the runs at `places`, those of one experiment together. Raises ReportError, StoreError."""
+    return [
+        Verdict(one, tuple(judge(thresholds, one.summary, sure=sure) if one.summary.valid else ()))
+        for one in experiments(find_runs(places))
+    ]
+
+
+def code_of(given: Sequence[Verdict]) -> Code:
+    """Return the worst: void before not met before met."""
+    return max((verdict.code for verdict in given), default=Code.VOID)
+
+
+def records(given: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """Return verdicts as JSON-ready data."""
+    return [
+        {
+            "experiment": verdict.experiment.title,
+            "verdict": verdict.code.name.lower(),
+            "runs": [str(run.path) for run in verdict.experiment.runs],
+            "void": verdict.void,
+            "thresholds": [
+                {
+                    "threshold": it.threshold.text, "metric": it.threshold.metric, "where": it.where,
+                    "outcome": it.outcome, "value": it.figure and it.figure.value, "low": it.figure and it.figure.low,
+                    "high": it.figure and it.figure.high, "runs": it.figure.n if it.figure else 0,
+                }
+                for it in verdict.judgements
+            ],
+        }
+        for verdict in given
+    ]  # fmt: skip
+
+
+def figure_of(judgement: Judgement) -> str:
+    """Return the figure as it is told, with its interval where there is one."""
+    figure = judgement.figure
+    if figure is None:
+        return "–"
+    span = f" ({figure.low:.4g} to {figure.high:.4g})" if figure.low is not None and figure.high is not None else ""
+    return f"{figure.value:.4g}{span}, n={figure.n}"
+
+
+def markdown(given: Sequence[Verdict]) -> str:
+    """Return verdicts as Markdown, for the summary of a pipeline's job. What stands in runs is escaped."""
+    lines = []
+    for verdict in given:
+        lines += [f"### {_cell(verdict.experiment.title)}: {verdict.code.name.lower().replace('_', ' ')}", ""]
+        lines += [f"- void: {_cell(name)}: {_cell('; '.join(reasons))}" for name, reasons in verdict.void.items()]
+        if verdict.judgements:
+            lines += ["", "| threshold | where | figure | |", "|---|---|---|---|"]
+            for it in verdict.judgements:
+                cells = it.threshold.text, it.where, figure_of(it), it.outcome
+                lines.append(f"| {' | '.join(map(_cell, cells))} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    """Text as Markdown shows it: no markup, no HTML, no end of a cell."""
+    return "".join(f"&#{ord(char)};" if char in "|<>&`*_[]()#!\\~@" else char for char in printable(text))
+
+
+def junit(given: Sequence[Verdict]) -> bytes:
+    """Return verdicts as JUnit XML: a suite an experiment, a test case a threshold, its figure as a property."""
+    root = ElementTree.Element("testsuites")
+    for verdict in given:
+        cases = verdict.judgements
+        bad = sum(it.outcome != "met" for it in cases)
+        suite = ElementTree.SubElement(
+            root, "testsuite", name=printable(verdict.experiment.title), tests=str(len(cases) or 1),
+            failures=str(bad), errors=str(int(verdict.code == Code.VOID)),
+        )  # fmt: skip
+        for it in cases:
+            case = ElementTree.SubElement(suite, "testcase", classname=it.where, name=it.threshold.text)
+            if it.figure:
+                properties = ElementTree.SubElement(case, "properties")
+                ElementTree.SubElement(properties, "property", name=it.threshold.metric, value=f"{it.figure.value:.6g}")
+            if it.outcome != "met":
+                ElementTree.SubElement(case, "failure", message=f"{it.outcome}: {figure_of(it)}")
+        if verdict.code == Code.VOID:
+            why = "; ".join(f"{name}: {', '.join(reasons)}" for name, reasons in verdict.void.items())
+            case = ElementTree.SubElement(suite, "testcase", classname="runs", name="valid runs")
+            ElementTree.SubElement(case, "error", message=printable(f"void: {why}"))
+    ElementTree.indent(root)
+    text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user demands of runs, and whether their summary meets it: `harm.rtt_p99_ms beside prague < 0.3`."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from hardware.machine.messages import did_you_mean
+from scoring.harm import METRICS
+from scoring.intervals import Estimate
+from scoring.summary import MEASURED, Figure, Summary
+
+_COMPARE = {
+    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+_HARM = "harm."
+_GRAMMAR = re.compile(
+    r"(?P<metric>[\w.]+)(?:\s+(?P<alone>alone)|\s+beside\s+(?P<contender>[\w-]+))?"
+    r"\s*(?P<compare><=|>=|==|!=|<|>)\s*(?P<limit>[-+]?\d+(?:\.\d+)?)"
+)
+KNOWN = (*MEASURED, *(f"{_HARM}{metric}" for metric in METRICS))
+"""Figures that a threshold may be of: the victim's and contender's as measured, and the harm in those that have one."""
+
+
+class ThresholdError(ValueError):
+    """A threshold says nothing that can be judged; one line with what would be right."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A demand on one figure: `alone`, beside one contender, or (None) beside each; units are the figure's own."""
+
+    text: str
+    metric: str
+    where: str | None
+    compare: str
+    limit: float
+
+    def meets(self, value: float) -> bool:
+        """Whether a figure is as demanded."""
+        return bool(_COMPARE[self.compare](value, self.limit))
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A threshold at one place; `figure` None: no valid run has it, which does not meet anything."""
+
+    threshold: Threshold
+    where: str
+    """`alone` or a contender."""
+    figure: Estimate | None
+    sure: bool
+    """Judged by the whole interval where there is one, not by the figure alone."""
+
+    @property
+    def outcome(self) -> Literal["met", "not met", "no figure"]:
+        """What became of it."""
+        if self.figure is None:
+            return "no figure"
+        bounds = [self.figure.value]
+        if self.sure and self.figure.low is not None and self.figure.high is not None:
+            bounds += [self.figure.low, self.figure.high]
+        return "met" if all(map(self.threshold.meets, bounds)) else "not met"
+
+
+def parse(text: str) -> Threshold:
+    """Read `[harm.]METRIC [alone | beside CONTENDER] (< <= > >= == !=) NUMBER`. Raises ThresholdError."""
+    match = _GRAMMAR.fullmatch(text.strip())
+    if match is None:
+        raise ThresholdError(f"{text!r}: write it as `harm.rtt_p99_ms beside prague < 0.3` or `stalls == 0`")
+    metric = match["metric"]
+    if metric not in KNOWN:
+        hint = did_you_mean(metric, KNOWN, most=3, alike=0.4)
+        raise ThresholdError(f"{text!r}: unknown figure {metric!r}; {hint or 'known: ' + ', '.join(KNOWN)}")
+    if match["alone"] and metric.startswith(_HARM):
+        raise ThresholdError(f"{text!r}: harm is what a contender does; leave `alone` out")
+    return Threshold(
+        text.strip(), metric, match["alone"] or match["contender"], match["compare"], float(match["limit"])
+    )
+
+
+def judge(thresholds: list[Threshold], summary: Summary, *, sure: bool = False) -> list[Judgement]:
+    """Judge runs of one experiment, each threshold at each place that it speaks of.
+
+    `sure`: by the whole interval over the runs, so that what is met is so but for chance.
+    """
+    return [
+        Judgement(threshold, where, figure, sure)
+        for threshold in thresholds
+        for where, figure in _figures(threshold, summary)
+    ]
+
+
+def _figures(threshold: Threshold, summary: Summary) -> Iterator[tuple[str, Estimate | None]]:
+    of_harm = threshold.metric.startswith(_HARM)
+    name = threshold.metric.removeprefix(_HARM)
+    figures: list[Figure] = summary.harm if of_harm else summary.measured
+    known = next((figure for figure in figures if figure.metric == name), None)
+    if threshold.where == "alone":
+        yield "alone", known.alone if known else None
+        return
+    for contender in [threshold.where] if threshold.where else summary.contenders or ["any contender"]:
+        yield contender, known.beside.get(contender) if known else None

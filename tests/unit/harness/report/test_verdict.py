@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pipeline's verdict: exit codes told apart, and the same in JUnit, Markdown and JSON, with foreign text escaped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from harness.cli import app
+from harness.store.manifest import reseal
+from scoring.scores import Scores
+from tests.programs.harness.cli.test_one_door import made
+
+
+@pytest.fixture
+def run(scores: Scores, tmp_path: Path) -> Path:
+    return made(tmp_path / "results", scores)
+
+
+def ask(place: Path, *demanded: str, more: tuple[str, ...] = ()) -> Result:
+    (file := place.parent / "thresholds.toml").write_text(f"thresholds = {json.dumps(demanded)}\n")
+    return CliRunner().invoke(app, ["verdict", str(place), f"--thresholds={file}", *more])
+
+
+def test_met_and_not_met_have_codes_of_their_own(run: Path) -> None:
+    assert ask(run, "stalls >= 0").exit_code == 0
+    done = ask(run, "stalls >= 0", "victim_mbps > 1000")
+    assert done.exit_code == 1 and "not met" in done.stdout and "victim_mbps > 1000" in done.stdout
+
+
+def test_a_void_run_gives_no_figure_and_its_own_code(run: Path) -> None:
+    reseal(run, reasons=["the lab <b>*adds*</b> | \x1b[2K 9 ms"])
+    files = run.parent / "out.xml", run.parent / "out.md"
+    done = ask(run, "stalls >= 0", more=(f"--junit={files[0]}", f"--markdown={files[1]}"))
+    assert done.exit_code == 3 and "void" in done.stdout and "\x1b" not in done.stdout
+    suite = ElementTree.parse(files[0]).getroot()[0]
+    assert suite.get("errors") == "1" and suite.find(".//property") is None
+    text = files[1].read_text()
+    assert "void" in text and not {"<b>", "*adds*", "| \x1b"} & {word for word in ("<b>", "*adds*") if word in text}
+
+
+@pytest.mark.parametrize("what", ["edited", "missing", "no thresholds", "wrong threshold"])
+def test_what_cannot_be_read_is_broken(run: Path, what: str) -> None:
+    if what == "edited":
+        (run / "options.json").write_text("{}")
+    done = {
+        "edited": lambda: ask(run, "stalls >= 0"),
+        "missing": lambda: ask(run.parent / "nowhere", "stalls >= 0"),
+        "no thresholds": lambda: CliRunner().invoke(app, ["verdict", str(run), "--thresholds=/no/such.toml"]),
+        "wrong threshold": lambda: ask(run, "stalls"),
+    }[what]()
+    assert done.exit_code == 4 and done.stderr.count("\n") == 1 and done.stderr.startswith("sojourn: "), done.stderr
+
+
+def test_junit_markdown_and_json_say_the_same(run: Path) -> None:
+    files = run.parent / "out.xml", run.parent / "out.md"
+    done = ask(run, "victim_mbps > 1000", more=(f"--junit={files[0]}", f"--markdown={files[1]}", "--json"))
+    (told,) = json.loads(done.stdout)
+    assert done.exit_code == 1 and told["verdict"] == "not_met"
+    suite = ElementTree.parse(files[0]).getroot()[0]
+    places = {case.get("classname"): case for case in suite.iter("testcase")}
+    assert suite.get("failures") == str(len(told["thresholds"])) and set(places) == {
+        it["where"] for it in told["thresholds"]
+    }
+    for it in told["thresholds"]:
+        value = places[it["where"]].find(".//property")
+        assert value is not None and float(value.get("value", "")) == pytest.approx(it["value"], rel=1e-5)
+    assert files[1].read_text().count("not met") == len(told["thresholds"]) + 1

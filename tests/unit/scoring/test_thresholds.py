@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is demanded of runs is read without guessing, and judged by what they say together."""
+
+from __future__ import annotations
+
+import pytest
+
+from scoring.intervals import estimate
+from scoring.summary import Figure, Summary
+from scoring.thresholds import KNOWN, ThresholdError, judge, parse
+
+
+def summary() -> Summary:
+    def figure(metric: str, **beside: list[float]) -> Figure:
+        known = {name: estimate(values) for name, values in beside.items()}
+        return Figure(metric=metric, better="less", alone=estimate([4.0]), beside=known, contrast={})
+
+    return Summary(
+        valid=["a", "b", "c", "d", "e"], void={}, contenders=["cubic", "prague"], reference="cubic",
+        fair_share_mbps=None,
+        measured=[figure("stalls", cubic=[0.0] * 5, prague=[0.0, 1.0, 0.0, 1.0, 0.0])],
+        harm=[figure("rtt_p99_ms", cubic=[0.1, 0.2, 0.1, 0.2, 0.1], prague=[0.25, 0.35, 0.25, 0.35, 0.25])],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "outcomes"),
+    [
+        ("stalls == 0", {"cubic": "met", "prague": "not met"}),
+        ("stalls beside cubic == 0", {"cubic": "met"}),
+        ("stalls alone <= 4", {"alone": "met"}),
+        ("stalls alone < 4", {"alone": "not met"}),
+        ("harm.rtt_p99_ms < 0.3", {"cubic": "met", "prague": "met"}),
+        ("harm.rtt_p99_ms beside bbr<0.3", {"bbr": "no figure"}),
+        ("fps >= 29", {"cubic": "no figure", "prague": "no figure"}),
+    ],
+)
+def test_each_place_has_its_outcome(text: str, outcomes: dict[str, str]) -> None:
+    assert {it.where: it.outcome for it in judge([parse(text)], summary())} == outcomes
+
+
+def test_who_wants_to_be_sure_asks_the_whole_interval() -> None:
+    demanded = [parse("harm.rtt_p99_ms < 0.3")]
+    assert [it.outcome for it in judge(demanded, summary(), sure=True)] == ["met", "not met"]
+    assert [it.outcome for it in judge([parse("harm.rtt_p99_ms < 0.4")], summary(), sure=True)] == ["met", "met"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("stall == 0", "unknown figure 'stall'; did you mean stalls"),
+        ("harm.p99 < 0.3", "unknown figure 'harm.p99'; did you mean harm.*rtt_p99_ms"),
+        ("harm.fps alone < 1", "leave `alone` out"),
+        ("stalls = 0", "write it as"),
+        ("stalls < nan", "write it as"),
+        ("__import__('os') < 1", "write it as"),
+        ("", "write it as"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(text: str, says: str) -> None:
+    with pytest.raises(ThresholdError, match=says) as wrong:
+        parse(text)
+    assert "\n" not in str(wrong.value)
+
+
+def test_every_figure_can_be_demanded() -> None:
+    assert [parse(f"{name} < 1").metric for name in KNOWN] == list(KNOWN)
