@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands for pipelines: whether runs are as demanded."""
+"""Commands for pipelines: whether runs are as demanded, and with which version of a device they changed."""
 
 from __future__ import annotations
 
@@ -57,3 +57,40 @@ def verdict(
         if one.judgements:
             Console().print(table)
     raise typer.Exit(report.code_of(given))
+
+
+@app.command()
+def trend(
+    places: Annotated[
+        list[Path], typer.Argument(metavar="RESULTS...", help="A folder with one of runs a version, or each, in order.")
+    ],
+    least: Annotated[
+        float, typer.Option(metavar="PERCENT", min=0, help="Tell no change below this share of what was before.")
+    ] = 0.0,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("trend.html"),
+    as_json: AsJson = False,
+) -> None:
+    """Find the version with which a figure changed. Exit code 0: none worse, 1: worse, 3: void, 4: broken."""
+    from harness.report import trend as report
+    from harness.report.verdict import Code
+
+    try:
+        told = report.history(report.read_versions(places), least / 100)
+        page = report.write_history(told, output)
+    except (RuntimeError, OSError) as error:
+        print(f"sojourn: {printable(str(error))}", file=sys.stderr)
+        raise typer.Exit(Code.BROKEN) from error
+    code = Code.NOT_MET if any(one.worse for one in told.trends) else Code.MET if told.trends else Code.VOID
+    if as_json:
+        print_json(report.records(told))
+        raise typer.Exit(code)
+    for one in told.trends:
+        print(printable(f"{one.title}: {'worse' if one.worse else 'not worse'}"))
+        for line in report.lines(one):
+            print(printable(f"  {line}"))
+    if not told.trends:
+        print("no experiment has valid runs of two versions of which the same was asked")
+    for version, left in told.left:
+        print(printable(f"left out: {version}: {left.path.name}: {left.state}: {left.reason}"))
+    print(page)
+    raise typer.Exit(code)

@@ -35,6 +35,7 @@ TELLERS: dict[str, Callable[[Path, Path], list[str]]] = {
     "summary": lambda run, other: [str(run)],
     "compare": lambda run, other: [str(run), str(other), "-o", str(run.parent / "compare.html")],
     "verdict": lambda run, other: [str(run), f"--thresholds={thresholds(run.parent)}"],
+    "trend": lambda run, other: [str(run.parent), str(other.parent), "-o", str(run.parent / "trend.html")],
     "bundle verify": lambda run, other: [str(run)],
 }
 

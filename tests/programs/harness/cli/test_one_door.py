@@ -56,6 +56,13 @@ READERS: dict[str, Callable[[Path], list[str]]] = {
         "-o",
         str(run.parent / "compare.html"),
     ],
+    "trend of folders": lambda run: [
+        "trend",
+        str(run.parent),
+        str(other(run).parent),
+        "-o",
+        str(run.parent / "trend.html"),
+    ],
     "figure": lambda run: ["figure", str(run), "-o", str(run.parent / "figure.svg")],
     "mos": lambda run: ["mos", str(run), "--json", "--inputs", str(run.parent / "inputs")],
     "quality": lambda run: ["quality", str(run), "--json", "-o", str(run.parent / "quality.csv")],

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The history of a device: the runs of each version, in order, and where a figure changed for good."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from markupsafe import Markup
+
+from harness.report.grids import METRICS, Grid, Row, number
+from harness.report.html import write_page
+from harness.report.index import Left, read_folder
+from harness.report.repetitions import MEASURED, Experiment, experiments
+from harness.report.run_page import ReportError
+from harness.report.svg import Dots, dot_plot
+from harness.store.manifest import MANIFEST
+from scoring.harm import Better
+from scoring.intervals import LEVEL, Difference, Estimate
+from scoring.trend import changes
+
+#: Rows of a dot plot are told apart before and after a change.
+_COLOURS = ("c0", "c1")
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of the device: its name, its finished runs by experiment, and those that are left out."""
+
+    name: str
+    place: Path
+    experiments: dict[str, Experiment]
+    left: tuple[Left, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A figure that changed with a version: from its mean since the change before to that until the next."""
+
+    first: str
+    """The first version after the change; `last` is the one before it."""
+    last: str
+    before: float
+    less: Difference
+    p: float
+    better: Better | None
+
+    @property
+    def share(self) -> float | None:
+        """The step as a share of what was before; None where that was nothing."""
+        return self.less.value / abs(self.before) if self.before else None
+
+    @property
+    def outcome(self) -> Literal["worse", "better", "differs"]:
+        """What the change is for the victim."""
+        if self.better is None:
+            return "differs"
+        return "worse" if (self.less.value > 0) == (self.better == "less") else "better"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One figure over the versions that have it: of the victim alone, or beside a contender."""
+
+    label: str
+    where: str
+    figures: dict[str, Estimate]
+    """By the name of the version, in order."""
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Trend:
+    """One experiment over the versions; those without a valid run of it are not in `versions`."""
+
+    title: str
+    versions: tuple[str, ...]
+    runs: int
+    series: tuple[Series, ...]
+
+    @property
+    def worse(self) -> bool:
+        """Whether something got worse for the victim."""
+        return any(step.outcome == "worse" for one in self.series for step in one.steps)
+
+
+@dataclass(frozen=True)
+class History:
+    """All experiments, and the runs that are in no figure by the name of their version."""
+
+    trends: tuple[Trend, ...]
+    left: tuple[tuple[str, Left], ...]
+
+
+def read_versions(places: Sequence[Path]) -> list[Version]:
+    """Return the versions of a device in order: of one folder those in it by their numbers, else `places` as given.
+
+    Raises ReportError where there are not two, or one has no run.
+    """
+    if len(places) == 1:
+        within = {manifest.parent.parent for manifest in places[0].glob(f"*/*/{MANIFEST}")}
+        folders = sorted(within, key=lambda path: _by_numbers(path.name))
+    else:
+        folders = list(places)
+    names = [folder.resolve().name for folder in folders]
+    if len(folders) < 2:
+        raise ReportError(
+            f"{', '.join(map(str, places))}: no two versions; give a folder with a folder of runs for each, or each"
+        )
+    if len(set(names)) < len(names):
+        names = [str(folder) for folder in folders]
+    versions = [_version(name, folder) for name, folder in zip(names, folders, strict=True)]
+    for version in versions:
+        if not version.experiments and not version.left:
+            raise ReportError(f"{version.place}: no run of an experiment in it; give a folder of runs for each version")
+    return versions
+
+
+def history(versions: Sequence[Version], least: float = 0.0) -> History:
+    """Find what changed over the versions. A step below `least`, a share of what was before, is not told."""
+    by_asked: dict[str, dict[str, Experiment]] = {}
+    for version in versions:
+        for asked, one in version.experiments.items():
+            if one.summary.valid:
+                by_asked.setdefault(asked, {})[version.name] = one
+    trends = [_trend(of, least) for of in by_asked.values() if len(of) > 1]
+    return History(tuple(trends), tuple((version.name, left) for version in versions for left in version.left))
+
+
+def lines(trend: Trend) -> list[str]:
+    """Return what changed, one line each; what got worse comes first."""
+    steps = [(one, step) for one in trend.series for step in one.steps]
+    steps.sort(key=lambda it: it[1].outcome != "worse")
+    found = [f"{one.label} {one.where}: {step.outcome} since {step.first}, {_sized(step)}" for one, step in steps]
+    known = f"{trend.runs} runs of {len(trend.versions)} versions"
+    return found or [f"Nothing is shown to change in {known}."]
+
+
+def records(told: History) -> dict[str, Any]:
+    """Return it as data for programs."""
+    return {
+        "experiments": [
+            {
+                "title": trend.title,
+                "versions": trend.versions,
+                "worse": trend.worse,
+                "changes": [
+                    {
+                        "figure": one.label, "where": one.where, "outcome": step.outcome, "since": step.first,
+                        "last": step.last, "before": step.before, "step": step.less.value, "low": step.less.low,
+                        "high": step.less.high, "p": step.p,
+                    }
+                    for one in trend.series
+                    for step in one.steps
+                ],
+                "figures": [{"figure": one.label, "where": one.where, "versions": one.figures} for one in trend.series],
+            }
+            for trend in told.trends
+        ],
+        "left": [{"version": name, "run": run.path, "state": run.state, "why": run.reason} for name, run in told.left],
+    }  # fmt: skip
+
+
+def write_history(told: History, output: Path) -> Path:
+    """Write the page and return its path. Raises OSError."""
+    view = {
+        "method": (
+            f"A change is told where, in fewer than {1 - LEVEL:.0%} of such histories without any, one is told by "
+            "chance: the best single step by a permutation of the runs over the versions, corrected for the number of "
+            "figures; then the same in both parts. Runs of a version stand for it: what they share besides, an "
+            "evening or a host, counts as the version's."
+        ),
+        "trends": [
+            {
+                "title": trend.title,
+                "state": "worse" if trend.worse else "not worse",
+                "bad": trend.worse,
+                "lines": lines(trend),
+                "grid": _grid(trend),
+                "changed": [_plot(one) for one in trend.series if one.steps],
+                "steady": [_plot(one) for one in trend.series if not one.steps and _happened(one)],
+            }
+            for trend in told.trends
+        ],
+        "left": [
+            {"version": name, "name": run.path.name, "state": run.state, "reason": run.reason}
+            for name, run in told.left
+        ],
+    }
+    return write_page("trend.html.j2", view, output)
+
+
+def _by_numbers(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name)]
+
+
+def _version(name: str, folder: Path) -> Version:
+    runs, left = read_folder(folder)
+    found = experiments(runs)
+    void = [
+        Left(run.path, "void", "; ".join(one.summary.void[run.path.name]))
+        for one in found
+        for run in one.runs
+        if run.path.name in one.summary.void
+    ]
+    by_asked = {json.dumps(one.runs[0].asked, sort_keys=True): one for one in found}
+    return Version(name, folder, by_asked, (*void, *left))
+
+
+def _trend(of: dict[str, Experiment], least: float) -> Trend:
+    """What changed in one experiment, given by the name of the version."""
+    figures: dict[tuple[str, str, Better | None], dict[str, Estimate]] = {}
+    for version, one in of.items():
+        for label, where, better, figure in _figures(one):
+            figures.setdefault((label, where, better), {})[version] = figure
+    found = changes({key: [figure.values for figure in given.values()] for key, given in figures.items()})
+    series = []
+    for key, given in figures.items():
+        label, where, better = key
+        names = list(given)
+        steps = (
+            Step(names[it.version], names[it.version - 1], it.before, it.step, it.p, better)
+            for it in found.get(key, [])
+        )
+        told = tuple(step for step in steps if step.share is None or abs(step.share) >= least)
+        series.append(Series(label, where, given, told))
+    runs = sum(len(one.summary.valid) for one in of.values())
+    return Trend(next(iter(of.values())).title, tuple(of), runs, tuple(series))
+
+
+def _figures(one: Experiment) -> Iterator[tuple[str, str, Better | None, Estimate]]:
+    """The figures of an experiment in one version: what it is of, where, which way is better, and its runs."""
+    named = {name: f"{label} ({unit})" if unit else label for name, (label, unit) in MEASURED.items()}
+    harm = {name: f"harm: {label}" for name, (label, _) in METRICS.items()}
+    for names, figures in ((named, one.summary.measured), (harm, one.summary.harm)):
+        for figure in figures:
+            if figure.alone:
+                yield names[figure.metric], "alone", figure.better, figure.alone
+            for contender, estimate in figure.beside.items():
+                yield names[figure.metric], f"beside {contender}", figure.better, estimate
+
+
+def _sized(step: Step) -> str:
+    span = f" ({number(step.less.low)} to {number(step.less.high)})" if step.less.low is not None else ""
+    share = f", {step.share:+.0%}" if step.share is not None else ""
+    return f"{number(step.before)} → {number(step.before + step.less.value)}: {number(step.less.value)}{span}{share}"
+
+
+def _grid(trend: Trend) -> Grid:
+    grid = Grid("", ["figure", "where", "last as before", "first after", "before", "after", "step", "share", "p"])
+    for one in trend.series:
+        for step in one.steps:
+            low, high = step.less.low, step.less.high
+            span = f" ({number(low)} to {number(high)})" if low is not None else ""
+            share = f"{step.share:+.0%}" if step.share is not None else "–"
+            after = number(step.before + step.less.value)
+            cells = [one.label, one.where, step.last, step.first, number(step.before), after]
+            cells += [f"{number(step.less.value)}{span}", share, f"{step.p:.4f}"]
+            grid.rows.append(Row(cells, hurt={6} if step.outcome == "worse" else set()))
+    return grid
+
+
+def _plot(one: Series) -> dict[str, Any]:
+    """Each version a row of dots; the colour changes where the figure does."""
+    firsts = {step.first for step in one.steps}
+    rows, colour = [], 0
+    for name, figure in one.figures.items():
+        colour += name in firsts
+        kind = _COLOURS[colour % len(_COLOURS)]
+        rows.append(Dots(name, kind, figure.values, figure.value, figure.low, figure.high))
+    title = f"{one.label} {one.where}"
+    return {"title": title, "svg": Markup(dot_plot(rows, title))}
+
+
+def _happened(one: Series) -> bool:
+    return any(value for figure in one.figures.values() for value in figure.values)

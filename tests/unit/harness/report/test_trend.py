@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The history of a device by its versions: what changed with which, alike on page, terminal and as JSON."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from harness.cli import app
+from harness.report.trend import history, read_versions
+from tests.programs.harness.cli.test_one_door import edited, void
+from tests.unit.harness.report.test_run_page import Page
+
+Series = Callable[..., list[Path]]
+Device = Callable[..., Path]
+VERSIONS = [f"24.{n}" for n in range(12)]  # 24.9 comes before 24.10
+
+
+@pytest.fixture
+def device(series: Series, tmp_path: Path) -> Device:
+    """Make the runs of each version: beside Prague the victim loses a twentieth of what it stalls of its goodput."""
+
+    def make(stalled: Callable[[int], float], runs: int = 5) -> Path:
+        rng = random.Random(7)
+        for number, name in enumerate(VERSIONS):
+            series([stalled(number) + rng.uniform(-0.2, 0.2) for _ in range(runs)])
+            (tmp_path / "device").mkdir(exist_ok=True)
+            (tmp_path / "results").rename(tmp_path / "device" / name)
+        return tmp_path / "device"
+
+    return make
+
+
+def ask(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["trend", *map(str, arguments)], env={"COLUMNS": "300"})
+
+
+def test_the_version_that_takes_a_fifth_of_the_goodput_is_named(device: Device, tmp_path: Path) -> None:
+    place = device(lambda version: 4.3 if version >= 10 else 0.3)  # of 1 Mbit/s 4 of 20
+    done = ask(place, "-o", tmp_path / "trend.html")
+    assert done.exit_code == 1, done.output
+    (line,) = [line for line in done.stdout.splitlines() if "goodput of the victim (Mbit/s) beside prague" in line]
+    assert "worse since 24.10" in line and "-20%" in line
+    assert "beside cubic" not in done.stdout and "alone" not in done.stdout
+    page = Page(tmp_path / "trend.html")
+    assert "24.10" in page.text and "worse" in page.text
+    told = json.loads(ask(place, "--json", "-o", tmp_path / "trend.html").stdout)["experiments"][0]
+    assert told["versions"] == VERSIONS and told["worse"]
+    assert {change["since"] for change in told["changes"]} == {"24.10"}
+    assert ask(place, "--least=1000", "-o", tmp_path / "trend.html").exit_code in (0, 1)
+    assert "goodput of the victim" not in ask(place, "--least=25", "-o", tmp_path / "trend.html").stdout
+
+
+def test_what_gets_better_is_told_and_is_no_failure(device: Device, tmp_path: Path) -> None:
+    done = ask(device(lambda version: 0.3 if version >= 6 else 5.0), "-o", tmp_path / "trend.html")
+    assert done.exit_code == 0 and "better since 24.6" in done.stdout and "worse since" not in done.stdout
+
+
+def test_nothing_is_told_where_nothing_changed(device: Device, tmp_path: Path) -> None:
+    done = ask(device(lambda version: 2.0), "-o", tmp_path / "trend.html")
+    assert done.exit_code == 0
+    assert "Nothing is shown to change in 60 runs of 12 versions." in done.stdout
+
+
+def test_folders_may_be_given_in_an_order_of_their_own(device: Device) -> None:
+    place = device(lambda version: 4.0 if version < 3 else 1.0, runs=3)
+    (trend,) = history(read_versions([place / name for name in reversed(VERSIONS)])).trends
+    assert trend.worse and {step.first for one in trend.series for step in one.steps} == {"24.2"}
+
+
+def test_void_and_edited_runs_are_told_and_in_no_figure(device: Device, tmp_path: Path) -> None:
+    place = device(lambda version: 2.0, runs=2)
+    one, other = sorted((place / "24.3").iterdir())[:2]
+    void(one)
+    edited(other) if '"stalls":2' in (other / "scores.json").read_text() else (other / "options.json").write_text("{}")
+    done = ask(place, "-o", tmp_path / "trend.html")
+    assert done.exit_code == 0 and "22 runs of 11 versions" in done.stdout
+    assert "left out: 24.3: " in done.stdout and ": void: " in done.stdout and ": unreadable: " in done.stdout
+    assert "\x1b" not in done.stdout + (tmp_path / "trend.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("places", "what"),
+    [
+        (["nowhere"], "no two versions; give a folder with a folder of runs for each"),
+        (["nowhere", "device/24.0"], "nowhere: no run of an experiment in it"),
+    ],
+)
+def test_bad_places_are_told(device: Device, tmp_path: Path, places: list[str], what: str) -> None:
+    device(lambda version: 1.0, runs=1)
+    done = ask(*(tmp_path / place for place in places))
+    assert done.exit_code == 4 and what in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_versions_of_different_experiments_are_void(series: Series, tmp_path: Path) -> None:
+    for name, rtt in (("a", 10_000), ("b", 20_000)):
+        series([1.0], rtt_us=rtt)
+        (tmp_path / "results").rename(tmp_path / name)
+    done = ask(tmp_path / "a", tmp_path / "b", "-o", tmp_path / "trend.html")
+    assert done.exit_code == 3 and "no experiment has valid runs of two versions" in done.stdout
