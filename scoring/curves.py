@@ -29,19 +29,7 @@ def sojourn_times(
 
     `own` is what the queue itself told, see scoring.queue_delay; it has rows and curves as well.
     """
-    here = {name: packets.address(lab["addresses"][name]) for name in ("client", "receiver", "sender")}
-    ports = lab["ports"]
-    senders: dict[Literal["victim", "contender", "probe"], pl.Expr] = {
-        "victim": (pl.col("dst") == here["client"]) & (pl.col("sport") == ports["origin"]),
-        "contender": (pl.col("src") == here["sender"]) & (pl.col("dst") == here["receiver"]),
-        "probe": (pl.col("dst") == here["client"]) & (pl.col("sport") == ports.get("irtt", 0)),
-    }
-    named = pl.coalesce(*(pl.when(is_it).then(pl.lit(name)) for name, is_it in senders.items()))
-    down = before.filter(pl.any_horizontal(*senders.values()))
-    table = sojourn.crossings(down, behind, lab.get("delay_down_ms", lab["rtt_ms"] / 2)).with_columns(of=named)
-    alike = sojourn.alike(down).with_columns(of=named)
-    if lab["qdisc_down"].split()[0] != "dualpi2":
-        table, alike = (part.with_columns(queue=pl.lit("C")) for part in (table, alike))
+    table, alike = crossings_down(before, behind, lab)
     rows, curves = [], []
     for name, windows in ({phase: [window] for phase, window in phases.items()} | {"solo": solo}).items():
         inside, own_samples, same = (latency.within(part, windows) for part in (table, own, alike))
@@ -64,6 +52,29 @@ def sojourn_times(
                 row |= {"late": part["late"].sum(), "alike": same.filter(of=of, queue=queue).height}
             rows.append(Sojourn.model_validate(row))
     return rows, curves
+
+
+def crossings_down(
+    before: pl.DataFrame, behind: pl.DataFrame, lab: Mapping[str, Any]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What became of each packet of victim, contender and probe on the way down (`sojourn.crossings`), and those alike.
+
+    Both have a column `of` more, the sender; of a bottleneck that is not dualpi2 every packet is in queue C.
+    """
+    here = {name: packets.address(lab["addresses"][name]) for name in ("client", "receiver", "sender")}
+    ports = lab["ports"]
+    senders: dict[Literal["victim", "contender", "probe"], pl.Expr] = {
+        "victim": (pl.col("dst") == here["client"]) & (pl.col("sport") == ports["origin"]),
+        "contender": (pl.col("src") == here["sender"]) & (pl.col("dst") == here["receiver"]),
+        "probe": (pl.col("dst") == here["client"]) & (pl.col("sport") == ports.get("irtt", 0)),
+    }
+    named = pl.coalesce(*(pl.when(is_it).then(pl.lit(name)) for name, is_it in senders.items()))
+    down = before.filter(pl.any_horizontal(*senders.values()))
+    table = sojourn.crossings(down, behind, lab.get("delay_down_ms", lab["rtt_ms"] / 2)).with_columns(of=named)
+    alike = sojourn.alike(down).with_columns(of=named)
+    if lab["qdisc_down"].split()[0] != "dualpi2":
+        table, alike = (part.with_columns(queue=pl.lit("C")) for part in (table, alike))
+    return table, alike
 
 
 def goodput(evidence: Evidence, span: Window, step: float) -> Series:

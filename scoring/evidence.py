@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -73,21 +73,19 @@ class RawFiles:
 
     def probes(self, name: str) -> pl.DataFrame | None:
         """The probes of an irtt file, which may be packed; None where there is none."""
-        file = self._first(f"{name}.gz", name)
+        file = first_of(self.folder, f"{name}.gz", name)
         return None if file is None else self.whole(file, lambda: latency.read_irtt(file))
 
     def capture(self, setting: Setting, side: str, limits: Limits) -> SideCapture | None:
         """The packets of a side, and their gates; None where they are not whole."""
-        file = self._first(f"{side}.pcapng.zst", f"{side}.pcapng")
+        file = capture_file(self.folder, side)
         if file is None:
             self.gates.append(validity.covers(f"{side} capture", None, setting.span, limits))
             return None
-        capture = self.whole(file, lambda: pcapng.read(file))
+        capture = self.whole(file, lambda: read_capture(file, side, setting))
         if capture is None:
             return None
-        lab = setting.lab
-        ahead_ns = round(lab.get("capture_offset_s", {}).get(side, 0) * 1e9)  # the clock where it was captured
-        table, addresses = capture.packets.with_columns(pl.col("t_ns") - ahead_ns), lab["addresses"]
+        table, addresses = capture.packets, setting.lab["addresses"]
         near = [packets.address(addresses[name]) for name in ("client", "receiver")]
         whole = [
             validity.covers(f"{side} capture", table["t_ns"].to_numpy() / 1e9, setting.span, limits),
@@ -107,9 +105,6 @@ class RawFiles:
         watch = [s for s in watch if span[0] <= s["t"] <= span[1] + 1]
         self.gates.append(validity.host_stalls([s["stall_ms"] for s in watch], limits))
         return watch
-
-    def _first(self, *names: str) -> Path | None:
-        return next((file for name in names if (file := self.folder / name).exists()), None)
 
 
 @dataclass(frozen=True)
@@ -157,6 +152,23 @@ class Setting:
     def call(self) -> Mapping[str, Any] | None:
         """The two ends of a call, if the service is one."""
         return self.lab.get("call")
+
+
+def first_of(folder: Path, *names: str) -> Path | None:
+    """The first of these files that is in the folder; None where none is."""
+    return next((file for name in names if (file := folder / name).exists()), None)
+
+
+def capture_file(folder: Path, side: str) -> Path | None:
+    """The capture of a side of the router, packed or not; None where there is none."""
+    return first_of(folder, f"{side}.pcapng.zst", f"{side}.pcapng")
+
+
+def read_capture(file: Path, side: str, setting: Setting) -> pcapng.Capture:
+    """The capture of a side, by the clock of the run. Raises CaptureError."""
+    capture = pcapng.read(file)
+    ahead_ns = round(setting.lab.get("capture_offset_s", {}).get(side, 0) * 1e9)  # the clock where it was captured
+    return replace(capture, packets=capture.packets.with_columns(pl.col("t_ns") - ahead_ns))
 
 
 def limits_of(files: RawFiles, real_time: bool) -> Limits:

@@ -136,6 +136,22 @@ def compare(
 
 @app.command()
 @one_line_errors
+def data(
+    run: Run,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the tables go.")] = Path(
+        "data"
+    ),
+    table: Annotated[list[str] | None, typer.Option(help="Only this one; may be given again. Default: all.")] = None,
+) -> None:
+    """Write what a run recorded as tables (Parquet), with what their columns are (docs/data.md)."""
+    from harness.report.data import load, write_tables
+
+    for file in write_tables(load(run), output, table or ()):
+        print(file)
+
+
+@app.command()
+@one_line_errors
 def figure(
     run: Run,
     output: Annotated[Path, typer.Option("--output", "-o", help="The picture; its suffix names the format.")] = Path(

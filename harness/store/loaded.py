@@ -63,7 +63,7 @@ def load_run(path: Path) -> LoadedRun:
         raise LoadError(f"{path}: the run is not finished{why}; it has no figures, what it recorded is kept")
     scores = load_scores(path)
     for name in (SCORES, *_ASKED):
-        _check_seal(path, name, manifest)
+        check_seal(path, name, manifest)
     options = stored_object(path / "options.json")
     # Where none is asked for a call takes the bit rate that the machine holds, which makes another experiment of it.
     if options.get("call_bitrate_bps", 0) is None:
@@ -93,7 +93,7 @@ def judged(scores: Scores, manifest: Manifest) -> Scores:
     return scores.model_copy(update={"validity": verdict, "harm": []})
 
 
-def _check_seal(path: Path, name: str, manifest: Manifest) -> None:
+def check_seal(path: Path, name: str, manifest: Manifest) -> None:
     """Raise LoadError where a file is not the one that the manifest holds; what neither has is not missed."""
     file, sealed = path / name, manifest.files.get(name)
     if sealed is None and not file.exists():

@@ -61,6 +61,8 @@ def test_an_experiment_of_ones_own_is_valid_evidence(installed: Path, tmp_path: 
     assert loaded.options["service"] == "news" and loaded.options["qdisc_down"] == "prio bands 4"
     assert any(gate.name == "probes enough for our laboratory" and gate.ok for gate in loaded.scores.validity.gates)
     assert "contender proven (lp-noecn)" in {gate.name for gate in loaded.scores.validity.gates if gate.ok}
+    (tmp_path / "mine.py").write_text(f"import sojourn\nprint(sojourn.load({str(run)!r}).probes.height)\n")
+    assert int(called(installed, tmp_path, "mine").stdout) > 1000  # 100 a second, on two paths
 
 
 def test_a_package_that_cannot_be_loaded_is_named_and_the_rest_works(installed: Path, tmp_path: Path) -> None:

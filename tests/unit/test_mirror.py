@@ -27,6 +27,7 @@ ELSEWHERE = {
     "scoring/scores.py": "programs/scoring/test_score.py",
     "scoring/time_series.py": "unit/harness/report/test_run_page.py",
     "scoring/windows.py": "programs/scoring/test_score.py",
+    "harness/api/sojourn.py": "programs/harness/report/test_data.py",
     "harness/bundle/capture.py": "unit/harness/bundle/test_anonymise.py",
     "harness/bundle/export.py": "unit/harness/bundle/test_archive.py",
     "harness/bundle/pseudonyms.py": "unit/harness/bundle/test_anonymise.py",

@@ -66,6 +66,7 @@ READERS: dict[str, Callable[[Path], list[str]]] = {
     "figure": lambda run: ["figure", str(run), "-o", str(run.parent / "figure.svg")],
     "mos": lambda run: ["mos", str(run), "--json", "--inputs", str(run.parent / "inputs")],
     "quality": lambda run: ["quality", str(run), "--json", "-o", str(run.parent / "quality.csv")],
+    "data": lambda run: ["data", str(run), "-o", str(run.parent / "out")],
     "bundle export": lambda run: ["bundle", "export", str(run), "-o", str(run.parent / "run.sojourn.tar.zst")],
 }
 #: The other ones, and why they show none.
@@ -178,7 +179,7 @@ def test_each_command_is_known() -> None:
     assert not missing, f"does it show figures of runs? {missing}"
 
 
-@pytest.mark.parametrize("reader", [name for name in READERS if name not in ("mos", "quality")])
+@pytest.mark.parametrize("reader", [name for name in READERS if name not in ("mos", "quality", "data")])
 def test_a_valid_run_gives_its_figures(run: Path, reader: str) -> None:
     """Else the test below could not fail."""
     before = {
@@ -211,7 +212,7 @@ def test_no_other_run_gives_any(run: Path, reader: str, spoil: Callable[[Path], 
     if (
         " of " not in reader
         and reader != "bundle export"
-        and (spoil is not void or reader in ("figure", "mos", "quality"))
+        and (spoil is not void or reader in ("figure", "mos", "quality", "data"))
     ):
         assert done.exit_code == (4 if reader == "verdict" else 1) and run.name in said, said
     elif reader == "verdict":

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run recorded as tables, for a user's own analysis: in Python, or as Parquet for any other program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from hardware.machine.messages import did_you_mean
+from harness.report.run_page import ReportError
+from harness.store.loaded import LoadedRun, check_seal, load_run, load_valid_run
+from scoring.scores import Scores
+from scoring.tables import TABLES
+
+DESCRIPTION = "columns.md"
+
+
+class RunData:
+    """A finished run and its tables, each read when it is first asked for: `run.packets`, `run.probes`, …
+
+    The tables are those of `scoring.tables.TABLES`, as polars DataFrames; one that was not recorded is empty. Asking
+    for one raises LoadError where a file that it is read from is not the one that the manifest holds, and another
+    RuntimeError, in one line, where that file is damaged.
+    """
+
+    def __init__(self, run: LoadedRun) -> None:
+        self._run = run
+        self._read = cache(self._table)
+
+    @property
+    def path(self) -> Path:
+        """Where the run lies."""
+        return self._run.path
+
+    @property
+    def scores(self) -> Scores:
+        """What was scored; the schema of scores.json."""
+        return self._run.scores
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What was asked for."""
+        return self._run.options
+
+    def __getattr__(self, name: str) -> pl.DataFrame:
+        """The table of this name."""
+        if name.startswith("_") or name not in TABLES:
+            raise AttributeError(
+                f"a run has no table {name!r}; {did_you_mean(name, TABLES) or 'known: ' + ', '.join(TABLES)}"
+            )
+        return self._read(name)
+
+    def __dir__(self) -> list[str]:
+        """Return what can be asked for, for completion."""
+        return [*super().__dir__(), *TABLES]
+
+    def __repr__(self) -> str:
+        """Return where the run lies and what it has."""
+        return f"<{self.path.name}: {', '.join(TABLES)}>"
+
+    def _table(self, name: str) -> pl.DataFrame:
+        for file in TABLES[name].files:
+            check_seal(self.path, file, self._run.manifest)
+        return TABLES[name].of(self.path)
+
+
+def load(run: str | os.PathLike[str], *, void: bool = False) -> RunData:
+    """Open a finished, valid run; `void` opens one that is not valid too, for diagnosis.
+
+    Raises LoadError, a RuntimeError, for any other run: unfinished, edited, or no run at all.
+    """
+    path = Path(run)
+    return RunData(load_run(path) if void else load_valid_run(path))
+
+
+def write_tables(data: RunData, folder: Path, names: Sequence[str] = ()) -> list[Path]:
+    """Write tables (default: all) as Parquet into `folder`, and what their columns are; return the files.
+
+    Raises ReportError for a table that there is not, RuntimeError as `RunData`, OSError.
+    """
+    for name in names:
+        if name not in TABLES:
+            raise ReportError(f"--table {name}: no table of a run; {_known(name)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for name in names or TABLES:
+        made = folder / f"{name}.parquet.new"
+        getattr(data, name).write_parquet(made, metadata={"run": data.path.name})
+        files.append(made.replace(folder / f"{name}.parquet"))
+    text = "\n\n".join(TABLES[name].described(name) for name in names or TABLES)
+    (folder / DESCRIPTION).write_text(f"# Tables of {data.path.name}\n\n{text}\n")
+    return [*files, folder / DESCRIPTION]
+
+
+def _known(name: str) -> str:
+    return did_you_mean(name, TABLES) or f"known: {', '.join(TABLES)}"

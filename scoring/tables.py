@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The raw files of a run as tables for a user's own analysis: `TABLES` says what each holds, column by column."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from polars._typing import PolarsDataType
+
+from bottleneck.qdiscs import marks
+from scoring import frames, latency, packets, records, rendition
+from scoring.curves import crossings_down
+from scoring.evidence import Setting, capture_file, first_of, read_capture
+
+Columns = dict[str, tuple[PolarsDataType, str]]
+_FLOW: Columns = {
+    "src": (pl.String, "IPv4 address of the sender"),
+    "sport": (pl.UInt16, "its port"),
+    "dst": (pl.String, "IPv4 address of the receiver"),
+    "dport": (pl.UInt16, "its port"),
+    "proto": (pl.UInt8, "6 TCP, 17 UDP"),
+}
+_ECN = "ECN codepoint: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE"
+_SETTING = ("timeline.json", "lab.json")
+_CAPTURES = ("server.pcapng.zst", "server.pcapng", "client.pcapng.zst", "client.pcapng")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a run: what a row is, what its columns hold, and how it is read."""
+
+    row: str
+    columns: Columns
+    files: tuple[str, ...]
+    """What it may be read from; those of them that were recorded."""
+    read: Callable[[Path, Setting], pl.DataFrame | None]
+
+    def described(self, name: str) -> str:
+        """Return what it holds, as a section of Markdown."""
+        lines = [f"| `{column}` | {kind} | {text} |" for column, (kind, text) in self.columns.items()]
+        return "\n".join((f"## `{name}`: {self.row}", "", "| column | type | |", "|---|---|---|", *lines))
+
+    def of(self, run: Path) -> pl.DataFrame:
+        """Read it; empty where it was not recorded. Raises RuntimeError, in one line, where a file is damaged."""
+        table = self.read(run, Setting.read(run))
+        schema = {name: kind for name, (kind, _) in self.columns.items()}
+        if table is None:
+            return pl.DataFrame(schema=schema)
+        lacking = [pl.lit(None, dtype=kind).alias(name) for name, kind in schema.items() if name not in table.columns]
+        return table.with_columns(lacking).select(list(schema)).cast(schema)  # type: ignore[arg-type]
+
+
+def _phases(_: Path, setting: Setting) -> pl.DataFrame:
+    rows = [(phase.name, phase.contender, phase.start, phase.end) for phase in setting.phases]
+    return pl.DataFrame(rows, schema=["phase", "contender", "start", "end"], orient="row", infer_schema_length=None)
+
+
+def _packets(run: Path, setting: Setting) -> pl.DataFrame | None:
+    sides = [
+        packets.with_advance(table).with_columns(side=pl.lit(side))
+        for side in ("server", "client")
+        if (table := _captured(run, side, setting)) is not None
+    ]
+    return _addressed(pl.concat(sides)) if sides else None
+
+
+def _captured(run: Path, side: str, setting: Setting) -> pl.DataFrame | None:
+    file = capture_file(run, side)
+    return None if file is None else read_capture(file, side, setting).packets
+
+
+def _sojourn(run: Path, setting: Setting) -> pl.DataFrame | None:
+    before, behind = (_captured(run, side, setting) for side in ("server", "client"))
+    if before is None or behind is None:
+        return None
+    return _addressed(crossings_down(before, behind, setting.lab)[0])
+
+
+def _addressed(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with its addresses as text."""
+    numbers = {*table["src"].unique(), *table["dst"].unique()}
+    names = {number: str(IPv4Address(number)) for number in numbers}
+    as_text = [pl.col(end).replace_strict(names, return_dtype=pl.String) for end in ("src", "dst")]
+    return table.with_columns(as_text) if names else table
+
+
+def _frames(run: Path, setting: Setting) -> pl.DataFrame | None:
+    screen, video = run / "screen.json", run / "screen.mp4"
+    if not screen.exists() or not video.exists():
+        return None
+    shown = frames.read_recording(video, records.read(screen, records.SCREEN)["start"])
+    facts = setting.clip or {}
+    heights = facts.get("heights", rendition.LADDER)
+    read = (pl.col("frame") >= 0) & (pl.col("rendition") < len(heights)) if heights else pl.col("frame") >= 0
+    ladder = {index: height for index, height in enumerate(heights)}
+    height = pl.col("rendition").replace_strict(ladder, default=None, return_dtype=pl.Int32)
+    shown = shown.with_columns(height=pl.when(read).then(height), frame=pl.when(read).then("frame").otherwise(-1))
+    return shown.with_columns(frame=frames.unwrap(shown["frame"], facts.get("frames")))
+
+
+def _probes(run: Path, _: Setting) -> pl.DataFrame | None:
+    paths = []
+    for name, through in (("irtt.json", "bottleneck"), ("irtt-unshaped.json", "unshaped")):
+        if file := first_of(run, f"{name}.gz", name):
+            paths.append(latency.read_irtt(file).with_columns(path=pl.lit(through)))
+    return pl.concat(paths) if paths else None
+
+
+def _player(run: Path, _: Setting) -> pl.DataFrame | None:
+    file = run / "player.jsonl"
+    if not file.exists():
+        return None
+    named = {"currentTime": "position_s", "buffer": "buffer_s", "totalFrames": "frames", "droppedFrames": "dropped"}
+    rows = [
+        {named.get(key, key): value for key, value in line.items()} for line in records.read_lines(file, records.PLAYER)
+    ]
+    for row in rows:
+        if "detail" in row:
+            row["detail"] = json.dumps(row["detail"])
+    return _from_rows(rows, TABLES["player"].columns)
+
+
+def _queue(run: Path, _: Setting) -> pl.DataFrame | None:
+    file = run / "qdisc.jsonl"
+    if not file.exists():
+        return None
+    rows = [
+        {"t": sample["t"], "dev": sample["dev"], **qdisc, "backlog_bytes": qdisc.get("backlog"), "marks": marks(qdisc)}
+        | {name: _ms(qdisc.get(told)) for name, told in (("delay_c_ms", "delay-c"), ("delay_l_ms", "delay-l"))}
+        for sample in records.read_lines(file, records.QDISC)
+        for qdisc in sample["qdiscs"]
+    ]
+    return _from_rows(rows, TABLES["queue"].columns)
+
+
+def _ms(microseconds: float | None) -> float | None:
+    return None if microseconds is None else microseconds / 1e3
+
+
+def _sockets(run: Path, _: Setting) -> pl.DataFrame | None:
+    file = run / "ss.jsonl"
+    return _from_rows(records.read_lines(file, records.SOCKETS), TABLES["sockets"].columns) if file.exists() else None
+
+
+def _from_rows(rows: list[Any], columns: Columns) -> pl.DataFrame:
+    """A table of these columns from records that may have others, and lack some."""
+    kept = [{name: row.get(name) for name in columns} for row in rows]
+    return pl.DataFrame(kept, schema={name: kind for name, (kind, _) in columns.items()}, strict=False)
+
+
+TABLES: Mapping[str, Table] = {
+    "phases": Table(
+        "a phase of the timeline",
+        {
+            "phase": (pl.String, "its name"),
+            "contender": (pl.String, "who competed; null in a solo phase"),
+            "start": (pl.Float64, "Unix s"),
+            "end": (pl.Float64, "Unix s"),
+        },
+        _SETTING,
+        _phases,
+    ),
+    "packets": Table(
+        "a TCP or UDP packet at one side of the router, in the order of the capture",
+        {
+            "side": (pl.String, "`server` (WAN, before the bottleneck on the way down) or `client` (LAN)"),
+            "t_ns": (pl.Int64, "Unix ns, on the clock of the run"),
+            **_FLOW,
+            "ecn": (pl.UInt8, _ECN),
+            "ip_bytes": (pl.UInt16, "IP header and all after it"),
+            "seq": (pl.UInt32, "TCP sequence number; 0 for UDP"),
+            "flags": (pl.UInt16, "TCP flags with AE as bit 8; 0 for UDP"),
+            "payload": (pl.UInt16, "bytes after the TCP or UDP header"),
+            "ip_id": (pl.UInt16, "identification of the IP header"),
+            "fingerprint": (pl.UInt64, "the same for the same packet on the other side"),
+            "advance": (pl.Int64, "bytes by which it moves its flow on: their sum is the goodput"),
+            "resent": (pl.Boolean, "TCP data that moves nothing on"),
+        },
+        (*_SETTING, *_CAPTURES),
+        _packets,
+    ),
+    "sojourn": Table(
+        "a packet of victim, contender or probe on the way down, through the bottleneck",
+        {
+            "t": (pl.Float64, "Unix s, before the router"),
+            "of": (pl.String, "`victim`, `contender` or `probe`"),
+            "queue": (pl.String, "`L` or `C` of dualpi2 (RFC 9332); all other queues are `C`"),
+            "sojourn_ms": (pl.Float64, "time through the router less the delay of the path; null: lost"),
+            **_FLOW,
+            "ip_bytes": (pl.UInt16, "IP header and all after it"),
+            "payload": (pl.UInt16, "bytes after the TCP or UDP header"),
+            "ecn": (pl.UInt8, f"{_ECN}; before the router"),
+            "marked": (pl.Boolean, "CE behind the router, not before"),
+            "late": (pl.Boolean, "overtaken by a later packet of its flow"),
+        },
+        (*_SETTING, *_CAPTURES),
+        _sojourn,
+    ),
+    "frames": Table(
+        "a frame of the recording",
+        {
+            "t": (pl.Float64, "Unix s"),
+            "frame": (pl.Int64, "number of the film's frame that it shows, ever rising; null: no strip was read"),
+            "height": (pl.Int32, "lines of the rendition shown; null where the strip names none"),
+        },
+        (*_SETTING, "screen.json", "screen.mp4"),
+        _frames,
+    ),
+    "probes": Table(
+        "a probe of irtt, 100 a second",
+        {
+            "t": (pl.Float64, "Unix s of its sending"),
+            "path": (pl.String, "`bottleneck`, or `unshaped`: beside it"),
+            "rtt_ms": (pl.Float64, "round-trip time; null: lost"),
+        },
+        (*_SETTING, "irtt.json.gz", "irtt.json", "irtt-unshaped.json.gz", "irtt-unshaped.json"),
+        _probes,
+    ),
+    "player": Table(
+        "what the player said, every 250 ms and at events",
+        {
+            "t": (pl.Float64, "Unix s"),
+            "event": (pl.String, "name of an event; null in a sample"),
+            "detail": (pl.String, "what came with the event, as JSON"),
+            "playing": (pl.Boolean, "whether it says that it plays"),
+            "waiting": (pl.Boolean, "whether it waits for data"),
+            "quality": (pl.String, "its own name of the rendition"),
+            "width": (pl.Float64, "of the picture that it decodes, in pixels"),
+            "height": (pl.Float64, "the same"),
+            "position_s": (pl.Float64, "where in the film it is"),
+            "buffer_s": (pl.Float64, "film ahead in its buffer, s"),
+            "frames": (pl.Float64, "frames decoded so far"),
+            "dropped": (pl.Float64, "frames dropped so far"),
+        },
+        (*_SETTING, "player.jsonl"),
+        _player,
+    ),
+    "queue": Table(
+        "a qdisc of the router in a sample of `tc -s`, ten a second",
+        {
+            "t": (pl.Float64, "Unix s"),
+            "dev": (pl.String, "device: `lan` is the way down"),
+            "kind": (pl.String, "dualpi2, fq_codel, htb, …"),
+            "handle": (pl.String, "as tc has it"),
+            "parent": (pl.String, "as tc has it; null at the root"),
+            "backlog_bytes": (pl.Float64, "bytes that wait"),
+            "qlen": (pl.Float64, "packets that wait"),
+            "bytes": (pl.Float64, "sent so far"),
+            "packets": (pl.Float64, "sent so far"),
+            "drops": (pl.Float64, "so far"),
+            "marks": (pl.Float64, "CE marks so far; null where the kind has none"),
+            "delay_c_ms": (pl.Float64, "dualpi2: how long the head of its C queue has waited"),
+            "delay_l_ms": (pl.Float64, "the same of the L queue"),
+        },
+        (*_SETTING, "qdisc.jsonl"),
+        _queue,
+    ),
+    "sockets": Table(
+        "a socket of a contender in a sample of `ss -tin`",
+        {
+            "t": (pl.Float64, "Unix s"),
+            "place": (pl.String, "the host that was asked"),
+            "flow": (pl.String, "source>destination"),
+            "cc": (pl.String, "congestion control"),
+            "ecn": (pl.Boolean, "ECN negotiated"),
+            "cwnd": (pl.Float64, "congestion window, segments"),
+            "ssthresh": (pl.Float64, "segments"),
+            "mss": (pl.Float64, "bytes"),
+            "rtt_ms": (pl.Float64, "smoothed round-trip time"),
+            "minrtt_ms": (pl.Float64, "the least so far"),
+            "delivery_rate_bps": (pl.Float64, "as TCP estimates it"),
+            "pacing_rate_bps": (pl.Float64, "as TCP paces"),
+            "delivered": (pl.Float64, "segments so far"),
+            "delivered_ce": (pl.Float64, "of them with CE"),
+            "bytes_acked": (pl.Float64, "so far"),
+            "bytes_retrans": (pl.Float64, "so far"),
+            "busy_ms": (pl.Float64, "time with data to send"),
+            "rwnd_limited_ms": (pl.Float64, "of it held back by the receiver's window"),
+            "sndbuf_limited_ms": (pl.Float64, "of it held back by the send buffer"),
+            "alpha": (pl.Float64, "DCTCP's and Prague's moving average of the marked share"),
+        },
+        (*_SETTING, "ss.jsonl"),
+        _sockets,
+    ),
+}

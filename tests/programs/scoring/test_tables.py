@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of a recorded run hold what their columns say, and agree with what is scored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from hardware.machine.files import CHECKOUT
+from scoring.evidence import Setting
+from scoring.packets import goodput_bps
+from scoring.pcapng import CaptureError
+from scoring.score import score_run
+from scoring.tables import TABLES
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_has_its_columns_and_rows(run: Path, name: str) -> None:
+    table = TABLES[name].of(run)
+    assert table.schema == {column: kind for column, (kind, _) in TABLES[name].columns.items()}
+    assert table.height > 0
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if name != "phases"])
+def test_what_was_not_recorded_is_an_empty_table_of_the_same_columns(run: Path, name: str) -> None:
+    for file in TABLES[name].files:
+        if file not in ("timeline.json", "lab.json"):
+            (run / file).unlink(missing_ok=True)
+    table = TABLES[name].of(run)
+    assert table.height == 0 and table.columns == list(TABLES[name].columns)
+
+
+def test_they_agree_with_the_scores(run: Path) -> None:
+    scores = score_run(run)
+    lab = Setting.read(run).lab
+    for phase in (phase for phase in scores.phases if phase.contender):
+        start, end = scores.t0 + phase.start, scores.t0 + phase.end
+        within = pl.col("t").is_between(start, end, closed="left")
+        packets = TABLES["packets"].of(run).filter(side="client", src=lab["addresses"]["sender"])
+        assert goodput_bps(packets, start, end) / 1e6 == pytest.approx(phase.contender_mbps, rel=0.01)
+        probes = TABLES["probes"].of(run).filter(pl.col("path") == "bottleneck", within)
+        assert probes["rtt_ms"].median() == pytest.approx(phase.rtt_p50_ms, abs=0.5)
+        sojourn = TABLES["sojourn"].of(run).filter(pl.col("of") == "contender", within)
+        (row,) = [row for row in scores.sojourn if (row.phase, row.of) == (phase.name, "contender")]
+        assert sojourn.height == row.packets and sojourn["marked"].sum() == row.marked
+    shown = TABLES["frames"].of(run)
+    assert set(shown["height"].drop_nulls()) <= set(lab["clip"]["heights"])
+    assert shown["frame"].drop_nulls().is_sorted()
+
+
+def test_a_damaged_file_is_named(run: Path) -> None:
+    (run / "client.pcapng.zst").write_bytes(b"no capture")
+    with pytest.raises(CaptureError, match=r"client\.pcapng\.zst"):
+        TABLES["packets"].of(run)
+
+
+def test_events_keep_what_came_with_them(run: Path) -> None:
+    with (run / "player.jsonl").open("a") as file:
+        file.write('{"t": 1795273199.5, "event": "qualitychange", "detail": {"to": "medium"}}\n')
+    last = TABLES["player"].of(run).row(-1, named=True)
+    assert last["event"] == "qualitychange" and json.loads(last["detail"]) == {"to": "medium"}
+
+
+def test_the_page_describes_them_as_they_are() -> None:
+    page = (CHECKOUT / "docs" / "data.md").read_text()
+    for name, table in TABLES.items():
+        assert table.described(name) in page, f"docs/data.md: {name} is described otherwise there"
