@@ -26,7 +26,7 @@ lab_app = typer.Typer(
 app.add_typer(lab_app, name="lab")
 hardware_app = typer.Typer(no_args_is_help=True, help="The physical router.")
 app.add_typer(hardware_app, name="hardware")
-LabFilePath = Annotated[Path, typer.Argument(metavar="LAB_FILE", help="The lab's description, lab.toml.")]
+LabFilePath = Annotated[Path, typer.Option("--lab-file", help="Where the lab is described.")]
 _STYLE = {"ok": ("✓", "green"), "note": ("!", "yellow"), "missing": ("✗", "red")}
 
 
@@ -72,7 +72,7 @@ def doctor(
 @lab_app.command("check")
 @one_line_errors
 def lab_check(
-    lab_file: LabFilePath,
+    lab_file: LabFilePath = Path("lab.toml"),
     qdisc: Annotated[list[str] | None, typer.Option(help="A queue that the router must have; may be repeated.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -91,9 +91,9 @@ def lab_check(
 @lab_app.command("power")
 @one_line_errors
 def lab_power(
-    lab_file: LabFilePath,
     machine: Annotated[str, typer.Argument(help="router, client, receiver, server or sender.")],
     action: Annotated[str, typer.Argument(help="on, off, cycle or get.")],
+    lab_file: LabFilePath = Path("lab.toml"),
 ) -> None:
     """Switch a machine of a lab by the power control that its file names."""
     from hardware.lab_file import read_lab_file

@@ -21,7 +21,7 @@ app = typer.Typer()
 def matrix(
     name: Annotated[str, typer.Argument(help="Which matrix; without, all are listed.")] = "",
     keyword: Annotated[str, typer.Option("-k", metavar="TEXT", help="Only cells whose name holds each word.")] = "",
-    seeds: Annotated[int | None, typer.Option(min=1, help="Runs of each cell [default: the matrix's own].")] = None,
+    repeat: Annotated[int | None, typer.Option(min=1, help="Runs of each cell [default: the matrix's own].")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The first seed; the others follow it.")] = 1,
     results: Annotated[Path, typer.Option(help="Finished runs are kept here and not made again.")] = Path("results"),
     engine: Annotated[str, typer.Option(help="local, or dask://HOST:PORT: an existing Dask cluster.")] = "local",
@@ -36,9 +36,8 @@ def matrix(
     as_json: AsJson = False,
 ) -> None:
     """Run a matrix of transport experiments, in simulated time on all processors at once; resumes where it was left."""
-    from harness.matrix.campaign import Campaign, endpoints_named, lab_named, run_and_report
+    from harness.matrix.campaign import Campaign, endpoints_named, lab_named, run_and_report, seeds
     from harness.matrix.campaign import jitter_gate as limits_of
-    from harness.matrix.campaign import seeds as seeds_from
     from harness.matrix.listing import cells_list, cells_table, matrices_list, matrices_table
     from harness.matrix.matrix import MatrixError, matrices, named
 
@@ -52,7 +51,7 @@ def matrix(
     if swap:
         chosen = chosen.swapped(swap)
     plan = Campaign(
-        chosen, chosen.select(keyword), seeds_from(seed, seeds or chosen.repeat), results, engine, workers, again,
+        chosen, chosen.select(keyword), seeds(seed, repeat or chosen.repeat), results, engine, workers, again,
         endpoints_named(endpoints), lab_named(lab) or chosen.labs[0], lab_file if lab == "apu" else None,
         limits_of(jitter_gate),
     )  # fmt: skip

@@ -30,7 +30,7 @@ def run_pytest(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_runs_are_made_once_and_shared_with_pytest(tmp_path: Path) -> None:
-    told, errors = matrix(tmp_path, "s6", "-k", "vs-cubic-ecn-fq_codel", "--seeds=2").communicate(timeout=120)
+    told, errors = matrix(tmp_path, "s6", "-k", "vs-cubic-ecn-fq_codel", "--repeat=2").communicate(timeout=120)
     assert "4 runs made" in told, told + errors
     report = tmp_path / "s6" / "report.html"
     assert told.splitlines()[-1] == str(report) and report.exists()
@@ -47,7 +47,7 @@ def test_runs_are_made_once_and_shared_with_pytest(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_matrix_leaves_no_guest_and_resumes(tmp_path: Path, how: signal.Signals) -> None:
-    arguments = ("s6", "-k", "reno fq_codel", "--seeds=1")
+    arguments = ("s6", "-k", "reno fq_codel", "--repeat=1")
     process = matrix(tmp_path, *arguments)
     tree = psutil.Process(process.pid)
     deadline = time.monotonic() + 60

@@ -36,7 +36,7 @@ def check(file: Path) -> dict[str, Finding]:
 
 def test_a_lab_as_described_passes(file: Path, nodes: Bench) -> None:
     before = nodes.lab.router.place.run(["ip", "-br", "link"])
-    done = sojourn("check", str(file), "--qdisc=dualpi2")
+    done = sojourn("check", f"--lab-file={file}", "--qdisc=dualpi2")
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
     found = check(file)
@@ -114,16 +114,16 @@ def sojourn(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_power_is_switched_from_the_command_line(file: Path) -> None:
-    assert sojourn("power", str(file), "router", "get").stdout == "port 2 is on\n"
+    assert sojourn("power", f"--lab-file={file}", "router", "get").stdout == "port 2 is on\n"
     for words, says in (
         (("router", "on"), "router: power on: local: sh -c"),
         (("sender", "on"), "sender: the lab file gives it no power"),
         (("apu", "on"), "unknown machine 'apu'; known: router, client,"),
     ):
-        done = sojourn("power", str(file), *words)
+        done = sojourn("power", f"--lab-file={file}", *words)
         assert done.returncode == 1 and says in done.stderr
 
 
 def test_an_unknown_queue_is_refused_before_anything_starts(file: Path) -> None:
-    done = sojourn("check", str(file), "--qdisc=dualpi3")
+    done = sojourn("check", f"--lab-file={file}", "--qdisc=dualpi3")
     assert done.returncode == 1 and "--qdisc: unknown qdisc 'dualpi3'; known are bfifo," in done.stderr

@@ -98,7 +98,7 @@ def test_a_run_that_is_stopped_undoes_everything(lab: Lab, tmp_path: Path) -> No
 
 def test_an_interrupted_matrix_leaves_nothing(tmp_path: Path) -> None:
     """Ctrl-C while a cell runs; test_matrix.py has what is kept then and made when asked again."""
-    process = matrix(tmp_path, "labs", "--lab=virtual", "-k", "20mbit", "--seeds=1")
+    process = matrix(tmp_path, "labs", "--lab=virtual", "-k", "20mbit", "--repeat=1")
     deadline = time.monotonic() + 120
     while not list(tmp_path.glob(f"labs-virtual/*/seed-1{PARTIAL}/{EVIDENCE}/sending-*.jsonl")):
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()
