@@ -69,6 +69,26 @@ def doctor(
     _print_findings(examine(root(), results), "runs cannot work here yet", as_json)
 
 
+@lab_app.command("init")
+@one_line_errors
+def lab_init(lab_file: LabFilePath = Path("lab.toml")) -> None:
+    """Write a lab file by asking, with what router and hosts say of themselves as proposals."""
+    from hardware.lab_file import LabFileError, read_lab_file
+    from hardware.lab_questions import ask_lab, written
+    from hardware.machine.files import replace_file
+    from hardware.machine.messages import printable
+
+    if lab_file.exists():
+        raise LabFileError(f"--lab-file: {lab_file} is there already; move it away, or name another")
+    tables = ask_lab(
+        lambda question, proposal: str(typer.prompt(printable(question), default=proposal or None)),
+        lambda text: print(printable(text)),
+    )
+    replace_file(lab_file, written(tables).encode())
+    read_lab_file(lab_file)
+    print(f"{lab_file} is written; next: sojourn lab check --lab-file={lab_file}")
+
+
 @lab_app.command("check")
 @one_line_errors
 def lab_check(

@@ -71,7 +71,8 @@ READERS: dict[str, Callable[[Path], list[str]]] = {
 }
 #: The other ones, and why they show none.
 OTHERS = {
-    "build": "no run", "doctor": "no run", "lab check": "no run", "lab power": "no run", "harm": "makes runs",
+    "build": "no run", "doctor": "no run", "lab check": "no run", "lab init": "no run", "lab power": "no run",
+    "harm": "makes runs",
     "rescore": "judges from the raw files", "rerun": "compares bytes", "matrix": "cells, not runs",
     "flent": "cells, not runs", "bundle verify": "compares hashes", "bundle import": "compares hashes",
     "bundle crate": "of a bundle", "export": "a film, stamped with what the run is (test_film)",

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lab file by asking: one question an entry, with what the machines themselves say as the proposal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Interface
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from hardware.lab_file import FAR, NEAR, Address, InterfaceName, SshName
+from hardware.machine.place import LOCAL, NO_WAY_BACK, CommandError, Place
+
+_GREET_S = 10
+_WHERE = {
+    "client": "Browser, recorder and probe run on this machine: the client.",
+    "receiver": "The receiver of the bulk flow, on the client's side; this machine may be that too.",
+    "server": "The server of the film and of the probe, behind the router's other side.",
+    "sender": "The sender of the bulk flow, on the server's side; the server may be that too.",
+}
+
+
+@dataclass(frozen=True)
+class Port:
+    """An interface of a machine with an IPv4 address; `away`: its default route leaves there."""
+
+    name: str
+    address: IPv4Interface
+    away: bool = False
+
+
+#: Asks one question, with a proposal ("" where there is none), and returns the answer.
+Ask = Callable[[str, str], str]
+#: Tells a line.
+Tell = Callable[[str], None]
+#: The ports of what is typed after `ssh`, or of this machine (""). Raises CommandError.
+Look = Callable[[str], Sequence[Port]]
+
+
+def ports_of(ssh: str) -> list[Port]:
+    """Return the ports of a machine, of this one for "". Raises CommandError."""
+    options = (*NO_WAY_BACK, "BatchMode=yes", f"ConnectTimeout={_GREET_S}")
+    words = [word for option in options for word in ("-o", option)]
+    place = Place(ssh, ("ssh", *words, ssh), remote=True) if ssh else LOCAL
+    told, routes = (
+        json.loads(place.run(["ip", "-j", "-4", *what], timeout=2 * _GREET_S) or "[]")
+        for what in (["address"], ["route", "show", "default"])
+    )
+    away = {route.get("dev") for route in routes}
+    return [
+        Port(link["ifname"], IPv4Interface(f"{entry['local']}/{entry['prefixlen']}"), link["ifname"] in away)
+        for link in told
+        for entry in link.get("addr_info", [])
+        if link["ifname"] != "lo"
+    ]
+
+
+def ask_lab(ask: Ask, tell: Tell, look: Look = ports_of) -> dict[str, dict[str, Any]]:
+    """Ask for router and hosts and return the tables of a lab file. An answer that cannot be is asked for again."""
+    ssh = _answer(ask, tell, "router: what do you type after `ssh`", "", SshName)
+    ports = _seen(look, tell, ssh)
+    inner = [port.name for port in ports if not port.away]
+    lan = _answer(ask, tell, "router: interface towards the client", (*inner, "")[0], InterfaceName)
+    others = [name for name in (*inner, *(port.name for port in ports)) if name != lan]
+    wan = _answer(ask, tell, "router: interface towards the server", (*others, "")[0], InterfaceName, {lan})
+    tables: dict[str, dict[str, Any]] = {"router": {"ssh": ssh, "lan": lan, "wan": wan}}
+    here = _seen(look, tell, "")
+    for name in (*NEAR, *FAR):
+        tell(_WHERE[name])
+        side = [port.address.network for port in ports if port.name == (lan if name in NEAR else wan)]
+        first = tables.get("client" if name in NEAR else "server", {})
+        ssh = ""
+        if name != "client":
+            question = f"{name}: what do you type after `ssh` (-: this machine)"
+            ssh = _answer(ask, tell, question, first.get("ssh", "-"), SshName)
+            ssh = "" if ssh == "-" else ssh
+        same = bool(first) and ssh == first.get("ssh", "")
+        its = here if not ssh else _seen(look, tell, ssh) if not same else []
+        fitting = [port for port in its if port.address.network in side]
+        proposal = first["address"] if same else str(fitting[0].address.ip) if fitting else ""
+        taken = {tables[near]["address"] for near in NEAR} if name in FAR else set()
+        address = _answer(ask, tell, f"{name}: address on that side of the router", proposal, Address, taken)
+        tables[name] = ({"ssh": ssh} if ssh else {}) | {"address": address}
+        if name in ("client", "server"):
+            device = next((port.name for port in its if str(port.address.ip) == address), "-")
+            where = f"{name}: interface to capture on (-: at the router)"
+            device = _answer(ask, tell, where, device, InterfaceName)
+            tables[name] |= {"interface": device} if device != "-" else {}
+    return tables
+
+
+def written(tables: dict[str, dict[str, Any]]) -> str:
+    """Return the tables as TOML, with what else the file may say."""
+    lines = ["# What else may stand here (power, consoles, NAT, namespaces): docs/physical-lab.md"]
+    for name, table in tables.items():
+        lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _seen(look: Look, tell: Tell, ssh: str) -> Sequence[Port]:
+    """What a machine has; told, so that one can choose. Nothing where it does not answer, which is told too."""
+    try:
+        ports = look(ssh)
+    except (CommandError, ValueError) as failed:
+        tell(f"{ssh or 'this machine'} does not tell its interfaces: {failed}")
+        return []
+    shown = ", ".join(f"{port.name} {port.address}{' (default route)' if port.away else ''}" for port in ports)
+    tell(f"{ssh or 'this machine'} has {shown or 'no interface with an IPv4 address'}")
+    return ports
+
+
+def _answer(ask: Ask, tell: Tell, question: str, proposal: str, kind: Any, taken: Collection[str] = ()) -> str:
+    """An answer that a lab file takes, and that is not `taken` by the other side."""
+    while True:
+        text = ask(question, proposal).strip()
+        if text == "-" and "(-:" in question:
+            return text
+        try:
+            value = str(TypeAdapter(kind).validate_python(text))
+        except ValidationError as wrong:
+            tell(wrong.errors()[0]["msg"].removeprefix("Value error, "))
+            continue
+        if value not in taken:
+            return value
+        tell(f"{value} is on the other side already; the router is to be between them")

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sojourn lab init` with the real ip and ssh: where a machine does not answer, its user is asked all the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from hardware.lab_file import read_lab_file
+from hardware.lab_questions import ports_of
+from harness.cli import app
+
+
+def test_this_machine_tells_its_ports() -> None:
+    assert all(port.name != "lo" for port in ports_of(""))
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path, there: bool) -> None:
+    file = tmp_path / "lab.toml"
+    if there:
+        file.write_text("mine")
+    near, far = ("nobody@127.0.0.1", "lan0", "wan0", "10.0.1.2", "-", "-", "10.0.1.2"), ("me@127.0.0.1", "10.0.2.2")
+    answers = "\n".join((*near, *far, "-", *far, ""))
+    done = CliRunner().invoke(app, ["lab", "init", f"--lab-file={file}"], input=answers)
+    if there:
+        assert done.exit_code == 1 and "is there already" in done.stderr and file.read_text() == "mine"
+    else:
+        assert done.exit_code == 0, done.output
+        assert (
+            read_lab_file(file).sender.ssh == "me@127.0.0.1" and f"sojourn lab check --lab-file={file}" in done.stdout
+        )
