@@ -162,6 +162,11 @@ class LabFile(_Entry):
             for far in ("server", "sender"):
                 if (both := self.hosts[near].address) == self.hosts[far].address:
                     raise ValueError(f"{near} and {far} both have the address {both}; the router is to be between them")
+        if all(self.hosts[one].address == self.hosts[other].address for one, other in (NEAR, FAR)):
+            raise ValueError(
+                "client and receiver have one address, and server and sender too: nothing tells the bulk flow from the "
+                "film; give the receiver another one (`ip address add`)"
+            )
         return self
 
 

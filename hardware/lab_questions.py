@@ -17,7 +17,7 @@ from hardware.machine.place import LOCAL, NO_WAY_BACK, CommandError, Place
 _GREET_S = 10
 _WHERE = {
     "client": "Browser, recorder and probe run on this machine: the client.",
-    "receiver": "The receiver of the bulk flow, on the client's side; this machine may be that too.",
+    "receiver": "The receiver of the bulk flow, on the client's side; by another address also this machine.",
     "server": "The server of the film and of the probe, behind the router's other side.",
     "sender": "The sender of the bulk flow, on the server's side; the server may be that too.",
 }
@@ -77,11 +77,11 @@ def ask_lab(ask: Ask, tell: Tell, look: Look = ports_of) -> dict[str, dict[str, 
             question = f"{name}: what do you type after `ssh` (-: this machine)"
             ssh = _answer(ask, tell, question, first.get("ssh", "-"), SshName)
             ssh = "" if ssh == "-" else ssh
-        same = bool(first) and ssh == first.get("ssh", "")
-        its = here if not ssh else _seen(look, tell, ssh) if not same else []
+        its = _seen(look, tell, ssh) if ssh else here
         fitting = [port for port in its if port.address.network in side]
-        proposal = first["address"] if same else str(fitting[0].address.ip) if fitting else ""
-        taken = {tables[near]["address"] for near in NEAR} if name in FAR else set()
+        # A flow leaves a machine by its first address; the receiver's own one tells the bulk flow from the film.
+        taken = {table["address"] for host, table in tables.items() if host in NEAR}
+        proposal = next((str(port.address.ip) for port in fitting if str(port.address.ip) not in taken), "")
         address = _answer(ask, tell, f"{name}: address on that side of the router", proposal, Address, taken)
         tables[name] = ({"ssh": ssh} if ssh else {}) | {"address": address}
         if name in ("client", "server"):
@@ -113,7 +113,7 @@ def _seen(look: Look, tell: Tell, ssh: str) -> Sequence[Port]:
 
 
 def _answer(ask: Ask, tell: Tell, question: str, proposal: str, kind: Any, taken: Collection[str] = ()) -> str:
-    """An answer that a lab file takes, and that is not `taken` by the other side."""
+    """An answer that a lab file takes, and that is not `taken`."""
     while True:
         text = ask(question, proposal).strip()
         if text == "-" and "(-:" in question:
@@ -125,4 +125,4 @@ def _answer(ask: Ask, tell: Tell, question: str, proposal: str, kind: Any, taken
             continue
         if value not in taken:
             return value
-        tell(f"{value} is on the other side already; the router is to be between them")
+        tell(f"{value} is another's already; a machine that is both needs a second address there (`ip address add`)")

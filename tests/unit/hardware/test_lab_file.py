@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hardware.lab_file import LabFileError, read_lab_file
+from hardware.machine.files import CHECKOUT
 
 GOOD = """
 [router]
@@ -45,6 +46,7 @@ def write(folder: Path, text: str) -> Path:
         ('"root@apu"', '"-oProxyCommand=x"', "[router] ssh: '-oProxyCommand=x' is nothing that ssh would take; give"),
         ("10.42.2.10", "10.42.2.300", "[server] address: '10.42.2.300' is no IPv4 address; give one without a"),
         ("10.42.2.10", "10.42.1.10", "client and server both have the address 10.42.1.10; the router is to be between"),
+        (GOOD, GOOD.replace("1.20", "1.10").replace("2.20", "2.10"), "client and receiver have one address, and"),
         ("[client]", '[client]\nssh = "a"\nnetns = "b"', "[client]: both ssh and netns; a namespace is one of"),
         ("[client]", "dead_man_s = 3\n[client]", "[router] dead_man_s: Input should be greater than or equal to 10"),
         ("[client]", 'power = ["uhubctl"]\n[client]', "[router] power: no word of it holds {action}, for which on,"),
@@ -80,3 +82,16 @@ def test_the_documented_file_is_right(tmp_path: Path) -> None:
     docs = Path(__file__).parents[3] / "docs" / "physical-lab.md"
     shown = re.search(r"```toml\n(.*?)```", docs.read_text(), re.DOTALL)
     assert shown and read_lab_file(write(tmp_path, shown[1])).router.lan
+
+
+@pytest.mark.parametrize(
+    "file", sorted((CHECKOUT / "docs" / "examples" / "labs").glob("*.toml")), ids=lambda file: file.stem
+)
+def test_the_worked_files_can_be_read(file: Path) -> None:
+    lab = read_lab_file(file)
+    assert lab.client.ssh is None and lab.client.interface
+    near, far = (
+        {entry.address.rpartition(".")[0] for entry in side}
+        for side in ((lab.client, lab.receiver), (lab.server, lab.sender))
+    )
+    assert len(near) == len(far) == 1 and near != far

@@ -18,8 +18,12 @@ MACHINES = {
         Port("enp2s0", IPv4Interface("10.42.1.1/24")),
         Port("enp3s0", IPv4Interface("10.42.2.1/24")),
     ],
-    "": [Port("wlan0", IPv4Interface("192.168.1.5/24"), away=True), Port("eno1", IPv4Interface("10.42.1.10/24"))],
-    "root@server": [Port("eth7", IPv4Interface("10.42.2.10/24"))],
+    "": [
+        Port("wlan0", IPv4Interface("192.168.1.5/24"), away=True),
+        Port("eno1", IPv4Interface("10.42.1.10/24")),
+        Port("eno1", IPv4Interface("10.42.1.20/24")),
+    ],
+    "root@server": [Port("eth7", IPv4Interface("10.42.2.10/24")), Port("eth7", IPv4Interface("10.42.2.20/24"))],
 }
 
 
@@ -47,7 +51,7 @@ def test_two_machines_and_a_router_need_two_names_and_return(tmp_path: Path) -> 
     lab = read_lab_file(file)
     assert (lab.router.ssh, lab.router.lan, lab.router.wan) == ("root@apu", "enp2s0", "enp3s0")
     assert (lab.client.ssh, lab.client.address, lab.client.interface) == (None, "10.42.1.10", "eno1")
-    assert (lab.receiver.ssh, lab.receiver.address) == (None, "10.42.1.10")
+    assert (lab.receiver.ssh, lab.receiver.address) == (None, "10.42.1.20")
     assert (lab.server.ssh, lab.server.address, lab.server.interface) == ("root@server", "10.42.2.10", "eth7")
     assert (lab.sender.ssh, lab.sender.address) == ("root@server", "10.42.2.10")
     assert not user.answers
@@ -63,7 +67,7 @@ def test_what_cannot_be_is_asked_for_again(tmp_path: Path) -> None:
     said = "\n".join(user.told)
     assert "'-oProxyCommand=x' is nothing that ssh would take" in said
     assert "root@nowhere does not tell its interfaces: " in said and "Could not resolve hostname" in said
-    assert "enp2s0 is on the other side already" in said and "10.42.1.10 is on the other side already" in said
+    assert "enp2s0 is another's already" in said and "10.42.1.10 is another's already" in said
     assert "'10.42.1.300' is no IPv4 address" in said
     assert tables["client"] == {"address": "10.42.1.10"} and tables["sender"]["ssh"] == "root@other"
     assert tomllib.loads(written(tables)) == tables
