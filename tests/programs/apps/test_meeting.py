@@ -164,7 +164,7 @@ def test_options_make_each_live_call(lab_file: Path) -> None:
 
 @pytest.fixture
 def lab_file(tmp_path: Path) -> Path:
-    addresses = {"client": "10.0.0.1", "receiver": "10.0.0.1", "sender": "10.0.0.2"}
+    addresses = {"client": "10.0.0.1", "receiver": "10.0.0.3", "sender": "10.0.0.2"}
     hosts = "".join(f'[{name}]\naddress = "{address}"\n' for name, address in addresses.items())
     file = tmp_path / "lab.toml"
     file.write_text(

@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("given")
     (account := folder / "account.toml").write_text('user = "ann"\npassword = "secret"\n')
     account.chmod(0o600)
-    ends = (("client", 1), ("receiver", 1), ("sender", 2))
+    ends = (("client", 1), ("receiver", 3), ("sender", 2))
     hosts = "".join(f'[{name}]\naddress = "10.0.0.{end}"\n' for name, end in ends)
     (folder / "lab.toml").write_text(
         f'[router]\nssh = "apu"\nlan = "a"\nwan = "b"\n{hosts}[server]\naddress = "10.0.0.2"\nnetns = "wan"\n'
