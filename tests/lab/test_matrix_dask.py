@@ -25,6 +25,7 @@ from harness.matrix.cell_run import RAW, RUN, Job, inputs_digest, standing
 from harness.matrix.dask_engine import DaskEngine
 from harness.matrix.engine import EngineError, LocalEngine, complete
 from harness.matrix.results import run_folder
+from tests.processes import outliving
 
 pytestmark = pytest.mark.lab
 
@@ -101,7 +102,7 @@ def test_a_lost_worker_costs_nothing_but_time(tmp_path: Path, nanny: bool) -> No
                 killed = at_work(workers)
                 killed[0].send_signal(signal.SIGKILL)
         assert statuses == ["ran"] * 6
-        assert not any(it.is_running() for it in psutil.wait_procs(killed, timeout=5)[1]), "guests outlive their worker"
+        assert not outliving(killed), "guests outlive their worker"
     for job in wanted:
         runs = [run_folder(folder, job.cell, job.seed) for folder in (here, there)]
         assert all((runs[0] / name).exists() == (runs[1] / name).exists() for name in RAW)

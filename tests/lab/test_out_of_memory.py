@@ -16,6 +16,7 @@ from hardware.machine.files import CHECKOUT
 from harness.store.loaded import load_run
 from harness.store.manifest import PARTIAL, StoreError, read_manifest
 from tests.lab.control_group import little_memory
+from tests.processes import outliving
 
 pytestmark = pytest.mark.lab
 
@@ -60,7 +61,7 @@ def test_a_machine_that_the_kernel_kills_for_memory_gives_no_number(tmp_path: Pa
     assert left.suffix == PARTIAL and manifest.status == "interrupted", said
     with pytest.raises(StoreError):
         load_run(left)
-    assert not [process for process in mine if process.is_running()]
+    assert not outliving(mine)
     assert any(
         "killed the machine; the kernel does so where memory is used up" in line for line in said.splitlines()
     ), said

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from hardware import build_tool
 from hardware.machine.cache import BuildError
+from tests.processes import outliving
 
 
 def test_a_tool_that_hangs_is_named_and_ended_with_its_children(
@@ -20,10 +19,7 @@ def test_a_tool_that_hangs_is_named_and_ended_with_its_children(
     with pytest.raises(BuildError, match=r"^sh has not ended within 1 s$"):
         build_tool.call(["sh", "-c", f"sleep 600 & echo $! >{tmp_path}/child; wait"])
     child = int((tmp_path / "child").read_text())
-    deadline = time.monotonic() + 10  # the kernel takes its time to end what was killed
-    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert not outliving([child])
 
 
 def test_what_a_tool_says_is_returned_or_told() -> None:

@@ -2,19 +2,18 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 
 from hardware import simulation
 from hardware.build import Kernel
 from hardware.simulation import SimulationError
+from tests.processes import outliving
 
 
 @dataclass(frozen=True)
@@ -66,20 +65,10 @@ def test_what_an_earlier_machine_left_is_no_success(fake: Fake) -> None:
         fake.run("echo no root")
 
 
-def ended(pid: int) -> bool:
-    """Whether a process is over, or so within 5 s."""
-    deadline = time.monotonic() + 5
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
-
-
 def test_a_machine_that_is_late_is_ended_with_its_helpers_and_says_what_it_said(fake: Fake) -> None:
     with pytest.raises(SimulationError, match=r"not finished within 0\.5 s: half way; booting"):
         fake.run("echo booting; sleep 60 & echo $! >job/helper; echo half way >job/err; wait", timeout=0.5)
-    assert ended(int((fake.job / "helper").read_text()))
+    assert not outliving([int((fake.job / "helper").read_text())])
 
 
 def test_what_the_watcher_raises_ends_the_machine(fake: Fake) -> None:
@@ -89,7 +78,7 @@ def test_what_the_watcher_raises_ends_the_machine(fake: Fake) -> None:
 
     with pytest.raises(OSError, match="nearly full"):
         fake.run("sleep 60 & echo $! >job/new; mv job/new job/helper; wait", timeout=30, watch=watch)
-    assert ended(int((fake.job / "helper").read_text()))
+    assert not outliving([int((fake.job / "helper").read_text())])
 
 
 @pytest.mark.parametrize(

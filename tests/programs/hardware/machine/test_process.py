@@ -10,6 +10,7 @@ import pytest
 from hardware.machine.place import LOCAL, CommandError, Place
 from hardware.machine.process import Process, ProcessError
 from hardware.machine.signals import keep_to_ourselves
+from tests.processes import outliving
 
 
 def test_run_returns_output_and_feeds_input() -> None:
@@ -47,8 +48,7 @@ def test_stop_kills_what_ignores_the_signal_with_its_children() -> None:
     process = Process.start(LOCAL, ["sh", "-c", script], ready="ready")
     (child,) = psutil.Process(process.popen.pid).children()
     assert process.stop(grace=0.2) == -signal.SIGKILL
-    psutil.wait_procs([child], timeout=2)
-    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+    assert not outliving([child])
 
 
 def test_early_death_and_lateness_are_told_with_the_last_words(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
 from hardware.machine.cores import Lease
@@ -21,6 +20,7 @@ from harness.matrix.engine import GUEST_BYTES, EngineError, LocalEngine, Outcome
 from harness.matrix.results import run_folder
 from harness.store.claim import claim
 from scoring.scores import SCORES
+from tests.processes import outliving
 from tests.unit.harness.matrix.cell_runs import job
 
 
@@ -135,8 +135,7 @@ def test_a_run_that_is_given_up_leaves_no_process_and_nothing_partial(tmp_path: 
     assert next(running).status == "ran"
     until(lambda: (tmp_path / "guest").exists() and len((tmp_path / "guest").read_text().split()) == 2)
     running.close()
-    for pid in (tmp_path / "guest").read_text().split():
-        assert not psutil.pid_exists(int(pid))
+    assert not outliving(int(pid) for pid in (tmp_path / "guest").read_text().split())
     assert not list(tmp_path.rglob("*.partial"))
     assert run_folder(tmp_path, job("a").cell, 1).exists()
 
@@ -167,7 +166,7 @@ def test_the_work_of_a_killed_runner_is_taken_over(tmp_path: Path, how: signal.S
     pids = [int(pid) for pid in (tmp_path / "guest").read_text().split()]
     first.send_signal(how)
     first.communicate(timeout=30)
-    until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+    assert not outliving(pids)
     assert bool(list(tmp_path.rglob("*.partial"))) == (how == signal.SIGKILL)
     (tmp_path / "go").touch()
     outcomes = run_all([job("a"), job("blocks")], tmp_path)
