@@ -47,6 +47,11 @@ class Impairment(BaseModel):
         """Tell whether the path does anything to packets."""
         return bool(self.delay_us or self.loss_percent or self.slot_us)
 
+    @property
+    def varies_us(self) -> int:
+        """By how much a packet may be later than `delay_us` tells, µs: by jitter, and by waiting for its burst."""
+        return self.jitter_us + (self.slot_max_us or self.slot_us)
+
     def tc_args(self) -> list[str]:
         """Return the arguments of `tc qdisc add … netem …`."""
         words = ["netem", "limit", str(self.limit)]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_seriali
 from bottleneck import impairment, shaper, units
 from bottleneck.impairment import Impairment
 from bottleneck.qdiscs import Qdisc, parse_qdisc
+from bottleneck.shaper import RateStep
 
 IFB_DOWN, IFB_UP = "ifb-down", "ifb-up"
 
@@ -51,6 +53,14 @@ class Bottleneck(BaseModel):
             down=Direction(rate_bps=rate_bps, qdisc=queue, path=Impairment(delay_us=rtt_us - half)),
             up=Direction(rate_bps=rate_bps, qdisc=queue, path=Impairment(delay_us=half)),
         )
+
+    def stepped(self, down: Sequence[RateStep], up: Sequence[RateStep] = (), until_s: float = math.inf) -> Bottleneck:
+        """Return the bottleneck as the steps of its rates up to `until_s` (s) leave it."""
+        changed = {}
+        for name, steps in (("down", down), ("up", up)):
+            if rates := [step.rate_bps for step in steps if step.at_s <= until_s]:
+                changed[name] = getattr(self, name).model_copy(update={"rate_bps": rates[-1]})
+        return self.model_copy(update=changed)
 
     @property
     def rtt_us(self) -> int:

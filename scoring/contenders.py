@@ -4,62 +4,81 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from scoring import packets, validity
-from scoring.evidence import RecordedPhase, Setting
+from scoring.evidence import RecordedPhase, Setting, SideCapture
 from scoring.scores import ContenderFlow
 from scoring.validity import Gate, Limits
 from scoring.windows import Window
+from traffic.load import LoadFlow, parse_load
 
 
 def contender_flows(
     setting: Setting,
     bulk: Sequence[Mapping[str, Any]],
     sockets: Sequence[Mapping[str, Any]],
-    behind: pl.DataFrame | None,
-    before: pl.DataFrame | None,
+    behind: SideCapture | None,
+    before: SideCapture | None,
     limits: Limits,
 ) -> tuple[list[ContenderFlow], dict[str, Window], list[Gate]]:
-    """The flow of each contender, when each phase counts (while its contender is there), and their gates.
+    """The flows of each phase, when the phase counts (while all of them are there), and their gates.
 
-    `bulk` are the flows of bulk.json, `sockets` the lines of ss.jsonl, `behind` and `before` the contenders' packets
-    on either side of the bottleneck.
+    `bulk` are the flows of bulk.json, `sockets` the lines of ss.jsonl and ss-up.jsonl, `behind` and `before` what was
+    captured on either side of the bottleneck, as data goes down.
     """
     flows: list[ContenderFlow] = []
     measured: dict[str, Window] = {}
     gates: list[Gate] = []
+    down = _Way(before and before.contender, behind and behind.contender, setting.lab["qdisc_down"])
+    up = _Way(behind and behind.upload, before and before.upload, setting.lab["qdisc_up"])
     for phase in setting.phases:
         measured[phase.name] = phase.start, phase.end
         if phase.contender is None:
             continue
-        record: Mapping[str, Any] = next((f for f in bulk if f["phase"] == phase.name), {})
-        span = (record["start"], record["end"]) if {"start", "end"} <= record.keys() else None
-        gates.append(validity.contender_throughout(phase.name, span, measured[phase.name], limits))
-        if span and max(phase.start, span[0]) < min(phase.end, span[1]):
-            measured[phase.name] = max(phase.start, span[0]), min(phase.end, span[1])
-        flow = _flow(phase, measured[phase.name], record.get("sender_port"), behind, before)
-        if flow is not None:
-            flows.append(flow)
-        port = f":{flow.sport}>" if flow else ":"
-        sampled = [s for s in sockets if phase.start <= s["t"] <= phase.end and port in s["flow"]]
-        row, ccs = flow.model_dump() if flow else None, {s["cc"] for s in sampled}
-        queue = setting.lab["qdisc_down"]
-        gates.append(validity.contender_proven(phase.name, phase.contender, row, ccs, queue, limits))
-        gates.append(validity.never_limited(phase.name, sampled, limits))
+        load = parse_load(phase.contender)
+        # They have ended last first, and their ports count up.
+        of_phase = (record for record in bulk if record["phase"] == phase.name)
+        records = sorted(of_phase, key=lambda record: record.get("sender_port") or 0)
+        named = [phase.name if len(load) == 1 else f"{phase.name}, flow {n}: {it}" for n, it in enumerate(load, 1)]
+        pairs = list(zip(load, named, [*records, *({} for _ in load)], strict=False))
+        for _, name, record in pairs:
+            span = (record["start"], record["end"]) if {"start", "end"} <= record.keys() else None
+            gates.append(validity.contender_throughout(name, span, (phase.start, phase.end), limits))
+            window = measured[phase.name]
+            if span and max(window[0], span[0]) < min(window[1], span[1]):
+                measured[phase.name] = max(window[0], span[0]), min(window[1], span[1])
+        for asked, name, record in pairs:
+            way = up if asked.up else down
+            flow = _flow(phase, asked, measured[phase.name], record.get("sender_port"), way)
+            if flow is not None:
+                flows.append(flow)
+            port = f":{flow.sport}>" if flow else ":"
+            sampled = [s for s in sockets if phase.start <= s["t"] <= phase.end and port in s["flow"]]
+            row, ccs = flow.model_dump() if flow else None, {s["cc"] for s in sampled}
+            gates.append(validity.contender_proven(name, asked.contender, row, ccs, way.qdisc, limits))
+            gates.append(validity.never_limited(name, sampled, limits))
     return flows, measured, gates
 
 
-def _flow(
-    phase: RecordedPhase, measured: Window, port: int | None, behind: pl.DataFrame | None, before: pl.DataFrame | None
-) -> ContenderFlow | None:
-    """The contender's data flow: by its port, or the largest of the phase (iperf3 has a control flow too)."""
-    if behind is None or before is None:
+@dataclass(frozen=True)
+class _Way:
+    """One direction through the bottleneck: the contenders' packets before it and behind it, and its queue."""
+
+    before: pl.DataFrame | None
+    behind: pl.DataFrame | None
+    qdisc: str
+
+
+def _flow(phase: RecordedPhase, asked: LoadFlow, measured: Window, port: int | None, way: _Way) -> ContenderFlow | None:
+    """One data flow of a phase: by its port, or the largest of the phase (iperf3 has a control flow too)."""
+    if way.behind is None or way.before is None:
         return None
     bounds = (round((phase.start - 1) * 1e9), round((phase.end + 1) * 1e9))
-    inside = [table.filter(pl.col("t_ns").is_between(*bounds)) for table in (behind, before)]
+    inside = [table.filter(pl.col("t_ns").is_between(*bounds)) for table in (way.behind, way.before)]
     if port is not None:
         inside = [table.filter(pl.col("sport") == port) for table in inside]
     tables = [packets.flow_table(table) for table in inside]
@@ -74,6 +93,6 @@ def _flow(
     d_ss = packets.d_ss_bps(kept, end, window) / 1e6 if window > 0 else None
     columns = ("sport", "data_packets", "not_ect", "ect0", "ect1", "resent", "accecn_syn")
     return ContenderFlow(
-        phase=phase.name, contender=phase.contender or "", bytes=arrived["bytes"], ce=arrived["ce"],
+        phase=phase.name, contender=asked.contender, up=asked.up, bytes=arrived["bytes"], ce=arrived["ce"],
         d_ss_mbps=d_ss, **{name: sent[name] for name in columns},
     )  # fmt: skip

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from scoring import frames, latency, packets, pcapng, records, validity
 from scoring.validity import Gate, Limits
 from scoring.windows import Window
+from traffic.load import parse_load
 
 FAR = "far"  # the folder of a call's other end
 Read = TypeVar("Read")
@@ -30,13 +31,14 @@ class RecordedPhase:
 
 
 class SideCapture(NamedTuple):
-    """Largest IP packet (bytes), all packets, those of victim and contender down, and those of a call up."""
+    """Largest IP packet (bytes), all packets, those of victim and contender down, of a call up and of uploads."""
 
     largest: int
     all: pl.DataFrame
     victim: pl.DataFrame
     contender: pl.DataFrame
     back: pl.DataFrame
+    upload: pl.DataFrame
 
 
 class RawFiles:
@@ -113,6 +115,8 @@ class Setting:
 
     phases: tuple[RecordedPhase, ...]
     lab: Mapping[str, Any]
+    rates: tuple[Mapping[str, Any], ...] = ()
+    """The steps of the bottleneck's rates, as they were made."""
 
     @classmethod
     def read(cls, run: Path) -> Setting:
@@ -120,7 +124,9 @@ class Setting:
         timeline = records.read(run / "timeline.json", records.TIMELINE)
         lab = records.read(run / "lab.json", records.LAB)
         return cls(
-            tuple(RecordedPhase(p["name"], p["contender"], p["start"], p["end"]) for p in timeline["phases"]), lab
+            tuple(RecordedPhase(p["name"], p["contender"], p["start"], p["end"]) for p in timeline["phases"]),
+            lab,
+            tuple(timeline.get("rates", ())),
         )
 
     @property
@@ -147,6 +153,11 @@ class Setting:
     def live(self) -> bool:
         """Whether the service was the real one; a live call's cameras show a film all the same."""
         return bool(self.lab.get("live", self.clip is None))
+
+    @property
+    def uploads(self) -> bool:
+        """Whether a contender goes up in some phase."""
+        return any(flow.up for phase in self.phases if phase.contender for flow in parse_load(phase.contender))
 
     @property
     def call(self) -> Mapping[str, Any] | None:
@@ -199,4 +210,6 @@ def _sorted_out(table: pl.DataFrame, setting: Setting) -> SideCapture:
         sport=call["client_port"] if call else 0,
         dst=far_end if setting.live else addresses["server"],
     )
-    return SideCapture(largest, table, *(packets.with_advance(part) for part in (victim, contender, back)))
+    # Downloads' acknowledgements go the same way.
+    upload = packets.select(table, src=addresses["receiver"], dst=addresses["sender"]) if setting.uploads else table[:0]
+    return SideCapture(largest, table, *(packets.with_advance(part) for part in (victim, contender, back, upload)))

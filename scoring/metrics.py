@@ -23,6 +23,7 @@ class Evidence:
     victim: pl.DataFrame | None = None
     contender: pl.DataFrame | None = None
     probes: pl.DataFrame | None = None
+    uploads: pl.DataFrame | None = None
 
     def metrics(self, windows: Sequence[Window]) -> dict[str, Any]:
         """The fields of Metrics over the windows together."""
@@ -32,7 +33,8 @@ class Evidence:
         def weighted(parts: Iterator[float]) -> float:
             return sum(v * (b - a) for v, (a, b) in zip(parts, windows, strict=True)) / seconds
 
-        for name, table in (("victim_mbps", self.victim), ("contender_mbps", self.contender)):
+        rates = {"victim_mbps": self.victim, "contender_mbps": self.contender, "contender_up_mbps": self.uploads}
+        for name, table in rates.items():
             if table is not None:
                 values[name] = weighted(packets.goodput_bps(table, a, b) / 1e6 for a, b in windows)
         if self.picture.changes is not None and self.picture.frames is not None:

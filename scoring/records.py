@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from bottleneck.qdiscs import parse_qdisc
 from hardware.machine.messages import first_wrong
+from traffic.load import parse_load
 
 
 class RecordError(RuntimeError):
@@ -40,11 +41,23 @@ def _bounded(phases: Any) -> Any:
     return phases
 
 
+def _load(contenders: str | None) -> str | None:
+    if contenders is not None:
+        parse_load(contenders)
+    return contenders
+
+
 class PhaseRecord(_Record):
     name: str
-    contender: str | None
+    contender: Annotated[str | None, AfterValidator(_load)]
     start: Time
     end: Time
+
+
+class RateRecord(_Record):
+    t: Time
+    direction: Literal["down", "up"]
+    rate_bps: Annotated[float, Field(gt=0)]
 
 
 class TimelineRecord(_Record):
@@ -53,6 +66,7 @@ class TimelineRecord(_Record):
         Field(min_length=1, max_length=1000),
         AfterValidator(_bounded),
     ]
+    rates: NotRequired[Annotated[list[RateRecord], Field(max_length=10_000)]]
 
 
 class ClipRecord(_Record):
@@ -91,6 +105,8 @@ class LabRecord(_Record):
     clip: NotRequired[ClipRecord | None]
     call: NotRequired[CallRecord | None]
     delay_down_ms: NotRequired[float]
+    path_varies_ms: NotRequired[Annotated[float, Field(ge=0)]]
+    path_loss: NotRequired[Annotated[float, Field(ge=0, le=1)]]
     capture_offset_s: NotRequired[dict[str, Annotated[float, Field(ge=-4e9, le=4e9)]]]
     verified_at_end: NotRequired[bool | str]
     real_time: NotRequired[bool]
@@ -101,6 +117,8 @@ class FlowRecord(_Record):
     start: NotRequired[Time]
     end: NotRequired[Time]
     sender_port: NotRequired[int | None]
+    contender: NotRequired[str]
+    up: NotRequired[bool]
 
 
 class Bulk(_Record):

@@ -48,19 +48,19 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         gates.append(validity.offloads(max(behind.largest, before.largest)))
 
     probes, calm, jitter = _delay(files, setting, limits)
-    sockets = [s for s in files.lines("ss.jsonl", records.SOCKETS) if s.get("flow")]
+    told = (line for name in ("ss.jsonl", "ss-up.jsonl") for line in files.lines(name, records.SOCKETS))
+    sockets = sorted((line for line in told if line.get("flow")), key=lambda line: line["t"])
     watch = files.host_samples(span, limits) if setting.real_time else []
     queues = _router(files, setting, limits)
     if not setting.real_time:
         gates.append(validity.forwards(_clocks(setting, queues, sockets, behind, before)))
-    flows, measured, proofs = contender_flows(
-        setting, bulk, sockets, behind.contender if behind else None, before.contender if before else None, limits
-    )
+    flows, measured, proofs = contender_flows(setting, bulk, sockets, behind, before, limits)
     gates += proofs
 
     evidence = Evidence(
-        shown, setting.clip_fps, behind.victim if behind else None, behind.contender if behind else None, probes
-    )
+        shown, setting.clip_fps, behind.victim if behind else None, behind.contender if behind else None, probes,
+        before.upload if before and setting.uploads else None,
+    )  # fmt: skip
     rows, far = _table(evidence, setting, measured), []
     if setting.call:
         seen_there = picture(files.of_other_end, files, setting, limits)
@@ -81,7 +81,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     verdict = Validity.of(gates)
     return Scores(
         t0=t0,
-        lab={key: lab.get(key) for key in _LAB},
+        lab={key: lab.get(key) for key in _LAB} | _path(setting),
         picture=shown.source,
         validity=verdict,
         jitter_ms=jitter,
@@ -104,6 +104,14 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     )
 
 
+def _path(setting: Setting) -> dict[str, Any]:
+    """What the path did besides its delay: the steps of its rates (t in s from the start), losses, varying delay."""
+    t0 = setting.span[0]
+    steps = [{**rate, "t": round(rate["t"] - t0, 3)} for rate in setting.rates]
+    further = {key: setting.lab.get(key) for key in ("path_varies_ms", "path_loss")}
+    return {key: value for key, value in {"rate_steps": steps, **further}.items() if value}
+
+
 def _delay(
     files: RawFiles, setting: Setting, limits: Limits
 ) -> tuple[pl.DataFrame | None, pl.DataFrame | None, Jitter | None]:
@@ -112,6 +120,11 @@ def _delay(
     calm = latency.within(unshaped, [setting.span]) if unshaped is not None else None
     jitter = _jitter(calm, setting.lab["rtt_ms"]) if calm is not None else None
     lost = latency.loss(calm) if calm is not None else None
+    if calm is not None and lost is not None and (of_path := setting.lab.get("path_loss")):
+        spread = (of_path * (1 - of_path) / max(calm.height, 1)) ** 0.5
+        limits = limits.model_copy(update={"unshaped_loss": limits.unshaped_loss + of_path + 4 * spread})
+    if varies_ms := setting.lab.get("path_varies_ms"):
+        limits = limits.model_copy(update={"jitter_ms": limits.jitter_ms + varies_ms})
     files.gates += [
         validity.covers("probe", probes["t"] if probes is not None else None, setting.span, limits),
         validity.covers("unshaped probe", unshaped["t"] if unshaped is not None else None, setting.span, limits),

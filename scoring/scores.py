@@ -11,7 +11,7 @@ from scoring.harm import Better
 from scoring.validity import Validity
 
 SCHEMA = 1
-SCORER = "1.6"
+SCORER = "1.7"
 SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # what follows the name of such a curve
 
@@ -28,6 +28,7 @@ class Metrics(BaseModel):
     seconds: Number
     victim_mbps: Number | None = None
     contender_mbps: Number | None = None
+    contender_up_mbps: Number | None = None
     fps: Number | None = None
     speed: Number | None = None
     mean_height: Number | None = None
@@ -101,6 +102,7 @@ class ContenderFlow(BaseModel):
 
     phase: str
     contender: str
+    up: bool = False
     sport: int
     data_packets: int
     bytes: int

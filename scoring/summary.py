@@ -33,6 +33,7 @@ REFERENCE = "cubic"
 MEASURED: dict[str, Better | None] = {
     "victim_mbps": "more",
     "contender_mbps": None,
+    "contender_up_mbps": None,
     "mean_height": "more",
     "lowest_height": "more",
     "below_solo_s": "less",
@@ -188,5 +189,7 @@ def _harm(scores: Scores, contender: str, metric: str) -> float | None:
 
 
 def _fair_share(scores: Scores) -> float | None:
+    if scores.lab.get("rate_steps"):
+        return None
     rate, solo = scores.lab.get("rate_down_bps"), scores.baseline and scores.baseline.victim_mbps
     return None if not rate or solo is None else min(rate / 1e6 * PAYLOAD_BYTES / FRAME_BYTES / 2, solo)

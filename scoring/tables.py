@@ -144,8 +144,9 @@ def _ms(microseconds: float | None) -> float | None:
 
 
 def _sockets(run: Path, _: Setting) -> pl.DataFrame | None:
-    file = run / "ss.jsonl"
-    return _from_rows(records.read_lines(file, records.SOCKETS), TABLES["sockets"].columns) if file.exists() else None
+    files = [file for name in ("ss.jsonl", "ss-up.jsonl") if (file := run / name).exists()]
+    lines = [line for file in files for line in records.read_lines(file, records.SOCKETS)]
+    return _from_rows(lines, TABLES["sockets"].columns) if files else None
 
 
 def _from_rows(rows: list[Any], columns: Columns) -> pl.DataFrame:

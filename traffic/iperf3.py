@@ -27,7 +27,7 @@ class BulkError(RuntimeError):
 
 
 class BulkFlow:
-    """One TCP flow. `directory` receives iperf3's JSON and logs, named after `name`."""
+    """One TCP flow. `directory` receives iperf3's JSON and logs, named after `name`; `up`: away from the client."""
 
     def __init__(
         self,
@@ -40,7 +40,9 @@ class BulkFlow:
         port: int = ports.BULK,
         sender_port: int = ports.FIRST_SENDER,
         name: str = "",
+        up: bool = False,
     ) -> None:
+        self.up = up
         self.sender, self.receiver, self.receiver_address = sender, receiver, receiver_address
         self.contender, self.port, self.sender_port = contender, port, sender_port
         stem = directory / f"iperf3-{name or contender.name}-{sender_port}"
@@ -112,6 +114,7 @@ class BulkFlow:
         return {
             "contender": self.contender.name,
             "phase": phase,
+            "up": self.up,
             "start": self.start_s,
             "end": self.end_s,
             "sender": self.sender_address,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 ORIGIN = 443
 """TCP and UDP: where the video's origin answers."""
-BULK = 5201
+BULK, LAST_BULK = 5201, 5299
 """TCP: iperf3 at the receiver; further flows at once take the next ones."""
 FIRST_SENDER, LAST_SENDER = 40000, 40999
 """TCP: local ports of bulk data, which tell it from iperf3's control connections."""

@@ -37,8 +37,8 @@ COUNTERS = (
 )
 
 _SENDERS = f"sport ge :{ports.FIRST_SENDER} and sport le :{ports.LAST_SENDER}"
-ONE_SENDER = f"dport = :{ports.BULK} and {_SENDERS}"
-"""ss's filter for the bulk data of the main job at its sender, without iperf3's control connections."""
+BULK_SENDERS = f"dport ge :{ports.BULK} and dport le :{ports.LAST_BULK} and {_SENDERS}"
+"""ss's filter for the bulk data of the main job at a sender, without iperf3's control connections."""
 
 
 def parse(line: str) -> dict[str, Any] | None:
@@ -90,7 +90,7 @@ class SsSampler(PeriodicSampler):
         self,
         place: Place,
         output: Path,
-        wanted: str = ONE_SENDER,
+        wanted: str = BULK_SENDERS,
         interval_s: float = 2.0,
         on_throughput: Callable[[float, str, float], None] | None = None,
     ) -> None:

@@ -39,6 +39,7 @@ TOLD = {
     "irtt-unshaped.json.gz": "round-trip times beside the bottleneck",
     "bulk.json": "the contenders' own account",
     "ss.jsonl": "the contenders' sockets, sampled",
+    "ss-up.jsonl": "the uploads' sockets, sampled",
     "qdisc.jsonl": "counters of the bottleneck's queues, sampled",
     "host.jsonl": "processor use and stalls of the host",
     "scores.json": "the figures, computed from the other files",

@@ -19,7 +19,9 @@ app = typer.Typer()
 @app.command()
 @one_line_errors
 def matrix(
-    name: Annotated[str, typer.Argument(help="Which matrix; without, all are listed.")] = "",
+    name: Annotated[
+        str, typer.Argument(help="A matrix, or the file of a scenario (….toml); without, all are listed.")
+    ] = "",
     keyword: Annotated[str, typer.Option("-k", metavar="TEXT", help="Only cells whose name holds each word.")] = "",
     repeat: Annotated[int | None, typer.Option(min=1, help="Runs of each cell [default: the matrix's own].")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The first seed; the others follow it.")] = 1,
@@ -38,6 +40,7 @@ def matrix(
     """Run a matrix of transport experiments, in simulated time on all processors at once; resumes where it was left."""
     from harness.matrix.campaign import Campaign, endpoints_named, lab_named, run_and_report, seeds
     from harness.matrix.campaign import jitter_gate as limits_of
+    from harness.matrix.from_scenario import scenario_matrix
     from harness.matrix.listing import cells_list, cells_table, matrices_list, matrices_table
     from harness.matrix.matrix import MatrixError, matrices, named
 
@@ -47,7 +50,7 @@ def matrix(
     if not name:
         print_json(matrices_list(known.values())) if as_json else Console().print(matrices_table(known.values()))
         return
-    chosen = named(name, known)
+    chosen = scenario_matrix(Path(name)) if name.endswith(".toml") else named(name, known)
     if swap:
         chosen = chosen.swapped(swap)
     plan = Campaign(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +10,12 @@ from typing import Any
 
 from hardware.machine.messages import did_you_mean
 from harness.experiment.options import OPTIONS, OptionsError
+from harness.experiment.scenario import FLAGS, option_value, read_toml
 
 FILE = "sojourn.toml"
 WHERE = "SOJOURN_DEFAULTS"
 """In the environment: another file, or empty for none."""
 _PREFIX = "SOJOURN_"
-_FLAGS = {option.name for option in OPTIONS if option.flag}
 _YES, _NO = ("1", "true", "yes"), ("", "0", "false", "no")
 
 
@@ -60,7 +59,7 @@ def user_defaults(environment: Mapping[str, str], folder: Path, services: Collec
     file = None if where == "" else folder / (where or FILE)
     tables: dict[str, dict[str, str | bool]] = {"": {}}
     if file and (where or file.exists()):
-        for name, value in _read(file).items():
+        for name, value in read_toml(file).items():
             if isinstance(value, dict):
                 if name not in services:
                     known = ", ".join(services)
@@ -72,32 +71,17 @@ def user_defaults(environment: Mapping[str, str], folder: Path, services: Collec
         file = None
     variables = {f"{_PREFIX}{option.name.replace('-', '_').upper()}": option.name for option in OPTIONS}
     given = {
-        name: _flag(variable, environment[variable]) if name in _FLAGS else environment[variable]
+        name: _flag(variable, environment[variable]) if name in FLAGS else environment[variable]
         for variable, name in variables.items()
         if variable in environment
     }
     return Defaults(tables.pop(""), tables, given, file)
 
 
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text())
-    except OSError as missing:
-        raise OptionsError(f"{file}: {missing.strerror}") from missing
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
-        raise OptionsError(f"{file}: no TOML: {broken}") from broken
-
-
 def _value(where: str, name: str, value: Any) -> str | bool:
     if name not in (known := [option.name for option in OPTIONS]):
         raise OptionsError(f"{where}: {name}: no such option; {_hint(name, known, '`sojourn harm --help` lists them')}")
-    if name in _FLAGS:
-        if isinstance(value, bool):
-            return value
-        raise OptionsError(f"{where}: {name}: give true or false")
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise OptionsError(f"{where}: {name}: give a text in quotes, as after --{name}=")
-    return str(value)
+    return option_value(f"{where}: {name}", name, value)
 
 
 def _flag(variable: str, text: str) -> bool:

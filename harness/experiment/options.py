@@ -12,19 +12,24 @@ from typing import Any, TypeVar, cast
 from apps.base import Asked, Mode, Service
 from bottleneck.impairment import Impairment
 from bottleneck.qdiscs import KINDS, Qdisc, parse_qdisc
+from bottleneck.shaper import RateStep
 from bottleneck.spec import Bottleneck, Direction
-from bottleneck.units import format_rate, format_time, parse_time, rate_option, rtt_option
+from bottleneck.units import format_rate, format_time, parse_percent, parse_time, rate_option, rtt_option
 from hardware.machine.files import expanded
 from hardware.machine.messages import did_you_mean
 from harness.experiment.timeline import Phase, parse_timeline, reordered
 from traffic.contender import CONTENDERS
 from traffic.irtt import Codepoint
+from traffic.load import parse_load
 
 T = TypeVar("T")
 
 _SPARE_BYTES = 150 << 20
+_STEPS = ("rate_steps", "rate_up_steps")
 _RECORDING_BPS = 4_000_000
 _MOST_RUNS = 1000
+#: Beyond that a video does not play, and a path that carries packets once in so long is a broken one.
+_MOST_LOSS, _LONGEST_BURST_US = 20.0, 100_000
 
 #: Codepoints of the IP header's ECN field that a probe may carry (RFC 3168, RFC 9331).
 ECN_CODEPOINTS: tuple[Codepoint, ...] = ("not-ect", "ect0", "ect1")
@@ -107,9 +112,18 @@ OPTIONS = [
         choices=tuple(KINDS),
     ),
     Option("qdisc-up", None, "path", "the same for the uplink (default: as --qdisc)", choices=tuple(KINDS)),
-    Option("rate", "10mbit", "path", "the bottleneck's rate towards the client"),
+    Option(
+        "rate", "10mbit", "path",
+        "the bottleneck's rate towards the client; 10mbit,30s:5mbit: from 30 s after the start of the timeline another",
+    ),
     Option("rate-up", None, "path", "the rate away from the client (default: as --rate)"),
     Option("rtt", "20ms", "path", "round-trip time that the router's path adds, half in each direction"),
+    Option("loss", None, "path", "share of the packets that the path loses at random, each way: 0.5%"),
+    Option("jitter", None, "path", "by how much the path's delay varies at random, each way (it reorders): 2ms"),
+    Option(
+        "bursts", None, "path",
+        "the path lets packets out in bursts, as Wi-Fi and LTE do, each way: one each 5ms, or at random 1ms-8ms",
+    ),
     Option(
         "timeline", "short", "contenders",
         "short (20/40/20/40/20 s), published (60/120/60/120/60 s) or solo:20,cubic:40,…",
@@ -117,7 +131,13 @@ OPTIONS = [
     ),
     Option(
         "contenders", "cubic,prague", "contenders",
-        "who competes, in order, in a named timeline: " + ", ".join(CONTENDERS), choices=tuple(CONTENDERS),
+        "who competes, in order, in a named timeline; several flows at once and uploads: cubic*4, prague+cubic@up. "
+        "Known: " + ", ".join(CONTENDERS),
+        choices=tuple(CONTENDERS),
+    ),
+    Option(
+        "scenario", None, "contenders",
+        "a TOML file with options about victim, path and contenders; those given beside it go before (docs/options.md)",
     ),
     Option("driver", "playwright", "recording", "what drives the browser", choices=DRIVERS),
     Option("recorder", "ffmpeg", "recording", "what records the screen", choices=RECORDERS),
@@ -162,6 +182,12 @@ class Options(Asked):
     rate_down_bps: int
     rate_up_bps: int
     rtt_us: int
+    rate_steps: tuple[RateStep, ...]
+    rate_up_steps: tuple[RateStep, ...]
+    loss_percent: float
+    jitter_us: int
+    bursts_us: tuple[int, int] | None
+    """The path lets packets out once in a time between these two."""
     phases: tuple[Phase, ...]
     probe_ecn: Codepoint
     jitter_gate_ms: float | None
@@ -184,7 +210,12 @@ class Options(Asked):
     def bottleneck(self) -> Bottleneck:
         """The bottleneck that these options describe; the round-trip time is split evenly."""
         half = self.rtt_us // 2
-        down, up = Impairment(delay_us=self.rtt_us - half), Impairment(delay_us=half)
+        burst_us, longest_us = self.bursts_us or (0, None)
+        path = Impairment(
+            delay_us=half, jitter_us=self.jitter_us, loss_percent=self.loss_percent,
+            slot_us=burst_us, slot_max_us=None if longest_us == burst_us else longest_us,
+        )  # fmt: skip
+        down, up = path.model_copy(update={"delay_us": self.rtt_us - half}), path
         return Bottleneck(
             down=Direction(rate_bps=self.rate_down_bps, qdisc=self.qdisc_down, path=down),
             up=Direction(rate_bps=self.rate_up_bps, qdisc=self.qdisc_up, path=up),
@@ -198,13 +229,24 @@ class Options(Asked):
     def needed_bytes(self) -> int:
         """Bytes that the evidence of such a run fits into with room to spare."""
         # Captures keep the headers, on both sides of the router: an eighth of full frames, a third of short ones.
-        captures = self.seconds * (self.rate_down_bps + self.rate_up_bps) / 8 / 4
+        rates = (
+            max(first, *(step.rate_bps for step in steps), 0)
+            for first, steps in ((self.rate_down_bps, self.rate_steps), (self.rate_up_bps, self.rate_up_steps))
+        )
+        captures = self.seconds * sum(rates) / 8 / 4
         return _SPARE_BYTES + round(self.seconds * _RECORDING_BPS / 8 + captures)
 
     @property
     def cell(self) -> str:
         """A short name of this point of the experiment, fit for a directory."""
-        return f"{self.service} {self.qdisc_down} {format_rate(self.rate_down_bps)} {format_time(self.rtt_us)}"
+        steps = "".join(f" {step.at_s:g}s {format_rate(step.rate_bps)}" for step in self.rate_steps)
+        further = (f"{name} {text}" for name, text in (
+            ("loss", self.loss_percent and f"{self.loss_percent:g}%"),
+            ("jitter", self.jitter_us and format_time(self.jitter_us)),
+            ("bursts", self.bursts_us and "-".join(map(format_time, dict.fromkeys(self.bursts_us)))),
+        ) if text)  # fmt: skip
+        rate = f"{format_rate(self.rate_down_bps)}{steps}"
+        return " ".join([self.service, str(self.qdisc_down), rate, format_time(self.rtt_us), *further])
 
     def repetition(self, number: int) -> Options:
         """Return the options of repetition `number` (from 1 on): a seed and an order of contenders of its own."""
@@ -217,6 +259,7 @@ class Options(Asked):
         return {
             **asdict(self),
             "lab_file": str(self.lab_file),
+            **{name: [step.model_dump() for step in getattr(self, name)] for name in _STEPS},
             "qdisc_down": str(self.qdisc_down),
             "qdisc_up": str(self.qdisc_up),
             "credentials": str(self.credentials) if self.credentials else None,
@@ -240,6 +283,8 @@ def restored(record: Mapping[str, Any]) -> Options:
         for name in ("lab_file", "results", "credentials", "kernel_source"):
             known[name] = None if known[name] is None else Path(known[name])
         known["phases"] = tuple(Phase(**phase) for phase in known["phases"])
+        known |= {name: tuple(RateStep(**step) for step in known[name]) for name in _STEPS}
+        known["bursts_us"] = tuple(known["bursts_us"]) if known["bursts_us"] else None
     except (TypeError, ValueError) as wrong:
         raise OptionsError(f"options.json: {wrong}") from wrong
     return Options(**known)
@@ -301,18 +346,19 @@ def parse_options(
     contenders = tuple(name.strip() for name in str(raw["contenders"]).split(","))
     phases = parsed("timeline", lambda text: parse_timeline(text, contenders))
     for phase in phases:
-        if phase.contender not in (None, *CONTENDERS):
-            raise OptionsError(
-                f"--timeline/--contenders: unknown contender {phase.contender!r}; known: {', '.join(CONTENDERS)}"
-            )
+        try:
+            parse_load(phase.contender or "cubic")
+        except ValueError as wrong:
+            raise OptionsError(f"--timeline/--contenders: {wrong}") from wrong
     source = parsed("kernel-source", expanded) if raw["kernel-source"] else None
     if source and not source.is_file():
         raise OptionsError(f"--kernel-source: no such file: {source}; give a linux-*.tar.xz from kernel.org")
     try:
         qdisc = parse_qdisc(str(raw["qdisc"]), "--qdisc")
         qdisc_up = parse_qdisc(str(raw["qdisc-up"]), "--qdisc-up") if raw["qdisc-up"] else qdisc
-        rate = rate_option(str(raw["rate"]), "--rate")
-        rate_up = rate_option(str(raw["rate-up"]), "--rate-up") if raw["rate-up"] else rate
+        seconds = sum(phase.seconds for phase in phases)
+        rate, steps = _scheduled(str(raw["rate"]), "--rate", seconds)
+        rate_up, up_steps = _scheduled(str(raw["rate-up"] or raw["rate"]), "--rate-up", seconds)
         rtt = rtt_option(str(raw["rtt"]), "--rtt")
         call_bitrate = rate_option(str(raw["call-bitrate"]), "--call-bitrate") if raw["call-bitrate"] else None
     except ValueError as wrong:
@@ -329,6 +375,11 @@ def parse_options(
         qdisc_up=qdisc_up,
         rate_down_bps=rate,
         rate_up_bps=rate_up,
+        rate_steps=steps,
+        rate_up_steps=up_steps,
+        loss_percent=parsed("loss", _share) if raw["loss"] else 0.0,
+        jitter_us=parsed("jitter", lambda text: _at_most(text, rtt // 2, "half of --rtt")) if raw["jitter"] else 0,
+        bursts_us=parsed("bursts", _bursts) if raw["bursts"] else None,
         rtt_us=rtt,
         phases=tuple(phases),
         origin_cc=chosen("origin-cc"),
@@ -368,6 +419,48 @@ def engine_named(text: str) -> str:
     if text != LOCAL and "://" not in text:
         raise ValueError(f"{text!r} is neither local nor tls://HOST:PORT or dask://HOST:PORT")
     return text
+
+
+def _scheduled(text: str, option: str, seconds: float) -> tuple[int, tuple[RateStep, ...]]:
+    """Return the first rate of `RATE[,TIME:RATE…]` and its steps. Raises ValueError."""
+    first, *rest = text.split(",")
+    steps: list[RateStep] = []
+    for part in rest:
+        at, colon, rate = part.partition(":")
+        if not colon:
+            raise ValueError(f"{option}: {part.strip()!r} is no step; give TIME:RATE, as in 10mbit,30s:5mbit")
+        try:
+            at_s = parse_time(at) / 1e6
+        except ValueError as wrong:
+            raise ValueError(f"{option}: {wrong}") from wrong
+        if not (steps[-1].at_s if steps else 0) < at_s < seconds:
+            raise ValueError(
+                f"{option}: a step at {at_s:g} s; give ascending times within the timeline's {seconds:g} s"
+            )
+        steps.append(RateStep(at_s=at_s, rate_bps=rate_option(rate.strip(), option)))
+    return rate_option(first.strip(), option), tuple(steps)
+
+
+def _share(text: str) -> float:
+    percent = parse_percent(text)
+    if not 0 < percent <= _MOST_LOSS:
+        raise ValueError(f"{text!r} is no share that a path may lose; give 0.01% to {_MOST_LOSS:g}%")
+    return percent
+
+
+def _at_most(text: str, most_us: int, what: str) -> int:
+    time_us = parse_time(text)
+    if not 0 < time_us <= most_us:
+        raise ValueError(f"{text!r} is out of range; give at most {format_time(most_us)}, {what}")
+    return time_us
+
+
+def _bursts(text: str) -> tuple[int, int]:
+    least, _, most = text.partition("-")
+    times = parse_time(least), parse_time(most or least)
+    if not 0 < times[0] <= times[1] <= _LONGEST_BURST_US:
+        raise ValueError(f"{text!r} is no time between bursts; give one up to 100ms or two, as in 1ms-8ms")
+    return times
 
 
 def _count(text: str) -> int:

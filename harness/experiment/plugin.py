@@ -20,6 +20,7 @@ from hardware.machine.signals import keep_to_ourselves
 from harness.experiment.defaults import user_defaults
 from harness.experiment.options import GROUPS, LOCAL, OPTIONS, Options, OptionsError, parse_options
 from harness.experiment.run import SPARE, Result, perform, repeat
+from harness.experiment.scenario import with_scenario
 from harness.experiment.seeds import repeat_side_by_side
 from harness.report.beside_published import published_services
 from harness.report.terminal import print_services
@@ -65,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     given = {option.name: config.getoption(f"--{option.name}") for option in OPTIONS}
     try:
+        given = with_scenario(given, config.invocation_params.dir)
         defaults = user_defaults(os.environ, config.invocation_params.dir, SERVICES)
         asked = given["service"] or defaults.service or OPTIONS[0].default
         if asked == "all":

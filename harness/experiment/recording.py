@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 from apps.base import Service, Stage
 from bottleneck.readback import ReadbackError
 from bottleneck.router import RouterError
+from bottleneck.shaper import RateStep
 from captures.host import HostWatch
 from captures.recorders import RECORDERS
 from captures.screen import FINE_QUANTISER, FPS, QUANTISER
@@ -29,6 +31,7 @@ from harness.experiment.timeline import Phase
 from harness.lab import instruments
 from harness.lab.contract import Lab, LabFactory
 from traffic import iperf3, irtt, ports, ss
+from traffic.iperf3 import BulkFlow
 
 _TICK_S = 0.5
 #: How often probes are sent; beside the bottleneck of simulated time seldom: no host is late there, and each costs.
@@ -80,16 +83,17 @@ def run_experiment(
     folder = run.path
     with command_log(folder / "setup.log") as turn_page, lab_factory as lab:
         lab.router.apply(options.bottleneck)
+        rates: list[dict[str, Any]] = []
         try:
             with _first_failure() as stack:
-                recording = _Recording(options, run, lab, service, progress, stack)
+                recording = _Recording(options, run, lab, service, progress, stack, rates)
                 recording.start()
                 _write(folder / "lab.json", _describe(lab, options, service))
                 run.add_versions(_versions(lab, service))
                 recording.play()
         finally:
             turn_page(folder / "teardown.log")
-            _final_state(lab, options, folder / "lab.json")
+            _final_state(lab, options, rates, folder / "lab.json")
 
 
 @contextmanager
@@ -118,13 +122,17 @@ class _Recording:
         service: Service,
         progress: News,
         stack: ExitStack,
+        rates: list[dict[str, Any]],
     ) -> None:
         self.options, self.run, self.folder, self.lab, self.service = options, run, run.path, lab, service
         self.progress, self.stack = progress, stack
         self.watched = dict(lab.watched)
         self.phases: list[dict[str, Any]] = []
         self.flows: list[dict[str, Any]] = []
-        self.contender_bps: float | None = None
+        self.started = 0
+        self.contender_bps: dict[str, float] = {}
+        self.rates = rates
+        self.steps: list[tuple[float, str, RateStep]] = []
 
     def start(self) -> None:
         """Start the probes, the player and the captures, in an order in which each finds what it needs."""
@@ -149,8 +157,12 @@ class _Recording:
             self.stack.callback(probe.stop)
             self.watched[f"the probe {name}"] = _unless(probe.alive, "irtt is gone")
         queues = instruments.queue_sampler(lab, folder / "qdisc.jsonl").start()
-        flows = ss.SsSampler(lab.sender, folder / "ss.jsonl", on_throughput=self._tell_contender).start()
-        for name, sampler in (("the router", queues), ("the bulk sender", flows)):
+        samplers: dict[str, PeriodicSampler] = {"the router": queues}
+        tell = self._tell_contender
+        samplers["the bulk sender"] = ss.SsSampler(lab.sender, folder / "ss.jsonl", on_throughput=tell).start()
+        if any(flow.up for phase in options.phases for flow in phase.load):
+            samplers["the uploads' sender"] = ss.SsSampler(lab.receiver, folder / "ss-up.jsonl").start()
+        for name, sampler in samplers.items():
             self.stack.callback(sampler.stop)
             self.watched[name] = _error_of(sampler)
         if lab.real_time:
@@ -198,6 +210,10 @@ class _Recording:
 
     def play(self) -> None:
         """Go through the phases; whatever happens, timeline.json and bulk.json say what was recorded."""
+        began = time.time()
+        options, router = self.options, self.lab.router
+        ways = ((router.lan, options.rate_steps), (router.wan, options.rate_up_steps))
+        self.steps = sorted((began + step.at_s, dev, step) for dev, steps in ways for step in steps)
         for index, phase in enumerate(self.options.phases):
             self.progress.phase(index)
             entry: dict[str, Any] = {"name": phase.name, "contender": phase.contender, "start": time.time()}
@@ -210,7 +226,7 @@ class _Recording:
                 raise
             finally:
                 entry.setdefault("end", time.time())
-                _write(self.folder / "timeline.json", {"phases": self.phases})
+                _write(self.folder / "timeline.json", {"phases": self.phases, "rates": self.rates})
                 _write(self.folder / "bulk.json", {"flows": self.flows})
 
     def _phase(self, phase: Phase, entry: dict[str, Any]) -> None:
@@ -218,30 +234,38 @@ class _Recording:
         if phase.contender is None:
             self._watch(entry["start"] + phase.seconds)
             return
-        flow = instruments.bulk_flow(
-            self.lab, phase.contender, self.folder / LOGS, len(self.phases), name=phase.name, port=ports.BULK
-        )
-        flow.start(phase.seconds + _PROBE_MARGIN_S)
-        entry["start"] = time.time()
-        self.watched["the bulk flow"] = _unless(flow.alive, "iperf3 is gone")
-        try:
+        with ExitStack() as running:
+            for number, asked in enumerate(phase.load):
+                flow = instruments.bulk_flow(
+                    self.lab, asked.contender, self.folder / LOGS, self.started, name=asked.contender,
+                    up=asked.up, port=ports.BULK + number,
+                )  # fmt: skip
+                self.started += 1
+                flow.start(phase.seconds + _PROBE_MARGIN_S)
+                running.callback(self._end_flow, phase, flow)
+                self.watched[_flow_name(flow)] = _unless(flow.alive, "iperf3 is gone")
+            entry["start"] = time.time()
+            running.callback(self.contender_bps.clear)
+            # Before the flows are stopped, which waits for what is still in the queue.
+            running.callback(lambda: entry.update(end=time.time()))
             self._watch(entry["start"] + phase.seconds)
-        finally:
-            # Before the flow is stopped, which waits for what is still in the queue.
-            entry["end"] = time.time()
-            self.watched.pop("the bulk flow")
-            self.contender_bps = None
-            self.flows.append(flow.record(phase.name, flow.stop()))
+
+    def _end_flow(self, phase: Phase, flow: BulkFlow) -> None:
+        self.watched.pop(_flow_name(flow))
+        self.flows.append(flow.record(phase.name, flow.stop()))
 
     def _watch(self, end: float) -> None:
         victim = _Meter(self.lab.client)
         while (left := end - time.time()) > 0:
+            if self.steps and (left := min(left, self.steps[0][0] - time.time())) <= 0:
+                self._step()
+                continue
             time.sleep(min(_TICK_S, left))
             self._check()
             sample = self.service.sample()
             self.progress.update(
                 victim_bps=victim.rate_bps(),
-                contender_bps=self.contender_bps,
+                contender_bps=sum(self.contender_bps.values()) if self.contender_bps else None,
                 quality=sample.quality if sample else None,
                 playing=sample.playing if sample else None,
                 buffer_s=sample.buffer if sample else None,
@@ -249,9 +273,15 @@ class _Recording:
             )
 
     def _tell_contender(self, _t: float, flow: str, bps: float) -> None:
-        # iperf3's control connection has a port of its own choosing.
-        if flow.split(">")[0].endswith(f":{ports.FIRST_SENDER + len(self.phases)}"):
-            self.contender_bps = bps
+        if f"the bulk flow {flow.split('>')[0].rpartition(':')[2]}" in self.watched:
+            self.contender_bps[flow] = bps
+
+    def _step(self) -> None:
+        """Change the rate of the bottleneck as the next step asks, and note when that was."""
+        _, dev, step = self.steps.pop(0)
+        self.lab.router.set_rate(dev, step.rate_bps)
+        way = "down" if dev == self.lab.router.lan else "up"
+        self.rates.append({"t": time.time(), "direction": way, "rate_bps": step.rate_bps})
 
     def _check(self) -> None:
         """Raise when a part has ended or the disk is nearly full."""
@@ -259,6 +289,10 @@ class _Recording:
         for name, failure in self.watched.items():
             if (words := failure()) is not None:
                 raise ExperimentError(f"{name} ended in mid-run: {words}")
+
+
+def _flow_name(flow: BulkFlow) -> str:
+    return f"the bulk flow {flow.sender_port}"
 
 
 def _unless(alive: Callable[[], bool], words: str) -> Callable[[], str | None]:
@@ -291,6 +325,7 @@ def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
     taps = {"client": lab.client_tap, "server": lab.server_tap}
     machines = lab.router.place, lab.sender, lab.receiver, lab.server
     clocks = clock_offsets([*machines, *(tap.place for tap in taps.values())])
+    ways = options.bottleneck.down, options.bottleneck.up
     described = {
         "name": lab.name,
         "addresses": asdict(lab.addresses),
@@ -309,6 +344,8 @@ def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
         "realtime": bool(lab.realtime),
         "real_time": lab.real_time,
         "delay_down_ms": lab.router.made_of(options.bottleneck).down.path.delay_us / 1000,
+        "path_varies_ms": sum(way.path.varies_us for way in ways) / 1000,
+        "path_loss": 1 - math.prod(1 - way.path.loss_percent / 100 for way in ways),
         "clock_offset_s": {place.name: round(offset.seconds, 4) for place, offset in clocks.items()},
         "clock_error_s": {place.name: round(offset.error, 4) for place, offset in clocks.items()},
         "capture_offset_s": {side: round(clocks[tap.place].correction, 6) for side, tap in taps.items()},
@@ -323,15 +360,20 @@ def _versions(lab: Lab, service: Service) -> dict[str, str]:
     return versions | {"irtt": irtt.check(lab.client)} | lab.versions | service.versions
 
 
-def _final_state(lab: Lab, options: Options, description: Path) -> None:
+def _final_state(lab: Lab, options: Options, rates: Sequence[Mapping[str, Any]], description: Path) -> None:
     """Leave the router's last counters in the log, and note in lab.json whether it is still set up as asked.
 
     A router that is gone has no counters to give; what ended the run is told elsewhere.
     """
+
+    def done(way: str) -> list[RateStep]:
+        """The steps of the rate that were made, however soon the run ended."""
+        return [RateStep(at_s=0, rate_bps=step["rate_bps"]) for step in rates if step["direction"] == way]
+
     with suppress(CommandError, RouterError):
         lab.router.final_statistics()
         try:
-            lab.router.verify(options.bottleneck)
+            lab.router.verify(options.bottleneck.stepped(done("down"), done("up")))
             verdict: bool | str = True
         except ReadbackError as changed:
             verdict = str(changed)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from traffic.load import LoadFlow, parse_load
+
 #: Lengths in seconds: solo, first contender, solo, second contender, solo.
 #: `published` is the timeline of the document "L4S Tests" for its three video services; `short` keeps its shape.
 TIMELINES = {"published": (60, 120, 60, 120, 60), "short": (20, 40, 20, 40, 20)}
@@ -15,11 +17,16 @@ TIMELINES = {"published": (60, 120, 60, 120, 60), "short": (20, 40, 20, 40, 20)}
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase: its name in every table, the contender (None: solo) and its length in seconds."""
+    """One phase: its name in every table, its contenders (see `traffic.load`; None: solo) and its length in seconds."""
 
     name: str
     contender: str | None
     seconds: float
+
+    @property
+    def load(self) -> tuple[LoadFlow, ...]:
+        """The flows that compete in it, none in a solo phase."""
+        return parse_load(self.contender) if self.contender else ()
 
 
 def parse_timeline(text: str, contenders: tuple[str, ...] = ("cubic", "prague")) -> list[Phase]:
@@ -68,7 +75,7 @@ def _numbered(pairs: Sequence[tuple[str, float]]) -> list[Phase]:
 
 
 def _pair(part: str, text: str) -> tuple[str, float]:
-    match = re.fullmatch(r"\s*([a-z0-9-]+)\s*:\s*(\d+(?:\.\d+)?)\s*s?\s*", part)
+    match = re.fullmatch(r"\s*([^:,\s]+)\s*:\s*(\d+(?:\.\d+)?)\s*s?\s*", part)
     if not match or float(match[2]) < 2:
         raise ValueError(
             f"timeline {text!r}: {part.strip()!r} is no phase; give {', '.join(TIMELINES)} or phases of at least 2 s "

@@ -75,5 +75,5 @@ def bulk_flow(
     sender, receiver, own = (lab.receiver, lab.sender, lab.addresses.sender) if up else down
     return BulkFlow(
         sender, receiver, address or own, CONTENDERS[contender], folder,
-        port=ports.BULK + number if port is None else port, sender_port=ports.FIRST_SENDER + number, name=name,
+        port=ports.BULK + number if port is None else port, sender_port=ports.FIRST_SENDER + number, name=name, up=up,
     )  # fmt: skip

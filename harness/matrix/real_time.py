@@ -72,7 +72,7 @@ def run_cell(
         call = stack.enter_context(browser_call(lab, cell.call, evidence)) if cell.call else None
         run = _Run(lab, cell, evidence, stopped or Event(), call)
         run.play()
-        lab.router.verify(_at_the_end(cell, asked))
+        lab.router.verify(asked.stepped(working_hops(cell)[0].schedule, until_s=cell.seconds))
         versions = lab.versions | lab.router.versions()
     verdict = Validity.of(_write(run, folder, limits or Limits()))
     made = {
@@ -101,13 +101,6 @@ def bottleneck(cell: Cell) -> Bottleneck:
 def path_rtt_ms(asked: Bottleneck) -> float:
     """Return what a packet beside the bottleneck's queue takes there and back, ms."""
     return (asked.down.path.delay_us + asked.up.path.delay_us) / 1e3
-
-
-def _at_the_end(cell: Cell, asked: Bottleneck) -> Bottleneck:
-    """What a bottleneck has become when the steps of its rate are done."""
-    rates = [step.rate_bps for step in working_hops(cell)[0].schedule if step.at_s <= cell.seconds]
-    down = asked.down.model_copy(update={"rate_bps": rates[-1]}) if rates else asked.down
-    return asked.model_copy(update={"down": down})
 
 
 def _delayed(way: Direction, delay_us: int) -> Direction:

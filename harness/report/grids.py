@@ -89,6 +89,7 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("s", lambda p: number(p.seconds)),
     ("victim Mbit/s", lambda p: number(p.victim_mbps)),
     ("contender Mbit/s", lambda p: number(p.contender_mbps) if p.contender else "–"),
+    ("its uploads", lambda p: number(p.contender_up_mbps) if p.contender else "–"),
     ("mostly", lambda p: f"{p.dominant_height}p" if p.dominant_height else "–"),
     ("lowest", lambda p: f"{p.lowest_height}p" if p.lowest_height else "–"),
     ("drops", lambda p: number(p.drops)),
@@ -145,6 +146,14 @@ def _share(part: int | None, whole: int) -> str:
 def lab_table(scores: Scores) -> list[tuple[str, str]]:
     """Return what the lab itself adds to the measurement: (name, text)."""
     rows, jitter, host = [], scores.jitter_ms, scores.host
+    lab = scores.lab
+    if steps := lab.get("rate_steps"):
+        text = ", ".join(f"{step['rate_bps'] / 1e6:g} Mbit/s {step['direction']} at {step['t']:g} s" for step in steps)
+        rows.append(("the bottleneck's rate", text))
+    if lab.get("path_loss"):
+        rows.append(("the path loses, there and back", f"{lab['path_loss']:.2%}"))
+    if lab.get("path_varies_ms"):
+        rows.append(("the path's delay varies, there and back", f"up to {number(lab['path_varies_ms'])} ms"))
     if jitter:
         text = f"P50 {number(jitter.p50)}, P99 {number(jitter.p99)}, max {number(jitter.max)} ms"
         rows.append(("unshaped probe above the path's RTT", text))

@@ -33,6 +33,7 @@ SUMMARY, TABLE = "summary.json", "summary.csv"
 MEASURED = {
     "victim_mbps": METRICS["victim_mbps"],
     "contender_mbps": ("goodput of the contender", "Mbit/s"),
+    "contender_up_mbps": ("goodput of its uploads", "Mbit/s"),
     "mean_height": METRICS["mean_height"],
     "lowest_height": ("lowest picture", "lines"),
     "below_solo_s": ("picture below that alone", "s"),

@@ -177,11 +177,13 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
             ),
         ]
     setup += lab_table(scores)
+    beside = [phase for phase in scores.phases if phase.contender]
     for flow in scores.flows:
         rate = "" if flow.d_ss_mbps is None else f"D_SS {number(flow.d_ss_mbps)} Mbit/s, "
         ecn = f"ECT(1) {flow.ect1}, ECT(0) {flow.ect0}, Not-ECT {flow.not_ect}, CE {flow.ce}"
         text = f"{rate}{flow.data_packets} data packets: {ecn}; resent {flow.resent}"
-        setup.append((f"contender in {flow.phase}", text))
+        which = f" ({flow.contender}{', up' if flow.up else ''})" if len(scores.flows) > len(beside) else ""
+        setup.append((f"contender in {flow.phase}{which}", text))
     if manifest:
         setup.append(("seed", str(manifest.seed)))
     versions = sorted(versions_of(run, manifest).items())

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -27,6 +26,7 @@ from pydantic import (
 from apps.base import Service
 from hardware.machine.messages import did_you_mean
 from harness.experiment.options import LOCAL, OPTIONS, Options, OptionsError, parse_options
+from harness.experiment.scenario import FLAGS, PATHS, combined, with_scenario
 from harness.experiment.timeline import reordered
 
 #: What a run takes beyond its phases, s: set-up, warming the player up, scoring; a guess until the first one has ended.
@@ -35,8 +35,7 @@ _AROUND_S = 60.0
 _OWN = ("seed", "repeat", "results")
 _KEPT = ("manifest.json", "scores.json", "report.html", "options.json", "timeline.json", "lab.json")
 #: Options that are paths: relative to the plan, as its results are.
-_PATHS = ("lab-file", "credentials", "kernel-source")
-_FLAGS = {option.name for option in OPTIONS if option.flag}
+_PATHS = (*PATHS, "scenario")
 
 Value = StrictStr | StrictBool | StrictInt | StrictFloat
 
@@ -98,7 +97,7 @@ class PlanFile(_Entry):
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all cells."""
-        return tuple(cell for name, table in self.cells.items() for cell, _ in _combined(name, table))
+        return tuple(" ".join([name, *chosen]) for name, table in self.cells.items() for chosen, _ in combined(table))
 
 
 @dataclass(frozen=True)
@@ -198,31 +197,26 @@ def _expanded(
     """Yield the cells of a table: one, or one for each combination of the values of its lists."""
     if empty := next((key for key, value in table.items() if value == []), None):
         raise PlanError(f"{path}: {_table(name)} {empty}: an empty list; give one value or several")
-    for cell, chosen in _combined(name, table):
-        given = {**shared, **table, **chosen}
-        if unflagged := next((key for key in given if key in _FLAGS and not isinstance(given[key], bool)), None):
+    for chosen, single in combined(table):
+        given = {**shared, **single}
+        if unflagged := next((key for key in given if key in FLAGS and not isinstance(given[key], bool)), None):
             raise PlanError(f"{path}: {_where(unflagged, name, table)}: give true or false")
         if given.get("lab") == "apu":
             given.setdefault("lab-file", "lab.toml")
-        texts = {key: value is True if key in _FLAGS else str(value) for key, value in given.items()}
+        texts = {key: value is True if key in FLAGS else str(value) for key, value in given.items()}
         for key in (path_key for path_key in _PATHS if path_key in texts):
             texts[key] = str(_placed(folder, str(texts[key]), f"{path}: {_where(key, name, table)}"))
         try:
-            own = {key: text for key, text in texts.items() if key in table}
+            own = with_scenario({key: text for key, text in texts.items() if key in table})
+            texts = with_scenario(texts)
+            texts.pop("scenario", None)  # which may change before the night is over
             options = parse_options(own, services, texts)
             services[options.service].from_options(options)
         except OptionsError as wrong:
             raise PlanError(f"{path}: {_located(str(wrong), name, table)}") from wrong
         except (RuntimeError, OSError) as wrong:
             raise PlanError(f"{path}: {_table(name)}: {wrong}") from wrong
-        yield PlannedCell(cell, texts, options)
-
-
-def _combined(name: str, table: Mapping[str, Value | list[Value]]) -> Iterator[tuple[str, dict[str, Value]]]:
-    """Yield the name of each cell of a table, and what it has of the table's lists."""
-    lists = {key: value for key, value in table.items() if isinstance(value, list)}
-    for chosen in itertools.product(*lists.values()):
-        yield " ".join([name, *map(str, chosen)]), dict(zip(lists, chosen, strict=True))
+        yield PlannedCell(" ".join([name, *chosen]), texts, options)
 
 
 def _placed(folder: Path, text: str, where: str) -> Path:

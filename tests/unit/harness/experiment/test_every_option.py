@@ -14,13 +14,17 @@ from apps.base import Mode, ServiceError
 from apps.credentials import Credentials
 from apps.meeting import Meeting
 from harness.experiment.options import OPTIONS, Options, OptionsError, parse_options
+from harness.experiment.scenario import with_scenario
 
 #: A value of each option that is not its default anywhere.
 VALUES: dict[str, Any] = {
     "live": True, "video-id": "abcdefghijk", "url": "https://tv.example/other", "credentials": "FOLDER/account.toml",
     "buffer": "7", "max-quality": "480p", "origin-cc": "reno", "origin-protocol": "h3", "call-bitrate": "700kbit",
     "call-ecn": "ect1", "qdisc": "pie", "qdisc-up": "pfifo", "rate": "7mbit", "rate-up": "3mbit", "rtt": "33ms",
-    "timeline": "solo:5,reno:7", "contenders": "reno", "driver": "selenium", "recorder": "obs", "probe-ecn": "ect1",
+    "loss": "1%", "jitter": "1ms", "bursts": "2ms-4ms",
+    "timeline": "solo:5,reno:7",
+    "scenario": "FOLDER/scenario.toml", "contenders": "reno", "driver": "selenium", "recorder": "obs",
+    "probe-ecn": "ect1",
     "jitter-gate": "9ms", "lab": "virtual", "lab-file": "FOLDER/lab.toml", "kernel-source": "FOLDER/linux-7.tar.xz",
     "engine": "dask://far:8786", "results": "elsewhere", "seed": "77", "repeat": "3",
 }  # fmt: skip
@@ -45,12 +49,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f'[router]\nssh = "apu"\nlan = "a"\nwan = "b"\n{hosts}[server]\naddress = "10.0.0.2"\nnetns = "wan"\n'
     )
     (folder / "linux-7.tar.xz").touch()
+    (folder / "scenario.toml").write_text('rate = "7mbit"\n')
     return folder
 
 
 def parsed(folder: Path, given: dict[str, Any]) -> Options:
     texts = {key: text.replace("FOLDER", str(folder)) for key, text in given.items() if isinstance(text, str)}
-    return parse_options(given | texts, SERVICES)
+    return parse_options(with_scenario(given | texts), SERVICES)
 
 
 def made(options: Options) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps import SERVICES
-from harness.experiment.options import OPTIONS, Options, OptionsError, parse_options
+from harness.experiment.options import OPTIONS, Options, OptionsError, parse_options, restored
 
 
 def parse(**given: Any) -> Options:
@@ -145,3 +145,51 @@ def test_space_needed_grows_with_length_and_rate() -> None:
     short, long = parse(), parse(timeline="published")
     assert 200 << 20 < short.needed_bytes < 400 << 20
     assert long.needed_bytes > short.needed_bytes and parse(rate="100mbit").needed_bytes > long.needed_bytes
+
+
+def test_rates_step_over_the_timeline() -> None:
+    options = parse(rate="10mbit,30s:5mbit,1e5ms:20mbit", rate_up="1mbit")
+    assert options.rate_down_bps == 10_000_000 and options.rate_up_steps == ()
+    assert [(step.at_s, step.rate_bps) for step in options.rate_steps] == [(30, 5_000_000), (100, 20_000_000)]
+    assert parse(rate="10mbit,30s:5mbit").rate_up_steps == parse(rate="10mbit,30s:5mbit").rate_steps
+    assert options.bottleneck.stepped(options.rate_steps, until_s=99).down.rate_bps == 5_000_000
+    assert "10mbit 30s 5mbit 100s 20mbit" in options.cell
+    assert options.needed_bytes > parse(rate="10mbit", rate_up="1mbit").needed_bytes
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"rate": "10mbit,5mbit"}, "--rate: '5mbit' is no step; give TIME:RATE, as in 10mbit,30s:5mbit"),
+        ({"rate": "10mbit,30s:5"}, '--rate: "5" has no unit'),
+        ({"rate": "10mbit,later:5mbit"}, '--rate: "later" is not a time'),
+        (
+            {"rate": "10mbit,30s:5mbit,20s:6mbit"},
+            "--rate: a step at 20 s; give ascending times within the",
+        ),
+        ({"rate": "10mbit,140s:5mbit"}, "--rate: a step at 140 s"),
+        ({"rate_up": "10mbit,0s:5mbit"}, "--rate-up: a step at 0 s"),
+        ({"loss": "30%"}, "--loss: '30%' is no share that a path may lose; give 0.01% to 20%"),
+        ({"loss": "much"}, "--loss: "),
+        ({"jitter": "15ms"}, "--jitter: '15ms' is out of range; give at most 10ms, half of --rtt"),
+        ({"bursts": "5ms-1ms"}, "--bursts: '5ms-1ms' is no time between bursts"),
+        ({"bursts": "1s"}, "--bursts: "),
+        ({"contenders": "cubic*99"}, r"--timeline/--contenders: 'cubic\*99' has 99 flows"),
+        ({"timeline": "solo:5,cubic@down:9"}, "--timeline/--contenders: 'cubic@down' is no flow"),
+    ],
+)
+def test_what_no_path_can_be_is_refused(given: dict[str, str], why: str) -> None:
+    with pytest.raises(OptionsError, match=f"^{why}"):
+        parse(**given)
+
+
+def test_a_path_that_loses_and_varies_is_what_the_bottleneck_makes() -> None:
+    options = parse(loss="1%", jitter="2ms", bursts="1ms-8ms", rtt="21ms")
+    for way in (options.bottleneck.down.path, options.bottleneck.up.path):
+        assert (way.loss_percent, way.jitter_us, way.slot_us, way.slot_max_us) == (1, 2000, 1000, 8000)
+        assert way.varies_us == 10_000
+    assert parse(bursts="5ms").bottleneck.up.path.varies_us == 5000
+    assert options.cell.endswith("21ms loss 1% jitter 2ms bursts 1ms-8ms")
+    assert restored(json.loads(json.dumps(options.record()))) == options
+    stepped = parse(rate="10mbit,30s:5mbit")
+    assert restored(json.loads(json.dumps(stepped.record()))) == stepped

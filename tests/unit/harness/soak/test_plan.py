@@ -49,6 +49,18 @@ def test_paths_are_relative_to_the_plan(tmp_path: Path) -> None:
     assert [str(cell.options.lab_file) for cell in plan.cells] == [str(tmp_path / "lab.toml"), "/etc/lab.toml"]
 
 
+def test_a_scenario_is_a_cell_and_may_change_in_the_night(tmp_path: Path) -> None:
+    (tmp_path / "evening.toml").write_text('rate = "20mbit,30s:5mbit"\nloss = "1%"\ncontenders = "cubic*4"\n')
+    text = '[options]\nscenario = "evening.toml"\nlab = "virtual"\n[cells.a]\n[cells.b]\nloss = "2%"\n'
+    first, second = read(tmp_path, text).cells
+    assert (first.options.loss_percent, second.options.loss_percent) == (1, 2)
+    assert [cell.options.phases[1].contender for cell in (first, second)] == ["cubic*4"] * 2
+    assert first.given["rate"] == "20mbit,30s:5mbit" and "scenario" not in first.given
+    with pytest.raises(PlanError, match=r"cells.a.*evening.toml: repeat: says where it runs"):
+        (tmp_path / "evening.toml").write_text("repeat = 3\n")
+        read(tmp_path, text)
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [

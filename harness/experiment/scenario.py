@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scenario: a TOML file with the options that say what is measured, and none that say where.
+
+The same file is a run's (`--scenario`), a soak cell's (`scenario = …`) and, each of its loads alone, a matrix's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hardware.machine.messages import did_you_mean
+from harness.experiment.options import OPTIONS, OptionsError
+
+Value = str | bool
+GROUPS = ("victim", "path", "contenders")
+"""Of the options that a scenario may have."""
+NAMES = tuple(option.name for option in OPTIONS if option.group in GROUPS and option.name != "scenario")
+FLAGS = frozenset(option.name for option in OPTIONS if option.flag)
+#: Options that are paths: relative to the file that names them.
+PATHS = frozenset({"credentials", "lab-file", "kernel-source"})
+
+
+def with_scenario(given: Mapping[str, Any], folder: Path = Path()) -> dict[str, Any]:
+    """Return what is given, and of the scenario that it names, relative to `folder`, the options that it leaves open.
+
+    Raises OptionsError for what is no scenario, or has several values of an option.
+    """
+    if not (named := given.get("scenario")):
+        return dict(given)
+    file = folder / Path(str(named)).expanduser()
+    values = read_scenario(file)
+    if several := next((name for name, value in values.items() if isinstance(value, list)), None):
+        raise OptionsError(f"{file}: {several}: a run has one; give one here, or run `sojourn matrix {named}`")
+    return {**given, **values, **{name: value for name, value in given.items() if value is not None}}
+
+
+def read_scenario(file: Path) -> dict[str, Value | list[Value]]:
+    """Return the options of a scenario, each with its value or a list of them. Raises OptionsError."""
+    values: dict[str, Value | list[Value]] = {}
+    for name, value in read_toml(file).items():
+        if name not in NAMES:
+            place = next((option.group for option in OPTIONS if option.name == name), "")
+            why = f"says where it runs or what becomes of it, not what it is; give --{name}" if place else "no option"
+            hint = f"; {did_you_mean(name, NAMES) or 'known: ' + ', '.join(NAMES)}" if not place else ""
+            raise OptionsError(f"{file}: {name}: {why}{hint}")
+        if value == []:
+            raise OptionsError(f"{file}: {name}: an empty list; give one value or several")
+        texts = [option_value(f"{file}: {name}", name, it) for it in (value if isinstance(value, list) else [value])]
+        placed = [str(file.parent / Path(str(it)).expanduser()) if name in PATHS else it for it in texts]
+        values[name] = placed if isinstance(value, list) else placed[0]
+    return values
+
+
+def combined(table: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
+    """Yield each combination of the values of a table's lists: the chosen ones as texts, and the table with them."""
+    lists = {key: value for key, value in table.items() if isinstance(value, list)}
+    for chosen in itertools.product(*lists.values()):
+        yield [str(value) for value in chosen], {**table, **dict(zip(lists, chosen, strict=True))}
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """Return what a TOML file holds. Raises OptionsError."""
+    try:
+        return tomllib.loads(file.read_text())
+    except OSError as missing:
+        raise OptionsError(f"{file}: {missing.strerror}") from missing
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+        raise OptionsError(f"{file}: no TOML: {broken}") from broken
+
+
+def option_value(where: str, name: str, value: Any) -> Value:
+    """Return the value of an option as it stands in a TOML file. Raises OptionsError."""
+    if name in FLAGS:
+        if isinstance(value, bool):
+            return value
+        raise OptionsError(f"{where}: give true or false")
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise OptionsError(f"{where}: give a text in quotes, as after --{name}=")
+    return str(value)

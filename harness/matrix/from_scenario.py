@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scenario's loads as a matrix: each phase that has a contender is a cell, with the path as it is then."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from apps import SERVICES
+from bottleneck.shaper import RateStep
+from harness.experiment.options import Options, OptionsError, parse_options
+from harness.experiment.scenario import combined, read_scenario
+from harness.experiment.timeline import Phase
+from harness.matrix.cell import Call, Cell, Flow, Hop, Probe
+from harness.matrix.matrix import Column, Matrix, MatrixError
+
+
+def scenario_matrix(file: Path) -> Matrix:
+    """Return the matrix of a scenario's file: a cell for each of its loads, and for each combination of its lists.
+
+    A cell is the bulk flows of a phase, a call where the victim is one, and a probe; a video's player has no
+    counterpart in a matrix. Rates step as in the timeline, the phase's start being the cell's. Raises MatrixError.
+    """
+    try:
+        every = [cell for chosen, given in combined(read_scenario(file)) for cell in _cells(chosen, given)]
+        unique = {cell.name: cell for cell in every}  # phases of one load are one cell, the first
+        flows = max(len(cell.flows) for cell in every)
+        return Matrix(
+            name=re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-") or "scenario",
+            title=f"Scenario {file.name}",
+            cells=tuple(unique.values()),
+            window_s=min(40.0, min(cell.seconds for cell in every) / 2),
+            columns=(
+                *(Column(head=f"flow {n + 1} Mbit/s", metric=f"flows.{n}.d_ss_mbps") for n in range(flows)),
+                Column(head="probe P50 ms", metric="probes.0.p50_ms"),
+                Column(head="probe P99 ms", metric="probes.0.p99_ms"),
+            ),
+            notes="Each load of the scenario alone, without its video. D_SS is the goodput of a flow near the end; "
+            "within a cell the rate steps on the way down alone.",
+        )
+    except (OptionsError, ValueError) as wrong:
+        raise MatrixError(f"{file}: {wrong}" if str(file) not in str(wrong) else str(wrong)) from wrong
+
+
+def _cells(chosen: Sequence[str], given: dict[str, Any]) -> Iterator[Cell]:
+    options = parse_options(given, SERVICES)
+    began = 0.0
+    if not any(phase.contender for phase in options.phases):
+        raise OptionsError("no phase of its timeline has a contender")
+    for phase in options.phases:
+        if phase.contender:
+            yield _cell(" ".join([phase.contender, *chosen]), options, phase, began)
+        began += phase.seconds
+
+
+def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
+    now = options.bottleneck.stepped(options.rate_steps, options.rate_up_steps, until_s=began)
+    # The middlebox keeps what of the delay its jitter needs; the rest is the hosts'.
+    paths = {
+        name: way.model_copy(update={"path": way.path.model_copy(update={"delay_us": options.jitter_us})})
+        for name, way in (("down", now.down), ("up", now.up))
+    }
+    rtt = options.rtt_us - 2 * options.jitter_us
+    steps = (step for step in options.rate_steps if began < step.at_s < began + phase.seconds)
+    schedule = tuple(RateStep(at_s=step.at_s - began, rate_bps=step.rate_bps) for step in steps)
+    bitrate = {"bitrate_bps": options.call_bitrate_bps} if options.call_bitrate_bps else {}
+    return Cell(
+        name=name,
+        flows=tuple(Flow(contender=flow.contender, up=flow.up, rtt_us=rtt) for flow in phase.load),
+        hops=(Hop(down=paths["down"], up=paths["up"], schedule=schedule),),
+        seconds=phase.seconds,
+        call=Call(rtt_us=rtt, ecn=options.call_ecn, **bitrate) if options.service == "call" else None,
+        probes=(Probe(rtt_us=rtt, ecn=options.probe_ecn, round_trip=True),),
+    )

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hardware.machine.files import CHECKOUT
+from harness.matrix.from_scenario import scenario_matrix
+from harness.matrix.matrix import MatrixError
+
+EXAMPLES = sorted((CHECKOUT / "docs" / "examples" / "scenarios").glob("*.toml"))
+
+
+def written(folder: Path, text: str) -> Path:
+    (file := folder / "At home.toml").write_text(text)
+    return file
+
+
+def test_each_load_is_a_cell_with_the_path_of_its_time(tmp_path: Path) -> None:
+    text = 'rate = "20mbit,30s:5mbit,70s:8mbit"\nrate-up = "2mbit"\nrtt = "40ms"\nloss = "1%"\njitter = "3ms"\n'
+    text += 'timeline = "solo:20,cubic*2:5,solo:30,prague@up:30"\n'
+    matrix = scenario_matrix(written(tmp_path, text))
+    first, second = matrix.cells
+    assert (matrix.name, first.name, second.name) == ("at-home", "cubic*2", "prague@up")
+    assert [(flow.contender, flow.up, flow.rtt_us) for flow in first.flows] == [("cubic", False, 34_000)] * 2
+    assert [(flow.contender, flow.up) for flow in second.flows] == [("prague", True)]
+    down, up = first.hops[0].down, first.hops[0].up
+    assert down and up and (down.rate_bps, up.rate_bps, up.path.loss_percent) == (20_000_000, 2_000_000, 1)
+    assert (down.path.delay_us, down.path.jitter_us) == (3000, 3000)
+    later = second.hops[0]
+    assert later.down and later.down.rate_bps == 5_000_000
+    assert [(step.at_s, step.rate_bps) for step in later.schedule] == [(15, 8_000_000)]
+    assert (first.seconds, second.seconds, first.call) == (5, 30, None)
+
+
+def test_lists_are_combined_into_cells(tmp_path: Path) -> None:
+    text = 'service = "call"\nqdisc = ["pie", "codel"]\ncontenders = "cubic"\ncall-bitrate = "700kbit"\n'
+    cells = scenario_matrix(written(tmp_path, text)).cells
+    assert [cell.name for cell in cells] == ["cubic pie", "cubic codel"]
+    assert [cell.call.bitrate_bps if cell.call else 0 for cell in cells] == [700_000] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('timeline = "solo:20"', "no phase of its timeline has a contender"),
+        ('rate = "fast"', "--rate: "),
+        ('lab = "sim"', "says where it runs"),
+    ],
+)
+def test_what_gives_no_cell_is_refused_with_the_file(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(MatrixError, match=why) as refused:
+        scenario_matrix(written(tmp_path, text))
+    assert str(tmp_path / "At home.toml") in str(refused.value)
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=[file.stem for file in EXAMPLES])
+def test_the_examples_are_right(file: Path) -> None:
+    assert scenario_matrix(file).labs

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from traffic.load import MOST_FLOWS, LoadFlow, load_name, parse_load
+
+DOWN, UP = LoadFlow("cubic"), LoadFlow("prague", up=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "flows"),
+    [
+        ("cubic", [DOWN]),
+        ("cubic*3", [DOWN] * 3),
+        ("prague@up", [UP]),
+        ("prague@up*2", [UP] * 2),
+        ("cubic*2+prague@up+cubic", [DOWN, DOWN, UP, DOWN]),
+        ("cubic-noecn", [LoadFlow("cubic-noecn")]),
+    ],
+)
+def test_a_load_is_read_and_written_alike(text: str, flows: list[LoadFlow]) -> None:
+    assert list(parse_load(text)) == flows
+    assert load_name(flows) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("cubik", r"unknown contender 'cubik'; did you mean cubic\?; known: cubic,"),
+        ("cubic*0", r"'cubic\*0' is no flow; give a contender, with @up"),
+        ("cubic@down", "'cubic@down' is no flow"),
+        ("cubic++prague", "'' is no flow"),
+        ("", "'' is no flow"),
+        (f"cubic*{MOST_FLOWS}+prague", f"has {MOST_FLOWS + 1} flows; at most {MOST_FLOWS} compete at once"),
+    ],
+)
+def test_what_is_no_load_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        parse_load(text)
