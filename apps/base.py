@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from apps.standins.clip import Clip
 
 
-Mode = Literal["stand-in", "stream", "live"]
-"""What is watched: our page, a stream of the user's in our player, or the real site."""
+Mode = Literal["stand-in", "own", "stream", "live"]
+"""What is watched: our stand-in, what is in a folder of the user's, what is at an address of his, or the real site."""
 
 
 class ServiceError(RuntimeError):
@@ -51,6 +51,9 @@ class Asked:
     """The real service, not its stand-in."""
     video_id: str
     url: str
+    """An address, or the path of a file in a folder that our origin serves."""
+    script: Path | None
+    """JavaScript that has the page of `url` play."""
     credentials: Path | None
     lab: str
     lab_file: Path
@@ -59,10 +62,19 @@ class Asked:
     buffer_s: float
     max_quality: int | None
     """Lines of the best rendition that is offered; None: what the window shows."""
+    clip: Path | None
+    """The user's own film that a stand-in plays."""
+    ladder: tuple[tuple[int, int], ...]
+    """Lines and bit/s of each of a stand-in's renditions, lowest first; empty: ours."""
     call_bitrate_bps: int | None
     call_ecn: Literal["not-ect", "ect1"]
     driver: str
     recorder: str
+
+    @property
+    def own_folder(self) -> bool:
+        """Whether `url` names a file of the user's, and no address."""
+        return bool(self.url) and "://" not in self.url
 
     @property
     def seconds(self) -> float:
@@ -135,7 +147,8 @@ class Service(ABC):
         if not (clip := self.clip):
             return {}
         heights = [rung.height for rung in clip.ladder]
-        return {"clip": {"frames": clip.frames, "fps": clip.fps, "heights": heights, "rates_bps": clip.rates}}
+        facts = {"frames": clip.frames, "fps": clip.fps, "heights": heights, "rates_bps": clip.rates}
+        return {"clip": facts | ({"film": clip.film} if clip.film else {})}
 
     @abstractmethod
     def stop(self) -> None:

@@ -15,9 +15,11 @@ from apps.browsers.account import AccountError, origin
 from apps.browsers.browser import Browser, BrowserError, Driver
 from apps.credentials import Credentials, read_credentials
 from apps.page_service import PageService, states
-from apps.standins.clip import DEFAULT, Clip
+from apps.standins.clip import Clip
 from apps.standins.hls import window_segments, write_playlists
+from apps.standins.ladder import DEFAULT
 from apps.standins.origin import HERE, PLAYERS, Site, ensure_player, player_version
+from apps.standins.own_folder import OwnFolder
 from hardware.machine.scratch import scratch_folder
 from hardware.machine.viewer import for_viewer
 from traffic import ports
@@ -42,11 +44,13 @@ class Iptv(PageService):
     defaults: ClassVar[Mapping[str, str]] = {"buffer": "6", "origin-cc": "cubic"}
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
         **PageService.takes,
-        "url": ("stream", "live"),
-        "buffer": ("stand-in", "stream"),
+        "url": ("own", "stream", "live"),
+        "buffer": ("stand-in", "own", "stream"),
+        "origin-cc": ("stand-in", "own"),
+        "origin-protocol": ("stand-in", "own"),
         "credentials": ("live",),
     }
-    #: Indices into the clip's ladder, lowest first; none above 720p, the height of the screen.
+    #: Indices into our own ladder, lowest first; none above 720p, the height of the screen.
     rungs: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
     #: The page that `live` opens where the user names no other.
     home: ClassVar[str] = ""
@@ -68,21 +72,28 @@ class Iptv(PageService):
         url = url or (self.home if live else "")
         if live and not url:
             raise ServiceError(f"--service={self.name} --live: give the channel's page, --url=https://…")
-        if url and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
+        if url and "own" not in of_page and not is_address(url):
             raise ServiceError(f"--url={url}: is no http or https address")
-        super().__init__(standin=not url, **of_page)
+        super().__init__(standin=not url or "own" in of_page, **of_page)
+        url = Path(url).name if self.standin else url  # where it lies is no matter inside a lab
         self.live, self.url, self.credentials, self.lab = live, url, credentials, lab
-        self.ladder = tuple(f"{DEFAULT[rung].height}p" for rung in self.rungs)
+        self.offered = tuple(range(len(self._rungs))) if self._rungs != DEFAULT else self.rungs
+        self.ladder = tuple(f"{self._rungs[rung].height}p" for rung in self.offered)
 
     @classmethod
     def page_options(cls, asked: Asked) -> dict[str, Any]:
         account = read_credentials(cls.name, asked.credentials) if asked.live else None
-        return {"live": asked.live, "url": asked.url, "credentials": account, "lab": asked.lab}
+        own = {"own": Path(asked.url)} if asked.own_folder else {}
+        return {"live": asked.live, "url": asked.url, "credentials": account, "lab": asked.lab, **own}
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
-        live = write_playlists(stage.run / "live", clip, self.rungs, window_segments(self.buffer))
+        live = write_playlists(stage.run / "live", clip, self.offered, window_segments(self.buffer))
         query = urlencode({"url": "live/master.m3u8", "buffer": f"{self.buffer:g}"})
         return Site(_PAGE, clip.folder, live), f"/watch?{query}"
+
+    def own_site(self, own: OwnFolder) -> tuple[Site, str]:
+        query = urlencode({"url": f"media/{own.entry}", "buffer": f"{self.buffer:g}"})
+        return Site(_PAGE, own.folder), f"/watch?{query}"
 
     def address(self) -> tuple[str, tuple[str, ...]]:
         if self.live:
@@ -109,6 +120,8 @@ class Iptv(PageService):
     @property
     def port(self) -> int:
         """Where the stream's server answers."""
+        if self.standin:
+            return ports.ORIGIN
         address = urlsplit(self.url)
         return address.port or (80 if address.scheme == "http" else ports.ORIGIN)
 
@@ -137,6 +150,11 @@ class Iptv(PageService):
         if self.live:
             return f"{urlsplit(self.url).hostname}"
         return player_version("dashjs" if urlsplit(self.url).path.endswith(".mpd") else "hls.js")
+
+
+def is_address(url: str) -> bool:
+    """Whether it is one of the web."""
+    return urlsplit(url).scheme in ("http", "https") and bool(urlsplit(url).hostname)
 
 
 class StreamError(ServiceError):

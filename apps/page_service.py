@@ -7,12 +7,15 @@ import contextlib
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from apps.base import Asked, Mode, Service, ServiceError, Stage
 from apps.browsers.browser import Browser, BrowserEndedError, BrowserError, Driver, flags
 from apps.browsers.drivers import DRIVERS
-from apps.standins.clip import DEFAULT, Clip, ClipError, Rung, ensure_clip
+from apps.standins.clip import Clip, ClipError, ensure_clip
+from apps.standins.film import Film
+from apps.standins.ladder import DEFAULT, Rung, rung_of
 from apps.standins.origin import (
     HOST,
     Http,
@@ -24,6 +27,7 @@ from apps.standins.origin import (
     live_congestion_control,
     set_congestion_control,
 )
+from apps.standins.own_folder import FolderError, OwnFolder, ensure_own_folder
 from captures.player import SCRIPT, PlayerRecorder, PlayerSample
 from hardware.machine.place import CommandError
 from hardware.machine.process import ProcessError
@@ -45,12 +49,16 @@ class PageService(Service):
         congestion_control: str | None = None,
         film_seconds: int = 660,
         rungs: Sequence[Rung] = DEFAULT,
+        film: Path | None = None,
+        own: Path | None = None,
         driver: str = "playwright",
     ) -> None:
         """`standin`: our own origin serves the page. `buffer`: seconds of film that its player keeps ahead.
 
-        `http`, `congestion_control` (TCP, None: the host's), `film_seconds` and `rungs` are the origin's, `driver` the
-        browser's. Raises ServiceError for options that do not fit.
+        `own`: the origin serves the folder of this file, and no film of ours.
+
+        `http`, `congestion_control` (TCP, None: the host's), `film_seconds`, `rungs` and `film` (the user's own, which
+        may be shorter) are the origin's, `driver` the browser's. Raises ServiceError for options that do not fit.
         """
         if http not in ("h2", "h3"):
             raise ServiceError(f"http={http!r}: must be h2 or h3")
@@ -58,7 +66,8 @@ class PageService(Service):
             raise ServiceError(f"buffer={buffer:g}: must be 2 to 120 s")
         self.standin, self.buffer, self.http = standin, buffer, http
         self.congestion_control, self.film_seconds = congestion_control, film_seconds
-        self._rungs = tuple(rungs)
+        self._rungs, self._film, self._entry = tuple(rungs), film, own
+        self._own: OwnFolder | None = None
         self._driver = DRIVERS[driver]
         self._clip: Clip | None = None
         self._origin: Origin | None = None
@@ -71,6 +80,8 @@ class PageService(Service):
         "buffer": ("stand-in",),
         "origin-cc": ("stand-in",),
         "origin-protocol": ("stand-in",),
+        "clip": ("stand-in",),
+        "ladder": ("stand-in",),
     }
 
     @classmethod
@@ -82,7 +93,9 @@ class PageService(Service):
             congestion_control=asked.origin_cc,
             film_seconds=max(660, round(film)),
             driver=asked.driver,
-            **cls.page_options(asked),
+            film=asked.clip,
+            **({"rungs": tuple(rung_of(*rung) for rung in asked.ladder)} if asked.ladder else {})
+            | cls.page_options(asked),
         )
 
     @classmethod
@@ -93,6 +106,10 @@ class PageService(Service):
     @abstractmethod
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
         """What the stand-in's origin serves from now on, and the path of the page that plays it."""
+
+    def own_site(self, own: OwnFolder) -> tuple[Site, str]:
+        """The same of a folder of the user's. Raises ServiceError where the service can play none."""
+        raise ServiceError(f"--service={self.name}: plays no folder of yours; give an address")
 
     @abstractmethod
     def address(self) -> tuple[str, tuple[str, ...]]:
@@ -110,15 +127,29 @@ class PageService(Service):
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
         try:
             ensure_player()
-            if self.standin:
+            if self.standin and not self._ready:
                 ensure_certificate()
-                self._clip = ensure_clip(progress, ladder=self._rungs, film_seconds=self.film_seconds)
-        except (ClipError, OriginError) as error:
+            if self._entry and not self._own:
+                self._own = ensure_own_folder(self._entry)
+                self._entry = None  # from here on its copy is what is served, wherever that is
+            elif self.standin and not self._ready:
+                film = Film(self._film) if self._film else None
+                self._clip = ensure_clip(progress, ladder=self._rungs, film_seconds=self.film_seconds, own=film)
+                self._film = None  # the same of the clip
+        except (ClipError, FolderError, OriginError) as error:
             raise ServiceError(str(error)) from error
+
+    @property
+    def _ready(self) -> bool:
+        return bool(self._clip or self._own)
 
     @property
     def clip(self) -> Clip | None:
         return self._clip
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return super().facts | ({"own_folder": self._own.digest} if self._own else {})
 
     def start(self, stage: Stage) -> None:
         self._stage = stage
@@ -145,12 +176,15 @@ class PageService(Service):
             raise
 
     def _serve(self, stage: Stage) -> tuple[str, dict[str, Any]]:
-        if self._clip is None:
+        if not self._ready:
             self.prepare()
-        assert self._clip
         if self.congestion_control:
             set_congestion_control(stage.server, self.congestion_control)
-        site, path = self.site(stage, self._clip)
+        if self._own:
+            site, path = self.own_site(self._own)
+        else:
+            assert self._clip
+            site, path = self.site(stage, self._clip)
         self._origin = Origin.start(stage.server, stage.address, site, stage.run, port=stage.port, http=self.http)
         trusted: dict[str, Any] = {"hosts": {HOST: stage.address}, "spki": self._origin.certificate.spki}
         if self.http == "h3":

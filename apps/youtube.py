@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 from apps.base import Asked, Mode, ServiceError, Stage
 from apps.browsers.browser import Browser, Driver
 from apps.page_service import PageService, states
-from apps.standins.clip import DEFAULT, LADDER, Clip, ladder_up_to
+from apps.standins.clip import Clip
+from apps.standins.ladder import DEFAULT, LADDER, ladder_up_to
 from apps.standins.origin import HERE, Site, player_version
 
 STATE = Path(__file__).with_name("youtube.js").read_text()
@@ -54,8 +55,8 @@ class YouTube(PageService):
 
     @classmethod
     def page_options(cls, asked: Asked) -> dict[str, Any]:
-        rungs = ladder_up_to(asked.max_quality or DEFAULT[-1].height)
-        return {"live": asked.live, "video_id": asked.video_id if asked.live else "", "rungs": rungs}
+        rungs = {} if asked.ladder else {"rungs": ladder_up_to(asked.max_quality or DEFAULT[-1].height)}
+        return {"live": asked.live, "video_id": asked.video_id if asked.live else "", **rungs}
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
         return Site(HERE / "youtube", clip.folder), f"/watch?v={self.video_id}&buffer={self.buffer:g}"

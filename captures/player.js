@@ -11,10 +11,12 @@
 
   const now = () => Math.round((performance.timeOrigin + performance.now()) * 1e3) / 1e6;
   const keep = (line) => { if (lines.push(line) > LIMIT) lines.shift(); };
+  const area = ({ clientWidth, clientHeight }) => clientWidth * clientHeight;
+  const largest = (videos) => [...videos].reduce((most, video) => (most && area(most) >= area(video) ? most : video), null);
   const find = () => {
     const player = document.querySelector('#movie_player');
     const { video } = window.__sojourn; // of a call, captures/call.js knows which one
-    return [player, video ? video() : (player || document).querySelector('video')];
+    return [player, video ? video() : largest((player || document).querySelectorAll('video'))];
   };
 
   const ahead = (video) => {

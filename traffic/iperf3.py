@@ -58,6 +58,11 @@ class BulkFlow:
         `duration_s` is an upper bound in s; `stop` ends the flow. Raises `BulkError`,
         `traffic.contender.ContenderError` and `hardware.machine.process.ProcessError`.
         """
+        self.launch(duration_s)
+        self.await_data()
+
+    def launch(self, duration_s: float = 3600) -> None:
+        """Do as `start` and do not wait: until `await_data` returns, neither end's ECN mode may be changed."""
         self.contender.prepare(self.sender, self.receiver)
         self._server = Process.start(
             self.receiver,
@@ -71,6 +76,13 @@ class BulkFlow:
             command += ["-t", f"{max(1, round(duration_s))}", "--cport", str(self.sender_port), "-J", "-i", "0.25"]
             self.start_s = time.time()
             self._client = Process.start(self.sender, command, stdout=self._json)
+        except BaseException:
+            self._end()
+            raise
+
+    def await_data(self) -> None:
+        """Return when data flows. Raises `BulkError`, and the flow is over."""
+        try:
             self._await_connection()
         except BaseException:
             self._end()

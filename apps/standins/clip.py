@@ -7,14 +7,17 @@ import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 
 from apps.standins import scenes
+from apps.standins.film import Film, FilmError
+from apps.standins.ladder import DEFAULT, Rung
 from hardware.machine import cache
 from scoring import strip
 
@@ -27,38 +30,10 @@ class ClipError(RuntimeError):
     """The clip cannot be made: ffmpeg is missing or failed."""
 
 
-@dataclass(frozen=True)
-class Rung:
-    """One rendition: YouTube's name for it, size in px, nominal rate in bit/s."""
-
-    quality: str
-    width: int
-    height: int
-    bps: int
-
-
-LADDER = (
-    Rung("small", 426, 240, 300_000),
-    Rung("medium", 640, 360, 700_000),
-    Rung("large", 854, 480, 1_500_000),
-    Rung("hd720", 1280, 720, 2_900_000),
-    Rung("hd1080", 1920, 1080, 5_200_000),
-    Rung("hd1440", 2560, 1440, 8_600_000),
-    Rung("hd2160", 3840, 2160, 14_900_000),
-)
 #: Rungs from here on are coded with little effort: so much faster to encode, and to decode beside everything else.
 _FAST = 4
 #: Rate control sees what the threads beside it have done: as many on every machine, so that the bytes are the same.
 _THREADS = 3
-
-
-def ladder_up_to(height: int) -> tuple[Rung, ...]:
-    """The rungs of at most so many lines."""
-    return tuple(rung for rung in LADDER if rung.height <= height)
-
-
-DEFAULT = ladder_up_to(720)
-"""All that the window of a 1280x720 screen has use for."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +46,7 @@ class Clip:
     fps: int
     seconds: int  # of the whole film
     rates: tuple[int, ...]  # bit/s of each rendition, measured on the packaged segments
+    film: str = ""  # SHA-256 of the user's own film that it was made of
 
     @property
     def manifest(self) -> Path:
@@ -82,33 +58,50 @@ def ensure_clip(
     seconds: int = 60,
     ladder: Sequence[Rung] = DEFAULT,
     film_seconds: int = 660,
+    own: Film | None = None,
 ) -> Clip:
     """Return the packaged clip, encoding it first when the cache has none (1 min on two cores, 3 up to 2160p).
+
+    Its pictures are those of `own`, as long as it is, where there is one.
 
     `seconds` of pictures (a multiple of the 2-s segments) are repeated to a film of at least `film_seconds`;
     the cache takes 0.6 MB for each second of it, 4 MB
     up to 2160p. Raises ClipError when ffmpeg is missing or fails, ValueError
     for lengths that do not fit.
     """
+    try:
+        seconds = own.seconds if own else seconds
+        return _ensured(progress or (lambda share: None), seconds, tuple(ladder), film_seconds, own)
+    except FilmError as wrong:
+        raise ClipError(str(wrong)) from wrong
+
+
+def _ensured(tell: Progress, seconds: int, ladder: tuple[Rung, ...], film_seconds: int, own: Film | None) -> Clip:
     if seconds <= 0 or seconds % SEGMENT_SECONDS:
         raise ValueError(f"clip seconds={seconds}: must be a positive multiple of {SEGMENT_SECONDS}")
-    ladder = tuple(ladder)
     strips = [_strip(index, seconds * FPS) for index in range(len(ladder))]
-    recipe = hashlib.sha256(repr((_command(Path(), ladder), strips)).encode())
-    recipe.update(Path(scenes.__file__).read_bytes())
-    tell = progress or (lambda share: None)
+    size = (ladder[-1].width, ladder[-1].height) if own else (scenes.WIDTH, scenes.HEIGHT)
+    recipe = hashlib.sha256(repr((_command(Path(), ladder, size), strips)).encode())
+    recipe.update(own.digest.encode() if own else Path(scenes.__file__).read_bytes())
     base = cache.root() / "clip" / recipe.hexdigest()[:16]
-    cache.build_once(base, lambda work: _encode(work, seconds, strips, ladder, tell))
+    cache.build_once(base, lambda work: _encode(work, _pictures(seconds, size, own), size, strips, ladder, tell))
     loops = max(1, -(-film_seconds // seconds))
     film = base.with_name(f"{base.name}-x{loops}-settled")
     cache.build_once(film, lambda work: _lengthen(base, work, seconds, loops, len(ladder)))
     rates = tuple(_rate(base / str(index), seconds) for index in range(len(ladder)))
-    return Clip(film, ladder, seconds * FPS, FPS, seconds * loops, rates)
+    return Clip(film, ladder, seconds * FPS, FPS, seconds * loops, rates, own.digest if own else "")
 
 
-def _command(folder: Path, ladder: Sequence[Rung]) -> list[str]:
+def _pictures(seconds: int, size: tuple[int, int], own: Film | None) -> Iterator[Any]:
+    """Raw yuv420p pictures, one for each frame of the clip."""
+    if own:
+        return own.pictures(*size, FPS)
+    return (cv2.cvtColor(frame, cv2.COLOR_RGB2YUV_I420).data for frame in scenes.frames(seconds, FPS))
+
+
+def _command(folder: Path, ladder: Sequence[Rung], size: tuple[int, int]) -> list[str]:
     """One ffmpeg that scales, adds the strips, encodes all rungs and cuts them into DASH segments."""
-    inputs = ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{scenes.WIDTH}x{scenes.HEIGHT}"]
+    inputs = ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{size[0]}x{size[1]}"]
     inputs += ["-r", f"{FPS}", "-i", "pipe:0"]
     graph = [f"[0:v]split={len(ladder)}" + "".join(f"[in{i}]" for i in range(len(ladder)))]
     coding: list[str] = []
@@ -144,22 +137,25 @@ def _strip(rendition: int, frames: int) -> bytes:
     return np.hstack([luma, luma, chroma]).tobytes()
 
 
-def _encode(folder: Path, seconds: int, strips: list[bytes], ladder: Sequence[Rung], progress: Progress) -> None:
-    frames = seconds * FPS
-    for i, pictures in enumerate(strips):
+def _encode(
+    folder: Path, pictures: Iterator[Any], size: tuple[int, int], strips: list[bytes], ladder: Sequence[Rung],
+    progress: Progress,
+) -> None:  # fmt: skip
+    frames = len(strips[0]) // (strip.CELLS * 3)
+    for i, cells in enumerate(strips):
         (folder / str(i)).mkdir()
-        (folder / f"strip{i}.yuv").write_bytes(pictures)
+        (folder / f"strip{i}.yuv").write_bytes(cells)
     log = folder / "ffmpeg.log"
     with open(log, "wb") as errors:
         try:
-            command = _command(folder, ladder)
+            command = _command(folder, ladder, size)
             ffmpeg = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors)
         except FileNotFoundError:
             raise ClipError("the test clip needs ffmpeg: apt install ffmpeg") from None
         assert ffmpeg.stdin
         try:
-            for number, frame in enumerate(scenes.frames(seconds, FPS)):
-                ffmpeg.stdin.write(cv2.cvtColor(frame, cv2.COLOR_RGB2YUV_I420).data)
+            for number, picture in enumerate(pictures):
+                ffmpeg.stdin.write(picture)
                 progress((number + 1) / frames)
             ffmpeg.stdin.close()
             status = ffmpeg.wait()

@@ -52,8 +52,8 @@ def write_job(job: Path, options: Options, service: Service, folders: Mapping[Pa
     What the user calls the evidence, how often it is made and where, does not get in.
     """
     inside = options.but(
-        results=EVIDENCE, lab_file=EVIDENCE, kernel_source=None, credentials=None, repeat=None, asked_lab="",
-        engine=LOCAL,
+        results=EVIDENCE, lab_file=EVIDENCE, kernel_source=None, credentials=None, clip=None, script=None, url="",
+        repeat=None, asked_lab="", engine=LOCAL,
     )  # fmt: skip
     _write(job, (inside, service), folders)
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from apps.base import Asked, Mode, Service
+from apps.standins.ladder import LADDER, parse_ladder
 from bottleneck.impairment import Impairment
 from bottleneck.qdiscs import KINDS, Qdisc, parse_qdisc
 from bottleneck.shaper import RateStep
@@ -37,7 +38,7 @@ ECN_CODEPOINTS: tuple[Codepoint, ...] = ("not-ect", "ect0", "ect1")
 DRIVERS = ("playwright", "selenium")
 RECORDERS = ("ffmpeg", "obs")
 #: Renditions that may be asked for as the best one.
-QUALITIES = ("240p", "360p", "480p", "720p", "1080p", "1440p", "2160p")
+QUALITIES = tuple(f"{rung.height}p" for rung in LADDER)
 LOCAL = "local"
 """The engine that is this machine."""
 
@@ -83,7 +84,12 @@ OPTIONS = [
     Option("video-id", "aqz-KE-bpKQ", "victim", "with --live: which YouTube video is watched"),
     Option(
         "url", "", "victim",
-        "television: an HLS or DASH stream, or with --live the channel's page; with --live: a meeting's link",
+        "television: an HLS or DASH stream, or with --live the channel's page; page: any page with a video; with "
+        "--live: a meeting's link. A file of yours is served by the lab's own origin, with all that is in its folder",
+    ),
+    Option(
+        "script", None, "victim",
+        "page: a file with a JavaScript function that has the page play, called until a video does",
     ),
     Option(
         "credentials", None, "victim",
@@ -95,6 +101,11 @@ OPTIONS = [
         "youtube's stand-in: the best rendition that it offers (without it 720p, all that its window shows)",
         choices=QUALITIES,
     ),
+    Option(
+        "clip", None, "victim",
+        "a film of your own that the stand-in plays, its first 5 minutes again and again; a strip is put into it",
+    ),
+    Option("ladder", None, "victim", "the stand-in's renditions: 240p:300k,480p:1mbit,720p:2.5mbit"),
     Option(
         "origin-cc", "bbr", "victim", "TCP congestion control of the video's origin", choices=("bbr", "cubic", "reno")
     ),
@@ -169,7 +180,12 @@ OPTIONS = [
     ),
 ]  # fmt: skip
 _BY_NAME = {option.name: option for option in OPTIONS}
-_MODES: dict[Mode, str] = {"stand-in": "a stand-in", "stream": "a stream (--url)", "live": "the real service (--live)"}
+_MODES: dict[Mode, str] = {
+    "stand-in": "a stand-in",
+    "own": "a folder of yours (--url=FOLDER/…)",
+    "stream": "an address (--url=https://…)",
+    "live": "the real service (--live)",
+}
 
 
 @dataclass(frozen=True)
@@ -264,6 +280,8 @@ class Options(Asked):
             "qdisc_up": str(self.qdisc_up),
             "credentials": str(self.credentials) if self.credentials else None,
             "results": str(self.results),
+            "clip": str(self.clip) if self.clip else None,
+            "script": str(self.script) if self.script else None,
             "kernel_source": str(self.kernel_source) if self.kernel_source else None,
         }
 
@@ -280,10 +298,11 @@ def restored(record: Mapping[str, Any]) -> Options:
     try:
         for name in ("qdisc_down", "qdisc_up"):
             known[name] = parse_qdisc(known[name], name)
-        for name in ("lab_file", "results", "credentials", "kernel_source"):
+        for name in ("lab_file", "results", "credentials", "kernel_source", "clip", "script"):
             known[name] = None if known[name] is None else Path(known[name])
         known["phases"] = tuple(Phase(**phase) for phase in known["phases"])
         known |= {name: tuple(RateStep(**step) for step in known[name]) for name in _STEPS}
+        known["ladder"] = tuple(map(tuple, known["ladder"]))
         known["bursts_us"] = tuple(known["bursts_us"]) if known["bursts_us"] else None
     except (TypeError, ValueError) as wrong:
         raise OptionsError(f"options.json: {wrong}") from wrong
@@ -322,7 +341,10 @@ def parse_options(
     if bool(raw["live"]) and "live" not in services[service].takes and "live" not in named:
         raw["live"] = False
     live = bool(raw["live"])
-    mode: Mode = "live" if live else "stream" if raw["url"] and "url" in services[service].takes else "stand-in"
+    of_url = services[service].takes.get("url", ())
+    mode: Mode = "live" if live else "stand-in"
+    if raw["url"] and of_url and not live:
+        mode = "own" if "own" in of_url and "://" not in str(raw["url"]) else "stream"
     for name in _for_some(services):
         if mode not in services[service].takes.get(name, ()):
             if name in named and named[name] is not False:
@@ -330,7 +352,14 @@ def parse_options(
             raw[name] = _BY_NAME[name].default
     if live and lab != "apu":
         raise OptionsError(f"--live: the {lab} lab has no internet; use --lab=apu, or leave --live out")
-    if raw["url"] and lab == "sim":
+    if mode == "own":
+        page = parsed("url", expanded).resolve()
+        if not page.is_file():
+            raise OptionsError(
+                f"--url: no such file: {page}; give a page or playlist in a folder of yours, or https://…"
+            )
+        raw["url"] = str(page)
+    elif raw["url"] and lab == "sim":
         raise OptionsError("--url: the sim lab reaches no server but its own; use --lab=apu, or leave --url out")
     if "lab-file" in named and lab != "apu":
         raise OptionsError(f"--lab-file: the {lab} lab has none; use --lab=apu, or leave --lab-file out")
@@ -340,9 +369,15 @@ def parse_options(
         raise OptionsError("--origin-cc: HTTP/3 has its own; use --origin-protocol=h2, or leave --origin-cc out")
     if "contenders" in named and str(raw["timeline"]) not in _BY_NAME["timeline"].choices:
         raise OptionsError("--contenders: the timeline names its own; take a named --timeline, or leave it out")
+    if raw["ladder"] and raw["max-quality"]:
+        raise OptionsError("--max-quality: the ladder's last rung says it; leave it out, or --ladder")
     engine = parsed("engine", engine_named)
     if engine != LOCAL and lab != "sim":
         raise OptionsError(f"--engine: the {lab} lab runs on this machine alone; use --lab=sim, or leave --engine out")
+    if engine != LOCAL and raw["clip"]:
+        raise OptionsError("--clip: a cluster's workers have no such film; use --engine=local, or leave --clip out")
+    if engine != LOCAL and mode == "own":
+        raise OptionsError("--url: a cluster's workers have no such folder; use --engine=local, or leave --url out")
     contenders = tuple(name.strip() for name in str(raw["contenders"]).split(","))
     phases = parsed("timeline", lambda text: parse_timeline(text, contenders))
     for phase in phases:
@@ -350,6 +385,9 @@ def parse_options(
             parse_load(phase.contender or "cubic")
         except ValueError as wrong:
             raise OptionsError(f"--timeline/--contenders: {wrong}") from wrong
+    clip = parsed("clip", expanded).resolve() if raw["clip"] else None
+    if clip and not clip.is_file():
+        raise OptionsError(f"--clip: no such file: {clip}; give a film that ffmpeg reads")
     source = parsed("kernel-source", expanded) if raw["kernel-source"] else None
     if source and not source.is_file():
         raise OptionsError(f"--kernel-source: no such file: {source}; give a linux-*.tar.xz from kernel.org")
@@ -368,6 +406,7 @@ def parse_options(
         live=live,
         video_id=str(raw["video-id"]),
         url=str(raw["url"]),
+        script=parsed("script", expanded).resolve() if raw["script"] else None,
         credentials=parsed("credentials", expanded) if raw["credentials"] else None,
         lab=lab,
         lab_file=parsed("lab-file", expanded),
@@ -386,6 +425,8 @@ def parse_options(
         origin_protocol="h3" if chosen("origin-protocol") == "h3" else "h2",
         buffer_s=parsed("buffer", _seconds),
         max_quality=int(chosen("max-quality")[:-1]) if raw["max-quality"] else None,
+        clip=clip,
+        ladder=parsed("ladder", parse_ladder) if raw["ladder"] else (),
         call_bitrate_bps=call_bitrate,
         call_ecn="ect1" if chosen("call-ecn") == "ect1" else "not-ect",
         driver=chosen("driver"),

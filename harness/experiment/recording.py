@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -234,16 +235,25 @@ class _Recording:
         if phase.contender is None:
             self._watch(entry["start"] + phase.seconds)
             return
-        with ExitStack() as running:
+        with _first_failure() as running:
+            flows = []
             for number, asked in enumerate(phase.load):
                 flow = instruments.bulk_flow(
                     self.lab, asked.contender, self.folder / LOGS, self.started, name=asked.contender,
                     up=asked.up, port=ports.BULK + number,
                 )  # fmt: skip
                 self.started += 1
-                flow.start(phase.seconds + _PROBE_MARGIN_S)
-                running.callback(self._end_flow, phase, flow)
-                self.watched[_flow_name(flow)] = _unless(flow.alive, "iperf3 is gone")
+                flows.append(flow)
+            # All at once, but for those that negotiate another ECN: a full queue makes each wait.
+            for _, alike in groupby(flows, key=lambda flow: flow.contender.tcp_ecn):
+                begun = []
+                for flow in alike:
+                    flow.launch(phase.seconds + _PROBE_MARGIN_S)
+                    running.callback(self._end_flow, phase, flow)
+                    begun.append(flow)
+                for flow in begun:
+                    flow.await_data()
+                    self.watched[_flow_name(flow)] = _unless(flow.alive, "iperf3 is gone")
             entry["start"] = time.time()
             running.callback(self.contender_bps.clear)
             # Before the flows are stopped, which waits for what is still in the queue.
@@ -251,7 +261,7 @@ class _Recording:
             self._watch(entry["start"] + phase.seconds)
 
     def _end_flow(self, phase: Phase, flow: BulkFlow) -> None:
-        self.watched.pop(_flow_name(flow))
+        self.watched.pop(_flow_name(flow), None)
         self.flows.append(flow.record(phase.name, flow.stop()))
 
     def _watch(self, end: float) -> None:

@@ -20,8 +20,7 @@ GROUPS = ("victim", "path", "contenders")
 """Of the options that a scenario may have."""
 NAMES = tuple(option.name for option in OPTIONS if option.group in GROUPS and option.name != "scenario")
 FLAGS = frozenset(option.name for option in OPTIONS if option.flag)
-#: Options that are paths: relative to the file that names them.
-PATHS = frozenset({"credentials", "lab-file", "kernel-source"})
+_PATHS = frozenset({"credentials", "clip", "script", "lab-file", "kernel-source", "scenario"})
 
 
 def with_scenario(given: Mapping[str, Any], folder: Path = Path()) -> dict[str, Any]:
@@ -50,9 +49,14 @@ def read_scenario(file: Path) -> dict[str, Value | list[Value]]:
         if value == []:
             raise OptionsError(f"{file}: {name}: an empty list; give one value or several")
         texts = [option_value(f"{file}: {name}", name, it) for it in (value if isinstance(value, list) else [value])]
-        placed = [str(file.parent / Path(str(it)).expanduser()) if name in PATHS else it for it in texts]
+        placed = [str(file.parent / Path(str(it)).expanduser()) if is_path(name, it) else it for it in texts]
         values[name] = placed if isinstance(value, list) else placed[0]
     return values
+
+
+def is_path(name: str, value: Value) -> bool:
+    """Whether an option's value is a path, which is relative to the file that names it."""
+    return name in _PATHS or (name == "url" and bool(value) and "://" not in str(value))
 
 
 def combined(table: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:

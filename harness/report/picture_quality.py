@@ -14,6 +14,8 @@ import polars as pl
 
 from apps.standins import scenes
 from apps.standins.call import camera
+from apps.standins.film import Film, FilmError
+from apps.standins.ladder import rung_of
 from hardware.machine.programs import find
 from harness.store.loaded import load_valid_run
 from scoring import frames, picture_quality
@@ -39,7 +41,7 @@ def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.Data
     shown = frames.read_recording(video, float(screen["start"]) - scores.t0)
     picks = picture_quality.picks(shown, every_s)
     chosen = [pick for pick in picks if any(p.start <= pick.t < p.end for p in scores.phases)]
-    judged = picture_quality.compare(video, chosen, _film(lab), _ffmpeg(), tell)
+    judged = picture_quality.compare(video, chosen, _film(run, lab), _ffmpeg(), tell)
     heights = dict(enumerate(clip["heights"]))
     renditions = shown["rendition"].gather([pick.nth for pick in chosen])
     return pl.DataFrame(
@@ -64,12 +66,27 @@ def summary(found: pl.DataFrame) -> pl.DataFrame:
     return found.group_by("phase", "height", maintain_order=True).agg(pl.len().alias("n"), *figures)
 
 
-def _film(lab: dict[str, Any]) -> Iterator[Picture]:
+def _film(run: Path, lab: dict[str, Any]) -> Iterator[Picture]:
     """The pictures of a run's film in order: those of the cameras in a call."""
     if call := lab.get("call"):
         return camera.pictures(call["width"], call["height"])
     clip = lab["clip"]
+    if own := clip.get("film"):
+        return _own_film(run, own, clip)
     return scenes.frames(clip["frames"] // clip["fps"], clip["fps"])
+
+
+def _own_film(run: Path, digest: str, clip: dict[str, Any]) -> Iterator[Picture]:
+    """The user's film that a run showed, where it still is. Raises QualityError."""
+    asked = json.loads((run / "options.json").read_text()).get("clip")
+    film = Film(Path(asked or ""))
+    try:
+        if film.digest != digest:
+            raise QualityError(f"{asked}: is no longer the film that {run} showed")
+    except FilmError as missing:
+        raise QualityError(f"the film of {run}, to compare with: {missing}") from missing
+    top = rung_of(clip["heights"][-1], 0)
+    return film.colours(top.width, top.height, clip["fps"])
 
 
 def _ffmpeg() -> str:

@@ -26,7 +26,7 @@ from pydantic import (
 from apps.base import Service
 from hardware.machine.messages import did_you_mean
 from harness.experiment.options import LOCAL, OPTIONS, Options, OptionsError, parse_options
-from harness.experiment.scenario import FLAGS, PATHS, combined, with_scenario
+from harness.experiment.scenario import FLAGS, combined, is_path, with_scenario
 from harness.experiment.timeline import reordered
 
 #: What a run takes beyond its phases, s: set-up, warming the player up, scoring; a guess until the first one has ended.
@@ -34,8 +34,6 @@ _AROUND_S = 60.0
 #: The options that the soak itself gives to its runs.
 _OWN = ("seed", "repeat", "results")
 _KEPT = ("manifest.json", "scores.json", "report.html", "options.json", "timeline.json", "lab.json")
-#: Options that are paths: relative to the plan, as its results are.
-_PATHS = (*PATHS, "scenario")
 
 Value = StrictStr | StrictBool | StrictInt | StrictFloat
 
@@ -204,7 +202,7 @@ def _expanded(
         if given.get("lab") == "apu":
             given.setdefault("lab-file", "lab.toml")
         texts = {key: value is True if key in FLAGS else str(value) for key, value in given.items()}
-        for key in (path_key for path_key in _PATHS if path_key in texts):
+        for key in [key for key, text in texts.items() if is_path(key, text)]:
             texts[key] = str(_placed(folder, str(texts[key]), f"{path}: {_where(key, name, table)}"))
         try:
             own = with_scenario({key: text for key, text in texts.items() if key in table})

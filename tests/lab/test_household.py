@@ -1,21 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A household's evening: several downloads and an upload at once, a rate that steps, a path that loses and bursts."""
+"""A household's evening: several downloads and an upload at once, a rate that steps, a path that loses and bursts.
+
+What is watched is a film of the user's own, in renditions of his own.
+"""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from bottleneck.units import parse_rate
+from harness.report.picture_quality import measure
 from harness.store.loaded import load_run
 from harness.store.runs import RunStore
+from scoring.picture_quality import QualityError
 from tests.lab.main_job import run_main_job
 
 pytestmark = [pytest.mark.lab, pytest.mark.experiment]
 
 SCENARIO = """
+clip = "film.mp4"
+ladder = "240p:200k,480p:900k"
 timeline = "solo:16,cubic*2+prague@up:30,solo:4"
 rate = "20mbit,31s:8mbit"
 rate-up = "4mbit"
@@ -27,6 +35,8 @@ bursts = "1ms-4ms"
 
 def test_each_flow_is_proven_and_the_path_is_as_asked(tmp_path: Path) -> None:
     (scenario := tmp_path / "evening.toml").write_text(SCENARIO)
+    source = ["-f", "lavfi", "-i", "testsrc2=size=640x360:rate=25", "-t", "4"]
+    subprocess.run(["ffmpeg", "-v", "error", *source, str(tmp_path / "film.mp4")], check=True)
     done = run_main_job(tmp_path / "results", f"--scenario={scenario}")
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = RunStore(tmp_path / "results").runs()
@@ -54,5 +64,14 @@ def test_each_flow_is_proven_and_the_path_is_as_asked(tmp_path: Path) -> None:
     gates = {gate.name: gate.measured for gate in scores.validity.gates}
     assert 0 < float(gates["unshaped probe lost"].split()[0]) < 1
     assert scores.jitter_ms and 3 < scores.jitter_ms.p99 < 10
+    # The film is the user's, frame by frame, in his renditions; its quality on the screen is told against it.
+    assert scores.picture == "strip" and all(phase.dominant_height == 480 for phase in scores.phases)
+    assert all(29 < (phase.fps or 0) < 31 for phase in scores.phases)
+    assert json.loads((run / "lab.json").read_text())["clip"]["heights"] == [240, 480]
+    judged = measure(run, 5.0, lambda share: None)
+    assert judged["height"].unique().to_list() == [480] and judged["ssim"].min() > 0.8
+    (tmp_path / "film.mp4").write_bytes(b"another")
+    with pytest.raises(QualityError, match=r"film\.mp4: is no longer the film that "):
+        measure(run, 5.0, lambda share: None)
     page = (run / "report.html").read_text()
     assert all(text in page for text in ("8 Mbit/s down at 31", "its uploads", "there and back", "prague, up"))

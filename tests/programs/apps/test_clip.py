@@ -9,13 +9,14 @@ import cv2
 import pytest
 
 from apps.standins import clip
+from apps.standins.ladder import DEFAULT, Rung
 from scoring import strip
 
 
 @pytest.fixture(scope="module")
 def film(tmp_path_factory: pytest.TempPathFactory) -> clip.Clip:
     """Two seconds of the real clip, twice over, in two small renditions."""
-    ladder = (clip.Rung("tiny", 284, 160, 150_000), clip.DEFAULT[0])
+    ladder = (Rung("tiny", 284, 160, 150_000), DEFAULT[0])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOJOURN_CACHE", str(tmp_path_factory.mktemp("cache")))
         return clip.ensure_clip(seconds=2, ladder=ladder, film_seconds=4)
@@ -39,11 +40,6 @@ def test_each_frame_names_itself_and_its_rendition(film: clip.Clip, rendition: i
         assert frame.shape[:2] == (film.ladder[rendition].height, film.ladder[rendition].width)
         seen.append(strip.read(cv2.cvtColor(frame, cv2.COLOR_BGR2GRAY)))
     assert seen == [(number % film.frames, rendition) for number in range(120)]
-
-
-def test_a_ladder_ends_at_the_height_that_is_asked() -> None:
-    assert [rung.height for rung in clip.ladder_up_to(720)] == [240, 360, 480, 720]
-    assert clip.ladder_up_to(2160) == clip.LADDER
 
 
 def test_time_runs_on_where_the_clip_wraps(film: clip.Clip, tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from socket import create_connection, create_server
 import pytest
 
 from apps.standins import hls
-from apps.standins.clip import DEFAULT, Clip
+from apps.standins.clip import Clip
+from apps.standins.ladder import DEFAULT
 from apps.standins.origin import HOST, Origin, Site
 from hardware.machine.place import Place
 

@@ -18,8 +18,10 @@ from harness.experiment.scenario import with_scenario
 
 #: A value of each option that is not its default anywhere.
 VALUES: dict[str, Any] = {
-    "live": True, "video-id": "abcdefghijk", "url": "https://tv.example/other", "credentials": "FOLDER/account.toml",
-    "buffer": "7", "max-quality": "480p", "origin-cc": "reno", "origin-protocol": "h3", "call-bitrate": "700kbit",
+    "live": True, "video-id": "abcdefghijk", "url": "https://tv.example/other", "script": "FOLDER/play.js",
+    "credentials": "FOLDER/account.toml",
+    "buffer": "7", "max-quality": "480p", "clip": "FOLDER/film.mp4", "ladder": "240p:200k,480p:900k",
+    "origin-cc": "reno", "origin-protocol": "h3", "call-bitrate": "700kbit",
     "call-ecn": "ect1", "qdisc": "pie", "qdisc-up": "pfifo", "rate": "7mbit", "rate-up": "3mbit", "rtt": "33ms",
     "loss": "1%", "jitter": "1ms", "bursts": "2ms-4ms",
     "timeline": "solo:5,reno:7",
@@ -32,6 +34,7 @@ LINKS = {"jitsi": "https://meet.example/Room", "meet": "https://meet.google.com/
 BASES: dict[Mode, dict[str, Any]] = {
     "stand-in": {},
     "stream": {"lab": "virtual", "url": "https://tv.example/live.m3u8"},
+    "own": {"url": "FOLDER/page.html"},
     "live": {"lab": "apu", "live": True, "lab-file": "FOLDER/lab.toml"},
 }
 #: What a service keeps that is no option's.
@@ -49,6 +52,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f'[router]\nssh = "apu"\nlan = "a"\nwan = "b"\n{hosts}[server]\naddress = "10.0.0.2"\nnetns = "wan"\n'
     )
     (folder / "linux-7.tar.xz").touch()
+    (folder / "film.mp4").touch()
+    (folder / "page.html").touch()
+    (folder / "play.js").write_text("() => {}")
     (folder / "scenario.toml").write_text('rate = "7mbit"\n')
     return folder
 

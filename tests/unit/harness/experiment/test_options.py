@@ -193,3 +193,19 @@ def test_a_path_that_loses_and_varies_is_what_the_bottleneck_makes() -> None:
     assert restored(json.loads(json.dumps(options.record()))) == options
     stepped = parse(rate="10mbit,30s:5mbit")
     assert restored(json.loads(json.dumps(stepped.record()))) == stepped
+
+
+def test_a_film_and_a_ladder_of_the_users_own(tmp_path: Path) -> None:
+    (film := tmp_path / "film.mp4").touch()
+    options = parse(clip=str(film), ladder="240p:300k,480p:1mbit")
+    assert (options.clip, options.ladder) == (film, ((240, 300_000), (480, 1_000_000)))
+    assert restored(json.loads(json.dumps(options.record()))) == options
+    for given, why in (
+        ({"clip": str(tmp_path / "none.mp4")}, "--clip: no such file: .*none.mp4; give a film"),
+        ({"clip": str(film), "engine": "dask://far:8786"}, "--clip: a cluster's workers have no such film"),
+        ({"clip": str(film), "service": "call"}, "--clip: has no effect on --service=call"),
+        ({"ladder": "999p:1m"}, "--ladder: '999p:1m' is no rung"),
+        ({"ladder": "240p:1m", "max_quality": "480p"}, "--max-quality: the ladder's last rung says it; leave it out"),
+    ):
+        with pytest.raises(OptionsError, match=why):
+            parse(**given)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any page with a video: at an address, or in a folder of the user's that our origin serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from apps.base import Asked, Mode, ServiceError, Stage
+from apps.browsers.browser import Browser, BrowserError
+from apps.iptv import PLAY, STATE, is_address
+from apps.page_service import PageService, states
+from apps.standins.clip import Clip
+from apps.standins.origin import Site
+from apps.standins.own_folder import OwnFolder
+from traffic import ports
+
+#: What the user's script throws comes back as text: a page that goes on to another gives an error as well.
+_CALLED = """async () => {{ try {{ await (
+{script}
+)(); return ''; }} catch (error) {{ return String(error); }} }}"""
+
+
+class OwnPage(PageService):
+    """One page. Without a script its videos are asked to play."""
+
+    name = "page"
+    ladder: tuple[str, ...] = ()
+    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
+        "url": ("own", "stream"),
+        "script": ("own", "stream"),
+        "origin-cc": ("own",),
+        "origin-protocol": ("own",),
+    }
+
+    def __init__(self, *, url: str, script: str = "", **of_page: Any) -> None:
+        """`url`: the page, `script`: a JavaScript function, called a few times a second until a video plays.
+
+        For `of_page` see PageService. Raises ServiceError for options that do not fit.
+        """
+        if not url:
+            raise ServiceError("--service=page: give the page, --url=https://… or --url=FOLDER/index.html")
+        if "own" not in of_page and not is_address(url):
+            raise ServiceError(f"--url={url}: is no http or https address")
+        super().__init__(standin="own" in of_page, **of_page)
+        self.url, self.script = (Path(url).name if self.standin else url), script
+        self.buffer = 0.0  # which a page that is not ours does not tell
+
+    @classmethod
+    def page_options(cls, asked: Asked) -> dict[str, Any]:
+        try:
+            script = asked.script.read_text() if asked.script else ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise ServiceError(f"--script={asked.script}: {error}") from error
+        return {"url": asked.url, "script": script} | ({"own": Path(asked.url)} if asked.own_folder else {})
+
+    def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
+        raise ServiceError("--service=page: has no film of ours")
+
+    def own_site(self, own: OwnFolder) -> tuple[Site, str]:
+        return Site(own.folder, own.folder / "media"), f"/{own.path}"
+
+    def address(self) -> tuple[str, tuple[str, ...]]:
+        return self.url, ()
+
+    def await_playing(self, browser: Browser) -> None:
+        wait_playing(browser, self.script)
+
+    @property
+    def port(self) -> int:
+        """Where the page's server answers; its video is taken to come from there."""
+        if self.standin:
+            return ports.ORIGIN
+        address = urlsplit(self.url)
+        return address.port or (80 if address.scheme == "http" else ports.ORIGIN)
+
+    @property
+    def settled(self) -> bool:
+        """Always: what it could show at best is not known."""
+        return True
+
+    @property
+    def player(self) -> str:
+        return "a page of the user's" if self.standin else f"{urlsplit(self.url).hostname}"
+
+
+def wait_playing(browser: Browser, script: str, timeout: float = 60) -> None:
+    """Return when a video of the page plays; the user's script, or its videos' own play(), has it begin.
+
+    Raises ServiceError with what the script throws, or what the page lacks.
+    """
+    state: dict[str, Any] = {}
+    asked, said = _CALLED.format(script=script.strip().rstrip(";")) if script.strip() else PLAY, ""
+    for state in states(browser, STATE, timeout):
+        if state["playing"]:
+            return
+        try:
+            thrown, said = browser.evaluate(asked), ""
+        except BrowserError as error:  # it went on to another page, or the script is none
+            thrown, said = "", f"; {error}"
+        if thrown:
+            raise ServiceError(f"--script: {thrown}")
+    shown = "a video that does not play" if state.get("video") else "no video"
+    raise ServiceError(f"no picture after {timeout:g} s: the page has {shown}{said}")

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A film of the user's own as the pictures of a clip: any file that ffmpeg reads, on this disk."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from scoring.frames import bounded
+
+MOST_S = 300
+"""So much of a film is played, from its beginning, and then again from there; encoding it takes about as long."""
+_LEAST_S = 2
+#: By how much the pictures of a film may end before its length, s: the last one stands that long.
+_SHORT_S = 1.0
+#: A playlist or a concatenation would make ffmpeg open other files, and addresses.
+_ONLY = ("-protocol_whitelist", "file")
+
+
+class FilmError(RuntimeError):
+    """A film that cannot be played; one line that names it."""
+
+
+@dataclass(frozen=True)
+class Film:
+    """A film's file."""
+
+    path: Path
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the file. Raises FilmError."""
+        try:
+            with self.path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise FilmError(f"{self.path}: {error.strerror}") from error
+
+    @cached_property
+    def seconds(self) -> int:
+        """How much of it is played: a multiple of 2 s. Raises FilmError for what is no film, or too short."""
+        asked = ["-select_streams", "v:0", "-show_entries", "format=duration:stream=codec_type", "-of", "csv=p=0"]
+        with tempfile.TemporaryFile() as said:
+            probe = [*bounded("ffprobe"), *asked, *_ONLY, "-i", f"file:{self.path}"]
+            told = subprocess.run(probe, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, check=False)
+            said.seek(0)
+            why = said.read(400).decode(errors="replace").strip().splitlines() or ["no video in it"]
+        lines = told.stdout.decode(errors="replace").split()
+        try:
+            length = float(lines[-1])
+        except (IndexError, ValueError):
+            length = 0.0
+        if told.returncode or not lines or lines[0] != "video":
+            raise FilmError(f"{self.path}: no film: {why[-1]}")
+        if length < _LEAST_S:
+            raise FilmError(f"{self.path}: is {length:g} s long; a clip needs {_LEAST_S} s")
+        return min(MOST_S, int(length) // 2 * 2)
+
+    def pictures(self, width: int, height: int, fps: int) -> Iterator[bytes]:
+        """Yield the first `seconds` of it as raw yuv420p pictures of a size, in black bars where it has another shape.
+
+        Raises FilmError when its pictures end early.
+        """
+        fitted = f"scale={width}:{height}:force_original_aspect_ratio=decrease:force_divisible_by=2"
+        filters = f"fps={fps},{fitted},pad={width}:{height}:(ow-iw)/2:(oh-ih)/2,setsar=1,format=yuv420p"
+        size, count = width * height * 3 // 2, self.seconds * fps
+        command = ["ffmpeg", "-v", "error", "-nostdin", *_ONLY, "-i", f"file:{self.path}", "-map", "0:v:0", "-an"]
+        command += ["-sn", "-t", str(self.seconds), "-vf", filters, "-f", "rawvideo", "pipe:1"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ffmpeg:
+            assert ffmpeg.stdout is not None
+            made, last = 0, b""
+            try:
+                while made < count and len(raw := ffmpeg.stdout.read(size)) == size:
+                    made, last = made + 1, raw
+                    yield raw
+            finally:
+                ffmpeg.kill()
+        if count - made > _SHORT_S * fps:
+            raise FilmError(f"{self.path}: its pictures end at {made / fps:g} s of {self.seconds} s; is it whole?")
+        for _ in range(count - made):
+            yield last
+
+    def colours(self, width: int, height: int, fps: int) -> Iterator[npt.NDArray[np.uint8]]:
+        """Yield the same as RGB pictures (rows, columns, 3)."""
+        import cv2
+
+        for raw in self.pictures(width, height, fps):
+            yuv = np.frombuffer(raw, np.uint8).reshape(height * 3 // 2, width)
+            yield np.asarray(cv2.cvtColor(yuv, cv2.COLOR_YUV2RGB_I420), np.uint8)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A film of the user's own: any that ffmpeg reads becomes the pictures of a clip, with the strip in each."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from apps.standins import clip
+from apps.standins.film import Film, FilmError
+from apps.standins.ladder import rung_of
+from scoring import strip
+
+
+def made(file: Path, seconds: float = 5, *further: str, source: str = "testsrc2=size=320x240:rate=25") -> Film:
+    command = ["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", source, "-t", f"{seconds}", *further, str(file)]
+    subprocess.run(command, check=True)
+    return Film(file)
+
+
+@pytest.fixture(scope="module")
+def film(tmp_path_factory: pytest.TempPathFactory) -> Film:
+    return made(tmp_path_factory.mktemp("film") / "a film, of 5 s:[x]%d.mkv", 5.4)
+
+
+def test_it_is_played_from_its_beginning_in_its_own_shape(film: Film) -> None:
+    assert film.seconds == 4
+    pictures = list(film.colours(640, 360, 30))
+    assert len(pictures) == 120
+    # 4:3 in 16:9: bars of 80 px at either side.
+    assert not any(picture[:, :78].any() or picture[:, -78:].any() for picture in pictures[::40])
+    assert all(picture[:, 100:540].mean() > 30 for picture in pictures[::40])
+    assert (pictures[0] != pictures[60]).any()
+
+
+def test_each_frame_of_its_clip_names_itself(film: Film, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path / "cache"))
+    ladder = (rung_of(240, 150_000), rung_of(360, 400_000))
+    packaged = clip.ensure_clip(ladder=ladder, film_seconds=8, own=film)
+    assert (packaged.frames, packaged.seconds, packaged.film) == (120, 8, film.digest)
+    (joined := tmp_path / "joined.mp4").write_bytes(
+        b"".join((packaged.folder / "1" / name).read_bytes() for name in ("init.mp4", "1.m4s", "2.m4s", "3.m4s"))
+    )
+    video, seen = cv2.VideoCapture(str(joined)), []
+    while (read := video.read())[0]:
+        seen.append(strip.read(cv2.cvtColor(np.asarray(read[1]), cv2.COLOR_BGR2GRAY)))
+    assert seen == [(number % 120, 1) for number in range(180)]
+    other = clip.ensure_clip(ladder=ladder, film_seconds=8, own=made(tmp_path / "other.mp4", 4, "-vf", "negate"))
+    assert other.folder != packaged.folder
+
+
+def test_what_is_no_film_is_refused_by_name(tmp_path: Path) -> None:
+    (text := tmp_path / "film.mp4").write_text("no film at all")
+    (listed := tmp_path / "list.m3u8").write_text("#EXTM3U\n#EXTINF:4,\nhttp://127.0.0.1:9/a.ts\n")
+    sound = made(tmp_path / "sound.wav", source="sine").path
+    for path in (text, listed, sound, tmp_path / "none.mp4"):
+        with pytest.raises(FilmError, match=f"^{path}: no film: "):
+            _ = Film(path).seconds
+    with pytest.raises(FilmError, match="is 1 s long; a clip needs 2 s"):
+        _ = made(tmp_path / "short.mp4", 1).seconds
+    with pytest.raises(FilmError, match="No such file"):
+        _ = Film(tmp_path / "none.mp4").digest
+    with pytest.raises(clip.ClipError, match="no film"):
+        clip.ensure_clip(own=Film(text))
+
+
+def test_a_film_that_is_cut_off_is_told(tmp_path: Path) -> None:
+    whole = made(tmp_path / "whole.mkv", 8).path.read_bytes()
+    (cut := tmp_path / "cut.mkv").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(FilmError, match=r"its pictures end at [\d.]+ s of 8 s; is it whole\?"):
+        list(Film(cut).pictures(64, 48, 30))

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from apps.standins import own_folder
+from apps.standins.own_folder import FolderError, ensure_own_folder
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path / "cache"))
+    (folder := tmp_path / "site" / "media").mkdir(parents=True)
+    (folder / "film.mp4").write_bytes(b"film")
+    (page := folder.parent / "my page.html").write_text("<video>")
+    return page
+
+
+def test_its_copy_is_named_by_what_is_in_it(site: Path) -> None:
+    own = ensure_own_folder(site)
+    assert own.path == "my%20page.html"
+    copied = {str(file.relative_to(own.folder)): file.read_bytes() for file in own.folder.rglob("*") if file.is_file()}
+    assert copied == {"my page.html": b"<video>", "media/film.mp4": b"film"}
+    assert ensure_own_folder(site) == own
+    (site.parent / "media" / "film.mp4").write_bytes(b"another")
+    assert ensure_own_folder(site).digest != own.digest
+
+
+def test_what_is_linked_is_not_served(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (site.parent / "link").symlink_to(tmp_path / "secret")
+    (site.parent / "folder").symlink_to(tmp_path)
+    assert "secret" not in "".join(str(file) for file in ensure_own_folder(site).folder.rglob("*"))
+    assert not (ensure_own_folder(site).folder / "link").exists()
+
+
+def test_a_whole_disk_is_not_copied(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_folder, "MOST_FILES", 1)
+    with pytest.raises(FolderError, match=rf"^{site.parent}: has more than 1 files"):
+        ensure_own_folder(site)
