@@ -17,7 +17,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.experiment]
 
 PAGE = """<!doctype html><body style="margin:0;background:#246"><button>play</button>
 <video width=64 height=36></video>
-<video id=film src="media/film.mp4" muted width=640 height=360 style="display:block;margin:20px 100px" preload=none></video>
+<video id=film src="media/film.mp4" muted width=640 height=360 preload=none
+  style="display:block;margin:20px 100px"></video>
 <script>document.querySelector('button').onclick = () => document.querySelector('#film').play()</script>"""
 
 
