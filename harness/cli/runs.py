@@ -52,7 +52,7 @@ def rescore(
 @one_line_errors
 def rerun(
     run: Run,
-    results: Annotated[Path | None, typer.Option(help="Where the new run goes [default: beside the old one].")] = None,
+    results: Annotated[Path | None, typer.Option(help="Where the new run goes (default: beside the old one).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a simulated run again from its manifest and tell whether the bytes are the same; exit code 2 if not."""

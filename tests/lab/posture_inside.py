@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 from pathlib import Path
 from typing import Any
@@ -69,11 +68,6 @@ def listening(place: Place) -> list[str]:
     """Each socket of a place that waits for others: protocol, address:port, sorted."""
     lines = place.run(["ss", "-Hlntu"]).splitlines()
     return sorted({f"{protocol} {local}" for protocol, _, _, _, local, *_ in map(str.split, lines)})
-
-
-def modes(folder: Path) -> list[str]:
-    """What in a folder others than its owner could read or write."""
-    return [str(path) for path in (folder, *folder.rglob("*")) if stat.S_IMODE(path.stat().st_mode) & 0o077]
 
 
 def look(lab: Lab, folder: Path, service: str, driver: str, recorder: str) -> dict[str, Any]:
