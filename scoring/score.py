@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from scoring import latency, queue_delay, records, validity
+from scoring import applications, latency, queue_delay, records, validity
 from scoring.baseline import harms, healthy, solo
 from scoring.contenders import contender_flows
 from scoring.curves import ccdfs, goodput, over_time, sojourn_times
@@ -61,7 +61,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         shown, setting.clip_fps, behind.victim if behind else None, behind.contender if behind else None, probes,
         before.upload if before and setting.uploads else None,
     )  # fmt: skip
-    rows, far = _table(evidence, setting, measured), []
+    rows, far = _table(evidence, setting, measured, _applications(files, setting, bulk, measured)), []
     if setting.call:
         seen_there = picture(files.of_other_end, files, setting, limits)
         far = _table(Evidence(seen_there, setting.clip_fps, before.back if before else None), setting, measured)
@@ -174,11 +174,22 @@ def _clocks(
     }
 
 
-def _table(evidence: Evidence, setting: Setting, measured: Mapping[str, Window]) -> list[PhaseScores]:
+def _applications(
+    files: RawFiles, setting: Setting, bulk: Sequence[Mapping[str, Any]], measured: Mapping[str, Window]
+) -> dict[str, dict[str, Any]]:
+    """What competed besides bulk flows had of each phase, by its name."""
+    player = files.of_second_video.lines("player.jsonl", records.PLAYER)
+    of_phase = {p.name: [record for record in bulk if record["phase"] == p.name] for p in setting.phases}
+    return {name: applications.told(told, player, measured[name]) for name, told in of_phase.items()}
+
+
+def _table(
+    evidence: Evidence, setting: Setting, measured: Mapping[str, Window], further: Mapping[str, dict[str, Any]] = {}
+) -> list[PhaseScores]:
     t0 = setting.span[0]
     return [
         PhaseScores(name=p.name, contender=p.contender, start=p.start - t0, end=p.end - t0,
-                    **evidence.metrics([measured[p.name]]))
+                    **evidence.metrics([measured[p.name]]), **further.get(p.name, {}))
         for p in setting.phases
     ]  # fmt: skip
 

@@ -90,6 +90,16 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("victim Mbit/s", lambda p: number(p.victim_mbps)),
     ("contender Mbit/s", lambda p: number(p.contender_mbps) if p.contender else "–"),
     ("its uploads", lambda p: number(p.contender_up_mbps) if p.contender else "–"),
+    ("web flows", lambda p: number(p.web_flows)),
+    ("not ended", lambda p: number(p.web_unfinished)),
+    ("FCT P50 s", lambda p: number(p.web_fct_p50_s)),
+    ("FCT P95 s", lambda p: number(p.web_fct_p95_s)),
+    ("second video mostly", lambda p: f"{p.second_height}p" if p.second_height else "–"),
+    ("it waits s", lambda p: number(p.second_stall_s)),
+    ("call down lost", lambda p: _percent(p.call_down_loss)),
+    ("down P99 ms", lambda p: number(p.call_down_p99_ms)),
+    ("up lost", lambda p: _percent(p.call_up_loss)),
+    ("up P99 ms", lambda p: number(p.call_up_p99_ms)),
     ("mostly", lambda p: f"{p.dominant_height}p" if p.dominant_height else "–"),
     ("lowest", lambda p: f"{p.lowest_height}p" if p.lowest_height else "–"),
     ("drops", lambda p: number(p.drops)),
@@ -102,8 +112,12 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("max ms", lambda p: number(p.rtt_max_ms)),
     ("camera to screen P50 ms", lambda p: number(p.frame_p50_ms)),
     ("camera to screen P99 ms", lambda p: number(p.frame_p99_ms)),
-    ("probes lost", lambda p: "–" if p.probe_loss is None else f"{p.probe_loss:.2%}"),
+    ("probes lost", lambda p: _percent(p.probe_loss)),
 ]
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.2%}"
 
 
 def phase_table(scores: Scores) -> Grid:

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What competes besides bulk flows: whether it was there throughout its phase, and what it had of the line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice, pairwise
+from typing import Any
+
+import polars as pl
+
+from scoring import packets, rendition, validity
+from scoring.evidence import SideCapture
+from scoring.transport import SHORT, completion
+from scoring.validity import Gate, Limits
+from scoring.windows import Window
+from traffic import ports
+from traffic.load import CALL, VIDEO, WEB
+from traffic.web import arrivals
+
+#: A fetch that is to begin so shortly before the end need not have begun.
+_LAST_S = 1.0
+
+
+def proven(
+    name: str,
+    contender: str,
+    record: Mapping[str, Any],
+    window: Window,
+    before: SideCapture | None,
+    behind: SideCapture | None,
+    limits: Limits,
+) -> Gate:
+    """The gate of an application: its packets are in the captures, as it sent them, throughout the `window`.
+
+    `record` is its entry in bulk.json, empty where there is none; `before` and `behind` are what was captured on either
+    side of the bottleneck, as data goes down.
+    """
+    name = f"contender proven ({name})"
+    if not record or before is None or behind is None:
+        return validity.gate(name, False, "not recorded", f"{contender} data")
+    if contender == WEB:
+        return _fetched(name, record, window, before.contender)
+    sent = {"down": before.contender.filter(pl.col("sport") == ports.SECOND)}
+    if contender == CALL:
+        sent = {
+            way: side.filter(pl.col("dport") == ports.TALK + n)
+            for n, (way, side) in enumerate((("down", before.contender), ("up", behind.upload)))
+        }
+    seen = [validity.covers(way, table["t_ns"].to_numpy() / 1e9, window, limits) for way, table in sent.items()]
+    measured = "; ".join(f"{way}: {one.measured}" for way, one in zip(sent, seen, strict=True))
+    return validity.gate(name, all(one.ok for one in seen), measured, f"packets throughout, {seen[0].limit}")
+
+
+def _fetched(name: str, record: Mapping[str, Any], window: Window, sent: pl.DataFrame) -> Gate:
+    """Each fetch of a web user began as its seed has it, and those that ended are whole in the capture."""
+    fetches = record.get("fetches", ())
+    due = window[1] - _LAST_S - record.get("start", 0.0)
+    asked = {at for at, _ in islice(arrivals(str(record.get("seed"))), len(fetches) + 1) if at <= due}
+    begun = len(asked & {fetch["at"] for fetch in fetches})
+    ended = [fetch for fetch in fetches if fetch["fct_s"] is not None]
+    mine = packets.select(sent, sport=record.get("sender_port")).group_by("dport").agg(pl.col("advance").sum())
+    arrived = dict(mine.iter_rows())
+    whole = sum(arrived.get(fetch["port"], 0) >= fetch["bytes"] for fetch in ended)
+    measured = f"{begun} of {len(asked)} fetches begun, {whole} of {len(ended)} ended ones in the capture"
+    return validity.gate(name, 0 < len(asked) == begun and whole == len(ended), measured, "all")
+
+
+def told(records: Iterable[Mapping[str, Any]], player: Sequence[Mapping[str, Any]], window: Window) -> dict[str, Any]:
+    """What the applications of a phase had inside its `window`: fields of PhaseScores.
+
+    `records` are the phase's in bulk.json, `player` the lines of a second video's player.
+    """
+    fields: dict[str, Any] = {}
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        by_kind.setdefault(str(record.get("contender")), []).append(record)
+    if users := by_kind.get(WEB):
+        fetches = [it for user in users for it in user.get("fetches", ()) if window[0] <= it["start"] < window[1]]
+        rows = [(it["start"] - window[0], it["bytes"], it["fct_s"]) for it in fetches]
+        found = completion(pl.DataFrame(rows, SHORT, orient="row"))
+        fields |= {"web_flows": found["count"], "web_unfinished": found["unfinished"]}
+        fields |= {"web_fct_p50_s": found.get("median_s"), "web_fct_p95_s": found.get("p95_s")}
+    if by_kind.get(VIDEO):
+        inside = [line for line in player if window[0] <= line["t"] < window[1]]
+        samples = [line for line in inside if "event" not in line]
+        fields["second_height"] = rendition.dominant(rendition.shares(rendition.from_player(samples), [window]))
+        fields["second_stall_s"] = sum(b["t"] - a["t"] for a, b in pairwise(samples) if a.get("waiting"))
+    for call in by_kind.get(CALL, ()):
+        for way, heard in call.get("heard", {}).items():
+            fields |= {f"call_{way}_loss": heard.get("loss"), f"call_{way}_p99_ms": heard.get("delay_p99_ms")}
+    return fields
