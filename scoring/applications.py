@@ -27,29 +27,38 @@ def proven(
     contender: str,
     record: Mapping[str, Any],
     window: Window,
-    before: SideCapture | None,
-    behind: SideCapture | None,
+    sides: tuple[SideCapture | None, SideCapture | None],
+    player: Sequence[Mapping[str, Any]],
     limits: Limits,
 ) -> Gate:
-    """The gate of an application: its packets are in the captures, as it sent them, throughout the `window`.
+    """The gate of an application: it was there throughout the `window`, and its packets are in the captures.
 
-    `record` is its entry in bulk.json, empty where there is none; `before` and `behind` are what was captured on either
-    side of the bottleneck, as data goes down.
+    `record` is its entry in bulk.json, empty where there is none; `sides` are what was captured before the bottleneck
+    and behind it, as data goes down; `player` the lines of a second video's player.
     """
-    name = f"contender proven ({name})"
+    name, (before, behind) = f"contender proven ({name})", sides
     if not record or before is None or behind is None:
         return validity.gate(name, False, "not recorded", f"{contender} data")
     if contender == WEB:
         return _fetched(name, record, window, before.contender)
-    sent = {"down": before.contender.filter(pl.col("sport") == ports.SECOND)}
-    if contender == CALL:
-        sent = {
-            way: side.filter(pl.col("dport") == ports.TALK + n)
-            for n, (way, side) in enumerate((("down", before.contender), ("up", behind.upload)))
-        }
-    seen = [validity.covers(way, table["t_ns"].to_numpy() / 1e9, window, limits) for way, table in sent.items()]
-    measured = "; ".join(f"{way}: {one.measured}" for way, one in zip(sent, seen, strict=True))
-    return validity.gate(name, all(one.ok for one in seen), measured, f"packets throughout, {seen[0].limit}")
+    if contender == VIDEO:
+        # However long a queue starves it, its player tells that it is there.
+        there = {"player": [line["t"] for line in player if "event" not in line]}
+        came = before.contender.filter(pl.col("sport") == ports.SECOND, _inside(window)).height
+        ok, counted = came > 0, f"; {came} packets"
+    else:
+        ways = (("down", before.contender), ("up", behind.upload))
+        sent = {way: table.filter(pl.col("dport") == ports.TALK + n) for n, (way, table) in enumerate(ways)}
+        there = {way: (table["t_ns"] / 1e9).to_list() for way, table in sent.items()}
+        ok, counted = True, ""
+    seen = {what: validity.covers(what, times, window, limits) for what, times in there.items()}
+    measured = "; ".join(f"{what} {one.measured}" for what, one in seen.items()) + counted
+    limit = f"packets, the whole phase, no gap over {limits.gap_s:g} s"
+    return validity.gate(name, ok and all(one.ok for one in seen.values()), measured, limit)
+
+
+def _inside(window: Window) -> pl.Expr:
+    return (pl.col("t_ns") / 1e9).is_between(*window)
 
 
 def _fetched(name: str, record: Mapping[str, Any], window: Window, sent: pl.DataFrame) -> Gate:

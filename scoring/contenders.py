@@ -24,12 +24,13 @@ def contender_flows(
     sockets: Sequence[Mapping[str, Any]],
     behind: SideCapture | None,
     before: SideCapture | None,
+    player: Sequence[Mapping[str, Any]],
     limits: Limits,
 ) -> tuple[list[ContenderFlow], dict[str, Window], list[Gate]]:
     """The flows of each phase, when the phase counts (while all of them are there), and their gates.
 
     `bulk` are the flows of bulk.json, `sockets` the lines of ss.jsonl and ss-up.jsonl, `behind` and `before` what was
-    captured on either side of the bottleneck, as data goes down.
+    captured on either side of the bottleneck, as data goes down; `player` are the lines of a second video's player.
     """
     flows: list[ContenderFlow] = []
     measured: dict[str, Window] = {}
@@ -50,7 +51,9 @@ def contender_flows(
         for asked, name, record in pairs:
             if not asked.bulk:
                 window = measured[phase.name]
-                gates.append(applications.proven(name, asked.contender, record, window, before, behind, limits))
+                gates.append(
+                    applications.proven(name, asked.contender, record, window, (before, behind), player, limits)
+                )
                 continue
             way = up if asked.up else down
             flow = _flow(phase, asked, measured[phase.name], record.get("sender_port"), way)

@@ -23,7 +23,7 @@ from harness.experiment.options import OPTIONS
 from harness.store.manifest import MANIFEST, SIGNATURE, Manifest
 from scoring import records
 from scoring.scores import Scores
-from traffic.contender import CONTENDERS
+from traffic.load import KNOWN
 
 #: What stays: the virtual lab, this host, nobody, everybody (RFC 6890), and netmasks.
 _KEPT = [
@@ -120,7 +120,7 @@ _ROLES = frozenset(
         *("root", "localhost", "client", "server", "router", "sender", "receiver", "local", "hub", "user", "host"),
         *("admin", "none", "unknown", "virtual", "apu", "solo", "picture", "strip", "blind", "player", "screen"),
         *("contender", "victim", "probe", "service"),
-        *CONTENDERS,
+        *KNOWN,
         *KINDS,
         *(key for shape in vars(records).values() for key in getattr(shape, "__annotations__", ())),
     )
@@ -130,7 +130,14 @@ FILES = frozenset(
     (
         *(*TOLD, MANIFEST, SIGNATURE, CRATE),
         *("irtt.json", "irtt.log", "screen.log", "client.log", "server.log", "caddy.log", "setup.log", "teardown.log"),
-        *("logs/xvfb.log", "logs/xvfb-far.log", "logs/irtt-server.log", "logs/signalling.log", "router-clock.jsonl"),
+        *(
+            "logs/xvfb.log",
+            "logs/xvfb-far.log",
+            "logs/xvfb-second.log",
+            "logs/irtt-server.log",
+            "logs/signalling.log",
+            "router-clock.jsonl",
+        ),
         *("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "wire.csv", "cell.json", "run.json"),
         *("jitter.json.gz", "summary.json", "summary.csv", "table.csv", "cell.html", "compare.html", "index.html"),
     )

@@ -17,11 +17,17 @@ DOWN, UP = LoadFlow("cubic"), LoadFlow("prague", up=True)
         ("prague@up*2", [UP] * 2),
         ("cubic*2+prague@up+cubic", [DOWN, DOWN, UP, DOWN]),
         ("cubic-noecn", [LoadFlow("cubic-noecn")]),
+        ("cubic+web*2", [DOWN, LoadFlow("web"), LoadFlow("web")]),
+        ("video+call+cubic", [LoadFlow("video"), LoadFlow("call"), DOWN]),
     ],
 )
 def test_a_load_is_read_and_written_alike(text: str, flows: list[LoadFlow]) -> None:
     assert list(parse_load(text)) == flows
     assert load_name(flows) == text
+
+
+def test_what_is_no_bulk_flow_is_known_as_such() -> None:
+    assert [part.bulk for part in parse_load("prague@up+web+video+call")] == [True, False, False, False]
 
 
 @pytest.mark.parametrize(
@@ -32,6 +38,13 @@ def test_a_load_is_read_and_written_alike(text: str, flows: list[LoadFlow]) -> N
         ("cubic@down", "'cubic@down' is no flow"),
         ("cubic++prague", "'' is no flow"),
         ("", "'' is no flow"),
+        ("wep", r"unknown contender 'wep'; did you mean web\?"),
+        ("web@up", "'web@up': web is a web user, who fetches pages that come down; leave @up out"),
+        ("call@up*2", "'call@up\\*2': call is a call between client and server, both ways at once; leave @up out"),
+        (
+            "cubic+video*2",
+            "video is a second video at the client's place, .*; one of it competes at once",
+        ),
         (f"cubic*{MOST_FLOWS}+prague", f"has {MOST_FLOWS + 1} flows; at most {MOST_FLOWS} compete at once"),
     ],
 )
