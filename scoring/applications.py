@@ -65,7 +65,7 @@ def _fetched(name: str, record: Mapping[str, Any], window: Window, sent: pl.Data
     """Each fetch of a web user began as its seed has it, and those that ended are whole in the capture."""
     fetches = record.get("fetches", ())
     due = window[1] - _LAST_S - record.get("start", 0.0)
-    asked = {at for at, _ in islice(arrivals(str(record.get("seed"))), len(fetches) + 1) if at <= due}
+    asked = {at for at, _ in islice(arrivals(str(record.get("draw"))), len(fetches) + 1) if at <= due}
     begun = len(asked & {fetch["at"] for fetch in fetches})
     ended = [fetch for fetch in fetches if fetch["fct_s"] is not None]
     mine = packets.select(sent, sport=record.get("sender_port")).group_by("dport").agg(pl.col("advance").sum())

@@ -133,7 +133,7 @@ class FlowRecord(_Record):
     contender: NotRequired[str]
     up: NotRequired[bool]
     heard: NotRequired[dict[Literal["down", "up"], HeardRecord]]
-    seed: NotRequired[str]
+    draw: NotRequired[str]
     fetches: NotRequired[Annotated[list[FetchRecord], Field(max_length=1_000_000)]]
 
 

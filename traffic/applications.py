@@ -125,7 +125,7 @@ class WebUser(Programs):
     def told(self) -> dict[str, Any]:
         return {
             "sender": self._ends.server_address, "sender_port": self._port, "receiver": self._ends.client_address,
-            "seed": self._seed, "fetches": self._lines("fetch"),
+            "draw": self._seed, "fetches": self._lines("fetch"),
         }  # fmt: skip
 
 

@@ -277,8 +277,8 @@ class _Recording:
             elif asked.contender == CALL:
                 yield Call(ends, logs, f"call-{len(self.phases)}")
             elif asked.contender == WEB:
-                seed = f"web {self.options.seed} {phase.name} {users}"
-                yield WebUser(ends, logs, f"web-{len(self.phases)}-{users}", number=users, seed=seed)
+                draw = f"{self.options.seed}-{len(self.phases)}-{users}"
+                yield WebUser(ends, logs, f"web-{len(self.phases)}-{users}", number=users, seed=draw)
                 users += 1
 
     def _end_application(self, phase: Phase, application: Application) -> None:

@@ -99,4 +99,4 @@ def test_web_users_a_second_video_and_a_call_are_proven_and_told(tmp_path: Path)
     assert video.call_up_loss == 0 and 10 < (video.call_down_p99_ms or 0) < 500
     assert (run / "second" / "player.jsonl").stat().st_size
     page = (run / "report.html").read_text()
-    assert all(text in page for text in ("web flows", "FCT P50 s", "second video mostly", "call down lost"))
+    assert all(text in page for text in ("web flows", "FCT P50 s", "second video mostly", "call down: lost"))

@@ -41,7 +41,7 @@ def test_a_web_user_fetches_as_the_seed_says(ends: Ends, tmp_path: Path) -> None
     record = user.record("cubic+web")
     assert (record["contender"], record["phase"], record["sender_port"]) == ("web", "cubic+web", 5103)
     assert (record["sender"], record["receiver"]) == (ends.server_address, ends.client_address)
-    assert record["start"] < record["end"] and record["seed"] == "i"
+    assert record["start"] < record["end"] and record["draw"] == "i"
     first = next(arrivals("i"))
     assert first in [(row["at"], row["bytes"]) for row in record["fetches"]]
     assert all(row["fct_s"] for row in record["fetches"])

@@ -31,7 +31,7 @@ def web_record() -> dict[str, Any]:
     ]
     fetches[-1]["fct_s"] = None
     return {
-        "contender": "web", "phase": "web", "start": 999.9, "end": 1030.1, "sender_port": ports.SHORT, "seed": SEED,
+        "contender": "web", "phase": "web", "start": 999.9, "end": 1030.1, "sender_port": ports.SHORT, "draw": SEED,
         "fetches": fetches,
     }  # fmt: skip
 
@@ -84,7 +84,7 @@ def test_a_web_user_is_proven_by_the_seed_and_the_capture() -> None:
     late = {**record, "fetches": record["fetches"][1:]}
     assert " fetches begun" in judged("web", late, fetched(late))
     assert "0 of 1 fetches begun" in judged("web", {**record, "fetches": []}, fetched(record))
-    assert judged("web", {**record, "seed": "another"}, fetched(record))
+    assert judged("web", {**record, "draw": "another"}, fetched(record))
     assert "not recorded" in judged("web", {}, fetched(record))
     assert "not recorded" in applications.proven("web", "web", record, WINDOW, (None, None), (), Limits()).reason
 
