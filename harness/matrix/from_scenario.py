@@ -19,6 +19,7 @@ from harness.matrix.matrix import Column, Matrix, MatrixError
 from traffic.load import CALL, VIDEO, WEB
 from traffic.web import MEAN_GAP_S
 
+_WAYS = ((0, "down"), (1, "up"))
 _FCT = (("P50", "median"), ("P95", "p95"))
 
 
@@ -33,7 +34,7 @@ def scenario_matrix(file: Path) -> Matrix:
         every = [cell for chosen, given in combined(read_scenario(file)) for cell in _cells(chosen, given)]
         unique = {cell.name: cell for cell in every}  # phases of one load are one cell, the first
         flows = max(len(cell.flows) for cell in every)
-        fetched = any(cell.short_flows for cell in every)
+        fetched, calls = any(cell.short_flows for cell in every), any(cell.call for cell in every)
         return Matrix(
             name=re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-") or "scenario",
             title=f"Scenario {file.name}",
@@ -42,6 +43,7 @@ def scenario_matrix(file: Path) -> Matrix:
             columns=(
                 *(Column(head=f"flow {n + 1} Mbit/s", metric=f"flows.{n}.d_ss_mbps") for n in range(flows)),
                 *((Column(head=f"FCT {of} s", metric=f"short.{name}_s") for of, name in _FCT) if fetched else ()),
+                *((Column(head=f"call {way} Mbit/s", metric=f"call.{n}.mbps") for n, way in _WAYS) if calls else ()),
                 Column(head="probe P50 ms", metric="probes.0.p50_ms"),
                 Column(head="probe P99 ms", metric="probes.0.p99_ms"),
             ),
