@@ -84,7 +84,7 @@ def run(
     # By the working directory: a path on the kernel's command line would differ between runs, and with it the memory's
     # layout and the entropy.
     for name, target in {"linux": kernel.linux, "root": guest.root, "job": folder, **(mounts or {})}.items():
-        (here / name).symlink_to(target)
+        (here / name).symlink_to(target.absolute())
     words = node_command(
         "./linux",
         "/proc/self/cwd/root/.",

@@ -9,12 +9,13 @@ from typing import Any
 
 import polars as pl
 
-from scoring import packets, validity
+from scoring import applications, packets, validity
 from scoring.evidence import RecordedPhase, Setting, SideCapture
+from scoring.pcapng import TCP
 from scoring.scores import ContenderFlow
 from scoring.validity import Gate, Limits
 from scoring.windows import Window
-from traffic.load import LoadFlow, parse_load
+from traffic.load import APPLICATIONS, LoadFlow, parse_load
 
 
 def contender_flows(
@@ -23,12 +24,13 @@ def contender_flows(
     sockets: Sequence[Mapping[str, Any]],
     behind: SideCapture | None,
     before: SideCapture | None,
+    player: Sequence[Mapping[str, Any]],
     limits: Limits,
 ) -> tuple[list[ContenderFlow], dict[str, Window], list[Gate]]:
     """The flows of each phase, when the phase counts (while all of them are there), and their gates.
 
     `bulk` are the flows of bulk.json, `sockets` the lines of ss.jsonl and ss-up.jsonl, `behind` and `before` what was
-    captured on either side of the bottleneck, as data goes down.
+    captured on either side of the bottleneck, as data goes down; `player` are the lines of a second video's player.
     """
     flows: list[ContenderFlow] = []
     measured: dict[str, Window] = {}
@@ -39,12 +41,7 @@ def contender_flows(
         measured[phase.name] = phase.start, phase.end
         if phase.contender is None:
             continue
-        load = parse_load(phase.contender)
-        # They have ended last first, and their ports count up.
-        of_phase = (record for record in bulk if record["phase"] == phase.name)
-        records = sorted(of_phase, key=lambda record: record.get("sender_port") or 0)
-        named = [phase.name if len(load) == 1 else f"{phase.name}, flow {n}: {it}" for n, it in enumerate(load, 1)]
-        pairs = list(zip(load, named, [*records, *({} for _ in load)], strict=False))
+        pairs = paired(phase, [record for record in bulk if record["phase"] == phase.name])
         for _, name, record in pairs:
             span = (record["start"], record["end"]) if {"start", "end"} <= record.keys() else None
             gates.append(validity.contender_throughout(name, span, (phase.start, phase.end), limits))
@@ -52,6 +49,12 @@ def contender_flows(
             if span and max(window[0], span[0]) < min(window[1], span[1]):
                 measured[phase.name] = max(window[0], span[0]), min(window[1], span[1])
         for asked, name, record in pairs:
+            if not asked.bulk:
+                window = measured[phase.name]
+                gates.append(
+                    applications.proven(name, asked.contender, record, window, (before, behind), player, limits)
+                )
+                continue
             way = up if asked.up else down
             flow = _flow(phase, asked, measured[phase.name], record.get("sender_port"), way)
             if flow is not None:
@@ -62,6 +65,27 @@ def contender_flows(
             gates.append(validity.contender_proven(name, asked.contender, row, ccs, way.qdisc, limits))
             gates.append(validity.never_limited(name, sampled, limits))
     return flows, measured, gates
+
+
+def paired(phase: RecordedPhase, records: Sequence[Mapping[str, Any]]) -> list[tuple[LoadFlow, str, Mapping[str, Any]]]:
+    """Each part of a phase's load with its name in gates, and its record of bulk.json; an empty one where it has none.
+
+    Parts of a kind, of which bulk flows are one, have their records by their ports.
+    """
+    load = parse_load(phase.contender or "")
+
+    def kind(contender: str | None) -> str:
+        return contender if contender in APPLICATIONS else "bulk"
+
+    waiting: dict[str, list[Mapping[str, Any]]] = {}
+    for record in sorted(records, key=lambda record: record.get("sender_port") or 0, reverse=True):
+        waiting.setdefault(kind(record.get("contender")), []).append(record)
+    pairs = []
+    for number, asked in enumerate(load, 1):
+        of_kind = waiting.get(kind(asked.contender))
+        name = phase.name if len(load) == 1 else f"{phase.name}, flow {number}: {asked}"
+        pairs.append((asked, name, of_kind.pop() if of_kind else {}))
+    return pairs
 
 
 @dataclass(frozen=True)
@@ -80,7 +104,7 @@ def _flow(phase: RecordedPhase, asked: LoadFlow, measured: Window, port: int | N
     bounds = (round((phase.start - 1) * 1e9), round((phase.end + 1) * 1e9))
     inside = [table.filter(pl.col("t_ns").is_between(*bounds)) for table in (way.behind, way.before)]
     if port is not None:
-        inside = [table.filter(pl.col("sport") == port) for table in inside]
+        inside = [table.filter(pl.col("sport") == port, pl.col("proto") == TCP) for table in inside]
     tables = [packets.flow_table(table) for table in inside]
     if not all(table.height for table in tables):
         return None

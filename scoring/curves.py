@@ -61,12 +61,11 @@ def crossings_down(
 
     Both have a column `of` more, the sender; of a bottleneck that is not dualpi2 every packet is in queue C.
     """
-    here = {name: packets.address(lab["addresses"][name]) for name in ("client", "receiver", "sender")}
-    ports = lab["ports"]
+    client, ports = packets.address(lab["addresses"]["client"]), lab["ports"]
     senders: dict[Literal["victim", "contender", "probe"], pl.Expr] = {
-        "victim": (pl.col("dst") == here["client"]) & (pl.col("sport") == ports["origin"]),
-        "contender": (pl.col("src") == here["sender"]) & (pl.col("dst") == here["receiver"]),
-        "probe": (pl.col("dst") == here["client"]) & (pl.col("sport") == ports.get("irtt", 0)),
+        "victim": (pl.col("dst") == client) & (pl.col("sport") == ports["origin"]),
+        "contender": packets.contending(lab["addresses"])[0],
+        "probe": (pl.col("dst") == client) & (pl.col("sport") == ports.get("irtt", 0)),
     }
     named = pl.coalesce(*(pl.when(is_it).then(pl.lit(name)) for name, is_it in senders.items()))
     down = before.filter(pl.any_horizontal(*senders.values()))

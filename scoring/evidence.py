@@ -14,9 +14,10 @@ from pydantic import TypeAdapter
 from scoring import frames, latency, packets, pcapng, records, validity
 from scoring.validity import Gate, Limits
 from scoring.windows import Window
-from traffic.load import parse_load
+from traffic.load import CALL, parse_load
 
-FAR = "far"  # the folder of a call's other end
+FAR, SECOND = "far", "second"
+"""The folders of a call's other end, and of a second video that competes."""
 Read = TypeVar("Read")
 
 
@@ -42,10 +43,15 @@ class SideCapture(NamedTuple):
 
 
 class RawFiles:
-    """The folder of a run, or that of a call's other end in it, and the gates that its files pass or fail."""
+    """The folder of a run, or that of a call's other end or second video in it, and the gates of its files."""
 
     def __init__(self, folder: Path, gates: list[Gate]) -> None:
         self.folder, self.gates = folder, gates
+
+    @property
+    def of_second_video(self) -> RawFiles:
+        """The files of a second video; the gates are the same."""
+        return RawFiles(self.folder / SECOND, self.gates)
 
     @property
     def of_other_end(self) -> RawFiles:
@@ -57,7 +63,7 @@ class RawFiles:
         try:
             return read()
         except (records.RecordError, frames.RecordingError, pcapng.CaptureError, latency.ProbeError) as error:
-            name = f"{FAR}/{file.name}" if file.parent.name == FAR else file.name
+            name = f"{file.parent.name}/{file.name}" if file.parent.name in (FAR, SECOND) else file.name
             # The same files give the same text wherever they lie.
             if (damage := validity.damaged(name, str(error).replace(str(file), name))) not in self.gates:
                 self.gates.append(damage)
@@ -156,8 +162,9 @@ class Setting:
 
     @property
     def uploads(self) -> bool:
-        """Whether a contender goes up in some phase."""
-        return any(flow.up for phase in self.phases if phase.contender for flow in parse_load(phase.contender))
+        """Whether a contender goes up in some phase; a call does."""
+        parts = (part for phase in self.phases if phase.contender for part in parse_load(phase.contender))
+        return any(part.up or part.contender == CALL for part in parts)
 
     @property
     def call(self) -> Mapping[str, Any] | None:
@@ -202,7 +209,8 @@ def _sorted_out(table: pl.DataFrame, setting: Setting) -> SideCapture:
     )
     if setting.live:
         victim = victim.filter(pl.col("src") != packets.address(addresses["sender"]))
-    contender = packets.select(table, src=addresses["sender"], dst=addresses["receiver"])
+    down, up = packets.contending(addresses)
+    contender = table.filter(down)
     largest = int(table["ip_bytes"].max() or 0)  # type: ignore[arg-type]
     back = packets.select(
         table,
@@ -211,5 +219,5 @@ def _sorted_out(table: pl.DataFrame, setting: Setting) -> SideCapture:
         dst=far_end if setting.live else addresses["server"],
     )
     # Downloads' acknowledgements go the same way.
-    upload = packets.select(table, src=addresses["receiver"], dst=addresses["sender"]) if setting.uploads else table[:0]
+    upload = table.filter(up) if setting.uploads else table[:0]
     return SideCapture(largest, table, *(packets.with_advance(part) for part in (victim, contender, back, upload)))

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scoring.pcapng import ACK, AE, CE, CWR, ECE, ECT0, ECT1, NOT_ECT, SYN, TCP
+from scoring.pcapng import ACK, AE, CE, CWR, ECE, ECT0, ECT1, NOT_ECT, SYN, TCP, UDP
+from traffic import ports
 
 FLOW = ["src", "sport", "dst", "dport", "proto"]
 _HALF, _WRAP = 1 << 31, 1 << 32
@@ -40,6 +42,23 @@ def select(
         if value is not None
     ]
     return packets.filter(*wanted) if wanted else packets
+
+
+def contending(addresses: Mapping[str, str]) -> tuple[pl.Expr, pl.Expr]:
+    """Which packets are the contenders', by the `addresses` of the lab's ends: those that go down, those that go up.
+
+    Bulk flows go from sender to receiver, and up with their acknowledgements; applications from server to client, by
+    the ports of `traffic.ports`, and a call up too.
+    """
+    at = {name: address(text) for name, text in addresses.items()}
+    src, sport, dst, dport = map(pl.col, ("src", "sport", "dst", "dport"))
+    tcp, talk = pl.col("proto") == TCP, (pl.col("proto") == UDP) & (dport >= ports.TALK) & (dport <= ports.TALK + 1)
+    served = tcp & (sport.is_between(ports.SHORT, ports.LAST_SHORT) | (sport == ports.SECOND))
+    down = ((src == at["sender"]) & (dst == at["receiver"])) | (
+        (src == at["server"]) & (dst == at["client"]) & (served | talk)
+    )
+    up = ((src == at["receiver"]) & (dst == at["sender"])) | ((src == at["client"]) & (dst == at["server"]) & talk)
+    return down, up
 
 
 def with_advance(packets: pl.DataFrame) -> pl.DataFrame:

@@ -112,6 +112,19 @@ class LabRecord(_Record):
     real_time: NotRequired[bool]
 
 
+class FetchRecord(_Record):
+    at: float
+    start: Time
+    bytes: Annotated[int, Field(gt=0)]
+    port: int | None
+    fct_s: Annotated[float, Field(ge=0)] | None
+
+
+class HeardRecord(_Record):
+    loss: NotRequired[float | None]
+    delay_p99_ms: NotRequired[float | None]
+
+
 class FlowRecord(_Record):
     phase: str
     start: NotRequired[Time]
@@ -119,6 +132,9 @@ class FlowRecord(_Record):
     sender_port: NotRequired[int | None]
     contender: NotRequired[str]
     up: NotRequired[bool]
+    heard: NotRequired[dict[Literal["down", "up"], HeardRecord]]
+    draw: NotRequired[str]
+    fetches: NotRequired[Annotated[list[FetchRecord], Field(max_length=1_000_000)]]
 
 
 class Bulk(_Record):
@@ -168,6 +184,7 @@ class PlayerLine(_Record):
     event: NotRequired[str]
     height: NotRequired[float | None]
     place: NotRequired[Annotated[list[int], Field(min_length=4, max_length=4)] | None]
+    waiting: NotRequired[bool]
     totalFrames: NotRequired[float | None]
     droppedFrames: NotRequired[float | None]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from scoring import latency, queue_delay, records, validity
+from scoring import applications, latency, queue_delay, records, validity
 from scoring.baseline import harms, healthy, solo
 from scoring.contenders import contender_flows
 from scoring.curves import ccdfs, goodput, over_time, sojourn_times
@@ -54,14 +54,15 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     queues = _router(files, setting, limits)
     if not setting.real_time:
         gates.append(validity.forwards(_clocks(setting, queues, sockets, behind, before)))
-    flows, measured, proofs = contender_flows(setting, bulk, sockets, behind, before, limits)
+    second = files.of_second_video.lines("player.jsonl", records.PLAYER)
+    flows, measured, proofs = contender_flows(setting, bulk, sockets, behind, before, second, limits)
     gates += proofs
 
     evidence = Evidence(
         shown, setting.clip_fps, behind.victim if behind else None, behind.contender if behind else None, probes,
         before.upload if before and setting.uploads else None,
     )  # fmt: skip
-    rows, far = _table(evidence, setting, measured), []
+    rows, far = _table(evidence, setting, measured, _beside(setting, bulk, second, measured)), []
     if setting.call:
         seen_there = picture(files.of_other_end, files, setting, limits)
         far = _table(Evidence(seen_there, setting.clip_fps, before.back if before else None), setting, measured)
@@ -174,11 +175,22 @@ def _clocks(
     }
 
 
-def _table(evidence: Evidence, setting: Setting, measured: Mapping[str, Window]) -> list[PhaseScores]:
+def _beside(
+    setting: Setting, bulk: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]],
+    measured: Mapping[str, Window],
+) -> dict[str, dict[str, Any]]:  # fmt: skip
+    """What competed besides bulk flows had of each phase, by its name."""
+    of_phase = {p.name: [record for record in bulk if record["phase"] == p.name] for p in setting.phases}
+    return {name: applications.told(records, second, measured[name]) for name, records in of_phase.items()}
+
+
+def _table(
+    evidence: Evidence, setting: Setting, measured: Mapping[str, Window], further: Mapping[str, dict[str, Any]] = {}
+) -> list[PhaseScores]:
     t0 = setting.span[0]
     return [
         PhaseScores(name=p.name, contender=p.contender, start=p.start - t0, end=p.end - t0,
-                    **evidence.metrics([measured[p.name]]))
+                    **evidence.metrics([measured[p.name]]), **further.get(p.name, {}))
         for p in setting.phases
     ]  # fmt: skip
 

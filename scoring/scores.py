@@ -11,7 +11,7 @@ from scoring.harm import Better
 from scoring.validity import Text, Validity
 
 SCHEMA = 1
-SCORER = "1.7"
+SCORER = "1.8"
 SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # what follows the name of such a curve
 
@@ -57,12 +57,27 @@ class Metrics(BaseModel):
 
 
 class PhaseScores(Metrics):
-    """A row of the main table; `start` and `end` are seconds from the start of the first phase."""
+    """A row of the main table; `start` and `end` are seconds from the start of the first phase.
+
+    What competes besides bulk flows: `web_…`, fetches that began and those that did not end, and how long the others
+    took (s); `second_…`, lines that a second video mostly showed, and how long it waited (s), by its player; `call_…`,
+    the share lost and the one-way delay (ms) of a call each way.
+    """
 
     name: Text
     contender: Text | None
     start: Number
     end: Number
+    web_flows: int | None = None
+    web_unfinished: int | None = None
+    web_fct_p50_s: Number | None = None
+    web_fct_p95_s: Number | None = None
+    second_height: int | None = None
+    second_stall_s: Number | None = None
+    call_down_loss: Number | None = None
+    call_down_p99_ms: Number | None = None
+    call_up_loss: Number | None = None
+    call_up_p99_ms: Number | None = None
 
 
 class Harm(BaseModel):

@@ -34,6 +34,12 @@ MEASURED: dict[str, Better | None] = {
     "victim_mbps": "more",
     "contender_mbps": None,
     "contender_up_mbps": None,
+    "web_fct_p50_s": None,
+    "web_fct_p95_s": None,
+    "second_height": None,
+    "second_stall_s": None,
+    "call_down_loss": None,
+    "call_down_p99_ms": None,
     "mean_height": "more",
     "lowest_height": "more",
     "below_solo_s": "less",
@@ -134,8 +140,8 @@ def _figures(
     """One figure a metric that some run has."""
     figures = []
     for metric, better in metrics.items():
-        # Heights are rungs of a ladder: a mean of the lowest ones would be none of them.
-        kind: Statistic = "median" if metric == "lowest_height" else "mean"
+        # Heights are rungs of a ladder: a mean of them would be none.
+        kind: Statistic = "median" if metric in ("lowest_height", "second_height") else "mean"
         solo = [value for scores in runs if (value := alone(scores, metric)) is not None]
         by_run = [{name: beside(scores, name, metric) for name in contenders} for scores in runs]
         values = {name: [value for run in by_run if (value := run[name]) is not None] for name in contenders}

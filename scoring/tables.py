@@ -149,6 +149,17 @@ def _sockets(run: Path, _: Setting) -> pl.DataFrame | None:
     return _from_rows(lines, TABLES["sockets"].columns) if files else None
 
 
+def _fetches(run: Path, _: Setting) -> pl.DataFrame | None:
+    file = run / "bulk.json"
+    if not file.exists():
+        return None
+    flows = [flow for flow in records.read(file, records.BULK)["flows"] if "fetches" in flow]
+    rows = [
+        {"phase": flow["phase"], "server_port": flow["sender_port"], **it} for flow in flows for it in flow["fetches"]
+    ]
+    return _from_rows(rows, TABLES["fetches"].columns)
+
+
 def _from_rows(rows: list[Any], columns: Columns) -> pl.DataFrame:
     """A table of these columns from records that may have others, and lack some."""
     kept = [{name: row.get(name) for name in columns} for row in rows]
@@ -288,5 +299,18 @@ TABLES: Mapping[str, Table] = {
         },
         (*_SETTING, "ss.jsonl", "ss-up.jsonl"),
         _sockets,
+    ),
+    "fetches": Table(
+        "a short flow of a web user who competed",
+        {
+            "phase": (pl.String, "in which he did"),
+            "server_port": (pl.UInt16, "where he fetched: each user of a load has another"),
+            "start": (pl.Float64, "Unix s of its SYN"),
+            "port": (pl.UInt16, "the client's"),
+            "bytes": (pl.UInt64, "how much he asked for"),
+            "fct_s": (pl.Float64, "until its last byte was there; null: it did not end in the phase"),
+        },
+        (*_SETTING, "bulk.json"),
+        _fetches,
     ),
 }

@@ -15,7 +15,9 @@ IRTT_UNSHAPED = 2113
 """UDP: the probe beside it, which shows the lab's own jitter."""
 PROBE = 2200
 """UDP: probes of a simulated cell; further ones take the next ports."""
-SHORT = 5100
-"""TCP: where short flows go."""
+SHORT, LAST_SHORT = 5100, 5199
+"""TCP: where short flows go; of web users the one where each fetches."""
 TALK = 5150
-"""UDP: the talkers of a simulated call, down and up."""
+"""UDP: where the talkers of a simulated call, and of one that competes, are heard, down and up."""
+SECOND = 8443
+"""TCP: where the origin of a second video answers."""

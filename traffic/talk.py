@@ -15,6 +15,7 @@ import struct
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,16 +55,20 @@ class Schedule:
 
 
 def talk(to: tuple[str, int], schedule: Schedule, seconds: float, ecn: str = "not-ect") -> int:
-    """Send the schedule to (address, port) for `seconds`; return how many packets left. Raises OSError, KeyError."""
+    """Send the schedule to (address, port) for `seconds`, or until interrupted; return how many packets left.
+
+    Raises OSError, KeyError.
+    """
     sent = 0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
         out.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, _TOS[ecn])
         begun = time.monotonic()
-        for number in range(round(seconds * schedule.fps)):
-            time.sleep(max(0.0, begun + number / schedule.fps - time.monotonic()))
-            for size in schedule.packets(number):
-                out.sendto(_HEADER.pack(sent, number, time.time_ns()).ljust(size, b"\0"), to)
-                sent += 1
+        with suppress(KeyboardInterrupt):
+            for number in range(round(seconds * schedule.fps)):
+                time.sleep(max(0.0, begun + number / schedule.fps - time.monotonic()))
+                for size in schedule.packets(number):
+                    out.sendto(_HEADER.pack(sent, number, time.time_ns()).ljust(size, b"\0"), to)
+                    sent += 1
         for _ in range(_FAREWELLS):  # one at least arrives
             out.sendto(_HEADER.pack(_LAST, sent, time.time_ns()), to)
             time.sleep(0.1)

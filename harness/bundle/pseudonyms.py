@@ -54,12 +54,17 @@ _NOBODY = frozenset(("test", "example", "invalid", "localhost"))
 #: Folders that every system has.
 _SYSTEM = "usr|bin|sbin|lib|lib64|etc|proc|sys|dev|run|boot"
 
+_CONTENDERS = "|".join(map(re.escape, CONTENDERS))
+#: The end of an upload in a load (traffic/load.py), and what stands before nobody's name at a host: such an upload.
+_UP = r"up(?![\w.]|-\D)"
+_NO_LOAD = rf"(?!(?:(?:\d+|up)\+)?(?:(?:{_CONTENDERS})\+)*(?:{_CONTENDERS})@{_UP})"
+
 _PATTERNS = {
     "url": r"\b[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s\"'<>\\]*",
     "key": r"\bSHA256:[A-Za-z0-9+/]{43}=?(?![A-Za-z0-9+/])"
     r"|\bMD5:(?:[0-9a-f]{2}:){15}[0-9a-f]{2}(?![:\w])"
     r"|\bAAAA[BCEGI][A-Za-z0-9+/]{20,}={0,3}",
-    "mail": r"(?<![\w.+%-])[\w.+%-]+@(?:[^\W\d][\w.-]*|\[?" + _IPV4 + r"\]?)",
+    "mail": rf"(?<![\w.+%-]){_NO_LOAD}" + r"[\w.+%-]+@(?:[^\W\d][\w.-]*|\[?" + _IPV4 + r"\]?)",
     # As /etc/machine-id has it, and disks' and partitions' names.
     "machine": r"(?<![0-9A-Za-z])(?:[0-9a-f]{32}|[0-9A-F]{32})(?![0-9A-Za-z])",
     # A claim on a router (bottleneck/lease.py) tells the boot's.
@@ -108,8 +113,8 @@ _TOLD = [
         r"\bhostname:? [\"']?([\w.-]+)",
         r"\bconnect to host (\S+) port",
         r"\bLinux (?!version\b)([\w.-]+) \d+\.\d+",
-        r"(?<![\w.+%-])([\w.+%-]{1,64})@[^\W\d]",
-        r"[\w+%-]@([^\W\d][\w-]*)",
+        rf"(?<![\w.+%-]){_NO_LOAD}" + r"([\w.+%-]{1,64})@[^\W\d]",
+        rf"[\w+%-]@(?!{_UP})([^\W\d][\w-]*)",
         rf"\"(?:{_NAMED})\"\s*:\s*\"([^\"]+)\"",
     )
 ]
@@ -130,7 +135,14 @@ FILES = frozenset(
     (
         *(*TOLD, MANIFEST, SIGNATURE, CRATE),
         *("irtt.json", "irtt.log", "screen.log", "client.log", "server.log", "caddy.log", "setup.log", "teardown.log"),
-        *("logs/xvfb.log", "logs/xvfb-far.log", "logs/irtt-server.log", "logs/signalling.log", "router-clock.jsonl"),
+        *(
+            "logs/xvfb.log",
+            "logs/xvfb-far.log",
+            "logs/xvfb-second.log",
+            "logs/irtt-server.log",
+            "logs/signalling.log",
+            "router-clock.jsonl",
+        ),
         *("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "wire.csv", "cell.json", "run.json"),
         *("jitter.json.gz", "summary.json", "summary.csv", "table.csv", "cell.html", "compare.html", "index.html"),
     )

@@ -45,8 +45,8 @@ def inputs(options: Options, service: type[Service], step: Callable[[str], TellS
     """
     player = service.from_options(options)
     machine = simulated.prepare(options, player, step or (lambda _: lambda *_: None))
-    film = simulated.film_digest(player.clip) if player.clip else ""
-    return cache.digest([("machine", machine.digest.encode()), ("film", film.encode())])
+    films = simulated.films(options, player)
+    return cache.digest([("machine", machine.digest.encode()), *((name, it.encode()) for name, it in films.items())])
 
 
 def dask_run(

@@ -19,9 +19,8 @@ from bottleneck.units import format_rate, format_time, parse_percent, parse_time
 from hardware.machine.files import expanded
 from hardware.machine.messages import did_you_mean
 from harness.experiment.timeline import Phase, parse_timeline, reordered
-from traffic.contender import CONTENDERS
 from traffic.irtt import Codepoint
-from traffic.load import parse_load
+from traffic.load import KNOWN, VIDEO, parse_load
 
 T = TypeVar("T")
 
@@ -142,9 +141,9 @@ OPTIONS = [
     ),
     Option(
         "contenders", "cubic,prague", "contenders",
-        "who competes, in order, in a named timeline; several flows at once and uploads: cubic*4, prague+cubic@up. "
-        "Known: " + ", ".join(CONTENDERS),
-        choices=tuple(CONTENDERS),
+        "who competes, in order, in a named timeline; several at once and uploads: cubic*4, prague+cubic@up, cubic+web "
+        "(web is a user who fetches pages, video a second video, call a call). Known: " + ", ".join(KNOWN),
+        choices=KNOWN,
     ),
     Option(
         "scenario", None, "contenders",
@@ -236,6 +235,11 @@ class Options(Asked):
             down=Direction(rate_bps=self.rate_down_bps, qdisc=self.qdisc_down, path=down),
             up=Direction(rate_bps=self.rate_up_bps, qdisc=self.qdisc_up, path=up),
         )
+
+    @property
+    def second_video(self) -> bool:
+        """Whether a second video competes in some phase."""
+        return any(part.contender == VIDEO for phase in self.phases for part in phase.load)
 
     def but(self, **changes: Any) -> Options:
         """Return these options with some changed."""

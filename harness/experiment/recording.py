@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from apps.base import Service, Stage
+from apps.second import SecondViewer, second_service
 from bottleneck.readback import ReadbackError
 from bottleneck.router import RouterError
 from bottleneck.shaper import RateStep
@@ -32,7 +33,9 @@ from harness.experiment.timeline import Phase
 from harness.lab import instruments
 from harness.lab.contract import Lab, LabFactory
 from traffic import iperf3, irtt, ports, ss
+from traffic.applications import Application, Call, Ends, WebUser
 from traffic.iperf3 import BulkFlow
+from traffic.load import CALL, VIDEO, WEB
 
 _TICK_S = 0.5
 #: How often probes are sent; beside the bottleneck of simulated time seldom: no host is late there, and each costs.
@@ -170,13 +173,12 @@ class _Recording:
             host = HostWatch.start(folder, wrap=lab.realtime)
             self._keep("the host watch", host.process, host.stop)
         self.stack.callback(self.service.stop)
-        self.service.start(
-            Stage(
-                client=lab.client, server=lab.server, address=lab.addresses.server, run=folder,
-                display=display.name, port=ports.ORIGIN, width=SIZE[0], height=SIZE[1], all_cores=lab.all_cores,
-                on_time=lab.on_time,
-            )
+        self.stage = Stage(
+            client=lab.client, server=lab.server, address=lab.addresses.server, run=folder,
+            display=display.name, port=ports.ORIGIN, width=SIZE[0], height=SIZE[1], all_cores=lab.all_cores,
+            on_time=lab.on_time,
         )  # fmt: skip
+        self.service.start(self.stage)
         self.watched["the player"] = lambda: self.service.failure
         self._warm_up()
         recorder = RECORDERS[options.recorder]
@@ -236,8 +238,13 @@ class _Recording:
             self._watch(entry["start"] + phase.seconds)
             return
         with _first_failure() as running:
+            # Before the bulk flows: a browser that starts through a full queue takes long.
+            for application in self._applications(phase):
+                application.start()
+                running.callback(self._end_application, phase, application)
+                self.watched[application.name] = _failure_of(application)
             flows = []
-            for number, asked in enumerate(phase.load):
+            for number, asked in enumerate(part for part in phase.load if part.bulk):
                 flow = instruments.bulk_flow(
                     self.lab, asked.contender, self.folder / LOGS, self.started, name=asked.contender,
                     up=asked.up, port=ports.BULK + number,
@@ -258,13 +265,33 @@ class _Recording:
             running.callback(self.contender_bps.clear)
             # Before the flows are stopped, which waits for what is still in the queue.
             running.callback(lambda: entry.update(end=time.time()))
-            self._watch(entry["start"] + phase.seconds)
+            self._watch(entry["start"] + phase.seconds, alone=all(part.bulk for part in phase.load))
+
+    def _applications(self, phase: Phase) -> Iterator[Application]:
+        """What competes in a phase besides bulk flows, in the load's order."""
+        lab, logs, users = self.lab, self.folder / LOGS, 0
+        ends = Ends(lab.client, lab.server, lab.addresses.client, lab.addresses.server)
+        for asked in phase.load:
+            if asked.contender == VIDEO:
+                yield SecondViewer(second_service(self.options), self.stage)
+            elif asked.contender == CALL:
+                yield Call(ends, logs, f"call-{len(self.phases)}")
+            elif asked.contender == WEB:
+                draw = f"{self.options.seed}-{len(self.phases)}-{users}"
+                yield WebUser(ends, logs, f"web-{len(self.phases)}-{users}", number=users, seed=draw)
+                users += 1
+
+    def _end_application(self, phase: Phase, application: Application) -> None:
+        self.watched.pop(application.name, None)
+        application.stop()
+        self.flows.append(application.record(phase.name))
 
     def _end_flow(self, phase: Phase, flow: BulkFlow) -> None:
         self.watched.pop(_flow_name(flow), None)
         self.flows.append(flow.record(phase.name, flow.stop()))
 
-    def _watch(self, end: float) -> None:
+    def _watch(self, end: float, *, alone: bool = True) -> None:
+        """Live until `end` (Unix s); `alone`: nobody else of the client's place is on the display's meter."""
         victim = _Meter(self.lab.client)
         while (left := end - time.time()) > 0:
             if self.steps and (left := min(left, self.steps[0][0] - time.time())) <= 0:
@@ -274,7 +301,7 @@ class _Recording:
             self._check()
             sample = self.service.sample()
             self.progress.update(
-                victim_bps=victim.rate_bps(),
+                victim_bps=victim.rate_bps() if alone else None,
                 contender_bps=sum(self.contender_bps.values()) if self.contender_bps else None,
                 quality=sample.quality if sample else None,
                 playing=sample.playing if sample else None,
@@ -307,6 +334,10 @@ def _flow_name(flow: BulkFlow) -> str:
 
 def _unless(alive: Callable[[], bool], words: str) -> Callable[[], str | None]:
     return lambda: None if alive() else words
+
+
+def _failure_of(application: Application) -> Callable[[], str | None]:
+    return lambda: application.failure
 
 
 def _error_of(sampler: PeriodicSampler) -> Callable[[], str | None]:

@@ -20,7 +20,7 @@ from harness.store.manifest import PARTIAL, FileEntry, Manifest, read_manifest
 
 NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
 """Files that tell where and when a run was made, or came to it with a bundle."""
-_MACHINE = ("kernel source", "kernel build", "guest", "sources", "film", "processor", FLAGS, "ffmpeg")
+_MACHINE = ("kernel source", "kernel build", "guest", "sources", "film", "second film", "processor", FLAGS, "ffmpeg")
 
 
 class RerunError(RuntimeError):

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from apps.base import Service
 from apps.browsers.drivers import DRIVERS
+from apps.second import second_service
 from captures.recorders import RECORDERS
 from hardware.lab_file import LabFile, read_lab_file
 from hardware.machine.programs import host_versions
@@ -153,6 +154,8 @@ def _recorder(
         return simulate
     make_lab = _lab_maker(options, described, step, console)
     service.prepare(step("film"))
+    if options.second_video:
+        second_service(options).prepare(step("second film"))
 
     def play(run: RunDirectory) -> None:
         with ExperimentProgress(options.cell, options.phases, console) as progress:

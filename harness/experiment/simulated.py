@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from apps.second import second_service
 from apps.standins.clip import SEGMENT_SECONDS, Clip
 from hardware import simulation
 from hardware.build import Kernel, ensure_kernel
@@ -98,10 +99,11 @@ def prepare(options: Options, service: Service, step: Callable[[str], Tell]) -> 
 
     Raises BuildError, ServiceError.
     """
-    kernel, desktop, _film = all_at_once(
+    kernel, desktop, *_films = all_at_once(
         lambda: ensure_kernel(options.kernel_source, named(step("kernel"))),
         lambda: ensure_desktop(_extras(options), named(step("guest with browser"))),
         lambda: service.prepare(step("film")),
+        *([lambda: second_service(options).prepare(step("second film"))] if options.second_video else []),
     )
     return Machine(kernel, desktop)
 
@@ -123,6 +125,15 @@ def check(options: Options, step: Callable[[str], Tell]) -> None:
         start(machine, job, "exec python3 -c 'import harness.experiment.inside'", evidence=job, timeout=_SILENCE_S)
     finally:
         shutil.rmtree(job, ignore_errors=True)
+
+
+def films(options: Options, service: Service) -> dict[str, str]:
+    """Name the films that a prepared run shows, by what each is called in the manifest."""
+    shown = {"film": service.clip}
+    if options.second_video:
+        (second := second_service(options)).prepare()
+        shown["second film"] = second.clip
+    return {name: film_digest(clip) for name, clip in shown.items() if clip}
 
 
 def film_digest(clip: Clip) -> str:
@@ -233,8 +244,7 @@ def record(
     """
     job = scratch_folder("-job")
     try:
-        film = {"film": film_digest(service.clip)} if service.clip else {}
-        run.add_versions(machine.versions | film)
+        run.add_versions(machine.versions | films(options, service))
         write_job(job, options, service, {run.path: EVIDENCE, cache.root(): CACHE, CHECKOUT: SOURCES})
         with place(machine):
             news = _News(job / NEWS, progress, clock)

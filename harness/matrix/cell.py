@@ -13,6 +13,7 @@ from bottleneck.shaper import RateStep
 from bottleneck.spec import Direction
 from traffic.contender import CONTENDERS
 from traffic.irtt import Codepoint
+from traffic.web import P5_BYTES, P95_BYTES
 
 
 class _Frozen(BaseModel):
@@ -49,8 +50,8 @@ class ShortFlows(_Frozen):
     count: int = Field(default=900, ge=1)
     mean_gap_s: float = Field(default=0.2, gt=0)
     """Mean of the exponential time between arrivals, s."""
-    p5_bytes: int = 64 * 1024
-    p95_bytes: int = 2 * 1024 * 1024
+    p5_bytes: int = P5_BYTES
+    p95_bytes: int = P95_BYTES
 
 
 class Probe(_Frozen):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,27 @@ from bottleneck.shaper import RateStep
 from harness.experiment.options import Options, OptionsError, parse_options
 from harness.experiment.scenario import combined, read_scenario
 from harness.experiment.timeline import Phase
-from harness.matrix.cell import Call, Cell, Flow, Hop, Probe
+from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.matrix import Column, Matrix, MatrixError
+from traffic.load import CALL, VIDEO, WEB
+from traffic.web import MEAN_GAP_S
+
+_WAYS = ((0, "down"), (1, "up"))
+_FCT = (("P50", "median"), ("P95", "p95"))
 
 
 def scenario_matrix(file: Path) -> Matrix:
     """Return the matrix of a scenario's file: a cell for each of its loads, and for each combination of its lists.
 
-    A cell is the bulk flows of a phase, a call where the victim is one, and a probe; a video's player has no
-    counterpart in a matrix. Rates step as in the timeline, the phase's start being the cell's. Raises MatrixError.
+    A cell is the bulk flows of a phase, its web users as short flows, a call where it has one or the victim is one, and
+    a probe. A video's player has no counterpart in a matrix: a cell that needs a second one cannot run. Rates step as
+    in the timeline, the phase's start being the cell's. Raises MatrixError.
     """
     try:
         every = [cell for chosen, given in combined(read_scenario(file)) for cell in _cells(chosen, given)]
         unique = {cell.name: cell for cell in every}  # phases of one load are one cell, the first
         flows = max(len(cell.flows) for cell in every)
+        fetched, calls = any(cell.short_flows for cell in every), any(cell.call for cell in every)
         return Matrix(
             name=re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-") or "scenario",
             title=f"Scenario {file.name}",
@@ -34,6 +42,8 @@ def scenario_matrix(file: Path) -> Matrix:
             window_s=min(40.0, min(cell.seconds for cell in every) / 2),
             columns=(
                 *(Column(head=f"flow {n + 1} Mbit/s", metric=f"flows.{n}.d_ss_mbps") for n in range(flows)),
+                *((Column(head=f"FCT {of} s", metric=f"short.{name}_s") for of, name in _FCT) if fetched else ()),
+                *((Column(head=f"call {way} Mbit/s", metric=f"call.{n}.mbps") for n, way in _WAYS) if calls else ()),
                 Column(head="probe P50 ms", metric="probes.0.p50_ms"),
                 Column(head="probe P99 ms", metric="probes.0.p99_ms"),
             ),
@@ -66,11 +76,25 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
     steps = (step for step in options.rate_steps if began < step.at_s < began + phase.seconds)
     schedule = tuple(RateStep(at_s=step.at_s - began, rate_bps=step.rate_bps) for step in steps)
     bitrate = {"bitrate_bps": options.call_bitrate_bps} if options.call_bitrate_bps else {}
+    beside = [part.contender for part in phase.load if not part.bulk]
+    calls = [Call(rtt_us=rtt, ecn=options.call_ecn, **bitrate)] if options.service == "call" else []
+    calls += [Call(rtt_us=rtt)] * beside.count(CALL)
+    lacks = {"a player for its second video": VIDEO in beside, "a second call": len(calls) > 1}
     return Cell(
         name=name,
-        flows=tuple(Flow(contender=flow.contender, up=flow.up, rtt_us=rtt) for flow in phase.load),
+        flows=tuple(Flow(contender=flow.contender, up=flow.up, rtt_us=rtt) for flow in phase.load if flow.bulk),
+        short_flows=_short(beside.count(WEB), phase.seconds, rtt),
         hops=(Hop(down=paths["down"], up=paths["up"], schedule=schedule),),
         seconds=phase.seconds,
-        call=Call(rtt_us=rtt, ecn=options.call_ecn, **bitrate) if options.service == "call" else None,
+        call=calls[0] if calls else None,
         probes=(Probe(rtt_us=rtt, ecn=options.probe_ecn, round_trip=True),),
+        needs=", ".join(what for what, true in lacks.items() if true),
     )
+
+
+def _short(users: int, seconds: float, rtt_us: int) -> ShortFlows | None:
+    """What so many web users fetch together, as often as they would; they ask for no ECN, as browsers do not."""
+    if not users:
+        return None
+    gap_s = MEAN_GAP_S / users
+    return ShortFlows(contender="cubic-noecn", rtt_us=rtt_us, mean_gap_s=gap_s, count=ceil(4 * seconds / gap_s) + 10)

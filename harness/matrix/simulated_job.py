@@ -15,15 +15,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from math import exp, log
+from itertools import islice, pairwise
 
 from bottleneck import impairment, readback, shaper
 from bottleneck.impairment import Impairment
 from bottleneck.spec import IFB_DOWN, IFB_UP, Direction
 from hardware.node import mac
 from harness.matrix.cell import Call, Cell, Hop, ShortFlows
-from traffic import ports
+from traffic import ports, web
 from traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
 from traffic.irtt import TOS
 from traffic.talk import Schedule
@@ -33,7 +32,6 @@ HOST_DEV = "eth0"
 START_SPREAD_S = 0.01
 """What a flow starts later than asked is drawn from 0 to this, so that the seed is a start order and a phase too."""
 TUNNEL_MTU = 1400
-_Z95 = 1.6448536269514722
 _NS = 1_000_000_000
 
 
@@ -227,20 +225,11 @@ def shown(cell: Cell, space: str) -> list[str]:
 
 
 def arrivals(short: ShortFlows, seed: int, seconds: float) -> list[tuple[int, int]]:
-    """Return the time (ns) and length (bytes) of each short flow before `seconds` (s).
-
-    Gaps are exponential; lengths are lognormal with the 5th and 95th percentiles asked for (z = 1.645).
-    """
-    draw = random.Random(f"short {seed}")
-    mu = (log(short.p5_bytes) + log(short.p95_bytes)) / 2
-    sigma = (log(short.p95_bytes) - log(short.p5_bytes)) / (2 * _Z95)
-    at, transfers = short.start_s, []
-    for _ in range(short.count):
-        at += draw.expovariate(1 / short.mean_gap_s)
-        size = max(1, round(exp(draw.gauss(mu, sigma))))
-        if at < seconds:
-            transfers.append((round(at * _NS), size))
-    return transfers
+    """Return the time (ns) and length (bytes) of each short flow before `seconds` (s), see `traffic.web.arrivals`."""
+    drawn = web.arrivals(
+        f"short {seed}", short.start_s, mean_gap_s=short.mean_gap_s, p5_bytes=short.p5_bytes, p95_bytes=short.p95_bytes
+    )
+    return [(round(at * _NS), size) for at, size in islice(drawn, short.count) if at < seconds]
 
 
 def starts(cell: Cell, seed: int) -> list[float]:

@@ -102,8 +102,27 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("max ms", lambda p: number(p.rtt_max_ms)),
     ("camera to screen P50 ms", lambda p: number(p.frame_p50_ms)),
     ("camera to screen P99 ms", lambda p: number(p.frame_p99_ms)),
-    ("probes lost", lambda p: "–" if p.probe_loss is None else f"{p.probe_loss:.2%}"),
+    ("probes lost", lambda p: _percent(p.probe_loss)),
 ]
+
+
+_BESIDE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
+    ("phase", lambda p: p.name),
+    ("web flows", lambda p: number(p.web_flows)),
+    ("of them not ended", lambda p: number(p.web_unfinished)),
+    ("FCT P50 s", lambda p: number(p.web_fct_p50_s)),
+    ("FCT P95 s", lambda p: number(p.web_fct_p95_s)),
+    ("second video mostly", lambda p: f"{p.second_height}p" if p.second_height else "–"),
+    ("it waits s", lambda p: number(p.second_stall_s)),
+    ("call down: lost", lambda p: _percent(p.call_down_loss)),
+    ("P99 ms", lambda p: number(p.call_down_p99_ms)),
+    ("call up: lost", lambda p: _percent(p.call_up_loss)),
+    ("P99 ms", lambda p: number(p.call_up_p99_ms)),
+]
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.2%}"
 
 
 def phase_table(scores: Scores) -> Grid:
@@ -115,9 +134,21 @@ def far_table(scores: Scores) -> Grid:
     return _phase_table("What the call's other end saw: the way up.", scores, scores.far)
 
 
-def _phase_table(caption: str, scores: Scores, phases: Sequence[PhaseScores]) -> Grid:
+def beside_table(scores: Scores) -> Grid:
+    """Return what contenders other than bulk flows had of their phases; no rows without them."""
+    own = [p for p in scores.phases if any(tell(p) != "–" for _, tell in _BESIDE_COLUMNS[1:])]
+    caption = "What competed besides bulk flows. FCT: how long web flows took that began in the phase and ended in it."
+    return _phase_table(caption, scores, own, _BESIDE_COLUMNS)
+
+
+def _phase_table(
+    caption: str,
+    scores: Scores,
+    phases: Sequence[PhaseScores],
+    every: Sequence[tuple[str, Callable[[PhaseScores], str]]] = _PHASE_COLUMNS,
+) -> Grid:
     """A row a phase; a column that has nothing to tell in any of them is left out."""
-    columns = [(head, cells) for head, tell in _PHASE_COLUMNS if set(cells := [tell(p) for p in phases]) - {"–"}]
+    columns = [(head, cells) for head, tell in every if set(cells := [tell(p) for p in phases]) - {"–"}]
     lines = zip(*(cells for _, cells in columns), strict=True)
     rows = [Row(list(line), bool(phase.contender)) for phase, line in zip(phases, lines, strict=True)]
     void = "" if scores.validity.valid else " VOID: for diagnosis only, no result."

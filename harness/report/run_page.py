@@ -11,7 +11,16 @@ from typing import Any
 from markupsafe import Markup
 
 from harness.report.beside_published import published_table
-from harness.report.grids import far_table, harm_table, headline, lab_table, number, phase_table, sojourn_table
+from harness.report.grids import (
+    beside_table,
+    far_table,
+    harm_table,
+    headline,
+    lab_table,
+    number,
+    phase_table,
+    sojourn_table,
+)
 from harness.report.html import write_page
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
 from harness.store.loaded import judged, stored_object
@@ -70,6 +79,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "video": "screen.mp4" if (run / "screen.mp4").exists() else "",
         "video_offset": f"{screen.get('start', scores.t0) - scores.t0:.3f}",
         "ccdf_svg": Markup(ccdf_plot(curves, "CCDF of the probe's round-trip time")) if curves else "",
+        "beside": beside_table(scores),
         "far": far_table(scores),
         "frames_svg": Markup(ccdf_plot(frames, "CCDF of the frames' latency", axis=_FRAME_AXIS)),
         "frames_key": [(name, int(kind[1])) for name, kind, _ in frames],

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.report.beside_published import services_table
-from harness.report.grids import Grid, far_table, harm_table, headline, lab_table, phase_table
+from harness.report.grids import Grid, beside_table, far_table, harm_table, headline, lab_table, phase_table
 from scoring.scores import Scores
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 def print_scores(scores: Scores, run: Path, console: Console) -> None:
     """Print the verdict, what was measured in each phase, the harm of each contender, and where the evidence is."""
     console.print(_table(phase_table(scores), sideways=True))
+    if (beside := beside_table(scores)).rows:
+        console.print(_table(beside, sideways=True))
     if scores.far:
         console.print(_table(far_table(scores), sideways=True))
     if scores.harm:

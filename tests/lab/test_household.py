@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A household's evening: several downloads and an upload at once, a rate that steps, a path that loses and bursts.
 
-What is watched is a film of the user's own, in renditions of his own.
+What is watched is a film of the user's own, in renditions of his own. On another one somebody fetches pages beside a
+download, then another film is watched and somebody calls.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from harness.report.picture_quality import measure
 from harness.store.loaded import load_run
 from harness.store.runs import RunStore
 from scoring.picture_quality import QualityError
+from scoring.tables import TABLES
 from tests.lab.main_job import run_main_job
 
 pytestmark = [pytest.mark.lab, pytest.mark.experiment]
@@ -75,3 +77,26 @@ def test_each_flow_is_proven_and_the_path_is_as_asked(tmp_path: Path) -> None:
         measure(run, 5.0, lambda share: None)
     page = (run / "report.html").read_text()
     assert all(text in page for text in ("8 Mbit/s down at 31", "its uploads", "there and back", "prague, up"))
+
+
+def test_web_users_a_second_video_and_a_call_are_proven_and_told(tmp_path: Path) -> None:
+    done = run_main_job(tmp_path, "--timeline=solo:16,cubic+web*2:20,video+call:20,solo:4")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = RunStore(tmp_path).runs()
+    loaded = load_run(run)
+    _, web, video, _ = loaded.scores.phases
+    assert loaded.scores.validity.valid
+    assert [(flow.phase, flow.contender) for flow in loaded.scores.flows] == [("cubic+web*2", "cubic")]
+    # What two users fetch in 20 s, one of them each 2 s on average.
+    assert 10 <= (web.web_flows or 0) <= 32 and (web.web_unfinished or 0) < (web.web_flows or 0)
+    assert 0.05 < (web.web_fct_p50_s or 0) <= (web.web_fct_p95_s or 0) < 20
+    assert (web.victim_mbps or 0) + (web.contender_mbps or 0) > 8
+    fetches = TABLES["fetches"].of(run)
+    assert fetches["server_port"].unique().sort().to_list() == [5100, 5101] and fetches.height >= (web.web_flows or 0)
+    # The second film's player climbs by itself; the call sends 1.79 Mbit/s each way.
+    assert video.second_height and video.second_height >= 240 and video.second_stall_s is not None
+    assert 1.7 < (video.contender_up_mbps or 0) < 1.9 and (video.contender_mbps or 0) > 2
+    assert video.call_up_loss == 0 and 10 < (video.call_down_p99_ms or 0) < 500
+    assert (run / "second" / "player.jsonl").stat().st_size
+    page = (run / "report.html").read_text()
+    assert all(text in page for text in ("web flows", "FCT P50 s", "second video mostly", "call down: lost"))

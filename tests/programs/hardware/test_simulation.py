@@ -59,6 +59,13 @@ def test_a_machine_sees_nothing_of_the_host(fake: Fake, tmp_path: Path) -> None:
     assert (fake.job / "read").read_text() == "mounted"
 
 
+def test_folders_may_be_told_from_where_we_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (near := Path("near")).mkdir()
+    Fake(near).run("echo seen >evidence/file; echo 0 >job/status", {"evidence": near})
+    assert (tmp_path / "near" / "file").read_text() == "seen\n"
+
+
 def test_what_an_earlier_machine_left_is_no_success(fake: Fake) -> None:
     fake.run("echo 0 >job/status")
     with pytest.raises(SimulationError, match="ended early: no root"):

@@ -295,6 +295,15 @@ def test_a_name_is_known_behind_a_quoted_slash() -> None:
     assert mask.names("x=%2Fhome%2Fbob%2Fa and bob") == "x=%2Fhome%2Fname-1%2Fa and name-1"
 
 
+def test_uploads_of_a_load_are_nobody_at_a_host() -> None:
+    text = "prague+cubic@up*2+web cubic*2+prague@up-2 prague@up+cubic@up solo:2,cubic@up:4"
+    (mask := Mask()).learn(text)
+    assert masked_text(text, mask) == text
+    told = "bob+cubic@up ann@up cubic@up.example.org cubic@upper"
+    (mask := Mask()).learn(told)
+    assert not any(name in masked_text(told, mask) for name in ("bob", "ann", "example.org", "upper"))
+
+
 def test_a_machine_called_like_a_part_of_the_lab_changes_nothing() -> None:
     mask = Mask(["client", "prague"])
     assert mask.json({"client": "prague", "cc": "cubic"}) == {"client": "prague", "cc": "cubic"}

@@ -8,6 +8,7 @@ import pytest
 from hardware.machine.files import CHECKOUT
 from harness.matrix.from_scenario import scenario_matrix
 from harness.matrix.matrix import MatrixError
+from traffic.web import MEAN_GAP_S
 
 EXAMPLES = sorted((CHECKOUT / "docs" / "examples" / "scenarios").glob("*.toml"))
 
@@ -39,6 +40,25 @@ def test_lists_are_combined_into_cells(tmp_path: Path) -> None:
     cells = scenario_matrix(written(tmp_path, text)).cells
     assert [cell.name for cell in cells] == ["cubic pie", "cubic codel"]
     assert [cell.call.bitrate_bps if cell.call else 0 for cell in cells] == [700_000] * 2
+
+
+def test_web_users_are_short_flows_and_a_call_is_a_call(tmp_path: Path) -> None:
+    text = 'rtt = "30ms"\ntimeline = "solo:5,cubic+web*4:30,call:10,web+video:10"\n'
+    matrix = scenario_matrix(written(tmp_path, text))
+    web, call, video = matrix.cells
+    short = web.short_flows
+    assert short and (short.contender, short.rtt_us, short.mean_gap_s) == ("cubic-noecn", 30_000, MEAN_GAP_S / 4)
+    assert short.count > 2 * 30 / short.mean_gap_s, "more than can be drawn for so many seconds"
+    assert [flow.contender for flow in web.flows] == ["cubic"] and not web.call and not web.needs
+    assert call.call and call.call.rtt_us == 30_000 and not call.short_flows
+    assert video.needs == "a player for its second video" and matrix.runnable == (web, call)
+    told = {column.metric for column in matrix.columns}
+    assert {"short.median_s", "short.p95_s", "call.0.mbps", "call.1.mbps"} <= told
+
+
+def test_a_cell_has_one_call(tmp_path: Path) -> None:
+    (cell,) = scenario_matrix(written(tmp_path, 'service = "call"\ntimeline = "solo:5,call:10"\n')).cells
+    assert cell.needs == "a second call"
 
 
 @pytest.mark.parametrize(

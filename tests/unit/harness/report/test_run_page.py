@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from harness.report.beside_published import published_table, services_table
-from harness.report.grids import headline
+from harness.report.grids import beside_table, headline
 from harness.report.run_page import panels, write_report
 from harness.report.terminal import print_scores
 from harness.report.timeline_figure import draw
@@ -118,6 +118,21 @@ def test_report_and_terminal_tell_what_the_lab_adds(scores: Scores, tmp_path: Pa
     for text in (Page(write_report(tmp_path, told)).text, output.getvalue()):
         assert "P50 0.46, P99 1.50, max 12 ms" in text
         assert "mean 1.02, max 1.69 of 2 cores; worst stall 10.70 ms" in text
+
+
+def test_report_and_terminal_tell_what_competed_besides_bulk_flows(scores: Scores, tmp_path: Path) -> None:
+    had = {"web_flows": 57, "web_unfinished": 2, "web_fct_p50_s": 0.314, "web_fct_p95_s": 2.5, "call_down_loss": 0.0123}
+    phases = [phase.model_copy(update=had if phase.contender else {}) for phase in scores.phases]
+    told = scores.model_copy(update={"phases": phases})
+    assert not beside_table(scores).rows
+    grid = beside_table(told)
+    assert grid.heads == ["phase", "web flows", "of them not ended", "FCT P50 s", "FCT P95 s", "call down: lost"]
+    assert [row.cells[1:] for row in grid.rows] == [["57", "2", "0.31", "2.50", "1.23%"]] * len(
+        [phase for phase in phases if phase.contender]
+    )
+    output = StringIO()
+    print_scores(told, tmp_path, Console(file=output, width=200))
+    assert all("FCT P50 s" in text for text in (Page(write_report(tmp_path, told)).text, output.getvalue()))
 
 
 def test_an_interrupted_run_says_so(scores: Scores, tmp_path: Path) -> None:

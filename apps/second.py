@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A second video as a contender: another viewer at the client's place, with a screen, browser and origin of his own."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from apps.base import Asked, Stage
+from apps.youtube import YouTube
+from hardware.machine.display import SIZE, Display
+from hardware.machine.files import log_file
+from traffic import ports
+from traffic.applications import Application
+from traffic.load import VIDEO
+
+SECOND = "second"
+"""The folder of the run that holds what his player said, and his origin's logs."""
+_START_MARGIN_S = 60
+
+
+def second_service(asked: Asked) -> YouTube:
+    """What he watches: YouTube's stand-in as it is without options, as long as the timeline lasts."""
+    return YouTube(film_seconds=max(660, round(asked.seconds) + _START_MARGIN_S), driver=asked.driver)
+
+
+class SecondViewer(Application):
+    """He begins to watch when his phase does, without anything in his player's buffer."""
+
+    contender = VIDEO
+
+    def __init__(self, service: YouTube, stage: Stage) -> None:
+        """`service` is prepared; `stage` is the victim's."""
+        super().__init__("the second video")
+        self._service, self._victims = service, stage
+
+    def begin(self, stack: ExitStack) -> None:
+        victims = self._victims
+        (folder := victims.run / SECOND).mkdir(exist_ok=True)
+        screen = Display.start(victims.client, log_file(victims.run, "xvfb-second"), SIZE)
+        stack.callback(screen.stop)
+        stack.callback(self._service.stop)
+        self._service.start(replace(victims, run=folder, display=screen.name, port=ports.SECOND))
+
+    @property
+    def failure(self) -> str | None:
+        return self._service.failure
+
+    def told(self) -> dict[str, Any]:
+        return {"sender": self._victims.address, "sender_port": ports.SECOND}

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What competes besides bulk flows by programs of ours between client and server: a web user, and a call."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from abc import ABC, abstractmethod
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+from hardware.machine.place import Place
+from hardware.machine.process import Process, ProcessError
+from traffic import ports, talk, web
+from traffic.load import CALL, WEB
+
+#: A talk that is not stopped ends by itself after a day more than any timeline has.
+_TALK_S = 8 * 86_400
+_FAREWELL_S = 10.0
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Where an application runs: both places, and their IPv4 addresses."""
+
+    client: Place
+    server: Place
+    client_address: str
+    server_address: str
+
+
+class Application(ABC):
+    """One that competes. Order of calls: start, failure …, stop, record; stop is always safe."""
+
+    contender: ClassVar[str]
+    """As a load names it."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is its own in its run: it is told when it ends in mid-run."""
+        self.name = name
+        self._stack = ExitStack()
+        self._start_s = self._end_s = 0.0
+
+    def start(self) -> None:
+        """Return when it competes. Raises ProcessError, or what else its parts raise."""
+        with ExitStack() as stack:
+            self.begin(stack)
+            self._stack = stack.pop_all()
+        self._start_s = time.time()
+
+    @abstractmethod
+    def begin(self, stack: ExitStack) -> None:
+        """Start all its parts; `stack` is given what ends each."""
+
+    @property
+    @abstractmethod
+    def failure(self) -> str | None:
+        """Why it no longer competes; None while it does."""
+
+    def stop(self) -> None:
+        """End all its parts, last first."""
+        self._stack.close()
+        self._end_s = time.time()
+
+    @abstractmethod
+    def told(self) -> dict[str, Any]:
+        """What it says of itself when it has ended, JSON-ready."""
+
+    def record(self, phase: str) -> dict[str, Any]:
+        """Return its entry in bulk.json."""
+        span = {"start": self._start_s, "end": self._end_s}
+        return {"contender": self.contender, "phase": phase, **span, **self.told()}
+
+
+class Programs(Application):
+    """An application of programs of ours."""
+
+    def __init__(self, ends: Ends, folder: Path, name: str) -> None:
+        """`folder` receives what the programs print, in files named after `name`."""
+        super().__init__(name)
+        self._ends, self._files = ends, folder / name
+        self._running: dict[str, Process] = {}
+
+    def _run(self, name: str, place: Place, module: ModuleType, *arguments: str, ready: str | None = None) -> Process:
+        """Start a module of ours as a program at `place`; at a remote host it is all that its Python is given."""
+        source = Path(str(module.__file__))
+        program = ["python3", "-c", source.read_text()] if place.remote else [sys.executable, "-P", str(source)]
+        process = Process.start(place, [*program, *arguments], stdout=self._file(name), ready=ready)
+        self._running[name] = process
+        return process
+
+    def _file(self, name: str) -> Path:
+        """What the program `name` prints."""
+        return self._files.with_name(f"{self._files.name}-{name}.jsonl")
+
+    @property
+    def failure(self) -> str | None:
+        gone = (f"{name}: {it.log_tail() or 'no last words'}" for name, it in self._running.items() if not it.alive())
+        return next(gone, None)
+
+    def _lines(self, name: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._file(name).read_text().splitlines()]
+
+
+class WebUser(Programs):
+    """One user, who fetches from a server of his own by `traffic.web`; the seed says when, and how much."""
+
+    contender = WEB
+
+    def __init__(self, ends: Ends, folder: Path, name: str, *, number: int, seed: str) -> None:
+        """`number` counts the users of a load, from 0."""
+        super().__init__(ends, folder, name)
+        self._port, self._seed = ports.SHORT + number, seed
+
+    def begin(self, stack: ExitStack) -> None:
+        ends, at = self._ends, (self._ends.server_address, str(self._port))
+        stack.callback(self._run("serve", ends.server, web, "serve", *at, ready="listening").stop, signal.SIGTERM)
+        stack.callback(self._run("fetch", ends.client, web, "fetch", *at, f"--seed={self._seed}").stop)
+
+    def told(self) -> dict[str, Any]:
+        return {
+            "sender": self._ends.server_address, "sender_port": self._port, "receiver": self._ends.client_address,
+            "draw": self._seed, "fetches": self._lines("fetch"),
+        }  # fmt: skip
+
+
+class Call(Programs):
+    """A talk each way by `traffic.talk`, as of a call that sends the same whatever becomes of it."""
+
+    contender = CALL
+
+    def begin(self, stack: ExitStack) -> None:
+        ends = self._ends
+        ways = {
+            "down": (ends.server, ends.client, ends.client_address, str(ports.TALK)),
+            "up": (ends.client, ends.server, ends.server_address, str(ports.TALK + 1)),
+        }
+        for way, (_, listener, *to) in ways.items():
+            stack.callback(_let_end, self._run(f"hear-{way}", listener, talk, "listen", *to, ready="listening"))
+        for way, (talker, _, *to) in ways.items():
+            stack.callback(self._run(f"talk-{way}", talker, talk, "talk", *to, f"--seconds={_TALK_S}").stop)
+
+    def told(self) -> dict[str, Any]:
+        return {
+            "sender": self._ends.server_address, "receiver": self._ends.client_address, "receiver_port": ports.TALK,
+            "heard": {way: self._heard(way) for way in ("down", "up")},
+        }  # fmt: skip
+
+    def _heard(self, way: str) -> dict[str, Any]:
+        """The summary of what was heard; without delays where the two ends' clocks are two."""
+        remote = self._ends.server.remote or self._ends.client.remote
+        heard = next(iter(self._lines(f"hear-{way}")), {})
+        told: dict[str, Any] = heard.get("summary", {})
+        return {name: value for name, value in told.items() if not (remote and name.startswith("delay"))}
+
+
+def _let_end(listener: Process) -> None:
+    """It ends by itself once its talker has said farewell, or is silent."""
+    with suppress(ProcessError):
+        listener.wait(_FAREWELL_S)
+    listener.stop(signal.SIGTERM)
