@@ -77,6 +77,16 @@ class Asked:
         return bool(self.url) and "://" not in self.url
 
     @property
+    def outside(self) -> bool:
+        """Whether what is watched is the internet's, and nothing that a lab brings."""
+        return self.live or (bool(self.url) and not self.own_folder)
+
+    @property
+    def no_other_end(self) -> str | None:
+        """Why the lab has no place for a live call's other end, as one line; None where it has."""
+        raise NotImplementedError
+
+    @property
     def seconds(self) -> float:
         """How long all phases take together."""
         raise NotImplementedError

@@ -17,5 +17,7 @@ PROBE = 2200
 """UDP: probes of a simulated cell; further ones take the next ports."""
 SHORT = 5100
 """TCP: where short flows go."""
+RELAY = 5090
+"""TCP: where a virtual lab's way out takes over the client's connections."""
 TALK = 5150
 """UDP: the talkers of a simulated call, down and up."""

@@ -142,7 +142,7 @@ class _Recording:
         display = Display.start(lab.client, log_file(folder, "xvfb"))
         self._keep("the screen (Xvfb)", display.process, display.stop)
         for side in instruments.SIDES:
-            capture = instruments.start_capture(lab, side, folder / f"{side}.pcapng", live=options.live)
+            capture = instruments.start_capture(lab, side, folder / f"{side}.pcapng", live=options.outside)
             self._keep(f"the {side} capture", capture.process, capture.stop)
         echo = instruments.start_echo(lab, log_file(folder, "irtt-server"))
         self._keep("the irtt server", echo, echo.stop)
@@ -191,7 +191,7 @@ class _Recording:
 
     def _keep(self, name: str, process: Process, stop: Callable[[], Any]) -> None:
         self.stack.callback(stop)
-        self.watched[name] = lambda: None if process.alive() else process.log_tail() or "no last words"
+        self.watched[name] = process.last_words
 
     def _warm_up(self) -> None:
         """Wait until the player has shown its best quality for a moment with a full buffer.
