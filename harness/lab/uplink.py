@@ -12,6 +12,7 @@ through the bottleneck; UDP (QUIC, WebRTC, names) goes through as it is.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ from harness.lab.switches import OUTSIDE, WAY_OUT, address_outside
 from traffic import relay
 from traffic.ports import RELAY
 
+_TUN = "/dev/net/tun"
 _OWN, _BEYOND = "10.42.3.2", "10.42.3.1"
 _MTU = 65520  # pasta's own: only what leaves by eth0 is cut to packets of a network
 _START_S = 10
@@ -68,6 +70,9 @@ def check() -> None:
         if not find(program):
             fix = f"as root: apt-get install --no-install-recommends {package}"
             raise ToolError(f"--lab=virtual: its way to the internet needs {program}, which is not here; {fix}")
+    if not os.access(_TUN, os.R_OK | os.W_OK):
+        fix = f"as root: modprobe tun && chmod 0666 {_TUN}"
+        raise ToolError(f"--lab=virtual: its way to the internet needs {_TUN}, which this user cannot open; {fix}")
 
 
 def open_uplink(

@@ -111,9 +111,8 @@ def test_record_is_json_and_names_everything() -> None:
         ({"recorder": "vlc"}, "--recorder: unknown 'vlc'; known: ffmpeg, obs"),
         ({"origin_cc": "vegas"}, "--origin-cc: unknown"),
         ({"buffer": "0"}, "--buffer: .*2 to 120 seconds"),
-        ({"live": True}, "--live: the sim lab has no internet; use --lab=apu"),
-        ({"live": True, "lab": "sim"}, "--live: the sim lab has no internet; use --lab=apu"),
-        ({"live": True, "lab": "virtual"}, "--live: the virtual lab has no internet; use --lab=apu"),
+        ({"live": True}, "--live: the sim lab has no internet; use --lab=virtual or --lab=apu"),
+        ({"live": True, "lab": "sim"}, "--live: the sim lab has no internet; use --lab=virtual or --lab=apu"),
         ({"lab": "simulated"}, r"--lab: unknown 'simulated'; known: sim, virtual, apu"),
         ({"kernel_source": "/no/such.tar.xz"}, "--kernel-source: no such file"),
         *(
