@@ -42,7 +42,7 @@ mount -t tmpfs tmpfs "$folder" && mkdir -p "$folder/0/netns" && : >"$folder/0/ne
     mount --bind "/proc/$0/ns/net" "$folder/0/netns/lab" && exec pasta --netns "$folder/0/netns/lab" "$@"
 """
 # Nothing comes in, and this host's loopback is out of reach but for the resolver that it may have there.
-_PASTA = ["--foreground", "--ipv4-only", "--stderr", "--no-map-gw", "--ns-ifname", "uplink"]
+_PASTA = ["--foreground", "--ipv4-only", "--no-map-gw", "--ns-ifname", "uplink"]
 _PASTA += [part for option in "tuTU" for part in (f"-{option}", "none")]
 _PASTA += ["--address", _OWN, "--netmask", "24", "--gateway", _BEYOND, "--dns-forward", _BEYOND]
 _ROUTE = [
