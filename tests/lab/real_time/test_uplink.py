@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -27,12 +27,16 @@ import polars as pl
 import psutil
 import pytest
 
+from apps.base import Stage
+from apps.jitsi import Jitsi
+from bottleneck.spec import Bottleneck
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
 from hardware.machine import cache
+from hardware.machine.display import Display
 from hardware.machine.files import CHECKOUT
 from hardware.machine.place import CommandError
-from hardware.machine.process import ProcessError
+from hardware.machine.process import Process, ProcessError
 from hardware.machine.requirements import ToolError
 from harness.lab import uplink
 from harness.lab.contract import Lab
@@ -43,6 +47,7 @@ from scoring import pcapng, sojourn
 from tests.lab.main_job import main_job, own_film
 from tests.lab.posture_inside import listening
 from tests.lab.real_time.test_virtual import MARK, host_state, marked
+from tests.programs.apps.jitsi_room import jitsi_room
 from traffic.ports import RELAY
 
 pytestmark = pytest.mark.lab
@@ -239,6 +244,50 @@ def test_client_and_server_reach_what_is_outside_and_it_reaches_nobody(
     assert listening(outside) == [f"tcp 10.42.2.254:{RELAY}"]
     assert "10.42.3.1" not in Path("/etc/resolv.conf").read_text()
     assert all(ended() is None for ended in lab.watched.values())
+
+
+#: Only a page of its own machine gets a camera by http: at each end that is where the site's seems to be.
+_SEEMS_HERE = """
+import asyncio, sys
+async def carry(source, sink):
+    while data := await source.read(65536):
+        sink.write(data)
+        await sink.drain()
+    sink.close()
+async def forward(reader, writer):
+    far_reader, far_writer = await asyncio.open_connection(sys.argv[1], int(sys.argv[2]))
+    await asyncio.gather(carry(reader, far_writer), carry(far_reader, writer))
+async def main():
+    server = await asyncio.start_server(forward, "127.0.0.1", int(sys.argv[2]))
+    print("listening", flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+
+def test_two_browsers_of_the_lab_meet_at_a_site_outside(
+    virtual: tuple[VirtualLab, Lab], here: str, tmp_path: Path
+) -> None:
+    _, lab = virtual
+    lab.router.apply(Bottleneck.symmetric(10_000_000, "pfifo", 20_000))
+    with ExitStack() as stack:
+        url = stack.enter_context(jitsi_room(here))
+        port = url.split("/")[2].split(":")[1]
+        for place in (lab.client, lab.server):
+            command, log = ["python3", "-c", _SEEMS_HERE, here, port], tmp_path / f"{place.name}.log"
+            seems = Process.start(place, command, stdout=log, ready="listening", ready_in="stdout")
+            stack.callback(seems.stop)
+        display = Display.start(lab.client, tmp_path / "xvfb.log")
+        stack.callback(display.stop)
+        call = Jitsi(url.replace(here, "127.0.0.1"), recorder=None)
+        stack.callback(call.stop)
+        stage = Stage(lab.client, lab.server, lab.addresses.server, tmp_path, display.name, all_cores=lab.all_cores)
+        call.start(stage)
+        seen = [end.frames for end in call._ends]
+        deadline = time.monotonic() + 60
+        while any(end.frames < before + 30 for end, before in zip(call._ends, seen, strict=True)):
+            assert call.failure is None and time.monotonic() < deadline
+            time.sleep(0.1)
 
 
 def test_an_uplink_that_ends_is_told(tmp_path: Path, here: str) -> None:
