@@ -98,6 +98,7 @@ class VirtualLab(MadeLab):
                 watched={name: process.last_words for name, process in self.ways_out.items()},
                 versions={
                     **({"beside": self._cores.beside} if self._cores.beside else {}),
+                    **({"uplink": f"TCP sent on by {self._uplink}"} if self._uplink else {}),
                     "kernel source": self._kernel.source,
                     "kernel build": self._kernel.digest,
                     "guest build": self._guest.digest,
