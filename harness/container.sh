@@ -6,6 +6,8 @@ set -u
 [ "$(id -u)" = 0 ] || exec sojourn harm --results=/results "$@"
 owner=$(stat -c %u:%g /results)
 mode=$(stat -c %a /results)
+# A run that was killed has left it so.
+[ "$(stat -c %G /results)" != sojourn ] || { owner=${owner%:*}:${owner%:*} mode=755; }
 give() { find /results -mindepth 1 -exec chown -h "$1" {} +; }
 # The folder itself keeps its owner, so that the next run after a kill knows whose all of it is.
 give_back() { give "$owner"; chgrp "${owner#*:}" /results; chmod "$mode" /results; }
