@@ -77,9 +77,9 @@ class Asked:
         return bool(self.url) and "://" not in self.url
 
     @property
-    def outside(self) -> bool:
-        """Whether what is watched is the internet's, and nothing that a lab brings."""
-        return self.live or (bool(self.url) and not self.own_folder)
+    def elsewhere(self) -> bool:
+        """Whether what is watched comes from outside of the lab: the real service, or what is at an address."""
+        return self.live or "://" in self.url
 
     @property
     def no_other_end(self) -> str | None:

@@ -247,7 +247,7 @@ class Options(Asked):
     @property
     def uplink(self) -> str | None:
         """By which congestion control a virtual lab's uplink sends on what comes from outside; None without one."""
-        return self.origin_cc if self.outside and self.lab == "virtual" else None
+        return self.origin_cc if self.elsewhere and self.lab == "virtual" else None
 
     @property
     def no_other_end(self) -> str | None:
