@@ -151,7 +151,6 @@ def address(text: str) -> int:
     return int(IPv4Address(text))
 
 
-@pytest.mark.experiment
 @pytest.mark.parametrize(
     ("user", "watched"),
     [(OURSELVES, ["--service=page"]), (ANOTHER, ["--service=iptv", "--live", "--origin-cc=bbr"])],
