@@ -82,6 +82,11 @@ class Asked:
         return self.live or "://" in self.url
 
     @property
+    def no_other_end(self) -> str | None:
+        """Why the lab has no place for a live call's other end, as one line; None where it has."""
+        raise NotImplementedError
+
+    @property
     def seconds(self) -> float:
         """How long all phases take together."""
         raise NotImplementedError

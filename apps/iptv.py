@@ -61,13 +61,11 @@ class Iptv(PageService):
         live: bool = False,
         url: str = "",
         credentials: Credentials | None = None,
-        lab: str = "",
         **of_page: Any,
     ) -> None:
         """`live`: open the page `url` of the real site; else `url` is a stream, and without one the stand-in plays.
 
-        `lab` is named when a stream cannot be reached. For `of_page` see PageService. Raises ServiceError for
-        options that do not fit.
+        For `of_page` see PageService. Raises ServiceError for options that do not fit.
         """
         url = url or (self.home if live else "")
         if live and not url:
@@ -76,7 +74,7 @@ class Iptv(PageService):
             raise ServiceError(f"--url={url}: is no http or https address")
         super().__init__(standin=not url or "own" in of_page, **of_page)
         url = Path(url).name if self.standin else url  # where it lies is no matter inside a lab
-        self.live, self.url, self.credentials, self.lab = live, url, credentials, lab
+        self.live, self.url, self.credentials = live, url, credentials
         self.offered = tuple(range(len(self._rungs))) if self._rungs != DEFAULT else self.rungs
         self.ladder = tuple(f"{self._rungs[rung].height}p" for rung in self.offered)
 
@@ -84,7 +82,7 @@ class Iptv(PageService):
     def page_options(cls, asked: Asked) -> dict[str, Any]:
         account = read_credentials(cls.name, asked.credentials) if asked.live else None
         own = {"own": Path(asked.url)} if asked.own_folder else {}
-        return {"live": asked.live, "url": asked.url, "credentials": account, "lab": asked.lab, **own}
+        return {"live": asked.live, "url": asked.url, "credentials": account, **own}
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
         live = write_playlists(stage.run / "live", clip, self.offered, window_segments(self.buffer))
@@ -113,9 +111,8 @@ class Iptv(PageService):
         try:
             wait_playing(browser, self.url if self.live else "", self.credentials)
         except StreamError as error:
-            hint = f" (the {self.lab} lab has no internet; --lab=apu has)" if self.lab == "virtual" else ""
             unreachable = self.url and "no answer" in str(error)
-            raise ServiceError(f"--url={self.url}: {error}{hint}" if unreachable else str(error)) from error
+            raise ServiceError(f"--url={self.url}: {error}" if unreachable else str(error)) from error
 
     @property
     def port(self) -> int:

@@ -15,7 +15,6 @@ from apps.base import Asked, Mode, ServiceError, Stage
 from apps.browsers.browser import BrowserEndedError, BrowserError, Driver
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from apps.two_party import POLL_S, Party, TwoParty
-from hardware.lab_file import read_lab_file
 
 STATE = Path(__file__).with_name("meeting.js").read_text()
 PRESS = "[data-sojourn=press]"
@@ -92,12 +91,8 @@ class Meeting(TwoParty):
             raise ServiceError(f"{option}: a real service; add --live --url={cls.example}, or take --service=call")
         if not asked.url:
             raise ServiceError(f"{option} --live: give the link to the meeting, --url={cls.example}")
-        server = read_lab_file(asked.lab_file).server
-        if server.ssh or not server.netns:
-            raise ServiceError(
-                f"--lab-file: {asked.lab_file}: server: a live call's other end is a browser of this machine in a "
-                "network namespace behind the router; give netns, not ssh (docs/calls.md)"
-            )
+        if why := asked.no_other_end:
+            raise ServiceError(why)
         return cls(asked.url, driver=asked.driver, recorder=asked.recorder)
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:

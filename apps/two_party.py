@@ -154,8 +154,8 @@ class TwoParty(Service):
     @property
     def failure(self) -> str | None:
         for name, process in self._processes.items():
-            if not process.alive():
-                return f"{name} has ended: {process.log_tail() or 'no last words'}"
+            if (words := process.last_words()) is not None:
+                return f"{name} has ended: {words}"
         for end in self._ends:
             if end.recorder.failure:
                 return f"{end.name}: {end.recorder.failure}"

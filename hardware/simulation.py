@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -83,7 +84,9 @@ def run(
     here = scratch_folder("-machine")
     # By the working directory: a path on the kernel's command line would differ between runs, and with it the memory's
     # layout and the entropy.
-    for name, target in {"linux": kernel.linux, "root": guest.root, "job": folder, **(mounts or {})}.items():
+    lies = memory_folder(memory)
+    given = {"linux": kernel.linux, "root": guest.root, "job": folder, "memory": lies, **(mounts or {})}
+    for name, target in given.items():
         (here / name).symlink_to(target.absolute())
     words = node_command(
         "./linux",
@@ -107,7 +110,7 @@ def run(
                         command, stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT, cwd=here,
                         start_new_session=True,  # its helper processes end with it
                         # Nothing of the host's environment: its size alone would move the guest's memory.
-                        env={"PATH": os.defpath, "HOME": "/", "SOJOURN_SEED": str(seed)},
+                        env={"PATH": os.defpath, "HOME": "/", "SOJOURN_SEED": str(seed), "TMPDIR": "memory"},
                     )  # fmt: skip
                 _wait(machine, timeout, watch)
             except TimeoutError as late:
@@ -131,20 +134,29 @@ def memory_bytes(memory: str) -> int:
 
 
 def fitting(memory: str) -> int:
-    """Return how many machines of `memory` ("4G") would find what they may come to use, in /dev/shm too."""
-    return min(_free()) // memory_bytes(memory)
+    """Return how many machines of `memory` ("4G") would find what they may come to use, where that lies too."""
+    return min(_free(memory)) // memory_bytes(memory)
 
 
-def _free() -> tuple[int, int]:
-    have = available_bytes()
-    return have, shutil.disk_usage(_SHM).free if _SHM.is_dir() else have
+def memory_folder(memory: str) -> Path:
+    """Return where the file that is a machine's `memory` ("4G") lies: in memory, or among temporary files.
+
+    Containers have a /dev/shm of 64 MB, from which nothing may be run.
+    """
+    runs = _SHM.is_dir() and not os.statvfs(_SHM).f_flag & os.ST_NOEXEC
+    fits = runs and shutil.disk_usage(_SHM).total >= memory_bytes(memory)
+    return _SHM if fits else Path(tempfile.gettempdir())
+
+
+def _free(memory: str) -> tuple[int, int]:
+    return available_bytes(), shutil.disk_usage(memory_folder(memory)).free
 
 
 def check_memory(memory: str) -> None:
     """Raise SimulationError where a machine of `memory` ("4G") would not find the memory that it may come to use."""
-    need, (have, room) = memory_bytes(memory), _free()
+    need, (have, room) = memory_bytes(memory), _free(memory)
     if need > min(have, room):
-        where = "of memory" if have <= room else f"in {_SHM}"
+        where = "of memory" if have <= room else f"in {memory_folder(memory)}"
         raise SimulationError(
             f"a simulated machine of {need >> 20} MB: {min(have, room) >> 20} MB {where} are free; end something first"
         )

@@ -15,6 +15,8 @@ IRTT_UNSHAPED = 2113
 """UDP: the probe beside it, which shows the lab's own jitter."""
 PROBE = 2200
 """UDP: probes of a simulated cell; further ones take the next ports."""
+RELAY = 5090
+"""TCP: where a virtual lab's way out takes over the client's connections."""
 SHORT, LAST_SHORT = 5100, 5199
 """TCP: where short flows go; of web users the one where each fetches."""
 TALK = 5150

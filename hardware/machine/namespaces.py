@@ -51,6 +51,8 @@ _PRIVATE += [
 class Namespaces:
     """Network namespaces by name; each is a `Place`. Use as a context manager.
 
+    `pids` tells of each the process that holds it, as pids count within.
+
     With `shared` only the network is a namespace: a simulated machine is private already, and there each one that a
     program enters costs time. Raises `ProcessError` when the kernel refuses user namespaces; the text names the
     fix.
@@ -85,13 +87,13 @@ class Namespaces:
                 "`sysctl kernel.unprivileged_userns_clone=1` or `kernel.apparmor_restrict_unprivileged_userns=0`, "
                 "or run as root"
             ) from refused
-        self._inner = {
-            m[1]: int(m[2]) for m in re.finditer(r"^holds (\S+) (\d+)$", self._log.read_text(), re.MULTILINE)
-        }
+        self.pids = {m[1]: int(m[2]) for m in re.finditer(r"^holds (\S+) (\d+)$", self._log.read_text(), re.MULTILINE)}
         self._log.unlink()
         init = psutil.Process(self._holder.popen.pid)
         outer = {_inner_pid(child.pid): child.pid for child in (init if shared else init.children()[0]).children()}
-        self.places = {name: _place(name, outer[inner], shared) for name, inner in self._inner.items()}
+        self.places = {name: _place(name, outer[inner], shared) for name, inner in self.pids.items()}
+        #: Within, but for the network: that is this host's.
+        self.on_this_network = _place("", next(iter(outer.values())), shared, net=False)
 
     def __getitem__(self, name: str) -> Place:
         return self.places[name]
@@ -103,7 +105,7 @@ class Namespaces:
         """
         # `netns PID` is read in the pid namespace of ip itself, which nsenter has entered.
         pairs = [
-            f"link add {port} type veth peer name {dev} netns {self._inner[name]}\n"
+            f"link add {port} type veth peer name {dev} netns {self.pids[name]}\n"
             for port, (name, dev) in ports.items()
         ]
         self[hub].run(["ip", "-batch", "-"], input="".join(pairs))
@@ -151,9 +153,9 @@ def _name_users(holder: Process) -> None:
     stdin.flush()
 
 
-def _place(name: str, pid: int, shared: bool) -> Place:
+def _place(name: str, pid: int, shared: bool, *, net: bool = True) -> Place:
     others = () if shared else ("--user", "--preserve-credentials", "--mount", "--pid")
-    return Place(name, ("nsenter", "--target", str(pid), *others, "--net", "--"))
+    return Place(name, ("nsenter", "--target", str(pid), *others, *(("--net",) if net else ()), "--"))
 
 
 def _inner_pid(pid: int) -> int:

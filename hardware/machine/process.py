@@ -135,6 +135,10 @@ class Process:
         """Tell whether the program still runs."""
         return self.popen.poll() is None
 
+    def last_words(self) -> str | None:
+        """What it said last, if it has ended; None while it runs."""
+        return None if self.alive() else self.log_tail() or "no last words"
+
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end and return the exit code; raises `ProcessError` after `timeout` seconds."""
         try:

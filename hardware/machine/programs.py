@@ -42,6 +42,8 @@ TOOLS = (
     Tool("tshark", "tshark"),
     Tool("ip", "iproute2", ("-V",)),
     Tool("ethtool", "ethtool"),
+    Tool("nft", "nftables"),
+    Tool("pasta", "passt"),
     Tool("ssh", "openssh-client", ("-V",)),
     Tool("zstd", "zstd"),
     Tool("gcc", "gcc"),

@@ -16,6 +16,7 @@ from bottleneck.qdiscs import KINDS, Qdisc, parse_qdisc
 from bottleneck.shaper import RateStep
 from bottleneck.spec import Bottleneck, Direction
 from bottleneck.units import format_rate, format_time, parse_percent, parse_time, rate_option, rtt_option
+from hardware.lab_file import read_lab_file
 from hardware.machine.files import expanded
 from hardware.machine.messages import did_you_mean
 from harness.experiment.timeline import Phase, parse_timeline, reordered
@@ -56,6 +57,9 @@ GROUPS = {
     "evidence": "the evidence: how often, and where it goes",
 }
 LABS = ("sim", "virtual", "apu")
+_WITH_INTERNET = "--lab=virtual or --lab=apu"
+#: What the relay of a virtual lab's uplink takes, whatever is watched there.
+_RELAYED = "origin-cc"
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,10 @@ class Option:
 
 OPTIONS = [
     Option("service", "youtube", "victim", "which service is watched; all: the published runs, each as published"),
-    Option("live", False, "victim", "open the real service instead of its stand-in (needs --lab=apu)", flag=True),
+    Option(
+        "live", False, "victim", "open the real service instead of its stand-in (with --lab=virtual or --lab=apu)",
+        flag=True,
+    ),
     Option("video-id", "aqz-KE-bpKQ", "victim", "with --live: which YouTube video is watched"),
     Option(
         "url", "", "victim",
@@ -241,6 +248,24 @@ class Options(Asked):
         """Whether a second video competes in some phase."""
         return any(part.contender == VIDEO for phase in self.phases for part in phase.load)
 
+    @property
+    def uplink(self) -> str | None:
+        """By which congestion control a virtual lab's uplink sends on what comes from outside; None without one."""
+        return self.origin_cc if self.elsewhere and self.lab == "virtual" else None
+
+    @property
+    def no_other_end(self) -> str | None:
+        """Why the lab has no place for a live call's other end; None where it has. Raises LabFileError."""
+        if self.lab == "virtual":
+            return None
+        server = read_lab_file(self.lab_file).server
+        if server.netns and not server.ssh:
+            return None
+        return (
+            f"--lab-file: {self.lab_file}: server: a live call's other end is a browser of this machine in a network "
+            "namespace behind the router; give netns, not ssh (docs/calls.md)"
+        )
+
     def but(self, **changes: Any) -> Options:
         """Return these options with some changed."""
         return replace(self, **changes)
@@ -350,12 +375,12 @@ def parse_options(
     if raw["url"] and of_url and not live:
         mode = "own" if "own" in of_url and "://" not in str(raw["url"]) else "stream"
     for name in _for_some(services):
-        if mode not in services[service].takes.get(name, ()):
+        if mode not in services[service].takes.get(name, ()) and not (name == _RELAYED and _relayed(lab, mode)):
             if name in named and named[name] is not False:
                 raise OptionsError(f"--{name}: {_useless(name, service, mode, services)}")
             raw[name] = _BY_NAME[name].default
-    if live and lab != "apu":
-        raise OptionsError(f"--live: the {lab} lab has no internet; use --lab=apu, or leave --live out")
+    if live and lab == "sim":
+        raise OptionsError(f"--live: the sim lab has no internet; use {_WITH_INTERNET}, or leave --live out")
     if mode == "own":
         page = parsed("url", expanded).resolve()
         if not page.is_file():
@@ -364,7 +389,7 @@ def parse_options(
             )
         raw["url"] = str(page)
     elif raw["url"] and lab == "sim":
-        raise OptionsError("--url: the sim lab reaches no server but its own; use --lab=apu, or leave --url out")
+        raise OptionsError(f"--url: the sim lab reaches no server but its own; use {_WITH_INTERNET}, or leave it out")
     if "lab-file" in named and lab != "apu":
         raise OptionsError(f"--lab-file: the {lab} lab has none; use --lab=apu, or leave --lab-file out")
     if "kernel-source" in named and lab == "apu":
@@ -449,6 +474,10 @@ def parse_options(
 def _for_some(services: Mapping[str, type[Service]]) -> list[str]:
     """The options that not every victim has a use for."""
     return sorted({name for service in services.values() for name in service.takes})
+
+
+def _relayed(lab: str, mode: Mode) -> bool:
+    return lab == "virtual" and mode in ("stream", "live")
 
 
 def _useless(name: str, service: str, mode: Mode, services: Mapping[str, type[Service]]) -> str:

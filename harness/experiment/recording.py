@@ -193,7 +193,7 @@ class _Recording:
 
     def _keep(self, name: str, process: Process, stop: Callable[[], Any]) -> None:
         self.stack.callback(stop)
-        self.watched[name] = lambda: None if process.alive() else process.log_tail() or "no last words"
+        self.watched[name] = process.last_words
 
     def _warm_up(self) -> None:
         """Wait until the player has shown its best quality for a moment with a full buffer.

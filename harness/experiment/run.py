@@ -201,5 +201,10 @@ def _lab_maker(
 ) -> Callable[[Path], LabFactory]:
     rates = options.rate_down_bps, options.rate_up_bps
     return lab_maker(
-        machines, rates, lambda text: console.print(Text(text)), kernel_source=options.kernel_source, step=step
+        machines,
+        rates,
+        lambda text: console.print(Text(text)),
+        kernel_source=options.kernel_source,
+        uplink=options.uplink,
+        step=step,
     )

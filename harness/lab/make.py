@@ -12,6 +12,7 @@ from hardware.guest import ensure_guest
 from hardware.lab_file import LabFile
 from harness.lab.contract import Lab, LabFactory
 from harness.lab.physical import PhysicalLab
+from harness.lab.uplink import check as check_uplink
 from harness.lab.virtual import ONE_CORE_BPS, VirtualLab
 from harness.terminal import Tell, named
 
@@ -25,6 +26,7 @@ def lab_maker(
     tell: Callable[[str], None],
     *,
     kernel_source: Path | None = None,
+    uplink: str | None = None,
     step: Step = lambda _: lambda *_: None,
 ) -> Callable[[Path], LabFactory]:
     """Build what a lab needs; the result makes it, with the folder that takes what its machines say.
@@ -33,19 +35,22 @@ def lab_maker(
         machines: those of the physical lab; None: the virtual one.
         rates_bps: of all bottlenecks that it will be.
         tell: takes a line of what the physical lab does or finds.
+        uplink: see VirtualLab.
 
-    Raises BuildError.
+    Raises BuildError, ToolError.
     """
     if machines:
         return lambda folder: PhysicalLab(machines, folder, tell)
+    if uplink:
+        check_uplink()
     guest = ensure_guest(named(step("guest root")))
     kernel = ensure_kernel(kernel_source, named(step("kernel")))
     one_core = max(rates_bps, default=0) <= ONE_CORE_BPS
-    return lambda folder: VirtualLab(kernel, guest, folder, one_core=one_core)
+    return lambda folder: VirtualLab(kernel, guest, folder, one_core=one_core, uplink=uplink)
 
 
 @contextmanager
-def virtual_lab(folder: Path, *, one_core: bool = False) -> Iterator[Lab]:
-    """A virtual lab that is up; consoles go to `folder`/logs, `one_core` as in VirtualLab. Raises BuildError."""
-    with VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=one_core) as lab:
+def virtual_lab(folder: Path, *, one_core: bool = False, uplink: str | None = None) -> Iterator[Lab]:
+    """A virtual lab that is up; consoles go to `folder`/logs, the rest as in VirtualLab. Raises BuildError."""
+    with VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=one_core, uplink=uplink) as lab:
         yield lab

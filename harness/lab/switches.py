@@ -5,7 +5,8 @@
 
     client ─┐                                     ┌─ server
             ├─ br-lan ── lan [router] wan ── br-wan ┤
-    receiver┘                                     └─ sender
+    receiver┘                                     ├─ sender
+                                                  └─ outside, where the lab has a way out
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from hardware.machine.namespaces import Namespaces
 from hardware.machine.place import Place
 from harness.lab.contract import Addresses
 
-HUB = "hub"
+HUB, OUTSIDE = "hub", "outside"
 ROUTER_LAN, ROUTER_WAN = "10.42.1.1", "10.42.2.1"
 _HUB_MGMT = "10.42.0.254/24"
+_LAN, WAY_OUT = "10.42.1.0/24", "10.42.2.254"
 _GATEWAYS = {"client": ROUTER_LAN, "receiver": ROUTER_LAN, "server": ROUTER_WAN, "sender": ROUTER_WAN}
 
 
@@ -35,6 +37,8 @@ def cable(spaces: Namespaces, prefixes: Mapping[str, str] | None = None, mgmt: C
         "lan": [("client", "eth0"), ("router", "lan"), ("receiver", "eth0")],
         "wan": [("server", "eth0"), ("router", "wan"), ("sender", "eth0")],
     }
+    if OUTSIDE in spaces.places:
+        nets["wan"].append((OUTSIDE, "eth0"))
     if mgmt:
         nets["mgmt"] = [(name, "mgmt") for name in mgmt]
     ports = {
@@ -55,6 +59,13 @@ def address(place: Place, name: str) -> None:
     """Give `eth0` of the end `name` of a lab its address and its way to the other side."""
     own = getattr(Addresses, name)
     _batch(place, [f"address add {own}/24 dev eth0", f"route add default via {_GATEWAYS[name]}"])
+
+
+def address_outside(outside: Place, server: Place) -> None:
+    """Give the end that leads out of a lab its address, and have the server go out by it, past the router."""
+    to_clients = f"route add {_LAN} via {ROUTER_WAN}"
+    _batch(outside, [f"address add {WAY_OUT}/24 dev eth0", to_clients])
+    _batch(server, [to_clients, f"route replace default via {WAY_OUT}"])
 
 
 def address_router(place: Place) -> None:

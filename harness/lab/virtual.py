@@ -5,7 +5,8 @@
 
     client ─┐                                     ┌─ server
             ├─ br-lan ── lan [router] wan ── br-wan ┤
-    receiver┘                                     └─ sender
+    receiver┘                                     ├─ sender
+                                                  └─ outside (see harness.lab.uplink)
 
 client and server are namespaces of the host (browser, origin, irtt); router, sender and receiver are kernels of their
 own. Control traffic (ssh) has a switch of its own, so that it never shares the bottleneck.
@@ -17,6 +18,7 @@ import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 
 from bottleneck.router import Router
@@ -30,7 +32,8 @@ from hardware.machine.process import Process
 from hardware.machine.scratch import scratch_folder
 from hardware.node import READY, Interface, node_command
 from harness.lab.contract import Addresses, Lab, MadeLab, Tap
-from harness.lab.switches import HUB, ROUTER_LAN, ROUTER_WAN, address, cable
+from harness.lab.switches import HUB, OUTSIDE, ROUTER_LAN, ROUTER_WAN, WAY_OUT, address, cable
+from harness.lab.uplink import open_uplink
 
 _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
 _TOLD = ("iproute2", "iperf3", "irtt", "tcpdump")
@@ -41,29 +44,38 @@ ONE_CORE_BPS = 30_000_000
 class VirtualLab(MadeLab):
     """Boot the virtual lab; use as a context manager that yields a `Lab`.
 
-    `one_core`: see `hardware.machine.cores.Cores`; right up to ONE_CORE_BPS.
+    `one_core`: see `hardware.machine.cores.Cores`; right up to ONE_CORE_BPS. `uplink`: client and server reach the
+    internet, whose TCP is sent on to the client by this congestion control.
 
     Node consoles are written to `logs/` of `run`. Raises `ProcessError` with the end of the console when a
     node does not come up.
     """
 
-    def __init__(self, kernel: Kernel, guest: Guest, run: Path, *, one_core: bool = False) -> None:
-        self._kernel, self._guest, self._run = kernel, guest, run
+    def __init__(
+        self, kernel: Kernel, guest: Guest, run: Path, *, one_core: bool = False, uplink: str | None = None
+    ) -> None:
+        self._kernel, self._guest, self._run, self._uplink = kernel, guest, run, uplink
         super().__init__()
         self._cores = Cores(one_core)
         self.nodes: dict[str, Process] = {}
+        #: What leads out of the lab, where anything does.
+        self.ways_out: dict[str, Process] = {}
 
     def __enter__(self) -> Lab:
         with ExitStack() as stack:
             stack.enter_context(self._cores)
             scratch = scratch_folder("-ssh")
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
-            spaces = stack.enter_context(Namespaces([HUB, "client", "server", *_MGMT]))
+            names = [HUB, "client", "server", *_MGMT, *([OUTSIDE] if self._uplink else [])]
+            spaces = stack.enter_context(Namespaces(names))
             cable(spaces, {"router": "apu-", "receiver": "apu-", "sender": "apu-"}, mgmt=_MGMT)
             self._boot(spaces, stack)
             addresses = Addresses()
             for end in ("client", "server"):
                 address(spaces[end], end)
+            if self._uplink:
+                wrap = self._cores.realtime(HOSTS)
+                self.ways_out = open_uplink(spaces, self._uplink, self._run, stack, wrap)
             ssh = {name: _ssh(spaces[HUB], name, self._guest, scratch) for name in _MGMT}
             with ThreadPoolExecutor() as pool:
                 list(pool.map(lambda name: _greet(self.nodes[name], ssh[name]), _MGMT))
@@ -77,11 +89,16 @@ class VirtualLab(MadeLab):
                 client_tap=Tap(spaces[HUB], "lan-router"),
                 server_tap=Tap(spaces[HUB], "wan-router"),
                 addresses=addresses,
+                # Names that are looked up stay out of the captures.
+                hosts=tuple(asdict(addresses).values()) if self._uplink else (),
+                viewers=(addresses.client,) if self._uplink else (),
                 realtime=self._cores.realtime(PROBES),
                 all_cores=self._cores.all(),
                 on_time=self._cores.on_time(),
+                watched={name: process.last_words for name, process in self.ways_out.items()},
                 versions={
                     **({"beside": self._cores.beside} if self._cores.beside else {}),
+                    **({"uplink": f"TCP sent on by {self._uplink}"} if self._uplink else {}),
                     "kernel source": self._kernel.source,
                     "kernel build": self._kernel.digest,
                     "guest build": self._guest.digest,
@@ -102,7 +119,7 @@ class VirtualLab(MadeLab):
             "sender": {"eth0": f"{Addresses.sender}/24"},
             "receiver": {"eth0": f"{Addresses.receiver}/24"},
         }
-        gateway = {"sender": ROUTER_WAN, "receiver": ROUTER_LAN}
+        gateway = {"sender": ROUTER_WAN, "receiver": ROUTER_LAN} | ({"router": WAY_OUT} if self._uplink else {})
         for name, devices in wired.items():
             interfaces = [
                 Interface(dev, f"apu-{dev}", ip) for dev, ip in {**devices, "mgmt": f"{_MGMT[name]}/24"}.items()

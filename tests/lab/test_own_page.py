@@ -11,7 +11,7 @@ import pytest
 
 from harness.store.loaded import load_run
 from harness.store.runs import RunStore
-from tests.lab.main_job import run_main_job
+from tests.lab.main_job import own_film, run_main_job
 
 pytestmark = [pytest.mark.lab, pytest.mark.experiment]
 
@@ -31,13 +31,10 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "// Presses the page's own button.\n() => document.querySelector('button').click();\n"
     )
     (folder / "tv").mkdir()
-    source = ["-f", "lavfi", "-i", "testsrc2=size=640x360:rate=30,noise=alls=8:allf=t", "-t", "90", "-g", "60"]
-    coded = ["-c:v", "libx264", "-preset", "ultrafast", "-b:v", "800k", "-maxrate", "1M", "-bufsize", "1M"]
-    coded += ["-pix_fmt", "yuv420p", "-movflags", "+faststart"]
-    ffmpeg = ["ffmpeg", "-v", "error"]
-    subprocess.run([*ffmpeg, *source, *coded, str(media / "film.mp4")], check=True)
+    own_film(media / "film.mp4")
     hls = ["-c", "copy", "-f", "hls", "-hls_time", "2", "-hls_playlist_type", "vod"]
-    subprocess.run([*ffmpeg, "-i", str(media / "film.mp4"), *hls, str(folder / "tv" / "index.m3u8")], check=True)
+    cut = ["ffmpeg", "-v", "error", "-i", str(media / "film.mp4"), *hls, str(folder / "tv" / "index.m3u8")]
+    subprocess.run(cut, check=True)
     return folder
 
 

@@ -26,6 +26,8 @@ TOP = {
     ),
     *(
         "conftest.py",
+        "Containerfile",
+        ".containerignore",
         "Makefile",
         "pyproject.toml",
         "requirements.txt",

@@ -48,6 +48,7 @@ ELSEWHERE = {
     "harness/lab/make.py": "lab/real_time/test_virtual.py",
     "harness/lab/physical.py": "lab/real_time/test_physical.py",
     "harness/lab/simulated.py": "lab/one_run/test_main_job.py",
+    "harness/lab/uplink.py": "lab/real_time/test_uplink.py",
     "harness/lab/virtual.py": "lab/real_time/test_virtual.py",
     "harness/matrix/campaign.py": "lab/test_matrix.py",
     "harness/matrix/cases.py": "lab/test_matrix.py",

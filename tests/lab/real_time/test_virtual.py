@@ -20,7 +20,7 @@ from harness.soak import leaks
 
 pytestmark = pytest.mark.lab
 
-_MARK = "SOJOURN_TEST_MARK"
+MARK = "SOJOURN_TEST_MARK"
 # A lab that says when it is up and then does nothing until it is ended.
 _HOLD = """
 import select, sys
@@ -43,7 +43,7 @@ def marked(mark: str) -> list[psutil.Process]:
             environment = Path(f"/proc/{process.pid}/environ").read_bytes()
         except OSError:
             continue
-        if f"{_MARK}={mark}".encode() in environment.split(b"\0"):
+        if f"{MARK}={mark}".encode() in environment.split(b"\0"):
             found.append(process)
     return found
 
@@ -62,7 +62,7 @@ def start(folder: Path, mark: str) -> subprocess.Popen[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {_MARK: mark},
+        env=os.environ | {MARK: mark},
     )
     assert process.stdout and process.stdout.readline() == "starting\n"
     return process

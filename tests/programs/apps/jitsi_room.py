@@ -90,8 +90,8 @@ async def _page(_: web.Request) -> web.Response:
 
 
 @contextmanager
-def jitsi_room() -> Iterator[str]:
-    """Serve the room at this host until the block ends; gives its address."""
+def jitsi_room(host: str = "127.0.0.1") -> Iterator[str]:
+    """Serve the room at this address of ours until the block ends; gives its URL."""
     app = web.Application()
     app.router.add_get("/room", Room().enter)
     app.router.add_get("/Sojourn", _page)
@@ -99,7 +99,7 @@ def jitsi_room() -> Iterator[str]:
 
     async def listen() -> int:
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        await web.TCPSite(runner, host, 0).start()
         return int(runner.addresses[0][1])
 
     # A thread of its own: Playwright has a loop in that of the tests.
@@ -108,7 +108,7 @@ def jitsi_room() -> Iterator[str]:
     thread.start()
     try:
         port = asyncio.run_coroutine_threadsafe(listen(), loop).result(10)
-        yield f"http://127.0.0.1:{port}/Sojourn"
+        yield f"http://{host}:{port}/Sojourn"
     finally:
         asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)

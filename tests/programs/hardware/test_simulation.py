@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,7 @@ def test_a_machine_sees_nothing_of_the_host(fake: Fake, tmp_path: Path) -> None:
     tell = 'cat /proc/$$/environ >job/environ; echo "$0 $*" >job/words; cat evidence/file >job/read'
     fake.run(f"{tell}; echo 0 >job/status", {"evidence": evidence}, seed=7, start_ns=5)
     environ = (fake.job / "environ").read_text().removesuffix("\0").split("\0")
-    assert sorted(environ) == ["HOME=/", f"PATH={os.defpath}", "SOJOURN_SEED=7"]
+    assert sorted(environ) == ["HOME=/", f"PATH={os.defpath}", "SOJOURN_SEED=7", "TMPDIR=memory"]
     words = (fake.job / "words").read_text()
     assert str(tmp_path) not in words and {"./linux", "mem=1M", "time-travel-start=5"} <= set(words.split())
     assert (fake.job / "read").read_text() == "mounted"
@@ -147,9 +148,23 @@ def test_where_memory_is_short_is_named(
 ) -> None:
     monkeypatch.setattr(simulation, "_SHM", tmp_path)
     monkeypatch.setattr(simulation, "available_bytes", lambda: have << 30)
-    monkeypatch.setattr(simulation.shutil, "disk_usage", lambda _: SimpleNamespace(free=room << 30))
+    monkeypatch.setattr(simulation.shutil, "disk_usage", lambda _: SimpleNamespace(free=room << 30, total=16 << 30))
     simulation.check_memory(f"{min(have, room)}G")
     with pytest.raises(SimulationError) as short:
         simulation.check_memory("4G")
     where = where.format(shm=tmp_path)
     assert str(short.value) == f"a simulated machine of 4096 MB: {where} are free; end something first"
+
+
+@pytest.mark.parametrize("shm", [Path("/proc"), Path("/no/such")])
+def test_memory_is_a_temporary_file_where_none_can_be_run_from_shm(shm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """/proc is mounted noexec, as a container's /dev/shm."""
+    monkeypatch.setattr(simulation, "_SHM", shm)
+    assert simulation.memory_folder("256M") == Path(tempfile.gettempdir())
+
+
+def test_memory_is_a_temporary_file_where_shm_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation, "_SHM", tmp_path)
+    monkeypatch.setattr(simulation.shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 30, total=1 << 30))
+    assert simulation.memory_folder("256M") == tmp_path
+    assert simulation.memory_folder("4G") == Path(tempfile.gettempdir())

@@ -55,8 +55,23 @@ def test_a_server_of_the_users_own_is_reached_in_real_time_only() -> None:
     given = {"service": "sledovanitv", "url": "http://10.0.0.1/live.m3u8"}
     assert [parse(lab=lab, **given).url for lab in ("virtual", "apu")] == [given["url"]] * 2
     for lab in (None, "sim"):
-        with pytest.raises(OptionsError, match="--url: the sim lab reaches no server but its own"):
+        with pytest.raises(OptionsError, match="--url: the sim lab reaches no server but its own; use --lab=virtual"):
             parse(lab=lab, **given)
+
+
+def test_a_virtual_lab_has_a_way_out_for_what_is_outside_alone() -> None:
+    stream = {"service": "iptv", "url": "http://10.0.0.1/live.m3u8"}
+    assert parse(lab="virtual", **stream).uplink == "cubic"  # the service's own
+    assert parse(lab="virtual", origin_cc="bbr", **stream).uplink == "bbr"
+    assert parse(lab="virtual", live=True).uplink == "bbr"
+    assert parse(lab="apu", **stream).uplink is None
+    assert parse(lab="virtual").uplink is None
+    with pytest.raises(OptionsError, match="--origin-cc: has no effect on an address"):
+        parse(lab="apu", origin_cc="bbr", **stream)
+
+
+def test_a_virtual_lab_has_a_place_for_the_other_end_of_a_live_call() -> None:
+    assert parse(lab="virtual", service="jitsi", live=True, url="https://meet.test/Room").no_other_end is None
 
 
 def test_defaults_come_with_the_service_unless_the_user_says_otherwise() -> None:
@@ -111,9 +126,8 @@ def test_record_is_json_and_names_everything() -> None:
         ({"recorder": "vlc"}, "--recorder: unknown 'vlc'; known: ffmpeg, obs"),
         ({"origin_cc": "vegas"}, "--origin-cc: unknown"),
         ({"buffer": "0"}, "--buffer: .*2 to 120 seconds"),
-        ({"live": True}, "--live: the sim lab has no internet; use --lab=apu"),
-        ({"live": True, "lab": "sim"}, "--live: the sim lab has no internet; use --lab=apu"),
-        ({"live": True, "lab": "virtual"}, "--live: the virtual lab has no internet; use --lab=apu"),
+        ({"live": True}, "--live: the sim lab has no internet; use --lab=virtual or --lab=apu"),
+        ({"live": True, "lab": "sim"}, "--live: the sim lab has no internet; use --lab=virtual or --lab=apu"),
         ({"lab": "simulated"}, r"--lab: unknown 'simulated'; known: sim, virtual, apu"),
         ({"kernel_source": "/no/such.tar.xz"}, "--kernel-source: no such file"),
         *(
