@@ -61,12 +61,12 @@ def crossings_down(
 
     Both have a column `of` more, the sender; of a bottleneck that is not dualpi2 every packet is in queue C.
     """
-    here = {name: packets.address(lab["addresses"][name]) for name in ("client", "receiver", "sender")}
-    ports = lab["ports"]
+    here, ports = lab["addresses"], lab["ports"]
+    to_client = packets.is_at("dst", here["client"])
     senders: dict[Literal["victim", "contender", "probe"], pl.Expr] = {
-        "victim": (pl.col("dst") == here["client"]) & (pl.col("sport") == ports["origin"]),
-        "contender": (pl.col("src") == here["sender"]) & (pl.col("dst") == here["receiver"]),
-        "probe": (pl.col("dst") == here["client"]) & (pl.col("sport") == ports.get("irtt", 0)),
+        "victim": to_client & (pl.col("sport") == ports["origin"]),
+        "contender": packets.is_at("src", here["sender"]) & packets.is_at("dst", here["receiver"]),
+        "probe": to_client & (pl.col("sport") == ports.get("irtt", 0)),
     }
     named = pl.coalesce(*(pl.when(is_it).then(pl.lit(name)) for name, is_it in senders.items()))
     down = before.filter(pl.any_horizontal(*senders.values()))

@@ -201,7 +201,7 @@ def _sorted_out(table: pl.DataFrame, setting: Setting) -> SideCapture:
         dst=addresses["client"],
     )
     if setting.live:
-        victim = victim.filter(pl.col("src") != packets.address(addresses["sender"]))
+        victim = victim.filter(~packets.is_at("src", addresses["sender"]))
     contender = packets.select(table, src=addresses["sender"], dst=addresses["receiver"])
     largest = int(table["ip_bytes"].max() or 0)  # type: ignore[arg-type]
     back = packets.select(

@@ -16,8 +16,13 @@ _HALF, _WRAP = 1 << 31, 1 << 32
 
 
 def address(text: str) -> int:
-    """An IPv4 address as the number used in the packet table. Raises ValueError."""
-    return int(ipaddress.IPv4Address(text))
+    """An address as the number used in the packet table. Raises ValueError."""
+    return int(ipaddress.ip_address(text))
+
+
+def is_at(end: str, text: str) -> pl.Expr:
+    """Whether the `end` of a packet (src, dst) has this address. Raises ValueError."""
+    return pl.col(end) == pl.lit(address(text), dtype=pl.UInt128)
 
 
 def select(
@@ -29,16 +34,8 @@ def select(
     dport: int | None = None,
 ) -> pl.DataFrame:
     """The packets from `src`:`sport` to `dst`:`dport`; None matches any."""
-    wanted = [
-        pl.col(name) == value
-        for name, value in (
-            ("src", address(src) if src else None),
-            ("sport", sport),
-            ("dst", address(dst) if dst else None),
-            ("dport", dport),
-        )
-        if value is not None
-    ]
+    wanted = [is_at(end, text) for end, text in (("src", src), ("dst", dst)) if text]
+    wanted += [pl.col(end) == port for end, port in (("sport", sport), ("dport", dport)) if port is not None]
     return packets.filter(*wanted) if wanted else packets
 
 

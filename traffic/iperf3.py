@@ -98,10 +98,10 @@ class BulkFlow:
                 raise BulkError(f"{self.sender.name}: iperf3: {self._reason() or self._client.log_tail()}")
             if time.monotonic() > deadline:
                 raise BulkError(
-                    f"{self.sender.name}: no connection to {self.receiver_address}:{self.port} within {_CONNECT_S:g} s"
+                    f"{self.sender.name}: no connection to {self.receiver_address}, port {self.port} in {_CONNECT_S:g} s"
                 )
             time.sleep(_POLL_S)
-        self.sender_address = line[2].rpartition(":")[0]
+        self.sender_address = line[2].rpartition(":")[0].strip("[]")
 
     def alive(self) -> bool:
         """Tell whether the flow still runs."""

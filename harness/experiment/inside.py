@@ -60,7 +60,7 @@ def experiment(job: Path) -> None:
     options, service = read_job(job)
     _start_apart(options.seed)
     with (job / NEWS).open("w") as news:
-        run_experiment(options, _Evidence(job / VERSIONS), SimLab(), service, _News(news))
+        run_experiment(options, _Evidence(job / VERSIONS), SimLab(options.ip_version or 4), service, _News(news))
 
 
 def cell(job: Path) -> None:

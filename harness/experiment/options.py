@@ -17,6 +17,7 @@ from bottleneck.shaper import RateStep
 from bottleneck.spec import Bottleneck, Direction
 from bottleneck.units import format_rate, format_time, parse_percent, parse_time, rate_option, rtt_option
 from hardware.machine.files import expanded
+from hardware.machine.ip import IpVersion
 from hardware.machine.messages import did_you_mean
 from harness.experiment.timeline import Phase, parse_timeline, reordered
 from traffic.contender import CONTENDERS
@@ -129,6 +130,10 @@ OPTIONS = [
     ),
     Option("rate-up", None, "path", "the rate away from the client (default: as --rate)"),
     Option("rtt", "20ms", "path", "round-trip time that the router's path adds, half in each direction"),
+    Option(
+        "ip-version", None, "path",
+        "of all that is sent: 4 or 6 (default: 4; with --lab=apu that of the lab file's addresses)", choices=("4", "6"),
+    ),
     Option("loss", None, "path", "share of the packets that the path loses at random, each way: 0.5%"),
     Option("jitter", None, "path", "by how much the path's delay varies at random, each way (it reorders): 2ms"),
     Option(
@@ -179,6 +184,7 @@ OPTIONS = [
         "(default: 1 run; matrices: runs of each cell, default the matrix's own)",
     ),
 ]  # fmt: skip
+_IP_VERSIONS: dict[str, IpVersion] = {"4": 4, "6": 6}
 _BY_NAME = {option.name: option for option in OPTIONS}
 _MODES: dict[Mode, str] = {
     "stand-in": "a stand-in",
@@ -198,6 +204,8 @@ class Options(Asked):
     rate_down_bps: int
     rate_up_bps: int
     rtt_us: int
+    ip_version: IpVersion | None
+    """Of all that is sent; None: that of the physical lab's addresses."""
     rate_steps: tuple[RateStep, ...]
     rate_up_steps: tuple[RateStep, ...]
     loss_percent: float
@@ -257,6 +265,7 @@ class Options(Asked):
         """A short name of this point of the experiment, fit for a directory."""
         steps = "".join(f" {step.at_s:g}s {format_rate(step.rate_bps)}" for step in self.rate_steps)
         further = (f"{name} {text}" for name, text in (
+            ("ip", self.ip_version == 6 and "6"),
             ("loss", self.loss_percent and f"{self.loss_percent:g}%"),
             ("jitter", self.jitter_us and format_time(self.jitter_us)),
             ("bursts", self.bursts_us and "-".join(map(format_time, dict.fromkeys(self.bursts_us)))),
@@ -420,6 +429,7 @@ def parse_options(
         jitter_us=parsed("jitter", lambda text: _at_most(text, rtt // 2, "half of --rtt")) if raw["jitter"] else 0,
         bursts_us=parsed("bursts", _bursts) if raw["bursts"] else None,
         rtt_us=rtt,
+        ip_version=_IP_VERSIONS[chosen("ip-version")] if raw["ip-version"] else None if lab == "apu" else 4,
         phases=tuple(phases),
         origin_cc=chosen("origin-cc"),
         origin_protocol="h3" if chosen("origin-protocol") == "h3" else "h2",

@@ -10,6 +10,7 @@ from pathlib import Path
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
 from hardware.lab_file import LabFile
+from hardware.machine.ip import IpVersion
 from harness.lab.contract import Lab, LabFactory
 from harness.lab.physical import PhysicalLab
 from harness.lab.virtual import ONE_CORE_BPS, VirtualLab
@@ -25,6 +26,7 @@ def lab_maker(
     tell: Callable[[str], None],
     *,
     kernel_source: Path | None = None,
+    version: IpVersion = 4,
     step: Step = lambda _: lambda *_: None,
 ) -> Callable[[Path], LabFactory]:
     """Build what a lab needs; the result makes it, with the folder that takes what its machines say.
@@ -33,6 +35,7 @@ def lab_maker(
         machines: those of the physical lab; None: the virtual one.
         rates_bps: of all bottlenecks that it will be.
         tell: takes a line of what the physical lab does or finds.
+        version: of IP in the virtual lab; the physical one has that of its addresses.
 
     Raises BuildError.
     """
@@ -41,11 +44,11 @@ def lab_maker(
     guest = ensure_guest(named(step("guest root")))
     kernel = ensure_kernel(kernel_source, named(step("kernel")))
     one_core = max(rates_bps, default=0) <= ONE_CORE_BPS
-    return lambda folder: VirtualLab(kernel, guest, folder, one_core=one_core)
+    return lambda folder: VirtualLab(kernel, guest, folder, one_core=one_core, version=version)
 
 
 @contextmanager
-def virtual_lab(folder: Path, *, one_core: bool = False) -> Iterator[Lab]:
-    """A virtual lab that is up; consoles go to `folder`/logs, `one_core` as in VirtualLab. Raises BuildError."""
-    with VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=one_core) as lab:
+def virtual_lab(folder: Path, *, one_core: bool = False, version: IpVersion = 4) -> Iterator[Lab]:
+    """A virtual lab that is up; consoles go to `folder`/logs, the rest as in VirtualLab. Raises BuildError."""
+    with VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=one_core, version=version) as lab:
         yield lab

@@ -11,15 +11,35 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
+from hardware.machine.ip import IpVersion, ip_version
 from hardware.machine.namespaces import Namespaces
 from hardware.machine.place import Place
 from harness.lab.contract import Addresses
 
 HUB = "hub"
-ROUTER_LAN, ROUTER_WAN = "10.42.1.1", "10.42.2.1"
 _HUB_MGMT = "10.42.0.254/24"
-_GATEWAYS = {"client": ROUTER_LAN, "receiver": ROUTER_LAN, "server": ROUTER_WAN, "sender": ROUTER_WAN}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The addresses of a lab of ours in one IP version: the ends', the router's, and their prefix length."""
+
+    ends: Addresses
+    lan: str
+    wan: str
+    length: int
+
+    def gateway(self, end: str) -> str:
+        """Return the router's address on the side of an end."""
+        return self.lan if end in ("client", "receiver") else self.wan
+
+
+PLANS: Mapping[IpVersion, Plan] = {
+    4: Plan(Addresses("10.42.1.10", "10.42.1.20", "10.42.2.10", "10.42.2.20"), "10.42.1.1", "10.42.2.1", 24),
+    6: Plan(Addresses("fd42:1::10", "fd42:1::20", "fd42:2::10", "fd42:2::20"), "fd42:1::1", "fd42:2::1", 64),
+}
 
 
 def cable(spaces: Namespaces, prefixes: Mapping[str, str] | None = None, mgmt: Collection[str] = ()) -> None:
@@ -51,15 +71,24 @@ def cable(spaces: Namespaces, prefixes: Mapping[str, str] | None = None, mgmt: C
     _batch(spaces[HUB], lines)
 
 
-def address(place: Place, name: str) -> None:
+def address(place: Place, name: str, plan: Plan) -> None:
     """Give `eth0` of the end `name` of a lab its address and its way to the other side."""
-    own = getattr(Addresses, name)
-    _batch(place, [f"address add {own}/24 dev eth0", f"route add default via {_GATEWAYS[name]}"])
+    _give(place, {"eth0": getattr(plan.ends, name)}, plan)
+    _batch(place, [f"route add default via {plan.gateway(name)}"])
 
 
-def address_router(place: Place) -> None:
+def address_router(place: Place, plan: Plan) -> None:
     """Give both sides of a router that is a namespace of ours their addresses."""
-    _batch(place, [f"address add {ROUTER_LAN}/24 dev lan", f"address add {ROUTER_WAN}/24 dev wan"])
+    _give(place, {"lan": plan.lan, "wan": plan.wan}, plan)
+
+
+def _give(place: Place, addresses: Mapping[str, str], plan: Plan) -> None:
+    """Give interfaces, which are up, their addresses; of IPv6 at once and without asking the net for more."""
+    if ip_version(plan.lan) == 6:
+        settings = "accept_dad", "router_solicitations", "disable_ipv6"
+        lines = [f"echo 0 >/proc/sys/net/ipv6/conf/{device}/{name}" for device in addresses for name in settings]
+        place.run(["sh", "-ec", "\n".join(lines)])
+    _batch(place, [f"address add {own}/{plan.length} dev {device}" for device, own in addresses.items()])
 
 
 def _batch(place: Place, lines: list[str]) -> None:

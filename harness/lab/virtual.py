@@ -24,13 +24,14 @@ from hardware.build import Kernel
 from hardware.guest import Guest
 from hardware.machine.cores import HOSTS, PROBES, ROUTER, Cores
 from hardware.machine.files import log_file
+from hardware.machine.ip import IpVersion
 from hardware.machine.namespaces import Namespaces
 from hardware.machine.place import NO_WAY_BACK, Place
 from hardware.machine.process import Process
 from hardware.machine.scratch import scratch_folder
 from hardware.node import READY, Interface, node_command
-from harness.lab.contract import Addresses, Lab, MadeLab, Tap
-from harness.lab.switches import HUB, ROUTER_LAN, ROUTER_WAN, address, cable
+from harness.lab.contract import Lab, MadeLab, Tap
+from harness.lab.switches import HUB, PLANS, address, cable
 
 _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
 _TOLD = ("iproute2", "iperf3", "irtt", "tcpdump")
@@ -47,8 +48,10 @@ class VirtualLab(MadeLab):
     node does not come up.
     """
 
-    def __init__(self, kernel: Kernel, guest: Guest, run: Path, *, one_core: bool = False) -> None:
-        self._kernel, self._guest, self._run = kernel, guest, run
+    def __init__(
+        self, kernel: Kernel, guest: Guest, run: Path, *, one_core: bool = False, version: IpVersion = 4
+    ) -> None:
+        self._kernel, self._guest, self._run, self._plan = kernel, guest, run, PLANS[version]
         super().__init__()
         self._cores = Cores(one_core)
         self.nodes: dict[str, Process] = {}
@@ -61,9 +64,8 @@ class VirtualLab(MadeLab):
             spaces = stack.enter_context(Namespaces([HUB, "client", "server", *_MGMT]))
             cable(spaces, {"router": "apu-", "receiver": "apu-", "sender": "apu-"}, mgmt=_MGMT)
             self._boot(spaces, stack)
-            addresses = Addresses()
             for end in ("client", "server"):
-                address(spaces[end], end)
+                address(spaces[end], end, self._plan)
             ssh = {name: _ssh(spaces[HUB], name, self._guest, scratch) for name in _MGMT}
             with ThreadPoolExecutor() as pool:
                 list(pool.map(lambda name: _greet(self.nodes[name], ssh[name]), _MGMT))
@@ -76,7 +78,7 @@ class VirtualLab(MadeLab):
                 router=Router(ssh["router"]),
                 client_tap=Tap(spaces[HUB], "lan-router"),
                 server_tap=Tap(spaces[HUB], "wan-router"),
-                addresses=addresses,
+                addresses=self._plan.ends,
                 realtime=self._cores.realtime(PROBES),
                 all_cores=self._cores.all(),
                 on_time=self._cores.on_time(),
@@ -96,17 +98,15 @@ class VirtualLab(MadeLab):
         return lab
 
     def _boot(self, spaces: Namespaces, stack: ExitStack) -> None:
-        kernel, guest = self._kernel, self._guest
+        kernel, guest, plan = self._kernel, self._guest, self._plan
         wired = {
-            "router": {"lan": f"{ROUTER_LAN}/24", "wan": f"{ROUTER_WAN}/24"},
-            "sender": {"eth0": f"{Addresses.sender}/24"},
-            "receiver": {"eth0": f"{Addresses.receiver}/24"},
+            "router": {"lan": plan.lan, "wan": plan.wan},
+            "sender": {"eth0": plan.ends.sender},
+            "receiver": {"eth0": plan.ends.receiver},
         }
-        gateway = {"sender": ROUTER_WAN, "receiver": ROUTER_LAN}
         for name, devices in wired.items():
-            interfaces = [
-                Interface(dev, f"apu-{dev}", ip) for dev, ip in {**devices, "mgmt": f"{_MGMT[name]}/24"}.items()
-            ]
+            interfaces = [Interface(dev, f"apu-{dev}", f"{ip}/{plan.length}") for dev, ip in devices.items()]
+            interfaces.append(Interface("mgmt", "apu-mgmt", f"{_MGMT[name]}/24"))
             self.nodes[name] = Process.start(
                 spaces[name],
                 node_command(
@@ -114,7 +114,7 @@ class VirtualLab(MadeLab):
                     guest.root,
                     name=name,
                     interfaces=interfaces,
-                    gateway=gateway.get(name),
+                    gateway=None if name == "router" else plan.gateway(name),
                     forward=name == "router",
                 ),
                 stdout=log_file(self._run, f"node-{name}"),
