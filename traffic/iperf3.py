@@ -98,7 +98,7 @@ class BulkFlow:
                 raise BulkError(f"{self.sender.name}: iperf3: {self._reason() or self._client.log_tail()}")
             if time.monotonic() > deadline:
                 raise BulkError(
-                    f"{self.sender.name}: no connection to {self.receiver_address}, port {self.port} in {_CONNECT_S:g} s"
+                    f"{self.sender.name}: no connection to {self.receiver_address}:{self.port} within {_CONNECT_S:g} s"
                 )
             time.sleep(_POLL_S)
         self.sender_address = line[2].rpartition(":")[0].strip("[]")

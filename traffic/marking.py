@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from hardware.machine.place import Place
 
-_TABLE = "ip sojourn_marking"
+_TABLE = "inet sojourn_marking"
 
 
 def mark_udp(place: Place, port: int, codepoint: str) -> None:
@@ -14,10 +14,8 @@ def mark_udp(place: Place, port: int, codepoint: str) -> None:
     Raises CommandError where nft is missing or refused.
     """
     rules = (
-        f"add table {_TABLE}\n"
-        f"add chain {_TABLE} egress {{ type filter hook postrouting priority mangle; }}\n"
-        f"add rule {_TABLE} egress udp sport {port} ip ecn set {codepoint}\n"
-    )
+        f"add table {_TABLE}\nadd chain {_TABLE} egress {{ type filter hook postrouting priority mangle; }}\n"
+    ) + "".join(f"add rule {_TABLE} egress udp sport {port} {ip} ecn set {codepoint}\n" for ip in ("ip", "ip6"))
     place.run(["nft", "-f", "-"], input=rules)
 
 

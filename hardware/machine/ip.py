@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, ip_address
 from typing import Literal
 
 IpVersion = Literal[4, 6]
+IP_VERSIONS: tuple[IpVersion, ...] = (4, 6)
 
 
 def ip_version(address: str) -> IpVersion:

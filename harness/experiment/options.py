@@ -17,7 +17,7 @@ from bottleneck.shaper import RateStep
 from bottleneck.spec import Bottleneck, Direction
 from bottleneck.units import format_rate, format_time, parse_percent, parse_time, rate_option, rtt_option
 from hardware.machine.files import expanded
-from hardware.machine.ip import IpVersion
+from hardware.machine.ip import IP_VERSIONS, IpVersion
 from hardware.machine.messages import did_you_mean
 from harness.experiment.timeline import Phase, parse_timeline, reordered
 from traffic.contender import CONTENDERS
@@ -132,7 +132,8 @@ OPTIONS = [
     Option("rtt", "20ms", "path", "round-trip time that the router's path adds, half in each direction"),
     Option(
         "ip-version", None, "path",
-        "of all that is sent: 4 or 6 (default: 4; with --lab=apu that of the lab file's addresses)", choices=("4", "6"),
+        "4 or 6: the IP version of all that is sent (default: 4; --lab=apu: that of the lab file's addresses)",
+        choices=tuple(map(str, IP_VERSIONS)),
     ),
     Option("loss", None, "path", "share of the packets that the path loses at random, each way: 0.5%"),
     Option("jitter", None, "path", "by how much the path's delay varies at random, each way (it reorders): 2ms"),
@@ -184,7 +185,6 @@ OPTIONS = [
         "(default: 1 run; matrices: runs of each cell, default the matrix's own)",
     ),
 ]  # fmt: skip
-_IP_VERSIONS: dict[str, IpVersion] = {"4": 4, "6": 6}
 _BY_NAME = {option.name: option for option in OPTIONS}
 _MODES: dict[Mode, str] = {
     "stand-in": "a stand-in",
@@ -429,7 +429,7 @@ def parse_options(
         jitter_us=parsed("jitter", lambda text: _at_most(text, rtt // 2, "half of --rtt")) if raw["jitter"] else 0,
         bursts_us=parsed("bursts", _bursts) if raw["bursts"] else None,
         rtt_us=rtt,
-        ip_version=_IP_VERSIONS[chosen("ip-version")] if raw["ip-version"] else None if lab == "apu" else 4,
+        ip_version=_ip_version(chosen("ip-version")) if raw["ip-version"] else None if lab == "apu" else 4,
         phases=tuple(phases),
         origin_cc=chosen("origin-cc"),
         origin_protocol="h3" if chosen("origin-protocol") == "h3" else "h2",
@@ -490,6 +490,10 @@ def _scheduled(text: str, option: str, seconds: float) -> tuple[int, tuple[RateS
             )
         steps.append(RateStep(at_s=at_s, rate_bps=rate_option(rate.strip(), option)))
     return rate_option(first.strip(), option), tuple(steps)
+
+
+def _ip_version(text: str) -> IpVersion:
+    return next(version for version in IP_VERSIONS if text == str(version))
 
 
 def _share(text: str) -> float:

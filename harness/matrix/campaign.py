@@ -134,10 +134,14 @@ def _real_time_inputs(plan: Campaign, console: Console | None) -> str:
 
 def _lab(plan: Campaign) -> Callable[[], LabFactory]:
     """What makes the lab of a plan. Raises LabFileError, BuildError."""
-    from hardware.lab_file import read_lab_file
+    from hardware.lab_file import LabFileError, read_lab_file
     from harness.lab.make import lab_maker
 
     machines = None if plan.lab == "virtual" else read_lab_file(plan.lab_file or Path("lab.toml"))
+    if machines and machines.ip_version != 4:
+        raise LabFileError(
+            f"--lab-file: {plan.lab_file}: a matrix's cells are IPv4; give the hosts IPv4 addresses there"
+        )
     rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
     make = lab_maker(machines, rates, lambda text: print(text, file=sys.stderr))
     return lambda: make(plan.folder)

@@ -46,6 +46,8 @@ def scenario_matrix(file: Path) -> Matrix:
 
 def _cells(chosen: Sequence[str], given: dict[str, Any]) -> Iterator[Cell]:
     options = parse_options(given, SERVICES)
+    if options.ip_version != 4:
+        raise OptionsError("ip-version: a matrix's cells are IPv4; leave it out, or run `sojourn harm --scenario`")
     began = 0.0
     if not any(phase.contender for phase in options.phases):
         raise OptionsError("no phase of its timeline has a contender")
