@@ -12,7 +12,7 @@ import pytest
 
 from apps.call import BrowserCall
 from apps.two_party import FAR
-from harness.lab.contract import Addresses
+from harness.lab.switches import PLANS
 from scoring import frames, glass, latency, packets, pcapng
 from tests.lab import call_inside
 from tests.lab.inside import run_inside
@@ -43,7 +43,7 @@ def test_a_call_takes_as_long_as_its_path_and_tells_of_an_end_that_dies(tmp_path
     assert call_inside.UP_MS < up < 60
 
     table = pcapng.read(next(tmp_path.glob("server.pcapng*"))).packets
-    ends, ports = Addresses(), told["call"]
+    ends, ports = PLANS[4].ends, told["call"]
     for src, port in ((ends.server, ports["server_port"]), (ends.client, ports["client_port"])):
         sent = packets.select(table, src=src, sport=port)
         assert sent.height > 500

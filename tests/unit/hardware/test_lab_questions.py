@@ -68,6 +68,6 @@ def test_what_cannot_be_is_asked_for_again(tmp_path: Path) -> None:
     assert "'-oProxyCommand=x' is nothing that ssh would take" in said
     assert "root@nowhere does not tell its interfaces: " in said and "Could not resolve hostname" in said
     assert "enp2s0 is another's already" in said and "10.42.1.10 is another's already" in said
-    assert "'10.42.1.300' is no IPv4 address" in said
+    assert "'10.42.1.300' is no IP address" in said
     assert tables["client"] == {"address": "10.42.1.10"} and tables["sender"]["ssh"] == "root@other"
     assert tomllib.loads(written(tables)) == tables
