@@ -47,6 +47,7 @@ def test_lists_are_combined_into_cells(tmp_path: Path) -> None:
         ('timeline = "solo:20"', "no phase of its timeline has a contender"),
         ('rate = "fast"', "--rate: "),
         ('lab = "sim"', "says where it runs"),
+        ("ip-version = 6", "ip-version: a matrix's cells are IPv4; leave it out, or run"),
     ],
 )
 def test_what_gives_no_cell_is_refused_with_the_file(tmp_path: Path, text: str, why: str) -> None:
