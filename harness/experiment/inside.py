@@ -70,7 +70,7 @@ def cell(job: Path) -> None:
 
     asked, seed = read_cell(job)
     _start_apart(seed)
-    with SimLab() as lab:
+    with SimLab(asked.ip_version) as lab:
         run_cell(lab, asked, EVIDENCE, seed=seed, limits=SIMULATED)
 
 

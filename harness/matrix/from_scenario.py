@@ -46,8 +46,6 @@ def scenario_matrix(file: Path) -> Matrix:
 
 def _cells(chosen: Sequence[str], given: dict[str, Any]) -> Iterator[Cell]:
     options = parse_options(given, SERVICES)
-    if options.ip_version != 4:
-        raise OptionsError("ip-version: a matrix's cells are IPv4; leave it out, or run `sojourn harm --scenario`")
     began = 0.0
     if not any(phase.contender for phase in options.phases):
         raise OptionsError("no phase of its timeline has a contender")
@@ -73,6 +71,7 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
         flows=tuple(Flow(contender=flow.contender, up=flow.up, rtt_us=rtt) for flow in phase.load),
         hops=(Hop(down=paths["down"], up=paths["up"], schedule=schedule),),
         seconds=phase.seconds,
+        ip_version=options.ip_version or 4,
         call=Call(rtt_us=rtt, ecn=options.call_ecn, **bitrate) if options.service == "call" else None,
         probes=(Probe(rtt_us=rtt, ecn=options.probe_ecn, round_trip=True),),
     )

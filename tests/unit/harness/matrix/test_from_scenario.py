@@ -34,6 +34,11 @@ def test_each_load_is_a_cell_with_the_path_of_its_time(tmp_path: Path) -> None:
     assert (first.seconds, second.seconds, first.call) == (5, 30, None)
 
 
+def test_both_ip_versions_are_a_list_of_two(tmp_path: Path) -> None:
+    cells = scenario_matrix(written(tmp_path, 'ip-version = [4, 6]\ncontenders = "prague"\n')).cells
+    assert [(cell.name, cell.ip_version) for cell in cells] == [("prague 4", 4), ("prague 6", 6)]
+
+
 def test_lists_are_combined_into_cells(tmp_path: Path) -> None:
     text = 'service = "call"\nqdisc = ["pie", "codel"]\ncontenders = "cubic"\ncall-bitrate = "700kbit"\n'
     cells = scenario_matrix(written(tmp_path, text)).cells
@@ -47,7 +52,6 @@ def test_lists_are_combined_into_cells(tmp_path: Path) -> None:
         ('timeline = "solo:20"', "no phase of its timeline has a contender"),
         ('rate = "fast"', "--rate: "),
         ('lab = "sim"', "says where it runs"),
-        ("ip-version = 6", "ip-version: a matrix's cells are IPv4; leave it out, or run"),
     ],
 )
 def test_what_gives_no_cell_is_refused_with_the_file(tmp_path: Path, text: str, why: str) -> None:
