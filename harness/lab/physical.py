@@ -166,7 +166,8 @@ def _keep_settings(lab: Lab, stack: ExitStack) -> None:
             stack.callback(_put_back, place, ["sh", "-c", f"echo {was} >{file}"])
     ip = ["ip", f"-{ip_version(lab.addresses.server)}", "route"]
     if routes := lab.server.run([*ip, "show", "default"]).splitlines():
-        stack.callback(_put_back, lab.server, [*ip, "replace", *routes[0].split()])
+        kept = re.sub(r"\bexpires \S+", "", routes[0])  # of a router that advertises itself; ip does not take it back
+        stack.callback(_put_back, lab.server, [*ip, "replace", *kept.split()])
 
 
 def _put_back(place: Place, command: list[str]) -> None:
