@@ -31,7 +31,7 @@ class Stage:
 
     client: Place
     server: Place
-    address: str  # IPv4 at which the origin listens and which the viewer can reach
+    address: str  # at which the origin listens and which the viewer can reach
     run: Path
     display: str  # X display, e.g. ":77"
     port: int = 443

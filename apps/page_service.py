@@ -29,6 +29,7 @@ from apps.standins.origin import (
 )
 from apps.standins.own_folder import FolderError, OwnFolder, ensure_own_folder
 from captures.player import SCRIPT, PlayerRecorder, PlayerSample
+from hardware.machine.ip import ip_version
 from hardware.machine.place import CommandError
 from hardware.machine.process import ProcessError
 
@@ -179,7 +180,7 @@ class PageService(Service):
         if not self._ready:
             self.prepare()
         if self.congestion_control:
-            set_congestion_control(stage.server, self.congestion_control)
+            set_congestion_control(stage.server, self.congestion_control, version=ip_version(stage.address))
         if self._own:
             site, path = self.own_site(self._own)
         else:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from bottleneck import shaper
@@ -174,12 +175,13 @@ def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True, c
                 lines.append(f"{dev}: class {handle} {key}: asked {shaper.burst_bytes(rate)}, found {have.get(key)}")
     if not unshaped:
         return lines
-    keys = [f["options"].get("keys", {}) for f in found.filters[dev] if f.get("options", {}).get("classid") == "1:20"]
-    for end in ("dst_port", "src_port"):
-        if {"ip_proto": "udp", end: IRTT_UNSHAPED} not in [
-            {k: v for k, v in key.items() if k in ("ip_proto", "dst_port", "src_port")} for key in keys
+    filters = [f for f in found.filters[dev] if f.get("options", {}).get("classid") == "1:20"]
+    keys = [(f.get("protocol"), f["options"].get("keys", {})) for f in filters]
+    for protocol, end in product(shaper.PROTOCOLS, ("dst_port", "src_port")):
+        if (protocol, {"ip_proto": "udp", end: IRTT_UNSHAPED}) not in [
+            (of, {k: v for k, v in key.items() if k in ("ip_proto", "dst_port", "src_port")}) for of, key in keys
         ]:
-            lines.append(f"{dev}: asked UDP {end} {IRTT_UNSHAPED} to class 1:20, found no such filter")
+            lines.append(f"{dev}: asked {protocol} UDP {end} {IRTT_UNSHAPED} to class 1:20, found no such filter")
     return lines + _placed(dev, found, "20:", "pfifo", "1:20")
 
 

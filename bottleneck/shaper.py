@@ -15,6 +15,8 @@ UNSHAPED_BPS = 10_000_000_000
 QUANTUM = 1514
 _ROOT, _SHAPED, _UNSHAPED, _AQM, _PROBE_QUEUE = "1:", "1:10", "1:20", "10:", "20:"
 _PROBE_LIMIT = 1000
+PROTOCOLS = "ip", "ipv6"
+"""What the probe may be sent by, as tc names it."""
 _BURST_S = 0.001
 _BURST_LEAST = 2 * QUANTUM
 
@@ -46,8 +48,9 @@ def commands(dev: str, rate_bps: int, qdisc: Qdisc, *, unshaped: bool = True, ch
     if not unshaped:
         return shaped
     probe = [
-        f"tc filter add dev {dev} parent {_ROOT} protocol ip prio 1 flower ip_proto udp {end} {IRTT_UNSHAPED} "
-        f"classid {_UNSHAPED}"
+        f"tc filter add dev {dev} parent {_ROOT} protocol {protocol} prio {prio} flower ip_proto udp "
+        f"{end} {IRTT_UNSHAPED} classid {_UNSHAPED}"
+        for prio, protocol in enumerate(PROTOCOLS, start=1)
         for end in ("dst_port", "src_port")
     ]
     return [

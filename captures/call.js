@@ -73,7 +73,7 @@
     if (remote) {
       player.path = {
         port: local.port, local: local.candidateType, remote: remote.candidateType, protocol: remote.protocol,
-        address: /^[\d.]+$/.test(remote.address) ? remote.address : null, remotePort: remote.port,
+        address: /^[\d.]+$|:/.test(remote.address) ? remote.address : null, remotePort: remote.port,
       };
     }
     tell('call', {

@@ -111,7 +111,7 @@ class PacketCapture:
 
 
 def own_traffic(hosts: Collection[str], viewers: Collection[str] = ()) -> str:
-    """Return a capture filter (pcap-filter(7)) for what passes between `hosts`, by their IPv4 addresses, tagged or not.
+    """Return a capture filter (pcap-filter(7)) for what passes between `hosts`, by their addresses, tagged or not.
 
     With `viewers`, addresses whose peers are not known, such as a live site's, also what these send and get but for
     names that they look up. Empty without hosts: everything is ours.

@@ -7,7 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Address
+from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import ErrorDetails
 
 from hardware.machine.files import distrust, expanded
+from hardware.machine.ip import IpVersion, ip_version
 from hardware.machine.messages import did_you_mean
 
 #: The hosts on the router's LAN side and on its WAN side.
@@ -42,9 +43,12 @@ def _interface(text: str) -> str:
 
 def _address(text: str) -> str:
     try:
-        return str(IPv4Address(text))
+        address = ip_address(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no IPv4 address; give one without a prefix length") from None
+        raise ValueError(f"{text!r} is no IP address; give one without a prefix length") from None
+    if isinstance(address, IPv6Address) and (address.is_link_local or address.scope_id):
+        raise ValueError(f"{text!r} is link-local, which no router forwards; give a unique local or a global one")
+    return str(address)
 
 
 def _command(words: list[str]) -> list[str]:
@@ -152,9 +156,25 @@ class LabFile(_Entry):
         return {name: getattr(self, name) for name in HOSTS}
 
     @property
+    def ip_version(self) -> IpVersion:
+        """The version of IP that all its addresses are of."""
+        return ip_version(self.client.address)
+
+    @property
     def machines(self) -> dict[str, MachineEntry]:
         """The router and the hosts by their name in the file."""
         return {"router": self.router, **self.hosts}
+
+    @model_validator(mode="after")
+    def _one_ip_version(self) -> Self:
+        for name, host in self.hosts.items():
+            if (its := ip_version(host.address)) != self.ip_version:
+                raise ValueError(
+                    f"client has an IPv{self.ip_version} address, {name} one of IPv{its}; all are of one version"
+                )
+        if self.router.nat and self.ip_version == 6:
+            raise ValueError("[router] nat: masquerades IPv4 alone; leave it out, or give the hosts IPv4 addresses")
+        return self
 
     @model_validator(mode="after")
     def _behind_both_sides(self) -> Self:

@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Interface
+from ipaddress import IPv4Interface, IPv6Interface, ip_interface
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from hardware.lab_file import FAR, NEAR, Address, InterfaceName, SshName
+from hardware.machine.ip import IP_VERSIONS, ip_version
 from hardware.machine.place import LOCAL, NO_WAY_BACK, CommandError, Place
 
 _GREET_S = 10
@@ -25,10 +26,10 @@ _WHERE = {
 
 @dataclass(frozen=True)
 class Port:
-    """An interface of a machine with an IPv4 address; `away`: its default route leaves there."""
+    """An interface of a machine with an IP address; `away`: a default route leaves there."""
 
     name: str
-    address: IPv4Interface
+    address: IPv4Interface | IPv6Interface
     away: bool = False
 
 
@@ -45,16 +46,16 @@ def ports_of(ssh: str) -> list[Port]:
     options = (*NO_WAY_BACK, "BatchMode=yes", f"ConnectTimeout={_GREET_S}")
     words = [word for option in options for word in ("-o", option)]
     place = Place(ssh, ("ssh", *words, ssh), remote=True) if ssh else LOCAL
-    told, routes = (
-        json.loads(place.run(["ip", "-j", "-4", *what], timeout=2 * _GREET_S) or "[]")
-        for what in (["address"], ["route", "show", "default"])
-    )
-    away = {route.get("dev") for route in routes}
+
+    def told(*what: str) -> list[Any]:
+        return list(json.loads(place.run(["ip", "-j", *what], timeout=2 * _GREET_S) or "[]"))
+
+    away = {route.get("dev") for version in IP_VERSIONS for route in told(f"-{version}", "route", "show", "default")}
     return [
-        Port(link["ifname"], IPv4Interface(f"{entry['local']}/{entry['prefixlen']}"), link["ifname"] in away)
-        for link in told
+        Port(link["ifname"], ip_interface(f"{entry['local']}/{entry['prefixlen']}"), link["ifname"] in away)
+        for link in told("address")
         for entry in link.get("addr_info", [])
-        if link["ifname"] != "lo"
+        if link["ifname"] != "lo" and entry["scope"] != "link"
     ]
 
 
@@ -70,7 +71,13 @@ def ask_lab(ask: Ask, tell: Tell, look: Look = ports_of) -> dict[str, dict[str, 
     here = _seen(look, tell, "")
     for name in (*NEAR, *FAR):
         tell(_WHERE[name])
-        side = [port.address.network for port in ports if port.name == (lan if name in NEAR else wan)]
+        # All of one IP version, the first one's.
+        of_one = {ip_version(table["address"]) for host, table in tables.items() if host != "router"} or IP_VERSIONS
+        side = [
+            port.address.network
+            for port in ports
+            if port.name == (lan if name in NEAR else wan) and port.address.version in of_one
+        ]
         first = tables.get("client" if name in NEAR else "server", {})
         ssh = ""
         if name != "client":
@@ -108,7 +115,7 @@ def _seen(look: Look, tell: Tell, ssh: str) -> Sequence[Port]:
         tell(f"{ssh or 'this machine'} does not tell its interfaces: {failed}")
         return []
     shown = ", ".join(f"{port.name} {port.address}{' (default route)' if port.away else ''}" for port in ports)
-    tell(f"{ssh or 'this machine'} has {shown or 'no interface with an IPv4 address'}")
+    tell(f"{ssh or 'this machine'} has {shown or 'no interface with an IP address'}")
     return ports
 
 

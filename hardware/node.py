@@ -21,7 +21,7 @@ class Interface:
     device: str
     """The interface where the node is started that carries its frames, e.g. one end of a veth."""
     address: str
-    """IPv4 address with prefix length inside the node; the device itself must have none."""
+    """IP address with prefix length inside the node; the device itself must have none."""
 
 
 def node_command(
@@ -47,7 +47,7 @@ def node_command(
         root: the directory of the host that becomes its root, read-only.
         gateway: where the default route goes.
         routes: destination (prefix) to gateway, for more routes.
-        forward: whether it forwards IPv4, as a router does.
+        forward: whether it forwards IP, as a router does.
         memory: as `mem=` takes it; 128M is plenty.
         extra: more words for the kernel command line, e.g. `time-travel=inf-cpu`.
 

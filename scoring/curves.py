@@ -61,11 +61,12 @@ def crossings_down(
 
     Both have a column `of` more, the sender; of a bottleneck that is not dualpi2 every packet is in queue C.
     """
-    client, ports = packets.address(lab["addresses"]["client"]), lab["ports"]
+    here, ports = lab["addresses"], lab["ports"]
+    to_client = packets.is_at("dst", here["client"])
     senders: dict[Literal["victim", "contender", "probe"], pl.Expr] = {
-        "victim": (pl.col("dst") == client) & (pl.col("sport") == ports["origin"]),
-        "contender": packets.contending(lab["addresses"])[0],
-        "probe": (pl.col("dst") == client) & (pl.col("sport") == ports.get("irtt", 0)),
+        "victim": to_client & (pl.col("sport") == ports["origin"]),
+        "contender": packets.contending(here)[0],
+        "probe": to_client & (pl.col("sport") == ports.get("irtt", 0)),
     }
     named = pl.coalesce(*(pl.when(is_it).then(pl.lit(name)) for name, is_it in senders.items()))
     down = before.filter(pl.any_horizontal(*senders.values()))

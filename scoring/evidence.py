@@ -208,7 +208,7 @@ def _sorted_out(table: pl.DataFrame, setting: Setting) -> SideCapture:
         dst=addresses["client"],
     )
     if setting.live:
-        victim = victim.filter(pl.col("src") != packets.address(addresses["sender"]))
+        victim = victim.filter(~packets.is_at("src", addresses["sender"]))
     down, up = packets.contending(addresses)
     contender = table.filter(down)
     largest = int(table["ip_bytes"].max() or 0)  # type: ignore[arg-type]

@@ -18,8 +18,13 @@ _HALF, _WRAP = 1 << 31, 1 << 32
 
 
 def address(text: str) -> int:
-    """An IPv4 address as the number used in the packet table. Raises ValueError."""
-    return int(ipaddress.IPv4Address(text))
+    """An address as the number used in the packet table. Raises ValueError."""
+    return int(ipaddress.ip_address(text))
+
+
+def is_at(end: str, text: str) -> pl.Expr:
+    """Whether the `end` of a packet (src, dst) has this address. Raises ValueError."""
+    return pl.col(end) == pl.lit(address(text), dtype=pl.UInt128)
 
 
 def select(
@@ -31,16 +36,8 @@ def select(
     dport: int | None = None,
 ) -> pl.DataFrame:
     """The packets from `src`:`sport` to `dst`:`dport`; None matches any."""
-    wanted = [
-        pl.col(name) == value
-        for name, value in (
-            ("src", address(src) if src else None),
-            ("sport", sport),
-            ("dst", address(dst) if dst else None),
-            ("dport", dport),
-        )
-        if value is not None
-    ]
+    wanted = [is_at(end, text) for end, text in (("src", src), ("dst", dst)) if text]
+    wanted += [pl.col(end) == port for end, port in (("sport", sport), ("dport", dport)) if port is not None]
     return packets.filter(*wanted) if wanted else packets
 
 
@@ -50,15 +47,15 @@ def contending(addresses: Mapping[str, str]) -> tuple[pl.Expr, pl.Expr]:
     Bulk flows go from sender to receiver, and up with their acknowledgements; applications from server to client, by
     the ports of `traffic.ports`, and a call up too.
     """
-    at = {name: address(text) for name, text in addresses.items()}
-    src, sport, dst, dport = map(pl.col, ("src", "sport", "dst", "dport"))
-    tcp, talk = pl.col("proto") == TCP, (pl.col("proto") == UDP) & (dport >= ports.TALK) & (dport <= ports.TALK + 1)
-    served = tcp & (sport.is_between(ports.SHORT, ports.LAST_SHORT) | (sport == ports.SECOND))
-    down = ((src == at["sender"]) & (dst == at["receiver"])) | (
-        (src == at["server"]) & (dst == at["client"]) & (served | talk)
-    )
-    up = ((src == at["receiver"]) & (dst == at["sender"])) | ((src == at["client"]) & (dst == at["server"]) & talk)
-    return down, up
+
+    def between(source: str, sink: str) -> pl.Expr:
+        return is_at("src", addresses[source]) & is_at("dst", addresses[sink])
+
+    sport = pl.col("sport")
+    served = (pl.col("proto") == TCP) & (sport.is_between(ports.SHORT, ports.LAST_SHORT) | (sport == ports.SECOND))
+    talk = (pl.col("proto") == UDP) & pl.col("dport").is_between(ports.TALK, ports.TALK + 1)
+    down = between("sender", "receiver") | (between("server", "client") & (served | talk))
+    return down, between("receiver", "sender") | (between("client", "server") & talk)
 
 
 def with_advance(packets: pl.DataFrame) -> pl.DataFrame:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read pcapng header captures into a table, a million packets a second and in bounded memory.
 
-Only what the scoring needs is decoded: Ethernet, IPv4, TCP and UDP headers. Block layout: pcapng
-(draft-ietf-opsawg-pcapng); headers: RFC 791, 768, 9293; the AE flag: RFC 9768.
+Only what the scoring needs is decoded: Ethernet, IPv4, IPv6, TCP and UDP headers. Block layout: pcapng
+(draft-ietf-opsawg-pcapng); headers: RFC 791, 8200, 768, 9293; the AE flag: RFC 9768.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import polars as pl
 from scoring.unpacked import unpacked
 
 TCP, UDP = 6, 17
+_IPV4, _IPV6 = 0x0800, 0x86DD
+_HIGH = pl.Series([1 << 64], dtype=pl.UInt128)
 FIN, SYN, ACK, ECE, CWR, AE = 0x01, 0x02, 0x10, 0x40, 0x80, 0x100
 NOT_ECT, ECT1, ECT0, CE = range(4)
 
@@ -37,8 +39,8 @@ _ODD = np.random.default_rng(7).integers(0, 1 << 63, _HASHED, np.uint64) * np.ui
 
 SCHEMA: dict[str, type[pl.DataType]] = {
     "t_ns": pl.Int64,  # Unix nanoseconds
-    "src": pl.UInt32,
-    "dst": pl.UInt32,
+    "src": pl.UInt128,  # an IPv4 address is below 2^32
+    "dst": pl.UInt128,
     "sport": pl.UInt16,
     "dport": pl.UInt16,
     "proto": pl.UInt8,
@@ -47,7 +49,7 @@ SCHEMA: dict[str, type[pl.DataType]] = {
     "seq": pl.UInt32,  # 0 for UDP
     "flags": pl.UInt16,  # TCP flags with AE as bit 8; 0 for UDP
     "payload": pl.UInt16,  # bytes after the TCP or UDP header
-    "ip_id": pl.UInt16,
+    "ip_id": pl.UInt16,  # 0 for IPv6, which has none
     "fingerprint": pl.UInt64,  # hash of the first bytes of the TCP or UDP packet: tells the same packet elsewhere
 }
 
@@ -58,7 +60,7 @@ class CaptureError(RuntimeError):
 
 @dataclass(frozen=True)
 class Capture:
-    """`packets` has the columns of SCHEMA, one row a TCP or UDP packet over IPv4, in file order.
+    """`packets` has the columns of SCHEMA, one row a TCP or UDP packet right behind its IP header, in file order.
 
     `dropped` is what the capturing kernel and program lost (None: the capture was killed and left no count),
     `other` the number of packets of any other kind.
@@ -171,33 +173,45 @@ class _Reader:
         def long(offset: npt.NDArray[np.int64], more: int) -> npt.NDArray[np.int64]:
             return short(offset, more) << 16 | short(offset, more + 2)
 
-        proto = byte(ether, 14 + 9)
-        fragment = short(ether, 14 + 6) & 0x1FFF
-        good = (short(ether, 12) == 0x0800) & (fragment == 0) & ((proto == TCP) | (proto == UDP))
+        kind = short(ether, 12)
+        v6 = kind == _IPV6
+        proto = np.where(v6, byte(ether, 14 + 6), byte(ether, 14 + 9))
+        fragment = np.where(v6, 0, short(ether, 14 + 6) & 0x1FFF)
+        good = ((kind == _IPV4) | v6) & (fragment == 0) & ((proto == TCP) | (proto == UDP))
         # A header cut off by a short snaplen would be read from the next packet.
-        head = 14 + (byte(ether, 14) & 0x0F) * 4
+        head = 14 + np.where(v6, 40, (byte(ether, 14) & 0x0F) * 4)
         captured = words[starts + 5].astype(np.int64)
         good &= captured >= head + np.where(proto == TCP, 20, 8)
         self.other += int(len(good) - good.sum())
-        ether, head, proto, t_ns, captured = (column[good] for column in (ether, head, proto, t_ns, captured))
+        ether, head, proto, t_ns, captured, v6 = (column[good] for column in (ether, head, proto, t_ns, captured, v6))
+        six = ether[v6]
+
+        def address(at: int, at_of_v6: int) -> pl.Series:
+            if not len(six):  # what follows would take a tenth more time
+                return pl.Series(long(ether, at))
+            low, high = long(ether, at), np.zeros(len(ether), np.int64)
+            for half, more in ((high, 0), (low, 8)):
+                half[v6] = long(six, at_of_v6 + more) << 32 | long(six, at_of_v6 + more + 4)
+            high_part, low_part = (pl.Series(half.view(np.uint64)).cast(pl.UInt128) for half in (high, low))
+            return high_part * _HIGH + low_part
 
         upper = ether + head
         tcp = proto == TCP
-        ip_bytes = short(ether, 16)
+        ip_bytes = np.where(v6, 40 + short(ether, 14 + 4), short(ether, 14 + 2))
         upper_head = np.where(tcp, (byte(upper, 12) >> 4) * 4, 8)
         columns = {
             "t_ns": t_ns,
-            "src": long(ether, 26),
-            "dst": long(ether, 30),
+            "src": address(26, 22),
+            "dst": address(30, 38),
             "sport": short(upper, 0),
             "dport": short(upper, 2),
             "proto": proto,
-            "ecn": byte(ether, 15) & 3,
+            "ecn": np.where(v6, byte(ether, 15) >> 4, byte(ether, 15)) & 3,
             "ip_bytes": ip_bytes,
             "seq": np.where(tcp, long(upper, 4), 0),
             "flags": np.where(tcp, short(upper, 12) & 0x1FF, 0),
             "payload": np.maximum(ip_bytes - (head - 14) - upper_head, 0),
-            "ip_id": short(ether, 18),
+            "ip_id": np.where(v6, 0, short(ether, 18)),
             "fingerprint": _fingerprints(octets, upper, ether + np.minimum(captured, 14 + ip_bytes), tcp),
         }
         return pl.DataFrame({name: pl.Series(values).cast(SCHEMA[name]) for name, values in columns.items()})

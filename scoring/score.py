@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from hardware.machine.ip import ip_version
 from scoring import applications, latency, queue_delay, records, validity
 from scoring.baseline import harms, healthy, solo
 from scoring.contenders import contender_flows
@@ -106,10 +107,12 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
 
 
 def _path(setting: Setting) -> dict[str, Any]:
-    """What the path did besides its delay: the steps of its rates (t in s from the start), losses, varying delay."""
+    """What else the path was: the steps of its rates (t in s from the start), losses, varying delay, IPv6."""
     t0 = setting.span[0]
     steps = [{**rate, "t": round(rate["t"] - t0, 3)} for rate in setting.rates]
     further = {key: setting.lab.get(key) for key in ("path_varies_ms", "path_loss")}
+    if (version := ip_version(setting.lab["addresses"]["client"])) != 4:
+        further["ip_version"] = version
     return {key: value for key, value in {"rate_steps": steps, **further}.items() if value}
 
 

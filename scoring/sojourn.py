@@ -2,8 +2,8 @@
 """How long each packet took from one capture to the other: its way through the router, and the wait in its queue.
 
 The same packet is known on both sides by its 5-tuple, its IP id and a fingerprint of its header and first payload. A
-retransmission has another IP id and other TCP time stamps, so it is another packet. Packets that cannot be told from
-each other are left out.
+retransmission has another IP id and other TCP time stamps, so it is another packet; IPv6 has no id, and it is told by
+its time stamps alone. Packets that cannot be told from each other are left out.
 """
 
 from __future__ import annotations

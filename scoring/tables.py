@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ from scoring.evidence import Setting, capture_file, first_of, read_capture
 
 Columns = dict[str, tuple[PolarsDataType, str]]
 _FLOW: Columns = {
-    "src": (pl.String, "IPv4 address of the sender"),
+    "src": (pl.String, "IP address of the sender"),
     "sport": (pl.UInt16, "its port"),
-    "dst": (pl.String, "IPv4 address of the receiver"),
+    "dst": (pl.String, "IP address of the receiver"),
     "dport": (pl.UInt16, "its port"),
     "proto": (pl.UInt8, "6 TCP, 17 UDP"),
 }
@@ -85,7 +85,7 @@ def _sojourn(run: Path, setting: Setting) -> pl.DataFrame | None:
 def _addressed(table: pl.DataFrame) -> pl.DataFrame:
     """The table with its addresses as text."""
     numbers = {*table["src"].unique(), *table["dst"].unique()}
-    names = {number: str(IPv4Address(number)) for number in numbers}
+    names = {number: str(ip_address(number)) for number in numbers}
     as_text = [pl.col(end).replace_strict(names, return_dtype=pl.String) for end in ("src", "dst")]
     return table.with_columns(as_text) if names else table
 
@@ -189,7 +189,7 @@ TABLES: Mapping[str, Table] = {
             "seq": (pl.UInt32, "TCP sequence number; 0 for UDP"),
             "flags": (pl.UInt16, "TCP flags with AE as bit 8; 0 for UDP"),
             "payload": (pl.UInt16, "bytes after the TCP or UDP header"),
-            "ip_id": (pl.UInt16, "identification of the IP header"),
+            "ip_id": (pl.UInt16, "identification of the IPv4 header; 0 for IPv6, which has none"),
             "fingerprint": (pl.UInt64, "the same for the same packet on the other side"),
             "advance": (pl.Int64, "bytes by which it moves its flow on: their sum is the goodput"),
             "resent": (pl.Boolean, "TCP data that moves nothing on"),

@@ -36,9 +36,9 @@ FLOWS = {
 PROBES = {"t_s": pl.Float64, "probe": pl.Int64, "delay_us": pl.Float64}
 TALKS = {"t_s": pl.Float64, "talk": pl.Int64, "delay_us": pl.Float64, "bytes": pl.Int64}
 WIRE = {
-    "src": pl.UInt32, "sport": pl.UInt16, "dst": pl.UInt32, "dport": pl.UInt16, "proto": pl.UInt8, "packets": pl.Int64,
-    "data_packets": pl.Int64, "bytes": pl.Int64, "resent": pl.Int64, "not_ect": pl.Int64, "ect1": pl.Int64,
-    "ect0": pl.Int64, "ce": pl.Int64, "accecn_syn": pl.Boolean, "largest": pl.Int64,
+    "src": pl.UInt128, "sport": pl.UInt16, "dst": pl.UInt128, "dport": pl.UInt16, "proto": pl.UInt8,
+    "packets": pl.Int64, "data_packets": pl.Int64, "bytes": pl.Int64, "resent": pl.Int64, "not_ect": pl.Int64,
+    "ect1": pl.Int64, "ect0": pl.Int64, "ce": pl.Int64, "accecn_syn": pl.Boolean, "largest": pl.Int64,
 }  # fmt: skip
 SHORT = {"start_s": pl.Float64, "bytes": pl.Int64, "fct_s": pl.Float64}
 

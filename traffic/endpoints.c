@@ -91,7 +91,7 @@ static int space_count, space_now = -1;
 static struct { char from[32], to[32], address[32], control[16]; int port, ecn; struct watch listener; } shorts;
 static uint32_t transfer_of_port[65536]; /* index + 1 */
 static int64_t length, sample, origin;
-static int epoll, timer;
+static int epoll, timer, family = AF_INET;
 static char buffer[WRITE];
 static FILE *flows_csv, *queues;
 
@@ -247,11 +247,18 @@ static void sample_queues(int64_t at)
 
 /* Sockets */
 
-static struct sockaddr_in address_of(const char *address, int port)
-{
-	struct sockaddr_in it = { .sin_family = AF_INET, .sin_port = htons(port) };
+union address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
 
-	if (address && inet_pton(AF_INET, address, &it.sin_addr) != 1)
+static union address address_of(const char *address, int port)
+{
+	union address it = { .any.sa_family = family };
+
+	it.v4.sin_port = htons(port); /* IPv6 has it at the same place */
+	if (address && inet_pton(family, address, family == AF_INET6 ? (void *)&it.v6.sin6_addr : &it.v4.sin_addr) != 1)
 		die("no address: %s", address);
 	return it;
 }
@@ -266,13 +273,13 @@ static void watch(struct watch *it, enum kind kind, int index, int fd, uint32_t 
 
 static int bound(const char *space, int type, int port)
 {
-	struct sockaddr_in it = address_of(NULL, port);
+	union address it = address_of(NULL, port);
 	int fd, on = 1;
 
 	enter(space);
-	fd = MUST(socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
+	fd = MUST(socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
 	MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), "SO_REUSEADDR");
-	MUST(bind(fd, (struct sockaddr *)&it, sizeof(it)), "port %d in %s", port, space);
+	MUST(bind(fd, &it.any, sizeof(it)), "port %d in %s", port, space);
 	return fd;
 }
 
@@ -296,7 +303,7 @@ static int listener(const char *space, int port, const char *control)
 
 static int connection(const char *from, int from_port, const char *address, int port, const char *control, int ecn)
 {
-	struct sockaddr_in to = address_of(address, port);
+	union address to = address_of(address, port);
 	int fd = bound(from, SOCK_STREAM, from_port), least = WRITE;
 
 	use_control(fd, control);
@@ -304,7 +311,7 @@ static int connection(const char *from, int from_port, const char *address, int 
 	/* The SYN asks for what the namespace says at that moment; passive opens find what they had before. */
 	if (ecn != ACCURATE_ECN)
 		set("tcp_ecn", ecn);
-	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 && errno != EINPROGRESS)
+	if (connect(fd, &to.any, sizeof(to)) < 0 && errno != EINPROGRESS)
 		die("connect to %s", address);
 	if (ecn != ACCURATE_ECN)
 		set("tcp_ecn", ACCURATE_ECN);
@@ -367,12 +374,12 @@ static void stop_flow(int n, int64_t at)
 
 static void start_transfer(int n)
 {
-	struct sockaddr_in mine;
+	union address mine;
 	socklen_t size = sizeof(mine);
 	int fd = connection(shorts.from, 0, shorts.address, shorts.port, shorts.control, shorts.ecn);
 
-	MUST(getsockname(fd, (struct sockaddr *)&mine, &size), "getsockname");
-	transfer_of_port[ntohs(mine.sin_port)] = n + 1;
+	MUST(getsockname(fd, &mine.any, &size), "getsockname");
+	transfer_of_port[ntohs(mine.v4.sin_port)] = n + 1;
 	watch(&transfers[n].out, SHORT_OUT, n, fd, EPOLLOUT);
 }
 
@@ -483,10 +490,10 @@ static void check(const struct watch *it, const char *what, ssize_t result)
 
 static void take_transfer(void)
 {
-	struct sockaddr_in peer;
+	union address peer;
 	socklen_t size = sizeof(peer);
-	int fd = MUST(accept4(shorts.listener.fd, (struct sockaddr *)&peer, &size, SOCK_NONBLOCK | SOCK_CLOEXEC), "accept");
-	int n = transfer_of_port[ntohs(peer.sin_port)] - 1;
+	int fd = MUST(accept4(shorts.listener.fd, &peer.any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC), "accept");
+	int n = transfer_of_port[ntohs(peer.v4.sin_port)] - 1;
 
 	wake_at(fd, transfers[n].bytes);
 	watch(&transfers[n].in, SHORT_IN, n, fd, EPOLLIN);
@@ -532,11 +539,11 @@ static void take_probe(struct probe *probe, int fd)
 static void echo_probe(struct probe *probe)
 {
 	static char packet[PROBE_BYTES];
-	struct sockaddr_in peer;
+	union address peer;
 	socklen_t size = sizeof(peer);
 
-	while (recvfrom(probe->in.fd, packet, sizeof(packet), MSG_DONTWAIT, (struct sockaddr *)&peer, &size) > 0)
-		sendto(probe->in.fd, packet, sizeof(packet), MSG_DONTWAIT, (struct sockaddr *)&peer, size);
+	while (recvfrom(probe->in.fd, packet, sizeof(packet), MSG_DONTWAIT, &peer.any, &size) > 0)
+		sendto(probe->in.fd, packet, sizeof(packet), MSG_DONTWAIT, &peer.any, size);
 }
 
 static void serve_probe(struct probe *probe, struct watch *it)
@@ -622,9 +629,17 @@ static int tc_of(const char *space)
 	return tc_count - 1;
 }
 
+static void mark(int fd, int tos)
+{
+	if (family == AF_INET6)
+		MUST(setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos)), "IPV6_TCLASS");
+	else
+		MUST(setsockopt(fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos)), "IP_TOS");
+}
+
 static void open_probe(struct probe *probe, enum kind kind, int index)
 {
-	struct sockaddr_in to = address_of(probe->address, probe->port);
+	union address to = address_of(probe->address, probe->port);
 	int out = bound(probe->from, SOCK_DGRAM, 0), in = bound(probe->to, SOCK_DGRAM, probe->port);
 
 	probe->slots = (length - probe->first + probe->interval - 1) / probe->interval;
@@ -633,9 +648,9 @@ static void open_probe(struct probe *probe, enum kind kind, int index)
 	probe->sent_at = calloc(probe->room, sizeof(*probe->sent_at));
 	probe->arrived_at = calloc(probe->room, sizeof(*probe->arrived_at));
 	probe->size = calloc(probe->room, sizeof(*probe->size));
-	MUST(connect(out, (struct sockaddr *)&to, sizeof(to)), "probe");
-	MUST(setsockopt(out, IPPROTO_IP, IP_TOS, &probe->tos, sizeof(probe->tos)), "IP_TOS");
-	MUST(setsockopt(in, IPPROTO_IP, IP_TOS, &probe->tos, sizeof(probe->tos)), "IP_TOS");
+	MUST(connect(out, &to.any, sizeof(to)), "probe");
+	mark(out, probe->tos);
+	mark(in, probe->tos);
 	watch(&probe->in, kind, index, in, EPOLLIN);
 	watch(&probe->back, kind, index, out, EPOLLIN);
 }
@@ -647,13 +662,14 @@ static void read_plan(void)
 	while (fgets(line, sizeof(line), stdin)) {
 		struct flow *flow = &flows[flow_count];
 		struct probe *probe = &probes[probe_count], *talk = &talks[talk_count];
-		int mode = 0;
+		int mode = 0, version = 4;
 		bool found = false;
 
 		errno = 0;
 		sscanf(line, "%15s", word);
 		if (!strcmp(word, "cell")) {
-			found = sscanf(line, "%*s %" SCNd64 " %" SCNd64, &length, &sample) == 2;
+			found = sscanf(line, "%*s %" SCNd64 " %" SCNd64 " %d", &length, &sample, &version) == 3;
+			family = version == 6 ? AF_INET6 : AF_INET;
 		} else if (!strcmp(word, "host")) {
 			found = sscanf(line, "%*s %31s %d", space, &mode) == 2;
 			enter(space);

@@ -3,7 +3,7 @@
 
 A plan is text, one line each, times in ns::
 
-    cell LENGTH SAMPLE                                                 first; time 0 is when the plan is read
+    cell LENGTH SAMPLE IP                                              first; time 0 is when the plan is read; 4 or 6
     host NAMESPACE ECN                                                 its net.ipv4.tcp_ecn but for flows' own SYNs
     device NAMESPACE DEVICE                                            segmentation offloads off; waits until it is up
     tc NAMESPACE COMMAND / show NAMESPACE COMMAND                      now; answers go to readback-NAMESPACE

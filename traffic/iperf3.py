@@ -101,7 +101,7 @@ class BulkFlow:
                     f"{self.sender.name}: no connection to {self.receiver_address}:{self.port} within {_CONNECT_S:g} s"
                 )
             time.sleep(_POLL_S)
-        self.sender_address = line[2].rpartition(":")[0]
+        self.sender_address = line[2].rpartition(":")[0].strip("[]")
 
     def alive(self) -> bool:
         """Tell whether the flow still runs."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from hardware.machine import requirements
+from hardware.machine.ip import as_host
 from hardware.machine.place import Place
 from hardware.machine.process import Process, ProcessError
 from traffic import ports
@@ -37,7 +38,7 @@ def start_server(
 
     Raises `hardware.machine.process.ProcessError`.
     """
-    bind = ",".join(f"{address}:{port}" for port in listen)
+    bind = ",".join(f"{as_host(address)}:{port}" for port in listen)
     listening = r"[\s\S]*".join([r"\[ListenerStart\] starting"] * len(listen))
     # A queue lets probes out in bursts; with a least interval the server would drop them.
     return Process.start(
@@ -68,7 +69,7 @@ class IrttClient:
         wrap: Sequence[str] = (),
     ) -> None:
         self._wrap = tuple(wrap)
-        self.place, self.server, self.port, self.output = place, server, port, output
+        self.place, self.server, self.port, self.output = place, as_host(server), port, output
         self._options = [
             "-i",
             f"{round(interval_ms * 1000)}us",

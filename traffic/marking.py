@@ -4,20 +4,21 @@
 from __future__ import annotations
 
 from hardware.machine.place import Place
+from traffic.irtt import TOS, Codepoint
 
-_TABLE = "ip sojourn_marking"
+_TABLE = "inet sojourn_marking"
 
 
-def mark_udp(place: Place, port: int, codepoint: str) -> None:
-    """Send every UDP packet from local `port` of `place` as `codepoint` (ect0, ect1) from now on.
+def mark_udp(place: Place, port: int, codepoint: Codepoint) -> None:
+    """Send every UDP packet from local `port` of `place` as `codepoint` from now on.
 
     Raises CommandError where nft is missing or refused.
     """
+    # `ip6 ecn set` writes a lone byte of the header, which Linux 7.2 does not do.
+    sets = f"ip ecn set {codepoint}", f"meta nfproto ipv6 @nh,0,16 set @nh,0,16 & 0xffcf | {TOS[codepoint] << 4:#06x}"
     rules = (
-        f"add table {_TABLE}\n"
-        f"add chain {_TABLE} egress {{ type filter hook postrouting priority mangle; }}\n"
-        f"add rule {_TABLE} egress udp sport {port} ip ecn set {codepoint}\n"
-    )
+        f"add table {_TABLE}\nadd chain {_TABLE} egress {{ type filter hook postrouting priority mangle; }}\n"
+    ) + "".join(f"add rule {_TABLE} egress udp sport {port} {it}\n" for it in sets)
     place.run(["nft", "-f", "-"], input=rules)
 
 

@@ -54,14 +54,21 @@ class Schedule:
             left -= PAYLOAD
 
 
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
 def talk(to: tuple[str, int], schedule: Schedule, seconds: float, ecn: str = "not-ect") -> int:
     """Send the schedule to (address, port) for `seconds`, or until interrupted; return how many packets left.
 
     Raises OSError, KeyError.
     """
     sent = 0
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
-        out.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, _TOS[ecn])
+    with socket.socket(_family(to[0]), socket.SOCK_DGRAM) as out:
+        if out.family == socket.AF_INET6:
+            out.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, _TOS[ecn])
+        else:
+            out.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, _TOS[ecn])
         begun = time.monotonic()
         with suppress(KeyboardInterrupt):
             for number in range(round(seconds * schedule.fps)):
@@ -128,7 +135,7 @@ def main(arguments: Sequence[str]) -> int:
             schedule = Schedule(chosen.bitrate, chosen.fps, chosen.key_every, chosen.key_factor)
             print(json.dumps({"sent": talk(to, schedule, chosen.seconds, chosen.ecn)}))
             return 0
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as at:
+        with socket.socket(_family(chosen.address), socket.SOCK_DGRAM) as at:
             at.bind(to)
             print("listening", file=sys.stderr, flush=True)
             heard = listen(at)

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import psutil
 
 from apps.browsers import account
+from hardware.machine.ip import as_host
 from hardware.machine.place import Place
 from hardware.machine.scratch import scratch_folder
 from hardware.machine.viewer import sandbox_refusal, viewer, viewer_folder
@@ -91,7 +92,7 @@ def flags(
         "--test-type",  # no bar that warns of unusual flags above the page
     ]
     if hosts:
-        chosen.append("--host-resolver-rules=" + ",".join(f"MAP {name} {to}" for name, to in hosts.items()))
+        chosen.append("--host-resolver-rules=" + ",".join(f"MAP {name} {as_host(to)}" for name, to in hosts.items()))
     if spki:
         chosen.append(f"--ignore-certificate-errors-spki-list={spki}")
     if quic:

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hardware.machine import cache
+from hardware.machine.ip import IpVersion, as_host
 from hardware.machine.place import CommandError, Place
 from hardware.machine.process import Process
 from hardware.machine.scratch import scratch_folder
@@ -215,7 +216,7 @@ def caddyfile(
 	}}
 }}
 https://{HOST}:{port} {{
-	bind {address}
+	bind {as_host(address)}
 	tls "{certificate.chain}" "{certificate.key}"
 	header Cache-Control no-store
 	handle_path /media/* {{
@@ -242,14 +243,14 @@ https://{HOST}:{port} {{
 """
 
 
-def set_congestion_control(place: Place, name: str, destination: str = "default") -> None:
-    """Let TCP connections that start at `place` towards `destination` use congestion control `name`.
+def set_congestion_control(place: Place, name: str, destination: str = "default", version: IpVersion = 4) -> None:
+    """Let TCP connections over IP `version` that start at `place` towards `destination` use congestion control `name`.
 
     The route carries it (ip-route(8), congctl): the system-wide setting is refused in a rootless namespace.
     Raises OriginError when there is no such route or the setting cannot be read back.
     """
-    route = _route(place, destination)
-    command = ["ip", "route", "replace", str(route["dst"])]
+    route = _route(place, destination, version)
+    command = ["ip", f"-{version}", "route", "replace", str(route["dst"])]
     words = {"gateway": "via", "dev": "dev", "protocol": "proto", "scope": "scope", "prefsrc": "src"}
     for key, word in (words | {"metric": "metric"}).items():
         if key in route:
@@ -258,21 +259,21 @@ def set_congestion_control(place: Place, name: str, destination: str = "default"
         place.run([*command, "congctl", name])
     except CommandError as error:
         raise OriginError(f"congestion control {name}: this kernel does not have it ({error})") from error
-    control = congestion_control(place, destination)
+    control = congestion_control(place, destination, version)
     if control != name:
         raise OriginError(f"{place.name}'s route to {destination}: congctl {name} was asked, {control} is there")
 
 
-def congestion_control(place: Place, destination: str = "default") -> str | None:
+def congestion_control(place: Place, destination: str = "default", version: IpVersion = 4) -> str | None:
     """Return the congestion control that the route to `destination` sets, None when it sets none."""
     metrics: dict[str, Any] = {}
-    for metric in _route(place, destination).get("metrics") or []:
+    for metric in _route(place, destination, version).get("metrics") or []:
         metrics |= metric
     return metrics.get("congestion")  # iproute2's JSON name of congctl
 
 
-def _route(place: Place, destination: str) -> dict[str, Any]:
-    routes = json.loads(place.run(["ip", "-j", "route", "show", destination]) or "[]")
+def _route(place: Place, destination: str, version: IpVersion) -> dict[str, Any]:
+    routes = json.loads(place.run(["ip", "-j", f"-{version}", "route", "show", destination]) or "[]")
     if not routes:
         raise OriginError(f"{place.name} has no route to {destination}")
     return dict(routes[0])

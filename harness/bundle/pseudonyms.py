@@ -25,11 +25,11 @@ from scoring import records
 from scoring.scores import Scores
 from traffic.contender import CONTENDERS
 
-#: What stays: the virtual lab, this host, nobody, everybody (RFC 6890), and netmasks.
+#: What stays: the labs that are ours alone, this host, nobody, everybody (RFC 6890), and netmasks.
 _KEPT = [
     ipaddress.IPv4Network(text) for text in ("10.42.0.0/16", "127.0.0.0/8", "0.0.0.0/8", "224.0.0.0/4", "255.0.0.0/8")
 ]
-_KEPT6 = {bytes(16), bytes(15) + b"\1"}
+_KEPT6 = [ipaddress.IPv6Network(text) for text in ("fd42:1::/64", "fd42:2::/64", "::/127")]
 #: Before an IPv4 address in an IPv6 one (RFC 4291).
 _MAPPED = bytes(10) + b"\xff\xff"
 _KEPT_MACS = {bytes(6), b"\xff" * 6}
@@ -225,7 +225,7 @@ class Mask:
         return (_SPARE + number).to_bytes(4, "big")
 
     def _ipv6(self, address: bytes) -> bytes:
-        if address in _KEPT6:
+        if any(ipaddress.IPv6Address(address) in network for network in _KEPT6):
             return address
         if address.startswith(_MAPPED):
             return _MAPPED + self.packed(address[12:])

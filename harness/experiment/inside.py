@@ -60,7 +60,7 @@ def experiment(job: Path) -> None:
     options, service = read_job(job)
     _start_apart(options.seed)
     with (job / NEWS).open("w") as news:
-        run_experiment(options, _Evidence(job / VERSIONS), SimLab(), service, _News(news))
+        run_experiment(options, _Evidence(job / VERSIONS), SimLab(options.ip_version or 4), service, _News(news))
 
 
 def cell(job: Path) -> None:
@@ -70,7 +70,7 @@ def cell(job: Path) -> None:
 
     asked, seed = read_cell(job)
     _start_apart(seed)
-    with SimLab() as lab:
+    with SimLab(asked.ip_version) as lab:
         run_cell(lab, asked, EVIDENCE, seed=seed, limits=SIMULATED)
 
 

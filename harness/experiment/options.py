@@ -18,6 +18,7 @@ from bottleneck.spec import Bottleneck, Direction
 from bottleneck.units import format_rate, format_time, parse_percent, parse_time, rate_option, rtt_option
 from hardware.lab_file import read_lab_file
 from hardware.machine.files import expanded
+from hardware.machine.ip import IP_VERSIONS, IpVersion
 from hardware.machine.messages import did_you_mean
 from harness.experiment.timeline import Phase, parse_timeline, reordered
 from traffic.irtt import Codepoint
@@ -135,6 +136,11 @@ OPTIONS = [
     ),
     Option("rate-up", None, "path", "the rate away from the client (default: as --rate)"),
     Option("rtt", "20ms", "path", "round-trip time that the router's path adds, half in each direction"),
+    Option(
+        "ip-version", None, "path",
+        "4 or 6: the IP version of all that is sent (default: 4; --lab=apu: that of the lab file's addresses)",
+        choices=tuple(map(str, IP_VERSIONS)),
+    ),
     Option("loss", None, "path", "share of the packets that the path loses at random, each way: 0.5%"),
     Option("jitter", None, "path", "by how much the path's delay varies at random, each way (it reorders): 2ms"),
     Option(
@@ -204,6 +210,8 @@ class Options(Asked):
     rate_down_bps: int
     rate_up_bps: int
     rtt_us: int
+    ip_version: IpVersion | None
+    """Of all that is sent; None: that of the physical lab's addresses."""
     rate_steps: tuple[RateStep, ...]
     rate_up_steps: tuple[RateStep, ...]
     loss_percent: float
@@ -286,6 +294,7 @@ class Options(Asked):
         """A short name of this point of the experiment, fit for a directory."""
         steps = "".join(f" {step.at_s:g}s {format_rate(step.rate_bps)}" for step in self.rate_steps)
         further = (f"{name} {text}" for name, text in (
+            ("ip", self.ip_version == 6 and "6"),
             ("loss", self.loss_percent and f"{self.loss_percent:g}%"),
             ("jitter", self.jitter_us and format_time(self.jitter_us)),
             ("bursts", self.bursts_us and "-".join(map(format_time, dict.fromkeys(self.bursts_us)))),
@@ -390,6 +399,10 @@ def parse_options(
         raw["url"] = str(page)
     elif raw["url"] and lab == "sim":
         raise OptionsError(f"--url: the sim lab reaches no server but its own; use {_WITH_INTERNET}, or leave it out")
+    if raw["ip-version"] and str(raw["ip-version"]) == "6" and lab == "virtual" and (live or mode == "stream"):
+        raise OptionsError(
+            "--ip-version: the virtual lab's way to the internet is IPv4; use --lab=apu, or leave it out"
+        )
     if "lab-file" in named and lab != "apu":
         raise OptionsError(f"--lab-file: the {lab} lab has none; use --lab=apu, or leave --lab-file out")
     if "kernel-source" in named and lab == "apu":
@@ -449,6 +462,7 @@ def parse_options(
         jitter_us=parsed("jitter", lambda text: _at_most(text, rtt // 2, "half of --rtt")) if raw["jitter"] else 0,
         bursts_us=parsed("bursts", _bursts) if raw["bursts"] else None,
         rtt_us=rtt,
+        ip_version=_ip_version(chosen("ip-version")) if raw["ip-version"] else None if lab == "apu" else 4,
         phases=tuple(phases),
         origin_cc=chosen("origin-cc"),
         origin_protocol="h3" if chosen("origin-protocol") == "h3" else "h2",
@@ -513,6 +527,10 @@ def _scheduled(text: str, option: str, seconds: float) -> tuple[int, tuple[RateS
             )
         steps.append(RateStep(at_s=at_s, rate_bps=rate_option(rate.strip(), option)))
     return rate_option(first.strip(), option), tuple(steps)
+
+
+def _ip_version(text: str) -> IpVersion:
+    return next(version for version in IP_VERSIONS if text == str(version))
 
 
 def _share(text: str) -> float:

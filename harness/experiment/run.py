@@ -19,7 +19,7 @@ from apps.base import Service
 from apps.browsers.drivers import DRIVERS
 from apps.second import second_service
 from captures.recorders import RECORDERS
-from hardware.lab_file import LabFile, read_lab_file
+from hardware.lab_file import LabFile, LabFileError, read_lab_file
 from hardware.machine.programs import host_versions
 from hardware.machine.signals import end_waits
 from harness.experiment import simulated
@@ -71,7 +71,7 @@ def perform(
         RECORDERS[options.recorder].check()
     service = services[options.service].from_options(options)
     console = Console(file=terminal)
-    described = read_lab_file(options.lab_file) if options.lab == "apu" else None
+    described = _machines(options)
     RunStore(options.results).check(options.needed_bytes)
     with ended_by_sigterm(), steps(console) as step:
         record = _recorder(options, described, service, step, console)
@@ -169,7 +169,7 @@ def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
 
     Raises whatever is wrong with the lab, with one line that says what to do.
     """
-    described = read_lab_file(options.lab_file) if options.lab == "apu" else None
+    described = _machines(options)
     console = Console(file=terminal)
     if options.lab == "sim":
         with ended_by_sigterm(), steps(console) as step:
@@ -196,15 +196,27 @@ def ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _machines(options: Options) -> LabFile | None:
+    """Return what the lab file of a physical lab says; its addresses are of the version asked for, if one was.
+
+    Raises LabFileError.
+    """
+    if options.lab != "apu":
+        return None
+    file = read_lab_file(options.lab_file)
+    if options.ip_version not in (None, file.ip_version):
+        raise LabFileError(
+            f"--ip-version: the addresses of {options.lab_file} are IPv{file.ip_version}; leave it out, or give each "
+            f"host there one of IPv{options.ip_version}"
+        )
+    return file
+
+
 def _lab_maker(
     options: Options, machines: LabFile | None, step: Callable[[str], Tell], console: Console
 ) -> Callable[[Path], LabFactory]:
     rates = options.rate_down_bps, options.rate_up_bps
     return lab_maker(
-        machines,
-        rates,
-        lambda text: console.print(Text(text)),
-        kernel_source=options.kernel_source,
-        uplink=options.uplink,
-        step=step,
-    )
+        machines, rates, lambda text: console.print(Text(text)), kernel_source=options.kernel_source,
+        version=options.ip_version or 4, uplink=options.uplink, step=step,
+    )  # fmt: skip

@@ -18,6 +18,7 @@ from bottleneck.router import Router, RouterError
 from hardware.console import ConsoleError, answer, open_console
 from hardware.lab_file import FAR, HOSTS, NEAR, LabFile, MachineEntry, RouterEntry
 from hardware.machine.clock import clock_offset
+from hardware.machine.ip import IP_VERSIONS, IpVersion, ip_version
 from hardware.machine.place import CommandError, Place
 from hardware.machine.process import ProcessError
 from hardware.machine.requirements import ToolError
@@ -30,6 +31,7 @@ from traffic.contender import ACCURATE_ECN
 _CLOCK_S = 0.05
 _CAP_NET_ADMIN = 12
 _TRY = "sojourn-try"
+_FORWARDING: Mapping[IpVersion, str] = {4: "net.ipv4.ip_forward", 6: "net.ipv6.conf.all.forwarding"}
 #: What the harness itself needs beside the queue under test, each as tc commands on the interface _TRY.
 _NEEDED = {
     "htb": f"tc qdisc add dev {_TRY} root handle 1: htb default 10",
@@ -37,7 +39,7 @@ _NEEDED = {
     "mirred": f"tc qdisc add dev {_TRY} ingress && tc filter add dev {_TRY} parent ffff: protocol all prio 1 matchall "
     f"action mirred egress redirect dev {_TRY}",
     "flower": f"tc qdisc add dev {_TRY} ingress && tc filter add dev {_TRY} parent ffff: protocol ip prio 1 flower "
-    "src_ip 192.0.2.1",
+    f"src_ip 192.0.2.1 && tc filter add dev {_TRY} parent ffff: protocol ipv6 prio 2 flower ip_proto udp dst_port 9",
 }
 #: Queues that tc does not take without parameters.
 _SMALLEST = {"red": "red limit 150000 avpkt 1000"}
@@ -73,7 +75,7 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
         if "router" in up:
             yield from _router(file, router_of(file, places), wanted)
             with suppress(CommandError, Wrong):  # told above
-                addresses = _addresses(up["router"])
+                addresses = _addresses(up["router"], file.ip_version)
         for name in (name for name in HOSTS if name in up):
             yield from _host(file, name, up[name], addresses)
         yield from _tools(file, up)
@@ -131,7 +133,7 @@ def _router(file: LabFile, router: Router, wanted: Sequence[str]) -> Iterator[Fi
         subject = f"router: {side} {getattr(entry, side)}"
         yield _tried(subject, _side, file, place, side, names)
     yield _tried("router: ssh", _management, entry, place)
-    yield _tried("router: forwarding", _forwarding, place)
+    yield _tried("router: forwarding", _forwarding, place, file.ip_version)
     yield _tried("router: offloads", _offloads, router)
     yield _tried("router: tc", place.run, ["tc", "-V"], fix="as root there: apt-get install iproute2")
     yield from _queues(place, wanted)
@@ -148,7 +150,7 @@ def _router(file: LabFile, router: Router, wanted: Sequence[str]) -> Iterator[Fi
 
 def _side(file: LabFile, place: Place, side: str, names: Sequence[str]) -> str:
     mine = getattr(file.router, side)
-    addresses = _addresses(place)
+    addresses = _addresses(place, file.ip_version)
     if mine not in addresses:
         there = ", ".join(sorted(dev for dev, held in addresses.items() if held))
         raise Wrong("no such interface", f"[router] {side}: one of {there}")
@@ -160,7 +162,7 @@ def _side(file: LabFile, place: Place, side: str, names: Sequence[str]) -> str:
         if dev != mine:
             raise Wrong(f"{name} ({address}) is behind {dev}", f"a route there: ip route add {address} dev {mine}")
     if not addresses[mine]:
-        raise Wrong("no IPv4 address", f"as root there: ip address add … dev {mine}")
+        raise Wrong(f"no IPv{file.ip_version} address", f"as root there: ip address add … dev {mine}")
     return f"{', '.join(addresses[mine])}; {' and '.join(names)} behind it"
 
 
@@ -168,7 +170,8 @@ def _management(entry: RouterEntry, place: Place) -> str:
     """Commands must not share the bottleneck."""
     words = place.run(["sh", "-c", 'echo "$SSH_CONNECTION"']).split()
     here = words[2] if len(words) > 2 else ""
-    dev = next((dev for dev, held in _addresses(place).items() if here in held), "")
+    mine = [it for version in IP_VERSIONS for it in _addresses(place, version).items()]
+    dev = next((dev for dev, held in mine if here in held), "")
     if dev in (entry.lan, entry.wan):
         raise Wrong(
             f"comes in by {dev}", "reach it by a management port: commands would wait in the queue under test", "note"
@@ -176,9 +179,10 @@ def _management(entry: RouterEntry, place: Place) -> str:
     return f"comes in by {dev or 'no measured path'}"
 
 
-def _forwarding(place: Place) -> str:
-    if place.run(["cat", "/proc/sys/net/ipv4/ip_forward"]).strip() != "1":
-        raise Wrong("off", "as root there: sysctl -w net.ipv4.ip_forward=1, for good a file in /etc/sysctl.d/")
+def _forwarding(place: Place, version: IpVersion) -> str:
+    name = _FORWARDING[version]
+    if place.run(["cat", f"/proc/sys/{name.replace('.', '/')}"]).strip() != "1":
+        raise Wrong("off", f"as root there: sysctl -w {name}=1, for good a file in /etc/sysctl.d/")
     return "on"
 
 
@@ -251,7 +255,7 @@ def _host(file: LabFile, name: str, place: Place, router: Mapping[str, Sequence[
 
 
 def _address(address: str, interface: str | None, place: Place) -> str:
-    addresses = _addresses(place)
+    addresses = _addresses(place, ip_version(address))
     dev = next((dev for dev, held in addresses.items() if address in held), None)
     if dev is None:
         raise Wrong(
@@ -335,13 +339,19 @@ def _serial(name: str, file: LabFile) -> str:
     return repr(said.decode(errors="replace").strip()[-40:])
 
 
-def _addresses(place: Place) -> dict[str, list[str]]:
-    """Interface → its IPv4 addresses."""
-    devices = _json(place, ["ip", "-j", "-4", "address", "show"])
+def _addresses(place: Place, version: IpVersion) -> dict[str, list[str]]:
+    """Interface → its addresses of an IP version; of the link's own those behind all others."""
+    devices = _json(place, ["ip", "-j", f"-{version}", "address", "show"])
     links = {str(device["ifname"]): list[str]() for device in _json(place, ["ip", "-j", "link", "show"])}
     return links | {
-        str(device["ifname"]): [str(a["local"]) for a in device.get("addr_info", [])] for device in devices if device
+        str(device["ifname"]): [str(a["local"]) for a in sorted(device.get("addr_info", []), key=_of_link)]
+        for device in devices
+        if device
     }
+
+
+def _of_link(address: Mapping[str, Any]) -> bool:
+    return address.get("scope") == "link"
 
 
 def _route(place: Place, to: str) -> dict[str, Any]:

@@ -15,12 +15,12 @@ from hardware.machine.place import Place
 
 @dataclass(frozen=True)
 class Addresses:
-    """IPv4 addresses; client and receiver are behind the router's LAN side, server and sender behind its WAN side."""
+    """All of one IP version; client and receiver are behind the router's LAN side, server and sender behind its WAN."""
 
-    client: str = "10.42.1.10"
-    receiver: str = "10.42.1.20"
-    server: str = "10.42.2.10"
-    sender: str = "10.42.2.20"
+    client: str
+    receiver: str
+    server: str
+    sender: str
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
 from hardware.lab_file import LabFile
+from hardware.machine.ip import IpVersion
 from harness.lab.contract import Lab, LabFactory
 from harness.lab.physical import PhysicalLab
 from harness.lab.uplink import check as check_uplink
@@ -27,6 +28,7 @@ def lab_maker(
     *,
     kernel_source: Path | None = None,
     uplink: str | None = None,
+    version: IpVersion = 4,
     step: Step = lambda _: lambda *_: None,
 ) -> Callable[[Path], LabFactory]:
     """Build what a lab needs; the result makes it, with the folder that takes what its machines say.
@@ -36,6 +38,7 @@ def lab_maker(
         rates_bps: of all bottlenecks that it will be.
         tell: takes a line of what the physical lab does or finds.
         uplink: see VirtualLab.
+        version: of IP in the virtual lab; the physical one has that of its addresses.
 
     Raises BuildError, ToolError.
     """
@@ -46,11 +49,14 @@ def lab_maker(
     guest = ensure_guest(named(step("guest root")))
     kernel = ensure_kernel(kernel_source, named(step("kernel")))
     one_core = max(rates_bps, default=0) <= ONE_CORE_BPS
-    return lambda folder: VirtualLab(kernel, guest, folder, one_core=one_core, uplink=uplink)
+    return lambda folder: VirtualLab(kernel, guest, folder, one_core=one_core, version=version, uplink=uplink)
 
 
 @contextmanager
-def virtual_lab(folder: Path, *, one_core: bool = False, uplink: str | None = None) -> Iterator[Lab]:
+def virtual_lab(
+    folder: Path, *, one_core: bool = False, version: IpVersion = 4, uplink: str | None = None
+) -> Iterator[Lab]:
     """A virtual lab that is up; consoles go to `folder`/logs, the rest as in VirtualLab. Raises BuildError."""
-    with VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=one_core, uplink=uplink) as lab:
+    made = VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=one_core, version=version, uplink=uplink)
+    with made as lab:
         yield lab

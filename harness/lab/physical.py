@@ -21,6 +21,7 @@ from hardware.console import ConsoleError, ConsoleLog, open_console
 from hardware.lab_file import FAR, NEAR, LabFile
 from hardware.machine.cores import PROBES, Cores
 from hardware.machine.files import log_file
+from hardware.machine.ip import ip_version
 from hardware.machine.orphans import end_orphans
 from hardware.machine.place import COMMANDS, LOCAL, NO_WAY_BACK, CommandError, Place
 from hardware.machine.scratch import scratch_folder
@@ -163,8 +164,10 @@ def _keep_settings(lab: Lab, stack: ExitStack) -> None:
         for file in ECN_FILES:
             was = place.run(["cat", file]).strip()
             stack.callback(_put_back, place, ["sh", "-c", f"echo {was} >{file}"])
-    if routes := lab.server.run(["ip", "route", "show", "default"]).splitlines():
-        stack.callback(_put_back, lab.server, ["ip", "route", "replace", *routes[0].split()])
+    ip = ["ip", f"-{ip_version(lab.addresses.server)}", "route"]
+    if routes := lab.server.run([*ip, "show", "default"]).splitlines():
+        kept = re.sub(r"\bexpires \S+", "", routes[0])  # of a router that advertises itself; ip does not take it back
+        stack.callback(_put_back, lab.server, [*ip, "replace", *kept.split()])
 
 
 def _put_back(place: Place, command: list[str]) -> None:

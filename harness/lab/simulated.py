@@ -6,14 +6,16 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from bottleneck.router import Router
+from hardware.machine.ip import IpVersion
 from hardware.machine.namespaces import Namespaces
 from hardware.machine.place import Place
-from harness.lab.contract import Addresses, Lab, MadeLab, Tap
-from harness.lab.switches import HUB, address, address_router, cable
+from harness.lab.contract import Lab, MadeLab, Tap
+from harness.lab.switches import HUB, PLANS, address, address_router, cable
 
 _ENDS = ("client", "receiver", "server", "sender")
 #: As hosts of a distribution have it: who is asked for ECN answers, and asks by itself only for a contender.
 _END_SETTINGS = {"net/ipv4/tcp_ecn": "2", "net/ipv4/tcp_no_metrics_save": "1"}
+_ROUTER_SETTINGS = {"net/ipv4/ip_forward": "1", "net/ipv6/conf/all/forwarding": "1"}
 
 
 class SimLab(MadeLab):
@@ -22,15 +24,19 @@ class SimLab(MadeLab):
     Raises `hardware.machine.process.ProcessError` and `hardware.machine.place.CommandError`.
     """
 
+    def __init__(self, version: IpVersion = 4) -> None:
+        super().__init__()
+        self._plan = PLANS[version]
+
     def __enter__(self) -> Lab:
         with ExitStack() as stack:
             spaces = stack.enter_context(Namespaces([HUB, "router", *_ENDS], shared=True))
             cable(spaces)
             for end in _ENDS:
-                address(spaces[end], end)
+                address(spaces[end], end, self._plan)
                 _set(spaces[end], _END_SETTINGS)
-            address_router(spaces["router"])
-            _set(spaces["router"], {"net/ipv4/ip_forward": "1"})
+            address_router(spaces["router"], self._plan)
+            _set(spaces["router"], _ROUTER_SETTINGS)
             self._stack = stack.pop_all()
         return Lab(
             name="sim",
@@ -41,7 +47,7 @@ class SimLab(MadeLab):
             router=Router(spaces["router"]),
             client_tap=Tap(spaces[HUB], "lan-router"),
             server_tap=Tap(spaces[HUB], "wan-router"),
-            addresses=Addresses(),
+            addresses=self._plan.ends,
             real_time=False,
         )
 

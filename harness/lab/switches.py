@@ -12,16 +12,42 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_interface
 
+from hardware.machine.ip import IpVersion, ip_version
 from hardware.machine.namespaces import Namespaces
 from hardware.machine.place import Place
 from harness.lab.contract import Addresses
 
 HUB, OUTSIDE = "hub", "outside"
-ROUTER_LAN, ROUTER_WAN = "10.42.1.1", "10.42.2.1"
+WAY_OUT = "10.42.2.254"
 _HUB_MGMT = "10.42.0.254/24"
-_LAN, WAY_OUT = "10.42.1.0/24", "10.42.2.254"
-_GATEWAYS = {"client": ROUTER_LAN, "receiver": ROUTER_LAN, "server": ROUTER_WAN, "sender": ROUTER_WAN}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The addresses of a lab of ours in one IP version: the ends', the router's, and their prefix length."""
+
+    ends: Addresses
+    lan: str
+    wan: str
+    length: int
+
+    @property
+    def near(self) -> str:
+        """The network on the router's LAN side."""
+        return str(ip_interface(f"{self.lan}/{self.length}").network)
+
+    def gateway(self, end: str) -> str:
+        """Return the router's address on the side of an end."""
+        return self.lan if end in ("client", "receiver") else self.wan
+
+
+PLANS: Mapping[IpVersion, Plan] = {
+    4: Plan(Addresses("10.42.1.10", "10.42.1.20", "10.42.2.10", "10.42.2.20"), "10.42.1.1", "10.42.2.1", 24),
+    6: Plan(Addresses("fd42:1::10", "fd42:1::20", "fd42:2::10", "fd42:2::20"), "fd42:1::1", "fd42:2::1", 64),
+}
 
 
 def cable(spaces: Namespaces, prefixes: Mapping[str, str] | None = None, mgmt: Collection[str] = ()) -> None:
@@ -55,22 +81,31 @@ def cable(spaces: Namespaces, prefixes: Mapping[str, str] | None = None, mgmt: C
     _batch(spaces[HUB], lines)
 
 
-def address(place: Place, name: str) -> None:
+def address(place: Place, name: str, plan: Plan) -> None:
     """Give `eth0` of the end `name` of a lab its address and its way to the other side."""
-    own = getattr(Addresses, name)
-    _batch(place, [f"address add {own}/24 dev eth0", f"route add default via {_GATEWAYS[name]}"])
+    _give(place, {"eth0": getattr(plan.ends, name)}, plan)
+    _batch(place, [f"route add default via {plan.gateway(name)}"])
 
 
-def address_outside(outside: Place, server: Place) -> None:
+def address_outside(outside: Place, server: Place, plan: Plan) -> None:
     """Give the end that leads out of a lab its address, and have the server go out by it, past the router."""
-    to_clients = f"route add {_LAN} via {ROUTER_WAN}"
-    _batch(outside, [f"address add {WAY_OUT}/24 dev eth0", to_clients])
+    to_clients = f"route add {plan.near} via {plan.wan}"
+    _batch(outside, [f"address add {WAY_OUT}/{plan.length} dev eth0", to_clients])
     _batch(server, [to_clients, f"route replace default via {WAY_OUT}"])
 
 
-def address_router(place: Place) -> None:
+def address_router(place: Place, plan: Plan) -> None:
     """Give both sides of a router that is a namespace of ours their addresses."""
-    _batch(place, [f"address add {ROUTER_LAN}/24 dev lan", f"address add {ROUTER_WAN}/24 dev wan"])
+    _give(place, {"lan": plan.lan, "wan": plan.wan}, plan)
+
+
+def _give(place: Place, addresses: Mapping[str, str], plan: Plan) -> None:
+    """Give interfaces, which are up, their addresses; of IPv6 at once and without asking the net for more."""
+    if ip_version(plan.lan) == 6:
+        settings = "accept_dad", "router_solicitations", "disable_ipv6"
+        lines = [f"echo 0 >/proc/sys/net/ipv6/conf/{device}/{name}" for device in addresses for name in settings]
+        place.run(["sh", "-ec", "\n".join(lines)])
+    _batch(place, [f"address add {own}/{plan.length} dev {device}" for device, own in addresses.items()])
 
 
 def _batch(place: Place, lines: list[str]) -> None:

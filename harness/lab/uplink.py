@@ -26,7 +26,7 @@ from hardware.machine.process import Process, ProcessError
 from hardware.machine.programs import find
 from hardware.machine.requirements import ToolError
 from hardware.machine.scratch import scratch_file
-from harness.lab.switches import OUTSIDE, WAY_OUT, address_outside
+from harness.lab.switches import OUTSIDE, WAY_OUT, Plan, address_outside
 from traffic import relay
 from traffic.ports import RELAY
 
@@ -76,7 +76,7 @@ def check() -> None:
 
 
 def open_uplink(
-    spaces: Namespaces, control: str, run: Path, stack: ExitStack, wrap: Sequence[str] = ()
+    spaces: Namespaces, plan: Plan, control: str, run: Path, stack: ExitStack, wrap: Sequence[str] = ()
 ) -> dict[str, Process]:
     """Join the namespace OUTSIDE to the internet, and let all places of the lab look names up there.
 
@@ -89,7 +89,7 @@ def open_uplink(
     pasta = Process.start(spaces.on_this_network, join, stderr=log_file(run, "pasta"), wrap=wrap)
     stack.callback(pasta.stop)
     _await_interface(pasta, outside)
-    address_outside(outside, spaces["server"])
+    address_outside(outside, spaces["server"], plan)
     outside.run(["sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"])
     outside.run(["ip", "-batch", "-"], input="\n".join(_ROUTE) + "\n")
     outside.run(["nft", "-f", "-"], input=_TABLE)

@@ -26,13 +26,14 @@ from hardware.build import Kernel
 from hardware.guest import Guest
 from hardware.machine.cores import HOSTS, PROBES, ROUTER, Cores
 from hardware.machine.files import log_file
+from hardware.machine.ip import IpVersion
 from hardware.machine.namespaces import Namespaces
 from hardware.machine.place import NO_WAY_BACK, Place
 from hardware.machine.process import Process
 from hardware.machine.scratch import scratch_folder
 from hardware.node import READY, Interface, node_command
-from harness.lab.contract import Addresses, Lab, MadeLab, Tap
-from harness.lab.switches import HUB, OUTSIDE, ROUTER_LAN, ROUTER_WAN, WAY_OUT, address, cable
+from harness.lab.contract import Lab, MadeLab, Tap
+from harness.lab.switches import HUB, OUTSIDE, PLANS, WAY_OUT, address, cable
 from harness.lab.uplink import open_uplink
 
 _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
@@ -52,9 +53,10 @@ class VirtualLab(MadeLab):
     """
 
     def __init__(
-        self, kernel: Kernel, guest: Guest, run: Path, *, one_core: bool = False, uplink: str | None = None
-    ) -> None:
-        self._kernel, self._guest, self._run, self._uplink = kernel, guest, run, uplink
+        self, kernel: Kernel, guest: Guest, run: Path, *, one_core: bool = False, version: IpVersion = 4,
+        uplink: str | None = None,
+    ) -> None:  # fmt: skip
+        self._kernel, self._guest, self._run, self._plan, self._uplink = kernel, guest, run, PLANS[version], uplink
         super().__init__()
         self._cores = Cores(one_core)
         self.nodes: dict[str, Process] = {}
@@ -70,12 +72,11 @@ class VirtualLab(MadeLab):
             spaces = stack.enter_context(Namespaces(names))
             cable(spaces, {"router": "apu-", "receiver": "apu-", "sender": "apu-"}, mgmt=_MGMT)
             self._boot(spaces, stack)
-            addresses = Addresses()
             for end in ("client", "server"):
-                address(spaces[end], end)
+                address(spaces[end], end, self._plan)
             if self._uplink:
                 wrap = self._cores.realtime(HOSTS)
-                self.ways_out = open_uplink(spaces, self._uplink, self._run, stack, wrap)
+                self.ways_out = open_uplink(spaces, self._plan, self._uplink, self._run, stack, wrap)
             ssh = {name: _ssh(spaces[HUB], name, self._guest, scratch) for name in _MGMT}
             with ThreadPoolExecutor() as pool:
                 list(pool.map(lambda name: _greet(self.nodes[name], ssh[name]), _MGMT))
@@ -88,10 +89,10 @@ class VirtualLab(MadeLab):
                 router=Router(ssh["router"]),
                 client_tap=Tap(spaces[HUB], "lan-router"),
                 server_tap=Tap(spaces[HUB], "wan-router"),
-                addresses=addresses,
+                addresses=self._plan.ends,
                 # Names that are looked up stay out of the captures.
-                hosts=tuple(asdict(addresses).values()) if self._uplink else (),
-                viewers=(addresses.client,) if self._uplink else (),
+                hosts=tuple(asdict(self._plan.ends).values()) if self._uplink else (),
+                viewers=(self._plan.ends.client,) if self._uplink else (),
                 realtime=self._cores.realtime(PROBES),
                 all_cores=self._cores.all(),
                 on_time=self._cores.on_time(),
@@ -113,17 +114,16 @@ class VirtualLab(MadeLab):
         return lab
 
     def _boot(self, spaces: Namespaces, stack: ExitStack) -> None:
-        kernel, guest = self._kernel, self._guest
+        kernel, guest, plan = self._kernel, self._guest, self._plan
         wired = {
-            "router": {"lan": f"{ROUTER_LAN}/24", "wan": f"{ROUTER_WAN}/24"},
-            "sender": {"eth0": f"{Addresses.sender}/24"},
-            "receiver": {"eth0": f"{Addresses.receiver}/24"},
+            "router": {"lan": plan.lan, "wan": plan.wan},
+            "sender": {"eth0": plan.ends.sender},
+            "receiver": {"eth0": plan.ends.receiver},
         }
-        gateway = {"sender": ROUTER_WAN, "receiver": ROUTER_LAN} | ({"router": WAY_OUT} if self._uplink else {})
+        way_out = WAY_OUT if self._uplink else None
         for name, devices in wired.items():
-            interfaces = [
-                Interface(dev, f"apu-{dev}", ip) for dev, ip in {**devices, "mgmt": f"{_MGMT[name]}/24"}.items()
-            ]
+            interfaces = [Interface(dev, f"apu-{dev}", f"{ip}/{plan.length}") for dev, ip in devices.items()]
+            interfaces.append(Interface("mgmt", "apu-mgmt", f"{_MGMT[name]}/24"))
             self.nodes[name] = Process.start(
                 spaces[name],
                 node_command(
@@ -131,7 +131,7 @@ class VirtualLab(MadeLab):
                     guest.root,
                     name=name,
                     interfaces=interfaces,
-                    gateway=gateway.get(name),
+                    gateway=way_out if name == "router" else plan.gateway(name),
                     forward=name == "router",
                 ),
                 stdout=log_file(self._run, f"node-{name}"),

@@ -133,13 +133,23 @@ def _real_time_inputs(plan: Campaign, console: Console | None) -> str:
 
 
 def _lab(plan: Campaign) -> Callable[[], LabFactory]:
-    """What makes the lab of a plan. Raises LabFileError, BuildError."""
-    from hardware.lab_file import read_lab_file
+    """What makes the lab of a plan. Raises LabFileError, MatrixError, BuildError."""
+    from hardware.lab_file import LabFileError, read_lab_file
     from harness.lab.make import lab_maker
 
     machines = None if plan.lab == "virtual" else read_lab_file(plan.lab_file or Path("lab.toml"))
+    if len(versions := {cell.ip_version for cell in plan.cells}) > 1:
+        raise MatrixError(
+            f"matrix {plan.matrix.name}: IPv4 and IPv6; the {plan.lab} lab has one: choose cells, or --lab=sim"
+        )
+    (version,) = versions
+    if machines and machines.ip_version != version:
+        raise LabFileError(
+            f"--lab-file: the addresses of {plan.lab_file} are IPv{machines.ip_version}, and the cells IPv{version}; "
+            "give the hosts such ones"
+        )
     rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
-    make = lab_maker(machines, rates, lambda text: print(text, file=sys.stderr))
+    make = lab_maker(machines, rates, lambda text: print(text, file=sys.stderr), version=version)
     return lambda: make(plan.folder)
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bottleneck.shaper import RateStep
 from bottleneck.spec import Direction
+from hardware.machine.ip import IpVersion
 from traffic.contender import CONTENDERS
 from traffic.irtt import Codepoint
 from traffic.web import P5_BYTES, P95_BYTES
@@ -103,6 +104,8 @@ class Cell(_Frozen):
     short_flows: ShortFlows | None = None
     call: Call | None = None
     probes: tuple[Probe, ...] = ()
+    ip_version: IpVersion = 4
+    """Of all that is sent."""
     tunnel: Literal["", "wireguard", "fou", "fou-auto", "ipsec"] = ""
     """Between the two ends of the chain of middleboxes, around the bottleneck."""
     replay_window: int = Field(default=0, ge=0, le=4096)
@@ -118,6 +121,8 @@ class Cell(_Frozen):
             raise ValueError(f"cell {self.name}: needs a middlebox")
         if not (self.flows or self.short_flows or self.call or self.probes):
             raise ValueError(f"cell {self.name}: needs a flow, a call or a probe")
+        if self.ip_version == 6 and (self.tunnel or any(hop.mangle for hop in self.hops)):
+            raise ValueError(f"cell {self.name}: tunnels, and middleboxes that change the ECN field, are IPv4 only")
         starts = [flow.start_s for flow in self.flows] + ([self.short_flows.start_s] if self.short_flows else [])
         if (last := max(starts, default=0)) >= self.seconds:
             raise ValueError(f"cell {self.name}: a flow cannot start at {last:g} s of {self.seconds:g}")

@@ -86,6 +86,7 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
         short_flows=_short(beside.count(WEB), phase.seconds, rtt),
         hops=(Hop(down=paths["down"], up=paths["up"], schedule=schedule),),
         seconds=phase.seconds,
+        ip_version=options.ip_version or 4,
         call=calls[0] if calls else None,
         probes=(Probe(rtt_us=rtt, ecn=options.probe_ecn, round_trip=True),),
         needs=", ".join(what for what, true in lacks.items() if true),

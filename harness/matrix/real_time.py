@@ -142,7 +142,7 @@ class _Run:
                 out.write(json.dumps(last) + "\n")
 
     def _capture(self, stack: ExitStack, side: Side) -> None:
-        capture = instruments.start_capture(self.lab, side, self.evidence / f"{side}.pcapng", only="ip")
+        capture = instruments.start_capture(self.lab, side, self.evidence / f"{side}.pcapng", only="ip or ip6")
         stack.callback(lambda: self.captures.__setitem__(side, capture.stop()))
 
     def _probe(self, stack: ExitStack) -> None:

@@ -13,13 +13,14 @@ link, so no queue that is measured is also a delay: the switch is there where th
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
 from bottleneck import impairment, readback, shaper
 from bottleneck.impairment import Impairment
 from bottleneck.spec import IFB_DOWN, IFB_UP, Direction
+from hardware.machine.ip import IpVersion
 from hardware.node import mac
 from harness.matrix.cell import Call, Cell, Hop, ShortFlows
 from traffic import ports, web
@@ -33,6 +34,11 @@ START_SPREAD_S = 0.01
 """What a flow starts later than asked is drawn from 0 to this, so that the seed is a start order and a phase too."""
 TUNNEL_MTU = 1400
 _NS = 1_000_000_000
+#: What all namespaces inherit: it is there, at once, with the addresses that are given alone.
+_OVER_IPV6 = {
+    "all/forwarding": 1, "default/accept_dad": 0, "default/addr_gen_mode": 1, "default/disable_ipv6": 0,
+    "all/disable_ipv6": 0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,26 @@ class NetworkPort:
 
     @property
     def ip(self) -> str:
-        return self.address.partition("/")[0]
+        return _bare(self.address)
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """How the addresses of an IP version are formed: of hosts, of the receiver's net, of the links between routers."""
+
+    hosts: str
+    receiver: str
+    links: str
+
+    def link(self, index: int, end: int) -> str:
+        """Return an end's address (1, 2) on the link at `index`, without its prefix; 0: the link's net, with it."""
+        return self.links.format(index, end) if end == 0 else _bare(self.links.format(index, end))
+
+
+NUMBERINGS: Mapping[IpVersion, Numbering] = {
+    4: Numbering("10.42.2.{}/24", "10.42.1.{}/24", "10.43.{}.{}/30"),
+    6: Numbering("fd42:2::{}/64", "fd42:1::{}/64", "fd42:3:{}::{}/64"),
+}
 
 
 @dataclass(frozen=True)
@@ -62,6 +87,7 @@ class Network:
     boxes: tuple[str, ...]
     """Routers from the hosts to the receiver, gateways of a tunnel among them."""
     links: tuple[tuple[NetworkPort, NetworkPort], ...]
+    numbers: Numbering
 
     @property
     def spaces(self) -> list[str]:
@@ -78,22 +104,25 @@ def network(cell: Cell) -> Network:
     """Return hosts, routers and links of `cell`, addressed."""
     wanted = [flow.rtt_us for flow in cell.flows] + [probe.rtt_us for probe in cell.probes]
     wanted += [one.rtt_us for one in (cell.short_flows, cell.call) if one]
+    numbers = NUMBERINGS[cell.ip_version]
     hosts = {
-        rtt: NetworkPort(f"host{n}", HOST_DEV, f"10.42.2.{20 + n}/24")
+        rtt: NetworkPort(f"host{n}", HOST_DEV, numbers.hosts.format(20 + n))
         for n, rtt in enumerate(sorted(dict.fromkeys(wanted)))
     }
     hops = tuple(hop_name(n) for n in range(len(cell.hops)))
     boxes = (NEAR, *hops, FAR) if cell.tunnel else hops
-    first, receiver = NetworkPort(boxes[0], "wan", "10.42.2.1/24"), NetworkPort(RECEIVER, HOST_DEV, "10.42.1.20/24")
+    first = NetworkPort(boxes[0], "wan", numbers.hosts.format(1))
+    receiver = NetworkPort(RECEIVER, HOST_DEV, numbers.receiver.format(20))
     if len(hosts) == 1 and (cell.tunnel or not cell.hops[0].up):
         links = [(next(iter(hosts.values())), first)]
     else:
         links = [(host, NetworkPort(SWITCH, f"port{n}")) for n, host in enumerate(hosts.values())]
         links.append((NetworkPort(SWITCH, "uplink"), first))
     for n, (left, right) in enumerate(pairwise(boxes)):
-        links.append((NetworkPort(left, "lan", f"10.43.{n}.1/30"), NetworkPort(right, "wan", f"10.43.{n}.2/30")))
-    links.append((NetworkPort(boxes[-1], "lan", "10.42.1.1/24"), receiver))
-    return Network(hosts, receiver, boxes, tuple(links))
+        ends = (numbers.links.format(n, end) for end in (1, 2))
+        links.append((NetworkPort(left, "lan", next(ends)), NetworkPort(right, "wan", next(ends))))
+    links.append((NetworkPort(boxes[-1], "lan", numbers.receiver.format(1)), receiver))
+    return Network(hosts, receiver, boxes, tuple(links), numbers)
 
 
 def devices(cell: Cell) -> list[str]:
@@ -132,7 +161,7 @@ def addresses(cell: Cell, space: str) -> list[str]:
 
 
 def _peers(net: Network, end: NetworkPort) -> list[NetworkPort]:
-    entry = NetworkPort(net.boxes[0], "wan", "10.42.2.1/24")
+    entry = NetworkPort(net.boxes[0], "wan", net.numbers.hosts.format(1))
     if end == entry:
         return list(net.hosts.values())
     if end in net.hosts.values():
@@ -141,14 +170,16 @@ def _peers(net: Network, end: NetworkPort) -> list[NetworkPort]:
 
 
 def _routes(net: Network, space: str) -> list[str]:
-    if space == RECEIVER:
-        return ["route add default via 10.42.1.1"]
+    numbers = net.numbers
     if space not in net.boxes:
-        return ["route add default via 10.42.2.1"]
+        side = numbers.receiver if space == RECEIVER else numbers.hosts
+        return [f"route add default via {_bare(side.format(1))}"]
     at, last = net.boxes.index(space), len(net.boxes) - 2
     # The far links too: a tunnel's ends stand on them.
-    down = [f"route add {to} via 10.43.{at}.2" for to in ("10.42.1.0/24", f"10.43.{last}.0/30")] if at <= last else []
-    up = [f"route add {to} via 10.43.{at - 1}.1" for to in ("10.42.2.0/24", "10.43.0.0/30")] if at else []
+    beyond = numbers.receiver.format(0), numbers.link(last, 0)
+    down = [f"route add {to} via {numbers.link(at, 2)}" for to in beyond] if at <= last else []
+    before = numbers.hosts.format(0), numbers.link(0, 0)
+    up = [f"route add {to} via {numbers.link(at - 1, 1)}" for to in before] if at else []
     return [*down[: 2 if at < last else 1], *up[: 2 if at > 1 else 1]]
 
 
@@ -156,8 +187,8 @@ def _tunnel(cell: Cell, net: Network, space: str) -> list[str]:
     """ESP in tunnel mode between the two gateways; the ECN field is copied out and in again (RFC 6040)."""
     if not cell.tunnel or space not in (NEAR, FAR):
         return []
-    near, far = "10.43.0.1", f"10.43.{len(net.boxes) - 2}.2"
-    sides = [(near, "10.42.2.0/24"), (far, "10.42.1.0/24")]
+    near, far = net.numbers.link(0, 1), net.numbers.link(len(net.boxes) - 2, 2)
+    sides = [(near, net.numbers.hosts.format(0)), (far, net.numbers.receiver.format(0))]
     (mine, inside), (other, outside) = sides if space == NEAR else reversed(sides)
     states = [
         f"xfrm state add src {src} dst {dst} proto esp spi {spi} reqid 1 mode tunnel "
@@ -245,7 +276,7 @@ def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
         flows: whether it sends the bulk flows too, or another program does.
     """
     net = network(cell)
-    lines = [f"cell {_ns(cell.seconds)} {_ns(cell.sample_s)}"]
+    lines = [f"cell {_ns(cell.seconds)} {_ns(cell.sample_s)} {cell.ip_version}"]
     modes = {} if flows else _ecn_modes(cell, net)
     lines += [f"host {end.space} {modes.get(end.space, ACCURATE_ECN)}" for end in (*net.hosts.values(), net.receiver)]
     lines += [f"device {end.space} {end.dev}" for link in net.links for end in link]
@@ -312,6 +343,10 @@ def _flows(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
         )
 
 
+def _bare(address: str) -> str:
+    return address.partition("/")[0]
+
+
 def _ns(seconds: float) -> int:
     return round(seconds * _NS)
 
@@ -323,6 +358,8 @@ def job(cell: Cell, seed: int, *, iperf3: bool = False) -> str:
     """
     net = network(cell)
     parts = ["#!/bin/sh", "set -e", "echo 1 >/proc/sys/net/core/devconf_inherit_init_net"]
+    if cell.ip_version == 6:
+        parts += [f"echo {value} >/proc/sys/net/ipv6/conf/{name}" for name, value in _OVER_IPV6.items()]
     parts.append(_batch("ip -batch -", devices(cell)))
     parts += [_batch(f"ip -n {space} -batch -", addresses(cell, space)) for space in net.spaces]
     mangled = [(hop_name(n), hop) for n, hop in enumerate(cell.hops) if hop.mangle]

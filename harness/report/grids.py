@@ -178,6 +178,8 @@ def lab_table(scores: Scores) -> list[tuple[str, str]]:
     """Return what the lab itself adds to the measurement: (name, text)."""
     rows, jitter, host = [], scores.jitter_ms, scores.host
     lab = scores.lab
+    if version := lab.get("ip_version"):
+        rows.append(("all that was sent", f"IPv{version}"))
     if steps := lab.get("rate_steps"):
         text = ", ".join(f"{step['rate_bps'] / 1e6:g} Mbit/s {step['direction']} at {step['t']:g} s" for step in steps)
         rows.append(("the bottleneck's rate", text))

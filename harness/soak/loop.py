@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
+from operator import attrgetter
 from pathlib import Path
 from types import FrameType
 
@@ -330,10 +331,8 @@ class Soak:
         cluster.
         """
         self._tell(f"checking the lab {when}")
-        labs = {
-            (it.options.lab, it.options.lab_file, it.options.kernel_source, it.options.engine): it
-            for it in self._plan.cells
-        }
+        makers = attrgetter("lab", "lab_file", "kernel_source", "ip_version", "engine")
+        labs = {makers(cell.options): cell for cell in self._plan.cells}
         for cell in labs.values():
             end = time.monotonic() + (back_s if cell.options.lab == "apu" or cell.options.engine != LOCAL else 0)
             while (error := self._check(cell)) and not self._stop():

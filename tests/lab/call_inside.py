@@ -22,6 +22,8 @@ from harness.lab import instruments
 from harness.lab.simulated import SimLab
 
 DOWN_MS, UP_MS = 110, 10
+VERSION = "ip-version"
+"""The file that says over which IP version."""
 #: Until the jitter buffers know the path; what is judged.
 SETTLE_S, WATCHED_S = 8, 6
 
@@ -56,7 +58,7 @@ def kill_the_other_end(call: BrowserCall) -> str | None:
 
 def main(folder: Path) -> None:
     call = BrowserCall(bitrate_bps=1_000_000, ecn="ect1")
-    with SimLab() as lab:
+    with SimLab(6 if (folder / VERSION).read_text() == "6" else 4) as lab:
         lab.router.apply(path())
         display = Display.start(lab.client, log_file(folder, "xvfb"))
         try:

@@ -12,7 +12,8 @@ import pytest
 
 from apps.call import BrowserCall
 from apps.two_party import FAR
-from harness.lab.contract import Addresses
+from hardware.machine.ip import IP_VERSIONS, IpVersion
+from harness.lab.switches import PLANS
 from scoring import frames, glass, latency, packets, pcapng
 from tests.lab import call_inside
 from tests.lab.inside import run_inside
@@ -31,9 +32,11 @@ def median(screen: Path, camera: Path, told: dict[str, Any]) -> float:
     return found
 
 
-def test_a_call_takes_as_long_as_its_path_and_tells_of_an_end_that_dies(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", IP_VERSIONS)
+def test_a_call_takes_as_long_as_its_path_and_tells_of_an_end_that_dies(tmp_path: Path, version: IpVersion) -> None:
     """The path is longer towards the client: computing takes no time here, so that both ways differ by that alone."""
     BrowserCall(bitrate_bps=1_000_000).prepare()
+    (tmp_path / call_inside.VERSION).write_text(str(version))
     run_inside(Path(call_inside.__file__), tmp_path)
     told = json.loads((tmp_path / "told.json").read_text())
     assert "the other end" in told["failure"]
@@ -43,7 +46,7 @@ def test_a_call_takes_as_long_as_its_path_and_tells_of_an_end_that_dies(tmp_path
     assert call_inside.UP_MS < up < 60
 
     table = pcapng.read(next(tmp_path.glob("server.pcapng*"))).packets
-    ends, ports = Addresses(), told["call"]
+    ends, ports = PLANS[version].ends, told["call"]
     for src, port in ((ends.server, ports["server_port"]), (ends.client, ports["client_port"])):
         sent = packets.select(table, src=src, sport=port)
         assert sent.height > 500

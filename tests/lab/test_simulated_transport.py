@@ -20,6 +20,7 @@ from bottleneck.spec import Direction
 from hardware import simulation
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
+from hardware.machine.ip import IP_VERSIONS
 from hardware.simulation import SimulationError
 from harness.matrix import simulated
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
@@ -90,6 +91,29 @@ def test_a_seed_gives_the_same_bytes_alone_and_beside_another_cell(tmp_path: Pat
     assert hashes(beside.result()) == alone
     different = hashes(other.result())
     assert not [name for name, digest in different.items() if digest == alone[name]]
+
+
+def test_over_ipv6_everything_is_as_over_ipv4(tmp_path: Path) -> None:
+    """Marks, delays and rates; a full packet carries 20 bytes less."""
+    found = {}
+    for version in IP_VERSIONS:
+        everything = cell(
+            "prague", "cubic", ip_version=version, hops=[Hop(down=way(50, "dualpi2"), up=way(20, "dualpi2"))],
+            probes=[Probe(rtt_us=RTT), Probe(rtt_us=RTT, ecn="ect1", round_trip=True)],
+            short_flows=ShortFlows(rtt_us=RTT, count=20), call=Call(rtt_us=RTT, ecn="ect1"),
+        )  # fmt: skip
+        folder = run(everything, tmp_path, f"over-{version}")
+        probes, short, talks = (pl.read_csv(folder / f"{name}.csv") for name in ("probes", "short", "talks"))
+        found[version] = {
+            "both flows": goodput(folder, 0, 2, 9.9) + goodput(folder, 1, 2, 9.9),
+            "L": probes.filter(probe=1)["delay_us"].median(), "short": short.height, "talk": talks["bytes"].sum(),
+            "marks": pl.read_csv(folder / "flows.csv").filter(flow=0)["delivered_ce"].max(),
+        }  # fmt: skip
+    print(found)
+    four, six = (found[version] for version in IP_VERSIONS)
+    assert (six["short"], six["talk"]) == (four["short"], four["talk"])
+    assert six["both flows"] == pytest.approx(four["both flows"], rel=0.1)
+    assert six["L"] == pytest.approx(four["L"], abs=1000) and six["marks"] == pytest.approx(four["marks"], rel=0.3)
 
 
 def test_flows_and_steps_happen_when_asked(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two runs of the main job that tests look at together."""
+"""Runs of the main job that tests look at together."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ def l4s_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A valid run of the main job through dualpi2, by the other driver and the other recorder."""
     programs = "--driver=selenium", "--recorder=obs"
     return valid_run(tmp_path_factory, "--qdisc=dualpi2", "--timeline=solo:6,cubic:7,prague:10", *programs)
+
+
+@pytest.fixture(scope="session")
+def ipv6_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A valid run of the main job over IPv6, through dualpi2, the film by HTTP/3."""
+    over = "--ip-version=6", "--origin-protocol=h3"
+    return valid_run(tmp_path_factory, "--qdisc=dualpi2", "--timeline=solo:6,cubic:7,prague:10", *over)
 
 
 def valid_run(tmp_path_factory: pytest.TempPathFactory, *arguments: str) -> Path:

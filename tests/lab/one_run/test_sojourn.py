@@ -51,10 +51,14 @@ def test_fq_codel_tells_of_the_packet_that_left_last(harm_run: Path, contender: 
     check(told(harm_run, contender, left["left"].max()).join_asof(left, left_on="t", right_on="left"))
 
 
+@pytest.mark.parametrize("fixture", ["l4s_run", "ipv6_run"])
 @pytest.mark.parametrize(("contender", "queue"), [("cubic", "C"), ("prague", "L")])
-def test_dualpi2_tells_of_the_packet_that_leaves_next(l4s_run: Path, contender: str, queue: str) -> None:
-    inside = waits(l4s_run).filter(queue=queue)
-    said = told(l4s_run, contender, inside["entered"].max()).filter(queue=queue)
+def test_dualpi2_tells_of_the_packet_that_leaves_next(
+    request: pytest.FixtureRequest, fixture: str, contender: str, queue: str
+) -> None:
+    run: Path = request.getfixturevalue(fixture)
+    inside = waits(run).filter(queue=queue)
+    said = told(run, contender, inside["entered"].max()).filter(queue=queue)
     heads = [inside.filter(pl.col("entered") <= t, pl.col("left") > t)["entered"].min() for t in said["t"]]
     by_packets = [0.0 if head is None else (t - head) * 1e3 for t, head in zip(said["t"], heads, strict=True)]
     check(said.with_columns(by_packets_ms=pl.Series(by_packets)))

@@ -16,6 +16,7 @@ import pytest
 
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
+from hardware.machine.ip import IpVersion
 from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process
 from hardware.node import READY
@@ -63,17 +64,17 @@ class Bench:
         self.config.write_text("\n".join([lines[0], f"  ProxyCommand {proxy}", *lines[1:]]) + "\n")
 
     def lab_file(
-        self, router: str = "", client: str = "", server: str = 'ssh = "sender"', server_address: str = "10.42.2.20"
+        self, router: str = "", client: str = "", server: str = 'ssh = "sender"', server_address: str = ""
     ) -> Path:
         """Write a lab file; the texts are further lines of these tables."""
-        file = self.folder / "lab.toml"
+        file, ends = self.folder / "lab.toml", self.lab.addresses
         file.write_text(
             f'ssh_config = "{self.config}"\n'
             f'[router]\nssh = "router"\nlan = "lan"\nwan = "wan"\n{router}\n'
-            f'[client]\naddress = "10.42.1.10"\n{client}\n'
-            f'[receiver]\nssh = "receiver"\naddress = "10.42.1.20"\n'
-            f'[server]\naddress = "{server_address}"\n{server}\n'
-            f'[sender]\nssh = "sender"\naddress = "10.42.2.20"\n'
+            f'[client]\naddress = "{ends.client}"\n{client}\n'
+            f'[receiver]\nssh = "receiver"\naddress = "{ends.receiver}"\n'
+            f'[server]\naddress = "{server_address or ends.sender}"\n{server}\n'
+            f'[sender]\nssh = "sender"\naddress = "{ends.sender}"\n'
         )
         return file
 
@@ -87,7 +88,7 @@ class Bench:
                 LOCAL.run(["ip", "netns", "attach", f"sojourn-{place.name}-{pid}", pid])
                 names.append(f"sojourn-{place.name}-{pid}")
             client, server = (f'netns = "{name}"' for name in names)
-            yield self.lab_file(router, client, server, server_address="10.42.2.10")
+            yield self.lab_file(router, client, server, server_address=self.lab.addresses.server)
         finally:
             for name in names:
                 LOCAL.run(["ip", "netns", "delete", name])
@@ -138,8 +139,8 @@ def until(true: Callable[[], bool], seconds: float) -> float:
 
 
 @contextmanager
-def bench(folder: Path) -> Iterator[Bench]:
+def bench(folder: Path, version: IpVersion = 4) -> Iterator[Bench]:
     """A bench that is up."""
-    virtual = VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=True)
+    virtual = VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=True, version=version)
     with virtual as lab:
         yield Bench(virtual, lab, folder)

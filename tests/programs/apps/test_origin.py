@@ -11,6 +11,7 @@ import pytest
 from cryptography import x509
 
 from apps.standins import origin
+from hardware.machine.ip import as_host
 from hardware.machine.place import Place
 
 # iproute2 6.1, a Chromium connected to Caddy; the second connection is of a host that negotiated ECN.
@@ -50,17 +51,18 @@ def test_spki_is_what_openssl_computes(certificate: origin.Certificate) -> None:
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == certificate.spki
 
 
+@pytest.mark.parametrize("address", ["10.42.2.10", "fd42:2::10"])
 @pytest.mark.parametrize(("http", "protocols"), [("h2", ["h1", "h2"]), ("h3", ["h1", "h2", "h3"])])
 def test_caddy_accepts_the_configuration(
-    http: origin.Http, protocols: list[str], certificate: origin.Certificate, tmp_path: Path
+    http: origin.Http, protocols: list[str], address: str, certificate: origin.Certificate, tmp_path: Path
 ) -> None:
     config = tmp_path / "Caddyfile"
     site = origin.Site(tmp_path, tmp_path)
-    config.write_text(origin.caddyfile("10.42.2.10", 443, http, certificate, site, tmp_path, tmp_path / "log"))
+    config.write_text(origin.caddyfile(address, 443, http, certificate, site, tmp_path, tmp_path / "log"))
     command = ["caddy", "adapt", "--adapter", "caddyfile", "--config", str(config)]
     adapted = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert re.findall(r'"protocols":\[([^]]*)\]', adapted) == [",".join(f'"{name}"' for name in protocols)]
-    assert '"listen":["10.42.2.10:443"]' in adapted
+    assert f'"listen":["{as_host(address)}:443"]' in adapted
 
 
 def test_lock_file_pins_the_players_and_names_no_registry() -> None:

@@ -106,8 +106,10 @@ def test_what_is_missing_is_told(found: readback.State) -> None:
         ingress={**found.ingress, "lan": []},
     )
     assert readback.differences(ASKED, bare) == [
-        "lan: asked UDP dst_port 2113 to class 1:20, found no such filter",
-        "lan: asked UDP src_port 2113 to class 1:20, found no such filter",
+        "lan: asked ip UDP dst_port 2113 to class 1:20, found no such filter",
+        "lan: asked ip UDP src_port 2113 to class 1:20, found no such filter",
+        "lan: asked ipv6 UDP dst_port 2113 to class 1:20, found no such filter",
+        "lan: asked ipv6 UDP src_port 2113 to class 1:20, found no such filter",
         "wan: asked htb 1: as root, found no qdisc",
         "wan: asked fq_codel 10: below 1:10, found no qdisc",
         "ifb-down: asked netem 1: as root, found no qdisc",

@@ -28,6 +28,11 @@ address = "10.42.2.20"
 """
 
 
+def over_ipv6(text: str) -> str:
+    """The same lab with IPv6 addresses."""
+    return re.sub(r"10\.42\.(\d)\.(\d+)", r"fd42:\1::\2", text)
+
+
 def write(folder: Path, text: str) -> Path:
     (file := folder / "lab.toml").write_text(text)
     return file
@@ -44,7 +49,11 @@ def write(folder: Path, text: str) -> Path:
         ('"enp1s0"', "5", "[router] wan: Input should be a valid string, found 5"),
         ('"enp1s0"', '"en p1"', "[router] wan: 'en p1' is no interface's name; `ip -br link` there lists them"),
         ('"root@apu"', '"-oProxyCommand=x"', "[router] ssh: '-oProxyCommand=x' is nothing that ssh would take; give"),
-        ("10.42.2.10", "10.42.2.300", "[server] address: '10.42.2.300' is no IPv4 address; give one without a"),
+        ("10.42.2.10", "10.42.2.300", "[server] address: '10.42.2.300' is no IP address; give one without a"),
+        ("10.42.2.10", "fd42:2::10/64", "[server] address: 'fd42:2::10/64' is no IP address; give one without a"),
+        ("10.42.2.10", "fe80::1", "[server] address: 'fe80::1' is link-local, which no router forwards; give a unique"),
+        ("10.42.2.10", "fd42:2::10", "client has an IPv4 address, server one of IPv6; all are of one version"),
+        (GOOD, over_ipv6(GOOD).replace("[client]", "nat = true\n[client]"), "[router] nat: masquerades IPv4 alone; "),
         ("10.42.2.10", "10.42.1.10", "client and server both have the address 10.42.1.10; the router is to be between"),
         (GOOD, GOOD.replace("1.20", "1.10").replace("2.20", "2.10"), "client and receiver have one address, and"),
         ("[client]", '[client]\nssh = "a"\nnetns = "b"', "[client]: both ssh and netns; a namespace is one of"),

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Sequence
-from ipaddress import IPv4Interface
+from ipaddress import ip_interface
 from pathlib import Path
 
 from hardware.lab_file import read_lab_file
@@ -14,16 +15,16 @@ from hardware.machine.place import CommandError
 
 MACHINES = {
     "root@apu": [
-        Port("enp1s0", IPv4Interface("192.168.1.7/24"), away=True),
-        Port("enp2s0", IPv4Interface("10.42.1.1/24")),
-        Port("enp3s0", IPv4Interface("10.42.2.1/24")),
+        Port("enp1s0", ip_interface("192.168.1.7/24"), away=True),
+        Port("enp2s0", ip_interface("10.42.1.1/24")),
+        Port("enp3s0", ip_interface("10.42.2.1/24")),
     ],
     "": [
-        Port("wlan0", IPv4Interface("192.168.1.5/24"), away=True),
-        Port("eno1", IPv4Interface("10.42.1.10/24")),
-        Port("eno1", IPv4Interface("10.42.1.20/24")),
+        Port("wlan0", ip_interface("192.168.1.5/24"), away=True),
+        Port("eno1", ip_interface("10.42.1.10/24")),
+        Port("eno1", ip_interface("10.42.1.20/24")),
     ],
-    "root@server": [Port("eth7", IPv4Interface("10.42.2.10/24")), Port("eth7", IPv4Interface("10.42.2.20/24"))],
+    "root@server": [Port("eth7", ip_interface("10.42.2.10/24")), Port("eth7", ip_interface("10.42.2.20/24"))],
 }
 
 
@@ -68,6 +69,19 @@ def test_what_cannot_be_is_asked_for_again(tmp_path: Path) -> None:
     assert "'-oProxyCommand=x' is nothing that ssh would take" in said
     assert "root@nowhere does not tell its interfaces: " in said and "Could not resolve hostname" in said
     assert "enp2s0 is another's already" in said and "10.42.1.10 is another's already" in said
-    assert "'10.42.1.300' is no IPv4 address" in said
+    assert "'10.42.1.300' is no IP address" in said
     assert tables["client"] == {"address": "10.42.1.10"} and tables["sender"]["ssh"] == "root@other"
     assert tomllib.loads(written(tables)) == tables
+
+
+def test_who_gives_the_client_an_ipv6_address_is_proposed_such_ones(tmp_path: Path) -> None:
+    def both(ssh: str) -> list[Port]:
+        ports = MACHINES[ssh]
+        six = (re.sub(r"10\.42\.(\d)\.(\d+)/24", r"fd42:\1::\2/64", str(port.address)) for port in ports)
+        return [*ports, *(Port(port.name, ip_interface(text)) for port, text in zip(ports, six, strict=True))]
+
+    user = User("root@apu", None, None, "fd42:1::10", None, None, None, "root@server", None, None, None, None)
+    (file := tmp_path / "lab.toml").write_text(written(ask_lab(user.ask, user.told.append, both)))
+    assert [host.address for host in read_lab_file(file).hosts.values()] == [
+        "fd42:1::10", "fd42:1::20", "fd42:2::10", "fd42:2::10",
+    ]  # fmt: skip

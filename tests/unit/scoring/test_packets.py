@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real capture (iperf3, CUBIC, a shaper that drops) must read as tshark reads it; then corner cases."""
+"""Real captures (CUBIC through a shaper that drops, Prague over IPv6) read as tshark reads them; then corner cases."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import zstandard
 from scoring import packets, pcapng, unpacked
 
 DATA = Path(__file__).parent / "data"
-# tshark 4.0.17 -T fields of the same file, and its count of tcp.analysis.retransmission.
-TSHARK_RETRANSMISSIONS = 17
+# tshark 4.0.17 -T fields of the same files (an IPv6 packet is its payload and 40 bytes), its count of all packets, of
+# those that are neither TCP nor UDP, and of tcp.analysis.retransmission.
+TSHARK = {"cubic": (227, 2, 17), "ipv6": (259, 6, 0)}
 
 
 def made(rows: list[tuple[float, int, int, int]], proto: int = 6, **more: int) -> pl.DataFrame:
@@ -33,12 +34,13 @@ def made(rows: list[tuple[float, int, int, int]], proto: int = 6, **more: int) -
     return pl.DataFrame(table, schema=pcapng.SCHEMA)
 
 
-def test_every_field_is_what_tshark_reads() -> None:
-    capture = pcapng.read(DATA / "cubic.pcapng.zst")
+@pytest.mark.parametrize("name", TSHARK)
+def test_every_field_is_what_tshark_reads(name: str) -> None:
+    capture, (count, others, _) = pcapng.read(DATA / f"{name}.pcapng.zst"), TSHARK[name]
     table = capture.packets
-    rows = [line.split("\t") for line in (DATA / "cubic.tshark.tsv").read_text().splitlines()]
-    lines = [row for row in rows if row[2]]  # the others are ARP
-    assert (table.height, capture.other) == (len(lines), len(rows) - len(lines)) == (225, 2)
+    rows = [line.split("\t") for line in (DATA / f"{name}.tshark.tsv").read_text().splitlines()]
+    lines = [row for row in rows if row[2]]  # the others are ARP, ICMPv6
+    assert (table.height, capture.other) == (len(lines), len(rows) - len(lines)) == (count - others, others)
     for line, row in zip(lines, table.iter_rows(named=True), strict=True):
         seconds, fraction = line[0].split(".")
         assert row["t_ns"] == int(seconds) * 10**9 + int(fraction)
@@ -48,9 +50,10 @@ def test_every_field_is_what_tshark_reads() -> None:
         assert (row["flags"], row["payload"]) == (int(line[8], 16), int(line[9]))
 
 
-def test_retransmissions_are_those_of_tshark() -> None:
-    table = packets.with_advance(pcapng.read(DATA / "cubic.pcapng.zst").packets)
-    assert table["resent"].sum() == TSHARK_RETRANSMISSIONS
+@pytest.mark.parametrize("name", TSHARK)
+def test_retransmissions_are_those_of_tshark(name: str) -> None:
+    table = packets.with_advance(pcapng.read(DATA / f"{name}.pcapng.zst").packets)
+    assert table["resent"].sum() == TSHARK[name][2]
 
 
 def test_the_count_of_dropped_packets_is_in_the_file() -> None:

@@ -159,8 +159,8 @@ def test_the_same_is_replaced_by_the_same(clean: Path) -> None:
     assert site in files["page.html"].decode() and site.startswith("198.18.")
     assert lab["addresses"]["client"] in files["setup.log"].decode()
     packets = pcapng.read(clean / "client.pcapng.zst").packets
-    seen = {str(ipaddress.IPv4Address(number)) for end in ("src", "dst") for number in packets[end].to_list()}
-    assert {site, lab["addresses"]["client"]} <= seen
+    seen = {str(ipaddress.ip_address(number)) for end in ("src", "dst") for number in packets[end].to_list()}
+    assert {site, lab["addresses"]["client"], "2001:db8::1"} <= seen
 
 
 def test_the_bundle_says_what_was_done(run: Path, clean: Path) -> None:
@@ -256,6 +256,7 @@ def test_a_real_capture_is_scored_alike(tmp_path: Path) -> None:
         ("addr:2a00:1028:8386:1::5 node:2a00::7 x", "addr:2001:db8::1 node:2001:db8::2 x"),
         ("lladdr:3c:18:a0:12:34:56 at:12:34:56", "lladdr:02:00:00:00:00:01 at:12:34:56"),
         ("IP 81.2.69.142.443 > 10.42.1.10.5: tcp", "IP 198.18.0.1.443 > 10.42.1.10.5: tcp"),
+        ("[fd42:2::20]:40000>[fd42:1::20]:5201 fd42:3::1", "[fd42:2::20]:40000>[fd42:1::20]:5201 2001:db8::1"),
         ("IP6 2a00::1.443 > ::ffff:81.2.69.142.5:", "IP6 2001:db8::1.443 > ::ffff:198.18.0.1.5:"),
         ("12:34:56.789 1.3.6.1.4.1.311 1:2.5 8001::1", "12:34:56.789 1.3.6.1.4.1.311 1:2.5 2001:db8::1"),
         ("pc/45e7cdb1-b23f-4687-a6f9-990842f841e8/40", "pc/00000000-0000-0000-0000-000000000001/40"),

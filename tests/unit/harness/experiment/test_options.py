@@ -120,6 +120,7 @@ def test_record_is_json_and_names_everything() -> None:
         ({"rate": "90gbit"}, "--rate: .*out of range"),
         ({"rtt": "-5ms"}, "--rtt: "),
         ({"rtt": "5s"}, "--rtt: .*out of range"),
+        ({"ip_version": "5"}, "--ip-version: unknown '5'; known: 4, 6"),
         ({"timeline": "cubic:4"}, "--timeline: .*solo"),
         ({"contenders": "cubic,nonsuch"}, "unknown contender 'nonsuch'"),
         ({"driver": "selenum"}, r"--driver: unknown 'selenum'; known: playwright, selenium; did you mean selenium\?"),

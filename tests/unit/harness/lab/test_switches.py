@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from ipaddress import ip_interface
 from typing import Any
 
-from harness.lab.contract import Addresses
-from harness.lab.switches import HUB, ROUTER_LAN, ROUTER_WAN, address, address_router, cable
+import pytest
+
+from hardware.machine.ip import IP_VERSIONS, IpVersion
+from harness.lab.switches import HUB, PLANS, address, address_router, cable
 
 PORTS = {
     "lan-client": ("client", "eth0"),
@@ -35,14 +37,14 @@ class Spaces:
 
 
 class Place:
-    """Where ip is told lines."""
+    """Where ip is told lines, and a shell."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
 
-    def run(self, command: list[str], *, input: str) -> str:
-        assert command == ["ip", "-batch", "-"]
-        self._lines += input.splitlines()
+    def run(self, command: list[str], *, input: str = "") -> str:
+        assert command[0] == "sh" or command == ["ip", "-batch", "-"]
+        self._lines += (input or command[-1]).splitlines()
         return ""
 
 
@@ -72,17 +74,26 @@ def test_nodes_get_names_of_their_own_and_a_way_to_be_managed() -> None:
     ]
 
 
-def test_every_end_has_its_address_and_the_router_as_its_way_out() -> None:
+@pytest.mark.parametrize("version", IP_VERSIONS)
+def test_every_end_has_its_address_and_the_router_as_its_way_out(version: IpVersion) -> None:
+    spaces, plan = Spaces(), PLANS[version]
+    address_router(spaces["router"], plan)
+    sides = {line.split()[-1]: ip_interface(line.split()[2]) for line in spaces.lines["router"] if "add" in line}
+    for end, side in (("client", "lan"), ("receiver", "lan"), ("server", "wan"), ("sender", "wan")):
+        address(spaces[end], end, plan)
+        *_, own, way = spaces.lines[end]
+        given = ip_interface(own.removeprefix("address add ").removesuffix(" dev eth0"))
+        assert given.version == version and str(given.ip) == getattr(plan.ends, end)
+        assert given.network == sides[side].network and way == f"route add default via {sides[side].ip}"
+
+
+def test_ipv6_is_silent_but_where_it_is_used() -> None:
     spaces = Spaces()
-    for end in ("client", "receiver", "server", "sender"):
-        address(spaces[end], end)
-        own, way = spaces.lines[end]
-        given = re.fullmatch(r"address add (\S+)/24 dev eth0", own)
-        assert given and given[1] == getattr(Addresses(), end)
-        gateway = ROUTER_LAN if end in ("client", "receiver") else ROUTER_WAN
-        assert way == f"route add default via {gateway}" and gateway.rsplit(".", 1)[0] == given[1].rsplit(".", 1)[0]
-    address_router(spaces["router"])
-    assert spaces.lines["router"] == ["address add 10.42.1.1/24 dev lan", "address add 10.42.2.1/24 dev wan"]
+    address(spaces["client"], "client", PLANS[4])
+    address(spaces["server"], "server", PLANS[6])
+    assert not any("ipv6" in line for line in spaces.lines["client"])
+    files = [line.rpartition("/")[2] for line in spaces.lines["server"] if line.startswith("echo 0 >")]
+    assert files == ["accept_dad", "router_solicitations", "disable_ipv6"]
 
 
 def test_no_name_of_an_interface_is_too_long_for_the_kernel() -> None:

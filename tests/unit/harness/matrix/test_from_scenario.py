@@ -35,6 +35,11 @@ def test_each_load_is_a_cell_with_the_path_of_its_time(tmp_path: Path) -> None:
     assert (first.seconds, second.seconds, first.call) == (5, 30, None)
 
 
+def test_both_ip_versions_are_a_list_of_two(tmp_path: Path) -> None:
+    cells = scenario_matrix(written(tmp_path, 'ip-version = [4, 6]\ncontenders = "prague"\n')).cells
+    assert [(cell.name, cell.ip_version) for cell in cells] == [("prague 4", 4), ("prague 6", 6)]
+
+
 def test_lists_are_combined_into_cells(tmp_path: Path) -> None:
     text = 'service = "call"\nqdisc = ["pie", "codel"]\ncontenders = "cubic"\ncall-bitrate = "700kbit"\n'
     cells = scenario_matrix(written(tmp_path, text)).cells

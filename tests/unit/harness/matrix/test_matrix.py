@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from harness.matrix.campaign import Campaign
+from bottleneck.spec import Direction
+from hardware.lab_file import LabFileError
+from harness.matrix.campaign import Campaign, prepare
+from harness.matrix.cell import Hop
 from harness.matrix.engine import Outcome
 from harness.matrix.matrix import Column, Expectation, Matrix, MatrixError, Reference, figure, matrices, named
 from harness.matrix.results import finished, run_folder
@@ -17,6 +21,7 @@ from harness.matrix.session import judged
 from scoring.scores import SCORES
 from tests.unit.harness.matrix.cell_runs import cell, job
 
+LAB = ("client", "1::10"), ("receiver", "1::20"), ("server", "2::10"), ("sender", "2::20")
 FILE = """from harness.matrix.matrix import Matrix
 from tests.unit.harness.matrix.cell_runs import cell
 MATRIX = Matrix(name="{name}", title="T", cells=({cells}))
@@ -31,6 +36,21 @@ def test_the_checkouts_own_matrices_are_found_and_whole() -> None:
     known = matrices()
     assert {"s1", "s2", "s3", "s4", "s5", "s6", "s9"} <= known.keys()
     assert len(known["s6"].cells) == 24 and len(known["s1"].cells) == 192 and len(known["s1"].runnable) == 144
+
+
+def test_a_lab_in_real_time_has_one_ip_version(tmp_path: Path) -> None:
+    both = Direction(rate_bps=10_000_000, qdisc="pie")
+    made = cell("a").model_copy(update={"hops": (Hop(down=both, up=both),)})
+    (lab := tmp_path / "lab.toml").write_text(
+        '[router]\nssh = "apu"\nlan = "a"\nwan = "b"\n'
+        + "".join(f'[{name}]\naddress = "fd42:{n}"\n' for name, n in LAB)
+    )
+    plan = Campaign(matrix(), (made,), (1,), tmp_path, lab="apu", lab_file=lab)
+    with pytest.raises(LabFileError, match=f"--lab-file: the addresses of {lab} are IPv6, and the cells IPv4; give"):
+        prepare(plan)
+    mixed = (made, made.model_copy(update={"ip_version": 6}))
+    with pytest.raises(MatrixError, match="matrix m: IPv4 and IPv6; the apu lab has one: choose cells, or --lab=sim"):
+        prepare(replace(plan, cells=mixed))
 
 
 def test_only_files_that_define_a_matrix_are_imported(tmp_path: Path) -> None:

@@ -2,14 +2,17 @@
 from __future__ import annotations
 
 import json
+from ipaddress import ip_address, ip_interface
 from itertools import pairwise
 from statistics import median, quantiles
+from typing import Any
 
 import pytest
 
 from bottleneck.readback import ReadbackError
 from bottleneck.shaper import RateStep
 from bottleneck.spec import Direction
+from hardware.machine.ip import IpVersion
 from harness.matrix import simulated, simulated_job
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 
@@ -52,6 +55,28 @@ def test_the_chain_is_routed_both_ways() -> None:
     macs = [line.split(" lladdr ")[1].split()[0] for line in middle if "neighbour" in line]
     made = "\n".join(simulated_job.devices(chain))
     assert len(set(macs)) == 2 and all(mac in made for mac in macs)
+
+
+@pytest.mark.parametrize(("version", "bits"), [(4, (24, 24, 30)), (6, (64, 64, 64))])
+def test_every_address_is_of_the_version_and_reached_by_a_neighbour(version: IpVersion, bits: tuple[int, ...]) -> None:
+    asked = cell(80_000, 10_000, hops=[Hop(down=SHAPED, up=SHAPED), Hop()], ip_version=version)
+    net, reached = simulated_job.network(asked), set[Any]()
+    own = {end.space: ip_interface(end.address) for link in net.links for end in link if end.address}
+    assert {it.network.prefixlen for it in own.values()} == {*bits} and {it.version for it in own.values()} == {version}
+    for space in (it for it in net.spaces if it != simulated_job.SWITCH):
+        lines = simulated_job.addresses(asked, space)
+        nets = [ip_interface(line.split()[2]).network for line in lines if line.startswith("address add")]
+        for via in (ip_address(line.split()[-1]) for line in lines if line.startswith("route add")):
+            assert any(via in its for its in nets), (space, via)
+        reached |= {ip_address(line.split()[2]) for line in lines if line.startswith("neighbour")}
+    assert {it.ip for it in own.values()} <= reached
+    assert ("disable_ipv6" in simulated_job.job(asked, 1)) == (version == 6)
+    assert simulated_job.plan(asked, 1).splitlines()[0].endswith(f" {version}")
+
+
+def test_tunnels_are_ipv4() -> None:
+    with pytest.raises(ValueError, match="tunnels, and middleboxes that change the ECN field, are IPv4 only"):
+        cell(10_000, tunnel="ipsec", ip_version=6)
 
 
 def test_the_seed_sets_the_start_order_and_nothing_else() -> None:
