@@ -28,6 +28,7 @@ class Spaces:
     def __init__(self) -> None:
         self.plugged: tuple[str, dict[str, tuple[str, str]]] | None = None
         self.lines: dict[str, list[str]] = {}
+        self.places: dict[str, Any] = {}
 
     def cable(self, hub: str, ports: Mapping[str, tuple[str, str]]) -> None:
         self.plugged = hub, dict(ports)
