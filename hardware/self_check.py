@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hardware.machine.cache import BuildError
 from hardware.node import node_command
+from hardware.simulation import memory_folder
 
 if TYPE_CHECKING:
     from hardware.build import Kernel
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "prague", "prague-simple")
 TIMEOUT_S = 30.0
+_MEMORY = "128M"
 _CONSOLE_END = 300
 # A flow over loopback, its own packets counted; AE, CWR and ECE in a SYN ask for AccECN (RFC 9768).
 JOB = r"""#!/bin/sh
@@ -52,12 +55,12 @@ def self_check(kernel: Kernel, guest: Guest, control: str = "prague") -> None:
         (folder / "run").write_text(JOB.replace("CONTROL", control))
         (folder / "run").chmod(0o755)
         command = node_command(
-            kernel.linux, guest.root, name="check", interfaces=(), extra=("sj.job=/proc/self/cwd/.",)
+            kernel.linux, guest.root, name="check", memory=_MEMORY, interfaces=(), extra=("sj.job=/proc/self/cwd/.",)
         )
         try:
             console = subprocess.run(
                 command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                timeout=TIMEOUT_S, check=False,
+                timeout=TIMEOUT_S, check=False, env=os.environ | {"TMPDIR": str(memory_folder(_MEMORY))},
             ).stdout  # fmt: skip
         except subprocess.TimeoutExpired as late:
             last_words = _end(late.stdout or b"") or "nothing"
