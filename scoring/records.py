@@ -93,12 +93,23 @@ def _known(queue: str) -> str:
 Queue = Annotated[str, AfterValidator(_known)]
 
 
+class ClockRecord(_Record):
+    seconds: float
+    error: Annotated[float, Field(ge=0)]
+
+
+class TapClocks(_Record):
+    client: ClockRecord
+    server: ClockRecord
+
+
 class LabRecord(_Record):
-    rtt_ms: float
-    rate_down_bps: float
-    rate_up_bps: NotRequired[float]
-    qdisc_down: Queue
-    qdisc_up: Queue
+    box: NotRequired[str]
+    rtt_ms: float | None
+    rate_down_bps: float | None
+    rate_up_bps: NotRequired[float | None]
+    qdisc_down: Queue | None
+    qdisc_up: Queue | None
     addresses: NotRequired[dict[str, str]]
     ports: NotRequired[dict[str, int]]
     interfaces: NotRequired[dict[str, str]]
@@ -108,6 +119,7 @@ class LabRecord(_Record):
     path_varies_ms: NotRequired[Annotated[float, Field(ge=0)]]
     path_loss: NotRequired[Annotated[float, Field(ge=0, le=1)]]
     capture_offset_s: NotRequired[dict[str, Annotated[float, Field(ge=-4e9, le=4e9)]]]
+    tap_clocks: NotRequired[list[TapClocks]]
     verified_at_end: NotRequired[bool | str]
     real_time: NotRequired[bool]
 

@@ -18,7 +18,7 @@ from rich.text import Text
 from apps.base import Service
 from apps.browsers.drivers import DRIVERS
 from captures.recorders import RECORDERS
-from hardware.lab_file import LabFile, read_lab_file
+from hardware.lab_file import PHYSICAL, LabFile, read_lab_file
 from hardware.machine.programs import host_versions
 from hardware.machine.signals import end_waits
 from harness.experiment import simulated
@@ -70,7 +70,9 @@ def perform(
         RECORDERS[options.recorder].check()
     service = services[options.service].from_options(options)
     console = Console(file=terminal)
-    described = read_lab_file(options.lab_file) if options.lab == "apu" else None
+    described = _described(options)
+    if described and described.box:
+        options = options.but(box=described.box.name)
     RunStore(options.results).check(options.needed_bytes)
     with ended_by_sigterm(), steps(console) as step:
         record = _recorder(options, described, service, step, console)
@@ -166,7 +168,7 @@ def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
 
     Raises whatever is wrong with the lab, with one line that says what to do.
     """
-    described = read_lab_file(options.lab_file) if options.lab == "apu" else None
+    described = _described(options)
     console = Console(file=terminal)
     if options.lab == "sim":
         with ended_by_sigterm(), steps(console) as step:
@@ -176,6 +178,11 @@ def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
         make_lab = _lab_maker(options, described, step, console)
     with ended_by_sigterm(), make_lab(folder) as lab:
         lab.client.run(["ping", "-c", "1", "-W", "5", lab.addresses.server])
+
+
+def _described(options: Options) -> LabFile | None:
+    """What the lab file of a physical lab says. Raises LabFileError."""
+    return read_lab_file(options.lab_file, options.lab) if options.lab in PHYSICAL else None
 
 
 @contextmanager
@@ -196,7 +203,7 @@ def ended_by_sigterm() -> Iterator[None]:
 def _lab_maker(
     options: Options, machines: LabFile | None, step: Callable[[str], Tell], console: Console
 ) -> Callable[[Path], LabFactory]:
-    rates = options.rate_down_bps, options.rate_up_bps
+    rates = [rate for rate in (options.rate_down_bps, options.rate_up_bps) if rate]
     return lab_maker(
         machines, rates, lambda text: console.print(Text(text)), kernel_source=options.kernel_source, step=step
     )

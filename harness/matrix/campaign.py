@@ -137,7 +137,7 @@ def _lab(plan: Campaign) -> Callable[[], LabFactory]:
     from hardware.lab_file import read_lab_file
     from harness.lab.make import lab_maker
 
-    machines = None if plan.lab == "virtual" else read_lab_file(plan.lab_file or Path("lab.toml"))
+    machines = None if plan.lab == "virtual" else read_lab_file(plan.lab_file or Path("lab.toml"), plan.lab)
     rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
     make = lab_maker(machines, rates, lambda text: print(text, file=sys.stderr))
     return lambda: make(plan.folder)

@@ -11,7 +11,17 @@ from typing import Any
 from markupsafe import Markup
 
 from harness.report.beside_published import published_table
-from harness.report.grids import far_table, harm_table, headline, lab_table, number, phase_table, sojourn_table
+from harness.report.grids import (
+    bottleneck,
+    far_table,
+    harm_table,
+    headline,
+    lab_table,
+    mbit,
+    number,
+    phase_table,
+    sojourn_table,
+)
 from harness.report.html import write_page
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
 from harness.store.loaded import judged, stored_object
@@ -58,8 +68,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
     frames = _plotted(scores, scores.frame_ccdf)
     return {
         "title": manifest.run if manifest else run.name,
-        "subtitle": f"{lab.get('name') or 'lab'}: {(lab.get('rate_down_bps') or 0) / 1e6:g} Mbit/s through "
-        f"{lab.get('qdisc_down')}, RTT {number(lab.get('rtt_ms'))} ms",
+        "subtitle": f"{lab.get('name') or 'lab'}: {bottleneck(lab)}",
         "status": status,
         "reasons": reasons,
         "verdict": headline(scores),
@@ -154,8 +163,8 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
     lab = scores.lab
     setup = [
         ("lab", lab.get("name") or "–"),
-        ("queue, down / up", f"{lab.get('qdisc_down')} / {lab.get('qdisc_up')}"),
-        ("rate, down / up", " / ".join(_mbit(lab.get(f"rate_{way}_bps")) for way in ("down", "up"))),
+        ("queue, down / up", f"{lab.get('qdisc_down') or '–'} / {lab.get('qdisc_up') or '–'}"),
+        ("rate, down / up", " / ".join(mbit(lab.get(f"rate_{way}_bps")) for way in ("down", "up"))),
         ("round-trip time of the path", f"{number(lab.get('rtt_ms'))} ms"),
         (
             "picture read from",
@@ -205,7 +214,3 @@ def versions_of(run: Path, manifest: Manifest | None) -> dict[str, str]:
             dirty = " with changes" if manifest.git.dirty else ""
             versions["Sojourn"] = f"commit {manifest.git.commit[:12]}{dirty}"
     return versions
-
-
-def _mbit(bps: float | None) -> str:
-    return "–" if bps is None else f"{bps / 1e6:g} Mbit/s"

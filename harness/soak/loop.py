@@ -19,6 +19,7 @@ from types import FrameType
 
 import psutil
 
+from hardware.lab_file import PHYSICAL
 from hardware.machine.files import is_full, sync_folder
 from hardware.machine.memory import available_bytes
 from hardware.machine.scratch import sweep
@@ -335,7 +336,7 @@ class Soak:
             for it in self._plan.cells
         }
         for cell in labs.values():
-            end = time.monotonic() + (back_s if cell.options.lab == "apu" or cell.options.engine != LOCAL else 0)
+            end = time.monotonic() + (back_s if cell.options.lab in PHYSICAL or cell.options.engine != LOCAL else 0)
             while (error := self._check(cell)) and not self._stop():
                 if time.monotonic() >= end:
                     return f"the {cell.options.lab} lab does not work: {error}"
