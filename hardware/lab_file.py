@@ -47,7 +47,7 @@ def _ssh_name(text: str) -> str:
 
 
 def _interface(text: str) -> str:
-    if not re.fullmatch(r"[^\s/:]{1,15}", text):
+    if not re.fullmatch(r"[^\s/:-][^\s/:]{0,14}", text):
         raise ValueError(f"{text!r} is no interface's name; `ip -br link` there lists them")
     return text
 
@@ -91,6 +91,7 @@ def _no_nat(masquerades: bool) -> bool:
 SshName = Annotated[str, AfterValidator(_ssh_name), Field(examples=["root@apu"])]
 InterfaceName = Annotated[str, AfterValidator(_interface), Field(examples=["enp2s0"])]
 Address = Annotated[str, AfterValidator(_address), Field(examples=["10.42.1.10"])]
+BoxName = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[ -~]*$", examples=["vendor CPE 1.2"])]
 File = Annotated[Path, AfterValidator(_file)]
 
 
@@ -142,7 +143,7 @@ class RouterEntry(MachineEntry):
 class BoxEntry(MachineEntry):
     """A device under test that nobody sets up or reads: what its user knows of it."""
 
-    name: Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[ -~]*$", examples=["vendor CPE 1.2"])] = "box"
+    name: BoxName = "box"
     """What it is called in the evidence."""
     nat: Annotated[bool, AfterValidator(_no_nat)] = False
 

@@ -101,7 +101,7 @@ def test_a_box_stands_in_the_routers_place(tmp_path: Path) -> None:
         ('interface = "eth2"\n', "", "[server] interface: is missing; nobody captures at a box; such as interface ="),
         ('"vendor CPE 1.2"', '""', "[box] name: String should have at least 1 character"),
         ("[client]", 'ssh = "root@box"\n[client]', "[box] ssh: is unknown; known: power, serial, labgrid, name, nat"),
-        ("[client]", "nat = true\n[client]", "[box] nat: no bulk flow can be opened to who is hidden, and no packet has"),
+        ("[client]", "nat = true\n[client]", "[box] nat: no bulk flow can be opened to who is hidden, and no"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_about_a_box_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
