@@ -39,6 +39,8 @@ from traffic.contender import ACCURATE_ECN
 _CLOCK_S = 0.05
 _CAP_NET_ADMIN = 12
 _PROBE_S, _CONNECT_MS = 2, 3000
+#: Who sends to whom in a run.
+_TALK = ("client", "server"), ("server", "client"), ("sender", "receiver"), ("receiver", "sender")
 _PAST_THE_BOX = (
     "the way must lead through the box, routed or bridged without NAT, with nothing of its firewall in the way; a "
     "receiver that is another machine than the client, or a sender than the server, passes no capture at these"
@@ -332,9 +334,8 @@ def _between(file: LabFile, places: Mapping[str, Place]) -> str:
         call = ["iperf3", "-c", address["receiver"], "-p", str(ports.BULK), "--connect-timeout", f"{_CONNECT_MS}"]
         places["sender"].run(call, check=False)
         seen = {side: _seen(pcapng.read(capture.stop().file).packets) for side, capture in captures.items()}
-    pairs = [(one, other) for pair in zip(NEAR, FAR, strict=True) for one, other in (pair, pair[::-1])]
     for side, those in seen.items():
-        for one, other in pairs:
+        for one, other in _TALK:
             if (address[one], address[other]) not in those:
                 strangers = sorted({source for source, _ in those} - set(address.values()))
                 instead = f", but some from {', '.join(strangers)}" if strangers else ""

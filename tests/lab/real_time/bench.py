@@ -171,6 +171,16 @@ def job(file: Path, results: Path, timeline: str, *further: str) -> Iterator[sub
         process.wait()
 
 
+@contextmanager
+def changed(place: Place, change: str, back: str) -> Iterator[None]:
+    """Have a shell at a place change something, and change it back."""
+    place.run(["sh", "-c", change])
+    try:
+        yield
+    finally:
+        place.run(["sh", "-c", back])
+
+
 def until(true: Callable[[], bool], seconds: float) -> float:
     """Wait until it is; return how long that took in s."""
     begun = time.monotonic()

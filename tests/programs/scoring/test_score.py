@@ -391,7 +391,7 @@ def test_a_box_is_scored_without_a_word_from_it(run: Path) -> None:
     assert {(row.of, row.queue, row.max_ms) for row in scores.sojourn} == {
         ("victim", "C", 0), ("contender", "C", 0), ("contender", "L", 0),
     }  # fmt: skip
-    assert sum(row.marked or 0 for row in scores.sojourn) == sum(flow.ce for flow in scores.flows) > 0
+    assert 0 < sum(row.marked or 0 for row in scores.sojourn) <= sum(flow.ce for flow in scores.flows)
     assert scores.lab["most_down_bps"] == pytest.approx(9e6 * 1500 / 1448, rel=0.02)
     assert scores.harm == known.harm
 

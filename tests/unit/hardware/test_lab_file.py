@@ -136,7 +136,10 @@ def test_the_documented_file_is_right(tmp_path: Path) -> None:
 )
 def test_the_worked_files_can_be_read(file: Path) -> None:
     lab = read_lab_file(file)
-    assert lab.client.ssh is None and lab.client.interface
+    assert lab.client.ssh is None
+    for one, other in ((lab.client, lab.receiver), (lab.server, lab.sender)):
+        alone = (one.ssh, one.netns) != (other.ssh, other.netns)
+        assert alone != bool(one.interface), "a capture at a host sees nothing of another's bulk flow"
     near, far = (
         {entry.address.rpartition(".")[0] for entry in side}
         for side in ((lab.client, lab.receiver), (lab.server, lab.sender))
