@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from bottleneck.spec import Bottleneck
 from captures.packets import PacketCapture
 from hardware.lab_file import read_lab_file
+from harness.cli import app
 from harness.lab.check import examine
 from harness.report.index import INDEX
 from harness.report.run_page import REPORT
@@ -97,6 +99,12 @@ def test_a_box_as_described_passes(nodes: Bench) -> None:
     assert told["client: offloads of eth0"] == told["server: offloads of eth0"] == ("ok", "off", "")
     assert not any(subject.startswith("router") for subject in told)
     assert {verdict for verdict, *_ in told.values()} <= {"ok", "note"}
+
+
+def test_no_queue_is_wanted_of_a_box(nodes: Bench) -> None:
+    with nodes.as_a_box() as file:
+        done = CliRunner().invoke(app, ["lab", "check", f"--lab-file={file}", "--qdisc=pie"])
+    assert done.exit_code == 1 and "--qdisc: nobody chooses the queue of a box; leave --qdisc out" in done.stderr
 
 
 @pytest.mark.parametrize(
