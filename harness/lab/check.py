@@ -90,7 +90,7 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
             yield from _router(file, file.router, router_of(file.router, file, places), wanted)
             with suppress(CommandError, Wrong):  # told above
                 addresses, entry = _addresses(up["router"]), file.router
-                gateways = {name: addresses[entry.lan if name in NEAR else entry.wan] for name in HOSTS}
+                gateways = {name: addresses.get(entry.lan if name in NEAR else entry.wan, ()) for name in HOSTS}
         for name in (name for name in HOSTS if name in up):
             yield from _host(file, name, up[name], gateways.get(name))
         yield from _tools(file, up)
