@@ -124,6 +124,14 @@ class LabRecord(_Record):
     real_time: NotRequired[bool]
 
 
+def _told(lab: Any) -> Any:
+    """Only a box keeps for itself what a lab is."""
+    for name in ("rtt_ms", "rate_down_bps", "qdisc_down", "qdisc_up"):
+        if lab[name] is None and "box" not in lab:
+            raise ValueError(f"{name} is null, and it names no box")
+    return lab
+
+
 class FlowRecord(_Record):
     phase: str
     start: NotRequired[Time]
@@ -234,7 +242,7 @@ class SocketSample(_Record):
 _LARGEST, _LARGEST_LINES = 64 << 20, 1 << 30
 
 TIMELINE: TypeAdapter[TimelineRecord] = TypeAdapter(TimelineRecord)
-LAB: TypeAdapter[LabRecord] = TypeAdapter(LabRecord)
+LAB: TypeAdapter[LabRecord] = TypeAdapter(Annotated[LabRecord, AfterValidator(_told)])
 BULK: TypeAdapter[Bulk] = TypeAdapter(Bulk)
 SCREEN: TypeAdapter[ScreenRecord] = TypeAdapter(ScreenRecord)
 OPTIONS: TypeAdapter[Asked] = TypeAdapter(Asked)

@@ -331,8 +331,8 @@ def _between(file: LabFile, places: Mapping[str, Place]) -> str:
         stack.callback(echo.stop)
         irtt.IrttClient(places["client"], address["server"], folder / "irtt.json.gz").start(_PROBE_S).stop()
         # Nobody listens: that the receiver refuses is answer enough.
-        call = ["iperf3", "-c", address["receiver"], "-p", str(ports.BULK), "--connect-timeout", f"{_CONNECT_MS}"]
-        places["sender"].run(call, check=False)
+        call = ["iperf3", "-c", address["receiver"], "-p", f"{ports.BULK}", "-t", "1"]
+        places["sender"].run([*call, "--connect-timeout", f"{_CONNECT_MS}"], check=False)
         seen = {side: _seen(pcapng.read(capture.stop().file).packets) for side, capture in captures.items()}
     for side, those in seen.items():
         for one, other in _TALK:

@@ -89,18 +89,17 @@ class Bench:
             yield self.lab_file(router, client, server, server_address="10.42.2.10")
 
     @contextmanager
-    def as_a_box(self, box: str = 'name = "vendor CPE"') -> Iterator[Path]:
-        """A lab file in which the router is a box between two namespaces of this host, which are all hosts."""
+    def as_a_box(self, server: str = "", server_address: str = "10.42.2.10") -> Iterator[Path]:
+        """A lab file in which the router is a box between two namespaces of this host, or one and another `server`."""
         self.lab.client.run(["ip", "address", "add", f"{RECEIVER}/24", "dev", "eth0"])
         try:
-            with self._named_ends() as (client, server):
-                file = self.folder / "box.toml"
+            with self._named_ends() as (client, here):
+                file, far = self.folder / "box.toml", f'address = "{server_address}"\n{server or here}\n'
                 file.write_text(
-                    f"[box]\n{box}\n"
+                    f'ssh_config = "{self.config}"\n[box]\nname = "vendor CPE"\n'
                     f'[client]\naddress = "10.42.1.10"\ninterface = "eth0"\n{client}\n'
                     f'[receiver]\naddress = "{RECEIVER}"\n{client}\n'
-                    f'[server]\naddress = "10.42.2.10"\ninterface = "eth0"\n{server}\n'
-                    f'[sender]\naddress = "10.42.2.10"\n{server}\n'
+                    f'[server]\ninterface = "eth0"\n{far}[sender]\n{far}'
                 )
                 yield file
         finally:

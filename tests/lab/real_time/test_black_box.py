@@ -14,13 +14,18 @@ from typer.testing import CliRunner
 from bottleneck.spec import Bottleneck
 from captures.packets import PacketCapture
 from hardware.lab_file import read_lab_file
+from hardware.machine.clock import clock_offsets
 from harness.cli import app
 from harness.lab.check import examine
+from harness.lab.contract import Tap
+from harness.lab.instruments import SIDES, start_capture, start_echo, start_probe
+from harness.lab.physical import PhysicalLab
 from harness.report.index import INDEX
 from harness.report.run_page import REPORT
 from harness.store.manifest import MANIFEST, PARTIAL, read_manifest
+from scoring import packets, pcapng, sojourn
 from scoring.scores import SCORES, Scores
-from tests.lab.real_time.bench import Bench, changed, job, needs_root
+from tests.lab.real_time.bench import Bench, changed, job, needs_root, until
 
 pytestmark = [pytest.mark.lab, needs_root]
 
@@ -83,6 +88,29 @@ def tells_what_was_planted(scores: Scores, queue: dict[str, Any]) -> None:
     # Some packets fall between phases, or are nobody's.
     assert queue["ecn_mark"] >= (through["contender"].marked or 0) >= 0.8 * queue["ecn_mark"] > 0
     assert queue["drops"] >= sum(row.lost or 0 for row in through.values()) > 0
+
+
+def test_between_two_hosts_the_least_times_add_up_whatever_their_clocks_tell(vendor: Bench, tmp_path: Path) -> None:
+    """The far host's clock is 5 minutes ahead, and it is reached by ssh; so is its capture."""
+    far = 'ssh = "sender"', "10.42.2.20"
+    with (
+        changed(vendor.lab.sender, "date -s '300 seconds'", "date -s '300 seconds ago'"),
+        vendor.as_a_box(*far) as file,
+        PhysicalLab(read_lab_file(file, "black-box")) as lab,
+    ):
+        assert lab.router is None and lab.server_tap == Tap(lab.server, "eth0")
+        captures = [start_capture(lab, side, tmp_path / f"{side}.pcapng") for side in SIDES]
+        with start_echo(lab, tmp_path / "echo.log"):
+            probe = start_probe(lab, tmp_path / "irtt.json.gz", 3)
+            until(lambda: not probe.alive(), 15)
+            probe.stop()
+        behind, before = (pcapng.read(capture.stop().file).packets for capture in captures)
+        (ahead,) = clock_offsets([lab.server]).values()
+    before = before.unique(["src", "ip_id", "fingerprint"], keep="first", maintain_order=True)  # its own come twice
+    down = sojourn.least_ms(packets.select(before, dst="10.42.1.10"), behind)
+    up = sojourn.least_ms(packets.select(behind, src="10.42.1.10"), before)
+    assert down is not None and up is not None and down + up == pytest.approx(2 * DELAY_MS, abs=2)
+    assert up == pytest.approx(1000 * ahead.seconds + DELAY_MS, abs=1000 * ahead.error + 50)
 
 
 def found(file: Path) -> dict[str, tuple[str, str, str]]:

@@ -396,6 +396,13 @@ def test_a_box_is_scored_without_a_word_from_it(run: Path) -> None:
     assert scores.harm == known.harm
 
 
+def test_of_a_router_everything_is_told(run: Path) -> None:
+    lab = json.loads((run / "lab.json").read_text()) | {"qdisc_up": None}
+    (run / "lab.json").write_text(json.dumps(lab))
+    with pytest.raises(RecordError, match="qdisc_up is null, and it names no box"):
+        score_run(run)
+
+
 def test_clocks_that_drift_around_a_box_void_the_run(run: Path) -> None:
     as_a_box(run, drift_s=0.006)
     assert failed(score_run(run)) == ["clocks of both captures"]
