@@ -124,12 +124,12 @@ class LabRecord(_Record):
     real_time: NotRequired[bool]
 
 
-def _told(lab: Any) -> Any:
+def _told(record: Any) -> Any:
     """Only a box keeps for itself what a lab is."""
     for name in ("rtt_ms", "rate_down_bps", "qdisc_down", "qdisc_up"):
-        if lab[name] is None and "box" not in lab:
+        if record[name] is None and "box" not in record:
             raise ValueError(f"{name} is null, and it names no box")
-    return lab
+    return record
 
 
 class FlowRecord(_Record):
