@@ -182,11 +182,13 @@ def lab_table(scores: Scores) -> list[tuple[str, str]]:
 
 
 def _box_rows(lab: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is known of a box."""
-    most = [lab.get(f"most_{way}_bps") for way in ("down", "up")]
-    least = [lab.get(f"least_{way}_ms") for way in ("down", "up")]
+    """What is known of a box: what it is said to be, and what was seen of it."""
+    keys = "rate_{}_bps", "most_{}_bps", "least_{}_ms"
+    said, most, least = ([lab.get(key.format(way)) for way in ("down", "up")] for key in keys)
     rows = [("a black box", "nothing of it was set or read; no probe goes past its queue, the host is watched alone")]
-    if None not in most:
+    if any(said):
+        rows.append(("rate that it is said to have, down / up", " / ".join(map(mbit, said))))
+    if any(most):
         rows.append(("most that it let through in a second, down / up", " / ".join(map(mbit, most))))
     if None not in least:
         text = (

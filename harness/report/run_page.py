@@ -161,11 +161,14 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
         for gate in scores.validity.gates
     ]
     lab = scores.lab
-    setup = [
-        ("lab", lab.get("name") or "–"),
-        ("queue, down / up", f"{lab.get('qdisc_down') or '–'} / {lab.get('qdisc_up') or '–'}"),
+    path = [
+        ("queue, down / up", f"{lab.get('qdisc_down')} / {lab.get('qdisc_up')}"),
         ("rate, down / up", " / ".join(mbit(lab.get(f"rate_{way}_bps")) for way in ("down", "up"))),
         ("round-trip time of the path", f"{number(lab.get('rtt_ms'))} ms"),
+    ]
+    setup = [
+        ("lab", lab.get("name") or "–"),
+        *([] if "box" in lab else path),
         (
             "picture read from",
             {"strip": "the strip in the recording", "blind": "the motion in the recording", "player": "the player"}.get(

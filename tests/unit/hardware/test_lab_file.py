@@ -125,10 +125,10 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert found.router.labgrid and found.router.labgrid.environment == tmp_path / "apu.yaml"
 
 
-def test_the_documented_file_is_right(tmp_path: Path) -> None:
-    docs = Path(__file__).parents[3] / "docs" / "physical-lab.md"
-    shown = re.search(r"```toml\n(.*?)```", docs.read_text(), re.DOTALL)
-    assert shown and read_lab_file(write(tmp_path, shown[1])).router.lan
+@pytest.mark.parametrize(("page", "lab"), [("physical-lab.md", "apu"), ("black-box.md", "black-box")])
+def test_the_documented_file_is_right(tmp_path: Path, page: str, lab: str) -> None:
+    shown = re.search(r"```toml\n(.*?)```", (CHECKOUT / "docs" / page).read_text(), re.DOTALL)
+    assert shown and read_lab_file(write(tmp_path, shown[1]), lab)
 
 
 @pytest.mark.parametrize(
