@@ -14,12 +14,6 @@ from bottleneck.spec import Bottleneck
 from hardware.machine.place import CommandError, Place
 
 _FAILED_LINE = re.compile(r"Command failed -:(\d+)")
-_OFFLOADS = {
-    "tcp-segmentation-offload": "tso",
-    "generic-segmentation-offload": "gso",
-    "generic-receive-offload": "gro",
-    "large-receive-offload": "lro",
-}
 
 
 class RouterError(RuntimeError):
@@ -130,22 +124,6 @@ class Router:
             "kernel": self.place.run(["uname", "-srv"]).strip(),
             "tc": self.place.run(["tc", "-V"]).strip(),
         }
-
-    def offloads_off(self) -> list[str] | None:
-        """Return the segmentation offloads that are still on (`lan: gro`); None when there is no
-        ethtool.
-        """
-        still_on = []
-        for dev in (self.lan, self.wan):
-            try:
-                features = self.place.run(["ethtool", "-k", dev])
-            except CommandError as failed:
-                if failed.returncode in (None, 127):
-                    return None
-                raise
-            states = dict(re.findall(r"^([\w-]+): (on|off)", features, re.MULTILINE))
-            still_on += [f"{dev}: {short}" for name, short in _OFFLOADS.items() if states.get(name) == "on"]
-        return still_on
 
     @contextmanager
     def _understood(self) -> Iterator[None]:

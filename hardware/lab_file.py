@@ -11,13 +11,25 @@ from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from hardware.machine.files import distrust, expanded
 from hardware.machine.ip import IpVersion, ip_version
 from hardware.machine.messages import did_you_mean
 
+ROUTER_LAB, BOX_LAB = "apu", "black-box"
+PHYSICAL = (ROUTER_LAB, BOX_LAB)
+"""The labs that a lab file describes: one with a router of ours, one with a box between two taps."""
 #: The hosts on the router's LAN side and on its WAN side.
 NEAR, FAR = ("client", "receiver"), ("server", "sender")
 HOSTS = NEAR + FAR
@@ -36,7 +48,7 @@ def _ssh_name(text: str) -> str:
 
 
 def _interface(text: str) -> str:
-    if not re.fullmatch(r"[^\s/:]{1,15}", text):
+    if not re.fullmatch(r"[^\s/:-][^\s/:]{0,14}", text):
         raise ValueError(f"{text!r} is no interface's name; `ip -br link` there lists them")
     return text
 
@@ -71,9 +83,19 @@ def _file(path: Path, info: ValidationInfo) -> Path:
     return Path(file)
 
 
+def _no_nat(masquerades: bool) -> bool:
+    if masquerades:
+        raise ValueError(
+            "no bulk flow can be opened to who is hidden, and no packet has one address in both captures; let the box "
+            "route or bridge"
+        )
+    return masquerades
+
+
 SshName = Annotated[str, AfterValidator(_ssh_name), Field(examples=["root@apu"])]
 InterfaceName = Annotated[str, AfterValidator(_interface), Field(examples=["enp2s0"])]
 Address = Annotated[str, AfterValidator(_address), Field(examples=["10.42.1.10"])]
+BoxName = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[ -~]*$", examples=["vendor CPE 1.2"])]
 File = Annotated[Path, AfterValidator(_file)]
 
 
@@ -122,6 +144,14 @@ class RouterEntry(MachineEntry):
         return self
 
 
+class BoxEntry(MachineEntry):
+    """A device under test that nobody sets up or reads: what its user knows of it."""
+
+    name: BoxName = "box"
+    """What it is called in the evidence."""
+    nat: Annotated[bool, AfterValidator(_no_nat)] = False
+
+
 class HostEntry(MachineEntry):
     """A host: what to type after `ssh` (none: this host), its address, and the interface to capture on.
 
@@ -141,14 +171,20 @@ class HostEntry(MachineEntry):
 
 
 class LabFile(_Entry):
-    """One table a machine. `ssh_config` replaces the user's own ssh configuration."""
+    """One table a machine, of `router` and `box` one. `ssh_config` replaces the user's own ssh configuration."""
 
     ssh_config: Annotated[File, Field(strict=False)] | None = None
-    router: RouterEntry
+    router: RouterEntry | None = None
+    box: Annotated[BoxEntry | None, Field(validate_default=True)] = None
     client: HostEntry
     receiver: HostEntry
     server: HostEntry
     sender: HostEntry
+
+    @property
+    def lab(self) -> str:
+        """Which lab it describes: ROUTER_LAB or BOX_LAB."""
+        return BOX_LAB if self.box else ROUTER_LAB
 
     @property
     def hosts(self) -> dict[str, HostEntry]:
@@ -162,8 +198,16 @@ class LabFile(_Entry):
 
     @property
     def machines(self) -> dict[str, MachineEntry]:
-        """The router and the hosts by their name in the file."""
-        return {"router": self.router, **self.hosts}
+        """The router or the box, and the hosts, by their name in the file."""
+        middle: dict[str, MachineEntry | None] = {"router": self.router, "box": self.box}
+        return {name: machine for name, machine in middle.items() if machine} | self.hosts
+
+    @field_validator("box")
+    @classmethod
+    def _one_between(cls, box: BoxEntry | None, info: ValidationInfo) -> BoxEntry | None:
+        if "router" in info.data and (box is None) == (info.data["router"] is None):
+            raise ValueError("give this table or [router], one of the two; docs/physical-lab.md shows both")
+        return box
 
     @model_validator(mode="after")
     def _one_ip_version(self) -> Self:
@@ -172,7 +216,7 @@ class LabFile(_Entry):
                 raise ValueError(
                     f"client has an IPv{self.ip_version} address, {name} one of IPv{its}; all are of one version"
                 )
-        if self.router.nat and self.ip_version == 6:
+        if self.router and self.router.nat and self.ip_version == 6:
             raise ValueError("[router] nat: masquerades IPv4 alone; leave it out, or give the hosts IPv4 addresses")
         return self
 
@@ -182,6 +226,11 @@ class LabFile(_Entry):
             for far in ("server", "sender"):
                 if (both := self.hosts[near].address) == self.hosts[far].address:
                     raise ValueError(f"{near} and {far} both have the address {both}; the router is to be between them")
+        for name in ("client", "server"):
+            if self.box and not self.hosts[name].interface:
+                raise ValueError(
+                    f'[{name}] interface: is missing; nobody captures at a box; such as interface = "eno1"'
+                )
         if all(self.hosts[one].address == self.hosts[other].address for one, other in (NEAR, FAR)):
             raise ValueError(
                 "client and receiver have one address, and server and sender too: nothing tells the bulk flow from the "
@@ -190,13 +239,13 @@ class LabFile(_Entry):
         return self
 
 
-def read_lab_file(path: Path) -> LabFile:
-    """Read and check a lab file; raises `LabFileError`."""
+def read_lab_file(path: Path, lab: str = "") -> LabFile:
+    """Read and check a lab file; raises `LabFileError`, also where it describes another than `lab`, if one is given."""
     try:
         if not path.is_absolute() and (why := distrust(path)):
             raise LabFileError(f"--lab-file: {path}: {why}")
         raw = tomllib.loads(path.read_text())
-        return LabFile.model_validate(raw, context={"folder": path.absolute().parent})
+        file = LabFile.model_validate(raw, context={"folder": path.absolute().parent})
     except OSError as missing:
         raise LabFileError(f"--lab-file: {path}: {missing.strerror}; docs/physical-lab.md shows one") from missing
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
@@ -204,6 +253,10 @@ def read_lab_file(path: Path) -> LabFile:
     except ValidationError as wrong:
         errors = "; ".join(_told(error) for error in wrong.errors())
         raise LabFileError(f"--lab-file: {path}: {errors}") from wrong
+    if lab and file.lab != lab:
+        has, lacks = ("[box]", "[router]") if file.box else ("[router]", "[box]")
+        raise LabFileError(f"--lab-file: {path}: has a {has}; use --lab={file.lab}, or name a file with a {lacks}")
+    return file
 
 
 def _told(error: ErrorDetails) -> str:

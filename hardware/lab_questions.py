@@ -6,20 +6,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Interface, IPv6Interface, ip_interface
-from typing import Any
+from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_interface
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from hardware.lab_file import FAR, NEAR, Address, InterfaceName, SshName
+from hardware.lab_file import FAR, NEAR, Address, BoxName, InterfaceName, SshName
 from hardware.machine.ip import IP_VERSIONS, ip_version
 from hardware.machine.place import LOCAL, NO_WAY_BACK, CommandError, Place
 
 _GREET_S = 10
+_Middle = Literal["router", "box"]
 _WHERE = {
     "client": "Browser, recorder and probe run on this machine: the client.",
     "receiver": "The receiver of the bulk flow, on the client's side; by another address also this machine.",
-    "server": "The server of the film and of the probe, behind the router's other side.",
+    "server": "The server of the film and of the probe, on the other side.",
     "sender": "The sender of the bulk flow, on the server's side; the server may be that too.",
 }
 
@@ -33,6 +34,7 @@ class Port:
     away: bool = False
 
 
+Tables = dict[str, dict[str, Any]]
 #: Asks one question, with a proposal ("" where there is none), and returns the answer.
 Ask = Callable[[str, str], str]
 #: Tells a line.
@@ -59,25 +61,15 @@ def ports_of(ssh: str) -> list[Port]:
     ]
 
 
-def ask_lab(ask: Ask, tell: Tell, look: Look = ports_of) -> dict[str, dict[str, Any]]:
-    """Ask for router and hosts and return the tables of a lab file. An answer that cannot be is asked for again."""
-    ssh = _answer(ask, tell, "router: what do you type after `ssh`", "", SshName)
-    ports = _seen(look, tell, ssh)
-    inner = [port.name for port in ports if not port.away]
-    lan = _answer(ask, tell, "router: interface towards the client", (*inner, "")[0], InterfaceName)
-    others = [name for name in (*inner, *(port.name for port in ports)) if name != lan]
-    wan = _answer(ask, tell, "router: interface towards the server", (*others, "")[0], InterfaceName, {lan})
-    tables: dict[str, dict[str, Any]] = {"router": {"ssh": ssh, "lan": lan, "wan": wan}}
+def ask_lab(ask: Ask, tell: Tell, look: Look = ports_of) -> Tables:
+    """Ask for router or box, and hosts; return the tables of a lab file. What cannot be is asked for again."""
+    middle = _answer(ask, tell, "between both sides: router (Linux, by ssh) or box (any device)", "router", _Middle)
+    tables, networks = _router(ask, tell, look) if middle == "router" else (_box(ask, tell), {})
     here = _seen(look, tell, "")
     for name in (*NEAR, *FAR):
         tell(_WHERE[name])
         # All of one IP version, the first one's.
-        of_one = {ip_version(table["address"]) for host, table in tables.items() if host != "router"} or IP_VERSIONS
-        side = [
-            port.address.network
-            for port in ports
-            if port.name == (lan if name in NEAR else wan) and port.address.version in of_one
-        ]
+        of_one = {ip_version(table["address"]) for host, table in tables.items() if "address" in table} or IP_VERSIONS
         first = tables.get("client" if name in NEAR else "server", {})
         ssh = ""
         if name != "client":
@@ -85,21 +77,43 @@ def ask_lab(ask: Ask, tell: Tell, look: Look = ports_of) -> dict[str, dict[str, 
             ssh = _answer(ask, tell, question, first.get("ssh", "-"), SshName)
             ssh = "" if ssh == "-" else ssh
         its = _seen(look, tell, ssh) if ssh else here
-        fitting = [port for port in its if port.address.network in side]
+        # Nobody tells the networks of a box; the way out is seldom one of them.
+        side = networks.get("lan" if name in NEAR else "wan", [port.address.network for port in its if not port.away])
+        fitting = [port for port in its if port.address.network in side and port.address.version in of_one]
         # A flow leaves a machine by its first address; the receiver's own one tells the bulk flow from the film.
         taken = {table["address"] for host, table in tables.items() if host in NEAR}
         proposal = next((str(port.address.ip) for port in fitting if str(port.address.ip) not in taken), "")
-        address = _answer(ask, tell, f"{name}: address on that side of the router", proposal, Address, taken)
+        address = _answer(ask, tell, f"{name}: address on that side of the {middle}", proposal, Address, taken)
         tables[name] = ({"ssh": ssh} if ssh else {}) | {"address": address}
         if name in ("client", "server"):
-            device = next((port.name for port in its if str(port.address.ip) == address), "-")
-            where = f"{name}: interface to capture on (-: at the router)"
+            device = next((port.name for port in its if str(port.address.ip) == address), "-" if networks else "")
+            where = f"{name}: interface to capture on{' (-: at the router)' if networks else ''}"
             device = _answer(ask, tell, where, device, InterfaceName)
             tables[name] |= {"interface": device} if device != "-" else {}
     return tables
 
 
-def written(tables: dict[str, dict[str, Any]]) -> str:
+def _box(ask: Ask, tell: Tell) -> Tables:
+    tell("Nothing of a box is set or read: packets are captured at the client and at the server, on both sides of it.")
+    return {"box": {"name": _answer(ask, tell, "box: what the evidence calls it", "box", BoxName)}}
+
+
+def _router(ask: Ask, tell: Tell, look: Look) -> tuple[Tables, dict[str, list[IPv4Network | IPv6Network]]]:
+    """The router's table, and the networks on each side of it."""
+    ssh = _answer(ask, tell, "router: what do you type after `ssh`", "", SshName)
+    ports = _seen(look, tell, ssh)
+    inner = [port.name for port in ports if not port.away]
+    lan = _answer(ask, tell, "router: interface towards the client", (*inner, "")[0], InterfaceName)
+    others = [name for name in (*inner, *(port.name for port in ports)) if name != lan]
+    wan = _answer(ask, tell, "router: interface towards the server", (*others, "")[0], InterfaceName, {lan})
+    networks = {
+        side: [port.address.network for port in ports if port.name == name]
+        for side, name in (("lan", lan), ("wan", wan))
+    }
+    return {"router": {"ssh": ssh, "lan": lan, "wan": wan}}, networks
+
+
+def written(tables: Tables) -> str:
     """Return the tables as TOML, with what else the file may say."""
     lines = ["# What else may stand here (power, consoles, NAT, namespaces): docs/physical-lab.md"]
     for name, table in tables.items():

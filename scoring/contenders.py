@@ -94,7 +94,7 @@ class _Way:
 
     before: pl.DataFrame | None
     behind: pl.DataFrame | None
-    qdisc: str
+    qdisc: str | None
 
 
 def _flow(phase: RecordedPhase, asked: LoadFlow, measured: Window, port: int | None, way: _Way) -> ContenderFlow | None:

@@ -59,7 +59,8 @@ def crossings_down(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """What became of each packet of victim, contender and probe on the way down (`sojourn.crossings`), and those alike.
 
-    Both have a column `of` more, the sender; of a bottleneck that is not dualpi2 every packet is in queue C.
+    Both have a column `of` more, the sender; of a bottleneck that is not dualpi2 every packet is in queue C. A box may
+    have two queues, so its packets are told apart by codepoint; of its path nothing is known but the least time.
     """
     here, ports = lab["addresses"], lab["ports"]
     to_client = packets.is_at("dst", here["client"])
@@ -70,9 +71,10 @@ def crossings_down(
     }
     named = pl.coalesce(*(pl.when(is_it).then(pl.lit(name)) for name, is_it in senders.items()))
     down = before.filter(pl.any_horizontal(*senders.values()))
-    table = sojourn.crossings(down, behind, lab.get("delay_down_ms", lab["rtt_ms"] / 2)).with_columns(of=named)
+    path_ms = None if lab["rtt_ms"] is None else lab.get("delay_down_ms", lab["rtt_ms"] / 2)
+    table = sojourn.crossings(down, behind, path_ms).with_columns(of=named)
     alike = sojourn.alike(down).with_columns(of=named)
-    if lab["qdisc_down"].split()[0] != "dualpi2":
+    if lab["qdisc_down"] is not None and lab["qdisc_down"].split()[0] != "dualpi2":
         table, alike = (part.with_columns(queue=pl.lit("C")) for part in (table, alike))
     return table, alike
 

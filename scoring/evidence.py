@@ -146,6 +146,11 @@ class Setting:
         return bool(self.lab.get("real_time", True))
 
     @property
+    def box(self) -> bool:
+        """Whether a box stood for the bottleneck that nobody set up or read."""
+        return "box" in self.lab
+
+    @property
     def clip(self) -> Mapping[str, Any] | None:
         """The film of a stand-in, or of a call's cameras; a live service's is not known."""
         return self.lab.get("clip")

@@ -93,12 +93,23 @@ def _known(queue: str) -> str:
 Queue = Annotated[str, AfterValidator(_known)]
 
 
+class ClockRecord(_Record):
+    seconds: float
+    error: Annotated[float, Field(ge=0)]
+
+
+class TapClocks(_Record):
+    client: ClockRecord
+    server: ClockRecord
+
+
 class LabRecord(_Record):
-    rtt_ms: float
-    rate_down_bps: float
-    rate_up_bps: NotRequired[float]
-    qdisc_down: Queue
-    qdisc_up: Queue
+    box: NotRequired[str]
+    rtt_ms: float | None
+    rate_down_bps: float | None
+    rate_up_bps: NotRequired[float | None]
+    qdisc_down: Queue | None
+    qdisc_up: Queue | None
     addresses: NotRequired[dict[str, str]]
     ports: NotRequired[dict[str, int]]
     interfaces: NotRequired[dict[str, str]]
@@ -108,6 +119,7 @@ class LabRecord(_Record):
     path_varies_ms: NotRequired[Annotated[float, Field(ge=0)]]
     path_loss: NotRequired[Annotated[float, Field(ge=0, le=1)]]
     capture_offset_s: NotRequired[dict[str, Annotated[float, Field(ge=-4e9, le=4e9)]]]
+    tap_clocks: NotRequired[list[TapClocks]]
     verified_at_end: NotRequired[bool | str]
     real_time: NotRequired[bool]
 
@@ -123,6 +135,14 @@ class FetchRecord(_Record):
 class HeardRecord(_Record):
     loss: NotRequired[float | None]
     delay_p99_ms: NotRequired[float | None]
+
+
+def _told(record: Any) -> Any:
+    """Only a box keeps for itself what a lab is."""
+    for name in ("rtt_ms", "rate_down_bps", "qdisc_down", "qdisc_up"):
+        if record[name] is None and "box" not in record:
+            raise ValueError(f"{name} is null, and it names no box")
+    return record
 
 
 class FlowRecord(_Record):
@@ -239,7 +259,7 @@ class SocketSample(_Record):
 _LARGEST, _LARGEST_LINES = 64 << 20, 1 << 30
 
 TIMELINE: TypeAdapter[TimelineRecord] = TypeAdapter(TimelineRecord)
-LAB: TypeAdapter[LabRecord] = TypeAdapter(LabRecord)
+LAB: TypeAdapter[LabRecord] = TypeAdapter(Annotated[LabRecord, AfterValidator(_told)])
 BULK: TypeAdapter[Bulk] = TypeAdapter(Bulk)
 SCREEN: TypeAdapter[ScreenRecord] = TypeAdapter(ScreenRecord)
 OPTIONS: TypeAdapter[Asked] = TypeAdapter(Asked)

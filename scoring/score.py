@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from hardware.machine.ip import ip_version
-from scoring import applications, latency, queue_delay, records, validity
+from scoring import applications, latency, packets, queue_delay, records, sojourn, validity
 from scoring.baseline import harms, healthy, solo
 from scoring.contenders import contender_flows
 from scoring.curves import ccdfs, goodput, over_time, sojourn_times
@@ -49,10 +49,12 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         gates.append(validity.offloads(max(behind.largest, before.largest)))
 
     probes, calm, jitter = _delay(files, setting, limits)
+    if setting.box:
+        gates.append(validity.tap_clocks(lab.get("tap_clocks", ()), limits))
     told = (line for name in ("ss.jsonl", "ss-up.jsonl") for line in files.lines(name, records.SOCKETS))
     sockets = sorted((line for line in told if line.get("flow")), key=lambda line: line["t"])
     watch = files.host_samples(span, limits) if setting.real_time else []
-    queues = _router(files, setting, limits)
+    queues = [] if setting.box else _router(files, setting, limits)
     if not setting.real_time:
         gates.append(validity.forwards(_clocks(setting, queues, sockets, behind, before)))
     second = files.of_second_video.lines("player.jsonl", records.PLAYER)
@@ -83,7 +85,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     verdict = Validity.of(gates)
     return Scores(
         t0=t0,
-        lab={key: lab.get(key) for key in _LAB} | _path(setting),
+        lab={key: lab.get(key) for key in _LAB} | (_box(setting, behind, before) if setting.box else _path(setting)),
         picture=shown.source,
         validity=verdict,
         jitter_ms=jitter,
@@ -116,11 +118,33 @@ def _path(setting: Setting) -> dict[str, Any]:
     return {key: value for key, value in {"rate_steps": steps, **further}.items() if value}
 
 
+def _box(setting: Setting, behind: SideCapture | None, before: SideCapture | None) -> dict[str, Any]:
+    """What was seen of a box, each way: its name, the most that it let through in a second, the least delay.
+
+    The least delay is by the clocks of both captures; there and back together it is right whatever these tell.
+    """
+    found: dict[str, Any] = {"box": setting.lab["box"]}
+    if behind and before:
+        near = [packets.address(setting.lab["addresses"][name]) for name in ("client", "receiver")]
+        ways = {"down": (before.all, behind.all, "dst"), "up": (behind.all, before.all, "src")}
+        for way, (entered, left, end) in ways.items():
+            entered, left = (table.filter(pl.col(end).is_in(near)) for table in (entered, left))
+            carried = left.with_columns(advance=pl.col("ip_bytes"))
+            found[f"most_{way}_bps"] = round(float(packets.goodput_series(carried, *setting.span, 1.0).max()))
+            least = sojourn.least_ms(entered, left)
+            found[f"least_{way}_ms"] = None if least is None else round(least, 3)
+    return found
+
+
 def _delay(
     files: RawFiles, setting: Setting, limits: Limits
 ) -> tuple[pl.DataFrame | None, pl.DataFrame | None, Jitter | None]:
     """The probes through the queue, those beside it in the timeline, what the lab itself adds; and their gates."""
-    probes, unshaped = files.probes("irtt.json"), files.probes("irtt-unshaped.json")
+    probes = files.probes("irtt.json")
+    files.gates.append(validity.covers("probe", probes["t"] if probes is not None else None, setting.span, limits))
+    if setting.box:
+        return probes, None, None  # no way leads past its queue
+    unshaped = files.probes("irtt-unshaped.json")
     calm = latency.within(unshaped, [setting.span]) if unshaped is not None else None
     jitter = _jitter(calm, setting.lab["rtt_ms"]) if calm is not None else None
     lost = latency.loss(calm) if calm is not None else None
@@ -130,7 +154,6 @@ def _delay(
     if varies_ms := setting.lab.get("path_varies_ms"):
         limits = limits.model_copy(update={"jitter_ms": limits.jitter_ms + varies_ms})
     files.gates += [
-        validity.covers("probe", probes["t"] if probes is not None else None, setting.span, limits),
         validity.covers("unshaped probe", unshaped["t"] if unshaped is not None else None, setting.span, limits),
         validity.at_most("unshaped probe lost", lost, limits.unshaped_loss, "%", 100),
         validity.jitter("jitter of the lab (P99)", jitter.p99 if jitter else None, limits),

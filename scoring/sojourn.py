@@ -21,22 +21,22 @@ UNDER_WAY_S = 2.0
 """A packet that is seen before the router so shortly before the other capture's end may still be on its way."""
 
 
-def crossings(before: pl.DataFrame, behind: pl.DataFrame, path_ms: float = 0.0) -> pl.DataFrame:
+def crossings(before: pl.DataFrame, behind: pl.DataFrame, path_ms: float | None = 0.0) -> pl.DataFrame:
     """The packets of `before` (columns of scoring.pcapng.SCHEMA) and what became of each of them in `behind`.
 
     Both captures must be of one clock. Columns: those of FLOW, ip_bytes, payload; t, seen before the router (Unix s);
-    sojourn_ms, the time to the capture behind it less `path_ms`, which the router was asked to add beside its queue,
-    never below 0, null when the packet did not come; ecn before it; `queue`, the queue that dualpi2 puts
-    it in by that codepoint (RFC 9332, 2.3: ECT(1) and CE in L, all others in C); `marked`, CE behind but not before;
-    `late`, overtaken by a packet of its flow that came after it. In order of t. Packets of which there are
-    several alike are left out, see `alike`.
+    sojourn_ms, the time to the capture behind it less `path_ms`, which the router was asked to add beside its queue
+    (None: less the least time that a packet took), never below 0, null when the packet did not come; ecn before it;
+    `queue`, the queue that dualpi2 puts it in by that codepoint (RFC 9332, 2.3: ECT(1) and CE in L, all others in C);
+    `marked`, CE behind but not before; `late`, overtaken by a packet of its flow that came after it. In order of t.
+    Packets of which there are several alike are left out, see `alike`.
     """
     until = behind["t_ns"].max()
     if not isinstance(until, int):
         until = 0
     lone = before.filter(pl.col("t_ns") <= until - round(UNDER_WAY_S * 1e9)).filter(_unique())
-    there = behind.group_by(_KEY).agg(t_behind=pl.first("t_ns"), ecn_behind=pl.first("ecn"), times=pl.len())
-    joined = lone.join(there, on=_KEY, how="left").filter(pl.col("times").fill_null(1) == 1)
+    joined = _followed(lone, behind)
+    passed_ms = (pl.col("t_behind") - pl.col("t_ns")) / 1e6
     # The least of all that follow, over those that were lost, which came at no time.
     soonest_after = pl.col("t_behind").cum_min(reverse=True).backward_fill().shift(-1).over(FLOW)
     return joined.sort("t_ns").select(
@@ -44,7 +44,7 @@ def crossings(before: pl.DataFrame, behind: pl.DataFrame, path_ms: float = 0.0) 
         "ip_bytes",
         "payload",
         (pl.col("t_ns") / 1e9).alias("t"),
-        ((pl.col("t_behind") - pl.col("t_ns")) / 1e6 - path_ms).clip(lower_bound=0).alias("sojourn_ms"),
+        (passed_ms - (passed_ms.min() if path_ms is None else path_ms)).clip(lower_bound=0).alias("sojourn_ms"),
         "ecn",
         _QUEUE,
         ((pl.col("ecn_behind") == CE) & (pl.col("ecn") != CE)).fill_null(False).alias("marked"),
@@ -52,9 +52,21 @@ def crossings(before: pl.DataFrame, behind: pl.DataFrame, path_ms: float = 0.0) 
     )
 
 
+def least_ms(before: pl.DataFrame, behind: pl.DataFrame) -> float | None:
+    """The least time that a packet took from one capture to the other, by their clocks; None where none came."""
+    taken = _followed(before.filter(_unique()), behind).select(pl.col("t_behind") - pl.col("t_ns")).to_series().min()
+    return taken / 1e6 if isinstance(taken, int) else None
+
+
 def alike(packets: pl.DataFrame) -> pl.DataFrame:
     """The packets of a capture that cannot be told from another one of it, with t and queue as above."""
     return packets.filter(~_unique()).with_columns((pl.col("t_ns") / 1e9).alias("t"), _QUEUE)
+
+
+def _followed(lone: pl.DataFrame, behind: pl.DataFrame) -> pl.DataFrame:
+    """Packets that are unlike each other, with t_behind and ecn_behind, null of those that did not come."""
+    there = behind.group_by(_KEY).agg(t_behind=pl.first("t_ns"), ecn_behind=pl.first("ecn"), times=pl.len())
+    return lone.join(there, on=_KEY, how="left").filter(pl.col("times").fill_null(1) == 1)
 
 
 def _unique() -> pl.Expr:

@@ -39,6 +39,7 @@ class Limits(BaseModel):
     tail_s: float = 1.0  # by which a record may end before the last phase does
     gap_s: float = 5.0  # longest time without a sample inside the timeline
     unshaped_loss: float = 0.01  # of the probes beside the bottleneck
+    tap_clocks_ms: float = 5.0  # by which the clocks of captures on both sides of a box may have drifted apart
     baseline_stall_s: float = 0.5  # a picture that stands this long in the solo baseline disturbs it
     baseline_fps_share: float = 0.95  # of the clip's frame rate, shown in the solo baseline
     call_fps_share: float = 0.84  # of a call: 26 of the camera's 31, with two browsers and two recorders on one machine
@@ -237,6 +238,21 @@ def offloads(largest: int) -> Gate:
     return gate("offloads off", largest <= MTU, f"largest IP packet {largest} bytes", f"at most {MTU} bytes")
 
 
+def tap_clocks(told: Sequence[Mapping[str, Mapping[str, float]]], limits: Limits) -> Gate:
+    """The clocks of both captures kept together: a drift would pass for a queue, an offset that stays does not.
+
+    `told` are what the clock of each was ahead of ours, `seconds` give or take `error`, at the start and at the end.
+    """
+    name, limit = "clocks of both captures", f"drifted by at most {limits.tap_clocks_ms:g} ms, error included"
+    if len(told) < 2:
+        return gate(name, False, "not measured at start and end", limit)
+    apart = [each["server"]["seconds"] - each["client"]["seconds"] for each in told]
+    error = 1e3 * sum(clock["error"] for each in told for clock in (each["client"], each["server"]))
+    drift = 1e3 * (max(apart) - min(apart))
+    measured = f"drifted by {drift:.2f} ms, give or take {error:.2f} ms"
+    return gate(name, drift + error <= limits.tap_clocks_ms, measured, limit)
+
+
 def never_limited(phase: str, samples: Iterable[Mapping[str, Any]], limits: Limits) -> Gate:
     """Nothing but its congestion control may hold a contender back: no lack of data, no buffer or window of the hosts.
 
@@ -256,14 +272,14 @@ def never_limited(phase: str, samples: Iterable[Mapping[str, Any]], limits: Limi
 
 
 def contender_proven(
-    phase: str, contender: str, flow: Mapping[str, Any] | None, ccs: set[str], qdisc: str, limits: Limits
+    phase: str, contender: str, flow: Mapping[str, Any] | None, ccs: set[str], qdisc: str | None, limits: Limits
 ) -> Gate:
     """The contender must be what its name says, by its packets and by what `ss` saw.
 
     `flow` has the columns of `scoring.packets.flow_table`: accecn_syn and codepoints as sent, ce behind the
     bottleneck. By the `tcp_ecn` of `contender`, a name of CONTENDERS: accurate ECN (Prague) has an AccECN SYN, ECT(1)
-    on data, CE where the queue marks; classic ECN has ECT(0); none Not-ECT. `ccs` are the congestion controls that
-    `ss` named.
+    on data, CE where the queue is known to mark; classic ECN has ECT(0); none Not-ECT. `ccs` are the congestion
+    controls that `ss` named.
     """
     name, asked = f"contender proven ({phase})", CONTENDERS[contender]
     if flow is None or not flow["data_packets"]:
@@ -275,7 +291,7 @@ def contender_proven(
     # Linux sends retransmissions as Not-ECT, whatever the flow negotiated.
     share = limits.codepoint_share * (1 - flow["resent"] / sent)
     if asked.tcp_ecn == ACCURATE_ECN:
-        marked = parse_qdisc(qdisc).marks_ce
+        marked = qdisc is not None and parse_qdisc(qdisc).marks_ce
         ok = bool(flow["accecn_syn"]) and ect1 >= share and (flow["ce"] > 0 or not marked)
         limit = f"AccECN SYN, ECT(1) on {limits.codepoint_share:.0%} of first sendings{', CE > 0' if marked else ''}"
     elif asked.tcp_ecn == CLASSIC_ECN:

@@ -124,7 +124,7 @@ _ROLES = frozenset(
     for word in (
         *("root", "localhost", "client", "server", "router", "sender", "receiver", "local", "hub", "user", "host"),
         *("admin", "none", "unknown", "virtual", "apu", "solo", "picture", "strip", "blind", "player", "screen"),
-        *("contender", "victim", "probe", "service"),
+        *("contender", "victim", "probe", "service", "box", "black-box"),
         *CONTENDERS,
         *KINDS,
         *(key for shape in vars(records).values() for key in getattr(shape, "__annotations__", ())),

@@ -105,13 +105,16 @@ def lab_check(
     for kind in wanted:
         if kind not in KINDS:
             raise LabFileError(f"--qdisc: unknown qdisc {kind!r}; known are {known}")
-    _print_findings(examine(read_lab_file(lab_file), wanted), f"runs cannot work by {lab_file} yet", as_json)
+    file = read_lab_file(lab_file)
+    if wanted and file.box:
+        raise LabFileError("--qdisc: nobody chooses the queue of a box; leave --qdisc out")
+    _print_findings(examine(file, wanted), f"runs cannot work by {lab_file} yet", as_json)
 
 
 @lab_app.command("power")
 @one_line_errors
 def lab_power(
-    machine: Annotated[str, typer.Argument(help="router, client, receiver, server or sender.")],
+    machine: Annotated[str, typer.Argument(help="router or box, client, receiver, server or sender.")],
     action: Annotated[str, typer.Argument(help="on, off, cycle or get.")],
     lab_file: LabFilePath = Path("lab.toml"),
 ) -> None:

@@ -16,7 +16,7 @@ from bottleneck.qdiscs import KINDS, Qdisc, parse_qdisc
 from bottleneck.shaper import RateStep
 from bottleneck.spec import Bottleneck, Direction
 from bottleneck.units import format_rate, format_time, parse_percent, parse_time, rate_option, rtt_option
-from hardware.lab_file import read_lab_file
+from hardware.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB, read_lab_file
 from hardware.machine.files import expanded
 from hardware.machine.ip import IP_VERSIONS, IpVersion
 from hardware.machine.messages import did_you_mean
@@ -29,6 +29,8 @@ T = TypeVar("T")
 _SPARE_BYTES = 150 << 20
 _STEPS = ("rate_steps", "rate_up_steps")
 _RECORDING_BPS = 4_000_000
+#: What captures need room for where the bottleneck's rate is not known.
+_ANY_RATE_BPS = 100_000_000
 _MOST_RUNS = 1000
 #: Beyond that a video does not play, and a path that carries packets once in so long is a broken one.
 _MOST_LOSS, _LONGEST_BURST_US = 20.0, 100_000
@@ -57,10 +59,12 @@ GROUPS = {
     "lab": "the lab: where it runs",
     "evidence": "the evidence: how often, and where it goes",
 }
-LABS = ("sim", "virtual", "apu")
+LABS = ("sim", "virtual", *PHYSICAL)
 _WITH_INTERNET = "--lab=virtual or --lab=apu"
 #: What the relay of a virtual lab's uplink takes, whatever is watched there.
 _RELAYED = "origin-cc"
+#: What a box decides by itself; of its rates a user may say what they are.
+_DECIDED, _SAID = ("qdisc", "qdisc-up", "rtt", "loss", "jitter", "bursts"), ("rate", "rate-up")
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,8 @@ OPTIONS = [
     Option("qdisc-up", None, "path", "the same for the uplink (default: as --qdisc)", choices=tuple(KINDS)),
     Option(
         "rate", "10mbit", "path",
-        "the bottleneck's rate towards the client; 10mbit,30s:5mbit: from 30 s after the start of the timeline another",
+        "the bottleneck's rate towards the client; 10mbit,30s:5mbit: from 30 s on in the timeline another; "
+        "of a black box: what it is said to have",
     ),
     Option("rate-up", None, "path", "the rate away from the client (default: as --rate)"),
     Option("rtt", "20ms", "path", "round-trip time that the router's path adds, half in each direction"),
@@ -170,10 +175,12 @@ OPTIONS = [
         "a run is void when the lab adds more than this at P99 to an unshaped probe (default: 50us in sim, else 2ms)",
     ),
     Option(
-        "lab", None, "lab", "sim (default: simulated time), virtual (real time here), apu (a router over ssh)",
+        "lab", None, "lab",
+        "sim (default: simulated time), virtual (real time here), apu (a router over ssh), black-box (any device, "
+        "between two captures)",
         choices=LABS,
     ),
-    Option("lab-file", "lab.toml", "lab", "with --lab=apu: where the lab is described"),
+    Option("lab-file", "lab.toml", "lab", "with --lab=apu and --lab=black-box: where the lab is described"),
     Option(
         "kernel-source", None, "lab",
         "a kernel.org tarball to build the simulated or virtual APU from (default: Debian's newest 7.x)",
@@ -202,14 +209,17 @@ _MODES: dict[Mode, str] = {
 
 @dataclass(frozen=True)
 class Options(Asked):
-    """The options of one run, parsed. Rates are in bit/s, times in seconds unless the name says otherwise."""
+    """The options of one run, parsed. Rates are in bit/s, times in seconds unless the name says otherwise.
+
+    Of a box no queue and no round-trip time is asked, and its rates are what it is said to have, if anything.
+    """
 
     service: str
-    qdisc_down: Qdisc
-    qdisc_up: Qdisc
-    rate_down_bps: int
-    rate_up_bps: int
-    rtt_us: int
+    qdisc_down: Qdisc | None
+    qdisc_up: Qdisc | None
+    rate_down_bps: int | None
+    rate_up_bps: int | None
+    rtt_us: int | None
     ip_version: IpVersion | None
     """Of all that is sent; None: that of the physical lab's addresses."""
     rate_steps: tuple[RateStep, ...]
@@ -230,6 +240,8 @@ class Options(Asked):
     repeat: int | None = None
     engine: str = LOCAL
     """Or the address of a Dask scheduler."""
+    box: str = ""
+    """What the lab file calls the box that stands for the bottleneck."""
 
     @property
     def seconds(self) -> float:
@@ -239,6 +251,7 @@ class Options(Asked):
     @property
     def bottleneck(self) -> Bottleneck:
         """The bottleneck that these options describe; the round-trip time is split evenly."""
+        assert self.rtt_us is not None and self.rate_down_bps and self.rate_up_bps and self.qdisc_down and self.qdisc_up
         half = self.rtt_us // 2
         burst_us, longest_us = self.bursts_us or (0, None)
         path = Impairment(
@@ -283,7 +296,7 @@ class Options(Asked):
         """Bytes that the evidence of such a run fits into with room to spare."""
         # Captures keep the headers, on both sides of the router: an eighth of full frames, a third of short ones.
         rates = (
-            max(first, *(step.rate_bps for step in steps), 0)
+            max(first or _ANY_RATE_BPS, *(step.rate_bps for step in steps), 0)
             for first, steps in ((self.rate_down_bps, self.rate_steps), (self.rate_up_bps, self.rate_up_steps))
         )
         captures = self.seconds * sum(rates) / 8 / 4
@@ -299,8 +312,10 @@ class Options(Asked):
             ("jitter", self.jitter_us and format_time(self.jitter_us)),
             ("bursts", self.bursts_us and "-".join(map(format_time, dict.fromkeys(self.bursts_us)))),
         ) if text)  # fmt: skip
-        rate = f"{format_rate(self.rate_down_bps)}{steps}"
-        return " ".join([self.service, str(self.qdisc_down), rate, format_time(self.rtt_us), *further])
+        queue = self.box or self.lab if self.qdisc_down is None else str(self.qdisc_down)
+        rate = [format_rate(self.rate_down_bps) + steps] if self.rate_down_bps else []
+        rtt = [format_time(self.rtt_us)] if self.rtt_us is not None else []
+        return " ".join([self.service, queue, *rate, *rtt, *further])
 
     def repetition(self, number: int) -> Options:
         """Return the options of repetition `number` (from 1 on): a seed and an order of contenders of its own."""
@@ -314,8 +329,8 @@ class Options(Asked):
             **asdict(self),
             "lab_file": str(self.lab_file),
             **{name: [step.model_dump() for step in getattr(self, name)] for name in _STEPS},
-            "qdisc_down": str(self.qdisc_down),
-            "qdisc_up": str(self.qdisc_up),
+            "qdisc_down": str(self.qdisc_down) if self.qdisc_down else None,
+            "qdisc_up": str(self.qdisc_up) if self.qdisc_up else None,
             "credentials": str(self.credentials) if self.credentials else None,
             "results": str(self.results),
             "clip": str(self.clip) if self.clip else None,
@@ -335,7 +350,7 @@ def restored(record: Mapping[str, Any]) -> Options:
     known = dict(record)
     try:
         for name in ("qdisc_down", "qdisc_up"):
-            known[name] = parse_qdisc(known[name], name)
+            known[name] = None if known[name] is None else parse_qdisc(known[name], name)
         for name in ("lab_file", "results", "credentials", "kernel_source", "clip", "script"):
             known[name] = None if known[name] is None else Path(known[name])
         known["phases"] = tuple(Phase(**phase) for phase in known["phases"])
@@ -388,8 +403,8 @@ def parse_options(
             if name in named and named[name] is not False:
                 raise OptionsError(f"--{name}: {_useless(name, service, mode, services)}")
             raw[name] = _BY_NAME[name].default
-    if live and lab == "sim":
-        raise OptionsError(f"--live: the sim lab has no internet; use {_WITH_INTERNET}, or leave --live out")
+    if live and lab not in ("virtual", ROUTER_LAB):
+        raise OptionsError(f"--live: the {lab} lab has no internet; use {_WITH_INTERNET}, or leave --live out")
     if mode == "own":
         page = parsed("url", expanded).resolve()
         if not page.is_file():
@@ -403,10 +418,20 @@ def parse_options(
         raise OptionsError(
             "--ip-version: the virtual lab's way to the internet is IPv4; use --lab=apu, or leave it out"
         )
-    if "lab-file" in named and lab != "apu":
+    if "lab-file" in named and lab not in PHYSICAL:
         raise OptionsError(f"--lab-file: the {lab} lab has none; use --lab=apu, or leave --lab-file out")
-    if "kernel-source" in named and lab == "apu":
+    if "kernel-source" in named and lab in PHYSICAL:
         raise OptionsError("--kernel-source: a physical router has its own kernel; leave it out")
+    if lab == BOX_LAB:
+        for name in (name for name in _DECIDED if name in named):
+            raise OptionsError(f"--{name}: a black box decides that itself; use --lab=apu, or leave --{name} out")
+        for name in (name for name in _SAID if "," in str(named.get(name))):
+            raise OptionsError(f"--{name}: nobody steps a black box's rate; use the one that it is said to have")
+        if "jitter-gate" in named:
+            raise OptionsError("--jitter-gate: nothing passes a black box beside its queue; leave --jitter-gate out")
+        raw |= dict.fromkeys((*_DECIDED, "jitter-gate")) | {name: named.get(name) for name in _SAID}
+    elif not raw["rate-up"]:
+        raw["rate-up"] = raw["rate"]
     if "origin-cc" in named and raw["origin-protocol"] == "h3":
         raise OptionsError("--origin-cc: HTTP/3 has its own; use --origin-protocol=h2, or leave --origin-cc out")
     if "contenders" in named and str(raw["timeline"]) not in _BY_NAME["timeline"].choices:
@@ -434,15 +459,16 @@ def parse_options(
     if source and not source.is_file():
         raise OptionsError(f"--kernel-source: no such file: {source}; give a linux-*.tar.xz from kernel.org")
     try:
-        qdisc = parse_qdisc(str(raw["qdisc"]), "--qdisc")
+        qdisc = None if raw["qdisc"] is None else parse_qdisc(str(raw["qdisc"]), "--qdisc")
         qdisc_up = parse_qdisc(str(raw["qdisc-up"]), "--qdisc-up") if raw["qdisc-up"] else qdisc
         seconds = sum(phase.seconds for phase in phases)
-        rate, steps = _scheduled(str(raw["rate"]), "--rate", seconds)
-        rate_up, up_steps = _scheduled(str(raw["rate-up"] or raw["rate"]), "--rate-up", seconds)
-        rtt = rtt_option(str(raw["rtt"]), "--rtt")
+        rate, steps = _scheduled(raw["rate"], "--rate", seconds)
+        rate_up, up_steps = _scheduled(raw["rate-up"], "--rate-up", seconds)
+        rtt = None if raw["rtt"] is None else rtt_option(str(raw["rtt"]), "--rtt")
         call_bitrate = rate_option(str(raw["call-bitrate"]), "--call-bitrate") if raw["call-bitrate"] else None
     except ValueError as wrong:
         raise OptionsError(str(wrong)) from wrong
+    half_us = (rtt or 0) // 2
     return Options(
         service=service,
         live=live,
@@ -459,10 +485,10 @@ def parse_options(
         rate_steps=steps,
         rate_up_steps=up_steps,
         loss_percent=parsed("loss", _share) if raw["loss"] else 0.0,
-        jitter_us=parsed("jitter", lambda text: _at_most(text, rtt // 2, "half of --rtt")) if raw["jitter"] else 0,
+        jitter_us=parsed("jitter", lambda text: _at_most(text, half_us, "half of --rtt")) if raw["jitter"] else 0,
         bursts_us=parsed("bursts", _bursts) if raw["bursts"] else None,
         rtt_us=rtt,
-        ip_version=_ip_version(chosen("ip-version")) if raw["ip-version"] else None if lab == "apu" else 4,
+        ip_version=_ip_version(chosen("ip-version")) if raw["ip-version"] else None if lab in PHYSICAL else 4,
         phases=tuple(phases),
         origin_cc=chosen("origin-cc"),
         origin_protocol="h3" if chosen("origin-protocol") == "h3" else "h2",
@@ -509,9 +535,11 @@ def engine_named(text: str) -> str:
     return text
 
 
-def _scheduled(text: str, option: str, seconds: float) -> tuple[int, tuple[RateStep, ...]]:
-    """Return the first rate of `RATE[,TIME:RATE…]` and its steps. Raises ValueError."""
-    first, *rest = text.split(",")
+def _scheduled(given: Any, option: str, seconds: float) -> tuple[int | None, tuple[RateStep, ...]]:
+    """Return the first rate of `RATE[,TIME:RATE…]`, None where none is given, and its steps. Raises ValueError."""
+    if given is None:
+        return None, ()
+    first, *rest = str(given).split(",")
     steps: list[RateStep] = []
     for part in rest:
         at, colon, rate = part.partition(":")

@@ -16,18 +16,20 @@ from typing import Any, Protocol
 from apps.base import Service, Stage
 from apps.second import SecondViewer, second_service
 from bottleneck.readback import ReadbackError
-from bottleneck.router import RouterError
+from bottleneck.router import Router, RouterError
 from bottleneck.shaper import RateStep
+from bottleneck.spec import Bottleneck
 from captures.host import HostWatch
 from captures.recorders import RECORDERS
 from captures.screen import FINE_QUANTISER, FPS, QUANTISER
-from hardware.machine.clock import clock_offsets
+from hardware.machine.clock import Offset, clock_offset, clock_offsets
 from hardware.machine.command_log import command_log
 from hardware.machine.display import SIZE, Display
 from hardware.machine.files import LOGS, log_file
+from hardware.machine.offloads import offloads_on
 from hardware.machine.periodic import PeriodicSampler
 from hardware.machine.place import CommandError, Place
-from hardware.machine.process import Process
+from hardware.machine.process import Process, ProcessError
 from harness.experiment.options import Options
 from harness.experiment.timeline import Phase
 from harness.lab import instruments
@@ -86,7 +88,8 @@ def run_experiment(
     """
     folder = run.path
     with command_log(folder / "setup.log") as turn_page, lab_factory as lab:
-        lab.router.apply(options.bottleneck)
+        if lab.router:
+            lab.router.apply(options.bottleneck)
         rates: list[dict[str, Any]] = []
         try:
             with _first_failure() as stack:
@@ -149,10 +152,11 @@ class _Recording:
             self._keep(f"the {side} capture", capture.process, capture.stop)
         echo = instruments.start_echo(lab, log_file(folder, "irtt-server"))
         self._keep("the irtt server", echo, echo.stop)
-        probes: tuple[tuple[str, int, float, irtt.Codepoint], ...] = (
-            ("irtt", ports.IRTT, _PROBE_MS, options.probe_ecn),
-            ("irtt-unshaped", ports.IRTT_UNSHAPED, _PROBE_MS if lab.real_time else _SIMULATED_PROOF_MS, "not-ect"),
-        )
+        probes: list[tuple[str, int, float, irtt.Codepoint]] = [("irtt", ports.IRTT, _PROBE_MS, options.probe_ecn)]
+        samplers: dict[str, PeriodicSampler] = {}
+        if lab.router:  # no way leads past the queue of a box
+            interval_ms: float = _PROBE_MS if lab.real_time else _SIMULATED_PROOF_MS
+            probes.append(("irtt-unshaped", ports.IRTT_UNSHAPED, interval_ms, "not-ect"))
         limit_s = sum(phase.seconds for phase in options.phases) + _PROBE_MARGIN_S
         for name, port, interval_ms, codepoint in probes:
             probe = instruments.start_probe(
@@ -160,8 +164,8 @@ class _Recording:
             )
             self.stack.callback(probe.stop)
             self.watched[f"the probe {name}"] = _unless(probe.alive, "irtt is gone")
-        queues = instruments.queue_sampler(lab, folder / "qdisc.jsonl").start()
-        samplers: dict[str, PeriodicSampler] = {"the router": queues}
+        if lab.router:
+            samplers["the router"] = instruments.queue_sampler(lab.router, folder / "qdisc.jsonl").start()
         tell = self._tell_contender
         samplers["the bulk sender"] = ss.SsSampler(lab.sender, folder / "ss.jsonl", on_throughput=tell).start()
         if any(flow.up for phase in options.phases for flow in phase.load):
@@ -214,9 +218,8 @@ class _Recording:
     def play(self) -> None:
         """Go through the phases; whatever happens, timeline.json and bulk.json say what was recorded."""
         began = time.time()
-        options, router = self.options, self.lab.router
-        ways = ((router.lan, options.rate_steps), (router.wan, options.rate_up_steps))
-        self.steps = sorted((began + step.at_s, dev, step) for dev, steps in ways for step in steps)
+        ways = (("down", self.options.rate_steps), ("up", self.options.rate_up_steps))
+        self.steps = sorted((began + step.at_s, way, step) for way, steps in ways for step in steps)
         for index, phase in enumerate(self.options.phases):
             self.progress.phase(index)
             entry: dict[str, Any] = {"name": phase.name, "contender": phase.contender, "start": time.time()}
@@ -315,9 +318,10 @@ class _Recording:
 
     def _step(self) -> None:
         """Change the rate of the bottleneck as the next step asks, and note when that was."""
-        _, dev, step = self.steps.pop(0)
-        self.lab.router.set_rate(dev, step.rate_bps)
-        way = "down" if dev == self.lab.router.lan else "up"
+        _, way, step = self.steps.pop(0)
+        router = self.lab.router
+        assert router  # no steps are asked of a box
+        router.set_rate(router.lan if way == "down" else router.wan, step.rate_bps)
         self.rates.append({"t": time.time(), "direction": way, "rate_bps": step.rate_bps})
 
     def _check(self) -> None:
@@ -363,10 +367,9 @@ class _Meter:
 
 
 def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
-    taps = {"client": lab.client_tap, "server": lab.server_tap}
-    machines = lab.router.place, lab.sender, lab.receiver, lab.server
-    clocks = clock_offsets([*machines, *(tap.place for tap in taps.values())])
-    ways = options.bottleneck.down, options.bottleneck.up
+    taps = {side: instruments.tap(lab, side) for side in instruments.SIDES}
+    machines = lab.sender, lab.receiver, lab.server, *(tap.place for tap in taps.values())
+    clocks = clock_offsets([lab.router.place, *machines] if lab.router else machines)
     described = {
         "name": lab.name,
         "addresses": asdict(lab.addresses),
@@ -378,48 +381,87 @@ def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
         },
         "rate_down_bps": options.rate_down_bps,
         "rate_up_bps": options.rate_up_bps,
-        "rtt_ms": options.rtt_us / 1000,
-        "qdisc_down": str(options.qdisc_down),
-        "qdisc_up": str(options.qdisc_up),
-        "interfaces": {"lan": lab.router.lan, "wan": lab.router.wan},
         "realtime": bool(lab.realtime),
         "real_time": lab.real_time,
-        "delay_down_ms": lab.router.made_of(options.bottleneck).down.path.delay_us / 1000,
-        "path_varies_ms": sum(way.path.varies_us for way in ways) / 1000,
-        "path_loss": 1 - math.prod(1 - way.path.loss_percent / 100 for way in ways),
         "clock_offset_s": {place.name: round(offset.seconds, 4) for place, offset in clocks.items()},
         "clock_error_s": {place.name: round(offset.error, 4) for place, offset in clocks.items()},
         "capture_offset_s": {side: round(clocks[tap.place].correction, 6) for side, tap in taps.items()},
-        "offloads_on": lab.router.offloads_off(),
+        **(_made(lab.router, options.bottleneck) if lab.router else _found(lab)),
     }
     return described | service.facts
 
 
+def _made(router: Router, bottleneck: Bottleneck) -> dict[str, Any]:
+    """What a router was made, as lab.json has it."""
+    ways = bottleneck.down, bottleneck.up
+    return {
+        "rtt_ms": bottleneck.rtt_us / 1000,
+        "qdisc_down": str(bottleneck.down.qdisc),
+        "qdisc_up": str(bottleneck.up.qdisc),
+        "interfaces": {"lan": router.lan, "wan": router.wan},
+        "delay_down_ms": router.made_of(bottleneck).down.path.delay_us / 1000,
+        "path_varies_ms": sum(way.path.varies_us for way in ways) / 1000,
+        "path_loss": 1 - math.prod(1 - way.path.loss_percent / 100 for way in ways),
+        "offloads_on": offloads_on(router.place, router.lan, router.wan),
+    }
+
+
+def _found(lab: Lab) -> dict[str, Any]:
+    """What is known of a box, as lab.json has it: its name, and the state of what captures on both sides of it."""
+    taps = {side: instruments.tap(lab, side) for side in instruments.SIDES}
+    return {
+        "box": lab.box,
+        "rtt_ms": None,
+        "qdisc_down": None,
+        "qdisc_up": None,
+        "offloads_on": {side: offloads_on(tap.place, tap.interface) for side, tap in taps.items()},
+        "tap_clocks": [_tap_clocks(lab)],
+    }
+
+
+def _tap_clocks(lab: Lab) -> dict[str, dict[str, float]]:
+    """How far the clocks of both captures are ahead of ours now, s; what captures on this host has ours."""
+    places = {side: instruments.tap(lab, side).place for side in instruments.SIDES}
+    clocks = {side: clock_offset(place) if place.remote else Offset(0, 0) for side, place in places.items()}
+    return {side: asdict(clock) for side, clock in clocks.items()}
+
+
 def _versions(lab: Lab, service: Service) -> dict[str, str]:
-    versions = {f"router {name}": text for name, text in lab.router.versions().items()}
+    told = lab.router.versions() if lab.router else {}
+    versions = {f"router {name}": text for name, text in told.items()}
     versions |= {"iperf3 (sender)": iperf3.check(lab.sender), "ss (sender)": ss.check(lab.sender)}
     return versions | {"irtt": irtt.check(lab.client)} | lab.versions | service.versions
 
 
 def _final_state(lab: Lab, options: Options, rates: Sequence[Mapping[str, Any]], description: Path) -> None:
-    """Leave the router's last counters in the log, and note in lab.json whether it is still set up as asked.
+    """Note in lab.json whether the router is still set up as asked, or both captures' clocks beside a box.
 
-    A router that is gone has no counters to give; what ended the run is told elsewhere.
+    A machine that is gone has nothing to tell; what ended the run is told elsewhere.
     """
+    known = json.loads(description.read_text()) if description.exists() else None
+    with suppress(CommandError, ProcessError, RouterError):
+        if lab.router:
+            verdict = _verified(lab.router, options.bottleneck, rates)
+            further: dict[str, Any] = {"verified_at_end": verdict}
+        else:
+            further = {"tap_clocks": [*(known or {}).get("tap_clocks", ()), _tap_clocks(lab)]}
+        if known is not None:
+            _write(description, known | further)
+
+
+def _verified(router: Router, asked: Bottleneck, rates: Sequence[Mapping[str, Any]]) -> bool | str:
+    """Leave the router's last counters in the log and tell whether it is still set up as asked, else what differs."""
 
     def done(way: str) -> list[RateStep]:
         """The steps of the rate that were made, however soon the run ended."""
         return [RateStep(at_s=0, rate_bps=step["rate_bps"]) for step in rates if step["direction"] == way]
 
-    with suppress(CommandError, RouterError):
-        lab.router.final_statistics()
-        try:
-            lab.router.verify(options.bottleneck.stepped(done("down"), done("up")))
-            verdict: bool | str = True
-        except ReadbackError as changed:
-            verdict = str(changed)
-        if description.exists():
-            _write(description, json.loads(description.read_text()) | {"verified_at_end": verdict})
+    router.final_statistics()
+    try:
+        router.verify(asked.stepped(done("down"), done("up")))
+    except ReadbackError as changed:
+        return str(changed)
+    return True
 
 
 def _write(file: Path, data: Any) -> None:

@@ -19,7 +19,7 @@ from apps.base import Service
 from apps.browsers.drivers import DRIVERS
 from apps.second import second_service
 from captures.recorders import RECORDERS
-from hardware.lab_file import LabFile, LabFileError, read_lab_file
+from hardware.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
 from hardware.machine.programs import host_versions
 from hardware.machine.signals import end_waits
 from harness.experiment import simulated
@@ -72,6 +72,8 @@ def perform(
     service = services[options.service].from_options(options)
     console = Console(file=terminal)
     described = _machines(options)
+    if described and described.box:
+        options = options.but(box=described.box.name)
     RunStore(options.results).check(options.needed_bytes)
     with ended_by_sigterm(), steps(console) as step:
         record = _recorder(options, described, service, step, console)
@@ -201,9 +203,9 @@ def _machines(options: Options) -> LabFile | None:
 
     Raises LabFileError.
     """
-    if options.lab != "apu":
+    if options.lab not in PHYSICAL:
         return None
-    file = read_lab_file(options.lab_file)
+    file = read_lab_file(options.lab_file, options.lab)
     if options.ip_version not in (None, file.ip_version):
         raise LabFileError(
             f"--ip-version: the addresses of {options.lab_file} are IPv{file.ip_version}; leave it out, or give each "
@@ -215,7 +217,7 @@ def _machines(options: Options) -> LabFile | None:
 def _lab_maker(
     options: Options, machines: LabFile | None, step: Callable[[str], Tell], console: Console
 ) -> Callable[[Path], LabFactory]:
-    rates = options.rate_down_bps, options.rate_up_bps
+    rates = [rate for rate in (options.rate_down_bps, options.rate_up_bps) if rate]
     return lab_maker(
         machines, rates, lambda text: console.print(Text(text)), kernel_source=options.kernel_source,
         version=options.ip_version or 4, uplink=options.uplink, step=step,

@@ -7,29 +7,45 @@ Nothing stays changed: queues are tried on an interface made for it, ECN modes a
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from ipaddress import IPv4Address
 from typing import Any
+
+import polars as pl
 
 from bottleneck import nat
 from bottleneck.lease import owner_of
 from bottleneck.qdiscs import KINDS, parse_qdisc
 from bottleneck.router import Router, RouterError
+from captures.packets import PacketCapture
 from hardware.console import ConsoleError, answer, open_console
 from hardware.lab_file import FAR, HOSTS, NEAR, LabFile, MachineEntry, RouterEntry
 from hardware.machine.clock import clock_offset
 from hardware.machine.ip import IP_VERSIONS, IpVersion, ip_version
+from hardware.machine.offloads import offloads_on
 from hardware.machine.place import CommandError, Place
 from hardware.machine.process import ProcessError
 from hardware.machine.requirements import ToolError
+from hardware.machine.scratch import scratch_folder
 from hardware.power import PowerError, switch
 from harness.lab.doctor import Finding, Verdict
+from harness.lab.instruments import SIDES
 from harness.lab.physical import close_master, places_of, router_of, tap
-from traffic import iperf3, irtt, ss
+from scoring import pcapng
+from traffic import iperf3, irtt, ports, ss
 from traffic.contender import ACCURATE_ECN
 
 _CLOCK_S = 0.05
 _CAP_NET_ADMIN = 12
+_PROBE_S, _CONNECT_MS = 2, 3000
+#: Who sends to whom in a run.
+_TALK = ("client", "server"), ("server", "client"), ("sender", "receiver"), ("receiver", "sender")
+_PAST_THE_BOX = (
+    "the way must lead through the box, routed or bridged without NAT, with nothing of its firewall in the way; a "
+    "receiver that is another machine than the client, or a sender than the server, passes no capture at these"
+)
 _TRY = "sojourn-try"
 _FORWARDING: Mapping[IpVersion, str] = {4: "net.ipv4.ip_forward", 6: "net.ipv6.conf.all.forwarding"}
 #: What the harness itself needs beside the queue under test, each as tc commands on the interface _TRY.
@@ -71,14 +87,17 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
         for name, place in up.items():
             yield _tried(f"{name}: privileges", _privileges, place, "note" if name == "client" else "missing")
             yield _tried(f"{name}: clock", _clock, place)
-        addresses: dict[str, list[str]] = {}
-        if "router" in up:
-            yield from _router(file, router_of(file, places), wanted)
+        gateways: dict[str, Sequence[str]] = {}
+        if file.router and "router" in up:
+            yield from _router(file, file.router, router_of(file.router, file, places), wanted)
             with suppress(CommandError, Wrong):  # told above
-                addresses = _addresses(up["router"], file.ip_version)
+                addresses, entry = _addresses(up["router"], file.ip_version), file.router
+                gateways = {name: addresses.get(entry.lan if name in NEAR else entry.wan, ()) for name in HOSTS}
         for name in (name for name in HOSTS if name in up):
-            yield from _host(file, name, up[name], addresses)
+            yield from _host(file, name, up[name], gateways.get(name))
         yield from _tools(file, up)
+        if file.box and up.keys() == places.keys():
+            yield _tried(f"{file.box.name}: between the captures", _between, file, up, fix=_PAST_THE_BOX)
         yield from _switches(file)
 
 
@@ -127,14 +146,14 @@ def _clock(place: Place) -> str:
     return ahead
 
 
-def _router(file: LabFile, router: Router, wanted: Sequence[str]) -> Iterator[Finding]:
-    entry, place = file.router, router.place
+def _router(file: LabFile, entry: RouterEntry, router: Router, wanted: Sequence[str]) -> Iterator[Finding]:
+    place = router.place
     for side, names in (("lan", NEAR), ("wan", FAR)):
         subject = f"router: {side} {getattr(entry, side)}"
-        yield _tried(subject, _side, file, place, side, names)
+        yield _tried(subject, _side, file, entry, place, side, names)
     yield _tried("router: ssh", _management, entry, place)
     yield _tried("router: forwarding", _forwarding, place, file.ip_version)
-    yield _tried("router: offloads", _offloads, router)
+    yield _tried("router: offloads", _offloads, place, entry.lan, entry.wan)
     yield _tried("router: tc", place.run, ["tc", "-V"], fix="as root there: apt-get install iproute2")
     yield from _queues(place, wanted)
     yield _tried(
@@ -144,12 +163,12 @@ def _router(file: LabFile, router: Router, wanted: Sequence[str]) -> Iterator[Fi
     yield _tried("router: free", _free, router)
     if entry.nat:
         yield _tried(
-            "router: nat", _nat, file, place, fix="install nftables there; its kernel needs NF_NAT and NFT_MASQ"
+            "router: nat", _nat, file, entry, place, fix="install nftables there; its kernel needs NF_NAT and NFT_MASQ"
         )
 
 
-def _side(file: LabFile, place: Place, side: str, names: Sequence[str]) -> str:
-    mine = getattr(file.router, side)
+def _side(file: LabFile, entry: RouterEntry, place: Place, side: str, names: Sequence[str]) -> str:
+    mine = getattr(entry, side)
     addresses = _addresses(place, file.ip_version)
     if mine not in addresses:
         there = ", ".join(sorted(dev for dev, held in addresses.items() if held))
@@ -157,7 +176,7 @@ def _side(file: LabFile, place: Place, side: str, names: Sequence[str]) -> str:
     for name in names:
         address = file.hosts[name].address
         dev = _route(place, address).get("dev")
-        if dev == {"lan": file.router.wan, "wan": file.router.lan}[side]:
+        if dev == {"lan": entry.wan, "wan": entry.lan}[side]:
             raise Wrong(f"{name} ({address}) is behind {dev}", "lan and wan are the wrong way round: swap them")
         if dev != mine:
             raise Wrong(f"{name} ({address}) is behind {dev}", f"a route there: ip route add {address} dev {mine}")
@@ -186,8 +205,8 @@ def _forwarding(place: Place, version: IpVersion) -> str:
     return "on"
 
 
-def _offloads(router: Router) -> str:
-    still_on = router.offloads_off()
+def _offloads(place: Place, *devices: str) -> str:
+    still_on = offloads_on(place, *devices)
     if still_on is None:
         raise Wrong("not known", "as root there: apt-get install ethtool", "note")
     if still_on:
@@ -235,22 +254,22 @@ def _free(router: Router) -> str:
     return "nobody's queues"
 
 
-def _nat(file: LabFile, place: Place) -> str:
+def _nat(file: LabFile, entry: RouterEntry, place: Place) -> str:
     near, far = ([file.hosts[name].address for name in names] for names in (NEAR, FAR))
-    place.run(["nft", "-c", "-f", "-"], input=nat.table(file.router.lan, file.router.wan, near, far))
+    place.run(["nft", "-c", "-f", "-"], input=nat.table(entry.lan, entry.wan, near, far))
     default = _route(place, "192.0.2.1").get("dev")
-    if default != file.router.wan:
-        raise Wrong(f"the way out is {default}", f"a default route by {file.router.wan}: the way out must be shaped")
-    return f"masquerades {' and '.join(NEAR)} by {file.router.wan}"
+    if default != entry.wan:
+        raise Wrong(f"the way out is {default}", f"a default route by {entry.wan}: the way out must be shaped")
+    return f"masquerades {' and '.join(NEAR)} by {entry.wan}"
 
 
-def _host(file: LabFile, name: str, place: Place, router: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+def _host(file: LabFile, name: str, place: Place, gateways: Sequence[str] | None) -> Iterator[Finding]:
+    """`gateways`: by which its ways to the other side must go; None where the router did not tell."""
     entry = file.hosts[name]
     yield _tried(f"{name}: address", lambda: _address(entry.address, entry.interface, place))
-    gateways = router.get(file.router.lan if name in NEAR else file.router.wan, ())
     for other in FAR if name in NEAR else NEAR:
         to = file.hosts[other].address
-        if router:
+        if gateways is not None:
             yield _tried(f"{name}: way to {other}", _way, place, to, gateways)
 
 
@@ -286,8 +305,11 @@ def _tools(file: LabFile, up: Mapping[str, Place]) -> Iterator[Finding]:
             yield _tried(f"{name}: TCP", _tcp, place)
         if name in ("client", "server"):
             yield _tried(f"{name}: irtt", irtt.check, place, fix=install.format("irtt"))
-            at = tap(name, file, up).place if "router" in up else place
+            interface = file.hosts[name].interface
+            at = tap(name, file, up).place if interface or "router" in up else place
             yield _tried(f"{name}: capture at {at.name}", _capture, at, fix=install.format("tcpdump"))
+            if interface:
+                yield _tried(f"{name}: offloads of {interface}", _offloads, place, interface)
 
 
 def _capture(place: Place) -> str:
@@ -297,6 +319,38 @@ def _capture(place: Place) -> str:
         if said := place.run(["sh", "-c", f"command -v {program} >&2 && {program} --version 2>&1"], check=False):
             return said.splitlines()[0]
     raise Wrong(f"no {' and no '.join(programs)}", "as root there: apt-get install --no-install-recommends tcpdump")
+
+
+def _between(file: LabFile, places: Mapping[str, Place]) -> str:
+    """What the probe and a bulk flow send goes through both captures, by the addresses that it was sent from."""
+    folder, address = scratch_folder("-check"), {name: file.hosts[name].address for name in HOSTS}
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        captures = {}
+        for side in SIDES:
+            at, only = tap(side, file, places), f"udp port {ports.IRTT} or tcp port {ports.BULK}"
+            captures[side] = PacketCapture.start(at.place, at.interface, folder / f"{side}.pcapng", only=only)
+            stack.callback(captures[side].process.stop)
+        echo = irtt.start_server(places["server"], address["server"], folder / "echo.log")
+        stack.callback(echo.stop)
+        irtt.IrttClient(places["client"], address["server"], folder / "irtt.json.gz").start(_PROBE_S).stop()
+        # Nobody listens: that the receiver refuses is answer enough.
+        call = ["iperf3", "-c", address["receiver"], "-p", f"{ports.BULK}", "-t", "1"]
+        places["sender"].run([*call, "--connect-timeout", f"{_CONNECT_MS}"], check=False)
+        seen = {side: _seen(pcapng.read(capture.stop().file).packets) for side, capture in captures.items()}
+    for side, those in seen.items():
+        for one, other in _TALK:
+            if (address[one], address[other]) not in those:
+                strangers = sorted({source for source, _ in those} - set(address.values()))
+                instead = f", but some from {', '.join(strangers)}" if strangers else ""
+                raise Wrong(f"the {side}'s capture has no packet from {one} to {other}{instead}", _PAST_THE_BOX)
+    return "probe and bulk flow pass both captures, there and back"
+
+
+def _seen(packets: pl.DataFrame) -> set[tuple[str, str]]:
+    """Who sent to whom."""
+    pairs = packets.select("src", "dst").unique().iter_rows()
+    return {(str(IPv4Address(source)), str(IPv4Address(target))) for source, target in pairs}
 
 
 def _tcp(place: Place) -> str:

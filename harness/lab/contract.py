@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every lab offers an experiment: five places, a router, and the two points where packets are captured."""
+"""What every lab offers an experiment: four hosts, a router or a box, and two points where packets are captured."""
 
 from __future__ import annotations
 
@@ -40,10 +40,12 @@ class Lab:
     server: Place
     sender: Place
     receiver: Place
-    router: Router
+    #: None: between the hosts is a box that nobody sets up or reads, called `box`.
+    router: Router | None
     client_tap: Tap
     server_tap: Tap
     addresses: Addresses
+    box: str = ""
     #: Whose packets are captured, by their addresses, and those of them by which the client is seen; empty: all.
     hosts: tuple[str, ...] = ()
     viewers: tuple[str, ...] = ()

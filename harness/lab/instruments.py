@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from bottleneck.router import Router
 from bottleneck.sampler import QdiscSampler
 from captures.packets import PacketCapture, own_traffic
 from hardware.machine.process import Process
@@ -56,9 +57,9 @@ def start_probe(
     return probe.start(limit_s)
 
 
-def queue_sampler(lab: Lab, file: Path, interval_s: float = 0.1) -> QdiscSampler:
-    """A sampler, not started, of both of the router's queues."""
-    return QdiscSampler(lab.router.place, file, lab.router.lan, lab.router.wan, interval_s)
+def queue_sampler(router: Router, file: Path, interval_s: float = 0.1) -> QdiscSampler:
+    """A sampler, not started, of both of a router's queues."""
+    return QdiscSampler(router.place, file, router.lan, router.wan, interval_s)
 
 
 def bulk_flow(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The physical lab: an APU (or any Linux router) and the bulk hosts, reached by the OpenSSH client.
+"""The physical lab: an APU (or any Linux router), or a box that is not ours, and hosts reached by the OpenSSH client.
 
 The browser, the recorder and the irtt client run on this host. Users' own `~/.ssh/config` counts: host names in the
 lab file are what they would type after `ssh`.
@@ -18,7 +18,7 @@ from bottleneck.lease import RouterLease, undo_stale
 from bottleneck.readback import ReadbackError
 from bottleneck.router import Router, RouterError
 from hardware.console import ConsoleError, ConsoleLog, open_console
-from hardware.lab_file import FAR, NEAR, LabFile
+from hardware.lab_file import FAR, NEAR, LabFile, RouterEntry
 from hardware.machine.cores import PROBES, Cores
 from hardware.machine.files import log_file
 from hardware.machine.ip import ip_version
@@ -37,7 +37,7 @@ class PhysicalLabError(RuntimeError):
 
 
 class PhysicalLab(MadeLab):
-    """Reach every machine of a lab file and claim its router; use as a context manager that yields a `Lab`.
+    """Reach every machine of a lab file and claim its router, if it has one; a context manager that yields a `Lab`.
 
     Consoles and the router's clock are written to `run`, if one is given; `tell` takes what a user should know.
     """
@@ -47,25 +47,26 @@ class PhysicalLab(MadeLab):
         super().__init__()
 
     def __enter__(self) -> Lab:
-        file, hosts = self._file, self._file.hosts
+        file, hosts, entry = self._file, self._file.hosts, self._file.router
         with ExitStack() as stack:
             cores = stack.enter_context(Cores(one_core=False))
             places = places_of(file)
             for place in places.values():
                 stack.callback(close_master, place)
                 place.run(["true"], timeout=_GREET_S)
-            router = router_of(file, places)
-            addresses = Addresses(**{name: entry.address for name, entry in hosts.items()})
-            own = _addresses(router) if file.router.nat else ()
+            router = router_of(entry, file, places) if entry else None
+            addresses = Addresses(**{name: host.address for name, host in hosts.items()})
+            own = _addresses(router) if router and entry and entry.nat else ()
             if cores.beside:
                 self._say(cores.beside)
             lab = Lab(
-                name="apu",
+                name=file.lab,
                 client=places["client"],
                 server=places["server"],
                 sender=places["sender"],
                 receiver=places["receiver"],
                 router=router,
+                box=file.box.name if file.box else "",
                 client_tap=tap("client", file, places),
                 server_tap=tap("server", file, places),
                 addresses=addresses,
@@ -74,7 +75,8 @@ class PhysicalLab(MadeLab):
                 realtime=cores.realtime(PROBES),
                 on_time=cores.on_time(),
             )
-            lab.watched["the connection to the router"] = self._claim(router, stack)
+            if router and entry:
+                lab.watched["the connection to the router"] = self._claim(router, entry.dead_man_s, stack)
             # Nothing is touched before the lab is known to be free.
             for place in places.values():
                 if ended := end_orphans(place) if place.remote else []:
@@ -84,7 +86,7 @@ class PhysicalLab(MadeLab):
             self._stack = stack.pop_all()
         return lab
 
-    def _claim(self, router: Router, stack: ExitStack) -> Callable[[], str | None]:
+    def _claim(self, router: Router, lease_s: int, stack: ExitStack) -> Callable[[], str | None]:
         """Take the router, clean; what others have put there is theirs. The result says why it is no longer ours."""
         if owner := undo_stale(router.place):
             self._say(f"router: undone what a run of {owner} had left there")
@@ -94,7 +96,6 @@ class PhysicalLab(MadeLab):
                 f"router: it has queues that are not ours: {', '.join(queues)}; if they may go, type there: "
                 + " && ".join(commands)
             )
-        lease_s = self._file.router.dead_man_s
         lease = RouterLease(router.place, router.undo(), lease_s, self._run / CLOCK if self._run else None)
         lease.claim()
 
@@ -130,17 +131,18 @@ class PhysicalLab(MadeLab):
 
 
 def places_of(file: LabFile) -> dict[str, Place]:
-    """Return the machines of a lab file as places, by their name in it; nothing is started."""
+    """Return the router, if there is one, and the hosts of a lab file as places; nothing is started."""
     scratch = scratch_folder("-ssh")
     hosts = {name: _place(file, name, entry.ssh, entry.netns, scratch) for name, entry in file.hosts.items()}
-    return {"router": _place(file, "router", file.router.ssh, None, scratch), **hosts}
+    router = {"router": _place(file, "router", file.router.ssh, None, scratch)} if file.router else {}
+    return router | hosts
 
 
-def router_of(file: LabFile, places: Mapping[str, Place]) -> Router:
-    """Return the router of a lab file."""
+def router_of(entry: RouterEntry, file: LabFile, places: Mapping[str, Place]) -> Router:
+    """Return the router that a lab file has an entry of."""
     near, far = ([file.hosts[name].address for name in names] for names in (NEAR, FAR))
-    masqueraded = (near, far) if file.router.nat else ((), ())
-    return Router(places["router"], file.router.lan, file.router.wan, *masqueraded)
+    masqueraded = (near, far) if entry.nat else ((), ())
+    return Router(places["router"], entry.lan, entry.wan, *masqueraded)
 
 
 def _addresses(router: Router) -> tuple[str, ...]:
@@ -155,6 +157,7 @@ def tap(name: str, file: LabFile, places: Mapping[str, Place]) -> Tap:
     """Capture at the host itself, or at the router where the host names no interface."""
     if interface := file.hosts[name].interface:
         return Tap(places[name], interface)
+    assert file.router  # a box's hosts name theirs
     return Tap(places["router"], file.router.lan if name == "client" else file.router.wan)
 
 

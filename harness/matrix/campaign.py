@@ -137,7 +137,7 @@ def _lab(plan: Campaign) -> Callable[[], LabFactory]:
     from hardware.lab_file import LabFileError, read_lab_file
     from harness.lab.make import lab_maker
 
-    machines = None if plan.lab == "virtual" else read_lab_file(plan.lab_file or Path("lab.toml"))
+    machines = None if plan.lab == "virtual" else read_lab_file(plan.lab_file or Path("lab.toml"), plan.lab)
     if len(versions := {cell.ip_version for cell in plan.cells}) > 1:
         raise MatrixError(
             f"matrix {plan.matrix.name}: IPv4 and IPv6; the {plan.lab} lab has one: choose cells, or --lab=sim"

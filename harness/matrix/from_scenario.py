@@ -72,7 +72,7 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
         name: way.model_copy(update={"path": way.path.model_copy(update={"delay_us": options.jitter_us})})
         for name, way in (("down", now.down), ("up", now.up))
     }
-    rtt = options.rtt_us - 2 * options.jitter_us
+    rtt = options.bottleneck.rtt_us - 2 * options.jitter_us
     steps = (step for step in options.rate_steps if began < step.at_s < began + phase.seconds)
     schedule = tuple(RateStep(at_s=step.at_s - began, rate_bps=step.rate_bps) for step in steps)
     bitrate = {"bitrate_bps": options.call_bitrate_bps} if options.call_bitrate_bps else {}

@@ -13,6 +13,7 @@ from threading import Event
 import polars as pl
 
 from apps.call import BrowserCall as Browsers
+from bottleneck.router import Router
 from bottleneck.spec import Bottleneck, Direction
 from captures.packets import Captured
 from hardware.machine.clock import clock_offsets
@@ -58,22 +59,23 @@ def run_cell(
         RouterError, ReadbackError, BulkError, ContenderError, IrttError, ProcessError, TunnelError, ServiceError: a
             part failed.
     """
-    if lacks := cell.needs or lacking(cell, lab.name):
-        raise RealTimeError(f"cell {cell.name}: the {lab.name} lab has {lacks}")
+    lacks, router = cell.needs or lacking(cell, lab.name), lab.router
+    if lacks or not router:
+        raise RealTimeError(f"cell {cell.name}: the {lab.name} lab has {lacks or 'no router'}")
     evidence = folder / EVIDENCE
     evidence.mkdir()
     asked = bottleneck(cell)
     with command_log(folder / "setup.log"), ExitStack() as stack:
-        lab.router.apply(asked)
-        stack.callback(lab.router.clear)
+        router.apply(asked)
+        stack.callback(router.clear)
         if cell.tunnel in ("wireguard", "fou", "fou-auto"):
             outer = lab.addresses
             stack.enter_context(tunnel(cell.tunnel, lab.sender, outer.sender, lab.receiver, outer.receiver))
         call = stack.enter_context(browser_call(lab, cell.call, evidence)) if cell.call else None
-        run = _Run(lab, cell, evidence, stopped or Event(), call)
+        run = _Run(lab, router, cell, evidence, stopped or Event(), call)
         run.play()
-        lab.router.verify(asked.stepped(working_hops(cell)[0].schedule, until_s=cell.seconds))
-        versions = lab.versions | lab.router.versions()
+        router.verify(asked.stepped(working_hops(cell)[0].schedule, until_s=cell.seconds))
+        versions = lab.versions | router.versions()
     verdict = Validity.of(_write(run, folder, limits or Limits()))
     made = {
         "cell": cell.model_dump(mode="json"),
@@ -111,8 +113,11 @@ def _delayed(way: Direction, delay_us: int) -> Direction:
 class _Run:
     """What runs beside a cell's flows, started so that each part finds what it needs, and what it left."""
 
-    def __init__(self, lab: Lab, cell: Cell, evidence: Path, stopped: Event, call: Browsers | None) -> None:
-        self.lab, self.cell, self.evidence, self.stopped, self.call = lab, cell, evidence, stopped, call
+    def __init__(
+        self, lab: Lab, router: Router, cell: Cell, evidence: Path, stopped: Event, call: Browsers | None
+    ) -> None:
+        self.lab, self.router, self.cell, self.evidence = lab, router, cell, evidence
+        self.stopped, self.call = stopped, call
         self.flows = [
             instruments.bulk_flow(
                 lab, flow.contender, evidence, n, name=f"{n}-{flow.contender}", up=flow.up,
@@ -134,7 +139,7 @@ class _Run:
             self._probe(stack)
             self._sample(stack)
             self._traffic()
-        router = self.lab.router
+        router = self.router
         qdiscs = json.loads(router.place.run(["tc", "-s", "-j", "qdisc", "show"]))
         with (self.evidence / _QUEUES).open("a") as out:
             for dev in (router.lan, router.wan):
@@ -170,14 +175,14 @@ class _Run:
             )
             for (what, place), port in ends.items()
         ]  # fmt: skip
-        samplers.append(instruments.queue_sampler(self.lab, self.evidence / _QUEUES, _QUEUES_S))
+        samplers.append(instruments.queue_sampler(self.router, self.evidence / _QUEUES, _QUEUES_S))
         for sampler in samplers:
             stack.callback(_stop_whole, sampler)
             sampler.start()
 
     def _traffic(self) -> None:
         """Go through the cell's events in real time; a flow that ends by itself voids the run."""
-        cell, lan = self.cell, self.lab.router.lan
+        cell, lan = self.cell, self.router.lan
         clock = sched.scheduler(time.time, self._wait)
         self.began = time.time()
         lasting = []
@@ -188,7 +193,7 @@ class _Run:
             else:
                 clock.enterabs(self.began + asked.stop_s, 0, flow.stop)
         for step in working_hops(cell)[0].schedule:
-            clock.enterabs(self.began + step.at_s, 0, self.lab.router.set_rate, (lan, step.rate_bps))
+            clock.enterabs(self.began + step.at_s, 0, self.router.set_rate, (lan, step.rate_bps))
         clock.enterabs(self.began + cell.seconds, 2, lambda: None)
         with ExitStack() as stack:
             for flow in self.flows:
@@ -247,7 +252,7 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
         talks(ways, t0, cell.seconds).write_csv(folder / "talks.csv")
     outer = packets.select(seen["client"], src=run.lab.addresses.sender, dst=run.lab.addresses.receiver)
     packets.flow_table(outer).select(list(WIRE)).write_csv(folder / "wire.csv")
-    hop, (lan, wan) = cell.hops.index(working_hops(cell)[0]), (run.lab.router.lan, run.lab.router.wan)
+    hop, (lan, wan) = cell.hops.index(working_hops(cell)[0]), (run.router.lan, run.router.wan)
     with (folder / "queues.jsonl").open("w") as out:
         for line in map(json.loads, run.lines(_QUEUES)):
             dev = {lan: "lan", wan: "wan"}[line["dev"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harness.report.grids import Grid, Row, interval, number, outcome
+from harness.report.grids import Grid, Row, interval, number, outcome, rate_and_queue
 from scoring import published
 from scoring.scores import Scores
 
@@ -23,12 +23,11 @@ def published_table(scores: Scores, service: str) -> Grid:
     heads = ["", "contender", "bottleneck", "contender Mbit/s", "harm"]
     grid = Grid('This run beside "L4S Tests", Harm to Video Streaming Services.', heads)
     rows = [row for row in published.rows(_PUBLISHED) if row["service"] == service]
-    rate, queue = (scores.lab.get("rate_down_bps") or 0) / 1e6, scores.lab.get("qdisc_down")
     for phase in scores.phases if rows else ():
         if phase.contender:
             harm = outcome(scores, phase) if scores.validity.valid else "void: not told"
             mbps = number(phase.contender_mbps)
-            grid.rows.append(Row(["this run", phase.contender, f"{rate:g} Mbit/s, {queue}", mbps, harm], True))
+            grid.rows.append(Row(["this run", phase.contender, rate_and_queue(scores.lab), mbps, harm], True))
     for row in rows:
         place = f"{float(row['bottleneck_mbps']):g} Mbit/s, {row['qdisc']}, {row['protocol']}"
         grid.rows.append(Row(["published", row["contender"], place, f"{float(row['contender_mbps']):g}", row["harm"]]))
@@ -47,9 +46,8 @@ def services_table(runs: Iterable[tuple[str, Scores]]) -> Grid:
     for service in published_services():
         if of_service := ours.get(service):
             rows = [row for row in published.rows(_PUBLISHED) if row["service"] == service]
-            lab = of_service[0].lab
             cells = [service, f"{float(rows[0]['bottleneck_mbps']):g} Mbit/s, {rows[0]['qdisc']}"]
-            cells.append(f"{(lab.get('rate_down_bps') or 0) / 1e6:g} Mbit/s, {lab.get('qdisc_down')}")
+            cells.append(rate_and_queue(of_service[0].lab))
             for row in rows:
                 theirs = f"{float(row['contender_mbps']):g} Mbit/s; {row['harm']}"
                 cells += [theirs, _beside(of_service, row["contender"])]

@@ -18,8 +18,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from harness.report.grids import bottleneck
 from harness.report.run_page import status_of
-from harness.report.timeline_figure import bottleneck, draw_delay, draw_goodput, draw_quality, dress
+from harness.report.timeline_figure import draw_delay, draw_goodput, draw_quality, dress
 from harness.terminal import Tell
 from scoring.frames import bounded, frame_times, recording
 from scoring.scores import Scores
@@ -74,7 +75,7 @@ def export(run: Path, scores: Scores, output: Path | None, tell: Tell) -> Path:
         with tempfile.TemporaryDirectory() as folder:
             pictures = Path(folder)
             plots = draw_plots(view, status == "valid", pictures / "plots.png")
-            titles = draw_titles(view, bottleneck(scores), run.name, (status, reasons), pictures)
+            titles = draw_titles(view, bottleneck(scores.lab), run.name, (status, reasons), pictures)
             cursor = Figure(figsize=(_CURSOR / _DPI, (plots.bottom - plots.top) / _DPI), dpi=_DPI, facecolor=_INK)
             cursor.savefig(pictures / "cursor.png")
             inputs = [video, pictures / "plots.png", pictures / "cursor.png", *(path for path, *_ in titles)]

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scoring.scores import PhaseScores, Scores
 
@@ -43,6 +43,22 @@ class Grid:
     caption: str
     heads: list[str] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
+
+
+def queue(lab: Mapping[str, Any]) -> str:
+    """Return the queue on the way down of a run's lab, or what the box is called that nobody looked into."""
+    return str(lab.get("box") or lab.get("qdisc_down"))
+
+
+def rate_and_queue(lab: Mapping[str, Any]) -> str:
+    """Return rate and queue on the way down as text; of a box the rate that it is said to have, if any."""
+    rate = lab.get("rate_down_bps")
+    return queue(lab) if "box" in lab and not rate else f"{(rate or 0) / 1e6:g} Mbit/s, {queue(lab)}"
+
+
+def bottleneck(lab: Mapping[str, Any]) -> str:
+    """Return rate, queue and round-trip time of a run as text."""
+    return rate_and_queue(lab) + ("" if "box" in lab else f", RTT {lab.get('rtt_ms') or 0:g} ms")
 
 
 def headline(scores: Scores) -> str:
@@ -183,6 +199,8 @@ def lab_table(scores: Scores) -> list[tuple[str, str]]:
     if steps := lab.get("rate_steps"):
         text = ", ".join(f"{step['rate_bps'] / 1e6:g} Mbit/s {step['direction']} at {step['t']:g} s" for step in steps)
         rows.append(("the bottleneck's rate", text))
+    if "box" in lab:
+        rows += _box_rows(lab)
     if lab.get("path_loss"):
         rows.append(("the path loses, there and back", f"{lab['path_loss']:.2%}"))
     if lab.get("path_varies_ms"):
@@ -194,6 +212,28 @@ def lab_table(scores: Scores) -> list[tuple[str, str]]:
         used = f"mean {number(host.cpu_cores_mean)}, max {number(host.cpu_cores_max)} of {host.cores} cores"
         rows.append(("host", f"{used}; worst stall {number(host.stall_worst_ms)} ms"))
     return rows
+
+
+def _box_rows(lab: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What is known of a box: what it is said to be, and what was seen of it."""
+    keys = "rate_{}_bps", "most_{}_bps", "least_{}_ms"
+    said, most, least = ([lab.get(key.format(way)) for way in ("down", "up")] for key in keys)
+    rows = [("a black box", "nothing of it was set or read; no probe goes past its queue, the host is watched alone")]
+    if any(said):
+        rows.append(("rate that it is said to have, down / up", " / ".join(map(mbit, said))))
+    if any(most):
+        rows.append(("most that it let through in a second, down / up", " / ".join(map(mbit, most))))
+    if None not in least:
+        text = (
+            f"{number(least[0])} ms down, {number(least[1])} ms up by both captures' clocks; sojourn times are above it"
+        )
+        rows.append(("least time through it, the path's own", text))
+    return rows
+
+
+def mbit(bps: float | None) -> str:
+    """Return a rate as a table shows it; a dash for None."""
+    return "–" if bps is None else f"{round(bps / 1e6, 2):g} Mbit/s"
 
 
 def interval(figure: Estimate | None) -> str:

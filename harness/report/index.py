@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from bottleneck.units import format_rate, format_time
 from harness.report.beside_published import services_table
-from harness.report.grids import METRICS, Grid
+from harness.report.grids import METRICS, Grid, queue
 from harness.report.html import write_page
 from harness.report.repetitions import Experiment, differing, experiments, grids, lines, method, run_rows
 from harness.report.run_page import REPORT, ReportError
@@ -23,7 +23,7 @@ from scoring.summary import REFERENCE
 
 INDEX = "index.html"
 #: What a row of the heat map says by its head, and what its columns say.
-_HEAD, _COLUMNS = ("service", "rate_down_bps", "rtt_us"), ("cell", "qdisc_down", "qdisc_up")
+_HEAD, _COLUMNS = ("service", "rate_down_bps", "rtt_us"), ("cell", "qdisc_down", "qdisc_up", "box")
 #: Opacity of harm 1: the figure stays readable on it, on paper and in the dark.
 _DEEPEST = 0.55
 
@@ -170,8 +170,8 @@ def _shade(harm: float) -> str:
 
 def _queue(one: Experiment) -> str:
     lab = one.runs[0].scores.lab
-    down, up = str(lab.get("qdisc_down")), str(lab.get("qdisc_up"))
-    return down if down == up else f"{down} (up: {up})"
+    same = lab.get("qdisc_down") == lab.get("qdisc_up")
+    return queue(lab) if same else f"{queue(lab)} (up: {lab.get('qdisc_up')})"
 
 
 def _contenders(one: Experiment) -> set[str]:
@@ -183,8 +183,10 @@ def _row_heads(asked: Sequence[dict[str, Any]], first: Sequence[Experiment]) -> 
     plain = []
     for one, experiment in zip(asked, first, strict=True):
         lab = experiment.runs[0].scores.lab
-        rate, rtt_us = round(lab.get("rate_down_bps") or 0), round((lab.get("rtt_ms") or 0) * 1000)
-        plain.append(f"{one.get('service') or one['test']}, {format_rate(rate)}, {format_time(rtt_us)}")
+        rate, rtt_ms = lab.get("rate_down_bps"), lab.get("rtt_ms")
+        known = [format_rate(round(rate))] if rate else []
+        known += [] if rtt_ms is None else [format_time(round(rtt_ms * 1000))]
+        plain.append(", ".join([one.get("service") or one["test"], *known]))
     rest = [{name: value for name, value in one.items() if name not in _HEAD} for one in asked]
     return [
         head + differing(one, [other for said, other in zip(plain, rest, strict=True) if said == head])

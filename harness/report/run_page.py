@@ -13,10 +13,12 @@ from markupsafe import Markup
 from harness.report.beside_published import published_table
 from harness.report.grids import (
     beside_table,
+    bottleneck,
     far_table,
     harm_table,
     headline,
     lab_table,
+    mbit,
     number,
     phase_table,
     sojourn_table,
@@ -67,8 +69,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
     frames = _plotted(scores, scores.frame_ccdf)
     return {
         "title": manifest.run if manifest else run.name,
-        "subtitle": f"{lab.get('name') or 'lab'}: {(lab.get('rate_down_bps') or 0) / 1e6:g} Mbit/s through "
-        f"{lab.get('qdisc_down')}, RTT {number(lab.get('rtt_ms'))} ms",
+        "subtitle": f"{lab.get('name') or 'lab'}: {bottleneck(lab)}",
         "status": status,
         "reasons": reasons,
         "verdict": headline(scores),
@@ -162,11 +163,14 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
         for gate in scores.validity.gates
     ]
     lab = scores.lab
+    path = [
+        ("queue, down / up", f"{lab.get('qdisc_down')} / {lab.get('qdisc_up')}"),
+        ("rate, down / up", " / ".join(mbit(lab.get(f"rate_{way}_bps")) for way in ("down", "up"))),
+        ("round-trip time of the path", f"{number(lab.get('rtt_ms'))} ms"),
+    ]
     setup = [
         ("lab", lab.get("name") or "–"),
-        ("queue, down / up", f"{lab.get('qdisc_down')} / {lab.get('qdisc_up')}"),
-        ("rate, down / up", " / ".join(_mbit(lab.get(f"rate_{way}_bps")) for way in ("down", "up"))),
-        ("round-trip time of the path", f"{number(lab.get('rtt_ms'))} ms"),
+        *([] if "box" in lab else path),
         (
             "picture read from",
             {"strip": "the strip in the recording", "blind": "the motion in the recording", "player": "the player"}.get(
@@ -215,7 +219,3 @@ def versions_of(run: Path, manifest: Manifest | None) -> dict[str, str]:
             dirty = " with changes" if manifest.git.dirty else ""
             versions["Sojourn"] = f"commit {manifest.git.commit[:12]}{dirty}"
     return versions
-
-
-def _mbit(bps: float | None) -> str:
-    return "–" if bps is None else f"{bps / 1e6:g} Mbit/s"

@@ -9,6 +9,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from harness.report.grids import bottleneck
 from scoring.scores import Scores
 from scoring.time_series import RunSeries, run_series
 
@@ -20,19 +21,12 @@ def draw(scores: Scores, run: Path, output: Path, title: str | None = None) -> N
     view = run_series(scores, run)
     figure = Figure(figsize=(10, 5.4), dpi=150, layout="constrained")
     goodput, quality = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-    described = bottleneck(scores)
+    described = bottleneck(scores.lab)
     figure.suptitle(title or (described if scores.validity.valid else f"VOID RUN: {described}"))
     draw_goodput(goodput, view)
     draw_quality(quality, view)
     dress([goodput, quality], view)
     figure.savefig(output)
-
-
-def bottleneck(scores: Scores) -> str:
-    """Return rate, queue and round-trip time of a run as text."""
-    lab = scores.lab
-    rate = (lab.get("rate_down_bps") or 0) / 1e6
-    return f"{rate:g} Mbit/s, {lab.get('qdisc_down')}, RTT {lab.get('rtt_ms') or 0:g} ms"
 
 
 def draw_goodput(axes: Axes, view: RunSeries) -> None:

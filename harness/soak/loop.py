@@ -20,6 +20,7 @@ from types import FrameType
 
 import psutil
 
+from hardware.lab_file import PHYSICAL
 from hardware.machine.files import is_full, sync_folder
 from hardware.machine.memory import available_bytes
 from hardware.machine.scratch import sweep
@@ -334,7 +335,7 @@ class Soak:
         makers = attrgetter("lab", "lab_file", "kernel_source", "ip_version", "engine")
         labs = {makers(cell.options): cell for cell in self._plan.cells}
         for cell in labs.values():
-            end = time.monotonic() + (back_s if cell.options.lab == "apu" or cell.options.engine != LOCAL else 0)
+            end = time.monotonic() + (back_s if cell.options.lab in PHYSICAL or cell.options.engine != LOCAL else 0)
             while (error := self._check(cell)) and not self._stop():
                 if time.monotonic() >= end:
                     return f"the {cell.options.lab} lab does not work: {error}"

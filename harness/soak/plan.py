@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from apps.base import Service
+from hardware.lab_file import PHYSICAL
 from hardware.machine.messages import did_you_mean
 from harness.experiment.options import LOCAL, OPTIONS, Options, OptionsError, parse_options
 from harness.experiment.scenario import FLAGS, combined, is_path, with_scenario
@@ -199,7 +200,7 @@ def _expanded(
         given = {**shared, **single}
         if unflagged := next((key for key in given if key in FLAGS and not isinstance(given[key], bool)), None):
             raise PlanError(f"{path}: {_where(unflagged, name, table)}: give true or false")
-        if given.get("lab") == "apu":
+        if given.get("lab") in PHYSICAL:
             given.setdefault("lab-file", "lab.toml")
         texts = {key: value is True if key in FLAGS else str(value) for key, value in given.items()}
         for key in [key for key, text in texts.items() if is_path(key, text)]:

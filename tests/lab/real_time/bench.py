@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,18 +17,22 @@ import pytest
 
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
+from hardware.machine.files import CHECKOUT
 from hardware.machine.ip import IpVersion
 from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process
 from hardware.node import READY
 from harness.lab.contract import Lab
 from harness.lab.virtual import VirtualLab
+from tests.lab.canaries import ENVIRONMENT
 
 #: This host's own network namespaces stand for the client and the server.
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can name network namespaces of this host")
 
 #: Where what comes by the lab file comes from, so that it alone can be cut off.
 _OUTSIDE = "10.42.0.253"
+#: The client's second address, by which it receives the bulk flow.
+RECEIVER = "10.42.1.30"
 #: The stand-in for a cable: from this host into the lab's network.
 _PIPE = (
     "import os,select,socket,sys\n"
@@ -54,11 +59,11 @@ class Bench:
     def __init__(self, virtual: VirtualLab, lab: Lab, folder: Path) -> None:
         self._virtual, self.lab, self.folder = virtual, lab, folder
         prefix = lab.router.place.prefix
-        self._hub = Place("hub", prefix[: prefix.index("ssh")])
+        self.hub = Place("hub", prefix[: prefix.index("ssh")])
         config = Path(prefix[prefix.index("-F") + 1])
         (pipe := folder / "pipe.py").write_text(_PIPE)
-        proxy = " ".join([*self._hub.prefix, "python3", str(pipe), "%h", "%p", _OUTSIDE])
-        self._hub.run(["ip", "address", "add", f"{_OUTSIDE}/24", "dev", "br-mgmt"])
+        proxy = " ".join([*self.hub.prefix, "python3", str(pipe), "%h", "%p", _OUTSIDE])
+        self.hub.run(["ip", "address", "add", f"{_OUTSIDE}/24", "dev", "br-mgmt"])
         lines = [line for line in config.read_text().splitlines() if "Control" not in line]
         self.config = folder / "ssh_config"
         self.config.write_text("\n".join([lines[0], f"  ProxyCommand {proxy}", *lines[1:]]) + "\n")
@@ -81,21 +86,43 @@ class Bench:
     @contextmanager
     def both_ends_here(self, router: str = "") -> Iterator[Path]:
         """A lab file whose client and server are namespaces of this host, as `ip netns` has them; needs root."""
+        with self._named_ends() as (client, server):
+            yield self.lab_file(router, client, server, server_address=self.lab.addresses.server)
+
+    @contextmanager
+    def as_a_box(self, server: str = "", server_address: str = "10.42.2.10") -> Iterator[Path]:
+        """A lab file in which the router is a box between two namespaces of this host, or one and another `server`."""
+        self.lab.client.run(["ip", "address", "add", f"{RECEIVER}/24", "dev", "eth0"])
+        try:
+            with self._named_ends() as (client, here):
+                file, far = self.folder / "box.toml", f'address = "{server_address}"\n{server or here}\n'
+                file.write_text(
+                    f'ssh_config = "{self.config}"\n[box]\nname = "vendor CPE"\n'
+                    f'[client]\naddress = "10.42.1.10"\ninterface = "eth0"\n{client}\n'
+                    f'[receiver]\naddress = "{RECEIVER}"\n{client}\n'
+                    f'[server]\ninterface = "eth0"\n{far}[sender]\n{far}'
+                )
+                yield file
+        finally:
+            self.lab.client.run(["ip", "address", "delete", f"{RECEIVER}/24", "dev", "eth0"])
+
+    @contextmanager
+    def _named_ends(self) -> Iterator[tuple[str, ...]]:
+        """The lines that name client and server as namespaces of this host."""
         names = []
         try:
             for place in (self.lab.client, self.lab.server):
                 pid = place.prefix[place.prefix.index("--target") + 1]
                 LOCAL.run(["ip", "netns", "attach", f"sojourn-{place.name}-{pid}", pid])
                 names.append(f"sojourn-{place.name}-{pid}")
-            client, server = (f'netns = "{name}"' for name in names)
-            yield self.lab_file(router, client, server, server_address=self.lab.addresses.server)
+            yield tuple(f'netns = "{name}"' for name in names)
         finally:
             for name in names:
                 LOCAL.run(["ip", "netns", "delete", name])
 
     def cut(self, master_of: int | None = None) -> None:
         """Let nothing through to the router's ssh; kill the connection that process `master_of` shares, too."""
-        self._hub.run(["nft", "-f", "-"], input=_BLOCK)
+        self.hub.run(["nft", "-f", "-"], input=_BLOCK)
         for folder in Path("/tmp").glob(f"sojourn-{master_of}_*/*-ssh"):
             told = subprocess.run(
                 ["ssh", "-F", str(self.config), "-o", f"ControlPath={folder}/%C", "-O", "check", "router"],
@@ -106,7 +133,7 @@ class Bench:
 
     def join(self) -> None:
         """Undo `cut`."""
-        self._hub.run(["nft", "delete", "table", "inet", "cut"])
+        self.hub.run(["nft", "delete", "table", "inet", "cut"])
 
     def reboot(self) -> None:
         """Take the router's power away and give it back; return when it answers."""
@@ -127,6 +154,31 @@ class Bench:
     def traces(self) -> str:
         """What of a run is left on the router: its folder, and the shell that watches."""
         return self.lab.router.place.run(["sh", "-c", "ls -d /run/sojourn; pgrep -fa [s]ojourn-dead-man; true"])
+
+
+@contextmanager
+def job(file: Path, results: Path, timeline: str, *further: str) -> Iterator[subprocess.Popen[str]]:
+    """The main job as a user would start it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider", "--service=youtube",
+         f"--lab-file={file}", f"--timeline={timeline}", f"--results={results}", *further],
+        cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | ENVIRONMENT,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def changed(place: Place, change: str, back: str) -> Iterator[None]:
+    """Have a shell at a place change something, and change it back."""
+    place.run(["sh", "-c", change])
+    try:
+        yield
+    finally:
+        place.run(["sh", "-c", back])
 
 
 def until(true: Callable[[], bool], seconds: float) -> float:

@@ -6,16 +6,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from hardware.lab_file import read_lab_file
-from hardware.machine.place import Place
 from harness.lab.check import examine
 from harness.lab.doctor import Finding
-from tests.lab.real_time.bench import Bench, needs_root
+from tests.lab.real_time.bench import Bench, changed, needs_root
 
 pytestmark = [pytest.mark.lab, needs_root]
 SWITCHED = """
@@ -73,15 +71,6 @@ def test_an_entry_that_is_wrong_is_named_with_its_fix(
     (wrong := tmp_path / "lab.toml").write_text(file.read_text().replace(old, new, 1))
     told = check(wrong)[subject]
     assert told.verdict == "missing" and found in told.found and fix in told.fix, told
-
-
-@contextmanager
-def changed(place: Place, change: str, back: str) -> Iterator[None]:
-    place.run(["sh", "-c", change])
-    try:
-        yield
-    finally:
-        place.run(["sh", "-c", back])
 
 
 @pytest.mark.parametrize(

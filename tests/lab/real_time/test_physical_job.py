@@ -4,25 +4,19 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from hardware.lab_file import read_lab_file
-from hardware.machine.files import CHECKOUT
 from harness.bundle.archive import import_bundle, verify
 from harness.bundle.export import Wish, export
 from harness.lab.physical import CLOCK, PhysicalLab
 from harness.store.manifest import MANIFEST, PARTIAL, read_manifest
 from scoring.scores import SCORES, Scores
-from tests.lab.canaries import ENVIRONMENT, kept_out, names
+from tests.lab.canaries import kept_out, names
 from tests.lab.main_job import open_to_others
-from tests.lab.real_time.bench import Bench, needs_root, until
+from tests.lab.real_time.bench import Bench, job, needs_root, until
 from tests.unit.harness.bundle.contents import told
 
 pytestmark = [pytest.mark.lab, needs_root]
@@ -30,23 +24,9 @@ pytestmark = [pytest.mark.lab, needs_root]
 #: What its console tells, and what of that names somebody.
 CONSOLE = "login of jnovakova@karelbox7 from 203.0.113.80, serial: pce-apu2-1337"
 SECRETS = ["jnovakova", "karelbox7", "203.0.113.80", "pce-apu2-1337"]
+APU = "--lab=apu", "--jitter-gate=50ms"
 LEASE_S = 10
 _AHEAD_S = 300
-
-
-@contextmanager
-def job(file: Path, results: Path, timeline: str) -> Iterator[subprocess.Popen[str]]:
-    """The main job as a user would start it."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider", "--service=youtube",
-         "--lab=apu", f"--lab-file={file}", f"--timeline={timeline}", "--jitter-gate=50ms", f"--results={results}"],
-        cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | ENVIRONMENT,
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_a_short_experiment_with_a_router_whose_clock_is_off(nodes: Bench, tmp_path: Path) -> None:
@@ -56,7 +36,7 @@ def test_a_short_experiment_with_a_router_whose_clock_is_off(nodes: Bench, tmp_p
     try:
         with (
             nodes.both_ends_here(f'serial = ["sh", "-c", "echo {CONSOLE}; exec cat"]') as file,
-            job(file, tmp_path, "solo:5,cubic:5") as process,
+            job(file, tmp_path, "solo:5,cubic:5", *APU) as process,
         ):
             said, _ = process.communicate(timeout=400)
     finally:
@@ -100,7 +80,7 @@ def manifest_line(run: Path) -> str:
 @pytest.mark.parametrize("lost", ["cut off", "rebooted"])
 def test_a_router_lost_in_mid_run_is_told_and_clean_for_the_next(nodes: Bench, tmp_path: Path, lost: str) -> None:
     with nodes.both_ends_here(f"dead_man_s = {LEASE_S}") as file:
-        with job(file, tmp_path, "solo:4,cubic:60") as process:
+        with job(file, tmp_path, "solo:4,cubic:60", *APU) as process:
             logs = f"*{PARTIAL}/ss.jsonl"
             until(lambda: process.poll() is not None or any(it.stat().st_size for it in tmp_path.glob(logs)), 240)
             assert nodes.shaped()

@@ -358,3 +358,51 @@ def test_a_baseline_that_begins_with_the_recovery_is_not_disturbed_by_it() -> No
     evidence = Evidence(Picture(segments=segments), 30)
     assert "changes" not in healthy("solo baseline", [window], evidence, False, Limits()).reason
     assert "1 changes" in healthy("solo baseline", [(70, 129)], evidence, False, Limits()).reason
+
+
+def as_a_box(run: Path, apart_s: float = 0.0, drift_s: float = 0.0) -> None:
+    """Make a run one through a box, whose captures' clocks are `apart_s` apart, and drift."""
+    clocks = [
+        {"client": {"seconds": 0.0, "error": 0.0}, "server": {"seconds": there, "error": 0.0002}}
+        for there in (apart_s, apart_s + drift_s)
+    ]
+    lab = json.loads((run / "lab.json").read_text()) | dict.fromkeys(("rtt_ms", "rate_down_bps", "rate_up_bps"))
+    lab |= {"qdisc_down": None, "qdisc_up": None, "box": "vendor CPE", "tap_clocks": clocks}
+    (run / "lab.json").write_text(json.dumps(lab | {"capture_offset_s": {"server": apart_s}}))
+    for gone in ("qdisc.jsonl", "irtt-unshaped.json.gz"):
+        (run / gone).unlink()
+
+
+def test_a_box_is_scored_without_a_word_from_it(run: Path) -> None:
+    known = score_run(run)
+    as_a_box(run, apart_s=0.012)
+    scores = score_run(run)
+    assert failed(scores) == [] and scores.jitter_ms is None
+    names = {gate.name for gate in scores.validity.gates}
+    assert {gate.name for gate in known.validity.gates} - names == {
+        "qdisc of lan", "qdisc samples of lan complete", "qdisc of wan", "qdisc samples of wan complete",
+        "unshaped probe complete", "unshaped probe lost", "jitter of the lab (P99)",
+    }  # fmt: skip
+    assert "clocks of both captures" in names
+    assert scores.lab["box"] == "vendor CPE" and scores.lab["rtt_ms"] is None
+    # Both captures were made at one moment: what lies between them is their clocks, and no queue.
+    assert scores.lab["least_down_ms"] == 12
+    assert scores.lab["least_up_ms"] is None, "its acknowledgements are all alike"
+    assert {(row.of, row.queue, row.max_ms) for row in scores.sojourn} == {
+        ("victim", "C", 0), ("contender", "C", 0), ("contender", "L", 0),
+    }  # fmt: skip
+    assert 0 < sum(row.marked or 0 for row in scores.sojourn) <= sum(flow.ce for flow in scores.flows)
+    assert scores.lab["most_down_bps"] == pytest.approx(9e6 * 1500 / 1448, rel=0.02)
+    assert scores.harm == known.harm
+
+
+def test_of_a_router_everything_is_told(run: Path) -> None:
+    lab = json.loads((run / "lab.json").read_text()) | {"qdisc_up": None}
+    (run / "lab.json").write_text(json.dumps(lab))
+    with pytest.raises(RecordError, match="qdisc_up is null, and it names no box"):
+        score_run(run)
+
+
+def test_clocks_that_drift_around_a_box_void_the_run(run: Path) -> None:
+    as_a_box(run, drift_s=0.006)
+    assert failed(score_run(run)) == ["clocks of both captures"]

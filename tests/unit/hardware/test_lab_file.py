@@ -41,7 +41,8 @@ def write(folder: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        (GOOD, "", "[router] is missing; docs/physical-lab.md shows one; [client] is missing"),
+        (GOOD, "", "[box]: give this table or [router], one of the two; docs/physical-lab.md shows both; [client] is"),
+        ("[client]", "[box]\n[client]", "[box]: give this table or [router], one of the two; docs/physical-lab.md"),
         (GOOD, "[router\n", "no TOML: Expected ']'"),
         ("wan =", "wam =", '[router] wan: is missing; such as wan = "enp2s0"; [router] wam: is unknown; did you mean'),
         ("[server]", "[servant]", "[server] is missing; docs/physical-lab.md shows one; servant: is unknown;"),
@@ -71,6 +72,52 @@ def test_what_is_wrong_is_named_with_what_would_do(tmp_path: Path, old: str, new
         read_lab_file(file)
 
 
+BOX = """
+[box]
+name = "vendor CPE 1.2"
+[client]
+address = "10.42.1.10"
+interface = "eth1"
+[receiver]
+address = "10.42.1.20"
+[server]
+netns = "wan"
+address = "10.42.2.10"
+interface = "eth2"
+[sender]
+netns = "wan"
+address = "10.42.2.10"
+"""
+
+
+def test_a_box_stands_in_the_routers_place(tmp_path: Path) -> None:
+    found = read_lab_file(write(tmp_path, BOX), "black-box")
+    assert (found.lab, found.router, found.box and found.box.name) == ("black-box", None, "vendor CPE 1.2")
+    assert list(found.machines) == ["box", "client", "receiver", "server", "sender"]
+    with pytest.raises(
+        LabFileError, match=r"lab\.toml: has a \[box\]; use --lab=black-box, or name a file with a \[router\]"
+    ):
+        read_lab_file(tmp_path / "lab.toml", "apu")
+    with pytest.raises(
+        LabFileError, match=r"lab\.toml: has a \[router\]; use --lab=apu, or name a file with a \[box\]"
+    ):
+        read_lab_file(write(tmp_path, GOOD), "black-box")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('interface = "eth2"\n', "", "[server] interface: is missing; nobody captures at a box; such as interface ="),
+        ('"vendor CPE 1.2"', '""', "[box] name: String should have at least 1 character"),
+        ("[client]", 'ssh = "root@box"\n[client]', "[box] ssh: is unknown; known: power, serial, labgrid, name, nat"),
+        ("[client]", "nat = true\n[client]", "[box] nat: no bulk flow can be opened to who is hidden, and no"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_about_a_box_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
+    with pytest.raises(LabFileError, match=re.escape(says)):
+        read_lab_file(write(tmp_path, BOX.replace(old, new, 1)))
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(LabFileError, match=r"no/lab\.toml: No such file or directory; docs/physical-lab.md shows one"):
         read_lab_file(tmp_path / "no" / "lab.toml")
@@ -87,10 +134,10 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert found.router.labgrid and found.router.labgrid.environment == tmp_path / "apu.yaml"
 
 
-def test_the_documented_file_is_right(tmp_path: Path) -> None:
-    docs = Path(__file__).parents[3] / "docs" / "physical-lab.md"
-    shown = re.search(r"```toml\n(.*?)```", docs.read_text(), re.DOTALL)
-    assert shown and read_lab_file(write(tmp_path, shown[1])).router.lan
+@pytest.mark.parametrize(("page", "lab"), [("physical-lab.md", "apu"), ("black-box.md", "black-box")])
+def test_the_documented_file_is_right(tmp_path: Path, page: str, lab: str) -> None:
+    shown = re.search(r"```toml\n(.*?)```", (CHECKOUT / "docs" / page).read_text(), re.DOTALL)
+    assert shown and read_lab_file(write(tmp_path, shown[1]), lab)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +145,10 @@ def test_the_documented_file_is_right(tmp_path: Path) -> None:
 )
 def test_the_worked_files_can_be_read(file: Path) -> None:
     lab = read_lab_file(file)
-    assert lab.client.ssh is None and lab.client.interface
+    assert lab.client.ssh is None
+    for one, other in ((lab.client, lab.receiver), (lab.server, lab.sender)):
+        alone = (one.ssh, one.netns) != (other.ssh, other.netns)
+        assert alone != bool(one.interface), "a capture at a host sees nothing of another's bulk flow"
     near, far = (
         {entry.address.rpartition(".")[0] for entry in side}
         for side in ((lab.client, lab.receiver), (lab.server, lab.sender))

@@ -47,7 +47,7 @@ class User:
 
 
 def test_two_machines_and_a_router_need_two_names_and_return(tmp_path: Path) -> None:
-    user = User("root@apu", None, None, None, None, None, None, "root@server", None, None, None, None)
+    user = User(None, "root@apu", None, None, None, None, None, None, "root@server", None, None, None, None)
     (file := tmp_path / "lab.toml").write_text(written(ask_lab(user.ask, user.told.append, look)))
     lab = read_lab_file(file)
     assert (lab.router.ssh, lab.router.lan, lab.router.wan) == ("root@apu", "enp2s0", "enp3s0")
@@ -58,14 +58,26 @@ def test_two_machines_and_a_router_need_two_names_and_return(tmp_path: Path) -> 
     assert not user.answers
 
 
+def test_a_box_needs_its_name_and_the_interfaces_around_it(tmp_path: Path) -> None:
+    user = User("box", "vendor CPE", None, None, None, None, "root@server", None, "-", None, None, None)
+    tables = ask_lab(user.ask, user.told.append, look)
+    (file := tmp_path / "lab.toml").write_text(written(tables))
+    lab = read_lab_file(file, "black-box")
+    assert lab.box and lab.box.name == "vendor CPE" and lab.router is None
+    assert (lab.client.address, lab.client.interface, lab.receiver.address) == ("10.42.1.10", "eno1", "10.42.1.20")
+    assert (lab.server.ssh, lab.server.interface, lab.sender.ssh) == ("root@server", "eth7", "root@server")
+    assert any("'-' is no interface's name" in line for line in user.told) and not user.answers
+
+
 def test_what_cannot_be_is_asked_for_again(tmp_path: Path) -> None:
     user = User(
-        "-oProxyCommand=x", "root@nowhere", "enp2s0", "enp2s0", "enp3s0",
+        "bridge", "router", "-oProxyCommand=x", "root@nowhere", "enp2s0", "enp2s0", "enp3s0",
         "10.42.1.300", "10.42.1.10", "-", "root@far", "10.42.1.20",
         "root@server", "10.42.1.10", "10.42.2.10", None, "root@other", "10.42.2.20",
     )  # fmt: skip
     tables = ask_lab(user.ask, user.told.append, look)
     said = "\n".join(user.told)
+    assert "Input should be 'router' or 'box'" in said
     assert "'-oProxyCommand=x' is nothing that ssh would take" in said
     assert "root@nowhere does not tell its interfaces: " in said and "Could not resolve hostname" in said
     assert "enp2s0 is another's already" in said and "10.42.1.10 is another's already" in said

@@ -150,13 +150,15 @@ def series(scores: Scores, tmp_path: Path) -> Series:
     """Make runs: beside CUBIC the victim keeps its picture, beside Prague it stalls for as long as is said."""
 
     def make(
-        stalled: Sequence[float], void: Sequence[float] = (), qdisc: str = "fq_codel flows 1", **options: Any
+        stalled: Sequence[float], void: Sequence[float] = (), qdisc: str | None = "fq_codel flows 1", **options: Any
     ) -> list[Path]:
         made = []
         for number, stall_s in enumerate([*void, *stalled]):
             order = ("prague", "cubic") if number % 2 else ("cubic", "prague")
             document = _document(scores, stall_s, order, valid=number >= len(void))
             document["lab"] |= {"qdisc_down": qdisc, "qdisc_up": qdisc}
+            if qdisc is None:
+                document["lab"] |= {"box": options["box"], "rate_down_bps": None, "rtt_ms": None}
             asked = {"service": "o2tv", "seed": number + 1, "buffer_s": 6.0, "qdisc_down": qdisc} | options
             asked["phases"] = [{k: p[k] for k in ("name", "contender", "seconds")} for p in document["phases"]]
             with RunStore(tmp_path / "results").create("video-harm", "o2tv 20mbit", seed=number + 1) as run:

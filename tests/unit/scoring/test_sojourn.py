@@ -93,3 +93,13 @@ def test_packets_alike_are_left_out(before: pl.DataFrame) -> None:
 
 def test_without_packets_behind_nothing_is_known(before: pl.DataFrame) -> None:
     assert sojourn.crossings(before, before.clear()).height == 0
+
+
+def test_of_a_way_that_nobody_knows_the_least_time_is_its_own(before: pl.DataFrame) -> None:
+    """Whatever the two clocks tell: what stands in a queue is above it."""
+    behind = later(before, -300).with_columns(
+        t_ns=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.col("t_ns") + 12_000_000).otherwise("t_ns")
+    )
+    found = sojourn.crossings(before, extended(behind), path_ms=None)
+    assert set(found["sojourn_ms"].round(6)) == {0.0, 12.0}
+    assert sojourn.least_ms(before, behind) == -300 and sojourn.least_ms(before, behind.clear()) is None

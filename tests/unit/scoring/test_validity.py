@@ -223,3 +223,20 @@ def test_simulated_time_never_goes_back() -> None:
 
 def test_simulated_time_allows_less_than_a_host() -> None:
     assert validity.SIMULATED.missing_share == 0 and validity.SIMULATED.jitter_ms == 0.05
+
+
+def test_clocks_on_both_sides_of_a_box_may_be_apart_but_not_drift() -> None:
+    def told(apart_s: float, error_s: float = 0.0) -> dict[str, dict[str, float]]:
+        return {"client": {"seconds": 1.0, "error": 0.0}, "server": {"seconds": 1.0 + apart_s, "error": error_s}}
+
+    assert validity.tap_clocks([told(300), told(300.004)], LIMITS).ok
+    drifted = validity.tap_clocks([told(0), told(-0.006)], LIMITS)
+    assert (drifted.ok, drifted.measured) == (False, "drifted by 6.00 ms, give or take 0.00 ms")
+    assert not validity.tap_clocks([told(0, 0.003), told(0, 0.003)], LIMITS).ok, "nobody knows"
+    assert not validity.tap_clocks([told(0)], LIMITS).ok and not validity.tap_clocks([], LIMITS).ok
+
+
+def test_of_a_queue_that_nobody_knows_no_mark_is_demanded() -> None:
+    flow = {"data_packets": 9, "ect1": 9, "ect0": 0, "not_ect": 0, "ce": 0, "accecn_syn": True, "resent": 0}
+    for queue, ok in ((None, True), ("pfifo", True), ("dualpi2", False)):
+        assert validity.contender_proven("prague", "prague", flow, {"prague"}, queue, LIMITS).ok is ok

@@ -113,6 +113,17 @@ def test_it_takes_effect_or_is_refused_with_the_reason(folder: Path, service: st
         assert mode in takes.get(name, (mode,))
 
 
+@pytest.mark.parametrize("name", VALUES)
+def test_through_a_black_box_it_takes_effect_or_is_refused_with_the_reason(folder: Path, name: str) -> None:
+    base = {"lab": "black-box", "service": "youtube"}
+    try:
+        after = parsed(folder, base | {name: VALUES[name]})
+    except OptionsError as refused:
+        assert re.match(r"--[\w/-]+: .*(leave|use) ", str(refused)) and name in str(refused), refused
+    else:
+        assert after.but(asked_lab="") != parsed(folder, base).but(asked_lab="")
+
+
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_default_that_has_no_effect_is_passed_over(service: str) -> None:
     """A user's own defaults are for all that he watches."""

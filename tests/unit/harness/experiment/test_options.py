@@ -46,7 +46,7 @@ def test_a_cluster_runs_what_is_in_simulated_time() -> None:
         OptionsError, match="--engine: 'spark' is neither local nor tls://HOST:PORT or dask://HOST:PORT"
     ):
         parse(engine="spark")
-    for lab in ("virtual", "apu"):
+    for lab in ("virtual", "apu", "black-box"):
         with pytest.raises(OptionsError, match=f"--engine: the {lab} lab runs on this machine alone; use --lab=sim"):
             parse(engine="dask://far:8786", lab=lab)
 
@@ -129,7 +129,7 @@ def test_record_is_json_and_names_everything() -> None:
         ({"buffer": "0"}, "--buffer: .*2 to 120 seconds"),
         ({"live": True}, "--live: the sim lab has no internet; use --lab=virtual or --lab=apu"),
         ({"live": True, "lab": "sim"}, "--live: the sim lab has no internet; use --lab=virtual or --lab=apu"),
-        ({"lab": "simulated"}, r"--lab: unknown 'simulated'; known: sim, virtual, apu"),
+        ({"lab": "simulated"}, r"--lab: unknown 'simulated'; known: sim, virtual, apu, black-box"),
         ({"kernel_source": "/no/such.tar.xz"}, "--kernel-source: no such file"),
         *(
             ({**more, name: "~nosuchuser/it"}, f"--{name.replace('_', '-')}: '~nosuchuser/it': .*home")
@@ -231,3 +231,38 @@ def test_what_is_watched_from_outside_of_the_lab(tmp_path: Path) -> None:
     assert not parse().elsewhere and not parse(service="page", url=str(page)).elsewhere
     assert parse(service="page", url="https://tv.example/", lab="apu").elsewhere
     assert parse(service="youtube", live=True, lab="apu").elsewhere
+
+
+def test_of_a_black_box_nothing_is_asked_but_what_it_is_said_to_have() -> None:
+    unknown, said = parse(lab="black-box", service="o2tv"), parse(lab="black-box", rate="20mbit")
+    for options in (unknown, said):
+        assert options.qdisc_down is options.qdisc_up is options.rtt_us is options.rate_up_bps is None
+        assert restored(json.loads(json.dumps(options.record()))) == options
+        assert options.record()["qdisc_down"] is None and options.needed_bytes > 300 << 20
+    assert (unknown.rate_down_bps, said.rate_down_bps) == (None, 20_000_000)
+    assert unknown.cell == "o2tv black-box" and said.but(box="vendor CPE").cell == "youtube vendor CPE 20mbit"
+
+
+def test_a_black_boxs_own_is_passed_over_as_a_default() -> None:
+    own = {"qdisc": "pie", "rate": "5mbit", "rtt": "9ms", "jitter-gate": "3ms", "loss": "1%"}
+    assert parse_options({"lab": "black-box"}, SERVICES, own) == parse(lab="black-box")
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        *(
+            ({name: value}, f"--{name.replace('_', '-')}: a black box decides that itself; use --lab=apu, or leave --")
+            for name, value in (("qdisc", "pie"), ("qdisc_up", "pie"), ("rtt", "9ms"), ("loss", "1%"),
+                                ("jitter", "1ms"), ("bursts", "5ms"))
+        ),
+        ({"rate": "10mbit,30s:5mbit"}, "--rate: nobody steps a black box's rate; use the one that it is said to have"),
+        ({"rate_up": "9mbit,3s:5mbit"}, "--rate-up: nobody steps a black box's rate"),
+        ({"jitter_gate": "9ms"}, "--jitter-gate: nothing passes a black box beside its queue; leave --jitter-gate out"),
+        ({"live": True}, "--live: the black-box lab has no internet; use --lab=apu"),
+        ({"kernel_source": "linux.tar.xz"}, "--kernel-source: a physical router has its own kernel"),
+    ],
+)  # fmt: skip
+def test_what_a_black_box_cannot_be_asked_is_refused(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(OptionsError, match=f"^{why}"):
+        parse(lab="black-box", **given)

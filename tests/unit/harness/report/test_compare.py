@@ -125,3 +125,10 @@ def test_page_and_terminal_say_the_same(series: Series, tmp_path: Path) -> None:
     for text in (output.getvalue(), read.text):
         for word in ("dualpi2", "jitter: 9 ms, at most 2 ms", "0.008", "worse", "permutation test", "Beside prague"):
             assert word in text
+
+
+def test_two_boxes_stand_beside_each_other_by_their_names(series: Series) -> None:
+    boxes = ({"stalled": [1, 2], "qdisc": None, "box": f"firmware {n}", "lab": "black-box"} for n in (1, 2))
+    (pair,) = compare(*two_folders(series, *boxes)).pairs
+    assert [row.cells for row in setup_grid(pair).rows] == [["box", "firmware 1", "firmware 2"]]
+    assert {metric.who for metric in pair.compared} == {"", "cubic", "prague"}

@@ -85,3 +85,14 @@ def test_the_command_takes_a_folder_and_refuses_what_is_none(series: Series, tmp
     assert (done.exit_code, done.stdout) == (0, f"{folder / 'index.html'}\n")
     with pytest.raises(ReportError, match="neither a run nor a folder"):
         write_index(tmp_path)
+
+
+def test_a_box_is_a_column_and_its_rows_say_nothing_of_a_path(series: Series) -> None:
+    series([1])
+    folder = series([2], qdisc=None, box="vendor CPE", lab="black-box")[0].parent
+    found = cells(folder, "victim_mbps")
+    assert found["o2tv", "vendor CPE", "prague"]["told"] == ["n = 1"]
+    assert found["o2tv, 10mbit, 20ms", "fq_codel flows 1", "prague"]["told"] == ["n = 1"]
+    assert (
+        not any("None" in text for head in found for text in head) and "vendor CPE" in write_index(folder).read_text()
+    )

@@ -219,3 +219,20 @@ def test_services_stand_in_the_published_table_with_ours_beside(scores: Scores) 
         "9.10 Mbit/s; the picture falls from 720p to 240p and stalls 2 times (3.5 s) / 1 void"
     )
     assert told["beside cubic, ours"] == "not run / 1 void"
+
+
+def test_a_box_is_named_and_nothing_is_said_of_it_that_nobody_knows(scores: Scores, tmp_path: Path) -> None:
+    seen = {"box": "vendor CPE", "most_down_bps": 9_904_000, "most_up_bps": 397_784}
+    seen |= {"least_down_ms": 10.028, "least_up_ms": 10.031}
+    unknown = dict.fromkeys(("rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_up"))
+    lab = {"name": "black-box", **unknown, **seen}
+    page = Page(write_report(tmp_path, box := scores.model_copy(update={"lab": lab})))
+    assert "black-box: vendor CPE" in page.text and "nothing of it was set or read" in page.text
+    assert (
+        "9.9 Mbit/s / 0.4 Mbit/s" in page.cells and "10.03 ms down, 10.03 ms up by both captures' clocks" in page.text
+    )
+    assert "None" not in page.text and "0 Mbit/s," not in page.text
+    said = box.model_copy(update={"lab": lab | {"rate_down_bps": 20e6}})
+    assert "black-box: 20 Mbit/s, vendor CPE" in Page(write_report(tmp_path, said)).text
+    assert published_table(said, "youtube").rows[0].cells[2] == "20 Mbit/s, vendor CPE"
+    assert published_table(box, "youtube").rows[0].cells[2] == "vendor CPE"
