@@ -92,7 +92,7 @@ def test_who_gives_the_client_an_ipv6_address_is_proposed_such_ones(tmp_path: Pa
         six = (re.sub(r"10\.42\.(\d)\.(\d+)/24", r"fd42:\1::\2/64", str(port.address)) for port in ports)
         return [*ports, *(Port(port.name, ip_interface(text)) for port, text in zip(ports, six, strict=True))]
 
-    user = User("root@apu", None, None, "fd42:1::10", None, None, None, "root@server", None, None, None, None)
+    user = User(None, "root@apu", None, None, "fd42:1::10", None, None, None, "root@server", None, None, None, None)
     (file := tmp_path / "lab.toml").write_text(written(ask_lab(user.ask, user.told.append, both)))
     assert [host.address for host in read_lab_file(file).hosts.values()] == [
         "fd42:1::10", "fd42:1::20", "fd42:2::10", "fd42:2::10",

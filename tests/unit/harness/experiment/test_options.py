@@ -259,7 +259,7 @@ def test_a_black_boxs_own_is_passed_over_as_a_default() -> None:
         ({"rate": "10mbit,30s:5mbit"}, "--rate: nobody steps a black box's rate; use the one that it is said to have"),
         ({"rate_up": "9mbit,3s:5mbit"}, "--rate-up: nobody steps a black box's rate"),
         ({"jitter_gate": "9ms"}, "--jitter-gate: nothing passes a black box beside its queue; leave --jitter-gate out"),
-        ({"live": True}, "--live: the black-box lab has no internet; use --lab=apu"),
+        ({"live": True}, "--live: the black-box lab has no internet; use --lab=virtual or --lab=apu"),
         ({"kernel_source": "linux.tar.xz"}, "--kernel-source: a physical router has its own kernel"),
     ],
 )  # fmt: skip
