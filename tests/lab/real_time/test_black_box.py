@@ -59,7 +59,10 @@ def test_a_box_is_measured_from_outside(vendor: Bench, tmp_path: Path) -> None:
     before = set_up(vendor)
     # All that reaches the router's management port but by the vendor's own connection.
     asked = PacketCapture.start(vendor.hub, "mgmt-router", tmp_path / "asked.pcapng", only="not host 10.42.0.254")
-    with vendor.as_a_box() as file, job(file, tmp_path, "solo:5,cubic:12", "--lab=black-box") as process:
+    with (
+        vendor.as_a_box() as file,
+        job(file, tmp_path, "solo:5,cubic:12", "--lab=black-box", "--max-quality=240p") as process,
+    ):
         said, _ = process.communicate(timeout=400)
     assert asked.stop().packets == 0 and set_up(vendor) == before
     (run,) = (manifest.parent for manifest in tmp_path.glob(f"*/{MANIFEST}"))
