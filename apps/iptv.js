@@ -11,7 +11,7 @@
     login: [...document.querySelectorAll('input[type=password]')].some(visible),
     expired: words(text.match(expired)?.[0]),
     refused: words([...document.querySelectorAll('[role=alert], .error, .alert')].filter(visible)[0]?.textContent),
-    error: window.playerError || '',
+    error: words(String(window.playerError || '')),
     video: videos.length > 0,
     paused: videos.length > 0 && videos.every((video) => video.paused),
     playing: videos.some((v) => !v.paused && !v.ended && v.readyState > 2 && v.currentTime > 0),

@@ -126,12 +126,15 @@ class Browser(ABC):
             raise
 
     @classmethod
-    def check(cls, *, live: bool = False) -> None:
-        """Raise BrowserError with the fix when Chromium is missing, or what drives it; `live`: or its sandbox."""
+    def check(cls, *, stranger: bool = False) -> None:
+        """Raise BrowserError with the fix when Chromium is missing, or what drives it.
+
+        `stranger`: or its sandbox, without which it opens no page that is not ours or the user's.
+        """
         if not os.access(CHROMIUM, os.X_OK):
             raise BrowserError(f"the browser is missing: {CHROMIUM} (apt install chromium)")
-        if live and (refusal := sandbox_refusal()):
-            raise BrowserError(f"--live: {refusal}; allow them, or run where they are")
+        if stranger and (refusal := sandbox_refusal()):
+            raise BrowserError(f"--live, --url=https://…: {refusal}; allow them, or run where they are")
 
     def _start(self, place: Place, display: str, arguments: list[str], scripts: Sequence[Path]) -> None:
         self._log.touch()

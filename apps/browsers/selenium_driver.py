@@ -53,8 +53,8 @@ class SeleniumBrowser(Browser):
     _session: Remote | None = None
 
     @classmethod
-    def check(cls, *, live: bool = False) -> None:
-        super().check(live=live)
+    def check(cls, *, stranger: bool = False) -> None:
+        super().check(stranger=stranger)
         if not os.access(CHROMEDRIVER, os.X_OK):
             raise BrowserError(f"--driver=selenium: {CHROMEDRIVER} is missing (apt install chromium-driver)")
 

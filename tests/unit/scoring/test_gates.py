@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hardware.machine.plugins import Broken
 from scoring import gates
 from scoring.evidence import RawFiles, RecordedPhase, Setting
 from scoring.validity import Limits
@@ -28,3 +29,13 @@ def test_a_new_file_is_a_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     setting = Setting((RecordedPhase("solo", None, 100.0, 120.0),), {})
     judged = {gate.name: gate for gate in gates.further_gates(RawFiles(tmp_path, []), setting, Limits())}
     assert not judged["length"].ok and judged["length"].reason == "length: 20 s; at least 30 s"
+
+
+def test_a_gate_that_cannot_be_loaded_is_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Broken("loud", "sojourn-example 1.0", "ModuleNotFoundError: No module named 'sounds'")
+    monkeypatch.setattr(gates, "named", lambda group, kind: [broken])
+    setting = Setting((RecordedPhase("solo", None, 100.0, 120.0),), {})
+    judged = {gate.name: gate for gate in gates.further_gates(RawFiles(tmp_path, []), setting, Limits())}
+    assert judged["gate loud"].reason == (
+        "gate loud: cannot be judged: ModuleNotFoundError: No module named 'sounds'; mend or remove sojourn-example 1.0"
+    )
