@@ -66,7 +66,7 @@ def test_a_router_changed_behind_our_back_is_seen(router: Router) -> None:
     behind = {
         "tc qdisc change dev ifb-down root netem delay 11ms limit 200000": "delay: asked 10000, found 11000",
         "tc qdisc del dev wan ingress": "wan: asked all that comes in to go to ifb-down, found no redirect",
-        "tc filter del dev lan parent 1:": "lan: asked UDP dst_port 2113 to class 1:20, found no such filter",
+        "tc filter del dev lan parent 1:": "lan: asked ip UDP dst_port 2113 to class 1:20, found no such filter",
         "tc qdisc replace dev lan parent 1:10 handle 11: pfifo": "lan: asked fq_codel 10: below 1:10, found",
     }
     for command, difference in behind.items():
