@@ -22,7 +22,7 @@ def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path, there: bool) 
     file = tmp_path / "lab.toml"
     if there:
         file.write_text("mine")
-    near = ("nobody@127.0.0.1", "lan0", "wan0", "10.0.1.2", "-", "-", "10.0.1.3")
+    near = ("router", "nobody@127.0.0.1", "lan0", "wan0", "10.0.1.2", "-", "-", "10.0.1.3")
     far = ("me@127.0.0.1", "10.0.2.2", "-", "me@127.0.0.1", "10.0.2.3", "")
     answers = "\n".join((*near, *far))
     done = CliRunner().invoke(app, ["lab", "init", f"--lab-file={file}"], input=answers)
