@@ -60,15 +60,11 @@ class NetworkPort:
 
 @dataclass(frozen=True)
 class Numbering:
-    """How the addresses of an IP version are formed: of hosts, of the receiver's net, of the links between routers."""
+    """Templates of an IP version's addresses: in a net by a number (0: the net), on a link by its own and an end's."""
 
     hosts: str
     receiver: str
     links: str
-
-    def link(self, index: int, end: int) -> str:
-        """Return an end's address (1, 2) on the link at `index`, without its prefix; 0: the link's net, with it."""
-        return self.links.format(index, end) if end == 0 else _bare(self.links.format(index, end))
 
 
 NUMBERINGS: Mapping[IpVersion, Numbering] = {
@@ -176,10 +172,10 @@ def _routes(net: Network, space: str) -> list[str]:
         return [f"route add default via {_bare(side.format(1))}"]
     at, last = net.boxes.index(space), len(net.boxes) - 2
     # The far links too: a tunnel's ends stand on them.
-    beyond = numbers.receiver.format(0), numbers.link(last, 0)
-    down = [f"route add {to} via {numbers.link(at, 2)}" for to in beyond] if at <= last else []
-    before = numbers.hosts.format(0), numbers.link(0, 0)
-    up = [f"route add {to} via {numbers.link(at - 1, 1)}" for to in before] if at else []
+    beyond = numbers.receiver.format(0), numbers.links.format(last, 0)
+    down = [f"route add {to} via {_bare(numbers.links.format(at, 2))}" for to in beyond] if at <= last else []
+    before = numbers.hosts.format(0), numbers.links.format(0, 0)
+    up = [f"route add {to} via {_bare(numbers.links.format(at - 1, 1))}" for to in before] if at else []
     return [*down[: 2 if at < last else 1], *up[: 2 if at > 1 else 1]]
 
 
@@ -187,7 +183,7 @@ def _tunnel(cell: Cell, net: Network, space: str) -> list[str]:
     """ESP in tunnel mode between the two gateways; the ECN field is copied out and in again (RFC 6040)."""
     if not cell.tunnel or space not in (NEAR, FAR):
         return []
-    near, far = net.numbers.link(0, 1), net.numbers.link(len(net.boxes) - 2, 2)
+    near, far = (_bare(net.numbers.links.format(*at)) for at in ((0, 1), (len(net.boxes) - 2, 2)))
     sides = [(near, net.numbers.hosts.format(0)), (far, net.numbers.receiver.format(0))]
     (mine, inside), (other, outside) = sides if space == NEAR else reversed(sides)
     states = [
