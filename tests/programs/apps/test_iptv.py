@@ -17,8 +17,8 @@ from playwright.sync_api import BrowserContext, Route, sync_playwright
 
 from apps.base import ServiceError
 from apps.browsers.browser import CHROMIUM
-from apps.credentials import Credentials
-from apps.iptv import STATE, Iptv, StreamError, refusal, show_cookie, wait_playing
+from apps.credentials import Credentials, let_in
+from apps.iptv import Iptv, StreamError, asking, refusal, wait_playing
 from apps.standins.origin import ensure_certificate, ensure_player
 from tests.programs.apps.tab import Tab
 
@@ -117,9 +117,8 @@ def account(**given: str) -> Credentials:
 
 
 def watch(tab: Tab, url: str, credentials: Credentials | None, timeout: float = 20) -> None:
+    let_in(tab, credentials, url)
     tab.open(url)
-    if credentials and credentials.cookie:
-        show_cookie(tab, url, credentials.cookie)
     wait_playing(tab, url, credentials, timeout)
 
 
@@ -127,7 +126,7 @@ def test_login_leads_to_the_channel(tab: Tab, site: tuple[type[Television], str]
     handler, url = site
     watch(tab, f"{url}/channel", account(user="me@tv.test", password="hunter2"))
     assert tab.page.url == f"{url}/channel"
-    assert tab.evaluate(STATE)["playing"]
+    assert tab.evaluate(asking())["playing"]
     assert len(handler.posted) == 1
 
 
@@ -135,12 +134,12 @@ def test_session_cookie_leads_to_the_channel(tab: Tab, site: tuple[type[Televisi
     handler, url = site
     handler.sessions.add("abc")
     watch(tab, f"{url}/channel", account(cookie="theme=dark; session=abc"))
-    assert tab.evaluate(STATE)["playing"] and not handler.posted
+    assert tab.evaluate(asking())["playing"] and not handler.posted
 
 
 def test_expired_session_cookie_is_told(tab: Tab, site: tuple[type[Television], str]) -> None:
     _, url = site
-    with pytest.raises(ServiceError, match=r"session cookie of --credentials=tv.toml has expired, renew it") as wrong:
+    with pytest.raises(ServiceError, match=r"session of --credentials=tv.toml has expired, renew it") as wrong:
         watch(tab, f"{url}/channel", account(cookie="session=0123abc"))
     assert "0123abc" not in str(wrong.value)
 
@@ -157,10 +156,10 @@ def test_session_that_ends_in_mid_run_is_noticed(tab: Tab, site: tuple[type[Tele
     handler, url = site
     mine = account(user="me@tv.test", password="hunter2")
     watch(tab, f"{url}/channel", mine)
-    assert refusal(tab.evaluate(STATE), mine) is None
+    assert refusal(tab.evaluate(asking()), mine) is None
     handler.sessions.clear()
     tab.open(f"{url}/channel")
-    assert (refusal(tab.evaluate(STATE), mine) or "").startswith("the login is refused")
+    assert (refusal(tab.evaluate(asking()), mine) or "").startswith("the login is refused")
 
 
 def test_refused_login_quotes_the_page_and_is_tried_once(tab: Tab, site: tuple[type[Television], str]) -> None:
@@ -250,9 +249,8 @@ def test_cookie_goes_to_its_own_site_also_when_the_page_moved_on(tab: Tab, conte
         route.fulfill(body=elsewhere, content_type="text/html")
 
     context.route("**/*", answer)
+    let_in(tab, account(cookie="theme=x; session=abc"), "https://tv.test/")
     tab.open("https://tv.test/")
-    tab.page.wait_for_url("https://thief.test/")
-    show_cookie(tab, "https://tv.test/", "theme=x; session=abc")
     tab.page.wait_for_url("https://thief.test/")
     assert "session=abc" in sent["tv.test"] and sent["thief.test"] == ""
     (session,) = (cookie for cookie in context.cookies() if cookie["name"] == "session")

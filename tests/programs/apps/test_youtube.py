@@ -9,7 +9,7 @@ import pytest
 
 from apps import SERVICES
 from apps.base import ServiceError
-from apps.youtube import AUTO, FULLSCREEN, SKIP, STATE, YouTube, wait_playing
+from apps.youtube import AUTO, HOME, YouTube, asking, wait_playing, watch_page
 from harness.experiment.options import Options, parse_options
 from tests.programs.apps.tab import Tab
 
@@ -80,16 +80,16 @@ UNAVAILABLE = """
 
 def test_player_at_rest_is_set_playing(tab: Tab) -> None:
     tab.page.set_content(PLAYER)
-    assert tab.evaluate(STATE)["paused"]
+    assert tab.evaluate(asking())["paused"]
     wait_playing(tab, live=False, timeout=10)
-    assert tab.evaluate(STATE)["playing"]
+    assert tab.evaluate(asking())["playing"]
     assert tab.clicks == []
 
 
 @pytest.mark.parametrize("dialog", [BUMP, FORM])
 def test_consent_is_refused(tab: Tab, dialog: str) -> None:
     tab.page.set_content(PLAYER + dialog)
-    assert tab.evaluate(STATE)["consent"]
+    assert tab.evaluate(asking())["consent"]
     wait_playing(tab, live=False, timeout=10)
     assert tab.evaluate("() => window.answer") == "reject"
 
@@ -98,17 +98,17 @@ def test_live_asks_for_auto_quality_and_the_whole_screen(tab: Tab) -> None:
     tab.page.set_content(PLAYER)
     wait_playing(tab, live=True, timeout=10)
     assert tab.evaluate("() => window.asked") == [["auto", "auto"]]
-    assert tab.clicks == [FULLSCREEN]
-    assert tab.evaluate(STATE)["fullscreen"]
+    assert tab.clicks == [watch_page().fullscreen]
+    assert tab.evaluate(asking())["fullscreen"]
     assert "auto" in AUTO
 
 
 def test_advertisement_is_skipped_once_it_can_be(tab: Tab) -> None:
     tab.page.set_content(PLAYER + ADVERT)
-    assert tab.evaluate(STATE)["ad"]
+    assert tab.evaluate(asking())["ad"]
     wait_playing(tab, live=False, timeout=10)
-    assert tab.clicks == [SKIP]
-    assert not tab.evaluate(STATE)["ad"]
+    assert tab.clicks == [watch_page().skip]
+    assert not tab.evaluate(asking())["ad"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_advertisement_is_skipped_once_it_can_be(tab: Tab) -> None:
 def test_what_stands_in_the_way_is_named(tab: Tab, content: str, message: str) -> None:
     tab.page.set_content(content)
     with pytest.raises(ServiceError, match=message):
-        wait_playing(tab, live=True, timeout=1)
+        wait_playing(tab, live=True, timeout=1, ads=1)
 
 
 def options(**given: str) -> Options:

@@ -90,7 +90,7 @@ def test_record_is_json_and_names_everything() -> None:
         json.dumps(parse(results="somewhere", service="o2tv", live=True, lab="apu", credentials="~/tv.toml").record())
     )
     assert record["qdisc_down"] == "fq_codel flows 1"
-    assert record["phases"][1] == {"name": "cubic", "contender": "cubic", "seconds": 40}
+    assert record["phases"][1] == {"name": "cubic", "contender": "cubic", "seconds": 120}
     assert Path(record["results"]).is_absolute() and record["credentials"].endswith("/tv.toml")
 
 
