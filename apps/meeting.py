@@ -15,7 +15,7 @@ from apps.browsers.browser import BrowserEndedError, BrowserError, Driver
 from apps.credentials import Credentials, let_in, read_credentials
 from apps.sites import MeetingPage, read_site
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
-from apps.two_party import POLL_S, Party, TwoParty
+from apps.two_party import POLL_S, START_S, Party, TwoParty
 from hardware.lab_file import read_lab_file
 
 STATE = Path(__file__).with_name("meeting.js").read_text()
@@ -182,7 +182,7 @@ class Meeting(TwoParty):
 def fill_screen(end: Party) -> None:
     """Show the picture over the whole screen. Raises ServiceError where a press does not reach the page."""
     end.browser.evaluate(FILL)
-    if not end.browser.click(COVER):
+    if not end.browser.click(COVER, timeout=START_S):
         raise ServiceError(f"{end.name}: its picture does not fill the screen: no press reaches the page")
     end.browser.evaluate(FILLED)
 
@@ -249,7 +249,7 @@ def join(
         yield
     said = hidden(state.get("shown") or "") or "nothing"
     if state.get("refused"):
-        raise ServiceError(f"the meeting lets it not in: {state['advice']}; the page says: {hidden(state['refused'])}")
+        raise ServiceError(f"not let in: {state['advice']}; the page says: {hidden(state['refused'])}")
     if state.get("lobby"):
         raise ServiceError(
             f"not let in for {lobby:g} s: the host must admit guests; the page says: {hidden(state['lobby'])}"

@@ -9,7 +9,7 @@ import pytest
 
 from apps import SERVICES
 from apps.base import ServiceError
-from apps.youtube import AUTO, HOME, YouTube, asking, wait_playing, watch_page
+from apps.youtube import AUTO, YouTube, asking, wait_playing, watch_page
 from harness.experiment.options import Options, parse_options
 from tests.programs.apps.tab import Tab
 
