@@ -11,7 +11,7 @@ from scoring.harm import Better
 from scoring.validity import Validity
 
 SCHEMA = 1
-SCORER = "1.7"
+SCORER = "1.8"
 SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # what follows the name of such a curve
 
