@@ -211,10 +211,11 @@ def wait_playing(browser: Driver, url: str, credentials: Credentials | None, tim
 def _diagnosis(state: Mapping[str, Any], credentials: Credentials | None) -> str:
     hidden = credentials.hidden if credentials else str
     if locked := state.get("locked"):
-        return f"its film is protected and this browser has no key ({hidden(locked)}); give Chrome by --browser=PATH"
+        why = "its film is protected and this browser has no key; give Chrome by --browser"
+        return f"{why}; the page says: {hidden(locked)}"
     if state.get("asks"):
-        said = f"; it says: {hidden(state['refused'])}" if state["refused"] else ""
-        return f"the page asks for a login{said}" + ("" if credentials else "; give an account (--credentials)")
+        said = f"; the page says: {hidden(state['refused'])}" if state["refused"] else ""
+        return "the page asks for a login" + (said if credentials else "; give an account (--credentials)")
     return "the page has no film that plays"
 
 

@@ -9,6 +9,7 @@
   const LEFT_OUT = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|META|LINK|BASE|SVG|PATH)$/i;
   const EMPTY = /^(AREA|BR|COL|EMBED|HR|IMG|INPUT|SOURCE|TRACK|WBR)$/;
   const DEEPEST = 256;
+  const MOST = 100000; // of a page with more nodes nothing is kept: what is not gone through is not hidden
   const patterns = secrets.map((secret) => new RegExp(secret.replace(/[^\w\s]/gu, '\\$&'), 'gi'));
   const hidden = (text) => patterns.reduce((rest, pattern) => rest.replace(pattern, '…'), text);
   const quoted = (text) => text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
@@ -23,6 +24,7 @@
 
   const parts = [];
   let length = 0;
+  let nodes = 0;
   const say = (text) => {
     length += text.length;
     if (length <= longest) parts.push(text);
@@ -32,7 +34,7 @@
       element.value = '';
       element.removeAttribute('value');
     }
-    if (element.isContentEditable || element.matches('textarea')) element.textContent = '';
+    if (element.matches('textarea, [contenteditable]')) element.textContent = '';
     for (const { name, value } of [...element.attributes]) {
       const said = hidden(value);
       if (said !== value) element.setAttribute(name, said);
@@ -43,8 +45,9 @@
     return PLACES.test(name) ? ` ${name}="${quoted(hidden(path(value)))}"` : '';
   }).join('');
   const walk = (node, depth) => {
-    if (depth > DEEPEST) return;
+    if (depth > DEEPEST) throw new RangeError(`deeper than ${DEEPEST}`);
     for (const child of [...node.childNodes]) {
+      if (++nodes > MOST) throw new RangeError(`more than ${MOST} nodes`);
       if (child.nodeType === Node.TEXT_NODE) {
         const said = hidden(child.data);
         if (said !== child.data) child.data = said;

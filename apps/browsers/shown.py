@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Collection
 from pathlib import Path
 
 from apps.browsers.account import Command, in_own_world
 from hardware.machine.files import LOGS
 
-PAGE = "page"
-"""Begins the name of such a file in LOGS."""
+KEPT = re.compile(rf"{LOGS}/page(-\w+)?\.(png|html)")
+"""What such files are called in a run."""
 _SHOWN = Path(__file__).with_name("shown.js").read_text()
 #: Characters of a document that are kept.
 _LONGEST = 1 << 19
@@ -23,7 +24,7 @@ def keep_shown(command: Command, run: Path, of: str, secrets: Collection[str]) -
     Nothing that was typed in and none of the `secrets` is in either file. Returns their names, empty where the page
     gives none; it is of no use afterwards.
     """
-    stem = "-".join(filter(None, (PAGE, of)))
+    stem = f"page-{of}" if of else "page"
     folder = run / LOGS
     folder.mkdir(exist_ok=True)
     # Else it might show again what is taken out before its picture is taken.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run without what names its user, machine, sites and addresses, and with the same figures; docs/bundles.md.
 
-What cannot be read cannot be cleaned, and is left out. A recording of the screen stays as it is.
+What cannot be read cannot be cleaned, and is left out; so is what a page showed when it failed, which may greet
+somebody by name. A recording of the screen stays as it is.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import zstandard
 
+from apps.browsers.shown import KEPT
 from hardware.machine.place import ACCOUNT
 from harness.bundle.capture import mask_capture
 from harness.bundle.pseudonyms import FILES, Mask, masked
@@ -45,7 +47,8 @@ def anonymise(
     Raises RuntimeError with one line.
     """
     mask = Mask(_here())
-    texts = {name: text for name, path in files.items() if (text := _text(path)) is not None}
+    known = {name: path for name, path in files.items() if not KEPT.fullmatch(name)}
+    texts = {name: text for name, path in known.items() if (text := _text(path)) is not None}
     for text in (manifest.model_dump_json(), *texts.values()):
         mask.learn(text)
     key = secrets.token_bytes(_KEY_BYTES)
