@@ -330,6 +330,8 @@ def test_both_ends_meet_tell_statistics_each_second_and_say_why_it_is_over(meeti
     assert call._ends[1].browser.evaluate("() => document.fullscreenElement.id") == "largeVideo"
     call._ends[0].browser.evaluate("() => window.kick()")
     assert "the other end: is no longer in the meeting; the page says: Ann removed you" in await_failure(call, 8)
+    assert call.keep_shown() == " (what is shown: logs/page-far.png, .html, logs/page-client.png, .html)"
+    assert "Ann removed you" in (stage.run / "logs" / "page-far.html").read_text()
     call.stop()
     for folder in (stage.run, stage.run / FAR):
         check_statistics(folder, began, now, facts["call"]["client" if folder == stage.run else "far"])
