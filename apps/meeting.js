@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a meeting's page shows right now, asked by apps/meeting.py with what is known of the site's pages (MeetingPage)
-// and, by `inside`, of what its own scripts say: a function that returns a plain object. What is to be pressed next gets
-// the attribute data-sojourn.
-(site, inside) => {
+// and, by `inside` and `waits`, of what its own scripts say: a function that returns a plain object. What is to be pressed
+// next gets the attribute data-sojourn.
+(site, inside, waits) => {
   const visible = (element) => {
     const { width, height } = element.getBoundingClientRect();
     return width > 0 && height > 0;
@@ -29,7 +29,7 @@
     unnamed: all(site.guest).some(({ value }) => !value),
     secret: all(site.secret).length > 0,
     press: button ? named(button) || 'a button without a name' : '',
-    lobby: site.lobby.map(line).find(Boolean) || '',
+    lobby: site.lobby.map(line).find(Boolean) || (waits() ? words(text) || 'nothing' : ''),
     refused,
     advice,
     receives: Boolean(call?.receives),

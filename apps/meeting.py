@@ -201,8 +201,9 @@ def guest_name(end: Party) -> str:
 def look(browser: Driver, site: MeetingPage) -> dict[str, Any] | None:
     """What the page shows; None while it goes on to another. Raises BrowserEndedError."""
     try:
-        known = site.model_dump_json(exclude={"inside"})
-        return dict(browser.evaluate(f"() => (\n{STATE}\n)({known}, () => {site.inside or 'false'})"))
+        known = site.model_dump_json(exclude={"inside", "waits"})
+        asked = ", ".join([known, *(f"() => {script or 'false'}" for script in (site.inside, site.waits))])
+        return dict(browser.evaluate(f"() => (\n{STATE}\n)({asked})"))
     except BrowserEndedError:
         raise
     except BrowserError:

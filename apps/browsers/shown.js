@@ -6,7 +6,7 @@
 (secrets, longest) => {
   const KEPT = /^(id|class|role|type|name|for|title|alt|placeholder|hidden|disabled|checked|open|lang|jsname|aria-[\w-]+|data-(tid|testid|test-id|state))$/;
   const PLACES = /^(href|src|action)$/;
-  const LEFT_OUT = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|META|LINK|BASE|SVG|PATH)$/i;
+  const LEFT_OUT = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|META|LINK|BASE)$/i;
   const EMPTY = /^(AREA|BR|COL|EMBED|HR|IMG|INPUT|SOURCE|TRACK|WBR)$/;
   const DEEPEST = 256;
   const MOST = 100000; // of a page with more nodes nothing is kept: what is not gone through is not hidden
@@ -58,6 +58,8 @@
         if (LEFT_OUT.test(name)) continue;
         say(`<${name}${attributes(child)}>`);
         if (child.shadowRoot) walk(child.shadowRoot, depth + 1);
+        if (child.contentDocument) walk(child.contentDocument, depth + 1);
+        else if (name === 'iframe' && secrets.length) child.style.visibility = 'hidden'; // no way to look into it
         walk(child, depth + 1);
         if (!EMPTY.test(child.nodeName)) say(`</${name}>`);
       }

@@ -78,6 +78,8 @@ class MeetingPage(_Site):
     """Patterns of what a page says while a host must let guests in."""
     inside: str = ""
     """JavaScript that is true once one is in the meeting, where the page can be asked."""
+    waits: str = ""
+    """The same of a lobby."""
 
 
 Site = TypeVar("Site", bound=_Site)

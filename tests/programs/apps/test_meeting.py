@@ -197,6 +197,13 @@ def test_a_password_goes_to_the_meetings_own_site_alone(tab: Tab) -> None:
         enter(tab, JITSI_SITE, credentials=Credentials("call.toml", password="opensesame"), timeout=10)
 
 
+# What a room's scripts say of themselves, whatever the language of its page.
+ROOM = """<p>Čekejte</p><script>
+  window.APP = {{
+    conference: {{ _room: {{ isJoined: () => {joined} }} }},
+    store: {{ getState: () => ({{ 'features/lobby': {{ knocking: {knocking} }} }}) }},
+  }};
+</script>"""
 LEAVE = '<button id="hangup-button" class="hangup-button" aria-label="Leave call">Leave</button>'
 
 
@@ -222,6 +229,8 @@ LEAVE = '<button id="hangup-button" class="hangup-button" aria-label="Leave call
         (MEET_SITE, MEET, "<p>Someone in the call denied your request to join</p>", r"both ends in; .*denied your req"),
         (JITSI_SITE, "<p>Your join request has been rejected by a moderator.</p>", "", r"both ends in; .*rejected by"),
         (JITSI_SITE, "<p>Waiting for an authenticated user</p><button>I am the host</button>", "", r"open the room"),
+        (JITSI_SITE, ROOM.format(joined="false", knocking="true"), "when", r"^not let in for 5 s: .* says: Čekejte$"),
+        (JITSI_SITE, ROOM.format(joined="true", knocking="false"), "when", r"^no picture of anybody comes for 5 s"),
         (JITSI_SITE, '<button data-testid="prejoin.joinMeeting">Join meeting</button>', "",
          r"not in the meeting after 1 s: the button 'Join meeting' leads nowhere"),
         (TEAMS_SITE, "<h1>About  us</h1>", "", r"not in the meeting after 1 s: the page shows 'About us'"),

@@ -209,3 +209,20 @@ def test_a_film_and_a_ladder_of_the_users_own(tmp_path: Path) -> None:
     ):
         with pytest.raises(OptionsError, match=why):
             parse(**given)
+
+
+def test_live_runs_take_the_published_time_unless_told_otherwise() -> None:
+    live: dict[str, Any] = {"service": "youtube", "live": True, "lab": "apu"}
+    assert [parse(**live).seconds, parse(**live, timeline="short").seconds, parse().seconds] == [420, 140, 140]
+    assert parse_options(live, SERVICES, {"timeline": "solo:9"}).seconds == 9
+
+
+def test_a_browser_of_the_users_is_no_simulated_machines(tmp_path: Path) -> None:
+    (program := tmp_path / "chrome").touch(0o700)
+    own = {"browser": str(program)}
+    assert parse_options({}, SERVICES, own).browser is None
+    assert parse_options({"lab": "virtual"}, SERVICES, own).browser == program
+    with pytest.raises(OptionsError, match=r"^--browser: the sim lab has a Chromium of its own; use --lab=virtual"):
+        parse(**own)
+    with pytest.raises(OptionsError, match=r"^--browser: no such program: /none; give one such as"):
+        parse(browser="/none", lab="virtual")
