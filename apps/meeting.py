@@ -161,7 +161,7 @@ class Meeting(TwoParty):
             elif now - since >= _STILL_S:
                 self._still[end.name] = frames, now
                 if why := left(end.browser, self.site):
-                    return f"{end.name}: {why}"
+                    return f"{end.name}: {self.credentials.hidden(why) if self.credentials else why}"
         return None
 
     @property
