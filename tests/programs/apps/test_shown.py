@@ -15,7 +15,6 @@ from apps.base import ServiceError, Stage
 from apps.browsers.browser import Browser, flags
 from apps.browsers.drivers import DRIVERS
 from apps.own_page import OwnPage
-from hardware.machine.display import Display
 from hardware.machine.place import LOCAL
 
 USER, PASSWORD = "Ann@tv.test", "hunter2(*"
@@ -31,13 +30,6 @@ PAGE = """data:text/html,<!doctype html><meta charset="utf-8"><body style="margi
   const say = () => {{ document.querySelector('p').textContent = '{password} is no password'; }};
   setInterval(say, 2);
 </script>"""
-
-
-@pytest.fixture(scope="module")
-def display(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    screen = Display.start(LOCAL, tmp_path_factory.mktemp("screen") / "xvfb.log", (640, 360))
-    yield screen.name
-    screen.stop()
 
 
 @pytest.fixture(params=DRIVERS)
