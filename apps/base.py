@@ -81,6 +81,11 @@ class Asked:
         return bool(self.url) and "://" not in self.url
 
     @property
+    def elsewhere(self) -> bool:
+        """Whether what is watched comes from outside of the lab: the real service, or what is at an address."""
+        return self.live or "://" in self.url
+
+    @property
     def seconds(self) -> float:
         """How long all phases take together."""
         raise NotImplementedError

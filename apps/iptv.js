@@ -14,7 +14,7 @@
     expired: line(site.expired),
     refused: words(any(site.said)?.textContent),
     locked: window.__sojourn?.locked || line(site.protected),
-    error: window.playerError || '',
+    error: words(String(window.playerError || '')),
     video: videos.length > 0,
     paused: videos.length > 0 && videos.every((video) => video.paused),
     playing: videos.some((v) => !v.paused && !v.ended && v.readyState > 2 && v.currentTime > 0),

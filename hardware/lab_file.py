@@ -14,7 +14,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails
 
-from hardware.machine.files import expanded
+from hardware.machine.files import distrust, expanded
 from hardware.machine.messages import did_you_mean
 
 #: The hosts on the router's LAN side and on its WAN side.
@@ -173,6 +173,8 @@ class LabFile(_Entry):
 def read_lab_file(path: Path) -> LabFile:
     """Read and check a lab file; raises `LabFileError`."""
     try:
+        if not path.is_absolute() and (why := distrust(path)):
+            raise LabFileError(f"--lab-file: {path}: {why}")
         raw = tomllib.loads(path.read_text())
         return LabFile.model_validate(raw, context={"folder": path.absolute().parent})
     except OSError as missing:

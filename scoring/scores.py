@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from scoring.harm import Better
-from scoring.validity import Validity
+from scoring.validity import Text, Validity
 
 SCHEMA = 1
 SCORER = "1.8"
@@ -59,8 +59,8 @@ class Metrics(BaseModel):
 class PhaseScores(Metrics):
     """A row of the main table; `start` and `end` are seconds from the start of the first phase."""
 
-    name: str
-    contender: str | None
+    name: Text
+    contender: Text | None
     start: Number
     end: Number
 
@@ -68,9 +68,9 @@ class PhaseScores(Metrics):
 class Harm(BaseModel):
     """Harm of one metric in one contender phase against the solo baseline of the run."""
 
-    phase: str
-    contender: str
-    metric: str
+    phase: Text
+    contender: Text
+    metric: Text
     better: Better
     solo: Number
     value: Number
@@ -83,7 +83,7 @@ class FreezeEntry(BaseModel):
     t: Number
     length: Number
     kind: Literal["webrtc", "stall"]
-    phase: str | None
+    phase: Text | None
     uncertain: bool
 
 
@@ -94,14 +94,14 @@ class RenditionChange(BaseModel):
     before: int
     after: int
     drop: bool
-    phase: str | None
+    phase: Text | None
 
 
 class ContenderFlow(BaseModel):
     """A contender's data flow in its phase; codepoints and resent as sent, `ce` behind the bottleneck."""
 
-    phase: str
-    contender: str
+    phase: Text
+    contender: Text
     up: bool = False
     sport: int
     data_packets: int
@@ -124,7 +124,7 @@ class Sojourn(BaseModel):
     told, by as many samples as there are `packets`.
     """
 
-    phase: str
+    phase: Text
     of: Literal["victim", "contender", "probe", "qdisc"]
     queue: Literal["L", "C"]
     packets: int
@@ -167,7 +167,7 @@ class Series(BaseModel):
 class Curve(BaseModel):
     """P(r > x): `percent[i]` of the probes took longer than `ms[i]`."""
 
-    name: str
+    name: Text
     ms: list[Number]
     percent: list[Number]
     probes: int
@@ -195,7 +195,7 @@ class Scores(BaseModel):
 
     model_config = ConfigDict(ser_json_inf_nan="null")
     schema_version: int = SCHEMA
-    scorer: str = SCORER
+    scorer: Text = SCORER
     t0: float  # Unix s of the start of the first phase; every other time is counted from it
     lab: dict[str, Any]
     picture: Literal["strip", "blind", "player", "none"]  # whence freezes; without a strip the player tells heights

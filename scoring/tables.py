@@ -286,7 +286,7 @@ TABLES: Mapping[str, Table] = {
             "sndbuf_limited_ms": (pl.Float64, "of it held back by the send buffer"),
             "alpha": (pl.Float64, "DCTCP's and Prague's moving average of the marked share"),
         },
-        (*_SETTING, "ss.jsonl"),
+        (*_SETTING, "ss.jsonl", "ss-up.jsonl"),
         _sockets,
     ),
 }

@@ -61,6 +61,10 @@ class RunSeries:
         return sorted({height for *_, height in self.quality})
 
 
+FILES = ("qdisc.jsonl", "irtt.json.gz", "irtt.json")
+"""Of a run, what `run_series` reads beside its scores and lab.json."""
+
+
 def run_series(scores: Scores, run: Path) -> RunSeries:
     """Return a run over time: its scores, and from its files its queue and its probe when these are there."""
     phases = [Span(p.name, p.contender, p.start, p.end) for p in scores.phases]

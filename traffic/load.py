@@ -12,6 +12,8 @@ from traffic.contender import CONTENDERS
 
 MOST_FLOWS = 64
 """Of one load: each is an iperf3 at both ends."""
+#: Characters of a load: a run of somebody else may say anything.
+_LONGEST = 2000
 _TERM = re.compile(r"(?P<contender>[a-z0-9_.-]+)(?P<up>@up)?(?:\*(?P<count>[1-9]\d{0,3}))?", re.IGNORECASE)
 
 
@@ -31,6 +33,8 @@ def parse_load(text: str) -> tuple[LoadFlow, ...]:
 
     Raises ValueError with one line that says what would be right.
     """
+    if len(text) > _LONGEST:
+        raise ValueError(f"{text[:40]!r}… is too long; at most {MOST_FLOWS} flows compete at once")
     flows: list[LoadFlow] = []
     for term in text.split("+"):
         match = _TERM.fullmatch(term.strip())
@@ -43,9 +47,9 @@ def parse_load(text: str) -> tuple[LoadFlow, ...]:
         if name not in CONTENDERS:
             hint = did_you_mean(name, CONTENDERS)
             raise ValueError(f"unknown contender {name!r}; {f'{hint}; ' if hint else ''}known: {', '.join(CONTENDERS)}")
-        flows += [LoadFlow(name, bool(match["up"]))] * int(match["count"] or 1)
-    if len(flows) > MOST_FLOWS:
-        raise ValueError(f"{text!r} has {len(flows)} flows; at most {MOST_FLOWS} compete at once")
+        if len(flows) + (count := int(match["count"] or 1)) > MOST_FLOWS:
+            raise ValueError(f"{text!r} has {len(flows) + count} flows or more; at most {MOST_FLOWS} compete at once")
+        flows += [LoadFlow(name, bool(match["up"]))] * count
     return tuple(flows)
 
 

@@ -171,10 +171,11 @@ class Browser(ABC):
             raise
 
     @classmethod
-    def check(cls, *, live: bool = False, program: Path | None = None, profile: Path | None = None) -> None:
-        """Raise BrowserError with the fix when a browser is missing, or what drives it; `live`: or its sandbox.
+    def check(cls, *, stranger: bool = False, program: Path | None = None, profile: Path | None = None) -> None:
+        """Raise BrowserError with the fix when a browser is missing, or what drives it.
 
-        For `program` and `profile` see `__init__`.
+        `stranger`: or its sandbox, without which it opens no page that is not ours or the user's. For `program` and
+        `profile` see `__init__`.
         """
         if program:
             named(program)
@@ -185,8 +186,8 @@ class Browser(ABC):
                 check_profile(profile)
             except ProfileError as error:
                 raise BrowserError(str(error)) from error
-        if live and (refusal := sandbox_refusal()):
-            raise BrowserError(f"--live: {refusal}; allow them, or run where they are")
+        if stranger and (refusal := sandbox_refusal()):
+            raise BrowserError(f"--live, --url=https://…: {refusal}; allow them, or run where they are")
 
     def _start(self, place: Place, display: str, arguments: list[str], scripts: Sequence[Path]) -> None:
         self._log.touch()

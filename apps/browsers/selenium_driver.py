@@ -56,8 +56,8 @@ class SeleniumBrowser(Browser):
     _session: Remote | None = None
 
     @classmethod
-    def check(cls, *, live: bool = False, program: Path | None = None, profile: Path | None = None) -> None:
-        super().check(live=live, program=program, profile=profile)
+    def check(cls, *, stranger: bool = False, program: Path | None = None, profile: Path | None = None) -> None:
+        super().check(stranger=stranger, program=program, profile=profile)
         if not os.access(CHROMEDRIVER, os.X_OK):
             raise BrowserError(f"--driver=selenium: {CHROMEDRIVER} is missing (apt install chromium-driver)")
 

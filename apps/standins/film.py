@@ -21,8 +21,9 @@ MOST_S = 300
 _LEAST_S = 2
 #: By how much the pictures of a film may end before its length, s: the last one stands that long.
 _SHORT_S = 1.0
-#: A playlist or a concatenation would make ffmpeg open other files, and addresses.
-_ONLY = ("-protocol_whitelist", "file")
+#: Kinds of file that hold their film themselves: a playlist or a concatenation makes ffmpeg open others, and addresses.
+_KINDS = "mov,matroska,avi,mpegts,mpeg,flv,ogg,asf,mxf,nut,ivf,yuv4mpegpipe,gif,h264,hevc,mpegvideo,m4v"
+_ONLY = ("-protocol_whitelist", "file", "-format_whitelist", _KINDS)
 
 
 class FilmError(RuntimeError):
@@ -38,6 +39,11 @@ class Film:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the file. Raises FilmError."""
+        return self._digest()
+
+    def _digest(self) -> str:
+        if self.path.exists() and not self.path.is_file():
+            raise FilmError(f"{self.path}: no film: not a file")
         try:
             with self.path.open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
@@ -72,7 +78,7 @@ class Film:
         fitted = f"scale={width}:{height}:force_original_aspect_ratio=decrease:force_divisible_by=2"
         filters = f"fps={fps},{fitted},pad={width}:{height}:(ow-iw)/2:(oh-ih)/2,setsar=1,format=yuv420p"
         size, count = width * height * 3 // 2, self.seconds * fps
-        command = ["ffmpeg", "-v", "error", "-nostdin", *_ONLY, "-i", f"file:{self.path}", "-map", "0:v:0", "-an"]
+        command = [*bounded(), "-nostdin", *_ONLY, "-i", f"file:{self.path}", "-map", "0:v:0", "-an"]
         command += ["-sn", "-t", str(self.seconds), "-vf", filters, "-f", "rawvideo", "pipe:1"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ffmpeg:
             assert ffmpeg.stdout is not None
@@ -87,6 +93,8 @@ class Film:
             raise FilmError(f"{self.path}: its pictures end at {made / fps:g} s of {self.seconds} s; is it whole?")
         for _ in range(count - made):
             yield last
+        if self._digest() != self.digest:
+            raise FilmError(f"{self.path}: changed while it was read; begin again once it is at rest")
 
     def colours(self, width: int, height: int, fps: int) -> Iterator[npt.NDArray[np.uint8]]:
         """Yield the same as RGB pictures (rows, columns, 3)."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
@@ -39,19 +39,24 @@ def ensure_own_folder(entry: Path) -> OwnFolder:
     source = entry.parent
     try:
         files = list(_files(source))
-        digest = cache.digest((str(file.relative_to(source)), _hash(file)) for file in files)
-        copy = cache.build_once(cache.root() / "own" / digest, lambda work: _copy(files, source, work))
+        digest = _digest(source, files)
+        copy = cache.build_once(cache.root() / "own" / digest, lambda work: _copy(files, source, work, digest))
     except OSError as error:
         raise FolderError(f"{source}: {error.filename or source}: {error.strerror}") from error
+    except UnicodeEncodeError as error:
+        raise FolderError(f"{source}: a file's name is no UTF-8: {error.object!r}; give it another") from error
     return OwnFolder(copy, PurePosixPath(entry.name), digest)
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The regular files in a folder and those below it, in order; a link would be another thing to each reader."""
+    """The regular files in a folder and those below it, in order, that a page may be made of.
+
+    A link would be another thing to each reader; what a dot hides (.git, .env) is for nobody.
+    """
     number = size = 0
     for parent, folders, names in os.walk(folder):
-        folders.sort()
-        for name in sorted(names):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(name for name in names if not name.startswith(".")):
             file = Path(parent, name)
             if file.is_symlink() or not file.is_file():
                 continue
@@ -64,14 +69,19 @@ def _files(folder: Path) -> Iterator[Path]:
             yield file
 
 
-def _hash(file: Path) -> bytes:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").digest()
+def _digest(folder: Path, files: Iterable[Path]) -> str:
+    def content(file: Path) -> bytes:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").digest()
+
+    return cache.digest((str(file.relative_to(folder)), content(file)) for file in files)
 
 
-def _copy(files: list[Path], source: Path, target: Path) -> None:
+def _copy(files: list[Path], source: Path, target: Path, digest: str) -> None:
     for file in files:
         copy = target / file.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, copy)
+        shutil.copy(file, copy)  # with its mode
+    if _digest(target, (target / file.relative_to(source) for file in files)) != digest:
+        raise FolderError(f"{source}: changed while it was copied; begin again once it is at rest")
     cache.settle(target)

@@ -7,6 +7,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,10 +33,15 @@ LOGS = "logs"
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file in one step, which a power cut does not undo. Raises OSError, the old file unharmed."""
+    """Write a file in one step, which a power cut does not undo; it keeps its mode, a new one is for its owner alone.
+
+    Raises OSError, the old file unharmed.
+    """
     fresh = path.with_name(path.name + FRESH)
     try:
-        with fresh.open("wb") as file:
+        with open(fresh, "wb", opener=lambda name, how: os.open(name, how, 0o600)) as file:
+            if path.exists():
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -45,6 +51,13 @@ def replace_file(path: Path, content: bytes) -> None:
             fresh.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def owner_only(folder: Path) -> None:
+    """Let nobody but their owner read or write a folder and all in it. Raises OSError."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():  # what one leads to is not ours
+            path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def flush(folder: Path) -> None:
@@ -88,6 +101,19 @@ def lock(descriptor: int, *, wait: bool = False, shared: bool = False) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def distrust(path: Path) -> str | None:
+    """Return why a file that nobody named, found where we were called, is not to be followed; None if it may be.
+
+    In a folder where others write it may be theirs, and what it says runs as us. Raises OSError.
+    """
+    seen = path.stat()
+    if seen.st_uid not in (0, os.geteuid()):
+        return f"it is user {seen.st_uid}'s, not yours; if you trust it, name it by its whole path"
+    if seen.st_mode & stat.S_IWOTH:
+        return f"everybody may write it; `chmod o-w {path}`, or name it by its whole path"
+    return None
 
 
 def expanded(text: str) -> Path:

@@ -20,22 +20,37 @@ GROUPS = ("sojourn.services", "sojourn.qdiscs", "sojourn.contenders", "sojourn.g
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Broken:
+    """An entry point that gives nothing: its name, whose it is, and why."""
+
+    name: str
+    package: str
+    why: str
+
+
 def offered(group: str, kind: type[T]) -> Iterator[T]:
     """Yield what the entry points of a group name, in the order of their names: each a `kind`.
 
     One that cannot be loaded, or is something else, is passed over with a warning that names its package.
     """
+    for thing in named(group, kind):
+        if isinstance(thing, Broken):
+            _LOG.warning("%s: %s of %s is left out: %s", group, thing.name, thing.package, thing.why)
+        else:
+            yield thing
+
+
+def named(group: str, kind: type[T]) -> Iterator[T | Broken]:
+    """Yield the same, and what is broken in its place."""
     for point in sorted(metadata.entry_points(group=group), key=lambda it: it.name):
         whose = f"{point.dist.name} {point.dist.version}" if point.dist else "an unnamed package"
         try:
             thing = point.load()
         except Exception as wrong:  # whatever a module of somebody else raises
-            _LOG.warning("%s: %s of %s is left out: %s: %s", group, point.name, whose, type(wrong).__name__, wrong)
-            continue
-        if isinstance(thing, kind):
-            yield thing
+            yield Broken(point.name, whose, f"{type(wrong).__name__}: {wrong}")
         else:
-            _LOG.warning("%s: %s of %s is left out: it is no %s", group, point.name, whose, kind.__name__)
+            yield thing if isinstance(thing, kind) else Broken(point.name, whose, f"it is no {kind.__name__}")
 
 
 def beside(ours: Mapping[str, T], theirs: Mapping[str, T], group: str) -> dict[str, T]:

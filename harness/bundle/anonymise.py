@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import getpass
 import gzip
+import json
 import os
 import re
 import secrets
@@ -17,6 +18,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import unquote
 
 import zstandard
 
@@ -33,6 +35,8 @@ from scoring.unpacked import unpacked
 _CAPTURE = (".pcapng", ".pcapng.zst")
 _VIDEO = (".mp4", ".mkv")
 _KEY_BYTES = 32
+#: Options that name files of the user's.
+_OWN = ("url", "clip", "script", "credentials", "profile")
 #: Whose version a name is followed by; four numbers of one would look like an address.
 _PACKAGE = ("guest ", "caddy", "chromium", "iperf3", "irtt", "iproute2", "tcpdump", "ffmpeg")
 _REVISION = re.compile(r"[\d.]+[-+~][\w.+~-]*")
@@ -46,9 +50,9 @@ def anonymise(
     Returns the manifest without names and hashes, the files by their new paths, and those that were left out.
     Raises RuntimeError with one line.
     """
-    mask = Mask(_here())
     known = {name: path for name, path in files.items() if not KEPT.fullmatch(name)}
     texts = {name: text for name, path in known.items() if (text := _text(path)) is not None}
+    mask = Mask((*_here(), *_own_files(texts)))
     for text in (manifest.model_dump_json(), *texts.values()):
         mask.learn(text)
     key = secrets.token_bytes(_KEY_BYTES)
@@ -92,6 +96,20 @@ def _here() -> Iterator[str]:
     with suppress(OSError, KeyError):  # a user without a name
         yield getpass.getuser()
     yield from (value for name, value in os.environ.items() if ACCOUNT.fullmatch(name) and value)
+
+
+def _own_files(texts: Mapping[str, str]) -> Iterator[str]:
+    """What the user's own files are called: those that options name, and those of the folder that was served."""
+    try:
+        asked = json.loads(texts.get("options.json", "{}"))
+        paths = [str(asked[name]) for name in _OWN if asked.get(name) and "://" not in str(asked[name])]
+    except (ValueError, AttributeError):
+        return
+    if "url" in asked and asked["url"] in paths:
+        served = re.findall(r'"uri": ?"([^"?]*)', texts.get("origin.jsonl", ""))
+        paths += [f"/{part}" for uri in dict.fromkeys(served) for part in unquote(uri).split("/")]
+    for path in paths:
+        yield from {Path(path).name, Path(path).stem}
 
 
 def _text(path: Path) -> str | None:

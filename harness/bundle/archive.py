@@ -22,7 +22,7 @@ from typing import IO
 
 import zstandard
 
-from hardware.machine.files import FRESH, flush, lock, sync_folder
+from hardware.machine.files import FRESH, flush, lock, owner_only, sync_folder
 from harness.bundle.signature import SignatureError, signer, signing_key
 from harness.store.manifest import (
     LARGEST,
@@ -181,6 +181,7 @@ def import_bundle(file: Path, results: Path, signers: Path | None = None) -> Pat
             run = results / (manifest.run + (PARTIAL if manifest.status == "interrupted" else ""))
             if run.exists():
                 raise BundleError(f"{run}: is there already; nothing was changed")
+            owner_only(scratch)
             flush(scratch)
             (scratch / manifest.run).rename(run)
             sync_folder(results)

@@ -51,10 +51,10 @@ def harm(context: typer.Context, **given: str | bool | None) -> None:
         for name, value in given.items()
         if value not in (None, False)
     ]
-    # Not by the settings of whatever project this is called in.
+    # Not by the settings, nor by the modules (-P), of whatever folder this is called in.
     settings = ["-c", str(SETTINGS), f"--rootdir={CHECKOUT}", "-p", "no:cacheprovider"]
     test = str(EXPERIMENTS / "test_video_harm.py")
-    os.execv(sys.executable, [sys.executable, "-m", "pytest", *settings, test, *words, *context.args])
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "pytest", *settings, test, *words, *context.args])
 
 
 # typer reads a command's options off its signature.

@@ -52,7 +52,7 @@ def rescore(
 @one_line_errors
 def rerun(
     run: Run,
-    results: Annotated[Path | None, typer.Option(help="Where the new run goes [default: beside the old one].")] = None,
+    results: Annotated[Path | None, typer.Option(help="Where the new run goes (default: beside the old one).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a simulated run again from its manifest and tell whether the bytes are the same; exit code 2 if not."""
@@ -85,8 +85,10 @@ def report(
     from harness.report.index import write_index
     from harness.store.loaded import load_run
     from harness.store.manifest import MANIFEST
+    from scoring.time_series import FILES
 
-    print(renew_report(place, load_run(place).scores) if (place / MANIFEST).exists() else write_index(place))
+    whole = (place / MANIFEST).exists()
+    print(renew_report(place, load_run(place).sealed(*FILES).scores) if whole else write_index(place))
 
 
 @app.command()
@@ -161,8 +163,9 @@ def figure(
     """Draw the timeline of a run as a picture."""
     from harness.report.timeline_figure import draw
     from harness.store.loaded import load_valid_run
+    from scoring.time_series import FILES
 
-    draw(load_valid_run(run).scores, run, output)
+    draw(load_valid_run(run).sealed(*FILES).scores, run, output)
     print(output)
 
 
@@ -241,10 +244,12 @@ def export(
     from harness.report.film import CompositeError
     from harness.report.film import export as film
     from harness.store.loaded import load_run
+    from scoring.time_series import FILES
 
     if not composite:
         raise CompositeError("export: say what: --composite (an archive is `sojourn bundle export`)")
     with Progress(console=Console(stderr=True)) as bars:
         task = bars.add_task("composite", total=1.0)
-        path = film(run, load_run(run).scores, output, lambda share, what="": bars.update(task, completed=share))
+        scores = load_run(run).sealed(*FILES, "screen.mp4", "screen.json").scores
+        path = film(run, scores, output, lambda share, what="": bars.update(task, completed=share))
     print(path)

@@ -40,7 +40,7 @@ def verdict(
         if markdown:
             with markdown.open("a") as file:
                 file.write(report.markdown(given))
-    except (RuntimeError, OSError) as error:
+    except Exception as error:  # any other code would be taken for a verdict
         print(f"sojourn: {printable(str(error))}", file=sys.stderr)
         raise typer.Exit(report.Code.BROKEN) from error
     if as_json:
@@ -56,6 +56,8 @@ def verdict(
             print(printable(f"void: {name}: {'; '.join(reasons)}"))
         if one.judgements:
             Console().print(table)
+    for left in report.left_out(places):
+        print(printable(f"left out: {left.path}: {left.state}: {left.reason}"))
     raise typer.Exit(report.code_of(given))
 
 
@@ -77,7 +79,7 @@ def trend(
     try:
         told = report.history(report.read_versions(places), least / 100)
         page = report.write_history(told, output)
-    except (RuntimeError, OSError) as error:
+    except Exception as error:  # any other code would be taken for a verdict
         print(f"sojourn: {printable(str(error))}", file=sys.stderr)
         raise typer.Exit(Code.BROKEN) from error
     code = Code.NOT_MET if any(one.worse for one in told.trends) else Code.MET if told.trends else Code.VOID

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hardware.machine.files import distrust
 from hardware.machine.messages import did_you_mean
 from harness.experiment.options import OPTIONS, OptionsError
-from harness.experiment.scenario import FLAGS, option_value, read_toml
+from harness.experiment.scenario import FLAGS, is_path, option_value, read_toml, with_scenario
 
 FILE = "sojourn.toml"
 WHERE = "SOJOURN_DEFAULTS"
@@ -59,14 +60,16 @@ def user_defaults(environment: Mapping[str, str], folder: Path, services: Collec
     file = None if where == "" else folder / (where or FILE)
     tables: dict[str, dict[str, str | bool]] = {"": {}}
     if file and (where or file.exists()):
+        if not where and (why := distrust(file)):
+            raise OptionsError(f"{file}: {why} ({WHERE}={file})")
         for name, value in read_toml(file).items():
             if isinstance(value, dict):
                 if name not in services:
                     known = ", ".join(services)
                     raise OptionsError(f"{file}: [{name}]: no service is called so; {_hint(name, services, known)}")
-                tables[name] = {key: _value(f"{file}: [{name}]", key, text) for key, text in value.items()}
+                tables[name] = {key: _value(file, f"[{name}]: {key}", key, text) for key, text in value.items()}
             else:
-                tables[""][name] = _value(str(file), name, value)
+                tables[""][name] = _value(file, name, name, value)
     else:
         file = None
     variables = {f"{_PREFIX}{option.name.replace('-', '_').upper()}": option.name for option in OPTIONS}
@@ -75,13 +78,18 @@ def user_defaults(environment: Mapping[str, str], folder: Path, services: Collec
         for variable, name in variables.items()
         if variable in environment
     }
-    return Defaults(tables.pop(""), tables, given, file)
+    beside = file.parent if file else folder
+    tables = {name: with_scenario(table, beside) for name, table in tables.items()}
+    return Defaults(tables.pop(""), tables, with_scenario(given, folder), file)
 
 
-def _value(where: str, name: str, value: Any) -> str | bool:
+def _value(file: Path, where: str, name: str, value: Any) -> str | bool:
+    """The value of an option in a file; a path is relative to the file."""
     if name not in (known := [option.name for option in OPTIONS]):
-        raise OptionsError(f"{where}: {name}: no such option; {_hint(name, known, '`sojourn harm --help` lists them')}")
-    return option_value(f"{where}: {name}", name, value)
+        hint = _hint(name, known, "`sojourn harm --help` lists them")
+        raise OptionsError(f"{file}: {where}: no such option; {hint}")
+    text = option_value(f"{file}: {where}", name, value)
+    return str(file.parent / Path(str(text)).expanduser()) if is_path(name, text) and name != "scenario" else text
 
 
 def _flag(variable: str, text: str) -> bool:

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from apps import SERVICES
 from hardware.machine.files import CHECKOUT
+from hardware.machine.messages import printable
 from hardware.machine.signals import keep_to_ourselves
 from harness.experiment.defaults import user_defaults
 from harness.experiment.options import GROUPS, LOCAL, OPTIONS, Options, OptionsError, parse_options
@@ -52,7 +53,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """Become `sojourn soak` where a plan is given: a night outlasts a session, and has exit codes of its own."""
     if plan := config.getoption("soak"):
         soak = ["soak", plan, f"--hours={config.getoption('soak_hours')}"]
-        os.execv(sys.executable, [sys.executable, "-m", "harness.cli", *soak])
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "harness.cli", *soak])
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -146,7 +147,7 @@ def one_line_failures() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, OSError) as error:
-        raise pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False) from None
+        raise pytest.fail.Exception(f"{type(error).__name__}: {printable(str(error))}", pytrace=False) from None
 
 
 def _summarised(results: list[Result]) -> Path:

@@ -142,7 +142,7 @@ class _Recording:
         display = Display.start(lab.client, log_file(folder, "xvfb"))
         self._keep("the screen (Xvfb)", display.process, display.stop)
         for side in instruments.SIDES:
-            capture = instruments.start_capture(lab, side, folder / f"{side}.pcapng", live=options.live)
+            capture = instruments.start_capture(lab, side, folder / f"{side}.pcapng", elsewhere=options.elsewhere)
             self._keep(f"the {side} capture", capture.process, capture.stop)
         echo = instruments.start_echo(lab, log_file(folder, "irtt-server"))
         self._keep("the irtt server", echo, echo.stop)

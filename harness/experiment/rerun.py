@@ -50,6 +50,11 @@ def asked_of(run: Path) -> tuple[Manifest, Options]:
     if OPTIONS_FILE not in manifest.files:
         raise RerunError(f"{run}: has no {OPTIONS_FILE}: what was asked is not known")
     options = restored(json.loads((run / OPTIONS_FILE).read_bytes()))
+    here = {"--clip": options.clip, "--script": options.script, "--kernel-source": options.kernel_source}
+    if options.own_folder:
+        here["--url"] = Path(options.url)
+    if manifest.bundle and (others := [f"{name}={path}" for name, path in here.items() if path]):
+        raise RerunError(f"{run}: came in a bundle, and was made with files of another machine: {', '.join(others)}")
     if options.kernel_source and not options.kernel_source.is_file():
         raise RerunError(f"{run}: its kernel was built from {options.kernel_source}, which is not here; put it there")
     if options.lab != "sim":

@@ -25,13 +25,13 @@ def tap(lab: Lab, side: Side) -> Tap:
     return lab.client_tap if side == "client" else lab.server_tap
 
 
-def start_capture(lab: Lab, side: Side, file: Path, *, only: str = "", live: bool = False) -> PacketCapture:
+def start_capture(lab: Lab, side: Side, file: Path, *, only: str = "", elsewhere: bool = False) -> PacketCapture:
     """Capture a side's packets, those of a filter `only`, into `file` (….pcapng); of nobody but the lab's hosts.
 
-    `live`: the client's peers are any. Raises ProcessError.
+    `elsewhere`: the client's peers are any. Raises ProcessError.
     """
     at = tap(lab, side)
-    own = own_traffic(lab.hosts, lab.viewers if live else ())
+    own = own_traffic(lab.hosts, lab.viewers if elsewhere else ())
     only = f"({only}) and ({own})" if only and own else only or own
     return PacketCapture.start(at.place, at.interface, file, only=only)
 

@@ -165,6 +165,15 @@ def standing(job: Job, folder: Path) -> Literal["missing", "stale", "unscored", 
     return "done" if scored else "unscored"
 
 
+def whole(folder: Path) -> bool:
+    """Whether a folder is a finished run whose raw files are as they were recorded."""
+    try:
+        about = json.loads((folder / RUN).read_text())
+        return bool(about.get("result") == result_digest(folder))
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
 def result_digest(folder: Path) -> str:
     """Return a hash of a run's raw files: equal runs have equal ones."""
     total = hashlib.sha256()

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from harness.matrix.cell import Cell
+from harness.matrix.cell_run import whole
 from scoring.transport import FLOWS, PROBES
 
 SUFFIX = ".flent.gz"
@@ -28,9 +29,9 @@ def export(results: Path, to: Path) -> list[Path]:
 
     Raises ExportError when there is none.
     """
-    runs = sorted(path.parent for path in results.rglob("cell.json") if (path.parent / "flows.csv").exists())
+    runs = sorted(path.parent for path in results.rglob("cell.json") if whole(path.parent))
     if not runs:
-        raise ExportError(f"{results}: no run of a cell is there (cell.json and flows.csv)")
+        raise ExportError(f"{results}: no finished run of a cell is there, with its files as they were recorded")
     to.mkdir(parents=True, exist_ok=True)
     return [_write(run, to) for run in runs]
 

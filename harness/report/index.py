@@ -67,14 +67,13 @@ def read_folder(folder: Path) -> tuple[list[LoadedRun], list[Left]]:
     return runs, left
 
 
+def void_runs(found: Sequence[Experiment]) -> list[Left]:
+    """Return the void runs of experiments, which are in no figure."""
+    return [Left(path, "void", "; ".join(reasons)) for one in found for path, reasons in one.void.items()]
+
+
 def _content(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) -> dict[str, Any]:
-    void = [
-        Left(run.path, "void", "; ".join(one.summary.void[run.path.name]))
-        for one in found
-        for run in one.runs
-        if run.path.name in one.summary.void
-    ]
-    out = [*void, *left]
+    out = [*void_runs(found), *left]
     counts = {
         state: sum(run_left.state == state for run_left in out) for state in ("void", "not finished", "unreadable")
     }

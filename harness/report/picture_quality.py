@@ -29,7 +29,7 @@ def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.Data
     film), ssim, vmaf (null without libvmaf). `tell` takes the share done. Raises LoadError for a run that is
     not valid, QualityError where no film of ours was shown; ReportError, RecordingError.
     """
-    scores = load_valid_run(run).scores
+    scores = load_valid_run(run).sealed("screen.mp4", "screen.json").scores
     try:
         lab, screen = (json.loads((run / name).read_text()) for name in ("lab.json", "screen.json"))
     except (OSError, ValueError) as error:

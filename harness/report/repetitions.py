@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -57,6 +58,14 @@ class Experiment:
     title: str
     runs: tuple[LoadedRun, ...]
     summary: Summary
+    names: tuple[str, ...]
+    """Of the runs, as the summary has them."""
+
+    @property
+    def void(self) -> dict[Path, list[str]]:
+        """Why those that are void are so, by where they are."""
+        void = self.summary.void
+        return {run.path: void[name] for run, name in zip(self.runs, self.names, strict=True) if name in void}
 
     @property
     def phase_s(self) -> str:
@@ -75,13 +84,21 @@ def find_runs(places: Sequence[Path]) -> list[LoadedRun]:
         if (place / MANIFEST).exists():
             paths = [place]
         elif (place / SUMMARY).exists():
-            paths = [place / run["path"] for one in _json(place / SUMMARY) for run in one["runs"]]
+            paths = _summarised(place)
         else:
             paths = experiment_runs(place)
         if not paths:
             raise ReportError(f"{place}: no finished run of an experiment in it; give a run or a folder of runs")
         by_path |= {path: load_run(path) for path in (path.resolve() for path in paths)}
     return [by_path[path] for path in sorted(by_path)]
+
+
+def _summarised(folder: Path) -> list[Path]:
+    """The runs of the summary in a folder. Raises ReportError."""
+    try:
+        return [folder / run["path"] for one in _json(folder / SUMMARY) for run in one["runs"]]
+    except (LookupError, TypeError) as wrong:
+        raise ReportError(f"{folder / SUMMARY}: is no summary of runs: {wrong!r}") from wrong
 
 
 def experiment_runs(folder: Path) -> list[Path]:
@@ -97,14 +114,30 @@ def experiments(runs: Sequence[LoadedRun]) -> list[Experiment]:
     # Runs of one name that differ in what the name leaves out are told apart by it.
     name = itemgetter("test", "cell")
     asked = [json.loads(key) for key in grouped]
+    called = told_apart([run.path for run in runs])
     return [
         Experiment(
             "{}: {}".format(*name(one)) + differing(one, [other for other in asked if name(other) == name(one)]),
             tuple(members),
-            summarise({run.path.name: run.scores for run in members}),
+            summarise({called[run.path]: run.scores for run in members}),
+            tuple(called[run.path] for run in members),
         )
         for one, members in zip(asked, grouped.values(), strict=True)
     ]
+
+
+def told_apart(paths: Collection[Path]) -> dict[Path, str]:
+    """Return a name of each path: its last part, and of namesakes as many more as tell them apart.
+
+    Two hosts that begin the same cell in the same second give their runs the same name.
+    """
+    names: dict[Path, str] = {}
+    every, depth = set(paths), 0
+    while len(names) < len(every):
+        depth += 1
+        alike = Counter(path.parts[-depth:] for path in every)
+        names = {p: "/".join(p.parts[-depth:]) for p in every if alike[p.parts[-depth:]] == 1} | names
+    return names
 
 
 def differing(one: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> str:
@@ -142,12 +175,16 @@ def write_summary(found: Sequence[Experiment], folder: Path) -> Path:
 def run_rows(one: Experiment, folder: Path) -> list[dict[str, Any]]:
     """Return the rows of the table of an experiment's runs, for a page in `folder`."""
     rows = []
-    for run in one.runs:
-        reasons = one.summary.void.get(run.path.name)
+    for run, name in zip(one.runs, one.names, strict=True):
+        reasons = one.void.get(run.path)
         order = ", then ".join(phase.name for phase in run.scores.phases if phase.contender)
-        cells = [order, str(run.options.get("seed", "–")), "; ".join(reasons) if reasons else headline(run.scores)]
+        cells = [
+            order,
+            str(run.options.get("seed", "–")),
+            headline(run.scores) if reasons is None else "; ".join(reasons),
+        ]
         link = f"{_relative(run.path, folder)}/{REPORT}"
-        rows.append({"name": run.path.name, "link": link, "void": bool(reasons), "cells": cells})
+        rows.append({"name": name, "link": link, "void": reasons is not None, "cells": cells})
     return rows
 
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from harness.report.grids import METRICS, Grid, Row, number
 from harness.report.html import write_page
-from harness.report.index import Left, read_folder
+from harness.report.index import Left, read_folder, void_runs
 from harness.report.repetitions import MEASURED, Experiment, experiments
 from harness.report.run_page import ReportError
 from harness.report.svg import Dots, dot_plot
@@ -201,14 +201,8 @@ def _by_numbers(name: str) -> list[tuple[int, str]]:
 def _version(name: str, folder: Path) -> Version:
     runs, left = read_folder(folder)
     found = experiments(runs)
-    void = [
-        Left(run.path, "void", "; ".join(one.summary.void[run.path.name]))
-        for one in found
-        for run in one.runs
-        if run.path.name in one.summary.void
-    ]
     by_asked = {json.dumps(one.runs[0].asked, sort_keys=True): one for one in found}
-    return Version(name, folder, by_asked, (*void, *left))
+    return Version(name, folder, by_asked, (*void_runs(found), *left))
 
 
 def _trend(of: dict[str, Experiment], least: float) -> Trend:

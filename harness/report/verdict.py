@@ -12,8 +12,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 from hardware.machine.messages import printable
-from harness.report.repetitions import Experiment, experiments, find_runs
+from harness.report.index import Left, read_folder
+from harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
 from harness.report.run_page import ReportError
+from harness.store.manifest import MANIFEST
 from scoring.thresholds import Judgement, Threshold, ThresholdError, judge, parse
 
 
@@ -69,6 +71,12 @@ def verdicts(places: Sequence[Path], thresholds: list[Threshold], *, sure: bool 
         Verdict(one, tuple(judge(thresholds, one.summary, sure=sure) if one.summary.valid else ()))
         for one in experiments(find_runs(places))
     ]
+
+
+def left_out(places: Sequence[Path]) -> list[Left]:
+    """Return the runs in the folders of `places` that never ended, which count in nothing."""
+    folders = (place for place in places if not (place / MANIFEST).exists() and not (place / SUMMARY).exists())
+    return [left for folder in folders for left in read_folder(folder)[1]]
 
 
 def code_of(given: Sequence[Verdict]) -> Code:

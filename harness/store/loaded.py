@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from hardware.machine.messages import first_wrong
 from harness.store.manifest import PARTIAL, Manifest, StoreError, hash_file, read_manifest
@@ -20,6 +21,14 @@ _APART = ("seed", "repeat", "results", "asked_lab", "engine", "phases")
 
 #: Beside the scores, what decides which runs are repetitions of one experiment.
 _ASKED = ("options.json", "lab.json")
+
+
+class _AskedPhase(TypedDict):
+    contender: str | None
+    seconds: float
+
+
+_PHASES = TypeAdapter(list[_AskedPhase])
 
 
 class LoadError(StoreError):
@@ -34,6 +43,12 @@ class LoadedRun:
     scores: Scores
     options: dict[str, Any]
     manifest: Manifest
+
+    def sealed(self, *names: str) -> LoadedRun:
+        """Return the run; raises LoadError where one of these of its files is not the one that its manifest holds."""
+        for name in names:
+            check_seal(self.path, name, self.manifest)
+        return self
 
     @property
     def service(self) -> str:
@@ -64,7 +79,7 @@ def load_run(path: Path) -> LoadedRun:
     scores = load_scores(path)
     for name in (SCORES, *_ASKED):
         check_seal(path, name, manifest)
-    options = stored_object(path / "options.json")
+    options = _asked_of(path)
     # Where none is asked for a call takes the bit rate that the machine holds, which makes another experiment of it.
     if options.get("call_bitrate_bps", 0) is None:
         options["call_bitrate_bps"] = (stored_object(path / "lab.json").get("call") or {}).get("bitrate_bps")
@@ -114,6 +129,16 @@ def load_scores(run: Path) -> Scores:
         raise LoadError(f"{run}: {SCORES}: {error.strerror}; `sojourn rescore` makes it") from error
     except ValidationError as error:
         raise LoadError(f"{run}: {SCORES}: {first_wrong(error)}; `sojourn rescore` makes it") from error
+
+
+def _asked_of(run: Path) -> dict[str, Any]:
+    """Return options.json, empty where it is not kept; what is read of it here is of its kind. Raises LoadError."""
+    options = stored_object(run / "options.json")
+    try:
+        _PHASES.validate_python(options.get("phases", []), strict=True)
+    except ValidationError as error:
+        raise LoadError(f"{run}: options.json: phases: {first_wrong(error)}") from error
+    return options
 
 
 def stored_object(file: Path) -> dict[str, Any]:

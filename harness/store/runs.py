@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from hardware.machine.files import CHECKOUT, flush, is_full, sync_folder
+from hardware.machine.files import CHECKOUT, flush, is_full, owner_only, sync_folder
 from harness.store.manifest import (
     BALLAST,
     MANIFEST,
@@ -99,9 +99,7 @@ class RunDirectory:
         (self.path / BALLAST).unlink(missing_ok=True)
         while self._spare:
             os.close(self._spare.pop())
-        for path in self.path.rglob("*"):
-            if not path.is_symlink():  # what one leads to is not ours
-                path.chmod(0o700 if path.is_dir() else 0o600)
+        owner_only(self.path)
         self.manifest.files = hash_files(self.path)
         self.manifest.finished = time.time()
         self.manifest.status = status

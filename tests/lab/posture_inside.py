@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,7 @@ SEEN = {
 }
 
 
-def programs(before: set[int]) -> list[dict[str, Any]]:
+def programs(before: set[psutil.Process]) -> list[dict[str, Any]]:
     """Tell of all viewers that started after `before` was noted, and by nobody else than us: as /proc shows them."""
     seen = []
     ours = {1, os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
@@ -46,10 +45,10 @@ def programs(before: set[int]) -> list[dict[str, Any]]:
         try:
             status = dict(line.split(":\t", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
             name, words = process.name(), process.cmdline()
-            starter = next((parent.pid for parent in process.parents() if parent.pid in before), 1)
+            starter = next((parent.pid for parent in process.parents() if parent in before), 1)
         except (OSError, psutil.NoSuchProcess):
             continue
-        if process.pid in before or name not in VIEWERS or starter not in ours:
+        if process in before or name not in VIEWERS or starter not in ours:
             continue
         seen.append(
             {
@@ -71,14 +70,9 @@ def listening(place: Place) -> list[str]:
     return sorted({f"{protocol} {local}" for protocol, _, _, _, local, *_ in map(str.split, lines)})
 
 
-def modes(folder: Path) -> list[str]:
-    """What in a folder others than its owner could read or write."""
-    return [str(path) for path in (folder, *folder.rglob("*")) if stat.S_IMODE(path.stat().st_mode) & 0o077]
-
-
 def look(lab: Lab, folder: Path, service: str, driver: str, recorder: str) -> dict[str, Any]:
     """Bring up a service with its recorder; tell what runs and listens then."""
-    before = set(psutil.pids())
+    before = set(psutil.process_iter())  # by when they began too: numbers come again
     victim: Service = (
         YouTube(driver=driver) if service == "youtube" else BrowserCall(bitrate_bps=1_000_000, driver=driver)
     )

@@ -14,11 +14,13 @@ import pytest
 
 from apps.call import BrowserCall
 from apps.youtube import YouTube
+from hardware.lab_file import read_lab_file
 from hardware.machine.viewer import sandbox_refusal
 from harness.lab.contract import Lab
-from harness.lab.make import virtual_lab
+from harness.lab.physical import PhysicalLab
 from tests.lab import posture_inside
 from tests.lab.inside import run_inside
+from tests.lab.real_time.bench import Bench, bench, needs_root
 
 pytestmark = pytest.mark.lab
 
@@ -38,9 +40,14 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def virtual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with virtual_lab(tmp_path_factory.mktemp("lab")) as lab:
-        yield lab
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with bench(tmp_path_factory.mktemp("bench")) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def virtual(nodes: Bench) -> Lab:
+    return nodes.lab
 
 
 def judge(told: dict[str, Any], recorder: str, driver: str) -> None:
@@ -64,9 +71,21 @@ def test_in_a_simulated_machine(simulated: Path, seen: str) -> None:
 
 @pytest.mark.parametrize("seen", posture_inside.SEEN)
 def test_in_a_virtual_lab(virtual: Lab, seen: str, tmp_path: Path) -> None:
+    judge_here(virtual, seen, tmp_path)
+
+
+@needs_root
+@pytest.mark.parametrize("seen", posture_inside.SEEN)
+def test_in_a_physical_lab(nodes: Bench, seen: str, tmp_path: Path) -> None:
+    """Its client and server are namespaces of this host."""
+    with nodes.both_ends_here() as file, PhysicalLab(read_lab_file(file)) as lab:
+        judge_here(lab, seen, tmp_path)
+
+
+def judge_here(lab: Lab, seen: str, folder: Path) -> None:
     """On this host there is a sandbox as well, without which no live site is opened."""
     service, driver, recorder = posture_inside.SEEN[seen]
-    told = posture_inside.look(virtual, tmp_path, service, driver, recorder)
+    told = posture_inside.look(lab, folder, service, driver, recorder)
     judge(told, recorder, driver)
     if refusal := sandbox_refusal():
         pytest.skip(refusal)

@@ -16,6 +16,7 @@ from scoring import latency
 from scoring.score import score_run
 from scoring.scores import SCORES, Scores
 from tests.lab.canaries import PROJECT, kept_out, names
+from tests.lab.main_job import open_to_others
 from tests.unit.harness.bundle.contents import told
 
 pytestmark = pytest.mark.lab
@@ -63,6 +64,7 @@ def test_evidence_is_whole(harm_run: Path) -> None:
     assert told <= set(manifest.versions)
     assert "dualpi2" not in (harm_run / "setup.log").read_text()
     assert "fq_codel" in (harm_run / "teardown.log").read_text()
+    assert not open_to_others(harm_run)
 
 
 def test_scores_tell_who_was_there(harm_run: Path) -> None:

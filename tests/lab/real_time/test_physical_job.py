@@ -21,6 +21,7 @@ from harness.lab.physical import CLOCK, PhysicalLab
 from harness.store.manifest import MANIFEST, PARTIAL, read_manifest
 from scoring.scores import SCORES, Scores
 from tests.lab.canaries import ENVIRONMENT, kept_out, names
+from tests.lab.main_job import open_to_others
 from tests.lab.real_time.bench import Bench, needs_root, until
 from tests.unit.harness.bundle.contents import told
 
@@ -63,6 +64,7 @@ def test_a_short_experiment_with_a_router_whose_clock_is_off(nodes: Bench, tmp_p
     (run,) = (manifest.parent for manifest in tmp_path.glob(f"*/{MANIFEST}"))
     assert run.suffix != PARTIAL, said
     verify(run)
+    assert not open_to_others(run)
     lab = json.loads((run / "lab.json").read_text())
     assert lab["name"] == "apu" and lab["verified_at_end"] is True
     assert lab["clock_offset_s"]["router"] == pytest.approx(_AHEAD_S, abs=0.5)

@@ -55,6 +55,17 @@ def ours() -> set[int]:
     return browsers | {p.pid for p in psutil.Process().children(recursive=True) if p.name() in ("chromedriver", "node")}
 
 
+def test_no_page_of_a_stranger_is_opened_without_a_sandbox(
+    drive: type[Browser], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser, "sandbox_refusal", lambda: "a browser's sandbox needs user namespaces")
+    drive.check()
+    with pytest.raises(
+        BrowserError, match=r"--live, --url=https://…: a browser's sandbox needs user namespaces; allow"
+    ):
+        drive.check(stranger=True)
+
+
 def test_window_fills_the_screen_answers_any_thread_and_leaves_nothing(
     drive: type[Browser], display: str, tmp_path: Path
 ) -> None:

@@ -57,7 +57,10 @@ def test_what_is_no_film_is_refused_by_name(tmp_path: Path) -> None:
     (text := tmp_path / "film.mp4").write_text("no film at all")
     (listed := tmp_path / "list.m3u8").write_text("#EXTM3U\n#EXTINF:4,\nhttp://127.0.0.1:9/a.ts\n")
     sound = made(tmp_path / "sound.wav", source="sine").path
-    for path in (text, listed, sound, tmp_path / "none.mp4"):
+    real = made(tmp_path / "real.ts").path
+    (playlist := tmp_path / "playlist.mp4").write_text(f"#EXTM3U\n#EXTINF:5,\nfile://{real}\n#EXT-X-ENDLIST\n")
+    (joined := tmp_path / "joined.mp4").write_text(f"ffconcat version 1.0\nfile {real}\n")
+    for path in (text, listed, sound, playlist, joined, tmp_path / "none.mp4"):
         with pytest.raises(FilmError, match=f"^{path}: no film: "):
             _ = Film(path).seconds
     with pytest.raises(FilmError, match="is 1 s long; a clip needs 2 s"):

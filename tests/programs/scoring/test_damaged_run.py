@@ -53,7 +53,12 @@ def test_a_run(light: Path, name: str, part: list[int], to: Any, edits: list[tup
 
 #: What a small file could make a scorer hold: a place in a record, and the value that asks for much.
 BOMBS = {
-    "timeline.json": [(["phases", 0, "end"], 1e11), (["phases", -1, "end"], 2e9 + 1e9), (["phases", 0, "start"], 0.0)],
+    "timeline.json": [
+        (["phases", 0, "end"], 1e11),
+        (["phases", -1, "end"], 2e9 + 1e9),
+        (["phases", 0, "start"], 0.0),
+        (["phases", 0, "contender"], "+".join(["cubic*9999"] * 30_000)),
+    ],
     "lab.json": [
         (["clip", "frames"], 10**15),
         (["clip", "fps"], 1e-9),

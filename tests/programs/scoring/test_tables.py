@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -68,3 +69,14 @@ def test_the_page_describes_them_as_they_are() -> None:
     page = (CHECKOUT / "docs" / "data.md").read_text()
     for name, table in TABLES.items():
         assert table.described(name) in page, f"docs/data.md: {name} is described otherwise there"
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_read_from_the_files_that_it_names(run: Path, name: str) -> None:
+    """Whoever opens a table has them checked against the manifest, and no others."""
+    shutil.copy(run / "ss.jsonl", run / "ss-up.jsonl")
+    whole = TABLES[name].of(run)
+    for file in run.iterdir():
+        if file.name not in TABLES[name].files and file.is_file():
+            file.unlink()
+    assert TABLES[name].of(run).equals(whole)

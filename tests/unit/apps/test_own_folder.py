@@ -40,3 +40,22 @@ def test_a_whole_disk_is_not_copied(site: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(own_folder, "MOST_FILES", 1)
     with pytest.raises(FolderError, match=rf"^{site.parent}: has more than 1 files"):
         ensure_own_folder(site)
+
+
+def test_what_a_dot_hides_is_not_served_and_modes_stay(site: Path) -> None:
+    (site.parent / ".git").mkdir()
+    for name in (".git/config", ".env"):
+        (site.parent / name).write_text("secret")
+    (site.parent / "media" / "film.mp4").chmod(0o600)
+    folder = ensure_own_folder(site).folder
+    assert not [file for file in folder.rglob("*") if file.name.startswith(".")]
+    assert (folder / "media" / "film.mp4").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_changes_while_it_is_copied_is_not_served(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def altered(source: Path, target: Path) -> None:
+        target.write_bytes(source.read_bytes() + b"more")
+
+    monkeypatch.setattr("apps.standins.own_folder.shutil.copy", altered)
+    with pytest.raises(FolderError, match="changed while it was copied"):
+        ensure_own_folder(site)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hardware.machine.plugins import Broken
 from scoring import gates
 from scoring.evidence import RawFiles, RecordedPhase, Setting
 from scoring.validity import Limits
@@ -50,3 +51,13 @@ def test_an_advertisement_in_the_timeline_of_a_live_film_is_told(
     setting = Setting((RecordedPhase("solo", None, 100.0, 120.0),), of_lab)
     found = [g for g in gates.further_gates(RawFiles(tmp_path, []), setting, Limits()) if g.name == "no advertisement"]
     assert [(gate.measured, gate.ok) for gate in found] == ([(measured, measured == "0.0 s in 0")] if measured else [])
+
+
+def test_a_gate_that_cannot_be_loaded_is_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Broken("loud", "sojourn-example 1.0", "ModuleNotFoundError: No module named 'sounds'")
+    monkeypatch.setattr(gates, "named", lambda group, kind: [broken])
+    setting = Setting((RecordedPhase("solo", None, 100.0, 120.0),), {})
+    judged = {gate.name: gate for gate in gates.further_gates(RawFiles(tmp_path, []), setting, Limits())}
+    assert judged["gate loud"].reason == (
+        "gate loud: cannot be judged: ModuleNotFoundError: No module named 'sounds'; mend or remove sojourn-example 1.0"
+    )

@@ -32,7 +32,9 @@ def test_a_load_is_read_and_written_alike(text: str, flows: list[LoadFlow]) -> N
         ("cubic@down", "'cubic@down' is no flow"),
         ("cubic++prague", "'' is no flow"),
         ("", "'' is no flow"),
-        (f"cubic*{MOST_FLOWS}+prague", f"has {MOST_FLOWS + 1} flows; at most {MOST_FLOWS} compete at once"),
+        (f"cubic*{MOST_FLOWS}+prague", f"has {MOST_FLOWS + 1} flows or more; at most {MOST_FLOWS} compete at once"),
+        ("cubic*9999+" * 100_000 + "cubic", "… is too long; at most"),
+        ("+".join(["cubic*9999"] * 150), "has 9999 flows or more"),
     ],
 )
 def test_what_is_no_load_is_refused(text: str, why: str) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -61,3 +62,14 @@ def test_every_command_has_help() -> None:
     )
     for command in ("build", "doctor", "harm", "rescore", "report", "compare", "export", "figure", "bundle"):
         assert command in done.stdout
+
+
+def test_nothing_that_lies_where_it_is_called_is_run(tmp_path: Path) -> None:
+    """A folder like /tmp, where others may have put a module of any name."""
+    for name in ("random", "pytest", "harness", "conftest"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(66)\n")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "harness.cli", "harm", "--qdisc=nonsense"],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 4 and "nonsense" in done.stderr, done.stdout + done.stderr

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import typer
@@ -220,3 +221,39 @@ def test_no_other_run_gives_any(run: Path, reader: str, spoil: Callable[[Path], 
         assert done.exit_code == 3, said
     rows = run.parent / "out" / "summary.csv"
     assert not rows.exists() or not list(csv.DictReader(rows.open()))
+
+
+@pytest.mark.parametrize("reader", ["report", "figure"])
+def test_a_picture_is_made_of_sealed_files_alone(run: Path, reader: str) -> None:
+    (run / "qdisc.jsonl").write_text('{"t": 1, "dev": "lan", "qdiscs": []}\n')
+    done = ask(READERS[reader](run))
+    assert done.exit_code == 1 and "qdisc.jsonl is not the one that the manifest holds" in done.stderr
+
+
+@pytest.mark.parametrize("reader", ["verdict", "summary", "compare", "trend of folders", "report of a folder"])
+def test_a_name_in_a_valid_run_does_not_move_the_terminal(run: Path, reader: str) -> None:
+    for place in (run, other(run)):
+        text = (place / SCORES).read_text()
+        (place / SCORES).write_text(text.replace('"prague"', '"pr\\u001b[2Jague"'))
+        reseal(place, SCORES)
+    done = ask(READERS[reader](run))
+    assert done.exit_code in (0, 1) and "\x1b" not in done.stdout + done.stderr
+    if (junit := run.parent / "out.xml").exists():
+        ElementTree.parse(junit)
+
+
+@pytest.mark.parametrize("reader", ["verdict of a folder", "trend of folders", "report of a folder"])
+def test_one_odd_run_is_named_and_hides_no_other(run: Path, reader: str) -> None:
+    odd = made(run.parent, Scores.model_validate_json((run / SCORES).read_bytes()))
+    (odd / "options.json").write_text('{"service": "o2tv", "phases": [{}]}')
+    reseal(odd, "options.json")
+    done = ask(READERS[reader](run))
+    said = done.stdout + done.stderr + "".join(text for _, text in written(run.parent, {}))
+    assert done.exit_code == (4 if reader.startswith("verdict") else 0), said
+    assert odd.name in said and "options.json: phases: 0.contender: Field required" in said
+
+
+def test_runs_that_never_ended_are_told_beside_a_verdict(run: Path) -> None:
+    partial(killed := made(run.parent, Scores.model_validate_json((run / SCORES).read_bytes())))
+    done = ask(READERS["verdict of a folder"](run))
+    assert done.exit_code == 0 and f"left out: {killed}.partial: not finished" in done.stdout

@@ -111,6 +111,13 @@ def test_other_runs_are_refused_in_one_line(make: Make, tmp_path: Path) -> None:
     write_manifest(masked, manifest.model_copy(update={"bundle": Bundled(source="0" * 64, anonymised=True)}))
     with pytest.raises(RerunError, match="is anonymised"):
         asked_of(masked)
+    (film := tmp_path / "film.mp4").touch()
+    others = make(clip=str(film))
+    asked_of(others)
+    manifest = read_manifest(others)
+    write_manifest(others, manifest.model_copy(update={"bundle": Bundled(source="0" * 64, anonymised=False)}))
+    with pytest.raises(RerunError, match=f"made with files of another machine: --clip={film}"):
+        asked_of(others)
 
 
 def test_what_is_not_recorded_is_no_difference() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.experiment.rescore import differences
-from harness.store.manifest import read_manifest
+from harness.store.manifest import read_manifest, write_manifest
 from harness.store.runs import RunStore
 from scoring.score import score_run
 from tests.programs.harness.cli.test_cli import sojourn
@@ -60,3 +60,10 @@ def test_differences_name_the_leaf() -> None:
     ]
     assert list(differences(fresh, fresh)) == []
     assert list(differences({"a": [1]}, {"a": [1, 2]})) == ["scores.a: stored [1], now [1, 2]"]
+
+
+def test_what_another_package_judged_is_not_scored_without_it(bare: Path) -> None:
+    manifest = read_manifest(bare)
+    write_manifest(bare, manifest.model_copy(update={"versions": {"package sojourn-strict": "1.0"}}))
+    code, _, err = sojourn("rescore", bare, "--write")
+    assert code == 1 and "was judged with package sojourn-strict, not installed here" in err

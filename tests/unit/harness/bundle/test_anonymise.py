@@ -32,6 +32,8 @@ WORDS = [
     "Zm9vYmFyYmF6cXV4cXV1eGNvcmdlZ3JhdWx0Z2FycGx", "ab:cd:ef:01:23:45:67:89:ab:cd:ef:01:23:45:67:89",
     "AAAAC3NzaC1lZDI1NTE5AAAAIPlantedKeyOfTheLab", "0123456789abcdef0123456789abcdef", "WD-WX11D1234567",
     "PCE-APU2-1337", "NovakoviWiFi", "s1gn4ture", "4uthz", "Novak Jan", "buildbox9",
+    # What files of the user's own are called: a page and its folder, a script.
+    "svatba-anny", "soukrome", "tajny-kousek", "moje-heslo",
 ]  # fmt: skip
 ADDRESSES = [frames.CLIENT, frames.SITE, "198.51.100.7", "100.64.3.2"]
 ADDRESSES6 = [frames.CLIENT6, frames.SITE6, "fe80::3e97:eff:fe11:2233"]
@@ -59,6 +61,9 @@ def _plant(run: Path) -> None:
     (run / "logs").mkdir()
     told = {"client": frames.CLIENT, "server": "10.42.2.10", "seen": f"[{frames.SITE6}]:443", "mac": STATION}
     (run / "lab.json").write_text(json.dumps({"addresses": told, "peers": {frames.SITE: {"Cookie": "a=s3ss10n"}}}))
+    own = {"url": "/home/jnovak/soukrome/svatba-anny.html", "script": "/srv/moje-heslo.js", "clip": None, "phases": []}
+    (run / "options.json").write_text(json.dumps(own))
+    (run / "origin.jsonl").write_text('{"request": {"uri": "/rok/tajny-kousek.m4s?x=1"}}\n')
     (run / "player.jsonl").write_text(
         json.dumps({"t": 1.5, "event": "error", "detail": "4 https://tv-portal.novakovi.cz/live.m3u8?sid=s3ss10n"})
         + '\n{"t": 2.0, "cut off at 203.0.113.80 of hidden-host.novakovi.cz'

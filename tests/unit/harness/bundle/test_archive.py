@@ -166,6 +166,7 @@ def test_import_gives_the_run_back(run: Path, tmp_path: Path) -> None:
     assert list(imported.parent.iterdir()) == [imported]
     for name in read_manifest(run).files:
         assert (imported / name).read_bytes() == (run / name).read_bytes()
+    assert not [path for path in (imported, *imported.rglob("*")) if path.stat().st_mode & 0o077]
     assert verify(imported) == verify(archive)
     with pytest.raises(BundleError, match="is there already; nothing was changed"):
         import_bundle(archive, imported.parent)

@@ -26,7 +26,7 @@ def test_what_is_named_goes_to_pytest_and_nothing_else(started: list[str]) -> No
     asked = ["harm", "--qdisc=dualpi2", "--live", "--rate-up", "3mbit", "--", "-x"]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
-    assert started[:3] == [sys.executable, "-m", "pytest"]
+    assert started[:4] == [sys.executable, "-P", "-m", "pytest"]
     (test,) = (number for number, word in enumerate(started) if word.endswith("tests/test_video_harm.py"))
     assert sorted(started[test + 1 : -1]) == ["--live", "--qdisc=dualpi2", "--rate-up=3mbit"] and started[-1] == "-x"
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,34 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(OptionsError, match=says) as wrong:
         user_defaults({}, tmp_path, SERVICES)
     assert "\n" not in str(wrong.value)
+
+
+def test_a_file_that_others_write_is_followed_by_name_alone(tmp_path: Path) -> None:
+    """Found in the folder where one is called, which may be everybody's, it would run what it says as us."""
+    (file := tmp_path / "sojourn.toml").write_text(FILE)
+    file.chmod(0o666)
+    with pytest.raises(OptionsError, match=r"sojourn\.toml: everybody may write it; `chmod o-w .*SOJOURN_DEFAULTS="):
+        user_defaults({}, tmp_path, SERVICES)
+    assert user_defaults({"SOJOURN_DEFAULTS": str(file)}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
+    file.chmod(0o644)
+    assert user_defaults({}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
+    if os.geteuid() == 0:
+        os.chown(file, 65534, 65534)
+        with pytest.raises(
+            OptionsError, match=r"sojourn\.toml: it is user 65534's, not yours; if you trust it, name it"
+        ):
+            user_defaults({}, tmp_path, SERVICES)
+
+
+def test_a_scenario_and_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "evening.toml").write_text('rate = "4mbit"\nqdisc = "pie"\n')
+    (tmp_path / "there" / "mine.toml").write_text('scenario = "evening.toml"\nqdisc = "red"\nclip = "film.mp4"\n')
+    set_there = user_defaults({"SOJOURN_DEFAULTS": "there/mine.toml"}, tmp_path, SERVICES).of("youtube")
+    assert (set_there["rate"], set_there["qdisc"]) == ("4mbit", "red")
+    assert set_there["clip"] == str(tmp_path / "there" / "film.mp4")
+    by_name = user_defaults({"SOJOURN_SCENARIO": "there/evening.toml"}, tmp_path, SERVICES)
+    assert by_name.of("youtube")["rate"] == "4mbit" and "--rate=4mbit" in by_name.lines("youtube")[0]
 
 
 def test_a_file_or_a_flag_that_is_none_is_named(tmp_path: Path) -> None:

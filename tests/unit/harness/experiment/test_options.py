@@ -174,7 +174,7 @@ def test_rates_step_over_the_timeline() -> None:
         ({"jitter": "15ms"}, "--jitter: '15ms' is out of range; give at most 10ms, half of --rtt"),
         ({"bursts": "5ms-1ms"}, "--bursts: '5ms-1ms' is no time between bursts"),
         ({"bursts": "1s"}, "--bursts: "),
-        ({"contenders": "cubic*99"}, r"--timeline/--contenders: 'cubic\*99' has 99 flows"),
+        ({"contenders": "cubic*99"}, r"--timeline/--contenders: 'cubic\*99' has 99 flows or more"),
         ({"timeline": "solo:5,cubic@down:9"}, "--timeline/--contenders: 'cubic@down' is no flow"),
     ],
 )
@@ -226,3 +226,10 @@ def test_a_browser_of_the_users_is_no_simulated_machines(tmp_path: Path) -> None
         parse(**own)
     with pytest.raises(OptionsError, match=r"^--browser: no such program: /none; give one such as"):
         parse(browser="/none", lab="virtual")
+
+
+def test_what_is_watched_from_outside_of_the_lab(tmp_path: Path) -> None:
+    (page := tmp_path / "index.html").touch()
+    assert not parse().elsewhere and not parse(service="page", url=str(page)).elsewhere
+    assert parse(service="page", url="https://tv.example/", lab="apu").elsewhere
+    assert parse(service="youtube", live=True, lab="apu").elsewhere

@@ -13,7 +13,7 @@ import pytest
 from harness.matrix import dumbbell, flent, report
 from harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.cell_page import series
-from harness.matrix.cell_run import Job, result_digest, scoring_digest
+from harness.matrix.cell_run import RUN, Job, result_digest, scoring_digest
 from harness.matrix.matrix import Chart, Column, Contrast, Correlation, Expectation, Matrix, Reference
 from harness.matrix.results import cell_folder, results, run_folder
 from harness.store.manifest import hash_file
@@ -246,8 +246,11 @@ def test_a_run_as_a_flent_file(folder: Path, tmp_path: Path) -> None:
     run = run_folder(folder, MATRIX.cells[0], 1)
     told = (run / "flows.csv").read_text().splitlines()
     (run / "flows.csv").write_text("\n".join(re.sub(r"^(([^,]*,){3})\d+", r"\1", line) for line in told) + "\n")
+    assert len(flent.export(cell_folder(folder, MATRIX.cells[0]), tmp_path / "out")) == 1  # no longer as recorded
+    about = json.loads((run / RUN).read_text())
+    (run / RUN).write_text(json.dumps(about | {"result": result_digest(run)}))
     (path, _) = flent.export(cell_folder(folder, MATRIX.cells[0]), tmp_path / "out")
     unknown = json.loads(gzip.decompress(path.read_bytes()))["raw_values"]["TCP upload::1"][0]
     assert unknown["tcp_rtt"] is None and unknown["val"] == pytest.approx(40, rel=1e-3)
-    with pytest.raises(flent.ExportError, match="no run of a cell"):
+    with pytest.raises(flent.ExportError, match="no finished run of a cell"):
         flent.export(tmp_path / "out", tmp_path)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from harness.cli import app
 from harness.report.beside_published import services_table
-from harness.report.repetitions import Experiment, experiments, find_runs, grids, lines, write_summary
+from harness.report.repetitions import Experiment, experiments, find_runs, grids, lines, run_rows, write_summary
 from harness.report.run_page import ReportError
 from harness.report.terminal import print_summary
 from harness.store.manifest import reseal
@@ -147,3 +147,22 @@ def test_repeated_runs_stand_in_the_published_table_as_one(series: Series) -> No
     (row,) = (grid := services_table([(run.service, run.scores) for run in runs])).rows
     ours = dict(zip(grid.heads, row.cells, strict=True))["beside prague, ours"]
     assert ours.startswith("17.40 Mbit/s; below its picture alone for 7.50 s; stalls 1; of 3 (1") and "1 void" in ours
+
+
+def test_runs_of_one_name_are_told_apart(series: Series, tmp_path: Path) -> None:
+    """Two hosts that begin the same cell in the same second."""
+    (good,), (bad, _) = series([1]), series([2], void=[9])
+    (other := tmp_path / "other-host").mkdir()
+    bad = bad.rename(other / good.name)
+    (one,) = experiments(find_runs([good, bad]))
+    assert one.summary.valid == [f"results/{good.name}"] and list(one.summary.void) == [f"other-host/{good.name}"]
+    assert list(one.void) == [bad]
+    assert [row["void"] for row in run_rows(one, tmp_path)] == [run.path == bad for run in one.runs]
+    (two,) = experiments(find_runs([*series([3]), good]))
+    assert len(two.summary.valid) == 2
+
+
+def test_a_summary_of_another_kind_is_named(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text("[7]")
+    with pytest.raises(ReportError, match=r"summary\.json: is no summary of runs"):
+        find_runs([tmp_path])
