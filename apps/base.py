@@ -70,6 +70,10 @@ class Asked:
     call_ecn: Literal["not-ect", "ect1"]
     driver: str
     recorder: str
+    browser: Path | None
+    """The browser's program where it is not Debian's Chromium."""
+    profile: Path | None
+    """A browser's profile that the viewer's begins as."""
 
     @property
     def own_folder(self) -> bool:
@@ -140,6 +144,10 @@ class Service(ABC):
     @abstractmethod
     def failure(self) -> str | None:
         """Why it no longer plays (page crashed, origin gone); None while all is well."""
+
+    def keep_shown(self) -> str:
+        """Keep in the run's logs what its pages show, nothing secret in it; gives the end of an error's line."""
+        return ""
 
     @property
     def clip(self) -> Clip | None:

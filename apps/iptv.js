@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a television page shows right now, asked by apps/iptv.py: a function that returns a plain object.
-() => {
+// What a television page shows right now, asked by apps/iptv.py with what is known of such pages (TelevisionPage): a
+// function that returns a plain object.
+(site) => {
   const visible = (element) => Boolean(element.getClientRects().length);
   const words = (text) => (text || '').replace(/\s+/g, ' ').trim().slice(0, 200);
   const videos = [...document.querySelectorAll('video')];
   const text = document.body?.innerText || '';
-  // English and Czech: "Your session has expired", "Platnost přihlášení vypršela".
-  const expired = /[^.\n]*\b(session|token|login|přihlášení|relace|platnost)[^.\n]{0,60}(expired|invalid|vypršel)[^.\n]*/i;
+  const line = (pattern) => words(text.match(new RegExp(`[^.\\n]*(?:${pattern})[^.\\n]*`, 'i'))?.[0]);
+  const any = (selector) => [...document.querySelectorAll(selector)].find(visible);
   return {
-    login: [...document.querySelectorAll('input[type=password]')].some(visible),
-    expired: words(text.match(expired)?.[0]),
-    refused: words([...document.querySelectorAll('[role=alert], .error, .alert')].filter(visible)[0]?.textContent),
+    login: Boolean(any(site.password)),
+    asks: Boolean(any(site.user_first)),
+    expired: line(site.expired),
+    refused: words(any(site.said)?.textContent),
+    locked: window.__sojourn?.locked || line(site.protected),
     error: words(String(window.playerError || '')),
     video: videos.length > 0,
     paused: videos.length > 0 && videos.every((video) => video.paused),

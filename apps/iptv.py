@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
 from apps.base import Asked, Mode, ServiceError, Stage
-from apps.browsers.account import AccountError, origin
+from apps.browsers.account import AccountError
 from apps.browsers.browser import Browser, BrowserError, Driver
 from apps.credentials import Credentials, read_credentials
 from apps.page_service import PageService, states
+from apps.sites import TelevisionPage, read_site
 from apps.standins.clip import Clip
 from apps.standins.hls import window_segments, write_playlists
 from apps.standins.ladder import DEFAULT
@@ -27,9 +28,6 @@ from traffic import ports
 STATE = Path(__file__).with_name("iptv.js").read_text()
 PLAY = "() => document.querySelectorAll('video').forEach((video) => video.play().catch(() => {}))"
 SHOWN = "() => window.player ? [window.player.shown(), window.player.best()] : [0, 0]"
-USER = "form:has(input[type=password]) input:is([type=email], [type=text], [type=tel], :not([type]))"
-PASSWORD = "input[type=password]"
-SUBMIT = "form:has(input[type=password]) :is(button[type=submit], input[type=submit], button:not([type]))"
 _PAGE = HERE / "iptv"
 #: A site answers a login within this, or has refused it.
 _LOGIN_S = 15.0
@@ -52,29 +50,25 @@ class Iptv(PageService):
     }
     #: Indices into our own ladder, lowest first; none above 720p, the height of the screen.
     rungs: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
-    #: The page that `live` opens where the user names no other.
-    home: ClassVar[str] = ""
 
     def __init__(
         self,
         *,
         live: bool = False,
         url: str = "",
-        credentials: Credentials | None = None,
         **of_page: Any,
     ) -> None:
         """`live`: open the page `url` of the real site; else `url` is a stream, and without one the stand-in plays.
 
         For `of_page` see PageService. Raises ServiceError for options that do not fit.
         """
-        url = url or (self.home if live else "")
         if live and not url:
             raise ServiceError(f"--service={self.name} --live: give the channel's page, --url=https://…")
         if url and "own" not in of_page and not is_address(url):
             raise ServiceError(f"--url={url}: is no http or https address")
         super().__init__(standin=not url or "own" in of_page, **of_page)
         url = Path(url).name if self.standin else url  # where it lies is no matter inside a lab
-        self.live, self.url, self.credentials = live, url, credentials
+        self.live, self.url = live, url
         self.offered = tuple(range(len(self._rungs))) if self._rungs != DEFAULT else self.rungs
         self.ladder = tuple(f"{self._rungs[rung].height}p" for rung in self.offered)
 
@@ -106,8 +100,6 @@ class Iptv(PageService):
         return f"file://{for_viewer(folder)}/index.html?{query}", ("--disable-web-security",)
 
     def await_playing(self, browser: Browser) -> None:
-        if self.live and self.credentials and self.credentials.cookie:
-            show_cookie(browser, self.url, self.credentials.cookie)
         try:
             wait_playing(browser, self.url if self.live else "", self.credentials)
         except StreamError as error:
@@ -138,7 +130,7 @@ class Iptv(PageService):
         if sample is None or (sample.playing and time.time() - sample.t < _SILENT_S):
             return None
         try:
-            return refusal(self.ask(STATE), self.credentials)
+            return refusal(self.ask(asking()), self.credentials)
         except BrowserError:  # a page between two others; one that is gone is noticed above
             return None
 
@@ -158,13 +150,14 @@ class StreamError(ServiceError):
     """The player cannot get the stream."""
 
 
-def show_cookie(browser: Driver, url: str, cookie: str) -> None:
-    """Give the session cookie to the site of `url` and load that page again; ServiceError where that must not be."""
-    try:
-        browser.set_cookies(url, cookie)
-    except AccountError as error:
-        raise ServiceError(f"--url: {error}") from error
-    browser.open(url)
+def television_page() -> TelevisionPage:
+    """What is known of channels' pages."""
+    return read_site("iptv", TelevisionPage)
+
+
+def asking() -> str:
+    """The script that says what a page shows."""
+    return f"() => (\n{STATE}\n)({television_page().model_dump_json()})"
 
 
 def refusal(state: dict[str, Any], credentials: Credentials | None, logged_in: bool = True) -> str | None:
@@ -180,8 +173,8 @@ def refusal(state: dict[str, Any], credentials: Credentials | None, logged_in: b
         return f"the login has expired, renew {source or 'it'}; the page says: {state['expired']}"
     if state["login"] and not credentials:
         return "the page asks for a login; give an account (--credentials, see docs/services.md)"
-    if state["login"] and credentials and credentials.cookie:
-        return f"the page asks for a login: the session cookie of {source} has expired, renew it"
+    if state["login"] and credentials and not credentials.password:
+        return f"the page asks for a login: the session of {source} has expired, renew it"
     if state["login"] and logged_in:
         said = f"; the page says: {state['refused']}" if state["refused"] else ""
         return f"the login is refused, check {source}{said}"
@@ -193,30 +186,48 @@ def wait_playing(browser: Driver, url: str, credentials: Credentials | None, tim
 
     Raises StreamError for a stream that the player cannot get, ServiceError that says what the page shows instead.
     """
-    given = 0.0  # when the account was typed in
-    for state in states(browser, STATE, timeout):
+    given, named = 0.0, False  # when the account was typed in, and whether its user was, by itself
+    state: dict[str, Any] = {}
+    for state in states(browser, asking(), timeout):
         if state["playing"]:
             return
         waiting = bool(given) and state["login"] and time.monotonic() < given + _LOGIN_S and not state["refused"]
         if not waiting and (why := refusal(state, credentials, logged_in=bool(given))):
             raise StreamError(why) if state["error"] else ServiceError(why)
-        if state["login"] and credentials and not given:
-            log_in(browser, credentials, [origin(url), *credentials.origins.split()])
-            given = time.monotonic()
+        if credentials and credentials.password and not given and (state["login"] or (state["asks"] and not named)):
+            alone = not state["login"]
+            log_in(browser, credentials, credentials.sites(url), alone=alone, named=named)
+            given, named = (0.0 if alone else time.monotonic()), True
         elif given and not state["login"] and not state["video"]:
             browser.open(url)  # many sites go to their front page after a login
         elif state["paused"]:
             browser.evaluate(PLAY)
-    raise ServiceError(f"no picture after {timeout:g} s: the page has no film that plays")
+    raise ServiceError(f"no picture after {timeout:g} s: {_diagnosis(state, credentials)}")
 
 
-def log_in(browser: Driver, credentials: Credentials, origins: Collection[str]) -> None:
-    """Fill the page's login form and send it; ServiceError when the page or its form is of no site of the account's."""
+def _diagnosis(state: Mapping[str, Any], credentials: Credentials | None) -> str:
+    hidden = credentials.hidden if credentials else str
+    if locked := state.get("locked"):
+        why = "its film is protected and this browser has no key; give Chrome by --browser"
+        return f"{why}; the page says: {hidden(locked)}"
+    if state.get("asks"):
+        said = f"; the page says: {hidden(state['refused'])}" if state["refused"] else ""
+        return "the page asks for a login" + (said if credentials else "; give an account (--credentials)")
+    return "the page has no film that plays"
+
+
+def log_in(
+    browser: Driver, credentials: Credentials, origins: Collection[str], *, alone: bool = False, named: bool = False
+) -> None:
+    """Fill the page's login form and send it: the user `alone`, or the password where the user was `named` already.
+
+    Raises ServiceError when the page or its form is of no site of the account's, or not understood.
+    """
+    site = television_page()
     try:
-        filled = browser.fill_secret(USER, credentials.user, origins) and browser.fill_secret(
-            PASSWORD, credentials.password, origins
-        )
+        user = browser.fill_secret(site.user_first if alone else site.user, credentials.user, origins)
+        filled = alone or browser.fill_secret(site.password, credentials.password, origins)
     except AccountError as error:
         raise ServiceError(f"{error} (more of them: origins in {credentials.source})") from error
-    if not filled or not browser.click(SUBMIT):
-        raise ServiceError("the login form is an unknown one: log in by hand and give the session cookie instead")
+    if not (user or named) or not filled or not browser.click(site.submit_first if alone else site.submit):
+        raise ServiceError("the login form is an unknown one: log in by hand and give what the browser keeps instead")

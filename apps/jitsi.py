@@ -6,13 +6,14 @@ from __future__ import annotations
 import json
 from urllib.parse import quote
 
-from apps.meeting import Meeting, MeetingSite
+from apps.meeting import Meeting, with_query
 
 #: Laid over the server's config.js, as far as its configWhitelist.ts lets a link do so.
 CONFIG = {
     "config.prejoinConfig.enabled": False,
     "config.prejoinPageEnabled": False,  # older servers
     "config.disableDeepLinking": True,
+    "config.defaultLanguage": "en",
     "config.requireDisplayName": False,
     "config.autoKnockLobby": True,
     "config.startWithAudioMuted": True,  # see docs/calls.md for why a call has no sound
@@ -26,17 +27,9 @@ class Jitsi(Meeting):
 
     name = "jitsi"
     example = "https://meet.example.org/Room"
-    site = MeetingSite(
-        leave='.hangup-button, [aria-label^="Leave the"]',
-        press=('[data-testid="prejoin.joinMeeting"]', '[data-testid="lobby.knockButton"]'),
-        guest='#premeeting-name-input, [data-testid="lobby.nameField"]',
-        lobby="asking to join|as soon as someone accepts|not yet started|waiting for (?:the host|a moderator)",
-        refused="rejected by a moderator|not allowed to join|maximum number of participants|password required"
-        "|removed you from the meeting|kicked you out|call terminated|meeting has (?:been terminated|ended)"
-        "|have been disconnected|something went wrong",
-    )
 
     def address(self, guest: str) -> str:
         link, _, own = self.url.partition("#")
         asked = CONFIG | {"userInfo.displayName": guest}
-        return f"{link}#" + "&".join([*(f"{key}={quote(json.dumps(value))}" for key, value in asked.items()), own])
+        config = [*(f"{key}={quote(json.dumps(value))}" for key, value in asked.items()), own]
+        return f"{with_query(link, 'lang=en')}#{'&'.join(config)}"

@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 from apps.base import Asked, Mode, ServiceError, Stage
+from apps.browsers.account import AccountError, origin
 from apps.browsers.browser import BrowserEndedError, BrowserError, Driver
+from apps.credentials import Credentials, let_in, read_credentials
+from apps.sites import MeetingPage, read_site
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
-from apps.two_party import POLL_S, Party, TwoParty
+from apps.two_party import POLL_S, START_S, Party, TwoParty
 
 STATE = Path(__file__).with_name("meeting.js").read_text()
 PRESS = "[data-sojourn=press]"
@@ -40,38 +41,30 @@ COVER = "[data-sojourn=fill]"
 FILLED = "() => window.__sojourn.filled.then(() => true)"
 SIZE = 1280, 720
 _ENTER_S, _LOBBY_S = 60.0, 120.0
+#: A password that was given is either taken within so long, or wrong.
+_PASSWORD_S = 10.0
+#: Of an account, what a meeting has a use for.
+_ENOUGH = (("password",), ("cookie",), ("storage-state",))
 #: The picture's height counts as settled after so long without a change.
 _STEADY_S = 10.0
 #: Pictures that stand still for so long: the page is asked whether the meeting is over.
 _STILL_S = 2.0
 
 
-@dataclass(frozen=True)
-class MeetingSite:
-    """What is known of a service's pages: CSS selectors, and regular expressions for their English text."""
-
-    leave: str
-    """What is there while one is in the meeting."""
-    press: tuple[str, ...] = ()
-    """What is pressed on the way in, the first that is there."""
-    words: str = ""
-    """The same for buttons that only their text names."""
-    guest: str = ""
-    """The field of a guest's name."""
-    lobby: str = ""
-    refused: str = ""
-
-
 class Meeting(TwoParty):
     """A meeting at `url`."""
 
-    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {"live": ("live",), "url": ("live",)}
-    site: ClassVar[MeetingSite]
+    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
+        "live": ("live",),
+        "url": ("live",),
+        "credentials": ("live",),
+        "profile": ("live",),
+    }
     #: What a link looks like, for messages, and the hosts that it may have; none: any.
     example: ClassVar[str]
     hosts: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, url: str, **of_ends: Any) -> None:
+    def __init__(self, url: str, *, credentials: Credentials | None = None, **of_ends: Any) -> None:
         """For `of_ends` see TwoParty. Raises ServiceError for a link that cannot be one of this service."""
         super().__init__(**of_ends)
         parts = urlsplit(url)
@@ -79,7 +72,7 @@ class Meeting(TwoParty):
         known = not self.hosts or any(host == name or host.endswith(f".{name}") for name in self.hosts)
         if parts.scheme not in ("http", "https") or not host or not known or not parts.path.strip("/"):
             raise ServiceError(f"--url={url}: is no link to a meeting of {self.name}, such as {self.example}")
-        self.url = url
+        self.url, self.credentials = url, credentials
         self._paths: list[dict[str, Any]] = []
         self._height, self._since = 0, 0.0
         self._still: dict[str, tuple[int, float]] = {}
@@ -93,7 +86,16 @@ class Meeting(TwoParty):
             raise ServiceError(f"{option} --live: give the link to the meeting, --url={cls.example}")
         if why := asked.no_other_end:
             raise ServiceError(why)
-        return cls(asked.url, driver=asked.driver, recorder=asked.recorder)
+        account = read_credentials(cls.name, asked.credentials, _ENOUGH)
+        return cls(
+            asked.url, credentials=account, driver=asked.driver, recorder=asked.recorder, browser=asked.browser,
+            profile=asked.profile,
+        )  # fmt: skip
+
+    @property
+    def site(self) -> MeetingPage:
+        """What is known of its pages."""
+        return read_site(self.name, MeetingPage)
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
         self._cameras = [ensure_camera(*SIZE, progress)]
@@ -110,16 +112,29 @@ class Meeting(TwoParty):
         return self.url
 
     def enter(self, end: Party, url: str) -> None:
-        guest = f"Sojourn, {end.name}"
         try:
-            end.browser.open(self.address(guest))
+            let_in(end.browser, self.credentials, url)
+            end.browser.allow(origin(url), ("videoCapture", "audioCapture"))
+            end.browser.open(self.address(guest_name(end)))
         except BrowserError as error:
             raise ServiceError(f"--url={url}: {error}") from error
         end.recorder.start()
-        try:
-            join(end.browser, self.site, guest)
-        except (ServiceError, BrowserError) as error:
-            raise ServiceError(f"--url={url}: {end.name}: {error}") from error
+
+    def meet(self) -> None:
+        """Have both ends join at once: who is alone in a meeting gets no picture."""
+        ways = {
+            end.name: join(end.browser, self.site, guest_name(end), self.url, self.credentials) for end in self._ends
+        }
+        while ways:
+            for name, way in list(ways.items()):
+                try:
+                    next(way)
+                except StopIteration:
+                    del ways[name]
+                except (ServiceError, BrowserError) as error:
+                    raise ServiceError(f"--url={self.url}: {name}: {error}") from error
+            time.sleep(POLL_S)
+        super().meet()
 
     @property
     def settled(self) -> bool:
@@ -141,7 +156,7 @@ class Meeting(TwoParty):
             elif now - since >= _STILL_S:
                 self._still[end.name] = frames, now
                 if why := left(end.browser, self.site):
-                    return f"{end.name}: {why}"
+                    return f"{end.name}: {self.credentials.hidden(why) if self.credentials else why}"
         return None
 
     @property
@@ -162,55 +177,103 @@ class Meeting(TwoParty):
 def fill_screen(end: Party) -> None:
     """Show the picture over the whole screen. Raises ServiceError where a press does not reach the page."""
     end.browser.evaluate(FILL)
-    if not end.browser.click(COVER):
+    if not end.browser.click(COVER, timeout=START_S):
         raise ServiceError(f"{end.name}: its picture does not fill the screen: no press reaches the page")
     end.browser.evaluate(FILLED)
 
 
-def look(browser: Driver, site: MeetingSite) -> dict[str, Any] | None:
+def with_query(link: str, more: str) -> str:
+    """The same link with more in its query."""
+    link, hash_, rest = link.partition("#")
+    return f"{link}{'&' if '?' in link else '?'}{more}{hash_}{rest}"
+
+
+def guest_name(end: Party) -> str:
+    """What an end is called in the meeting."""
+    return f"Sojourn, {end.name}"
+
+
+def look(browser: Driver, site: MeetingPage) -> dict[str, Any] | None:
     """What the page shows; None while it goes on to another. Raises BrowserEndedError."""
     try:
-        return dict(browser.evaluate(f"() => (\n{STATE}\n)({json.dumps(asdict(site))})"))
+        known = site.model_dump_json(exclude={"inside", "waits"})
+        asked = ", ".join([known, *(f"() => {script or 'false'}" for script in (site.inside, site.waits))])
+        return dict(browser.evaluate(f"() => (\n{STATE}\n)({asked})"))
     except BrowserEndedError:
         raise
     except BrowserError:
         return None
 
 
-def join(browser: Driver, site: MeetingSite, guest: str, timeout: float = _ENTER_S, lobby: float = _LOBBY_S) -> None:
-    """Go through the pages before the meeting as `guest` and return once in it.
+def join(
+    browser: Driver,
+    site: MeetingPage,
+    guest: str,
+    url: str,
+    credentials: Credentials | None = None,
+    timeout: float = _ENTER_S,
+    lobby: float = _LOBBY_S,
+) -> Iterator[None]:
+    """Go through the pages before the meeting as `guest`, a step each time that it is asked; ends once it is in it.
 
-    Raises ServiceError that says what the page shows instead, after `timeout` s, or `lobby` s where a host must let
-    guests in.
+    In it is who receives the picture of somebody: a lobby may have a button to leave by, too. Raises ServiceError that
+    says what the page shows instead, after `timeout` s, or `lobby` s where a host must let guests in or nobody else is
+    there yet.
     """
-    began, state = time.monotonic(), dict[str, Any]()
-    while time.monotonic() < began + (lobby if state.get("lobby") else timeout):
+    began, given, state = time.monotonic(), 0.0, dict[str, Any]()
+    hidden = credentials.hidden if credentials else str
+    while time.monotonic() < began + (lobby if state.get("lobby") or state.get("inside") else timeout):
         state = look(browser, site) or state
+        if state.get("receives"):
+            return
         if state and not state["secure"]:
             raise ServiceError("the page is plain http: a browser gives its camera to https only")
-        if state.get("refused"):
-            raise ServiceError(f"the meeting lets no guest in; the page says: {state['refused']}")
-        if state.get("joined"):
-            return
-        if state.get("unnamed"):
+        if state.get("secret"):
+            if not (credentials and credentials.password):
+                raise ServiceError("the meeting has a password; give it as password in --credentials")
+            if given and time.monotonic() > given + _PASSWORD_S:
+                raise ServiceError(f"the password of {credentials.source} is not taken")
+            if not given:
+                give_password(browser, site, url, credentials)
+                given = time.monotonic()
+        elif state.get("unnamed"):
             browser.fill(site.guest, guest)
         elif state.get("press"):
             browser.click(PRESS, timeout=0.5)
-        time.sleep(POLL_S)
+        elif state.get("refused"):
+            break
+        yield
+    said = hidden(state.get("shown") or "") or "nothing"
+    if state.get("refused"):
+        raise ServiceError(f"not let in: {state['advice']}; the page says: {hidden(state['refused'])}")
     if state.get("lobby"):
-        raise ServiceError(f"not let in for {lobby:g} s: the host must admit guests; the page says: {state['lobby']}")
+        raise ServiceError(
+            f"not let in for {lobby:g} s: the host must admit guests; the page says: {hidden(state['lobby'])}"
+        )
     if state.get("press"):
         raise ServiceError(f"not in the meeting after {timeout:g} s: the button {state['press']!r} leads nowhere")
-    raise ServiceError(f"not in the meeting after {timeout:g} s: the page shows {state.get('shown') or 'nothing'!r}")
+    if state.get("inside"):
+        raise ServiceError(f"no picture of anybody comes for {lobby:g} s; the page shows {said!r}")
+    raise ServiceError(f"not in the meeting after {timeout:g} s: the page shows {said!r}")
 
 
-def left(browser: Driver, site: MeetingSite) -> str | None:
+def give_password(browser: Driver, site: MeetingPage, url: str, credentials: Credentials) -> None:
+    """Type the meeting's password in at its own site and send it. Raises ServiceError."""
+    try:
+        given = browser.fill_secret(site.secret, credentials.password, credentials.sites(url))
+    except AccountError as error:
+        raise ServiceError(f"{credentials.source}: {error}") from error
+    if not given or not browser.click(site.submit):
+        raise ServiceError("the page asks for a password in a form that is not known")
+
+
+def left(browser: Driver, site: MeetingPage) -> str | None:
     """Why the page is no longer in the meeting; None while it is."""
     try:
         state = look(browser, site)
     except BrowserEndedError as ended:
         return str(ended)
-    if state is None or (state["joined"] and not state["refused"]):
+    if state is None or state["receives"] or (state["inside"] and not state["refused"] and not state["lobby"]):
         return None
     said = state["refused"] or state["lobby"] or state["shown"]
     return f"is no longer in the meeting; the page says: {said or 'nothing'}"

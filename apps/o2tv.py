@@ -15,4 +15,3 @@ class O2tv(Iptv):
 
     name = "o2tv"
     defaults: ClassVar[Mapping[str, str]] = {**Iptv.defaults, "rate": "20mbit"}
-    home = "https://www.o2tv.cz/"

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from apps.base import Asked, Mode, ServiceError, Stage
 from apps.browsers.browser import Browser, BrowserError
-from apps.iptv import PLAY, STATE, is_address
+from apps.iptv import PLAY, asking, is_address
 from apps.page_service import PageService, states
 from apps.standins.clip import Clip
 from apps.standins.origin import Site
@@ -93,7 +93,7 @@ def wait_playing(browser: Browser, script: str, timeout: float = 60) -> None:
     """
     state: dict[str, Any] = {}
     asked, said = _CALLED.format(script=script.strip().rstrip(";")) if script.strip() else PLAY, ""
-    for state in states(browser, STATE, timeout):
+    for state in states(browser, asking(), timeout):
         if state["playing"]:
             return
         try:

@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Self
 from apps.base import Asked, Mode, Service, ServiceError, Stage
 from apps.browsers.browser import Browser, BrowserEndedError, BrowserError, Driver, flags
 from apps.browsers.drivers import DRIVERS
+from apps.browsers.shown import kept_as
+from apps.credentials import Credentials, let_in
 from apps.standins.clip import Clip, ClipError, ensure_clip
 from apps.standins.film import Film
 from apps.standins.ladder import DEFAULT, Rung, rung_of
@@ -53,13 +55,17 @@ class PageService(Service):
         film: Path | None = None,
         own: Path | None = None,
         driver: str = "playwright",
+        browser: Path | None = None,
+        profile: Path | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         """`standin`: our own origin serves the page. `buffer`: seconds of film that its player keeps ahead.
 
         `own`: the origin serves the folder of this file, and no film of ours.
 
         `http`, `congestion_control` (TCP, None: the host's), `film_seconds`, `rungs` and `film` (the user's own, which
-        may be shorter) are the origin's, `driver` the browser's. Raises ServiceError for options that do not fit.
+        may be shorter) are the origin's. `driver` is the browser's, `browser` its program and `profile` what its own
+        begins as, None: ours. Raises ServiceError for options that do not fit.
         """
         if http not in ("h2", "h3"):
             raise ServiceError(f"http={http!r}: must be h2 or h3")
@@ -70,6 +76,7 @@ class PageService(Service):
         self._rungs, self._film, self._entry = tuple(rungs), film, own
         self._own: OwnFolder | None = None
         self._driver = DRIVERS[driver]
+        self.browser, self.profile, self.credentials = browser, profile, credentials
         self._clip: Clip | None = None
         self._origin: Origin | None = None
         self._browser: Browser | None = None
@@ -78,6 +85,7 @@ class PageService(Service):
 
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
         "live": ("live",),
+        "profile": ("live",),
         "buffer": ("stand-in",),
         "origin-cc": ("stand-in",),
         "origin-protocol": ("stand-in",),
@@ -94,6 +102,8 @@ class PageService(Service):
             congestion_control=asked.origin_cc,
             film_seconds=max(660, round(film)),
             driver=asked.driver,
+            browser=asked.browser,
+            profile=asked.profile,
             film=asked.clip,
             **({"rungs": tuple(rung_of(*rung) for rung in asked.ladder)} if asked.ladder else {})
             | cls.page_options(asked),
@@ -162,19 +172,33 @@ class PageService(Service):
             else:
                 url, further = self.address()
             arguments = [*flags(width=stage.width, height=stage.height, **trusted), *further]
-            self._browser = self._driver(stage.client, stage.display, arguments, scripts=[SCRIPT])
+            self._browser = self._driver(
+                stage.client, stage.display, arguments, scripts=[SCRIPT], program=self.browser, profile=self.profile
+            )
             self._recorder = PlayerRecorder(self._browser, stage.run / "player.jsonl")
+            self.before_page(self._browser, url)
             self._browser.open(url)
             self._recorder.start()
             self.await_playing(self._browser)
             if self.standin and self.http == "h2" and self.congestion_control:
                 self._check_congestion_control(stage)
-        except (BrowserError, OriginError, ProcessError, CommandError) as error:
+        except (ServiceError, BrowserError, OriginError, ProcessError, CommandError) as error:
+            said = f"{error}{self.keep_shown()}"
             self.stop()
-            raise ServiceError(str(error)) from error
+            raise ServiceError(said) from error
         except BaseException:
             self.stop()
             raise
+
+    def before_page(self, browser: Browser, url: str) -> None:
+        """What the browser is given before it opens `url`; ServiceError where that must not be."""
+        let_in(browser, self.credentials, url)
+
+    def keep_shown(self) -> str:
+        if not self._browser or not self._stage:
+            return ""
+        secrets = self.credentials.secrets if self.credentials else ()
+        return kept_as(self._browser.keep_shown(self._stage.run, secrets=secrets))
 
     def _serve(self, stage: Stage) -> tuple[str, dict[str, Any]]:
         if not self._ready:
@@ -237,15 +261,18 @@ class PageService(Service):
         return versions
 
 
-def states(browser: Driver, script: str, timeout: float) -> Iterator[dict[str, Any]]:
+def states(
+    browser: Driver, script: str, timeout: float, *, more: float = 0.0, while_: str = ""
+) -> Iterator[dict[str, Any]]:
     """Yield what `script` says of the page a few times a second, for `timeout` s; not while it goes on to another.
 
-    Raises BrowserEndedError.
+    For as long as it says `while_`, up to `more` s, the time stands still. Raises BrowserEndedError.
     """
     deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
+    state: dict[str, Any] = {}
+    while (now := time.monotonic()) < deadline:
         try:
-            state: dict[str, Any] = browser.evaluate(script)
+            state = browser.evaluate(script)
         except BrowserEndedError:
             raise
         except BrowserError:  # it went on as it was asked
@@ -253,3 +280,6 @@ def states(browser: Driver, script: str, timeout: float) -> Iterator[dict[str, A
         else:
             yield state
         time.sleep(_POLL_S)
+        if state.get(while_) and more > 0:
+            spent = min(time.monotonic() - now, more)
+            deadline, more = deadline + spent, more - spent

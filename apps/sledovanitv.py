@@ -13,4 +13,3 @@ class SledovaniTV(Iptv):
     name = "sledovanitv"
     defaults: ClassVar[Mapping[str, str]] = {**Iptv.defaults, "rate": "5mbit"}
     rungs = (0, 1, 2)
-    home = "https://sledovanitv.cz/"

@@ -14,6 +14,8 @@ from typing import Any, ClassVar
 from apps.base import Service, ServiceError, Stage
 from apps.browsers.browser import Browser, BrowserError, flags
 from apps.browsers.drivers import DRIVERS
+from apps.browsers.shown import kept_as
+from apps.credentials import Credentials
 from apps.standins.call.camera import Camera
 from captures.player import CALL_SCRIPT, SCRIPT, PlayerRecorder, PlayerSample
 from captures.recorders import RECORDERS
@@ -35,6 +37,7 @@ class Party:
     """One end of the call while it is up."""
 
     name: str
+    of: str  # in the names of files
     browser: Browser
     recorder: PlayerRecorder
 
@@ -56,9 +59,21 @@ class TwoParty(Service):
     ladder = ("180p", "270p", "360p", "540p", "720p")
     #: The other end's screen in px.
     far_size: ClassVar[tuple[int, int]] = (1280, 720)
+    credentials: Credentials | None = None
 
-    def __init__(self, *, driver: str = "playwright", recorder: str | None = "ffmpeg") -> None:
-        """`driver` is that of both browsers, `recorder` that of the other end's screen; None: it is not recorded."""
+    def __init__(
+        self,
+        *,
+        driver: str = "playwright",
+        recorder: str | None = "ffmpeg",
+        browser: Path | None = None,
+        profile: Path | None = None,
+    ) -> None:
+        """`driver` is that of both browsers, `recorder` that of the other end's screen; None: it is not recorded.
+
+        `browser` and `profile` are both browsers' program and what their profiles begin as; None: ours.
+        """
+        self.browser, self.profile = browser, profile
         self._driver, self._recorder = DRIVERS[driver], RECORDERS[recorder] if recorder else None
         #: The other end and the client, in the order in which they come.
         self._ends: list[Party] = []
@@ -73,11 +88,13 @@ class TwoParty(Service):
         for film in (camera.file for camera in self._cameras):
             if not film.is_file():
                 raise ServiceError(f"the camera's clip is missing: {film}; remove its folder to have it painted anew")
+        self._run = stage.run
         try:
             self.call(stage)
-        except (BrowserError, ProcessError, CommandError) as error:
+        except (ServiceError, BrowserError, ProcessError, CommandError) as error:
+            said = f"{error}{self.keep_shown()}"
             self.stop()
-            raise ServiceError(str(error)) from error
+            raise ServiceError(said) from error
         except BaseException:
             self.stop()
             raise
@@ -110,16 +127,22 @@ class TwoParty(Service):
     def _dial(self, stage: Stage, camera: Camera, url: str, **trusted: Any) -> None:
         """Bring both ends up at `url`, what they trust as for `flags`; return when each shows the other."""
         here = self.fills or (stage.width, stage.height)
-        ends: tuple[tuple[str, Place, str, tuple[int, int], Path], ...] = (
-            ("the other end", _far_place(stage), self._far_display, self.far_size, self._far),
-            ("the client", stage.client, stage.display, here, stage.run),
+        ends: tuple[tuple[str, str, Place, str, tuple[int, int], Path], ...] = (
+            ("the other end", FAR, _far_place(stage), self._far_display, self.far_size, self._far),
+            ("the client", "client", stage.client, stage.display, here, stage.run),
         )
-        for name, place, display, (width, height), folder in ends:
+        for name, of, place, display, (width, height), folder in ends:
             arguments = [*flags(width=width, height=height, **trusted), *_camera_flags(camera)]
-            chromium = self._driver(place, display, arguments, scripts=[SCRIPT, CALL_SCRIPT])
-            end = Party(name, chromium, PlayerRecorder(chromium, folder / "player.jsonl"))
+            chromium = self._driver(
+                place, display, arguments, scripts=[SCRIPT, CALL_SCRIPT], program=self.browser, profile=self.profile
+            )
+            end = Party(name, of, chromium, PlayerRecorder(chromium, folder / "player.jsonl"))
             self._ends.append(end)
             self.enter(end, url)
+        self.meet()
+
+    def meet(self) -> None:
+        """Return when each end shows the other; ServiceError if they do not."""
         deadline = time.monotonic() + START_S
         while not all(end.frames for end in self._ends):
             if (reason := self.failure) is not None:
@@ -160,6 +183,10 @@ class TwoParty(Service):
             if end.recorder.failure:
                 return f"{end.name}: {end.recorder.failure}"
         return None
+
+    def keep_shown(self) -> str:
+        secrets = self.credentials.secrets if self.credentials else ()
+        return kept_as(*(end.browser.keep_shown(self._run, end.of, secrets) for end in self._ends))
 
     def stop(self) -> None:
         self._hang_up()

@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a watch page shows right now, asked by apps/youtube.py: a function that returns a plain object.
-() => {
+// What a watch page shows right now, asked by apps/youtube.py with what is known of it (WatchPage): a function that
+// returns a plain object.
+(site) => {
   const visible = (selector) =>
     [...document.querySelectorAll(selector)].find((element) => element.getClientRects().length) || null;
   const words = (selector) => (visible(selector)?.textContent || '').replace(/\s+/g, ' ').trim();
   const player = document.querySelector('#movie_player');
   const video = (player || document).querySelector('video');
-  const consent =
-    location.hostname.startsWith('consent.') ||
-    visible('form[action*="consent.youtube.com"], ytd-consent-bump-v2-lightbox, tp-yt-paper-dialog #consent-bump');
   return {
-    consent: Boolean(consent),
+    consent: location.hostname.startsWith('consent.') || Boolean(visible(site.consent_shown)),
     ad: Boolean(player && (player.classList.contains('ad-showing') || player.classList.contains('ad-interrupting'))),
     playing: Boolean(video && !video.paused && !video.ended && video.readyState > 2 && video.currentTime > 0),
     paused: Boolean(video && video.paused),
     time: video ? video.currentTime : 0,
     player: Boolean(player && player.getPlaybackQuality),
     fullscreen: Boolean(document.fullscreenElement),
-    error:
-      window.playerError || (video && video.error && video.error.message) ||
-      words('.ytp-error-content-wrap-reason, yt-playability-error-supported-renderers, yt-player-error-message-renderer'),
+    error: window.playerError || (video && video.error && video.error.message) || words(site.error),
+    shown: (document.body?.innerText || '').replace(/\s+/g, ' ').trim().slice(0, 1000),
   };
 }

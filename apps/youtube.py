@@ -9,26 +9,24 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from apps.base import Asked, Mode, ServiceError, Stage
+from apps.browsers.account import StorageState
 from apps.browsers.browser import Browser, Driver
+from apps.credentials import read_credentials
 from apps.page_service import PageService, states
+from apps.sites import WatchPage, read_site
 from apps.standins.clip import Clip
 from apps.standins.ladder import DEFAULT, LADDER, ladder_up_to
 from apps.standins.origin import HERE, Site, player_version
 
 STATE = Path(__file__).with_name("youtube.js").read_text()
-#: Buttons, tried in this order; "reject all" comes before "accept all".
-CONSENT = (
-    'form[action*="consent.youtube.com"] button[aria-label*="Reject"]',
-    'form[action*="consent.youtube.com"]:has(input[name="set_eom"][value="true"]) button',
-    'ytd-consent-bump-v2-lightbox button[aria-label*="Reject"]',
-    "ytd-consent-bump-v2-lightbox .eom-buttons button",
-    'form[action*="consent.youtube.com"] button',
-)
-SKIP = ".ytp-skip-ad-button, .ytp-ad-skip-button-modern, .ytp-ad-skip-button"
-FULLSCREEN = ".ytp-fullscreen-button"
+HOME = "https://www.youtube.com"
 AUTO = "() => document.querySelector('#movie_player').setPlaybackQualityRange('auto', 'auto')"
 STATS = "() => document.querySelector('#movie_player').getStatsForNerds()"
 PLAY = "() => document.querySelector('#movie_player').playVideo()"
+#: Consent, redirects and a slow start; advertisements before the film, of which a site shows some in a row.
+_START_S, _ADS_S = 90.0, 240.0
+#: Of an account, what it has a use for: its login is not to be gone through by who is driven.
+_ENOUGH = (("storage-state",), ("cookie",))
 
 
 class YouTube(PageService):
@@ -39,6 +37,7 @@ class YouTube(PageService):
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
         **PageService.takes,
         "video-id": ("live",),
+        "credentials": ("live",),
         "max-quality": ("stand-in",),
     }
     ladder = ("tiny", *(rung.quality for rung in LADDER))
@@ -56,13 +55,20 @@ class YouTube(PageService):
     @classmethod
     def page_options(cls, asked: Asked) -> dict[str, Any]:
         rungs = {} if asked.ladder else {"rungs": ladder_up_to(asked.max_quality or DEFAULT[-1].height)}
-        return {"live": asked.live, "video_id": asked.video_id if asked.live else "", **rungs}
+        account = read_credentials(cls.name, asked.credentials, _ENOUGH) if asked.live else None
+        video = asked.video_id if asked.live else ""
+        return {"live": asked.live, "video_id": video, "credentials": account, **rungs}
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
         return Site(HERE / "youtube", clip.folder), f"/watch?v={self.video_id}&buffer={self.buffer:g}"
 
     def address(self) -> tuple[str, tuple[str, ...]]:
-        return f"https://www.youtube.com/watch?v={self.video_id}&hl=en", ()
+        return f"{HOME}/watch?v={self.video_id}&hl=en", ()
+
+    def before_page(self, browser: Browser, url: str) -> None:
+        if not self.standin:
+            browser.keep_state(StorageState(cookies=watch_page().cookies), [HOME])
+        super().before_page(browser, url)
 
     def await_playing(self, browser: Browser) -> None:
         wait_playing(browser, live=not self.standin)
@@ -77,29 +83,46 @@ class YouTube(PageService):
         return player_version("dashjs") if self.standin else "YouTube"
 
 
-def wait_playing(browser: Driver, *, live: bool, timeout: float = 60) -> None:
+def watch_page() -> WatchPage:
+    """What is known of its pages."""
+    return read_site("youtube", WatchPage)
+
+
+def asking() -> str:
+    """The script that says what a watch page shows."""
+    return f"() => (\n{STATE}\n)({watch_page().model_dump_json(include={'consent_shown', 'error'})})"
+
+
+def wait_playing(browser: Driver, *, live: bool, timeout: float = _START_S, ads: float = _ADS_S) -> None:
     """Get through consent and advertisements until the film plays.
 
-    Raises ServiceError that says what the page shows instead after `timeout` seconds.
+    Raises ServiceError that says what the page shows instead after `timeout` seconds, up to `ads` s more while
+    advertisements play.
     """
     state: dict[str, Any] = {}
-    asked = False
-    for state in states(browser, STATE, timeout):
+    asked, site = False, watch_page()
+    for state in states(browser, asking(), timeout, more=ads, while_="ad"):
         if state["error"]:
-            raise ServiceError(f"the player reports: {state['error']}")
+            raise ServiceError(f"the player reports: {state['error']}{_advice(site, state['error'])}")
         if state["consent"]:
-            any(browser.click(selector, timeout=0.5) for selector in CONSENT)
+            any(browser.click(selector, timeout=0.5) for selector in site.consent)
         elif state["ad"]:
-            browser.click(SKIP, timeout=0.5)
+            browser.click(site.skip, timeout=0.5)
         elif live and state["player"] and not asked:
             browser.evaluate(AUTO)
             asked = True
-            browser.click(FULLSCREEN)
+            browser.click(site.fullscreen)
         elif state["playing"]:
             return
         elif state["player"] and state["paused"]:
             browser.evaluate(PLAY)
-    raise ServiceError(f"no film after {timeout:g} s: {_diagnosis(state)}")
+    raise ServiceError(f"no film after {timeout:g} s: {_diagnosis(state)}{_advice(site, state.get('shown', ''))}")
+
+
+def _advice(site: WatchPage, said: str) -> str:
+    """What to do about what a page says, where that is known."""
+    plain = said.replace("’", "'")
+    return next((f"; {do}" for pattern, do in site.refused.items() if re.search(pattern, plain, re.IGNORECASE)), "")
 
 
 def _diagnosis(state: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@
   let sent = null; // the track that goes to the other end
   let seen = []; // its frames
   let lost = 0; // s
+  let last = null; // the inbound stream of the last second, and its packets
 
   const now = () => performance.timeOrigin + performance.now(); // ms
   const tell = (event, detail) => player.keep({ t: now() / 1e3, event, detail });
@@ -67,6 +68,9 @@
     const inbound = busiest(streams, 'inbound-rtp', 'bytesReceived');
     const outbound = busiest(streams, 'outbound-rtp', 'bytesSent');
     shown = inbound?.stats.trackIdentifier ?? shown;
+    const came = inbound ? { key: inbound.key, packets: inbound.stats.packetsReceived } : null;
+    player.receives = Boolean(came && came.key === last?.key && came.packets > last.packets);
+    last = came;
     const of = inbound || outbound;
     const pair = of?.report.get(of.report.get(of.stats.transportId)?.selectedCandidatePairId);
     const [local, remote] = ['local', 'remote'].map((side) => of?.report.get(pair?.[`${side}CandidateId`]));

@@ -42,7 +42,7 @@
     const [player, video] = find();
     if (!video) return;
     const frames = video.getVideoPlaybackQuality();
-    const showing = Boolean(player && player.classList.contains('ad-showing'));
+    const showing = ['ad-showing', 'ad-interrupting'].some((name) => player?.classList.contains(name));
     if (showing !== ad) keep({ t: now(), event: 'ad', detail: (ad = showing) });
     const rows = video.videoHeight ? `${video.videoHeight}p` : 'unknown'; // where the page has no name for it
     const named = (player && player.getPlaybackQuality && player.getPlaybackQuality()) || rows;
@@ -81,6 +81,19 @@
       keep({ t: now(), event: name, detail: detail ? detail() : target.currentTime });
       if (name === 'resize') sample();
     }, true);
+  }
+
+  // A film that is protected asks for a key system; a browser that has none of those asked for cannot show it.
+  const { requestMediaKeySystemAccess: request } = Navigator.prototype; // in secure contexts alone
+  if (request) {
+    Navigator.prototype.requestMediaKeySystemAccess = function requestMediaKeySystemAccess(...asked) {
+      const answer = Reflect.apply(request, this, asked);
+      answer.then(
+        () => { window.__sojourn.locked = ''; },
+        ({ name }) => { window.__sojourn.locked ??= `${asked[0]}: ${name}`; },
+      );
+      return answer;
+    };
   }
 
   setInterval(sample, 250);

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from scoring import freezes, rendition, validity
@@ -28,8 +29,13 @@ def solo(
     return first, windows
 
 
-def healthy(name: str, windows: Sequence[Window], evidence: Evidence, strip: bool, limits: Limits) -> Gate:
-    """Judge the victim alone, inside the windows; `strip`: by its pictures too, whose rate is known."""
+def healthy(
+    name: str, windows: Sequence[Window], evidence: Evidence, strip: bool, limits: Limits, *, elsewhere: bool = False
+) -> Gate:
+    """Judge the victim alone, inside the windows; `strip`: by its pictures too, whose rate is known.
+
+    A player that is not ours (`elsewhere`) may try another rendition now and then, as long as one is what it shows.
+    """
     alone = evidence.metrics(windows) if windows else {}
     stalls = changes = None
     if evidence.picture.changes is not None:
@@ -38,9 +44,16 @@ def healthy(name: str, windows: Sequence[Window], evidence: Evidence, strip: boo
     if evidence.picture.segments:
         # A window that begins with the recovery begins at a change, which lies before it.
         changes = sum(a < c.t < b for c in rendition.changes(evidence.picture.segments) for a, b in windows)
+    share = None
+    if elsewhere and windows:
+        minutes = math.ceil(sum(b - a for a, b in windows) / 60)
+        limits = limits.model_copy(update={"baseline_changes": limits.live_changes * minutes})
+        shown = alone.get("height_seconds") or {}
+        share = max(shown.values()) / sum(shown.values()) if shown else None
     return validity.baseline(
-        name, evidence.clip_fps if strip else None, stalls, alone.get("fps"), alone.get("victim_mbps"), changes, limits
-    )
+        name, evidence.clip_fps if strip else None, stalls, alone.get("fps"), alone.get("victim_mbps"), changes, limits,
+        share,
+    )  # fmt: skip
 
 
 def harms(rows: Sequence[PhaseScores], baseline: Metrics) -> list[Harm]:

@@ -166,6 +166,11 @@ class Setting:
         return bool(self.lab.get("live", self.clip is None))
 
     @property
+    def elsewhere(self) -> bool:
+        """Whether what was watched came from no origin of ours."""
+        return self.live and "own_folder" not in self.lab
+
+    @property
     def uploads(self) -> bool:
         """Whether a contender goes up in some phase; a call does."""
         parts = (part for phase in self.phases if phase.contender for part in parse_load(phase.contender))

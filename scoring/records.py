@@ -186,8 +186,10 @@ class CallSecond(_Record):
     path: NotRequired[dict[str, Any] | None]
 
 
-#: By event: what a call's page tells of its path, and of each frame of its camera, see captures/call.js.
+#: By event: whether an advertisement is shown (captures/player.js), what a call's page tells of its path, and of each
+#: frame of its camera (captures/call.js).
 _DETAILS: dict[str, TypeAdapter[Any]] = {
+    "ad": TypeAdapter(bool),
     "call": TypeAdapter(CallSecond),
     "camera": TypeAdapter(list[tuple[int, float, float]]),
 }

@@ -78,7 +78,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     )
     fair = limits.model_copy(update={"baseline_fps_share": limits.call_fps_share}) if setting.call else limits
     gates += [
-        healthy(name, part, evidence, not setting.live, fair)
+        healthy(name, part, evidence, not setting.live, fair, elsewhere=setting.elsewhere)
         for name, part in (("first solo phase", first_solo), ("solo baseline", windows))
     ]
     gates += further_gates(files, setting, limits)

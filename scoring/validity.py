@@ -44,6 +44,8 @@ class Limits(BaseModel):
     baseline_fps_share: float = 0.95  # of the clip's frame rate, shown in the solo baseline
     call_fps_share: float = 0.84  # of a call: 26 of the camera's 31, with two browsers and two recorders on one machine
     baseline_changes: int = 0  # of the rendition in the solo baseline
+    live_changes: int = 2  # the same in each minute of a real site's: its player tries the next rung, and comes back
+    live_share: float = 0.8  # of the solo baseline of a real site, in one rendition
 
 
 SIMULATED = Limits(missing_share=0.0, jitter_ms=0.05, unshaped_loss=0.0)
@@ -173,18 +175,23 @@ def baseline(
     mbps: float | None,
     changes: int | None,
     limits: Limits,
+    share: float | None = None,
 ) -> Gate:
     """The victim alone must fare well, else harm is told against a baseline that is itself disturbed.
 
     `stalls` counts those of `baseline_stall_s` or longer, `fps` frames shown a second, `mbps` the victim's
     goodput, `changes` those of the rendition; None was not recorded and fails. `clip_fps` is None for a live
-    picture: it has no strip that would tell stalls and frame rate.
+    picture: it has no strip that would tell stalls and frame rate. `share` is that of the rendition shown longest, of
+    players that may change it.
     """
     checks = [
         ("Mbit/s", mbps, mbps is not None and mbps > 0, "goodput"),
         ("changes of rendition", changes, changes is not None and changes <= limits.baseline_changes,
          f"at most {limits.baseline_changes} changes of rendition"),
     ]  # fmt: skip
+    if share is not None:
+        most = f"at least {limits.live_share:.0%} in one rendition"
+        checks.append(("% in one rendition", 100 * share, share >= limits.live_share, most))
     if clip_fps is not None:
         least = limits.baseline_fps_share * clip_fps
         checks += [

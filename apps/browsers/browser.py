@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import shutil
 import threading
 import time
@@ -18,9 +19,10 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import psutil
 
-from apps.browsers import account
+from apps.browsers import account, shown
+from apps.browsers.profile import ProfileError, check_profile, copy_profile
 from hardware.machine.ip import as_host
-from hardware.machine.place import Place
+from hardware.machine.place import LOCAL, CommandError, Place
 from hardware.machine.scratch import scratch_folder
 from hardware.machine.viewer import sandbox_refusal, viewer, viewer_folder
 
@@ -56,7 +58,11 @@ class Driver(Protocol):
 
     def set_cookies(self, url: str, cookie: str) -> None: ...
 
-    def screenshot(self, path: Path) -> None: ...
+    def keep_state(self, state: account.StorageState, origins: Collection[str]) -> None: ...
+
+    def allow(self, origin: str, what: Collection[str]) -> None: ...
+
+    def keep_shown(self, run: Path, of: str = "", secrets: Collection[str] = ()) -> str: ...
 
     @property
     def version(self) -> str: ...
@@ -90,6 +96,9 @@ def flags(
         "--no-proxy-server",  # of the user's surroundings: what is watched comes through the bottleneck
         "--noerrdialogs",
         "--test-type",  # no bar that warns of unusual flags above the page
+        "--hide-crash-restore-bubble",  # of a profile whose browser was ended
+        "--lang=en-US",  # adapters know what pages say in English
+        "--accept-lang=en-US",
     ]
     if hosts:
         chosen.append("--host-resolver-rules=" + ",".join(f"MAP {name} {as_host(to)}" for name, to in hosts.items()))
@@ -100,39 +109,84 @@ def flags(
     return chosen
 
 
+def named(program: Path) -> str:
+    """What a browser calls itself, and its version: Google Chrome 143.0.7499.40.
+
+    Raises BrowserError for a program that the viewer cannot run, and for a browser that is not of Chromium's family:
+    only those speak the protocol by which all drivers here reach them.
+    """
+    try:
+        said = viewer(LOCAL).run([str(program), "--version"])
+    except CommandError as error:
+        raise BrowserError(
+            f"--browser={program}: does not run for the viewer, who is no user of this machine ({error}); give one "
+            "that everybody may read and run, such as /usr/bin/google-chrome"
+        ) from error
+    if not (name := re.search(r"^\s*(\S.*?) (\d+(?:\.\d+){3})", said, re.MULTILINE)):
+        raise BrowserError(
+            f"--browser={program}: is no Chromium but {said.strip()[:80] or 'silent'!r}; give Chrome, Edge or another "
+            "Chromium: Firefox has no protocol by which cameras, accounts and certificates are set here"
+        )
+    return f"{name[1]} {name[2]}"
+
+
 class Browser(ABC):
-    """Chromium with a fresh profile and a driver that stays in the thread that made it."""
+    """Chromium with a profile of its own and a driver that stays in the thread that made it."""
 
     #: What the driver raises.
     errors: ClassVar[tuple[type[Exception], ...]]
 
-    def __init__(self, place: Place, display: str, arguments: list[str], *, scripts: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        place: Place,
+        display: str,
+        arguments: list[str],
+        *,
+        scripts: Sequence[Path] = (),
+        program: Path | None = None,
+        profile: Path | None = None,
+    ) -> None:
         """Start the browser; `scripts` are run in every page, in order, before the page's own.
 
-        Raises BrowserError when Chromium or the driver is missing or does not start.
+        `program` is another browser of Chromium's family, `profile` what its own profile begins as. Raises BrowserError
+        when Chromium or the driver is missing or does not start.
         """
-        self.check()
+        self.check(program=program, profile=profile)
+        self._program, self._name = program or CHROMIUM, named(program).rpartition(" ")[0] if program else "Chromium"
         self._home, self._profile = scratch_folder("-browser"), viewer_folder("-profile")
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="browser")
         self._closed, self._hung, self._turn = False, "", threading.Lock()
         try:
+            if profile:
+                copy_profile(profile, self._profile)
             self._do(lambda: self._start(place, display, arguments, scripts), _START_S)
         except self.errors as error:
             said = _reason(error, self._log.read_text(errors="replace"))
             self.close()
-            raise BrowserError(f"Chromium did not start on display {display}: {said}") from error
+            raise BrowserError(f"{self._name} did not start on display {display}: {said}") from error
+        except ProfileError as error:
+            self.close()
+            raise BrowserError(str(error)) from error
         except BaseException:
             self.close()
             raise
 
     @classmethod
-    def check(cls, *, stranger: bool = False) -> None:
-        """Raise BrowserError with the fix when Chromium is missing, or what drives it.
+    def check(cls, *, stranger: bool = False, program: Path | None = None, profile: Path | None = None) -> None:
+        """Raise BrowserError with the fix when a browser is missing, or what drives it.
 
-        `stranger`: or its sandbox, without which it opens no page that is not ours or the user's.
+        `stranger`: or its sandbox, without which it opens no page that is not ours or the user's. For `program` and
+        `profile` see `__init__`.
         """
-        if not os.access(CHROMIUM, os.X_OK):
+        if program:
+            named(program)
+        elif not os.access(CHROMIUM, os.X_OK):
             raise BrowserError(f"the browser is missing: {CHROMIUM} (apt install chromium)")
+        if profile:
+            try:
+                check_profile(profile)
+            except ProfileError as error:
+                raise BrowserError(str(error)) from error
         if stranger and (refusal := sandbox_refusal()):
             raise BrowserError(f"--live, --url=https://…: {refusal}; allow them, or run where they are")
 
@@ -167,10 +221,6 @@ class Browser(ABC):
     @abstractmethod
     def _command(self, method: str, parameters: dict[str, Any]) -> Mapping[str, Any]:
         """Send a command of the DevTools protocol to the page and return what it gives."""
-
-    @abstractmethod
-    def _screenshot(self, path: Path) -> None:
-        """Save what the page shows as PNG."""
 
     @abstractmethod
     def _version(self) -> str:
@@ -258,20 +308,39 @@ class Browser(ABC):
         """Give the site of `url` its session cookies, see `account.set_cookies`. Raises AccountError, BrowserError."""
         self._secretly(lambda: account.set_cookies(self._command, url, cookie))
 
+    def keep_state(self, state: account.StorageState, origins: Collection[str]) -> None:
+        """Give the browser what it kept of `origins`, see `account.keep_state`. Raises AccountError, BrowserError."""
+        self._secretly(lambda: account.keep_state(self._command, state, origins))
+
+    def allow(self, origin: str, what: Collection[str]) -> None:
+        """Let the pages of an origin do what they would ask for: permissions by their names in the DevTools protocol.
+
+        Raises BrowserError.
+        """
+        try:
+            self._do(lambda: self._command("Browser.grantPermissions", {"origin": origin, "permissions": list(what)}))
+        except self.errors as error:
+            raise BrowserError(f"the browser allows {origin} nothing: {_reason(error)}") from error
+
     def _secretly(self, job: Callable[[], T]) -> T:
         try:
             return self._do(job)
         except self.errors:  # its text may show what was sent
             raise BrowserError("the page went away while it was given the account") from None
 
-    def screenshot(self, path: Path) -> None:
-        """Save what the page shows as PNG (for errors; evidence is recorded from the display)."""
-        self._do(lambda: self._screenshot(path))
+    def keep_shown(self, run: Path, of: str = "", secrets: Collection[str] = ()) -> str:
+        """Keep what the page shows for who looks for the reason of a failure, see `shown.keep_shown`; never raises."""
+        expected: tuple[type[Exception], ...] = (BrowserError, OSError, *self.errors)
+        try:
+            return self._do(lambda: shown.keep_shown(self._command, run, of, secrets))
+        except expected as error:  # its text may show a secret
+            _LOG.info("what the page shows cannot be kept: %s", type(error).__name__)
+            return ""
 
     @property
     def version(self) -> str:
-        """Chromium's version."""
-        return f"Chromium {self._do(self._version)}"
+        """Name and version of the browser."""
+        return f"{self._name} {self._do(self._version)}"
 
     def close(self) -> None:
         """End the browser and remove its profile; may be called twice."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from playwright.sync_api import BrowserContext, CDPSession, Error, Page, Playwright, sync_playwright
 
-from apps.browsers.browser import CHROMIUM, Browser, BrowserError
+from apps.browsers.browser import Browser, BrowserError
 from hardware.machine.place import ENVIRONMENT, Place
 
 
@@ -26,7 +26,7 @@ class PlaywrightBrowser(Browser):
     def _launch(self, place: Place, arguments: list[str], scripts: Sequence[Path]) -> None:
         chromium = self._home / "chromium"
         # exec keeps the descriptors 3 and 4, through which the driver talks to the browser: it has no port.
-        command = shlex.join(place.argv([str(CHROMIUM)]))
+        command = shlex.join(place.argv([str(self._program)]))
         chromium.write_text(f'#!/bin/sh\nexec {command} "$@" 2>>{shlex.quote(str(self._log))}\n')
         chromium.chmod(0o700)
         self._playwright = sync_playwright().start()
@@ -70,9 +70,6 @@ class PlaywrightBrowser(Browser):
             self._devtools = self._page.context.new_cdp_session(self._page)
         answer: Mapping[str, Any] = self._devtools.send(method, parameters)
         return answer
-
-    def _screenshot(self, path: Path) -> None:
-        self._page.screenshot(path=path)
 
     def _version(self) -> str:
         browser = self._context.browser if self._context else None

@@ -24,7 +24,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 from urllib3.exceptions import HTTPError
 
-from apps.browsers.browser import CHROMIUM, Browser, BrowserError
+from apps.browsers.browser import Browser, BrowserError
 from apps.browsers.private_chromedriver import CHROMEDRIVER, PrivateChromeDriver
 from hardware.machine.place import Place
 from hardware.machine.process import ProcessError
@@ -39,6 +39,9 @@ _AS_PLAYWRIGHT = (
     "--disable-ipc-flooding-protection",
     "--disable-renderer-backgrounding",
     "--force-color-profile=srgb",
+    "--no-default-browser-check",
+    "--no-first-run",
+    "--password-store=basic",
 )
 #: Chromium's policy for all of them.
 _NO_DOWNLOADS = 3
@@ -53,14 +56,14 @@ class SeleniumBrowser(Browser):
     _session: Remote | None = None
 
     @classmethod
-    def check(cls, *, stranger: bool = False) -> None:
-        super().check(stranger=stranger)
+    def check(cls, *, stranger: bool = False, program: Path | None = None, profile: Path | None = None) -> None:
+        super().check(stranger=stranger, program=program, profile=profile)
         if not os.access(CHROMEDRIVER, os.X_OK):
             raise BrowserError(f"--driver=selenium: {CHROMEDRIVER} is missing (apt install chromium-driver)")
 
     def _launch(self, place: Place, arguments: list[str], scripts: Sequence[Path]) -> None:
         try:
-            self._chromedriver = PrivateChromeDriver(place, CHROMIUM, self._home, self._log)
+            self._chromedriver = PrivateChromeDriver(place, self._program, self._home, self._log)
         except ProcessError as error:
             raise BrowserError(f"--driver=selenium: {error}") from error
         options = ChromeOptions()
@@ -122,9 +125,6 @@ class SeleniumBrowser(Browser):
         sent = {"cmd": method, "params": parameters}
         answer: Mapping[str, Any] = self._page.execute("executeCdpCommand", sent)["value"]
         return answer
-
-    def _screenshot(self, path: Path) -> None:
-        self._page.get_screenshot_as_file(str(path))
 
     def _version(self) -> str:
         return str(self._page.capabilities["browserVersion"])

@@ -77,9 +77,14 @@ def for_viewer(path: Path) -> Path:
         shutil.copytree(path, copy)
     else:
         shutil.copyfile(path, copy)
-    for part in (copy, *copy.rglob("*")):
-        _given(part)
+    give(copy)
     return copy
+
+
+def give(path: Path) -> None:
+    """Make a file, or a folder with all that is in it, the viewer's own."""
+    for part in (path, *path.rglob("*")):
+        _given(part)
 
 
 @functools.cache

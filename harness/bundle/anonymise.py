@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run without what names its user, machine, sites and addresses, and with the same figures; docs/bundles.md.
 
-What cannot be read cannot be cleaned, and is left out. A recording of the screen stays as it is.
+What cannot be read cannot be cleaned, and is left out; so is what a page showed when it failed, which may greet
+somebody by name. A recording of the screen stays as it is.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from urllib.parse import unquote
 
 import zstandard
 
+from apps.browsers.shown import KEPT
 from hardware.machine.place import ACCOUNT
 from harness.bundle.capture import mask_capture
 from harness.bundle.pseudonyms import FILES, Mask, masked
@@ -34,7 +36,7 @@ _CAPTURE = (".pcapng", ".pcapng.zst")
 _VIDEO = (".mp4", ".mkv")
 _KEY_BYTES = 32
 #: Options that name files of the user's.
-_OWN = ("url", "clip", "script", "credentials")
+_OWN = ("url", "clip", "script", "credentials", "profile")
 #: Whose version a name is followed by; four numbers of one would look like an address.
 _PACKAGE = ("guest ", "caddy", "chromium", "iperf3", "irtt", "iproute2", "tcpdump", "ffmpeg")
 _REVISION = re.compile(r"[\d.]+[-+~][\w.+~-]*")
@@ -48,7 +50,8 @@ def anonymise(
     Returns the manifest without names and hashes, the files by their new paths, and those that were left out.
     Raises RuntimeError with one line.
     """
-    texts = {name: text for name, path in files.items() if (text := _text(path)) is not None}
+    known = {name: path for name, path in files.items() if not KEPT.fullmatch(name)}
+    texts = {name: text for name, path in known.items() if (text := _text(path)) is not None}
     mask = Mask((*_here(), *_own_files(texts)))
     for text in (manifest.model_dump_json(), *texts.values()):
         mask.learn(text)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ T = TypeVar("T")
 
 _SPARE_BYTES = 150 << 20
 _STEPS = ("rate_steps", "rate_up_steps")
+_PATHS = ("lab_file", "results", "credentials", "kernel_source", "clip", "script", "browser", "profile")
 _RECORDING_BPS = 4_000_000
 #: What captures need room for where the bottleneck's rate is not known.
 _ANY_RATE_BPS = 100_000_000
@@ -106,6 +108,14 @@ OPTIONS = [
         "credentials", None, "victim",
         "with --live: a file with your account that only you may read (docs/services.md)",
     ),
+    Option(
+        "browser", None, "victim",
+        "the program of another browser of Chromium's family than Debian's Chromium: Chrome, Edge (docs/drivers.md)",
+    ),
+    Option(
+        "profile", None, "victim",
+        "with --live: a browser's profile of yours, with its logins; it is copied for the run and not written to",
+    ),
     Option("buffer", "12", "victim", "seconds of video that the stand-in's player tries to hold"),
     Option(
         "max-quality", None, "victim",
@@ -154,7 +164,8 @@ OPTIONS = [
     ),
     Option(
         "timeline", "short", "contenders",
-        "short (20/40/20/40/20 s), published (60/120/60/120/60 s) or solo:20,cubic:40,…",
+        "short (20/40/20/40/20 s), published (60/120/60/120/60 s; with --live unless another is named) or "
+        "solo:20,cubic:40,…",
         choices=("short", "published"),
     ),
     Option(
@@ -327,15 +338,10 @@ class Options(Asked):
         """Return every option as JSON-ready data."""
         return {
             **asdict(self),
-            "lab_file": str(self.lab_file),
+            **{name: str(path) if (path := getattr(self, name)) else None for name in _PATHS},
             **{name: [step.model_dump() for step in getattr(self, name)] for name in _STEPS},
             "qdisc_down": str(self.qdisc_down) if self.qdisc_down else None,
             "qdisc_up": str(self.qdisc_up) if self.qdisc_up else None,
-            "credentials": str(self.credentials) if self.credentials else None,
-            "results": str(self.results),
-            "clip": str(self.clip) if self.clip else None,
-            "script": str(self.script) if self.script else None,
-            "kernel_source": str(self.kernel_source) if self.kernel_source else None,
         }
 
 
@@ -351,7 +357,7 @@ def restored(record: Mapping[str, Any]) -> Options:
     try:
         for name in ("qdisc_down", "qdisc_up"):
             known[name] = None if known[name] is None else parse_qdisc(known[name], name)
-        for name in ("lab_file", "results", "credentials", "kernel_source", "clip", "script"):
+        for name in _PATHS:
             known[name] = None if known[name] is None else Path(known[name])
         known["phases"] = tuple(Phase(**phase) for phase in known["phases"])
         known |= {name: tuple(RateStep(**step) for step in known[name]) for name in _STEPS}
@@ -420,6 +426,12 @@ def parse_options(
         )
     if "lab-file" in named and lab not in PHYSICAL:
         raise OptionsError(f"--lab-file: the {lab} lab has none; use --lab=apu, or leave --lab-file out")
+    if raw["browser"] and lab == "sim":
+        if "browser" in named:
+            raise OptionsError("--browser: the sim lab has a Chromium of its own; use --lab=virtual, or leave it out")
+        raw["browser"] = None
+    if live and "timeline" not in {**defaults, **named}:
+        raw["timeline"] = "published"
     if "kernel-source" in named and lab in PHYSICAL:
         raise OptionsError("--kernel-source: a physical router has its own kernel; leave it out")
     if lab == BOX_LAB:
@@ -455,6 +467,10 @@ def parse_options(
     clip = parsed("clip", expanded).resolve() if raw["clip"] else None
     if clip and not clip.is_file():
         raise OptionsError(f"--clip: no such file: {clip}; give a film that ffmpeg reads")
+    browser = parsed("browser", expanded).absolute() if raw["browser"] else None
+    if browser and not (browser.is_file() and os.access(browser, os.X_OK)):
+        raise OptionsError(f"--browser: no such program: {browser}; give one such as /usr/bin/google-chrome")
+    profile = parsed("profile", expanded).resolve() if raw["profile"] else None
     source = parsed("kernel-source", expanded) if raw["kernel-source"] else None
     if source and not source.is_file():
         raise OptionsError(f"--kernel-source: no such file: {source}; give a linux-*.tar.xz from kernel.org")
@@ -500,6 +516,8 @@ def parse_options(
         call_ecn="ect1" if chosen("call-ecn") == "ect1" else "not-ect",
         driver=chosen("driver"),
         recorder=chosen("recorder"),
+        browser=browser,
+        profile=profile,
         probe_ecn=cast(Codepoint, chosen("probe-ecn")),
         jitter_gate_ms=parsed("jitter-gate", parse_time) / 1000 if raw["jitter-gate"] else None,
         results=parsed("results", expanded).resolve(),

@@ -183,7 +183,7 @@ class _Recording:
             on_time=lab.on_time,
         )  # fmt: skip
         self.service.start(self.stage)
-        self.watched["the player"] = lambda: self.service.failure
+        self.watched["the player"] = self._player_failure
         self._warm_up()
         recorder = RECORDERS[options.recorder]
         quantiser = QUANTISER if self.service.facts.get("clip") else FINE_QUANTISER
@@ -194,6 +194,10 @@ class _Recording:
             display.name, folder, place=lab.client, size=size, quantiser=quantiser, wrap=lab.on_time, **rate
         )
         self._keep("the recorder", screen.process, screen.stop)
+
+    def _player_failure(self) -> str | None:
+        failure = self.service.failure
+        return None if failure is None else f"{failure}{self.service.keep_shown()}"
 
     def _keep(self, name: str, process: Process, stop: Callable[[], Any]) -> None:
         self.stack.callback(stop)

@@ -67,7 +67,7 @@ def perform(
     in a directory that ends in `.partial`.
     """
     if options.lab != "sim":  # a simulated machine brings its own
-        DRIVERS[options.driver].check(stranger=options.elsewhere)
+        DRIVERS[options.driver].check(stranger=options.elsewhere, program=options.browser, profile=options.profile)
         RECORDERS[options.recorder].check()
     service = services[options.service].from_options(options)
     console = Console(file=terminal)

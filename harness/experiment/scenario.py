@@ -20,7 +20,7 @@ GROUPS = ("victim", "path", "contenders")
 """Of the options that a scenario may have."""
 NAMES = tuple(option.name for option in OPTIONS if option.group in GROUPS and option.name != "scenario")
 FLAGS = frozenset(option.name for option in OPTIONS if option.flag)
-_PATHS = frozenset({"credentials", "clip", "script", "lab-file", "kernel-source", "scenario"})
+_PATHS = frozenset({"credentials", "browser", "profile", "clip", "script", "lab-file", "kernel-source", "scenario"})
 
 
 def with_scenario(given: Mapping[str, Any], folder: Path = Path()) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -58,3 +59,26 @@ def test_what_is_in_a_folder_is_played_and_seen(own: Path, tmp_path: Path, servi
     lab = json.loads((run / "lab.json").read_text())
     assert len(lab["own_folder"]) >= 16 and "clip" not in lab
     assert str(own) not in (run / "lab.json").read_text()
+
+
+#: What a page does as it plays, and what is said of it then.
+ENDS = {
+    "at once": ("throw new Error('no film')", r"--script: Error: no film"),
+    "in mid-run": (
+        "document.querySelector('button').click(); window.told ??= setTimeout(() => window.__sojourn.keep("
+        "{ t: Date.now() / 1000, event: 'failed', detail: 'the plan has ended' }), 15000)",
+        r"the player ended in mid-run: the plan has ended",
+    ),
+}
+
+
+@pytest.mark.parametrize("moment", ENDS)
+def test_what_a_page_showed_when_it_failed_is_in_the_run(own: Path, tmp_path: Path, moment: str) -> None:
+    does, said = ENDS[moment]
+    (script := tmp_path / "ends.js").write_text(f"() => {{ {does} }}")
+    page = [f"--url={own}/site/index.html", f"--script={script}"]
+    done = run_main_job(tmp_path / "results", "--service=page", *page, "--timeline=solo:60")
+    assert done.returncode == 1
+    assert re.search(rf"{said} \(what is shown: logs/page\.png, \.html\)", done.stdout + done.stderr)
+    (logs,) = (tmp_path / "results").glob("*.partial/logs")
+    assert "<button>play</button>" in (logs / "page.html").read_text() and (logs / "page.png").stat().st_size > 1000

@@ -18,6 +18,7 @@ ELSEWHERE = {
     "scoring/curves.py": "programs/scoring/test_score.py",
     "scoring/evidence.py": "programs/scoring/test_damaged_run.py",
     "scoring/frames.py": "unit/scoring/test_freezes.py",
+    "scoring/gates/advertisements.py": "unit/scoring/test_gates.py",
     "scoring/gates/base.py": "unit/scoring/test_gates.py",
     "scoring/metrics.py": "programs/scoring/test_score.py",
     "scoring/pcapng.py": "unit/scoring/test_packets.py",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page of the shared Chromium for each test."""
+"""A page of the shared Chromium for each test, and a screen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from hardware.machine.display import Display
+from hardware.machine.place import LOCAL
 from tests.programs.apps.tab import Tab
 
 
@@ -17,3 +19,11 @@ def tab(chromium: Any) -> Iterator[Tab]:
     page = chromium.new_page()
     yield Tab(page)
     page.close()
+
+
+@pytest.fixture(scope="module")
+def display(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A small screen of its own for each file."""
+    screen = Display.start(LOCAL, tmp_path_factory.mktemp("screen") / "xvfb.log", (640, 360))
+    yield screen.name
+    screen.stop()

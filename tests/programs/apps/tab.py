@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.sync_api import Error, Page
 
-from apps.browsers import account
+from apps.browsers import account, shown
 
 
 class Tab:
@@ -48,8 +48,14 @@ class Tab:
     def set_cookies(self, url: str, cookie: str) -> None:
         account.set_cookies(self._devtools.send, url, cookie)
 
-    def screenshot(self, path: Path) -> None:
-        self.page.screenshot(path=path)
+    def keep_state(self, state: account.StorageState, origins: Collection[str]) -> None:
+        account.keep_state(self._devtools.send, state, origins)
+
+    def allow(self, origin: str, what: Collection[str]) -> None:
+        self._devtools.send("Browser.grantPermissions", {"origin": origin, "permissions": list(what)})
+
+    def keep_shown(self, run: Path, of: str = "", secrets: Collection[str] = ()) -> str:
+        return shown.keep_shown(self._devtools.send, run, of, secrets)
 
     def close(self) -> None:
         self.page.close()

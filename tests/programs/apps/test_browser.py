@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import socket
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import cv2
 import psutil
 import pytest
+from playwright.sync_api import sync_playwright
 
 from apps.browsers import browser, selenium_driver
-from apps.browsers.browser import Browser, BrowserError, flags
+from apps.browsers.browser import Browser, BrowserError, flags, named
 from apps.browsers.drivers import DRIVERS
 from apps.browsers.playwright_driver import PlaywrightBrowser
 from apps.browsers.selenium_driver import SeleniumBrowser
@@ -116,8 +121,8 @@ def test_answers_are_the_same_from_each_driver(drive: type[Browser], display: st
         assert chromium.click(".b") and chromium.evaluate("() => window.hit") == 2
         assert chromium.fill("input", "new") and chromium.evaluate("() => window.typed") == "new"
         assert not chromium.fill("textarea", "new", timeout=0.1)
-        chromium.screenshot(tmp_path / "page.png")
-        assert cv2.imread(str(tmp_path / "page.png")).shape == (361, 641, 3)
+        assert chromium.keep_shown(tmp_path)
+        assert cv2.imread(str(tmp_path / "logs" / "page.png")).shape == (361, 641, 3)
     finally:
         chromium.close()
 
@@ -145,6 +150,112 @@ def test_missing_chromium_names_the_package(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(browser, "CHROMIUM", Path("/nonexistent/chromium"))
     with pytest.raises(BrowserError, match=r"/nonexistent/chromium \(apt install chromium\)"):
         PlaywrightBrowser(HERE, ":1", [])
+
+
+#: The program itself: /usr/bin/chromium is a script that starts it.
+OTHER = Path("/usr/lib/chromium/chromium")
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    """A page that keeps what it is told, and shows it."""
+    text = b"""<p>film</p><script>
+      const kept = [localStorage.getItem('who'), document.cookie].join(' ');
+      document.querySelector('p').textContent = kept;
+      document.title = navigator.languages.join(' ');
+    </script>"""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+@pytest.fixture
+def profile(tmp_path: Path, site: str) -> Path:
+    """What somebody left who was at the site with a browser of his own."""
+    folder = tmp_path / "mine"
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            folder, executable_path=browser.CHROMIUM, args=["--disable-gpu"]
+        )
+        page = context.pages[0]
+        page.goto(site)
+        page.evaluate("() => { localStorage.setItem('who', 'ann'); document.cookie = 'seen=yes; max-age=9999' }")
+        context.close()
+    return folder
+
+
+def content(folder: Path) -> dict[str, tuple[int, bytes]]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def test_a_profile_of_the_users_is_read_by_another_browser_and_not_written_to(
+    drive: type[Browser], display: str, site: str, profile: Path
+) -> None:
+    before = content(profile)
+    chromium = drive(HERE, display, flags(width=640, height=360), program=OTHER, profile=profile)
+    copy = chromium._profile
+    try:
+        chromium.open(site)
+        assert chromium.evaluate("() => document.body.innerText.trim()") == "ann seen=yes"
+        assert chromium.evaluate("() => document.title") == "en-US"
+        assert chromium.version == named(OTHER) and copy.exists()
+        chromium.evaluate("() => localStorage.setItem('who', 'bo')")
+    finally:
+        chromium.close()
+    assert content(profile) == before and not copy.exists()
+
+
+def test_a_profile_that_is_open_elsewhere_is_refused(drive: type[Browser], display: str, profile: Path) -> None:
+    (profile / "SingletonLock").symlink_to(f"{socket.gethostname()}-{os.getpid()}")
+    with pytest.raises(BrowserError, match=rf"^--profile: {profile} is in use by process {os.getpid()}"):
+        drive.check(profile=profile)
+
+
+@pytest.fixture
+def programs() -> Iterator[Path]:
+    """A folder whose programs everybody may run."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        ("echo Mozilla Firefox 140.12.0esr", r"is no Chromium but 'Mozilla Firefox 140\.12\.0esr'; give Chrome, Edge"),
+        ("true", r"is no Chromium but 'silent'; give Chrome"),
+        ("echo no libraries >&2; exit 127", r"does not run for the viewer.*no libraries.*give one that everybody may"),
+    ],
+)
+def test_a_program_that_is_no_chromium_is_refused(programs: Path, says: str, message: str) -> None:
+    program = programs / "browser"
+    program.write_text(f"#!/bin/sh\n{says}\n")
+    program.chmod(0o755)
+    with pytest.raises(BrowserError, match=rf"^--browser={program}: {message}") as refused:
+        PlaywrightBrowser.check(program=program)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("said", ["Google Chrome 143.0.7499.40 ", "Microsoft Edge 143.0.3650.66 unknown"])
+def test_others_of_the_family_are_known_by_their_names(programs: Path, said: str) -> None:
+    program = programs / "browser"
+    program.write_text(f"#!/bin/sh\necho '{said}'\n")
+    program.chmod(0o755)
+    assert named(program) == " ".join(said.split()[:3])
 
 
 def test_missing_chromedriver_names_the_option_and_the_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,19 +27,11 @@ from apps.sledovanitv import SledovaniTV
 from apps.teams import Teams
 from apps.youtube import YouTube
 from captures.player import DRAIN, SCRIPT, PlayerRecorder
-from hardware.machine.display import Display
 from hardware.machine.place import LOCAL
 from tests.programs.apps.test_iptv import CHANNEL
 
 #: Enough for a slow machine to answer what is not hostile.
 LIMIT_S = 4.0
-
-
-@pytest.fixture(scope="module")
-def display(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    screen = Display.start(LOCAL, tmp_path_factory.mktemp("screen") / "xvfb.log", (640, 360))
-    yield screen.name
-    screen.stop()
 
 
 @pytest.fixture(params=DRIVERS)

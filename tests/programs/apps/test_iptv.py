@@ -16,10 +16,12 @@ import pytest
 from playwright.sync_api import BrowserContext, Route, sync_playwright
 
 from apps.base import ServiceError
+from apps.browsers.account import StorageState
 from apps.browsers.browser import CHROMIUM
-from apps.credentials import Credentials
-from apps.iptv import STATE, Iptv, StreamError, refusal, show_cookie, wait_playing
+from apps.credentials import Credentials, let_in
+from apps.iptv import Iptv, StreamError, asking, refusal, wait_playing
 from apps.standins.origin import ensure_certificate, ensure_player
+from captures.player import SCRIPT
 from tests.programs.apps.tab import Tab
 
 # A channel whose moving picture comes from a canvas.
@@ -112,14 +114,13 @@ def tab(context: BrowserContext) -> Tab:
     return Tab(context.new_page())
 
 
-def account(**given: str) -> Credentials:
+def account(**given: Any) -> Credentials:
     return Credentials("--credentials=tv.toml", **given)
 
 
 def watch(tab: Tab, url: str, credentials: Credentials | None, timeout: float = 20) -> None:
+    let_in(tab, credentials, url)
     tab.open(url)
-    if credentials and credentials.cookie:
-        show_cookie(tab, url, credentials.cookie)
     wait_playing(tab, url, credentials, timeout)
 
 
@@ -127,20 +128,117 @@ def test_login_leads_to_the_channel(tab: Tab, site: tuple[type[Television], str]
     handler, url = site
     watch(tab, f"{url}/channel", account(user="me@tv.test", password="hunter2"))
     assert tab.page.url == f"{url}/channel"
-    assert tab.evaluate(STATE)["playing"]
+    assert tab.evaluate(asking())["playing"]
     assert len(handler.posted) == 1
+
+
+#: The user's page, then the password's, as identity providers have them; a newsletter asks for an address as well.
+FIRST = """<form action="/news"><input type="email" name="news"><button>Subscribe</button></form>
+  <form action="/second"><input name="username" autocomplete="username"><button>Continue</button></form>"""
+SECOND = """<form method="post" action="/login"><input type="hidden" name="user" value="{user}">{said}
+  <input type="password" name="password"><button>Log in</button></form>"""
+
+
+def test_login_in_two_steps_leads_to_the_channel(tab: Tab, site: tuple[type[Television], str]) -> None:
+    handler, url = site
+
+    def first(self: Television) -> None:
+        if self.path.startswith("/second"):
+            return self.answer(SECOND.format(user=parse_qs(urlsplit(self.path).query)["username"][0], said=""))
+        cookie = SimpleCookie(self.headers.get("Cookie", ""))
+        known = "session" in cookie and cookie["session"].value in self.sessions
+        return self.answer((CHANNEL if known else FIRST) if self.path == "/channel" else "<h1>All channels</h1>")
+
+    handler.do_GET = first  # type: ignore[method-assign]
+    watch(tab, f"{url}/channel", account(user="me@tv.test", password="hunter2"))
+    assert tab.evaluate(asking())["playing"] and [parse_qs(body) for body in handler.posted] == [ACCOUNT]
+
+
+def test_a_user_that_the_first_step_does_not_know_is_told(tab: Tab) -> None:
+    said = '<p role="alert">me@tv.test is unknown</p>'
+    serve(tab, {"https://tv.test/": FIRST, "https://tv.test/second?username=me%40tv.test": said + FIRST})
+    with pytest.raises(ServiceError, match="asks for a login; the page says: … is unknown"):
+        watch(tab, "https://tv.test/", account(user="me@tv.test", password="hunter2"), timeout=5)
+
+
+PROTECTED = """<video style="width:320px;height:180px"></video><script>
+  navigator.requestMediaKeySystemAccess('com.widevine.alpha', [{ initDataTypes: ['cenc'],
+    videoCapabilities: [{ contentType: 'video/mp4; codecs="avc1.42E01E"' }] }]).catch(() => {});
+</script>"""
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(PROTECTED, "com.widevine.alpha: NotSupportedError"), ("<p>Widevine is missing</p>", "Wid")]
+)
+def test_a_film_for_which_the_browser_has_no_key_is_told(tab: Tab, content: str, said: str) -> None:
+    """Debian's Chromium has no Widevine."""
+    tab.page.add_init_script(path=SCRIPT)
+    serve(tab, {"https://tv.test/": content})
+    with pytest.raises(ServiceError, match=rf"has no key; give Chrome by --browser; the page says: {said}"):
+        watch(tab, "https://tv.test/", None, timeout=2)
+
+
+#: Shows to the page's own scripts what it was sent and keeps.
+KEEPS = "<script>document.title = [document.cookie, localStorage.getItem('token')].join(' ')</script>"
+
+
+def test_a_storage_state_goes_to_its_own_sites_alone(tab: Tab, context: BrowserContext) -> None:
+    sent: dict[str, str] = {}
+
+    def answer(route: Route) -> None:
+        sent[str(urlsplit(route.request.url).hostname)] = route.request.all_headers().get("cookie", "")
+        route.fulfill(body=KEEPS, content_type="text/html")
+
+    context.route("**/*", answer)
+    hosts = ("www.tv.test", "login.test", "thief.test")
+    cookies = [
+        {"name": "wide", "value": "1", "domain": ".tv.test", "httpOnly": True, "sameSite": "Lax"},
+        {"name": "other", "value": "2", "domain": "sub.tv.test"},
+        *({"name": "own", "value": host, "domain": host, "expires": 4e9} for host in hosts),
+    ]
+    kept = [{"origin": f"https://{host}", "localStorage": [{"name": "token", "value": f"t-{host}"}]} for host in hosts]
+    state = StorageState.model_validate({"cookies": cookies, "origins": kept})
+    let_in(tab, account(state=state, origins="https://login.test"), "https://www.tv.test/channel")
+    titles = {}
+    for host in hosts:
+        tab.open(f"https://{host}/")
+        titles[host] = tab.page.title()
+    assert sent == {"www.tv.test": "wide=1; own=www.tv.test", "login.test": "own=login.test", "thief.test": ""}
+    assert titles["www.tv.test"] == "own=www.tv.test t-www.tv.test"  # what is HttpOnly is no script's
+    assert titles["login.test"].endswith("t-login.test") and "t-" not in titles["thief.test"]
+    assert {cookie["secure"] for cookie in context.cookies()} == {True}
+    tab.open("https://www.tv.test/")
+    tab.evaluate("() => localStorage.setItem('token', 'renewed')")
+    tab.open("https://www.tv.test/")
+    assert tab.page.title().endswith(" renewed")
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        (
+            "https://elsewhere.test/",
+            r"^--credentials=tv.toml: the storage state has nothing for https://elsewhere\.test",
+        ),
+        ("http://tv.test/", "plain http: a login is sent over https only"),
+    ],
+)
+def test_a_storage_state_of_other_sites_is_refused(tab: Tab, url: str, message: str) -> None:
+    state = StorageState.model_validate({"cookies": [{"name": "a", "value": "b", "domain": "tv.test"}]})
+    with pytest.raises(ServiceError, match=message):
+        let_in(tab, account(state=state), url)
 
 
 def test_session_cookie_leads_to_the_channel(tab: Tab, site: tuple[type[Television], str]) -> None:
     handler, url = site
     handler.sessions.add("abc")
     watch(tab, f"{url}/channel", account(cookie="theme=dark; session=abc"))
-    assert tab.evaluate(STATE)["playing"] and not handler.posted
+    assert tab.evaluate(asking())["playing"] and not handler.posted
 
 
 def test_expired_session_cookie_is_told(tab: Tab, site: tuple[type[Television], str]) -> None:
     _, url = site
-    with pytest.raises(ServiceError, match=r"session cookie of --credentials=tv.toml has expired, renew it") as wrong:
+    with pytest.raises(ServiceError, match=r"session of --credentials=tv.toml has expired, renew it") as wrong:
         watch(tab, f"{url}/channel", account(cookie="session=0123abc"))
     assert "0123abc" not in str(wrong.value)
 
@@ -157,10 +255,10 @@ def test_session_that_ends_in_mid_run_is_noticed(tab: Tab, site: tuple[type[Tele
     handler, url = site
     mine = account(user="me@tv.test", password="hunter2")
     watch(tab, f"{url}/channel", mine)
-    assert refusal(tab.evaluate(STATE), mine) is None
+    assert refusal(tab.evaluate(asking()), mine) is None
     handler.sessions.clear()
     tab.open(f"{url}/channel")
-    assert (refusal(tab.evaluate(STATE), mine) or "").startswith("the login is refused")
+    assert (refusal(tab.evaluate(asking()), mine) or "").startswith("the login is refused")
 
 
 def test_refused_login_quotes_the_page_and_is_tried_once(tab: Tab, site: tuple[type[Television], str]) -> None:
@@ -250,9 +348,8 @@ def test_cookie_goes_to_its_own_site_also_when_the_page_moved_on(tab: Tab, conte
         route.fulfill(body=elsewhere, content_type="text/html")
 
     context.route("**/*", answer)
+    let_in(tab, account(cookie="theme=x; session=abc"), "https://tv.test/")
     tab.open("https://tv.test/")
-    tab.page.wait_for_url("https://thief.test/")
-    show_cookie(tab, "https://tv.test/", "theme=x; session=abc")
     tab.page.wait_for_url("https://thief.test/")
     assert "session=abc" in sent["tv.test"] and sent["thief.test"] == ""
     (session,) = (cookie for cookie in context.cookies() if cookie["name"] == "session")

@@ -83,7 +83,7 @@ def record(tmp_path: Path, screen: str, spki: str, given: Mapping[str, Any], end
 
 @pytest.mark.parametrize(
     ("kind", "ends"),
-    [("file", ""), ("environment", "the login is refused"), ("environment", "the session cookie of")],
+    [("file", ""), ("environment", "the login is refused"), ("environment", "the session of")],
 )
 def test_no_account_is_in_a_run(
     tmp_path: Path,
@@ -96,7 +96,7 @@ def test_no_account_is_in_a_run(
     handler, url = site
     monkeypatch.setattr("tests.programs.apps.test_iptv.REFUSED", ECHOED.format(USER, "wrong-" + PASSWORD))
     account = {"user": USER, "password": PASSWORD if not ends else "wrong-" + PASSWORD}
-    if ends == "the session cookie of":
+    if ends == "the session of":
         account = {"cookie": f"session={COOKIE}"}
     given: dict[str, Any] = {"service": "o2tv", "lab": "apu", "live": True, "url": f"{url}/channel"}
     if kind == "file":

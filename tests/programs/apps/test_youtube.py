@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from playwright.sync_api import Route
 
 from apps import SERVICES
 from apps.base import ServiceError
-from apps.youtube import AUTO, FULLSCREEN, SKIP, STATE, YouTube, wait_playing
+from apps.youtube import AUTO, YouTube, asking, wait_playing, watch_page
 from harness.experiment.options import Options, parse_options
 from tests.programs.apps.tab import Tab
 
@@ -72,6 +73,17 @@ ADVERT = """
   setTimeout(() => { skip.hidden = false; }, 600);
 </script>
 """
+#: One after the other, longer together than the film may take to come.
+ADVERTS = """
+<script>
+  movie_player.classList.add('ad-interrupting');
+  setTimeout(() => movie_player.classList.remove('ad-interrupting'), 3000);
+</script>
+"""
+BOT = """
+<div id="movie_player"><video></video><div class="ytp-error"><div class="ytp-error-content-wrap-reason">
+  <span>Sign in to confirm you’re not a bot</span></div></div></div>
+"""
 UNAVAILABLE = """
 <div id="movie_player"><video></video><div class="ytp-error"><div class="ytp-error-content-wrap-reason">
   <span>Video   unavailable</span></div></div></div>
@@ -80,16 +92,16 @@ UNAVAILABLE = """
 
 def test_player_at_rest_is_set_playing(tab: Tab) -> None:
     tab.page.set_content(PLAYER)
-    assert tab.evaluate(STATE)["paused"]
+    assert tab.evaluate(asking())["paused"]
     wait_playing(tab, live=False, timeout=10)
-    assert tab.evaluate(STATE)["playing"]
+    assert tab.evaluate(asking())["playing"]
     assert tab.clicks == []
 
 
 @pytest.mark.parametrize("dialog", [BUMP, FORM])
 def test_consent_is_refused(tab: Tab, dialog: str) -> None:
     tab.page.set_content(PLAYER + dialog)
-    assert tab.evaluate(STATE)["consent"]
+    assert tab.evaluate(asking())["consent"]
     wait_playing(tab, live=False, timeout=10)
     assert tab.evaluate("() => window.answer") == "reject"
 
@@ -98,22 +110,46 @@ def test_live_asks_for_auto_quality_and_the_whole_screen(tab: Tab) -> None:
     tab.page.set_content(PLAYER)
     wait_playing(tab, live=True, timeout=10)
     assert tab.evaluate("() => window.asked") == [["auto", "auto"]]
-    assert tab.clicks == [FULLSCREEN]
-    assert tab.evaluate(STATE)["fullscreen"]
+    assert tab.clicks == [watch_page().fullscreen]
+    assert tab.evaluate(asking())["fullscreen"]
     assert "auto" in AUTO
 
 
 def test_advertisement_is_skipped_once_it_can_be(tab: Tab) -> None:
     tab.page.set_content(PLAYER + ADVERT)
-    assert tab.evaluate(STATE)["ad"]
+    assert tab.evaluate(asking())["ad"]
     wait_playing(tab, live=False, timeout=10)
-    assert tab.clicks == [SKIP]
-    assert not tab.evaluate(STATE)["ad"]
+    assert tab.clicks == [watch_page().skip]
+    assert not tab.evaluate(asking())["ad"]
+
+
+def test_the_time_of_advertisements_is_not_the_films(tab: Tab) -> None:
+    tab.page.set_content(PLAYER + ADVERTS)
+    wait_playing(tab, live=False, timeout=2, ads=30)
+
+
+def test_the_answer_to_the_consent_dialog_is_there_before_the_page(tab: Tab) -> None:
+    sent: list[str] = []
+
+    def answer(route: Route) -> None:
+        sent.append(route.request.all_headers().get("cookie", ""))
+        route.fulfill(body=PLAYER, content_type="text/html")
+
+    tab.page.route("**/*", answer)
+    service = YouTube(live=True, video_id="aqz-KE-bpKQ")
+    url, _ = service.address()
+    service.before_page(tab, url)  # type: ignore[arg-type]
+    tab.open(url)
+    assert "SOCS=CAI" in sent[0]
+    (kept,) = (cookie for cookie in tab.page.context.cookies() if cookie["name"] == "SOCS")
+    assert kept["domain"] == ".youtube.com" and kept["secure"]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (BOT, r"you’re not a bot; it takes this browser for a bot; give one that is logged in: --profile, or stor"),
+        ("<p>Our systems have detected unusual traffic</p>", r"no player; it takes this address for a bot's; wait"),
         (UNAVAILABLE, "the player reports: Video unavailable"),
         ("<p>Service unavailable</p>", "no film after 1 s: the page has no player"),
         (PLAYER + BUMP.replace("button", "span"), "no film after 1 s: the consent dialog stays"),
@@ -126,7 +162,7 @@ def test_advertisement_is_skipped_once_it_can_be(tab: Tab) -> None:
 def test_what_stands_in_the_way_is_named(tab: Tab, content: str, message: str) -> None:
     tab.page.set_content(content)
     with pytest.raises(ServiceError, match=message):
-        wait_playing(tab, live=True, timeout=1)
+        wait_playing(tab, live=True, timeout=1, ads=1)
 
 
 def options(**given: str) -> Options:

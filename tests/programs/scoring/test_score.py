@@ -122,6 +122,26 @@ def test_a_live_picture_has_no_strip_so_the_player_tells_the_height(run: Path) -
     assert set(failed(scores)) == {"recorder frames missing", "recording complete"}
 
 
+@pytest.mark.parametrize(
+    ("of_lab", "heights", "named"),
+    [
+        ({}, [720] * 34 + [1080] * 4 + [720] * 2, set()),  # it tries the next rung and comes back
+        ({"own_folder": "0"}, [720] * 34 + [1080] * 4 + [720] * 2, set(BASELINE)),
+        ({}, [720] * 26 + [1080] * 12 + [720] * 2, set(BASELINE)),
+        ({}, [720] * 30 + [1080, 720] * 5, set(BASELINE)),
+    ],
+)
+def test_a_real_site_may_try_another_rendition_alone(
+    run: Path, of_lab: dict[str, str], heights: list[int], named: set[str]
+) -> None:
+    edit_lab(run, clip=None, **of_lab)
+    (run / "screen.mp4").unlink()
+    t0 = json.loads((run / "timeline.json").read_text())["phases"][0]["start"]
+    samples = [{"t": t0 + i / 4, "height": height} for i, height in enumerate([*heights, *[720] * 40])]
+    (run / "player.jsonl").write_text("".join(json.dumps(s) + "\n" for s in samples))
+    assert set(failed(score_run(run))) & set(BASELINE) == named
+
+
 def test_a_live_picture_is_scored_without_a_strip(run: Path) -> None:
     edit_lab(run, clip=None)
     record(run / "screen.mp4", 20, marked=False)

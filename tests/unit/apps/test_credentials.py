@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,57 @@ def test_account_from_the_environment_is_that_of_the_service(monkeypatch: pytest
     monkeypatch.setenv("SOJOURN_SLEDOVANITV_USER", "me")
     with pytest.raises(ServiceError, match=r"SOJOURN_SLEDOVANITV_\*: give user and password"):
         read_credentials("sledovanitv", None)
+
+
+STATE = {
+    "cookies": [{"name": "session", "value": SECRET * 3, "domain": ".tv.test", "path": "/", "expires": -1,
+                 "httpOnly": True, "secure": True, "sameSite": "Lax"}],
+    "origins": [{"origin": "https://tv.test", "localStorage": [
+        {"name": "user", "value": json.dumps({"mail": "me@tv.test", "id": "0123456789abc", "theme": "dark"})}]}],
+}  # fmt: skip
+
+
+@pytest.fixture
+def state(file: Path) -> Path:
+    path = file.with_name("state.json")
+    path.touch(0o600)
+    path.write_text(json.dumps(STATE))
+    file.write_text('storage-state = "state.json"')
+    return path
+
+
+def test_a_storage_state_lies_beside_the_file_that_names_it(file: Path, state: Path) -> None:
+    account = read_credentials("o2tv", file)
+    assert account and account.state.cookies[0].httpOnly and account.state.origins[0].origin == "https://tv.test"
+    assert SECRET not in repr(account)
+    assert account.hidden(f"dark {SECRET * 3} of 0123456789abc") == "dark … of …"
+
+
+def test_it_may_come_from_the_environment(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOJOURN_YOUTUBE_STORAGE_STATE", str(state))
+    account = read_credentials("youtube", None, (("storage-state",), ("cookie",)))
+    assert account and account.state.cookies[0].name == "session"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda path: path.chmod(0o644), "storage-state=.*state.json: mode 0644 .*chmod 600"),
+        (lambda path: path.write_text(SECRET), "is no storage state; make one by"),
+        (lambda path: path.write_text(json.dumps({"cookies": [{"name": SECRET}]})), "is no storage state"),
+        (lambda path: path.unlink(), "No such file"),
+        (lambda path: path.write_bytes(b"x" * (9 << 20)), "is larger than"),
+    ],
+)
+def test_a_bad_storage_state_is_told_without_what_is_in_it(
+    file: Path, state: Path, change: Callable[[Path], object], says: str
+) -> None:
+    change(state)
+    with pytest.raises(ServiceError, match=says) as wrong:
+        read_credentials("o2tv", file)
+    assert "\n" not in str(wrong.value) and SECRET not in str(wrong.value)
+
+
+def test_what_a_service_has_no_use_for_is_no_account(file: Path) -> None:
+    with pytest.raises(ServiceError, match=r"^--credentials=.*: give storage-state, or cookie$"):
+        read_credentials("youtube", file, (("storage-state",), ("cookie",)))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,27 @@ def test_a_new_file_is_a_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     setting = Setting((RecordedPhase("solo", None, 100.0, 120.0),), {})
     judged = {gate.name: gate for gate in gates.further_gates(RawFiles(tmp_path, []), setting, Limits())}
     assert not judged["length"].ok and judged["length"].reason == "length: 20 s; at least 30 s"
+
+
+@pytest.mark.parametrize(
+    ("of_lab", "told", "measured"),
+    [
+        ({}, [(90, True), (97, False)], "0.0 s in 0"),  # before the film
+        ({}, [(110, True), (116.5, False)], "6.5 s in 1"),
+        ({}, [(90, True), (103, False), (118, True)], "5.0 s in 2"),
+        ({"own_folder": "0"}, [(110, True)], None),
+        ({"clip": {}}, [(110, True)], None),
+        ({"live": True, "clip": {}, "call": {"client_port": 1}}, [(110, True)], None),
+    ],
+)
+def test_an_advertisement_in_the_timeline_of_a_live_film_is_told(
+    tmp_path: Path, of_lab: dict[str, object], told: list[tuple[float, bool]], measured: str | None
+) -> None:
+    lines = [{"t": t, "event": "ad", "detail": on} for t, on in told]
+    (tmp_path / "player.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    setting = Setting((RecordedPhase("solo", None, 100.0, 120.0),), of_lab)
+    found = [g for g in gates.further_gates(RawFiles(tmp_path, []), setting, Limits()) if g.name == "no advertisement"]
+    assert [(gate.measured, gate.ok) for gate in found] == ([(measured, measured == "0.0 s in 0")] if measured else [])
 
 
 def test_a_gate_that_cannot_be_loaded_is_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

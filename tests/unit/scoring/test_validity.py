@@ -86,6 +86,8 @@ def test_covers() -> None:
         ({"changes": 1}, "1 changes of rendition"),
         ({"clip_fps": None, "stalls": None, "fps": None}, ""),
         ({"clip_fps": None, "changes": None}, "changes of rendition not recorded"),
+        ({"share": 0.81}, ""),
+        ({"share": 0.79}, "79 % in one rendition"),
     ],
 )
 def test_a_disturbed_baseline_is_named(change: dict[str, float | None], reason: str) -> None:

@@ -99,6 +99,8 @@ def _plant(run: Path) -> None:
         "<a href='https://jnovak:hunter2@tv-portal.novakovi.cz/film-id-42'>203.0.113.80</a>\n"
         "<script>document.cookie = 'sid=s3ss10n'; host = 'hidden-host.novakovi.cz'</script>\n"
     )
+    (run / "logs" / "page-far.html").write_text("<h1>Welcome back, Jan N.</h1>")
+    (run / "logs" / "page-far.png").write_bytes(b"\x89PNG")
     (run / "core.bin").write_bytes(b"\xff\xfe\0karelbox s3ss10n")
     (run / "screen.mp4").write_bytes(os.urandom(5000))
     request = b"GET / HTTP/1.1\r\nCookie: sid=s3ss10n\r\nHost: tv-portal.novakovi.cz\r\n\r\n"
@@ -166,7 +168,8 @@ def test_the_same_is_replaced_by_the_same(clean: Path) -> None:
 def test_the_bundle_says_what_was_done(run: Path, clean: Path) -> None:
     manifest = read_manifest(clean)
     assert manifest.bundle and manifest.bundle.anonymised and manifest.run == f"{run.name}-anonymised"
-    assert manifest.bundle.left_out == ["core.bin", "server.pcapng"]
+    shown = ["logs/page-far.html", "logs/page-far.png"]  # which may greet somebody by any name
+    assert manifest.bundle.left_out == ["core.bin", *shown, "server.pcapng"]
     graph = {thing["@id"]: thing for thing in json.loads((clean / "ro-crate-metadata.json").read_text())["@graph"]}
     assert "Anonymised" in graph["./"]["description"] and graph["#anonymised"]["value"] is True
     assert (clean / "screen.mp4").read_bytes() == (run / "screen.mp4").read_bytes()

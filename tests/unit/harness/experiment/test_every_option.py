@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from harness.experiment.scenario import with_scenario
 #: A value of each option that is not its default anywhere.
 VALUES: dict[str, Any] = {
     "live": True, "video-id": "abcdefghijk", "url": "https://tv.example/other", "script": "FOLDER/play.js",
-    "credentials": "FOLDER/account.toml",
+    "credentials": "FOLDER/account.toml", "browser": "FOLDER/chrome", "profile": "FOLDER/profile",
     "buffer": "7", "max-quality": "480p", "clip": "FOLDER/film.mp4", "ladder": "240p:200k,480p:900k",
     "origin-cc": "reno", "origin-protocol": "h3", "call-bitrate": "700kbit",
     "call-ecn": "ect1", "qdisc": "pie", "qdisc-up": "pfifo", "rate": "7mbit", "rate-up": "3mbit", "rtt": "33ms",
@@ -38,14 +39,19 @@ BASES: dict[Mode, dict[str, Any]] = {
     "live": {"lab": "apu", "live": True, "lab-file": "FOLDER/lab.toml"},
 }
 #: What a service keeps that is no option's.
-_PLAIN = (str, int, float, bool, tuple, list, type(None), type, Credentials)
+_PLAIN = (str, int, float, bool, tuple, list, type(None), type, Credentials, Path)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("given")
-    (account := folder / "account.toml").write_text('user = "ann"\npassword = "secret"\n')
-    account.chmod(0o600)
+    kept = {"cookies": [{"name": "session", "value": "secret", "domain": "tv.example"}]}
+    login = 'user = "ann"\npassword = "secret"\nstorage-state = "state.json"\n'
+    for name, text in (("account.toml", login), ("state.json", json.dumps(kept))):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o600)
+    (folder / "chrome").touch(0o700)
+    (folder / "profile").mkdir()
     ends = (("client", 1), ("receiver", 3), ("sender", 2))
     hosts = "".join(f'[{name}]\naddress = "10.0.0.{end}"\n' for name, end in ends)
     (folder / "lab.toml").write_text(

@@ -105,7 +105,7 @@ def test_record_is_json_and_names_everything() -> None:
         json.dumps(parse(results="somewhere", service="o2tv", live=True, lab="apu", credentials="~/tv.toml").record())
     )
     assert record["qdisc_down"] == "fq_codel flows 1"
-    assert record["phases"][1] == {"name": "cubic", "contender": "cubic", "seconds": 40}
+    assert record["phases"][1] == {"name": "cubic", "contender": "cubic", "seconds": 120}
     assert Path(record["results"]).is_absolute() and record["credentials"].endswith("/tv.toml")
 
 
@@ -224,6 +224,23 @@ def test_a_film_and_a_ladder_of_the_users_own(tmp_path: Path) -> None:
     ):
         with pytest.raises(OptionsError, match=why):
             parse(**given)
+
+
+def test_live_runs_take_the_published_time_unless_told_otherwise() -> None:
+    live: dict[str, Any] = {"service": "youtube", "live": True, "lab": "apu"}
+    assert [parse(**live).seconds, parse(**live, timeline="short").seconds, parse().seconds] == [420, 140, 140]
+    assert parse_options(live, SERVICES, {"timeline": "solo:9"}).seconds == 9
+
+
+def test_a_browser_of_the_users_is_no_simulated_machines(tmp_path: Path) -> None:
+    (program := tmp_path / "chrome").touch(0o700)
+    own = {"browser": str(program)}
+    assert parse_options({}, SERVICES, own).browser is None
+    assert parse_options({"lab": "virtual"}, SERVICES, own).browser == program
+    with pytest.raises(OptionsError, match=r"^--browser: the sim lab has a Chromium of its own; use --lab=virtual"):
+        parse(**own)
+    with pytest.raises(OptionsError, match=r"^--browser: no such program: /none; give one such as"):
+        parse(browser="/none", lab="virtual")
 
 
 def test_what_is_watched_from_outside_of_the_lab(tmp_path: Path) -> None:

@@ -67,8 +67,8 @@ def test_a_missing_one_is_told(tmp_path: Path) -> None:
 
 
 def test_a_path_in_it_is_relative_to_it(tmp_path: Path) -> None:
-    values = read_scenario(scenario(tmp_path, 'credentials = "account.toml"'))
-    assert values == {"credentials": str(tmp_path / "account.toml")}
+    values = read_scenario(scenario(tmp_path, 'credentials = "account.toml"\nprofile = "mine"'))
+    assert values == {"credentials": str(tmp_path / "account.toml"), "profile": str(tmp_path / "mine")}
 
 
 def test_lists_are_combined_in_their_order() -> None:

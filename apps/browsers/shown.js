@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a page shows, for who must find out why it does not play: run in a world of its own by shown.py, which has the
+// page's own scripts stand still meanwhile. Takes every secret, and all that was typed in, out of the page, so that no
+// picture of it shows them, and returns the page as HTML: elements, names by which they are found, and texts; no
+// script, no style, no value, no address beyond its path.
+(secrets, longest) => {
+  const KEPT = /^(id|class|role|type|name|for|title|alt|placeholder|hidden|disabled|checked|open|lang|jsname|aria-[\w-]+|data-(tid|testid|test-id|state))$/;
+  const PLACES = /^(href|src|action)$/;
+  const LEFT_OUT = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|META|LINK|BASE)$/i;
+  const EMPTY = /^(AREA|BR|COL|EMBED|HR|IMG|INPUT|SOURCE|TRACK|WBR)$/;
+  const DEEPEST = 256;
+  const MOST = 100000; // of a page with more nodes nothing is kept: what is not gone through is not hidden
+  const patterns = secrets.map((secret) => new RegExp(secret.replace(/[^\w\s]/gu, '\\$&'), 'gi'));
+  const hidden = (text) => patterns.reduce((rest, pattern) => rest.replace(pattern, '…'), text);
+  const quoted = (text) => text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+  const path = (address) => {
+    try {
+      const { origin, pathname } = new URL(address, location.href);
+      return origin === 'null' ? '' : origin + pathname;
+    } catch {
+      return '';
+    }
+  };
+
+  const parts = [];
+  let length = 0;
+  let nodes = 0;
+  const say = (text) => {
+    length += text.length;
+    if (length <= longest) parts.push(text);
+  };
+  const clean = (element) => {
+    if (element.matches('input, textarea, select') && !element.matches('[type=button], [type=submit]')) {
+      element.value = '';
+      element.removeAttribute('value');
+    }
+    if (element.matches('textarea, [contenteditable]')) element.textContent = '';
+    for (const { name, value } of [...element.attributes]) {
+      const said = hidden(value);
+      if (said !== value) element.setAttribute(name, said);
+    }
+  };
+  const attributes = (element) => [...element.attributes].map(({ name, value }) => {
+    if (KEPT.test(name)) return ` ${name}="${quoted(value)}"`;
+    return PLACES.test(name) ? ` ${name}="${quoted(hidden(path(value)))}"` : '';
+  }).join('');
+  const walk = (node, depth) => {
+    if (depth > DEEPEST) throw new RangeError(`deeper than ${DEEPEST}`);
+    for (const child of [...node.childNodes]) {
+      if (++nodes > MOST) throw new RangeError(`more than ${MOST} nodes`);
+      if (child.nodeType === Node.TEXT_NODE) {
+        const said = hidden(child.data);
+        if (said !== child.data) child.data = said;
+        say(quoted(said));
+      } else if (child.nodeType === Node.ELEMENT_NODE) {
+        const name = child.nodeName.toLowerCase();
+        clean(child);
+        if (LEFT_OUT.test(name)) continue;
+        say(`<${name}${attributes(child)}>`);
+        if (child.shadowRoot) walk(child.shadowRoot, depth + 1);
+        if (child.contentDocument) walk(child.contentDocument, depth + 1);
+        else if (name === 'iframe' && secrets.length) child.style.visibility = 'hidden'; // no way to look into it
+        walk(child, depth + 1);
+        if (!EMPTY.test(child.nodeName)) say(`</${name}>`);
+      }
+    }
+  };
+  say(`<!doctype html><meta charset="utf-8"><!-- ${quoted(hidden(path(location.href)))} -->`);
+  if (document.documentElement) walk(document, 0);
+  if (length > longest) parts.push(`<!-- ${length - longest} more characters are left out -->`);
+  return parts.join('');
+}

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a page shows when it fails is kept, by each driver, and nothing secret or typed in is in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from apps.base import ServiceError, Stage
+from apps.browsers.browser import Browser, flags
+from apps.browsers.drivers import DRIVERS
+from apps.own_page import OwnPage
+from hardware.machine.place import LOCAL
+
+USER, PASSWORD = "Ann@tv.test", "hunter2(*"
+PAGE = """data:text/html,<!doctype html><meta charset="utf-8"><body style="margin:0" class="watch" data-token="t0k3n">
+<h1 id="hello" data-tid="greeting">Hello {user}</h1><p title="{user}">{password} is no password</p>
+<a href="https://id.test/me/{user}?token=t0k3n">account</a><div id="host"></div>
+<svg height="20"><text y="15">{user}</text></svg><iframe srcdoc="<i>{user}</i>" width="99" height="30"></iframe>
+<iframe src="data:text/html,{user}" width="99" height="30"></iframe>
+<form><input name="user" value="{user}"><textarea>{password}</textarea><button>in</button></form>
+<script>
+  const mine = 't0k3n';
+  document.getElementById('host').attachShadow({{ mode: 'open' }}).innerHTML = '<b class="deep">In a shadow</b>';
+  const say = () => {{ document.querySelector('p').textContent = '{password} is no password'; }};
+  setInterval(say, 2);
+</script>"""
+
+
+@pytest.fixture(params=DRIVERS)
+def browser(request: pytest.FixtureRequest, display: str) -> Iterator[Browser]:
+    browser = DRIVERS[request.param](LOCAL, display, flags(width=640, height=360))
+    yield browser
+    browser.close()
+
+
+def test_a_picture_and_the_document_are_kept_without_secrets(browser: Browser, tmp_path: Path) -> None:
+    browser.open(PAGE.format(user="…", password="…"))
+    assert browser.keep_shown(tmp_path, "clean", ["another"]) == "logs/page-clean.png, .html"
+    browser._do(lambda: browser._command("Emulation.setScriptExecutionDisabled", {"value": False}))
+    browser.open(PAGE.format(user=USER.lower(), password=PASSWORD))
+    assert browser.keep_shown(tmp_path, secrets=[USER, PASSWORD]) == "logs/page.png, .html"
+    document, clean = ((tmp_path / "logs" / name).read_text() for name in ("page.html", "page-clean.html"))
+    assert '<h1 id="hello" data-tid="greeting">Hello …</h1>' in document and '<b class="deep">In a' in document
+    assert (
+        '<body class="watch">' in document and '<input name="user">' in document and "<button>in</button>" in document
+    )
+    for secret in (USER.lower(), PASSWORD, "t0k3n"):
+        assert secret not in document
+    pictures = [cv2.imread(str(tmp_path / "logs" / name)) for name in ("page.png", "page-clean.png")]
+    assert pictures[0].shape[0] > 300 and pictures[0].std() > 5
+    assert np.array_equal(*pictures), "the picture shows something else than … where a secret was"
+    assert document == clean
+
+
+def test_a_document_without_end_is_cut_off(browser: Browser, tmp_path: Path) -> None:
+    browser.open("data:text/html,<script>document.write('<p>A film, and another</p>'.repeat(25000))</script>")
+    assert browser.keep_shown(tmp_path)
+    document = (tmp_path / "logs" / "page.html").read_text()
+    assert len(document) < 600_000 and document.endswith("more characters are left out -->")
+
+
+@pytest.mark.parametrize(
+    "giant",
+    [
+        "document.write('<p>film</p>'.repeat(100000))",
+        "let at = document.documentElement; for (let n = 0; n < 5000; n++) at = at.appendChild(new Option())",
+    ],
+)
+def test_of_a_giant_page_nothing_is_kept(browser: Browser, tmp_path: Path, giant: str) -> None:
+    browser.open(f"data:text/html,<script>{giant}</script>")
+    assert browser.keep_shown(tmp_path) == "" and list((tmp_path / "logs").iterdir()) == []
+
+
+def test_a_page_without_an_answer_leaves_nothing_and_keeps_nobody_waiting(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.browsers.browser._ANSWER_S", 4.0)
+    browser.open("data:text/html,<p>film</p><script>setTimeout(() => { for (;;); }, 500)</script>")
+    time.sleep(1)
+    begun = time.monotonic()
+    assert browser.keep_shown(tmp_path) == "" and browser.keep_shown(tmp_path) == ""
+    assert time.monotonic() - begun < 15
+    browser.close()
+    assert browser.keep_shown(tmp_path) == ""
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_the_error_of_a_page_that_does_not_play_names_them(driver: str, display: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<h1 id='sorry'>Not in your country</h1>")
+    service = OwnPage(url=str(page), own=page, script="() => { throw new Error('no film') }", driver=driver)
+    service.prepare()
+    with pytest.raises(ServiceError, match=r"^--script: Error: no film \(what is shown: logs/page\.png, \.html\)$"):
+        service.start(Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, display, port=48443))
+    assert "Not in your country" in (tmp_path / "logs" / "page.html").read_text()
+    assert (tmp_path / "logs" / "page.png").stat().st_size > 1000
