@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hardware.desktop import ensure_desktop
 from harness.store.manifest import MANIFEST, read_manifest
 from tests.lab.canaries import ENVIRONMENT, PROJECT
 from tests.lab.main_job import run_main_job
@@ -21,6 +22,7 @@ def harm_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def l4s_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A valid run of the main job through dualpi2, by the other driver and the other recorder."""
+    ensure_desktop(["obs"])  # with what is not there yet fetched by no canary's proxy
     programs = "--driver=selenium", "--recorder=obs"
     return valid_run(tmp_path_factory, "--qdisc=dualpi2", "--timeline=solo:6,cubic:7,prague:10", *programs)
 
