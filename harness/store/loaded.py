@@ -113,7 +113,9 @@ def check_seal(path: Path, name: str, manifest: Manifest) -> None:
     file, sealed = path / name, manifest.files.get(name)
     if sealed is None and not file.exists():
         return
-    if sealed is None or not file.exists() or hash_file(file) != sealed:
+    if not file.exists():
+        raise LoadError(f"{path}: {name} is missing, which the manifest holds")
+    if hash_file(file) != sealed:
         mended = "`sojourn rescore --write` makes it again from the raw files" if name == SCORES else "it was altered"
         raise LoadError(f"{path}: {name} is not the one that the manifest holds; {mended}")
 

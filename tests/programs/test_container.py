@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 
-import pytest
 from typer.testing import CliRunner
 
 from hardware.machine.files import CHECKOUT
@@ -53,6 +52,8 @@ def test_what_it_runs_is_there() -> None:
     assert "--results" in CliRunner().invoke(app, ["harm", "--help"]).output
 
 
-@pytest.mark.parametrize("left_out", [".git", "results"])
-def test_what_no_image_needs_is_left_out(left_out: str) -> None:
-    assert left_out in (CHECKOUT / ".containerignore").read_text().splitlines()
+def test_all_that_runs_is_copied_and_nothing_else() -> None:
+    """Neither results nor history: a checkout has both."""
+    copied = {word.rstrip("/") for line in steps("COPY") for word in line.split()[1:-1]}
+    packages = {path.parent.name for path in CHECKOUT.glob("*/__init__.py")}
+    assert packages | {"tests", "conftest.py"} <= copied and not {".", ".git", "results"} & copied

@@ -27,7 +27,6 @@ TOP = {
     *(
         "conftest.py",
         "Containerfile",
-        ".containerignore",
         "Makefile",
         "pyproject.toml",
         "requirements.txt",
