@@ -60,8 +60,14 @@ def test_a_folder_that_is_no_profile_is_refused(profile: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("holder", "said"),
     [
-        (f"{socket.gethostname()}-{os.getpid()}", f"is in use by process {os.getpid()}; close that browser"),
-        ("far-away-77", r"is in use at far-away; close the browser there, or remove SingletonLock"),
+        pytest.param(
+            f"{socket.gethostname()}-{os.getpid()}",
+            f"is in use by process {os.getpid()}; close that browser",
+            id="here",  # pids would tell the workers' tests apart
+        ),
+        pytest.param(
+            "far-away-77", r"is in use at far-away; close the browser there, or remove SingletonLock", id="far"
+        ),
     ],
 )
 def test_a_profile_in_use_is_refused(profile: Path, tmp_path: Path, holder: str, said: str) -> None:
