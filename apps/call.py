@@ -78,6 +78,7 @@ class BrowserCall(TwoParty):
             ecn=asked.call_ecn,
             driver=asked.driver,
             recorder=asked.recorder,
+            browser=asked.browser,
         )
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:

@@ -75,6 +75,12 @@ def _fetched(name: str, record: Mapping[str, Any], window: Window, sent: pl.Data
     return validity.gate(name, 0 < len(asked) == begun and whole == len(ended), measured, "all")
 
 
+def _within(fetch: Mapping[str, Any], window: Window) -> float | None:
+    """How long a fetch took, s; None where it did not end in the window: behind it others have ended too."""
+    took: float | None = fetch["fct_s"]
+    return took if took is not None and fetch["start"] + took <= window[1] else None
+
+
 def told(records: Iterable[Mapping[str, Any]], player: Sequence[Mapping[str, Any]], window: Window) -> dict[str, Any]:
     """What the applications of a phase had inside its `window`: fields of PhaseScores.
 
@@ -86,7 +92,7 @@ def told(records: Iterable[Mapping[str, Any]], player: Sequence[Mapping[str, Any
         by_kind.setdefault(str(record.get("contender")), []).append(record)
     if users := by_kind.get(WEB):
         fetches = [it for user in users for it in user.get("fetches", ()) if window[0] <= it["start"] < window[1]]
-        rows = [(it["start"] - window[0], it["bytes"], it["fct_s"]) for it in fetches]
+        rows = [(it["start"] - window[0], it["bytes"], _within(it, window)) for it in fetches]
         found = completion(pl.DataFrame(rows, SHORT, orient="row"))
         fields |= {"web_flows": found["count"], "web_unfinished": found["unfinished"]}
         fields |= {"web_fct_p50_s": found.get("median_s"), "web_fct_p95_s": found.get("p95_s")}

@@ -65,8 +65,8 @@ def crossings_down(
     here, ports = lab["addresses"], lab["ports"]
     to_client = packets.is_at("dst", here["client"])
     senders: dict[Literal["victim", "contender", "probe"], pl.Expr] = {
+        "contender": packets.contending(here)[0],  # first: a stranger's stream may come from a port of theirs
         "victim": to_client & (pl.col("sport") == ports["origin"]),
-        "contender": packets.contending(here)[0],
         "probe": to_client & (pl.col("sport") == ports.get("irtt", 0)),
     }
     named = pl.coalesce(*(pl.when(is_it).then(pl.lit(name)) for name, is_it in senders.items()))

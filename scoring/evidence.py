@@ -210,23 +210,24 @@ def limits_of(files: RawFiles, real_time: bool) -> Limits:
 def _sorted_out(table: pl.DataFrame, setting: Setting) -> SideCapture:
     lab, addresses, call = setting.lab, setting.lab["addresses"], setting.call
     # A live service's address is seldom known: whatever reaches the client from its port, but no contender.
-    far_end = call["client"]["address"] if setting.live and call else None
+    strange = setting.live and "own_folder" not in lab
+    far_end = call["client"]["address"] if strange and call else None
+    down, up = packets.contending(addresses)
     victim = packets.select(
         table,
-        src=far_end if setting.live else addresses["server"],
+        src=far_end if strange else addresses["server"],
         sport=lab["ports"]["origin"],
         dst=addresses["client"],
     )
-    if setting.live:
-        victim = victim.filter(~packets.is_at("src", addresses["sender"]))
-    down, up = packets.contending(addresses)
+    if strange:
+        victim = victim.filter(~down)
     contender = table.filter(down)
     largest = int(table["ip_bytes"].max() or 0)  # type: ignore[arg-type]
     back = packets.select(
         table,
         src=addresses["client"],
         sport=call["client_port"] if call else 0,
-        dst=far_end if setting.live else addresses["server"],
+        dst=far_end if strange else addresses["server"],
     )
     # Downloads' acknowledgements go the same way.
     upload = table.filter(up) if setting.uploads else table[:0]

@@ -26,7 +26,7 @@ _FAREWELL_S = 10.0
 
 @dataclass(frozen=True)
 class Ends:
-    """Where an application runs: both places, and their IPv4 addresses."""
+    """Where an application runs: both places, and their addresses."""
 
     client: Place
     server: Place

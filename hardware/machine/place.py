@@ -14,7 +14,7 @@ from dataclasses import dataclass
 COMMANDS = logging.getLogger("sojourn.commands")
 
 #: Where an account may stand (apps/credentials.py). No program that we start needs it, and one may log what it gets.
-ACCOUNT = re.compile(r"SOJOURN_\w+_(?:USER|PASSWORD|COOKIE)")
+ACCOUNT = re.compile(r"SOJOURN_\w+_(?:USER|PASSWORD|COOKIE|STORAGE_STATE)")
 #: An ordinary user's PATH on Debian leaves out the folders of ethtool, tc and chrt.
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not ACCOUNT.fullmatch(name)},

@@ -24,6 +24,7 @@ from harness.store.manifest import MANIFEST, SIGNATURE, Manifest
 from scoring import records
 from scoring.scores import Scores
 from traffic.contender import CONTENDERS
+from traffic.load import KNOWN
 
 #: What stays: the labs that are ours alone, this host, nobody, everybody (RFC 6890), and netmasks.
 _KEPT = [
@@ -54,7 +55,7 @@ _NOBODY = frozenset(("test", "example", "invalid", "localhost"))
 #: Folders that every system has.
 _SYSTEM = "usr|bin|sbin|lib|lib64|etc|proc|sys|dev|run|boot"
 
-_CONTENDERS = "|".join(map(re.escape, CONTENDERS))
+_CONTENDERS = "|".join(map(re.escape, KNOWN))
 #: The end of an upload in a load (traffic/load.py), and what stands before nobody's name at a host: such an upload.
 _UP = r"up(?![\w.]|-\D)"
 _NO_LOAD = rf"(?!(?:(?:\d+|up)\+)?(?:(?:{_CONTENDERS})\+)*(?:{_CONTENDERS})@{_UP})"

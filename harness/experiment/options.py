@@ -153,7 +153,7 @@ OPTIONS = [
     Option("rtt", "20ms", "path", "round-trip time that the router's path adds, half in each direction"),
     Option(
         "ip-version", None, "path",
-        "4 or 6: the IP version of all that is sent (default: 4; --lab=apu: that of the lab file's addresses)",
+        "4 or 6: the IP version of all that is sent (default: 4; with a lab file: that of its addresses)",
         choices=tuple(map(str, IP_VERSIONS)),
     ),
     Option("loss", None, "path", "share of the packets that the path loses at random, each way: 0.5%"),
@@ -421,14 +421,14 @@ def parse_options(
     elif raw["url"] and lab == "sim":
         raise OptionsError(f"--url: the sim lab reaches no server but its own; use {_WITH_INTERNET}, or leave it out")
     if raw["ip-version"] and str(raw["ip-version"]) == "6" and lab == "virtual" and (live or mode == "stream"):
-        raise OptionsError(
-            "--ip-version: the virtual lab's way to the internet is IPv4; use --lab=apu, or leave it out"
-        )
+        raise OptionsError("--ip-version: the virtual lab's way to the internet is IPv4; leave it out")
     if "lab-file" in named and lab not in PHYSICAL:
-        raise OptionsError(f"--lab-file: the {lab} lab has none; use --lab=apu, or leave --lab-file out")
+        raise OptionsError(
+            f"--lab-file: the {lab} lab has none; use --lab=apu or --lab=black-box, or leave --lab-file out"
+        )
     if raw["browser"] and lab == "sim":
         if "browser" in named:
-            raise OptionsError("--browser: the sim lab has a Chromium of its own; use --lab=virtual, or leave it out")
+            raise OptionsError("--browser: the sim lab has a Chromium of its own; use another lab, or leave it out")
         raw["browser"] = None
     if live and "timeline" not in {**defaults, **named}:
         raw["timeline"] = "published"
@@ -439,9 +439,10 @@ def parse_options(
             raise OptionsError(f"--{name}: a black box decides that itself; use --lab=apu, or leave --{name} out")
         for name in (name for name in _SAID if "," in str(named.get(name))):
             raise OptionsError(f"--{name}: nobody steps a black box's rate; use the one that it is said to have")
+        said = {name: text for name in _SAID if "," not in str(text := {**defaults, **named}.get(name))}
         if "jitter-gate" in named:
             raise OptionsError("--jitter-gate: nothing passes a black box beside its queue; leave --jitter-gate out")
-        raw |= dict.fromkeys((*_DECIDED, "jitter-gate")) | {name: named.get(name) for name in _SAID}
+        raw |= dict.fromkeys((*_DECIDED, *_SAID, "jitter-gate")) | said
     elif not raw["rate-up"]:
         raw["rate-up"] = raw["rate"]
     if "origin-cc" in named and raw["origin-protocol"] == "h3":

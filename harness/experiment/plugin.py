@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from apps import SERVICES
+from hardware.lab_file import BOX_LAB
 from hardware.machine.files import CHECKOUT
 from hardware.machine.messages import printable
 from hardware.machine.signals import keep_to_ourselves
@@ -83,6 +84,8 @@ def _as_published(given: dict[str, Any], defaults: dict[str, str | bool], name: 
     """The options of a service's published run, where the command line says no other."""
     victim = SERVICES[name]
     published = {"timeline": "published", **victim.defaults, **victim.published}
+    if BOX_LAB in (given["lab"], defaults.get("lab")):
+        del published["rate"]  # which a box has by itself
     return parse_options(given | {"service": name}, SERVICES, {**defaults, **published})
 
 

@@ -68,12 +68,14 @@ def perform(
     """
     if options.lab != "sim":  # a simulated machine brings its own
         DRIVERS[options.driver].check(stranger=options.elsewhere, program=options.browser, profile=options.profile)
+        if options.second_video:  # in Debian's Chromium, whatever the victim's browser
+            DRIVERS[options.driver].check()
         RECORDERS[options.recorder].check()
     service = services[options.service].from_options(options)
     console = Console(file=terminal)
     described = _machines(options)
-    if described and described.box:
-        options = options.but(box=described.box.name)
+    if described:
+        options = options.but(ip_version=described.ip_version, **({"box": described.box.name} if described.box else {}))
     RunStore(options.results).check(options.needed_bytes)
     with ended_by_sigterm(), steps(console) as step:
         record = _recorder(options, described, service, step, console)

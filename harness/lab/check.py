@@ -10,7 +10,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from typing import Any
 
 import polars as pl
@@ -350,7 +350,7 @@ def _between(file: LabFile, places: Mapping[str, Place]) -> str:
 def _seen(packets: pl.DataFrame) -> set[tuple[str, str]]:
     """Who sent to whom."""
     pairs = packets.select("src", "dst").unique().iter_rows()
-    return {(str(IPv4Address(source)), str(IPv4Address(target))) for source, target in pairs}
+    return {(str(ip_address(source)), str(ip_address(target))) for source, target in pairs}
 
 
 def _tcp(place: Place) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from scoring import applications, packets
-from scoring.evidence import SideCapture
+from scoring import applications, evidence, packets
+from scoring.evidence import Setting, SideCapture
 from scoring.pcapng import SCHEMA, TCP, UDP
 from scoring.validity import Limits
 from traffic import ports
@@ -120,6 +120,26 @@ def test_bulk_flows_are_contenders_and_the_victim_is_none() -> None:
     assert [seen.contender["t_ns"].to_list(), seen.upload["t_ns"].to_list()] == [[1e9], [2e9]]
 
 
+def test_what_is_watched_elsewhere_is_no_contender_and_what_is_served_here_comes_from_the_server() -> None:
+    """At whatever port; and where server and sender are one machine, as beside a box."""
+    rows = [
+        packet(1, ("server", "client"), ports.SECOND, 50_000, TCP, 1),
+        packet(2, ("sender", "client"), ports.SECOND, 50_001, TCP, 1),  # stands for a stranger
+        packet(3, ("server", "client"), 443, 50_002, TCP, 1),
+    ]
+    lab: dict[str, Any] = {"addresses": ADDRESSES, "ports": {"origin": ports.SECOND}}
+
+    def sorted_out(lab: dict[str, Any], rows: list[dict[str, Any]]) -> SideCapture:
+        table = pl.DataFrame(rows, {**SCHEMA, "advance": pl.Int64}).drop("advance")
+        return evidence._sorted_out(table, Setting((), lab))
+
+    seen = sorted_out(lab, rows)
+    assert [seen.victim["t_ns"].to_list(), seen.contender["t_ns"].to_list()] == [[2e9], [1e9]]
+    shared = lab | {"ports": {"origin": 443}, "own_folder": "0" * 64}
+    shared["addresses"] = ADDRESSES | {"sender": ADDRESSES["server"]}
+    assert sorted_out(shared, rows).victim["t_ns"].to_list() == [3e9]
+
+
 def test_what_they_had() -> None:
     web = web_record()
     call = {"contender": "call", "heard": {"down": {"loss": 0.01, "delay_p99_ms": 90.0}, "up": {"loss": 0.0}}}
@@ -132,5 +152,7 @@ def test_what_they_had() -> None:
     assert (told["call_down_loss"], told["call_down_p99_ms"]) == (0.01, 90)
     assert (told["call_up_loss"], told["call_up_p99_ms"]) == (0, None)
     assert applications.told([{"contender": "cubic"}], [], WINDOW) == {}
+    late = {"at": 28, "start": 1028.0, "bytes": 9, "port": 1, "fct_s": 2.5}  # after the phase, nobody beside it
+    assert applications.told([{**web, "fetches": [late]}], [], WINDOW)["web_unfinished"] == 1
     nobody = applications.told([{**web, "fetches": []}], [], WINDOW)
     assert (nobody["web_flows"], nobody["web_fct_p50_s"]) == (0, None)

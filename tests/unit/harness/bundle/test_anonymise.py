@@ -300,7 +300,8 @@ def test_a_name_is_known_behind_a_quoted_slash() -> None:
 
 
 def test_uploads_of_a_load_are_nobody_at_a_host() -> None:
-    text = "prague+cubic@up*2+web cubic*2+prague@up-2 prague@up+cubic@up solo:2,cubic@up:4"
+    text = "prague+cubic@up*2+web web+cubic@up video+call+prague@up cubic*2+prague@up-2 prague@up+cubic@up "
+    text += "solo:2,cubic@up:4"
     (mask := Mask()).learn(text)
     assert masked_text(text, mask) == text
     told = "bob+cubic@up ann@up cubic@up.example.org cubic@upper"

@@ -237,7 +237,7 @@ def test_a_browser_of_the_users_is_no_simulated_machines(tmp_path: Path) -> None
     own = {"browser": str(program)}
     assert parse_options({}, SERVICES, own).browser is None
     assert parse_options({"lab": "virtual"}, SERVICES, own).browser == program
-    with pytest.raises(OptionsError, match=r"^--browser: the sim lab has a Chromium of its own; use --lab=virtual"):
+    with pytest.raises(OptionsError, match=r"^--browser: the sim lab has a Chromium of its own; use another lab"):
         parse(**own)
     with pytest.raises(OptionsError, match=r"^--browser: no such program: /none; give one such as"):
         parse(browser="/none", lab="virtual")
@@ -262,7 +262,7 @@ def test_of_a_black_box_nothing_is_asked_but_what_it_is_said_to_have() -> None:
 
 def test_a_black_boxs_own_is_passed_over_as_a_default() -> None:
     own = {"qdisc": "pie", "rate": "5mbit", "rtt": "9ms", "jitter-gate": "3ms", "loss": "1%"}
-    assert parse_options({"lab": "black-box"}, SERVICES, own) == parse(lab="black-box")
+    assert parse_options({"lab": "black-box"}, SERVICES, own) == parse(lab="black-box", rate="5mbit")
 
 
 @pytest.mark.parametrize(
@@ -283,3 +283,15 @@ def test_a_black_boxs_own_is_passed_over_as_a_default() -> None:
 def test_what_a_black_box_cannot_be_asked_is_refused(given: dict[str, Any], why: str) -> None:
     with pytest.raises(OptionsError, match=f"^{why}"):
         parse(lab="black-box", **given)
+
+
+def test_a_box_keeps_the_rate_that_a_default_says_it_has() -> None:
+    """A night's cells are given their options as defaults."""
+    options = parse_options({}, SERVICES, {"lab": "black-box", "rate": "20mbit", "rate-up": "5mbit,30s:1mbit"})
+    assert (options.rate_down_bps, options.rate_up_bps, options.rate_steps) == (20_000_000, None, ())
+
+
+@pytest.mark.parametrize("service", ["call", "youtube", "o2tv"])
+def test_a_service_plays_in_the_browser_that_is_asked_for(service: str) -> None:
+    options = parse(service=service, lab="virtual", browser="/usr/bin/env")
+    assert SERVICES[service].from_options(options).browser == Path("/usr/bin/env")  # type: ignore[attr-defined]
