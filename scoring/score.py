@@ -113,7 +113,8 @@ def _path(setting: Setting) -> dict[str, Any]:
     t0 = setting.span[0]
     steps = [{**rate, "t": round(rate["t"] - t0, 3)} for rate in setting.rates]
     further = {key: setting.lab.get(key) for key in ("path_varies_ms", "path_loss")}
-    if (version := ip_version(setting.lab["addresses"]["client"])) != 4:
+    addresses = setting.lab.get("addresses")  # which runs of long ago did not keep
+    if addresses and (version := ip_version(addresses["client"])) != 4:
         further["ip_version"] = version
     return {key: value for key, value in {"rate_steps": steps, **further}.items() if value}
 

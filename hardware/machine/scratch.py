@@ -66,11 +66,12 @@ def _made(process: int) -> Path:
     sweep()
     while True:
         folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{process}_"))
-        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        # Before it was locked another's sweep may have removed it.
+        # Before it is opened, or locked, another's sweep may have removed it.
         with suppress(FileNotFoundError):
-            if lock(held) and os.path.samestat(os.fstat(held), folder.stat()):
-                break
-        os.close(held)
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            with suppress(FileNotFoundError):
+                if lock(held) and os.path.samestat(os.fstat(held), folder.stat()):
+                    break
+            os.close(held)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -37,6 +37,8 @@ EVIDENCE = "evidence"
 """Folder in a run's: captures and the tools' own output, which no seed brings back."""
 _STATES_S = 0.5
 _QUEUES_S = 1.0
+#: The most that a full queue holds, and its retransmissions.
+_DRAIN_S = 10.0
 _MARGIN_S = 120
 _QUEUES, _JITTER = "qdisc.jsonl", "jitter.json.gz"
 
@@ -139,6 +141,7 @@ class _Run:
             self._probe(stack)
             self._sample(stack)
             self._traffic()
+            self._drain()
         router = self.router
         qdiscs = json.loads(router.place.run(["tc", "-s", "-j", "qdisc", "show"]))
         with (self.evidence / _QUEUES).open("a") as out:
@@ -208,6 +211,15 @@ class _Run:
                     raise RealTimeError(f"cell {cell.name}: {flow.contender.name} ended before the cell")
             if self.call and self.call.failure:
                 raise RealTimeError(f"cell {cell.name}: the call: {self.call.failure}")
+
+    def _drain(self) -> None:
+        """Return once no sender has anything on its way: what a tunnel strands as it goes keeps its port long."""
+        ending = [word for state in ("fin-wait-1", "closing", "last-ack") for word in ("state", state)]
+        query = ["ss", "-Htn", *ending, f"sport ge :{ports.FIRST_SENDER} and sport le :{ports.LAST_SENDER}"]
+        deadline = time.monotonic() + _DRAIN_S
+        for place in {flow.sender for flow in self.flows}:
+            while place.run(query).strip() and time.monotonic() < deadline:
+                self.stopped.wait(_STATES_S)
 
     def _wait(self, seconds: float) -> None:
         if self.stopped.wait(seconds):
