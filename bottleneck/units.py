@@ -94,6 +94,8 @@ def rate_option(text: str, option: str = "--rate") -> int:
 
     Raises `UnitError` naming the option.
     """
+    if text.strip().lower().endswith("bps"):
+        raise UnitError(f'{option}: "{text}" would be bytes a second, as in tc; write bits, such as 10mbit')
     return _option(text, option, "mbit", parse_rate, RATE_RANGE, format_rate)
 
 

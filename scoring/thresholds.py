@@ -11,7 +11,7 @@ from typing import Literal
 
 from hardware.machine.messages import did_you_mean
 from scoring.harm import METRICS
-from scoring.intervals import Estimate
+from scoring.intervals import ENOUGH, Estimate
 from scoring.summary import MEASURED, Figure, Summary
 
 _COMPARE = {
@@ -54,7 +54,7 @@ class Judgement:
     """`alone` or a contender."""
     figure: Estimate | None
     sure: bool
-    """Judged by the whole interval where there is one, not by the figure alone."""
+    """Judged by the whole interval, not by the figure alone: fewer runs than have one meet nothing."""
 
     @property
     def outcome(self) -> Literal["met", "not met", "no figure"]:
@@ -62,7 +62,9 @@ class Judgement:
         if self.figure is None:
             return "no figure"
         bounds = [self.figure.value]
-        if self.sure and self.figure.low is not None and self.figure.high is not None:
+        if self.sure:
+            if self.figure.n < ENOUGH or self.figure.low is None or self.figure.high is None:
+                return "not met"
             bounds += [self.figure.low, self.figure.high]
         return "met" if all(map(self.threshold.meets, bounds)) else "not met"
 

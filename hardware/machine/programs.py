@@ -43,7 +43,7 @@ TOOLS = (
     Tool("ip", "iproute2", ("-V",)),
     Tool("ethtool", "ethtool"),
     Tool("nft", "nftables"),
-    Tool("pasta", "passt"),
+    Tool("pasta", "passt", ()),  # Debian's does not tell
     Tool("ssh", "openssh-client", ("-V",)),
     Tool("zstd", "zstd"),
     Tool("gcc", "gcc"),

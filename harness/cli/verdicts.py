@@ -82,12 +82,13 @@ def trend(
     except Exception as error:  # any other code would be taken for a verdict
         print(f"sojourn: {printable(str(error))}", file=sys.stderr)
         raise typer.Exit(Code.BROKEN) from error
-    code = Code.NOT_MET if any(one.worse for one in told.trends) else Code.MET if told.trends else Code.VOID
+    able = any(one.can_tell for one in told.trends)
+    code = Code.NOT_MET if any(one.worse for one in told.trends) else Code.MET if able else Code.VOID
     if as_json:
         print_json(report.records(told))
         raise typer.Exit(code)
     for one in told.trends:
-        print(printable(f"{one.title}: {'worse' if one.worse else 'not worse'}"))
+        print(printable(f"{one.title}: {one.state}"))
         for line in report.lines(one):
             print(printable(f"  {line}"))
     if not told.trends:

@@ -20,6 +20,8 @@ from rich.text import Text
 from harness.experiment.timeline import Phase
 from harness.terminal import QUIET_S, clock_text
 
+#: What the live display reads is the meter of the client's interface: the victim with probe and headers.
+_CALLED = {"victim": "client receives", "contender": "contender"}
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY = 40
 
@@ -128,10 +130,10 @@ class ExperimentProgress:
         for who in ("victim", "contender"):
             known = [v for sample in self._seen if (v := getattr(sample, f"{who}_bps")) is not None]
             if known and (who == "victim" or phase.contender):
-                parts.append(f"{who} {_rate(sum(known) / len(known))}")
+                parts.append(f"{_CALLED[who]} {_rate(sum(known) / len(known))}")
         if self.sample.quality:
             parts.append(f"quality {self.sample.quality}")
-        parts.append(f"stalls {self.sample.stalls}")
+        parts.append(f"stalls so far {self.sample.stalls}")
         self.say("  ".join(parts))
 
     def _render(self) -> RenderableType:
@@ -148,7 +150,9 @@ class ExperimentProgress:
             Text(phase.name, style="bold"),
             f"{self._index + 1} of {len(self.phases)}, {clock_text(phase.seconds - spent)} left",
         )
-        grid.add_row("victim", _rate(sample.victim_bps), Text(_sparkline(self._history["victim"]), style="blue"))
+        grid.add_row(
+            _CALLED["victim"], _rate(sample.victim_bps), Text(_sparkline(self._history["victim"]), style="blue")
+        )
         grid.add_row(
             Text("contender"),
             _rate(sample.contender_bps) if phase.contender else Text("none", style="dim"),
@@ -156,7 +160,7 @@ class ExperimentProgress:
         )
         state = {None: "", True: "playing", False: "not playing"}[sample.playing]
         ahead = "" if sample.buffer_s is None else f"  {sample.buffer_s:.1f} s ahead"
-        stalls = Text(f"stalls {sample.stalls}", style="bold red" if sample.stalls else "")
+        stalls = Text(f"stalls so far {sample.stalls}", style="bold red" if sample.stalls else "")
         grid.add_row("player", sample.quality or "–", Text.assemble(f"{state}{ahead}  ", stalls))
         return Panel(
             Group(self._bar(done), grid),

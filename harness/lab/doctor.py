@@ -150,7 +150,7 @@ def jitter(overshoots: Sequence[float]) -> Finding:
     late = sorted(overshoots)
     p99 = late[min(int(len(late) * 0.99), len(late) - 1)]
     text = f"a sleeper wakes P50 {late[len(late) // 2]:.2f}, P99 {p99:.2f}, at most {late[-1]:.2f} ms late"
-    fix = "something else uses the processor, or the hypervisor takes it away; stop it before measuring"
+    fix = "something else uses the processor, or the hypervisor takes it away; stop it before measuring in real time"
     return Finding("host stalls", "ok" if p99 <= JITTER_LIMIT_MS else "note", text, fix)
 
 

@@ -83,7 +83,8 @@ class Experiment:
 def find_runs(places: Sequence[Path]) -> list[LoadedRun]:
     """Return the runs at `places`: a run, a folder of runs, or the folder of an earlier summary, whose runs they are.
 
-    Raises ReportError when a place has none, or a run no scores.
+    A copy of a run, which is no repetition, is passed over. Raises ReportError when a place has none, or a run has no
+    scores.
     """
     by_path: dict[Path, LoadedRun] = {}
     for place in places:
@@ -96,7 +97,8 @@ def find_runs(places: Sequence[Path]) -> list[LoadedRun]:
         if not paths:
             raise ReportError(f"{place}: no finished run of an experiment in it; give a run or a folder of runs")
         by_path |= {path: load_run(path) for path in (path.resolve() for path in paths)}
-    return [by_path[path] for path in sorted(by_path)]
+    once = {(run.manifest.run, run.manifest.created): run for _, run in sorted(by_path.items(), reverse=True)}
+    return sorted(once.values(), key=lambda run: run.path)
 
 
 def _summarised(folder: Path) -> list[Path]:

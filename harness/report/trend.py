@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import comb
 from pathlib import Path
 from typing import Any, Literal
 
@@ -83,9 +84,19 @@ class Trend:
     series: tuple[Series, ...]
 
     @property
+    def can_tell(self) -> bool:
+        """Whether there are runs enough for any change to show, by how many ways there are to divide them in two."""
+        return 2 / comb(self.runs, self.runs // 2) <= 1 - LEVEL
+
+    @property
     def worse(self) -> bool:
         """Whether something got worse for the victim."""
         return any(step.outcome == "worse" for one in self.series for step in one.steps)
+
+    @property
+    def state(self) -> str:
+        """What became of it, in words."""
+        return "worse" if self.worse else "not worse" if self.can_tell else "too few runs to tell"
 
 
 @dataclass(frozen=True)
@@ -137,7 +148,7 @@ def lines(trend: Trend) -> list[str]:
     steps.sort(key=lambda it: it[1].outcome != "worse")
     found = [f"{one.label} {one.where}: {step.outcome} since {step.first}, {_sized(step)}" for one, step in steps]
     known = f"{trend.runs} runs of {len(trend.versions)} versions"
-    return found or [f"Nothing is shown to change in {known}."]
+    return found or [f"Nothing is shown to change in {known}." if trend.can_tell else f"Too few to tell: {known}."]
 
 
 def records(told: History) -> dict[str, Any]:
@@ -177,8 +188,8 @@ def write_history(told: History, output: Path) -> Path:
         "trends": [
             {
                 "title": trend.title,
-                "state": "worse" if trend.worse else "not worse",
-                "bad": trend.worse,
+                "state": trend.state,
+                "bad": trend.worse or not trend.can_tell,
                 "lines": lines(trend),
                 "grid": _grid(trend),
                 "changed": [_plot(one) for one in trend.series if one.steps],

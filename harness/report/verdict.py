@@ -12,9 +12,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 from hardware.machine.messages import printable
+from harness.bundle.archive import verify
 from harness.report.index import Left, read_folder
 from harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
-from harness.report.run_page import ReportError
+from harness.report.run_page import REPORT, ReportError
 from harness.store.manifest import MANIFEST
 from scoring.thresholds import Judgement, Threshold, ThresholdError, judge, parse
 
@@ -66,10 +67,16 @@ def read_thresholds(file: Path) -> list[Threshold]:
 
 
 def verdicts(places: Sequence[Path], thresholds: list[Threshold], *, sure: bool = False) -> list[Verdict]:
-    """Judge the runs at `places`, those of one experiment together. Raises ReportError, StoreError."""
+    """Judge the runs at `places`, those of one experiment together.
+
+    Raises ReportError, and StoreError for a run of which any file is not as it was recorded.
+    """
+    runs = find_runs(places)
+    for run in runs:
+        verify(run.path, derived=(REPORT,))
     return [
         Verdict(one, tuple(judge(thresholds, one.summary, sure=sure) if one.summary.valid else ()))
-        for one in experiments(find_runs(places))
+        for one in experiments(runs)
     ]
 
 

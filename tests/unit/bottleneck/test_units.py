@@ -86,3 +86,10 @@ def test_limits_of_the_options_are_allowed() -> None:
     assert units.rate_option("0.1mbit") == 100_000
     assert units.rate_option("10gbit") == 10_000_000_000
     assert (units.rtt_option("0"), units.rtt_option("0ms"), units.rtt_option("2s")) == (0, 0, 2_000_000)
+
+
+@pytest.mark.parametrize("text", ["10Mbps", "10 mbps", "500kbps"])
+def test_an_option_in_bytes_a_second_is_refused(text: str) -> None:
+    """Who writes Mbps means bits; tc would take bytes."""
+    with pytest.raises(units.UnitError, match=rf'^--rate: "{text}" would be bytes a second, as in tc; write bits'):
+        units.rate_option(text)

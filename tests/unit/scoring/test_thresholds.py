@@ -43,6 +43,9 @@ def test_who_wants_to_be_sure_asks_the_whole_interval() -> None:
     demanded = [parse("harm.rtt_p99_ms < 0.3")]
     assert [it.outcome for it in judge(demanded, summary(), sure=True)] == ["met", "not met"]
     assert [it.outcome for it in judge([parse("harm.rtt_p99_ms < 0.4")], summary(), sure=True)] == ["met", "met"]
+    of_one_run = parse("stalls alone < 9")
+    assert [it.outcome for it in judge([of_one_run], summary(), sure=True)] == ["not met"]
+    assert [it.outcome for it in judge([of_one_run], summary())] == ["met"]
 
 
 @pytest.mark.parametrize(

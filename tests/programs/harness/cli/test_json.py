@@ -60,7 +60,8 @@ def test_each_command_makes_or_tells() -> None:
 def test_it_is_json_and_nothing_else(scores: Scores, tmp_path: Path, name: str) -> None:
     run, other = made(tmp_path / "results", scores), made(tmp_path / "other", scores)
     done = CliRunner().invoke(app, [*name.split(), *TELLERS[name](run, other), "--json"])
-    assert done.exit_code == 0 or name == "doctor", done.output
+    # What a machine lacks; that two runs are too few for a change to show.
+    assert done.exit_code == 0 or (name, done.exit_code) in (("doctor", 1), ("trend", 3)), done.output
     assert json.loads(done.stdout) and done.stdout.isascii()
 
 

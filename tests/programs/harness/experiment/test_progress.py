@@ -30,9 +30,9 @@ def test_off_a_terminal_every_phase_is_one_plain_line() -> None:
     run_through(Console(file=out, force_terminal=False, width=120))
     assert [line.rstrip() for line in out.getvalue().splitlines()] == [
         "video_harm: 3 phases, 1:20",
-        "1/3 solo-1     20 s  victim  2.50 Mbit/s  quality hd720  stalls 0",
-        "2/3 prague     40 s  victim  0.40 Mbit/s  contender  9.00 Mbit/s  quality hd720  stalls 1",
-        "3/3 solo-2     20 s  victim  2.00 Mbit/s  quality hd720  stalls 2",
+        "1/3 solo-1     20 s  client receives  2.50 Mbit/s  quality hd720  stalls so far 0",
+        "2/3 prague     40 s  client receives  0.40 Mbit/s  contender  9.00 Mbit/s  quality hd720  stalls so far 1",
+        "3/3 solo-2     20 s  client receives  2.00 Mbit/s  quality hd720  stalls so far 2",
     ]
 
 
@@ -54,7 +54,7 @@ def test_a_terminal_shows_phase_rates_quality_and_stalls(monkeypatch: pytest.Mon
         "small",
         "not playing",
         "0.2 s ahead",
-        "stalls 3",
+        "stalls so far 3",
     ):
         assert part in text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -166,3 +167,10 @@ def test_a_summary_of_another_kind_is_named(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text("[7]")
     with pytest.raises(ReportError, match=r"summary\.json: is no summary of runs"):
         find_runs([tmp_path])
+
+
+def test_a_copy_of_a_run_is_no_repetition(series: Series, tmp_path: Path) -> None:
+    paths = series([1, 2])
+    shutil.copytree(paths[0], tmp_path / "again" / paths[0].name)
+    (one,) = experiments(find_runs([paths[0].parent, tmp_path / "again"]))
+    assert len(one.summary.valid) == 2
