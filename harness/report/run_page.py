@@ -83,14 +83,19 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "beside": beside_table(scores),
         "far": far_table(scores),
         "frames_svg": Markup(ccdf_plot(frames, "CCDF of the frames' latency", axis=_FRAME_AXIS)),
-        "frames_key": [(name, int(kind[1])) for name, kind, _ in frames],
-        "ccdf_key": [(name, int(kind[1])) for name, kind, _ in curves],
+        "frames_key": _key(frames),
+        "ccdf_key": _key(curves),
         "sojourn": sojourn_table(scores),
         "sojourn_svg": Markup(ccdf_plot(waits, "CCDF of the packets' sojourn time", axis=_SOJOURN_AXIS)),
-        "sojourn_key": [(name, int(kind[1])) for name, kind, _ in waits],
+        "sojourn_key": _key(waits),
         "details": _details(run, scores, manifest),
         "command": shlex.join(manifest.command_line) if manifest else "",
     }
+
+
+def _key(curves: Sequence[tuple[str, str, Points]]) -> list[tuple[str, int, bool]]:
+    """Name and colour of each curve, and whether it is dashed."""
+    return [(name, int(kind[1]), "solo-curve" in kind) for name, kind, _ in curves]
 
 
 def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Points]]:
