@@ -220,7 +220,7 @@ def _sorted_out(table: pl.DataFrame, setting: Setting) -> SideCapture:
         dst=addresses["client"],
     )
     if strange:
-        victim = victim.filter(~down)
+        victim = victim.filter(~down & ~packets.is_at("src", addresses["sender"]))
     contender = table.filter(down)
     largest = int(table["ip_bytes"].max() or 0)  # type: ignore[arg-type]
     back = packets.select(

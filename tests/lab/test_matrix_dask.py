@@ -48,7 +48,11 @@ def daemon(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str
         yield process
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        try:
+            process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:  # Dask's own: one whose scheduler went first waits for it now and then
+            process.kill()
+            process.communicate()
 
 
 def told(process: subprocess.Popen[str], words: str) -> str:

@@ -38,7 +38,7 @@ def web_record() -> dict[str, Any]:
 
 def packet(t: float, way: tuple[str, str], sport: int, dport: int, proto: int, advance: int) -> dict[str, Any]:
     empty = dict.fromkeys(SCHEMA, 0)
-    src, dst = (packets.address(ADDRESSES[end]) for end in way)
+    src, dst = (packets.address(ADDRESSES.get(end, "203.0.113.7")) for end in way)
     told = {"t_ns": round(t * 1e9), "src": src, "dst": dst, "sport": sport, "dport": dport, "proto": proto}
     return {**empty, **told, "payload": 1000, "ip_bytes": 1040, "advance": advance}
 
@@ -124,7 +124,7 @@ def test_what_is_watched_elsewhere_is_no_contender_and_what_is_served_here_comes
     """At whatever port; and where server and sender are one machine, as beside a box."""
     rows = [
         packet(1, ("server", "client"), ports.SECOND, 50_000, TCP, 1),
-        packet(2, ("sender", "client"), ports.SECOND, 50_001, TCP, 1),  # stands for a stranger
+        packet(2, ("stranger", "client"), ports.SECOND, 50_001, TCP, 1),
         packet(3, ("server", "client"), 443, 50_002, TCP, 1),
     ]
     lab: dict[str, Any] = {"addresses": ADDRESSES, "ports": {"origin": ports.SECOND}}
