@@ -178,7 +178,7 @@ def test_a_cluster_over_tls_lets_nobody_in_without_a_certificate(
 def test_a_cluster_that_anybody_may_reach_is_warned_of(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.matrix.dask_engine._CONNECT_S", 0.2)
+    monkeypatch.setattr("harness.matrix.dask_engine._CONNECT_S", 1)
     for address, warned in (("dask://192.0.2.1:9", True), ("dask://127.0.0.1:9", False), ("tcp://localhost:9", False)):
         caplog.clear()
         with pytest.raises((EngineError, ValueError)):
