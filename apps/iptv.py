@@ -111,8 +111,7 @@ class Iptv(PageService):
         """Where the stream's server answers."""
         if self.standin:
             return ports.ORIGIN
-        address = urlsplit(self.url)
-        return address.port or (80 if address.scheme == "http" else ports.ORIGIN)
+        return port_of(self.url)
 
     @property
     def settled(self) -> bool:
@@ -144,6 +143,12 @@ class Iptv(PageService):
 def is_address(url: str) -> bool:
     """Whether it is one of the web."""
     return urlsplit(url).scheme in ("http", "https") and bool(urlsplit(url).hostname)
+
+
+def port_of(url: str) -> int:
+    """Where the server of an address answers."""
+    address = urlsplit(url)
+    return address.port or (80 if address.scheme == "http" else ports.ORIGIN)
 
 
 class StreamError(ServiceError):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from apps.base import Asked, Mode, ServiceError, Stage
 from apps.browsers.browser import Browser, BrowserError
-from apps.iptv import PLAY, asking, is_address
+from apps.iptv import PLAY, asking, is_address, port_of
 from apps.page_service import PageService, states
 from apps.standins.clip import Clip
 from apps.standins.origin import Site
@@ -73,8 +73,7 @@ class OwnPage(PageService):
         """Where the page's server answers; its video is taken to come from there."""
         if self.standin:
             return ports.ORIGIN
-        address = urlsplit(self.url)
-        return address.port or (80 if address.scheme == "http" else ports.ORIGIN)
+        return port_of(self.url)
 
     @property
     def settled(self) -> bool:

@@ -92,8 +92,13 @@ def _processor() -> dict[str, str]:
     return {"processor": model, FLAGS: " ".join(sorted(facts.get("flags", facts.get("Features", "")).split()))}
 
 
+def package_versions() -> dict[str, str]:
+    """Return the versions of other packages that bring something, by their names in a manifest."""
+    return {f"package {package.name}": package.version for package in packages()}
+
+
 def host_versions() -> dict[str, str]:
     """Return the versions of the host's kernel, Python and every tool found, for the manifest of a run."""
     versions = {"host kernel": platform.release(), "python": sys.version.split()[0], **_processor()}
-    versions |= {f"package {package.name}": package.version for package in packages()}
+    versions |= package_versions()
     return versions | {tool.name: text for tool in TOOLS if (text := version(tool))}

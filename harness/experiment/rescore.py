@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware.machine.files import replace_file
-from hardware.machine.plugins import packages
+from hardware.machine.programs import package_versions
 from harness.bundle.archive import verify
 from harness.report.run_page import REPORT, write_report
 from harness.store.manifest import StoreError, hash_file, read_manifest, reseal
@@ -39,7 +39,7 @@ def rescored(run: Path) -> Rescored:
     manifest = verify(run, derived=(SCORES, REPORT))
     if manifest.pruned:
         raise StoreError(f"{run}: cannot be scored again: pruned to make room: {', '.join(manifest.pruned)}")
-    here = {f"package {package.name}" for package in packages()}
+    here = package_versions()
     if lacking := [name for name in manifest.versions if name.startswith("package ") and name not in here]:
         raise StoreError(f"{run}: was judged with {', '.join(lacking)}, not installed here; install it, and rescore")
     scores, stored = score_run(run), _stored(run)

@@ -59,12 +59,27 @@ def read_folder(folder: Path) -> tuple[list[LoadedRun], list[Left]]:
     for path in sorted(manifest.parent for manifest in folder.glob(f"*/{MANIFEST}")):
         try:
             if path.suffix == PARTIAL:
-                left.append(Left(path, "not finished", "; ".join(read_manifest(path).reasons)))
+                left.append(_unfinished(path))
             elif (path / "timeline.json").exists():  # other kinds of runs keep other scores
                 runs.append(load_run(path))
         except StoreError as error:
             left.append(Left(path, "unreadable", str(error)))
     return runs, left
+
+
+def unfinished(folder: Path) -> list[Left]:
+    """Return the runs in a folder that never ended; those whose manifest cannot be read as such."""
+    left = list[Left]()
+    for path in sorted(manifest.parent for manifest in folder.glob(f"*{PARTIAL}/{MANIFEST}")):
+        try:
+            left.append(_unfinished(path))
+        except StoreError as error:
+            left.append(Left(path, "unreadable", str(error)))
+    return left
+
+
+def _unfinished(run: Path) -> Left:
+    return Left(run, "not finished", "; ".join(read_manifest(run).reasons))
 
 
 def void_runs(found: Sequence[Experiment]) -> list[Left]:

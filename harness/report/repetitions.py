@@ -184,7 +184,7 @@ def run_rows(one: Experiment, folder: Path) -> list[dict[str, Any]]:
     """Return the rows of the table of an experiment's runs, for a page in `folder`."""
     rows = []
     for run, name in zip(one.runs, one.names, strict=True):
-        reasons = one.void.get(run.path)
+        reasons = one.summary.void.get(name)
         order = ", then ".join(phase.name for phase in run.scores.phases if phase.contender)
         cells = [
             order,

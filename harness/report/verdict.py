@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from hardware.machine.messages import printable
 from harness.bundle.archive import verify
-from harness.report.index import Left, read_folder
+from harness.report.index import Left, unfinished
 from harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
 from harness.report.run_page import REPORT, ReportError
 from harness.store.manifest import MANIFEST
@@ -83,7 +83,7 @@ def verdicts(places: Sequence[Path], thresholds: list[Threshold], *, sure: bool 
 def left_out(places: Sequence[Path]) -> list[Left]:
     """Return the runs in the folders of `places` that never ended, which count in nothing."""
     folders = (place for place in places if not (place / MANIFEST).exists() and not (place / SUMMARY).exists())
-    return [left for folder in folders for left in read_folder(folder)[1]]
+    return [left for folder in folders for left in unfinished(folder)]
 
 
 def code_of(given: Sequence[Verdict]) -> Code:
