@@ -7,7 +7,9 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import log
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import polars as pl
@@ -20,6 +22,21 @@ def rows(name: str) -> tuple[dict[str, str], ...]:
     """The rows of a file of published figures as text by column; its lines from `#` on are comments."""
     with (FOLDER / name).open(newline="") as file:
         return tuple(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a figure may be from the published one: a share of that, or if `absolute` in the figure's own unit."""
+
+    most: float
+    absolute: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.most:g}" if self.absolute else f"{self.most:.0%}"
+
+    def holds(self, ours: float, theirs: float) -> bool:
+        """Whether ours is near enough to theirs."""
+        return abs(ours - theirs) <= self.most * (1 if self.absolute else abs(theirs)) + 1e-12
 
 
 @dataclass(frozen=True)
@@ -39,13 +56,18 @@ class PublishedPair:
         """Ours over theirs; None where theirs is 0."""
         return self.ours / self.theirs if self.theirs else None
 
+    @property
+    def log_ratio(self) -> float | None:
+        """Natural logarithm of ours over theirs, 0.15 for 16 % more; None where one of them is not above 0."""
+        return log(self.ours / self.theirs) if self.ours > 0 and self.theirs > 0 else None
+
 
 @dataclass(frozen=True)
 class PublishedComparison:
     """One metric over the cells that have it on both sides."""
 
     metric: str
-    tolerance: float | None
+    tolerance: Tolerance | None
     pairs: tuple[PublishedPair, ...]
 
     @property
@@ -57,6 +79,24 @@ class PublishedComparison:
     def pearson(self) -> float | None:
         """Correlation of ours and theirs over the cells; None where it has no value."""
         return correlation([p.ours for p in self.pairs], [p.theirs for p in self.pairs])
+
+    @property
+    def median_log_ratio(self) -> float | None:
+        """Median of log(ours/theirs): the bias that all cells share; None where no cell has a ratio."""
+        return median(ratios) if (ratios := self._log_ratios) else None
+
+    @property
+    def median_abs_log_ratio(self) -> float | None:
+        """Median of |log(ours/theirs)|: how far a cell in the middle is off; None where no cell has a ratio."""
+        return median(map(abs, ratios)) if (ratios := self._log_ratios) else None
+
+    @property
+    def _log_ratios(self) -> list[float]:
+        return [p.log_ratio for p in self.pairs if p.log_ratio is not None]
+
+    def furthest(self, count: int) -> list[PublishedPair]:
+        """The `count` cells with the largest |log(ours/theirs)|, worst first; those without a ratio are left out."""
+        return sorted((p for p in self.pairs if p.log_ratio is not None), key=lambda p: -abs(p.log_ratio or 0))[:count]
 
     @property
     def agreeing(self) -> int:
@@ -74,11 +114,11 @@ class PublishedComparison:
 def compare(
     ours: Mapping[str, Mapping[str, Sequence[float]]],
     published: Mapping[str, Mapping[str, float]],
-    tolerance: Mapping[str, float],
+    tolerance: Mapping[str, Tolerance],
 ) -> list[PublishedComparison]:
     """Join what was measured (cell → metric → one value a seed) with the published (cell → metric → value).
 
-    A cell agrees when the mean of its seeds is within the metric's relative tolerance of the published figure.
+    A cell agrees when the mean of its seeds is within the metric's tolerance of the published figure.
     """
     comparisons = []
     for metric in dict.fromkeys(metric for figures in published.values() for metric in figures):
@@ -92,10 +132,10 @@ def compare(
     return comparisons
 
 
-def pair(cell: str, values: Sequence[float], theirs: float, tolerance: float | None) -> PublishedPair:
+def pair(cell: str, values: Sequence[float], theirs: float, tolerance: Tolerance | None) -> PublishedPair:
     """Ours (mean, least and largest of `values`) beside a published figure."""
     ours = sum(values) / len(values)
-    agrees = None if tolerance is None else abs(ours - theirs) <= tolerance * abs(theirs) + 1e-12
+    agrees = None if tolerance is None else tolerance.holds(ours, theirs)
     return PublishedPair(cell, ours, min(values), max(values), theirs, agrees)
 
 

@@ -17,6 +17,7 @@ from hardware.machine.files import EXPERIMENTS
 from hardware.machine.messages import did_you_mean, first_wrong
 from harness.matrix.cell import Cell
 from harness.matrix.limits import LABS, lacking
+from scoring.published import Tolerance
 from traffic.contender import CONTENDERS
 
 _DEFINES_ONE = re.compile(r"^MATRIX\b", re.MULTILINE)
@@ -67,6 +68,14 @@ class Correlation(_Frozen):
     least: float
 
 
+class Bias(_Frozen):
+    """The largest |median of log(ours/theirs)| over the cells that the matrix as a whole may have."""
+
+    metric: str
+    most: float = Field(gt=0)
+    """0.15: ours are 14 % below to 16 % above the published ones."""
+
+
 class Reference(_Frozen):
     """Published figures to stand beside ours."""
 
@@ -75,9 +84,18 @@ class Reference(_Frozen):
     published: dict[str, dict[str, float]]
     """Name of the cell → metric → figure, in the unit of our metric."""
     tolerance: dict[str, float]
-    """Metric → largest relative deviation that counts as agreement; metrics without one are only shown."""
+    """Metric → largest relative deviation that counts as agreement; metrics without any are only shown."""
+    absolute: dict[str, float] = {}
+    """Metric → the same in its own unit, for shares and differences."""
     correlations: tuple[Correlation, ...] = ()
-    """What must hold once all runnable cells with a published figure have run."""
+    """What must hold once all runnable cells with a published figure have run; so must `biases`."""
+    biases: tuple[Bias, ...] = ()
+
+    @cached_property
+    def tolerances(self) -> dict[str, Tolerance]:
+        """The tolerance of each metric that has one."""
+        absolute = {metric: Tolerance(most, absolute=True) for metric, most in self.absolute.items()}
+        return {metric: Tolerance(most) for metric, most in self.tolerance.items()} | absolute
 
 
 class Chart(_Frozen):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 from markupsafe import Markup
@@ -16,10 +16,20 @@ from rich.text import Text
 
 from harness.matrix.cell_page import COLOURS, cell_page
 from harness.matrix.matrix import Chart, Column, Matrix
-from harness.matrix.results import MISSING, Results, cell_folder, column_head, figure_text, mean, results
+from harness.matrix.results import (
+    FURTHEST,
+    MISSING,
+    Results,
+    cell_folder,
+    column_head,
+    figure_text,
+    furthest_text,
+    mean,
+    results,
+)
 from harness.report.html import write_page
-from harness.report.svg import Bar, Points, bar_chart, ccdf_plot
-from scoring.published import PublishedComparison
+from harness.report.svg import Bar, Dot, Points, bar_chart, ccdf_plot, scatter_plot
+from scoring.published import PublishedComparison, PublishedPair
 from scoring.transport import pooled_ccdf
 
 REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
@@ -54,20 +64,15 @@ def table(matrix: Matrix, folder: Path, inputs: str) -> Table:
 
 
 def summary(matrix: Matrix, folder: Path, inputs: str) -> list[str]:
-    """Return the headline figures, one line each."""
-    return _headlines(results(matrix, folder, inputs))
+    """Return the headline figures and how ours stand to the published ones, one line each."""
+    found = results(matrix, folder, inputs)
+    return [*found.beside_published(), *_headlines(found)]
 
 
 def _headlines(found: Results) -> list[str]:
     runs = sum(len(seeds) for seeds in found.runs.values())
     minutes = sum(cell.seconds * len(found.runs[cell.name]) for cell in found.cells) / 60
     lines = [f"{len(found.cells)} of {len(found.matrix.runnable)} cells, {runs} runs, {minutes:.0f} min of lab time"]
-    for one in found.comparisons():
-        head = column_head(found.matrix, one.metric)
-        if one.tolerance is not None and one.pairs:
-            lines.append(
-                f"{head}: {one.agreeing} of {len(one.pairs)} cells within {one.tolerance:.0%} of the published"
-            )
     lines += [line for line, _ in found.targets()]
     if found.left_out:
         left = (
@@ -98,6 +103,7 @@ def _content(found: Results) -> dict[str, Any]:
         "notes": matrix.notes,
         "reference": f"Published: {matrix.source}; {matrix.reference.csv}." if matrix.reference else "",
         "comparisons": [_comparison(matrix, one) for one in comparisons if one.pairs],
+        "scatters": list(_scatters(found, comparisons)),
         "disagreeing": [
             {
                 "cell": pair.cell,
@@ -158,16 +164,35 @@ def _cells(found: Results, cell: str) -> Iterator[dict[str, str]]:
 
 
 def _comparison(matrix: Matrix, one: PublishedComparison) -> list[str]:
-    ratios = [pair.ratio for pair in one.pairs if pair.ratio is not None]
     return [
         column_head(matrix, one.metric),
         str(len(one.pairs)),
         MISSING if one.tolerance is None else str(one.agreeing),
-        MISSING if one.tolerance is None else f"{one.tolerance:.0%}",
-        figure_text(median(ratios) if ratios else None, 3),
+        str(one.tolerance or MISSING),
         figure_text(one.spearman, 3),
         figure_text(one.pearson, 3),
+        figure_text(one.median_log_ratio, 3),
+        figure_text(one.median_abs_log_ratio, 3),
+        ", ".join(furthest_text(pair) for pair in one.furthest(FURTHEST)),
     ]
+
+
+def _scatters(found: Results, comparisons: Sequence[PublishedComparison]) -> Iterator[dict[str, Any]]:
+    """Ours against the published figures, one plot a metric: to look at before its numbers are read."""
+    for one in comparisons:
+        dots = [
+            Dot("hurt" if pair.agrees is False else "c0", pair.theirs, pair.ours, pair.low, pair.high, _tip(pair))
+            for pair in one.pairs
+            if pair.log_ratio is not None
+        ]
+        if dots:
+            head = column_head(found.matrix, one.metric)
+            svg = scatter_plot(dots, f"{head}, published", f"{head}, ours", f"{head}: ours against the published")
+            yield {"title": head, "svg": Markup(svg)}
+
+
+def _tip(pair: PublishedPair) -> str:
+    return f"{pair.cell}: {pair.ours:.4g}, published {pair.theirs:g}"
 
 
 def _chart(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,8 @@ from scoring.published import PublishedComparison, PublishedPair, compare, pair
 from scoring.transport import completion_harm
 
 MISSING = "–"
+FURTHEST = 3
+"""How many of the cells furthest from the published figures are named."""
 
 
 def cell_folder(folder: Path, cell: Cell) -> Path:
@@ -65,7 +67,7 @@ class Results:
             return []
         metrics = {metric for figures in reference.published.values() for metric in figures}
         ours = {cell.name: {metric: self.values(cell.name, metric) for metric in metrics} for cell in self.cells}
-        return compare(ours, reference.published, reference.tolerance)
+        return compare(ours, reference.published, reference.tolerances)
 
     def pair(self, cell: str, metric: str) -> PublishedPair | None:
         """A figure of a cell beside the published one; None when a side has none."""
@@ -73,24 +75,53 @@ class Results:
         theirs = reference.published.get(cell, {}).get(metric) if reference else None
         if reference is None or theirs is None or not values:
             return None
-        return pair(cell, values, theirs, reference.tolerance.get(metric))
+        return pair(cell, values, theirs, reference.tolerances.get(metric))
 
-    def correlations(self) -> list[tuple[str, bool | None]]:
-        """What each correlation is, in a line, and whether it is met; None until all cells have run."""
+    def agreements(self) -> list[tuple[str, bool | None]]:
+        """What each correlation and bias is, in a line, and whether it is met; None until all cells have run."""
         if not (reference := self.matrix.reference):
             return []
-        lines: list[tuple[str, bool | None]] = []
+        comparisons = {one.metric: one for one in self.comparisons()}
+        names = {"spearman": "rank correlation", "pearson": "Pearson's correlation"}
+        asked_of: list[tuple[str, str, float | None, str, bool]] = []
         for asked in reference.correlations:
-            one = next(comparison for comparison in self.comparisons() if comparison.metric == asked.metric)
-            whole = sum(asked.metric in reference.published.get(cell.name, ()) for cell in self.matrix.runnable)
-            value = getattr(one, asked.kind)
-            met = None if len(one.pairs) < whole else value is not None and value >= asked.least
+            value = getattr(comparisons[asked.metric], asked.kind)
+            holds = value is not None and value >= asked.least
+            asked_of.append((asked.metric, names[asked.kind], value, f"at least {asked.least:g}", holds))
+        for bias in reference.biases:
+            value = comparisons[bias.metric].median_log_ratio
+            holds = value is not None and abs(value) <= bias.most
+            asked_of.append((bias.metric, "median log(ours/theirs)", value, f"at most ±{bias.most:g}", holds))
+        lines: list[tuple[str, bool | None]] = []
+        for metric, name, value, limit, holds in asked_of:
+            whole = sum(metric in reference.published.get(cell.name, ()) for cell in self.matrix.runnable)
+            cells = len(comparisons[metric].pairs)
+            met = None if cells < whole else holds
             verdict = {None: f"asked of all {whole}", True: "met", False: "NOT met"}[met]
-            name = {"spearman": "rank correlation", "pearson": "Pearson's correlation"}[asked.kind]
-            head = column_head(self.matrix, asked.metric)
-            over = f"{name} {figure_text(value, 4)} over {len(one.pairs)} cells"
-            lines.append((f"{head}: {over}, at least {asked.least:g}: {verdict}", met))
+            over = f"{name} {figure_text(value, 4)} over {cells} cells"
+            lines.append((f"{column_head(self.matrix, metric)}: {over}, {limit}: {verdict}", met))
         return lines
+
+    def beside_published(self) -> list[str]:
+        """How our figures stand to the published ones, a line for each metric with any cell on both sides."""
+        return [self._beside_published(one) for one in self.comparisons() if one.pairs]
+
+    def _beside_published(self, one: PublishedComparison) -> str:
+        parts = [f"{len(one.pairs)} cells"]
+        if one.tolerance:
+            parts.append(f"{one.agreeing} within {one.tolerance} of the published")
+        parts += [
+            f"{name} {figure_text(value, 3)}"
+            for name, value in (
+                ("rank correlation", one.spearman),
+                ("Pearson's", one.pearson),
+                ("median log(ours/theirs)", one.median_log_ratio),
+                ("its size", one.median_abs_log_ratio),
+            )
+        ]
+        if furthest := ", ".join(furthest_text(pair) for pair in one.furthest(FURTHEST)):
+            parts.append(f"furthest: {furthest}")
+        return f"{column_head(self.matrix, one.metric)}: {'; '.join(parts)}"
 
     def contrasts(self) -> list[tuple[str, bool | None]]:
         """What each contrast is, in a line, and whether it holds; None until both its cells have run."""
@@ -110,7 +141,7 @@ class Results:
 
     def targets(self) -> list[tuple[str, bool | None]]:
         """What is told of all cells together, a line each, and whether it is as asked; None: not asked or not run."""
-        return [*self.correlations(), *self.contrasts()]
+        return [*self.agreements(), *self.contrasts()]
 
     def missed(self) -> list[str]:
         """Those of the targets that are not as asked."""
@@ -154,6 +185,11 @@ def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
 
 def column_head(matrix: Matrix, metric: str) -> str:
     return next((column.head for column in matrix.columns if column.metric == metric), metric)
+
+
+def furthest_text(pair: PublishedPair) -> str:
+    """Return a cell and how many times the published figure ours is."""
+    return f"{pair.cell} (x {pair.ratio:.3g})"
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -69,6 +69,8 @@ class MatrixSession:
         for cell in selected:
             self.outcomes(matrix, cell, selected, key[1])
         gathered = results(matrix, self._plans[key].folder, self._inputs[key])
+        for line in gathered.beside_published():
+            print(line)
         for line, _ in gathered.targets():
             print(line)
         return gathered.missed()

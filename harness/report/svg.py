@@ -248,6 +248,56 @@ def dot_plot(rows: Sequence[Dots], label: str, zero: bool = False, width: float 
     return "".join(out)
 
 
+@dataclass(frozen=True)
+class Dot:
+    """A dot of a scatter plot: css class, x, y, the range of y over repetitions, what is told of it; all above 0."""
+
+    kind: str
+    x: float
+    y: float
+    low: float
+    high: float
+    tip: str
+
+
+def scatter_plot(dots: Sequence[Dot], across: str, upwards: str, label: str) -> str:
+    """Return dots on two logarithmic axes of one range, named `across` and `upwards`, with the line where x is y."""
+    side, left = 340.0, 52.0
+    values = [value for dot in dots for value in (dot.x, dot.y)]
+    # As much room as makes three ticks on an axis.
+    middle = math.sqrt(min(values) * max(values))
+    lo, hi = min(min(values) / 1.15, middle / 2), max(max(values) * 1.15, middle * 2)
+    x, y = Scale(lo, hi, left, side - 8, log=True), Scale(lo, hi, side - _BOTTOM, 8, log=True)
+    out = [f'<svg class="plot" viewBox="0 0 {side:g} {side:g}" role="img" aria-label="{escape(label)}">']
+    for mark in _log_ticks(lo, hi):
+        out.append(f'<line class="grid" x1="{x(mark):.1f}" x2="{x(mark):.1f}" y1="{y.b:g}" y2="{y.a:g}"/>')
+        out.append(f'<line class="grid" x1="{x.a:g}" x2="{x.b:g}" y1="{y(mark):.1f}" y2="{y(mark):.1f}"/>')
+        out.append(f'<text class="tick x" x="{x(mark):.1f}" y="{y.a + 15:g}">{mark:g}</text>')
+        out.append(f'<text class="tick y" x="{x.a - 5:g}" y="{y(mark) + 4:.1f}">{mark:g}</text>')
+    out.append(f'<line class="range" x1="{x.a:g}" x2="{x.b:g}" y1="{y.a:g}" y2="{y.b:g}"/>')
+    for dot in dots:
+        if dot.high > dot.low > 0:
+            at = x(dot.x)
+            out.append(
+                f'<line class="range" x1="{at:.1f}" x2="{at:.1f}" y1="{y(dot.low):.1f}" y2="{y(dot.high):.1f}"/>'
+            )
+        out.append(
+            f'<circle class="bar dot {dot.kind}" cx="{x(dot.x):.1f}" cy="{y(dot.y):.1f}" r="3.2">'
+            f"<title>{escape(dot.tip)}</title></circle>"
+        )
+    middle_y = (y.a + y.b) / 2
+    out.append(f'<text class="axis" x="{(x.a + x.b) / 2:g}" y="{side - 6:g}">{escape(across)}</text>')
+    out.append(f'<text class="axis" transform="translate(12 {middle_y:g}) rotate(-90)">{escape(upwards)}</text></svg>')
+    return "".join(out)
+
+
+def _log_ticks(lo: float, hi: float) -> list[float]:
+    """Return round values from `lo` to `hi` for a logarithmic axis: powers of ten, of few decades 2 and 5 times too."""
+    steps = (1, 2, 5) if hi / lo < 300 else (1,)
+    decades = range(math.floor(math.log10(lo)), math.ceil(math.log10(hi)) + 1)
+    return [mark for n in decades for m in steps if lo <= (mark := float(f"{m}e{n}")) <= hi]
+
+
 def _path(points: Points, x: Callable[[float], float], y: Callable[[float], float]) -> str:
     # A value that is not known lifts the pen.
     out, pen = [], "M"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from math import log
+
 import pytest
 
 from scoring import published
@@ -9,7 +11,7 @@ from scoring import published
 def test_a_cell_agrees_within_its_tolerance() -> None:
     ours = {"a": {"x": [9.0, 11.0]}, "b": {"x": [20.0]}, "c": {"x": [33.0]}, "d": {"y": [1.0]}}
     theirs = {"a": {"x": 10.0}, "b": {"x": 30.0}, "c": {"x": 32.0}, "d": {"x": 1.0}, "e": {"x": 1.0}}
-    (found,) = published.compare(ours, theirs, {"x": 0.05})
+    (found,) = published.compare(ours, theirs, {"x": published.Tolerance(0.05)})
     assert [(p.cell, p.ours, p.low, p.high, p.agrees) for p in found.pairs] == [
         ("a", 10, 9, 11, True),
         ("b", 20, 20, 20, False),
@@ -21,6 +23,23 @@ def test_a_cell_agrees_within_its_tolerance() -> None:
     # By hand: deviations (-11, -1, 12) and (-14, 6, 8).
     assert found.pearson == pytest.approx((154 - 6 + 96) / ((121 + 1 + 144) * (196 + 36 + 64)) ** 0.5)
     assert found.spearman == pytest.approx(1)
+
+
+def test_log_ratios_tell_bias_and_size_apart() -> None:
+    ours = {"a": {"x": [2.0]}, "b": {"x": [0.5]}, "c": {"x": [1.1]}, "d": {"x": [-1.0]}, "e": {"x": [4.0]}}
+    theirs = {cell: {"x": 1.0} for cell in "abc"} | {"d": {"x": 1.0}, "e": {"x": 0.0}}
+    (found,) = published.compare(ours, theirs, {})
+    assert found.median_log_ratio == pytest.approx(log(1.1))
+    assert found.median_abs_log_ratio == pytest.approx(log(2))
+    assert [pair.cell for pair in found.furthest(2)] == ["a", "b"], "no ratio, no place"
+    (none,) = published.compare({}, theirs, {})
+    assert (none.median_log_ratio, none.median_abs_log_ratio, none.furthest(3)) == (None, None, [])
+
+
+def test_a_tolerance_is_a_share_or_in_the_figures_unit() -> None:
+    share, unit = published.Tolerance(0.1), published.Tolerance(0.1, absolute=True)
+    assert share.holds(11, 10) and not share.holds(0.6, 0.5) and str(share) == "10%"
+    assert unit.holds(0.6, 0.5) and not unit.holds(10.2, 10) and str(unit) == "0.1"
 
 
 def test_no_tolerance_is_no_verdict() -> None:
@@ -37,8 +56,8 @@ def test_ties_share_their_rank_and_little_has_no_correlation() -> None:
 
 
 def test_a_published_zero_has_no_ratio() -> None:
-    assert published.pair("a", [1.0], 0.0, 0.1).ratio is None
-    assert published.pair("a", [1.0], 0.0, 0.1).agrees is False
+    assert published.pair("a", [1.0], 0.0, published.Tolerance(0.1)).ratio is None
+    assert published.pair("a", [1.0], 0.0, published.Tolerance(0.1)).agrees is False
 
 
 def test_the_files_say_where_they_come_from_and_hold_their_rows() -> None:

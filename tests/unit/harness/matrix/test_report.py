@@ -14,7 +14,7 @@ from harness.matrix import dumbbell, flent, report
 from harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.cell_page import series
 from harness.matrix.cell_run import RUN, Job, result_digest, scoring_digest
-from harness.matrix.matrix import Chart, Column, Contrast, Correlation, Expectation, Matrix, Reference
+from harness.matrix.matrix import Bias, Chart, Column, Contrast, Correlation, Expectation, Matrix, Reference
 from harness.matrix.results import cell_folder, results, run_folder
 from harness.store.manifest import hash_file
 from scoring.transport import FLOWS, PROBES, SHORT, score
@@ -114,14 +114,23 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
     page = report.write(MATRIX, folder, INPUTS).read_text()
-    assert "2 of 3 cells within 3% of the published" in page
+    (row,) = re.findall(r"<tr><th scope=\"row\">Prague Mbit/s</th>(.*?)</tr>", page)
+    # By hand, of 40.2, 10 and 30 beside 40, 20 and 30.
+    told = ["3", "2", "3%", "1.000", "0.983", "0.000", "0.005", "far &lt;1&gt; (x 0.5), near (x 1.01), mid (x 1)"]
+    assert re.findall(r"<td[^>]*>(.*?)</td>", row) == told
+    assert page.count('<circle class="bar dot c0"') == 2 and page.count('<circle class="bar dot hurt"') == 1
+    (line,) = (line for line in report.summary(MATRIX, folder, INPUTS) if line.startswith("Prague Mbit/s"))
+    assert "3 cells; 2 within 3% of the published; rank correlation 1.000" in line
+    assert line.endswith(
+        "median log(ours/theirs) 0.000; its size 0.005; furthest: far <1> (x 0.5), near (x 1.01), mid (x 1)"
+    )
     assert "5 of 5 cells, 10 runs" in page and "1 cells need the SCE kernel" in page
     # Means of the seeds, their range, the ratio of the cell that disagrees.
     for text in ("40.20", "40.00–40.40", "0.500", "far &lt;1&gt;", "harm"):
         assert text in page, text
     assert "0.75" in page, "harm of 4 s against 1 s alone"
     assert "<b>complete</b>" in page and "not as expected" not in page
-    assert page.count("<figure>") == 2, "a chart of nothing is left out"
+    assert page.count("<figure>") == 3, "a chart of nothing is left out, the scatter plot is there"
     assert not re.search(r'(src|href)="(https?:)?//', page)
 
 
@@ -142,15 +151,29 @@ def test_a_target_of_the_whole_matrix_is_told_and_judged(folder: Path, least: fl
     asked = Correlation(metric="flows.0.d_ss_mbps", kind="pearson", least=least)
     reference = MATRIX.reference.model_copy(update={"correlations": (asked,)})
     whole = MATRIX.model_copy(update={"reference": reference})
-    ((told, found),) = results(whole, folder, INPUTS).correlations()
+    ((told, found),) = results(whole, folder, INPUTS).agreements()
     assert found is met and told.startswith("Prague Mbit/s: Pearson's correlation 0.98")
     assert told.endswith(f"over 3 cells, at least {least:g}: {'met' if met else 'NOT met'}")
     page = report.write(whole, folder, INPUTS).read_text()
     assert ("not as expected" in page) is not met
     for seed in (1, 2):
         describe(run_folder(folder, MATRIX.cells[0], seed), MATRIX.cells[0], seed, inputs="others")
-    ((told, found),) = results(whole, folder, INPUTS).correlations()
+    ((told, found),) = results(whole, folder, INPUTS).agreements()
     assert found is None and told.endswith("asked of all 3")
+
+
+@pytest.mark.parametrize(("most", "met"), [(0.11, True), (0.10, False)])
+def test_a_bias_that_all_cells_share_is_judged(folder: Path, most: float, met: bool) -> None:
+    assert MATRIX.reference
+    # Ours are 40.2, 10 and 30: a tenth above, a half below, a ninth above.
+    metric = "flows.0.d_ss_mbps"
+    published = {cell: {metric: theirs} for cell, theirs in {"near": 36.0, "far <1>": 20.0, "mid": 27.0}.items()}
+    asked = Bias(metric=metric, most=most)
+    reference = MATRIX.reference.model_copy(update={"published": published, "biases": (asked,)})
+    ((told, found),) = results(MATRIX.model_copy(update={"reference": reference}), folder, INPUTS).agreements()
+    verdict = "met" if met else "NOT met"
+    assert found is met
+    assert told == f"Prague Mbit/s: median log(ours/theirs) 0.1054 over 3 cells, at most ±{most:g}: {verdict}"
 
 
 @pytest.mark.parametrize(
@@ -183,7 +206,7 @@ def test_a_chart_of_many_ccdfs_is_split_and_pools_the_seeds(folder: Path) -> Non
     cells = {f"again {n}": "near" for n in range(7)}
     chart = Chart(title="delays", unit="ms", series={"": "probes.0.ccdf"}, cells=cells, ccdf=True)
     page = report.write(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS).read_text()
-    assert page.count("<figure>") == 2 and "delays (1 of 2)" in page and "delays (2 of 2)" in page
+    assert page.count("<figure>") == 3 and "delays (1 of 2)" in page and "delays (2 of 2)" in page
 
 
 def test_an_expectation_not_met_is_told(folder: Path) -> None:

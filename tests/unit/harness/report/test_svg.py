@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.report.svg import Bar, Panel, Scale, bar_chart, ccdf_plot, ticks, time_plot
+from harness.report.svg import Bar, Dot, Panel, Scale, bar_chart, ccdf_plot, scatter_plot, ticks, time_plot
 
 NS = {"s": "http://www.w3.org/2000/svg"}
 
@@ -77,3 +77,19 @@ def test_bars_have_lengths_ranges_and_figures_beside() -> None:
     (tick,) = (float(e.attrib["x1"]) for e in root.iter() if e.attrib.get("class") == "theirs")
     left = next(float(e.attrib["x"]) for e in root.iter() if e.attrib.get("class", "").startswith("bar"))
     assert tick - left == pytest.approx(drawn[0] * 45 / 40, rel=0.01)
+
+
+def test_a_scatter_has_equal_logarithmic_axes_and_their_diagonal() -> None:
+    dots = [Dot("c0", x, y, y, y, f"{x} & {y}") for x, y in ((1, 1), (10, 100), (100, 10))]
+    root = parsed(scatter_plot([*dots, Dot("hurt", 10, 10, 5, 20, "seeds")], "published", "ours", "D_SS"))
+    places = [(float(c.attrib["cx"]), float(c.attrib["cy"])) for c in root.findall("s:circle", NS)]
+    (one, _), (ten, high), (hundred, low), (_, middle) = places
+    assert ten - one == pytest.approx(hundred - ten, abs=0.11), "a decade is as wide as the next"
+    assert middle == pytest.approx((places[0][1] + high) / 2, abs=0.11) and middle == low
+    diagonal, seeds = root.findall("s:line[@class='range']", NS)
+    slope = (float(diagonal.attrib["y1"]) - float(diagonal.attrib["y2"])) / (
+        float(diagonal.attrib["x2"]) - float(diagonal.attrib["x1"])
+    )
+    assert (places[0][1] - high) / 2 == pytest.approx(slope * (ten - one), abs=0.11), "x = y lies on it"
+    assert seeds.attrib["x1"] == f"{ten:.1f}"
+    assert {t.text for t in root.findall("s:text[@class='tick x']", NS)} == {"1", "2", "5", "10", "20", "50", "100"}
