@@ -183,14 +183,25 @@ def talk_scores(talk: pl.DataFrame, seconds: float) -> Json:
     return scores
 
 
+def each_second(curve: tuple[Floats, Floats], start: float, stop: float) -> Floats:
+    """Goodput in Mbit/s in each whole second from `start` to `stop` s, of (t, cumulative bytes)."""
+    moments = start + np.arange(int(stop - start) + 1)
+    received: Floats = np.interp(moments, *curve)
+    return np.diff(received) * 8e-6
+
+
+def goodput_series(flows: pl.DataFrame, n: int, start: float, stop: float) -> list[tuple[float, float]]:
+    """Goodput of flow `n` in a frame with the columns of FLOWS: (middle of each second in s, Mbit/s)."""
+    curve = _curve(flows.filter(pl.col("flow") == n), start)
+    return [(start + at + 0.5, _r(mbps)) for at, mbps in enumerate(each_second(curve, start, stop).tolist())]
+
+
 def steady_state(curve: tuple[Floats, Floats], start: float, stop: float) -> Json:
     """Goodput of a flow without its warm-up: steady_start_s (s of the cell) and steady_mbps from there to `stop`.
 
     The warm-up is found by `scoring.steady.truncation` in the goodput of each whole second from `start` on.
     """
-    moments = start + np.arange(int(stop - start) + 1)
-    warm_up = truncation(np.diff(np.interp(moments, *curve)).tolist())
-    begins = start + warm_up
+    begins = start + truncation(each_second(curve, start, stop).tolist())
     return {"steady_start_s": _r(begins), "steady_mbps": _r(rate_mbps(*curve, begins, stop), 4)}
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_targets, matrix_tests
 from harness.matrix.cell import Call, Cell
-from harness.matrix.matrix import Chart, Column, Contrast, Matrix, Reference
+from harness.matrix.matrix import Chart, Column, Contrast, Curve, Matrix, Reference
 from scoring import published
 
 RTT_MS = 160
@@ -36,6 +36,15 @@ def cell(row: dict[str, str]) -> Cell:
 def theirs(row: dict[str, str]) -> dict[str, float]:
     figures = {STEADY: row["goodput_mbps"], "backoff_mbps": row["backoff_mbps"]}
     return {metric: float(text) for metric, text in figures.items() if text}
+
+
+def each_second(row: dict[str, str]) -> Curve:
+    """The published goodput over time: (middle of each second in s, Mbit/s); empty where it is a picture only."""
+    queue = {"none": "", "single": ""}.get(row["call_queue"], f"_{row['call_queue'].lower()}")
+    load = "iperf3" if row["call_queue"] == "none" else "skype"
+    run = f"{load}_{row['qdisc']}{queue}_{row['cca']}_20mbps_160ms"
+    rows = [row for row in published.rows("call_backoff_series.csv") if row["run"] == run]
+    return tuple(((float(row["start_s"]) + float(row["end_s"])) / 2, float(row["mbps"])) for row in rows)
 
 
 def backoff(cca: str, qdisc: str, call: str, title: str, low: float, high: float = float("inf")) -> Contrast:
@@ -80,6 +89,14 @@ MATRIX = Matrix(
             unit="Mbit/s",
             series={"": "backoff_mbps"},
             cells={name(row): name(row) for row in ROWS if row["call_queue"] != "none"},
+        ),
+        Chart(
+            title="Goodput of each second",
+            unit="Mbit/s",
+            series={"": "flows.0"},
+            cells={name(row): name(row) for row in ROWS},
+            over_time=True,
+            published={name(row): points for row in ROWS if (points := each_second(row))},
         ),
     ),
     notes="Backoff is the goodput without the call less that with it. The steady state begins where MSER-5 (White "

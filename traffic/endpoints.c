@@ -36,7 +36,7 @@
 #define TIME "%" PRId64 ".%06" PRId64
 #define TIME_OF(ns) (ns) / SECOND, (ns) % SECOND / 1000
 
-enum { WRITE = 1 << 20, LOWAT = 256 << 10, PROBE_BYTES = 172, TALK_BYTES = 1200, CARRIER_MS = 10000, ACCURATE_ECN = 3 };
+enum { WRITE = 1 << 20, LOWAT = 256 << 10, PROBE_BYTES = 172, TALK_BYTES = 1200, REQUEST_BYTES = 160, CARRIER_MS = 10000, ACCURATE_ECN = 3 };
 enum kind { TIMER, LISTENER, FLOW_OUT, FLOW_IN, SHORT_LISTENER, SHORT_OUT, SHORT_IN, PROBE, TALK };
 
 struct watch {
@@ -63,8 +63,10 @@ struct probe {
 	struct watch in, back;
 };
 
+/* A short flow: its client asks for so many bytes at `in`, its server sends them at `out`. */
 struct transfer {
 	int64_t at, bytes, left, took;
+	bool asked, answered;
 	struct watch out, in;
 };
 
@@ -88,7 +90,11 @@ static struct step steps[4096];
 static int flow_count, probe_count, talk_count, transfer_count, tc_count, step_count;
 static struct { char name[32]; int fd; } spaces[64];
 static int space_count, space_now = -1;
-static struct { char from[32], to[32], address[32], control[16]; int port, ecn; struct watch listener; } shorts;
+static struct {
+	char from[32], to[32], address[32], control[16];
+	int port, ecn, remember;
+	struct watch listener;
+} shorts;
 static uint32_t transfer_of_port[65536]; /* index + 1 */
 static int64_t length, sample, origin;
 static int epoll, timer, family = AF_INET;
@@ -162,8 +168,8 @@ static void set(const char *name, int value)
 	close(fd);
 }
 
-/* Segmentation offloads off. Returns when the kernel has seen the carrier: until then a bridge forwards nothing. */
-static void prepare(const char *device)
+/* Segmentation offloads off unless they are to stay. Returns when the kernel has seen the carrier: until then a bridge forwards nothing. */
+static void prepare(const char *device, bool offloads)
 {
 	static const uint32_t commands[] = { ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO };
 	struct ethtool_value value = { 0 };
@@ -172,7 +178,7 @@ static void prepare(const char *device)
 
 	snprintf(request.ifr_name, IFNAMSIZ, "%.15s", device);
 	request.ifr_data = (char *)&value;
-	for (int n = 0; n < COUNT(commands); n++) {
+	for (int n = 0; n < COUNT(commands) && !offloads; n++) {
 		value.cmd = commands[n];
 		MUST(ioctl(fd, SIOCETHTOOL, &request), "offloads of %s", device);
 	}
@@ -301,13 +307,20 @@ static int listener(const char *space, int port, const char *control)
 	return fd;
 }
 
+static void feed_late(int fd)
+{
+	int least = WRITE;
+
+	MUST(setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &least, sizeof(least)), "TCP_NOTSENT_LOWAT");
+}
+
 static int connection(const char *from, int from_port, const char *address, int port, const char *control, int ecn)
 {
 	union address to = address_of(address, port);
-	int fd = bound(from, SOCK_STREAM, from_port), least = WRITE;
+	int fd = bound(from, SOCK_STREAM, from_port);
 
 	use_control(fd, control);
-	MUST(setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &least, sizeof(least)), "TCP_NOTSENT_LOWAT");
+	feed_late(fd);
 	/* The SYN asks for what the namespace says at that moment; passive opens find what they had before. */
 	if (ecn != ACCURATE_ECN)
 		set("tcp_ecn", ecn);
@@ -376,11 +389,11 @@ static void start_transfer(int n)
 {
 	union address mine;
 	socklen_t size = sizeof(mine);
-	int fd = connection(shorts.from, 0, shorts.address, shorts.port, shorts.control, shorts.ecn);
+	int fd = connection(shorts.to, 0, shorts.address, shorts.port, shorts.control, shorts.ecn);
 
 	MUST(getsockname(fd, &mine.any, &size), "getsockname");
 	transfer_of_port[ntohs(mine.v4.sin_port)] = n + 1;
-	watch(&transfers[n].out, SHORT_OUT, n, fd, EPOLLOUT);
+	watch(&transfers[n].in, SHORT_IN, n, fd, EPOLLOUT);
 }
 
 static int64_t slot_bytes(const struct probe *probe, uint32_t slot)
@@ -495,14 +508,31 @@ static void take_transfer(void)
 	int fd = MUST(accept4(shorts.listener.fd, &peer.any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC), "accept");
 	int n = transfer_of_port[ntohs(peer.v4.sin_port)] - 1;
 
-	wake_at(fd, transfers[n].bytes);
-	watch(&transfers[n].in, SHORT_IN, n, fd, EPOLLIN);
+	use_control(fd, shorts.control);
+	feed_late(fd);
+	watch(&transfers[n].out, SHORT_OUT, n, fd, EPOLLIN);
+}
+
+static void watch_for(struct watch *it, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = it };
+
+	MUST(epoll_ctl(epoll, EPOLL_CTL_MOD, it->fd, &event), "epoll");
 }
 
 static void feed_transfer(struct transfer *it)
 {
-	ssize_t size = send(it->out.fd, buffer, it->left < WRITE ? it->left : WRITE, MSG_DONTWAIT);
+	ssize_t size;
 
+	if (!it->answered) {
+		size = recv(it->out.fd, buffer, REQUEST_BYTES, MSG_TRUNC | MSG_DONTWAIT);
+		check(&it->out, "request", size);
+		if (size <= 0)
+			return;
+		it->answered = true;
+		watch_for(&it->out, EPOLLOUT);
+	}
+	size = send(it->out.fd, buffer, it->left < WRITE ? it->left : WRITE, MSG_DONTWAIT);
 	check(&it->out, "short flow", size);
 	if (size <= 0)
 		return;
@@ -515,8 +545,17 @@ static void feed_transfer(struct transfer *it)
 
 static void drain_transfer(struct transfer *it)
 {
-	ssize_t size = recv(it->in.fd, buffer, sizeof(buffer), MSG_TRUNC | MSG_DONTWAIT);
+	ssize_t size;
 
+	if (!it->asked) {
+		size = send(it->in.fd, buffer, REQUEST_BYTES, MSG_DONTWAIT);
+		check(&it->in, "request", size);
+		it->asked = true;
+		wake_at(it->in.fd, it->bytes);
+		watch_for(&it->in, EPOLLIN);
+		return;
+	}
+	size = recv(it->in.fd, buffer, sizeof(buffer), MSG_TRUNC | MSG_DONTWAIT);
 	check(&it->in, "short flow", size);
 	if (size == 0) {
 		it->took = now() - it->at;
@@ -678,9 +717,9 @@ static void read_plan(void)
 			set("tcp_ecn_fallback", 0);
 			set("tcp_no_metrics_save", 1);
 		} else if (!strcmp(word, "device")) {
-			found = sscanf(line, "%*s %31s %31s", space, text) == 2;
+			found = sscanf(line, "%*s %31s %31s %d", space, text, &mode) == 3;
 			enter(space);
-			prepare(text);
+			prepare(text, mode);
 		} else if (!strcmp(word, "tc")) {
 			found = sscanf(line, "%*s %31s %511[^\n]", space, text) == 2;
 			tc_do(&tcs[tc_of(space)], text);
@@ -718,9 +757,12 @@ static void read_plan(void)
 				       &talk->interval, &talk->bytes, &talk->key_every, &talk->key_bytes) == 10;
 			open_probe(talk, TALK, talk_count++);
 		} else if (!strcmp(word, "short")) {
-			found = sscanf(line, "%*s %31s %31s %31s %d %15s %d", shorts.from, shorts.to, shorts.address,
-				       &shorts.port, shorts.control, &shorts.ecn) == 6;
-			watch(&shorts.listener, SHORT_LISTENER, 0, listener(shorts.to, shorts.port, shorts.control), EPOLLIN);
+			found = sscanf(line, "%*s %31s %31s %31s %d %15s %d %d", shorts.from, shorts.to,
+				       shorts.address, &shorts.port, shorts.control, &shorts.ecn, &shorts.remember) == 7;
+			watch(&shorts.listener, SHORT_LISTENER, 0, listener(shorts.from, shorts.port, shorts.control),
+			      EPOLLIN);
+			set("tcp_no_metrics_save", !shorts.remember);
+			set("tcp_no_ssthresh_metrics_save", !shorts.remember);
 		} else if (!strcmp(word, "transfer")) {
 			transfers = reallocarray(transfers, transfer_count + 1, sizeof(*transfers));
 			struct transfer *it = &transfers[transfer_count++];

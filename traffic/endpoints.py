@@ -5,14 +5,15 @@ A plan is text, one line each, times in ns::
 
     cell LENGTH SAMPLE IP                                              first; time 0 is when the plan is read; 4 or 6
     host NAMESPACE ECN                                                 its net.ipv4.tcp_ecn but for flows' own SYNs
-    device NAMESPACE DEVICE                                            segmentation offloads off; waits until it is up
+    device NAMESPACE DEVICE OFFLOADS                                   segmentation offloads stay or go; waits for it
     tc NAMESPACE COMMAND / show NAMESPACE COMMAND                      now; answers go to readback-NAMESPACE
     step TIME NAMESPACE COMMAND                                        tc, at that time
     queues NAMESPACE                                                   sampled each second, see below
     flow FROM TO ADDRESS PORT FROM_PORT CONTROL ECN START STOP
     probe FROM TO ADDRESS PORT TOS FIRST INTERVAL ECHOED               one packet each time; delays there, or and back
     talk FROM TO ADDRESS PORT TOS FIRST INTERVAL BYTES EVERY KEY       a frame each time, each EVERYth of KEY bytes
-    short FROM TO ADDRESS PORT CONTROL ECN / transfer START BYTES      short flows and each of their arrivals
+    short FROM TO ADDRESS PORT CONTROL ECN REMEMBER / transfer START BYTES
+                                                                       TO asks FROM, at ADDRESS, for each short flow
 
 The program says `ready` when it has read the plan. A line of the result `queues` has the time in s, the namespace and
 what its `tc -s -d -j qdisc show` said.

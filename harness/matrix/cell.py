@@ -43,7 +43,10 @@ class Flow(_Frozen):
 
 
 class ShortFlows(_Frozen):
-    """Flows of lognormal length that arrive at random; their completion times are what is measured."""
+    """Flows of lognormal length that arrive at random, each fetched by a connection of its own.
+
+    What is measured is their completion time: from the client's SYN, through its request, to the last byte.
+    """
 
     contender: str = "cubic"
     rtt_us: int = Field(ge=0, le=4_000_000)
@@ -53,6 +56,9 @@ class ShortFlows(_Frozen):
     """Mean of the exponential time between arrivals, s."""
     p5_bytes: int = P5_BYTES
     p95_bytes: int = P95_BYTES
+    remember_ssthresh: bool = False
+    """Whether a flow begins with the slow start threshold that an earlier one left in the server's route metrics, as
+    Linux did until 5.6 and still does with `net.ipv4.tcp_no_ssthresh_metrics_save=0`."""
 
 
 class Probe(_Frozen):
@@ -110,6 +116,8 @@ class Cell(_Frozen):
     """Between the two ends of the chain of middleboxes, around the bottleneck."""
     replay_window: int = Field(default=0, ge=0, le=4096)
     """With `ipsec`: packets; 0 is off."""
+    offloads: bool = False
+    """Whether segmentation offloads stay on, as in namespaces left as they come: a queue's packet is up to 64 KiB."""
     sample_s: float = Field(default=0.05, gt=0)
     """Interval of the samples of every flow (tcp_info), s."""
     needs: str = ""

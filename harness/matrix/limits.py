@@ -23,6 +23,7 @@ def lacking(cell: Cell, lab: str) -> str:
         "no middlebox that changes the ECN field": bool(first.mangle),
         f"only one RTT, not {len(rtts)}": len(rtts) > 1,
         "no short flows": cell.short_flows is not None,
+        "no segmentation offloads": cell.offloads,
         "no IPsec": cell.tunnel == "ipsec",
         "no probe of its own jitter that a path's bursts would spare": any(
             way.path.slot_us or way.path.jitter_us for way in (first.down, first.up) if way

@@ -98,16 +98,24 @@ class Reference(_Frozen):
         return {metric: Tolerance(most) for metric, most in self.tolerance.items()} | absolute
 
 
+Curve = tuple[tuple[float, float], ...]
+"""Points (x, y), x ascending."""
+
+
 class Chart(_Frozen):
-    """A plot over several cells: a group of bars a cell, or with `ccdf` one curve a cell and series."""
+    """A plot over several cells: a group of bars a cell, with `ccdf` a curve, with `over_time` a panel."""
 
     title: str
     unit: str
     series: dict[str, str]
-    """Name in the legend → metric; of a CCDF the one that holds its `ms` and `percent`, e.g. `probes.0.ccdf`."""
+    """Name in the legend → metric; of a CCDF the one that holds its `ms` and `percent`, e.g. `probes.0.ccdf`; over
+    time a flow, e.g. `flows.0`, whose goodput of each second is drawn."""
     cells: dict[str, str]
     """Label → name of the cell."""
     ccdf: bool = False
+    over_time: bool = False
+    published: dict[str, Curve] = {}
+    """Label, of a cell or of its own → a published curve on the same axes, drawn dashed beside ours."""
 
 
 class Contrast(_Frozen):

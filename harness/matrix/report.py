@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import polars as pl
 from markupsafe import Markup
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -28,11 +29,12 @@ from harness.matrix.results import (
     results,
 )
 from harness.report.html import write_page
-from harness.report.svg import Bar, Dot, Points, bar_chart, ccdf_plot, scatter_plot
+from harness.report.svg import Bar, Dot, Panel, Points, bar_chart, ccdf_plot, scatter_plot, time_plot
 from scoring.published import PublishedComparison, PublishedPair
-from scoring.transport import pooled_ccdf
+from scoring.transport import FLOWS, goodput_series, pooled_ccdf
 
 REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
+_DASHED, _THEIRS = "solo-curve", "published"  # classes of the style sheet
 
 
 def write(matrix: Matrix, folder: Path, inputs: str) -> Path:
@@ -196,7 +198,7 @@ def _tip(pair: PublishedPair) -> str:
 
 
 def _chart(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
-    return _ccdfs(found, chart) if chart.ccdf else _bars(found, chart)
+    return _ccdfs(found, chart) if chart.ccdf else _over_time(found, chart) if chart.over_time else _bars(found, chart)
 
 
 def _bars(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
@@ -213,14 +215,40 @@ def _bars(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
             groups.append((label, bars))
     if not groups:
         return
-    key = [(name, COLOURS[n % 6]) for n, name in enumerate(chart.series)]
+    key = [(name, COLOURS[n % 6], "block") for n, name in enumerate(chart.series)]
     svg = bar_chart(groups, chart.unit, chart.title)
-    yield {"title": chart.title, "key": key, "svg": Markup(svg), "ccdf": False}
+    yield {"title": chart.title, "key": key, "svg": Markup(svg)}
+
+
+def _over_time(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
+    """One panel a cell over the same time: the goodput of each second, a line a seed, and the published one."""
+    panels, longest = [], 0.0
+    for label, name in chart.cells.items():
+        cell = next((cell for cell in found.cells if cell.name == name), None)
+        if not cell:
+            continue
+        lines: list[tuple[str, Points]] = []
+        if theirs := chart.published.get(label):
+            lines.append((f"{_THEIRS} {_DASHED}", theirs))
+        for run in found.paths[name].values():
+            flows = pl.read_csv(run / "flows.csv", schema=FLOWS)
+            for n, metric in enumerate(chart.series.values()):
+                at = int(metric.removeprefix("flows."))
+                flow = cell.flows[at]
+                lines.append((f"c{n % 6}", goodput_series(flows, at, flow.start_s, flow.stop_s or cell.seconds)))
+        top = max(y for _, points in lines for _, y in points if y is not None)
+        panels.append(Panel(f"{label} ({chart.unit})", 90, top * 1.05, lines=lines))
+        longest = max(longest, cell.seconds)
+    if panels:
+        key = [(name or "ours", COLOURS[n % 6], "") for n, name in enumerate(chart.series)]
+        key += [("published", "ink", "dashed")] if chart.published else []
+        svg = time_plot(panels, [("", "solo", 0, longest)], chart.title, axis="time (s)")
+        yield {"title": chart.title, "key": key, "svg": Markup(svg)}
 
 
 def _ccdfs(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
-    """One chart for as many curves as there are colours; a curve is of all seeds."""
-    curves: list[tuple[str, Points]] = []
+    """One chart for as many curves as there are colours; a curve is of all seeds. Published ones are dashed."""
+    curves: list[tuple[str, Points | None, Points | None]] = []
     for label, cell in chart.cells.items():
         for name, metric in chart.series.items():
             probe = metric.removesuffix(".ccdf")
@@ -229,15 +257,21 @@ def _ccdfs(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
             ]
             if probes:
                 curve = pooled_ccdf(probes)
-                points = list(zip(curve["ms"], curve["percent"], strict=True))
-                curves.append((" ".join(filter(None, (name, label))), points))
+                ours = list(zip(curve["ms"], curve["percent"], strict=True))
+                curves.append((" ".join(filter(None, (name, label))), ours, chart.published.get(label)))
+    if curves:  # published ones alone are no result
+        curves += [(name, None, theirs) for name, theirs in chart.published.items() if name not in chart.cells]
     parts = [curves[n : n + len(COLOURS)] for n in range(0, len(curves), len(COLOURS))]
     for n, part in enumerate(parts, 1):
         title = chart.title + (f" ({n} of {len(parts)})" if len(parts) > 1 else "")
-        key = [(name, colour) for (name, _), colour in zip(part, COLOURS, strict=False)]
-        drawn = [(name, f"c{at}", points) for at, (name, points) in enumerate(part)]
+        key, drawn = [], []
+        for at, (name, mine, theirs) in enumerate(part):
+            for points, whose, kind in ((mine, "", ""), (theirs, ", published", _DASHED)):
+                if points is not None:
+                    key.append((name + whose, COLOURS[at], "dashed" if kind else ""))
+                    drawn.append((name + whose, f"c{at} {kind}".rstrip(), points))
         svg = ccdf_plot(drawn, title, axis=f"queue delay ({chart.unit})")
-        yield {"title": title, "key": key, "svg": Markup(svg), "ccdf": True}
+        yield {"title": title, "key": key, "svg": Markup(svg)}
 
 
 def _at(scores: Mapping[str, Any], path: str) -> Any:

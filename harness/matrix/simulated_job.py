@@ -275,7 +275,7 @@ def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
     lines = [f"cell {_ns(cell.seconds)} {_ns(cell.sample_s)} {cell.ip_version}"]
     modes = {} if flows else _ecn_modes(cell, net)
     lines += [f"host {end.space} {modes.get(end.space, ACCURATE_ECN)}" for end in (*net.hosts.values(), net.receiver)]
-    lines += [f"device {end.space} {end.dev}" for link in net.links for end in link]
+    lines += [f"device {end.space} {end.dev} {int(cell.offloads)}" for link in net.links for end in link]
     for space in net.spaces:
         commands = [command for program, command in _bottleneck(cell, space) if program == "tc"]
         lines += [f"tc {space} {command}" for command in commands]
@@ -297,8 +297,9 @@ def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
         lines += _talks(cell.call, net, offset)
     if short := cell.short_flows:
         contender = CONTENDERS[short.contender]
-        where = f"{net.hosts[short.rtt_us].space} {RECEIVER} {net.receiver.ip} {ports.SHORT}"
-        lines.append(f"short {where} {contender.cc} {contender.tcp_ecn}")
+        server = net.hosts[short.rtt_us]
+        where = f"{server.space} {RECEIVER} {server.ip} {ports.SHORT}"
+        lines.append(f"short {where} {contender.cc} {contender.tcp_ecn} {int(short.remember_ssthresh)}")
         lines += [f"transfer {at} {size}" for at, size in arrivals(short, seed, cell.seconds)]
     if flows:
         lines += list(_flows(cell, net, starts(cell, seed)))

@@ -184,8 +184,20 @@ def test_short_flows_complete(tmp_path: Path) -> None:
     folder = run(cell(short_flows=ShortFlows(rtt_us=RTT, count=30, mean_gap_s=0.1)), tmp_path)
     short = pl.read_csv(folder / "short.csv")
     assert len(short) == 30 and short["fct_s"].null_count() == 0
-    assert short["fct_s"].min() > 2 * RTT / 1e6  # handshake, then data
+    assert short["fct_s"].min() > 2 * RTT / 1e6  # handshake, then request and data
     assert (short["bytes"] * 8e-6 / short["fct_s"]).max() < 50
+
+
+def test_short_flows_that_remember_a_threshold_take_longer(tmp_path: Path) -> None:
+    def median_s(remember: bool) -> float:
+        short = ShortFlows(
+            contender="cubic-noecn", rtt_us=RTT, count=60, mean_gap_s=0.1, remember_ssthresh=remember
+        )  # fmt: skip
+        folder = run(cell("cubic", short_flows=short), tmp_path, str(remember))
+        return float(pl.read_csv(folder / "short.csv")["fct_s"].median())  # type: ignore[arg-type]
+
+    # The one before was told to slow down by a queue that is not this one's.
+    assert median_s(True) > 1.1 * median_s(False)
 
 
 def test_marks_reach_the_sender_and_a_mangler_hides_them(tmp_path: Path) -> None:

@@ -231,3 +231,10 @@ def test_the_ccdf_of_two_runs_counts_each_packet_once() -> None:
     both = transport.probe_scores(probes([1, 2, 3, 4, 4, 8]), 0)["ccdf"]
     pooled = transport.pooled_ccdf([one, other])
     assert pooled["ms"] == both["ms"] and pooled["percent"] == pytest.approx(both["percent"], abs=1e-3)
+
+
+def test_goodput_of_each_second_is_drawn_at_its_middle() -> None:
+    rows = [(t, 0, round(1e6 * t * t / 8), 0, 0, 0, 0, 0, 0, 0) for t in (2.5, 3.0, 3.5, 4.0, 4.5)]
+    flows = pl.DataFrame(rows, schema=transport.FLOWS, orient="row")
+    # Bytes grow with the square of the time: 9 - 0 Mbit in the first second, which begins with nothing, then 7.
+    assert transport.goodput_series(flows, 0, 2, 4.5) == [(2.5, 9.0), (3.5, 7.0)]

@@ -33,6 +33,7 @@ def cell(flows: tuple[Flow, ...] = PAIR, hops: tuple[Hop, ...] = (BOX,), **more:
         (cell(dumbbell.flows(["prague", "cubic"], (20, 80))), "only one RTT, not 2"),
         (cell(probes=(Probe(rtt_us=10_000),)), "only one RTT, not 2"),
         (cell((), short_flows=ShortFlows(rtt_us=20_000)), "no short flows"),
+        (cell(offloads=True), "no segmentation offloads"),
         (cell(tunnel="ipsec"), "no IPsec"),
     ],
 )

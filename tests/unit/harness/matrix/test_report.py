@@ -209,6 +209,37 @@ def test_a_chart_of_many_ccdfs_is_split_and_pools_the_seeds(folder: Path) -> Non
     assert page.count("<figure>") == 3 and "delays (1 of 2)" in page and "delays (2 of 2)" in page
 
 
+def test_published_curves_are_dashed_beside_ours(folder: Path) -> None:
+    chart = Chart(
+        title="delays", unit="ms", series={"": "probes.0.ccdf"}, cells={"A": "near"}, ccdf=True,
+        published={"A": ((0.0, 100.0), (9.0, 1.0)), "again": ((0.0, 50.0), (9.0, 2.0))},
+    )  # fmt: skip
+    page = report.write(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS).read_text()
+    keys = re.findall(r'<li class="(\w*)" style="--c: var\(--(\w+)\)">(.*?)</li>', page)
+    assert keys == [
+        ("", "victim", "A"),
+        ("dashed", "victim", "A, published"),
+        ("dashed", "contender", "again, published"),
+    ]
+    assert page.count('class="line c0 solo-curve"') == page.count('class="line c1 solo-curve"') == 1
+    # Alone the published curves are no result of ours.
+    alone = chart.model_copy(update={"cells": {"A": "needy"}})
+    page = report.write(MATRIX.model_copy(update={"charts": (alone,)}), folder, INPUTS).read_text()
+    assert "solo-curve" not in page.partition("</style>")[2]
+
+
+def test_goodput_over_time_has_a_panel_a_cell_and_the_published_series(folder: Path) -> None:
+    chart = Chart(
+        title="each second", unit="Mbit/s", series={"": "flows.0"}, cells={"A": "near", "B": "mid"}, over_time=True,
+        published={"A": ((0.5, 50.0), (1.5, 20.0))},
+    )  # fmt: skip
+    page = report.write(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS).read_text()
+    (figure,) = re.findall(r"<figcaption>each second</figcaption>(.*?)</figure>", page, re.DOTALL)
+    assert figure.count('class="line c0"') == 4, "two seeds of each cell"
+    assert figure.count('class="line published solo-curve"') == 1
+    assert ">A (Mbit/s)<" in figure and ">B (Mbit/s)<" in figure
+
+
 def test_an_expectation_not_met_is_told(folder: Path) -> None:
     strict = MATRIX.model_copy(update={"expectations": (Expectation(metric="ratio", low=6, cells="near|far"),)})
     page = report.write(strict, folder, INPUTS).read_text()

@@ -113,6 +113,22 @@ def test_short_flows_have_the_lengths_and_gaps_asked_for() -> None:
     assert all(at < 60e9 for at, _ in simulated_job.arrivals(asked, seed=1, seconds=60))
 
 
+@pytest.mark.parametrize("remember", [False, True])
+def test_short_flows_are_fetched_from_the_host_of_their_path(remember: bool) -> None:
+    short = ShortFlows(contender="cubic-noecn", rtt_us=40_000, count=3, remember_ssthresh=remember)
+    lines = simulated_job.plan(cell(20_000, short_flows=short), 1).splitlines()
+    (line,) = (line.split() for line in lines if line.startswith("short"))
+    assert line[1:] == ["host1", "receiver", "10.42.2.21", "5100", "cubic", "0", str(int(remember))]
+    assert sum(line.startswith("transfer") for line in lines) == 3
+
+
+@pytest.mark.parametrize("offloads", [False, True])
+def test_offloads_stay_only_where_asked(offloads: bool) -> None:
+    asked = cell(20_000).model_copy(update={"offloads": offloads})
+    lines = [line for line in simulated_job.plan(asked, 1).splitlines() if line.startswith("device")]
+    assert lines and all(line.endswith(f" {int(offloads)}") for line in lines)
+
+
 def test_up_flows_and_probes_go_between_the_right_ends() -> None:
     asked = cell(
         flows=[Flow(contender="dctcp", rtt_us=80_000, start_s=5, stop_s=9, up=True)],
