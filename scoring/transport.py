@@ -73,7 +73,7 @@ def mean_window(samples: pl.DataFrame | None, window: Sequence[float]) -> float 
     """Mean congestion window in segments of a flow's samples (columns of FLOWS) in a window of s; None without one."""
     if samples is None:
         return None
-    inside = samples.filter(pl.col("t_s").is_between(*window))["cwnd"].drop_nulls()
+    inside = samples.filter(pl.col("t_s").is_between(window[0], window[1]))["cwnd"].drop_nulls()
     return float(np.mean(inside.to_numpy())) if inside.len() else None
 
 
