@@ -14,6 +14,7 @@ from typing import Any
 
 from bottleneck import shaper
 from bottleneck.impairment import Impairment
+from bottleneck.qdiscs import Qdisc
 from bottleneck.spec import IFB_DOWN, IFB_UP, Bottleneck, Direction
 from traffic.ports import IRTT_UNSHAPED
 
@@ -183,6 +184,15 @@ def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True, c
         ]:
             lines.append(f"{dev}: asked {protocol} UDP {end} {IRTT_UNSHAPED} to class 1:20, found no such filter")
     return lines + _placed(dev, found, "20:", "pfifo", "1:20")
+
+
+def slotted(dev: str, queue: Qdisc, found: State) -> list[str]:
+    """Return the differences of the queue before packet slots at the egress of `dev`; the kernel tells of the slots
+    themselves elsewhere (`bottleneck.slots.differences`).
+    """
+    lines = _placed(dev, found, "1:", "slots", None) + _placed(dev, found, "10:", queue.kind, "1:1")
+    told = _qdisc(found, dev, "10:").get("options", {})
+    return lines or [f"{dev}: {queue.kind} {line}" for line in queue.differences(told)]
 
 
 def delayed(dev: str, ifb: str, asked: Impairment, found: State, only: Sequence[str] = ()) -> list[str]:

@@ -20,6 +20,7 @@ import polars as pl
 from bottleneck.units import parse_rate
 from scoring.harm import harm
 from scoring.latency import ccdf
+from scoring.per_packet import packet_scores
 from scoring.steady import truncation
 
 Floats = npt.NDArray[np.float64]
@@ -66,6 +67,14 @@ def rate_mbps(t: Floats, received: Floats, start: float, end: float) -> float:
         return 0.0
     got = np.interp([start, end], t, received)
     return float((got[1] - got[0]) * 8 / (end - start) / 1e6)
+
+
+def mean_window(samples: pl.DataFrame | None, window: Sequence[float]) -> float | None:
+    """Mean congestion window in segments of a flow's samples (columns of FLOWS) in a window of s; None without one."""
+    if samples is None:
+        return None
+    inside = samples.filter(pl.col("t_s").is_between(window[0], window[1]))["cwnd"].drop_nulls()
+    return float(np.mean(inside.to_numpy())) if inside.len() else None
 
 
 def steady_window(flows: Sequence[Mapping[str, Any]], seconds: float, window_s: float, tail_s: float) -> list[float]:
@@ -238,6 +247,7 @@ def score(
     *,
     wire: pl.DataFrame | None = None,
     talks: pl.DataFrame | None = None,
+    packets: pl.DataFrame | None = None,
     queues: Iterable[Mapping[str, Any]] = (),
     window_s: float = 60.0,
     tail_s: float = 2.0,
@@ -247,7 +257,8 @@ def score(
     `flows`, `probes` and `short` have the columns of FLOWS, PROBES and SHORT. Per flow: d_ss_mbps (mean goodput in
     the steady window, METRICS 1.2 on bytes received), goodput_mbps (mean of the whole flow with slow start), TCP RTT
     mean and max over its samples, retransmitted packets and their share, CE share of the packets delivered, and
-    `normalised`, D_SS over an equal share of the bottleneck; `steady_…` is the goodput without warm-up. `last` is the
+    `normalised`, D_SS over an equal share of the bottleneck, and `normalised_window`, the mean window in that time over
+    such a share of capacity · RTT (the path's, METRICS 5); `steady_…` is the goodput without warm-up. `last` is the
     last flow. `ratio` is D_SS of the first over the second of two flows, `inverse_ratio` the other way round; `jain` is
     of D_SS, `jain_whole` of whole flows; `up_…` are those of the flows up. `periods` are the stretches of constant
     rate, `utilisation` the flows' share of it; `call` are a call's ways, down first.
@@ -273,11 +284,16 @@ def score(
         scores["utilisation"] = _r(sum(flow["d_ss_mbps"] for flow in down) / capacity, 4)
         for flow in down:
             flow["normalised"] = _r(flow["d_ss_mbps"] / (capacity / len(down)), 4)
+            if (window_segments := mean_window(by_flow.get(flow["flow"]), window)) and flow["rtt_ms"]:
+                fair = capacity * flow["rtt_ms"] * 1e3 / 8 / PAYLOAD_BYTES / len(down)
+                flow["normalised_window"] = _r(window_segments / fair, 4)
     scores["last"] = flow_scores[-1] if flow_scores else {}
     if probes is not None and probes.height:
         scores["probes"] = _probes(cell, asked, probes, seconds)
     if talks is not None and talks.height:
         scores["call"] = [talk_scores(talks.filter(pl.col("talk") == n), seconds) for n in range(2)]
+    if packets is not None and packets.height:
+        scores["packets"] = packet_scores(packets, len(asked), seconds)
     if short is not None and cell.get("short_flows"):
         scores["short"] = completion(short)
     if wire is not None and wire.height:

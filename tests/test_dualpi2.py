@@ -1,73 +1,141 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dualpi2 swept: equal RTTs, mixed RTTs and overload, CUBIC in C beside Prague in L, with the queues' delays."""
+"""dualpi2 as "Comparing dualpi2 versions" swept it: equal and mixed RTTs, overload; two sets of parameters.
+
+CUBIC in C beside a scalable flow in L. The published parameters put each ECN-capable packet into L (`any_ect`), so
+there CUBIC has no ECN and the scalable flow may be DCTCP, which sends ECT(0).
+"""
 
 from __future__ import annotations
 
 from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell, Probe
-from harness.matrix.matrix import Chart, Column, Matrix
+from harness.matrix.cell import Cell, Flow, Probe
+from harness.matrix.matrix import Chart, Column, Contrast, Matrix
+from scoring import published
 
 RATES, RTTS = (4, 12, 40, 120, 200), (5, 10, 20, 50, 100)
 MIXED = ((10, 20), (20, 10), (10, 50), (50, 10), (10, 100), (100, 10))
-# Flows of each kind: at 12 Mbit/s and 10 ms, 10 packets are on the way, and every flow keeps two in flight.
-CROWDS = (1, 2, 5, 10, 20)
+# Of what the link carries, by one flow of UDP beside one flow of each kind.
+OVERLOADS = (50, 100, 150, 200)
+PAIRS = {"published": ("cubic-noecn", "dctcp"), "default": ("cubic", "prague")}
+CURVES = 7  # one for each colour of a chart
 
 
-def cell(name: str, rate: int, cubic_ms: int, prague_ms: int, each: int = 1) -> Cell:
+def parameters() -> str:
+    """The published parameters as tc takes them."""
+    of = {
+        row["item"]: row["value"] for row in published.rows("dualpi2_compare.csv") if row["record_type"] == "parameter"
+    }
+    times = [f"{name} {float(of[name]):g}ms" for name in ("target", "tupdate", "step_thresh")]
+    counts = [f"{name} {of[name]}" for name in ("limit", "alpha", "beta", "coupling_factor")]
+    flags = [name for name in ("any_ect", "drop_on_overload", "drop_dequeue") if of[name] == "on"]
+    return " ".join(["dualpi2", *counts, *times, *flags, f"classic_protection {of['classic_protection']}%"])
+
+
+VERSIONS = {"published": parameters(), "default": "dualpi2"}
+
+
+def cell(version: str, name: str, rate: int, cubic_ms: int, scalable_ms: int, udp: tuple[Flow, ...] = ()) -> Cell:
+    cubic, scalable = PAIRS[version]
+    ecn = "ect0" if scalable == "dctcp" else "ect1"
     return Cell(
-        name=name,
-        flows=dumbbell.flows(["cubic"] * each + ["prague"] * each, [cubic_ms] * each + [prague_ms] * each),
-        hops=(dumbbell.bottleneck(rate, "dualpi2"),),
-        seconds=60,
-        probes=(Probe(rtt_us=cubic_ms * 1000), Probe(rtt_us=prague_ms * 1000, ecn="ect1")),
+        name=f"{version}-{name}",
+        flows=(*dumbbell.flows([cubic, scalable], [cubic_ms, scalable_ms]), *udp),
+        hops=(dumbbell.bottleneck(rate, VERSIONS[version]),),
+        seconds=30 if rate > 40 else 60,
+        probes=(Probe(rtt_us=cubic_ms * 1000), Probe(rtt_us=scalable_ms * 1000, ecn=ecn)),
     )
 
 
+def overload(version: str, kind: str, percent: int) -> Cell:
+    rate, rtt = 12, 10
+    udp = Flow(contender=kind, rtt_us=rtt * 1000, rate_bps=rate * percent * 10_000, start_s=10)
+    return cell(version, f"overload-{kind}-{percent}", rate, rtt, rtt, (udp,))
+
+
 EQUAL = {(rate, rtt): f"equal-{rate}mbit-{rtt}ms" for rate in RATES for rtt in RTTS}
-MIX = {pair: f"mixed-40mbit-cubic-{pair[0]}ms-prague-{pair[1]}ms" for pair in MIXED}
-OVERLOAD = {each: f"overload-12mbit-10ms-{each}-of-each" for each in CROWDS}
+MIX = {pair: f"mixed-40mbit-cubic-{pair[0]}ms-scalable-{pair[1]}ms" for pair in MIXED}
+KINDS = ("udp", "udp-ect1")
+C, L = {"C": "probes.0.ccdf"}, {"L": "probes.1.ccdf"}
 
 
-def delays(title: str, cells: dict[str, str]) -> Chart:
-    return Chart(title=title, unit="ms", series={"C": "probes.0.ccdf", "L": "probes.1.ccdf"}, cells=cells, ccdf=True)
+def delays(title: str, series: dict[str, str], cells: dict[str, str]) -> Chart:
+    return Chart(title=f"{title}: queue delay", unit="ms", series=series, cells=cells, ccdf=True)
+
+
+def side_by_side(name: str) -> dict[str, str]:
+    return {version: f"{version}-{name}" for version in VERSIONS}
 
 
 MATRIX = Matrix(
     name="dualpi2",
-    title="dualpi2: equal RTTs, mixed RTTs, overload",
+    title="dualpi2: equal RTTs, mixed RTTs, overload; the published parameters beside the kernel's own",
     source='"Comparing dualpi2 versions", families A to C (its curves are not published as numbers)',
-    cells=(
-        *(cell(name, rate, rtt, rtt) for (rate, rtt), name in EQUAL.items()),
-        *(cell(name, 40, *pair) for pair, name in MIX.items()),
-        *(cell(name, 12, 10, 10, each) for each, name in OVERLOAD.items()),
+    cells=tuple(
+        one
+        for version in VERSIONS
+        for one in (
+            *(cell(version, name, rate, rtt, rtt) for (rate, rtt), name in EQUAL.items()),
+            *(cell(version, name, 40, *pair) for pair, name in MIX.items()),
+            *(overload(version, kind, percent) for kind in KINDS for percent in OVERLOADS),
+        )
     ),
     repeat=1,
-    window_s=50,
+    window_s=20,
     columns=(
         Column(head="CUBIC Mbit/s", metric="flows.0.d_ss_mbps"),
-        Column(head="Prague Mbit/s", metric="last.d_ss_mbps"),
+        Column(head="scalable Mbit/s", metric="flows.1.d_ss_mbps"),
+        Column(head="UDP Mbit/s", metric="flows.2.d_ss_mbps"),
+        Column(head="CUBIC rate", metric="flows.0.normalised", digits=3),
+        Column(head="scalable rate", metric="flows.1.normalised", digits=3),
+        Column(head="CUBIC window", metric="flows.0.normalised_window", digits=3),
+        Column(head="scalable window", metric="flows.1.normalised_window", digits=3),
         Column(head="utilisation", metric="utilisation", digits=3),
-        Column(head="Jain's index", metric="jain", digits=3),
         Column(head="C P50 ms", metric="probes.0.p50_ms"),
         Column(head="C P99 ms", metric="probes.0.p99_ms"),
         Column(head="L P50 ms", metric="probes.1.p50_ms"),
         Column(head="L P99 ms", metric="probes.1.p99_ms"),
+        Column(head="C loss", metric="probes.0.loss", digits=4),
         Column(head="L loss", metric="probes.1.loss", digits=4),
     ),
     charts=(
-        *(delays(f"{rate} Mbit/s, 10 ms: queue delay", {"": EQUAL[rate, 10]}) for rate in RATES),
-        delays("40 Mbit/s, mixed RTTs: queue delay", {f"{a}/{b} ms": MIX[a, b] for a, b in MIXED[:2]}),
-        delays("12 Mbit/s, 10 ms, overload: queue delay", {f"{n} of each": OVERLOAD[n] for n in (1, 5, 20)}),
-        Chart(
-            title="Equal RTTs: rate of CUBIC and Prague over their fair share",
-            unit="of fair",
-            series={"cubic": "flows.0.normalised", "prague": "last.normalised"},
-            cells={f"{rate}, {rtt} ms": name for (rate, rtt), name in EQUAL.items()},
+        *(delays(f"{rate} Mbit/s, {rtt} ms", C | L, side_by_side(name)) for (rate, rtt), name in EQUAL.items()),
+        *(delays(f"40 Mbit/s, RTT {a} ms in C, {b} ms in L", C | L, side_by_side(MIX[a, b])) for a, b in MIXED),
+        *(
+            delays(
+                f"{kind} over 12 Mbit/s, {version} parameters",
+                series,
+                {f"{percent} %": f"{version}-overload-{kind}-{percent}" for percent in OVERLOADS},
+            )
+            for kind in KINDS
+            for version in VERSIONS
+            for series in (C, L)
+        ),
+        *(
+            Chart(
+                title=f"Equal RTTs: {what} of CUBIC and the scalable flow over a fair one, {version} parameters",
+                unit="of fair",
+                series={"CUBIC": f"flows.0.{metric}", "scalable": f"flows.1.{metric}"},
+                cells={f"{rate}, {rtt} ms": f"{version}-{name}" for (rate, rtt), name in EQUAL.items()},
+            )
+            for version in VERSIONS
+            for what, metric in (("rate", "normalised"), ("window", "normalised_window"))
         ),
     ),
-    notes="Overload is by number of flows: with two packets in flight each they exceed the path. Columns show the "
-    "first CUBIC and the last Prague flow. Delays are those of the probes: P50 and P99 with the path's, the curves "
-    "without it. Normalised: rate over capacity / number of flows.",
+    contrasts=tuple(
+        Contrast(
+            title=f"C's P99 at 200 % of {kind} over that at 50 %, {version} parameters",
+            metric="probes.0.p99_ms",
+            cell=f"{version}-overload-{kind}-200",
+            beside=f"{version}-overload-{kind}-50",
+        )
+        for kind in KINDS
+        for version in VERSIONS
+    ),
+    notes="Published: its parameters, under which each ECN-capable packet is in L; CUBIC without ECN beside DCTCP. "
+    "Default: the kernel's own, CUBIC with ECN beside Prague. Overload: one flow of UDP beside both, from 10 s on, of "
+    "50 to 200 % of the link, not ECN-capable in C or ECT(1) in L; D_SS is of the time in which it runs. Rates and "
+    "windows are over equal shares: D_SS over capacity / flows, the mean window over capacity · RTT / flows. P50 and "
+    "P99 are the probes', with the path; curves are the queue's alone.",
 )
 test_cell = matrix_tests(MATRIX)

@@ -1,77 +1,162 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every congestion control of the kernel as Pantheon shows them: three flows, 10 s apart, 30 s."""
+"""Pantheon's schemes: three flows of one, 10 s apart, 30 s, over a link like the cellular one that they were run on."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import product
+from statistics import fmean
 
+from bottleneck.slots import Slots
 from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell, Probe
-from harness.matrix.matrix import Chart, Column, Matrix, Reference
+from harness.matrix.cell import Cell, Hop, Probe
+from harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference, Summary
 from scoring import published
 from traffic.contender import CONTENDERS
+from traffic.program import PROGRAMS
 
-PUBLISHED = {"TCP Cubic": "cubic", "TCP BBR": "bbr", "TCP Vegas": "vegas"}
-CCS = [name for name in CONTENDERS if not name.endswith("-noecn")]
+PUBLISHED = {
+    "TCP Cubic": "cubic",
+    "TCP BBR": "bbr",
+    "TCP Vegas": "vegas",
+    "LEDBAT": "ledbat",
+    "QUIC Cubic": "quic-cubic",
+}
+# The kernel's own, without those that differ by ECN alone.
+CCS = [name for name, contender in CONTENDERS.items() if name == contender.cc]
+QUIC = ["quic-cubic", "quic-bbr"]
 # 600 ms of full frames: what BBR's published delay says of the cellular path's buffer.
-QDISCS = {"pfifo(600)": "pfifo limit 600", "fq_codel": "fq_codel", "dualpi2": "dualpi2"}
+DEEP = "pfifo limit 600"
 RATE, RTT = 12, 46
+CELLULAR = Slots(mean_mbps=13)
+PATHS: dict[str, Hop] = {
+    "cellular": dumbbell.slotted(CELLULAR, DEEP),
+    "pfifo(600)": dumbbell.bottleneck(RATE, DEEP),
+    "fq_codel": dumbbell.bottleneck(RATE, "fq_codel"),
+    "dualpi2": dumbbell.bottleneck(RATE, "dualpi2"),
+}
+LEARNED = "its trained model and the program around it, as"
+#: What the schemes need that no package registry has; each is plugged in as a program (docs/extending.md).
+ELSEWHERE = {
+    "Copa": "Copa's own sender and receiver (genericCC), as a program of entry point sojourn.programs",
+    "FillP": "Huawei's FillP, as a program of entry point sojourn.programs",
+    "FillP-Sheep": "Huawei's FillP-Sheep, as a program of entry point sojourn.programs",
+    "Indigo": f"{LEARNED} a program of entry point sojourn.programs",
+    "Indigo-MusesD": f"{LEARNED} a program of entry point sojourn.programs",
+    "Indigo-MusesT": f"{LEARNED} a program of entry point sojourn.programs",
+    "PCC-Allegro": "PCC's UDT sender and receiver, as a program of entry point sojourn.programs",
+    "PCC-Expr": "PCC's experimental sender and receiver, as a program of entry point sojourn.programs",
+    "SCReAM": "Ericsson's SCReAM sender and receiver, as a program of entry point sojourn.programs",
+    "Sprout": "Sprout's own client and server, as a program of entry point sojourn.programs",
+    "TaoVA-100x": f"{LEARNED} a program of entry point sojourn.programs",
+    "Verus": "Verus's own client and server, as a program of entry point sojourn.programs",
+    "PCC-Vivace": "PCC Vivace's sender and receiver, as a program of entry point sojourn.programs",
+    "WebRTC media": "two browsers for each of the three flows at once; one call is in the matrices call-*",
+}
 
 
-def name(cc: str, qdisc: str) -> str:
-    return f"{cc}-{qdisc}-{RATE}mbit-{RTT}ms"
+def name(scheme: str, path: str) -> str:
+    return f"{scheme}-{path}"
 
 
-def cell(cc: str, qdisc: str) -> Cell:
+def cell(scheme: str, path: str) -> Cell:
+    program = PROGRAMS.get(scheme)
     return Cell(
-        name=name(cc, qdisc),
-        flows=dumbbell.flows([cc] * 3, RTT, gap_s=10),
-        hops=(dumbbell.bottleneck(RATE, QDISCS[qdisc]),),
+        name=name(scheme, path),
+        flows=dumbbell.flows([scheme] * 3, RTT, gap_s=10),
+        hops=(PATHS[path],),
         seconds=30,
-        probes=(Probe(rtt_us=RTT * 1000, ecn="ect1" if cc.startswith("prague") else "not-ect"),),
+        per_packet=True,
+        probes=(Probe(rtt_us=RTT * 1000, ecn="ect1" if scheme.startswith("prague") else "not-ect"),),
+        needs=program.lacking() if program else "",
     )
 
 
+def missing(scheme: str, needs: str) -> Cell:
+    probe = Probe(rtt_us=RTT * 1000)
+    return Cell(name=name(scheme, "cellular"), probes=(probe,), hops=(PATHS["cellular"],), seconds=30, needs=needs)
+
+
 def theirs() -> dict[str, dict[str, float]]:
-    found = {}
+    figures: dict[str, dict[str, float]] = {}
     for row in published.rows("pantheon_schemes.csv"):
-        if row["scheme"] in PUBLISHED:
-            found[name(PUBLISHED[row["scheme"]], "pfifo(600)")] = {
-                metric: float(row[f"flow{n + 1}_mean_{column}"])
-                for n in range(3)
-                for metric, column in (
-                    (f"flows.{n}.goodput_mbps", "avg_throughput_mbps"),
-                    (f"probes.0.while_flow.{n}.p95_ms", "p95_owd_ms"),
+        if scheme := PUBLISHED.get(row["scheme"]):
+            figures[name(scheme, "cellular")] = {
+                f"packets.flows.{n}.{metric}": float(row[f"flow{n + 1}_mean_{column}"]) * unit
+                for n, (metric, column, unit) in product(
+                    range(3),
+                    (
+                        ("egress_mbps", "avg_throughput_mbps", 1),
+                        ("p95_owd_ms", "p95_owd_ms", 1),
+                        ("loss", "loss_pct", 0.01),
+                    ),
                 )
             }
-    return found
+    return figures
+
+
+def totals() -> dict[str, tuple[float, float]]:
+    """Of each published scheme the mean throughput (Mbit/s) and P95 delay (ms) of its runs, all flows together."""
+    runs = defaultdict(list)
+    for row in published.rows("pantheon_totals.csv"):
+        runs[row["scheme"]].append((float(row["avg_throughput_mbps"]), float(row["p95_owd_ms"])))
+    return {
+        scheme: (fmean(mbps), fmean(ms)) for scheme, points in runs.items() for mbps, ms in [zip(*points, strict=True)]
+    }
+
+
+def summary(path: str, title: str) -> Summary:
+    beside = totals() if path == "cellular" else {}
+    schemes = [*CCS, *QUIC] if path in ("cellular", "pfifo(600)") else CCS
+    return Summary(title=title, cells={scheme: name(scheme, path) for scheme in schemes}, published=beside)
 
 
 MATRIX = Matrix(
     name="pantheon",
-    title="Three flows of one congestion control, as Pantheon shows them",
+    title="Three flows of one scheme, as Pantheon runs them",
     source='"Pantheon Report" (AWS India 1 to India cellular, 2019-01-02)',
-    cells=tuple(cell(*point) for point in product(CCS, QDISCS)),
+    cells=(
+        *(cell(*point) for point in product([*CCS, *QUIC], ("cellular", "pfifo(600)"))),
+        *(cell(*point) for point in product(CCS, ("fq_codel", "dualpi2"))),
+        *(missing(scheme, needs) for scheme, needs in ELSEWHERE.items()),
+    ),
+    repeat=1,
     window_s=10,
     columns=(
-        *(Column(head=f"flow {n + 1} Mbit/s", metric=f"flows.{n}.goodput_mbps") for n in range(3)),
-        *(Column(head=f"flow {n + 1} P95 ms", metric=f"probes.0.while_flow.{n}.p95_ms", digits=1) for n in range(3)),
-        *(Column(head=f"flow {n + 1} retransmitted", metric=f"flows.{n}.retrans_share", digits=4) for n in range(3)),
+        *(Column(head=f"flow {n + 1} Mbit/s", metric=f"packets.flows.{n}.egress_mbps") for n in range(3)),
+        *(Column(head=f"flow {n + 1} P95 ms", metric=f"packets.flows.{n}.p95_owd_ms", digits=1) for n in range(3)),
+        *(Column(head=f"flow {n + 1} lost", metric=f"packets.flows.{n}.loss", digits=4) for n in range(3)),
+        Column(head="all Mbit/s", metric="packets.total.egress_mbps"),
+        Column(head="all P95 ms", metric="packets.total.p95_owd_ms", digits=1),
+        Column(head="all lost", metric="packets.total.loss", digits=4),
+    ),
+    expectations=(
+        # RFC 6817: a queue of 100 ms, on a path of 23; latecomers may take the earlier ones' queue for the path.
+        Expectation(metric="packets.flows.0.p95_owd_ms", low=100, high=150, cells=r"^ledbat-pfifo"),
+        Expectation(metric="packets.total.egress_mbps", low=10, high=RATE, cells=r"-pfifo\(600\)$"),
+        Expectation(metric="packets.total.p95_owd_ms", high=60, cells=r"^prague-dualpi2$"),
     ),
     reference=Reference(csv="pantheon_schemes.csv", published=theirs(), tolerance={}),
+    summaries=(
+        summary("cellular", "A link like the cellular one, 13 Mbit/s on average; published: the cellular one"),
+        *(summary(path, f"{RATE} Mbit/s, {path}") for path in PATHS if path != "cellular"),
+    ),
     charts=tuple(
         Chart(
-            title=f"{qdisc}: queue delay",
+            title=f"{path}: queue delay",
             unit="ms",
             series={"": "probes.0.ccdf"},
-            cells={cc: name(cc, qdisc) for cc in CCS},
+            cells={cc: name(cc, path) for cc in CCS},
             ccdf=True,
         )
-        for qdisc in QDISCS
+        for path in PATHS
     ),
-    notes="A fixed 12 Mbit/s path with 46 ms stands in for the source's cellular one, which varies: only the order of "
-    "schemes compares. P95 is the one-way delay of probes every 10 ms while the flow runs; in fq_codel the probe has "
-    "a queue of its own. Loss is told as the share of packets sent again.",
+    notes="Each flow is measured by its own packets: throughput is what leaves the path from the first packet to the "
+    "last, with headers; P95 is of the one-way delays of those that came; what is on the way at the end counts as "
+    "lost. The source's cellular path varied from run to run and cannot be had: ours is a schedule of packet slots by "
+    "Sprout's model of such links, with a buffer of 600 packets, so the order of schemes compares and not their "
+    "figures. QUIC is quinn's, LEDBAT is RFC 6817 over TCP. The curves are of probes, which have a queue of their own "
+    "in fq_codel.",
 )
 test_cell = matrix_tests(MATRIX)

@@ -81,6 +81,7 @@ _OURS = {
         Contender("reno-noecn", "reno", NO_ECN),
         Contender("bbr", "bbr", NO_ECN),
         Contender("dctcp", "dctcp", CLASSIC_ECN),
+        Contender("ledbat", "ledbat", NO_ECN),
         Contender("prague", "prague", ACCURATE_ECN),
         Contender("prague-simple", "prague-simple", ACCURATE_ECN),
         *(Contender(name, name, CLASSIC_ECN) for name in _FURTHER),

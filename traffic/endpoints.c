@@ -10,6 +10,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/ethtool.h>
+#include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <net/if.h>
@@ -24,6 +27,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -50,6 +54,20 @@ struct flow {
 	int64_t start, stop;
 	struct watch listener, out, in;
 	int64_t received;
+	/* Of datagrams that nothing holds back: what each carries, one from the next, the next one's time. */
+	int tos, bytes;
+	int64_t gap, due;
+	/* Of programs: the sender's command line, and both. */
+	char command[512];
+	pid_t sender, receiver;
+};
+
+/* What a device sends and gets, kept in a ring of the kernel until the end: no system call for any packet. */
+struct tap {
+	char file[64];
+	int fd;
+	uint32_t frames;
+	char *ring;
 };
 
 /* Packets at fixed times whose delays are told: one of PROBE_BYTES, or as many as a frame of a talk has. */
@@ -83,6 +101,8 @@ struct step {
 };
 
 static struct flow flows[64];
+static struct tap taps[8];
+static int tap_count;
 static struct probe probes[8], talks[8];
 static struct transfer *transfers;
 static struct tc tcs[32];
@@ -96,7 +116,7 @@ static struct {
 	struct watch listener;
 } shorts;
 static uint32_t transfer_of_port[65536]; /* index + 1 */
-static int64_t length, sample, origin;
+static int64_t length, sample, origin, date;
 static int epoll, timer, family = AF_INET;
 static char buffer[WRITE];
 static FILE *flows_csv, *queues;
@@ -123,6 +143,14 @@ static int64_t now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * SECOND + t.tv_nsec - origin;
+}
+
+static int64_t wall_time(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return t.tv_sec * SECOND + t.tv_nsec;
 }
 
 static FILE *output(const char *name, const char *header)
@@ -331,6 +359,14 @@ static int connection(const char *from, int from_port, const char *address, int 
 	return fd;
 }
 
+static void mark(int fd, int tos)
+{
+	if (family == AF_INET6)
+		MUST(setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos)), "IPV6_TCLASS");
+	else
+		MUST(setsockopt(fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos)), "IP_TOS");
+}
+
 static void reset(struct watch *it)
 {
 	struct linger now_ = { .l_onoff = 1 };
@@ -351,6 +387,16 @@ static void wake_at(int fd, int64_t bytes)
 
 /* What happens at a time */
 
+static void take_datagrams(int n, int64_t at)
+{
+	struct flow *flow = &flows[n];
+	ssize_t size;
+
+	while ((size = recv(flow->in.fd, buffer, sizeof(buffer), MSG_TRUNC | MSG_DONTWAIT)) > 0)
+		flow->received += size;
+	fprintf(flows_csv, TIME ",%d,%" PRId64 ",,,,,,,\n", TIME_OF(at), n, flow->received);
+}
+
 static void sample_flow(int n, int64_t at)
 {
 	struct flow *flow = &flows[n];
@@ -359,6 +405,10 @@ static void sample_flow(int n, int64_t at)
 
 	if (flow->out.fd <= 0)
 		return;
+	if (flow->gap) {
+		take_datagrams(n, at);
+		return;
+	}
 	getsockopt(flow->out.fd, IPPROTO_TCP, TCP_INFO, &out, &size);
 	if (flow->in.fd > 0) {
 		size = sizeof(in);
@@ -370,9 +420,120 @@ static void sample_flow(int n, int64_t at)
 		out.tcpi_snd_cwnd, out.tcpi_total_retrans, out.tcpi_lost, out.tcpi_delivered, out.tcpi_delivered_ce);
 }
 
+/* Datagrams */
+
+static void open_datagrams(struct flow *flow)
+{
+	int room = 16 << 20;
+
+	flow->in.fd = bound(flow->to, SOCK_DGRAM, flow->port);
+	MUST(setsockopt(flow->in.fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)), "SO_RCVBUF");
+}
+
+static void start_datagrams(struct flow *flow)
+{
+	union address to = address_of(flow->address, flow->port);
+	int room = 16 << 20;
+
+	flow->out.fd = bound(flow->from, SOCK_DGRAM, flow->from_port);
+	MUST(setsockopt(flow->out.fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)), "SO_SNDBUF");
+	MUST(connect(flow->out.fd, &to.any, sizeof(to)), "datagrams");
+	mark(flow->out.fd, flow->tos);
+	flow->due = flow->start;
+}
+
+/* Sends what is due at `at` and returns when the next is. */
+static int64_t act_datagrams(struct flow *flow, int64_t at)
+{
+	for (; flow->due <= at; flow->due += flow->gap)
+		MUST((int)send(flow->out.fd, buffer, flow->bytes, 0), "datagrams");
+	return flow->due;
+}
+
+/* Programs */
+
+static pid_t launch(const char *space, const char *command)
+{
+	static char line[600];
+	pid_t pid;
+
+	snprintf(line, sizeof(line), "exec %s", command);
+	enter(space);
+	pid = MUST(vfork(), "vfork");
+	if (pid == 0) {
+		setpgid(0, 0);
+		dup2(2, 1);
+		close(0);
+		open("/dev/null", O_RDONLY);
+		execl("/bin/sh", "sh", "-c", line, NULL);
+		_exit(127);
+	}
+	return pid;
+}
+
+/* Whether a socket of the namespace that we are in has that port. */
+static bool is_bound(int port)
+{
+	static const char *files[] = { "udp", "tcp", "udp6", "tcp6" };
+	char path[64], line[256];
+	bool there = false;
+	int local;
+
+	for (int n = 0; n < COUNT(files); n++) {
+		FILE *table;
+
+		snprintf(path, sizeof(path), "/proc/self/net/%s", files[n]);
+		table = fopen(path, "r");
+		while (table && fgets(line, sizeof(line), table))
+			there |= sscanf(line, " %*d: %*[0-9A-F]:%x", (unsigned int *)&local) == 1 && local == port;
+		if (table)
+			fclose(table);
+	}
+	return there;
+}
+
+static void must_run(pid_t pid, int n)
+{
+	if (waitpid(pid, NULL, WNOHANG) == pid) {
+		errno = 0;
+		die("a program of flow %d has ended before its time", n);
+	}
+}
+
+static void start_receiver(int n, const char *command)
+{
+	struct flow *flow = &flows[n];
+
+	flow->receiver = launch(flow->to, command);
+	for (int left = CARRIER_MS; !is_bound(flow->port); left--) {
+		must_run(flow->receiver, n);
+		errno = 0;
+		if (left == 0 || nanosleep(&(struct timespec){ .tv_nsec = SECOND / 1000 }, NULL) < 0)
+			die("the receiver of flow %d does not open port %d", n, flow->port);
+	}
+}
+
+static void end_program(pid_t *pid, int n)
+{
+	if (*pid <= 0)
+		return;
+	must_run(*pid, n);
+	kill(-*pid, SIGKILL);
+	*pid = 0;
+}
+
 static void start_flow(int n)
 {
 	struct flow *flow = &flows[n];
+
+	if (flow->command[0]) {
+		flow->sender = launch(flow->from, flow->command);
+		return;
+	}
+	if (flow->gap) {
+		start_datagrams(flow);
+		return;
+	}
 	int fd = connection(flow->from, flow->from_port, flow->address, flow->port, flow->control, flow->ecn);
 
 	watch(&flow->out, FLOW_OUT, n, fd, EPOLLOUT);
@@ -383,6 +544,7 @@ static void stop_flow(int n, int64_t at)
 	sample_flow(n, at);
 	reset(&flows[n].out);
 	reset(&flows[n].in);
+	end_program(&flows[n].sender, n);
 }
 
 static void start_transfer(int n)
@@ -462,6 +624,11 @@ static int64_t act(int64_t at)
 		}
 		EARLIEST(flows[n].start);
 		EARLIEST(flows[n].stop);
+		if (flows[n].gap && flows[n].out.fd > 0) {
+			int64_t due = act_datagrams(&flows[n], at);
+
+			EARLIEST(due);
+		}
 	}
 	while (next_transfer < transfer_count && transfers[next_transfer].at <= at)
 		start_transfer(next_transfer++);
@@ -668,14 +835,6 @@ static int tc_of(const char *space)
 	return tc_count - 1;
 }
 
-static void mark(int fd, int tos)
-{
-	if (family == AF_INET6)
-		MUST(setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos)), "IPV6_TCLASS");
-	else
-		MUST(setsockopt(fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos)), "IP_TOS");
-}
-
 static void open_probe(struct probe *probe, enum kind kind, int index)
 {
 	union address to = address_of(probe->address, probe->port);
@@ -692,6 +851,95 @@ static void open_probe(struct probe *probe, enum kind kind, int index)
 	mark(in, probe->tos);
 	watch(&probe->in, kind, index, in, EPOLLIN);
 	watch(&probe->back, kind, index, out, EPOLLIN);
+}
+
+/* Taps */
+
+enum { TAP_FRAME = 160, TAP_BLOCK = 1 << 20, TAP_FRAMES_A_BLOCK = TAP_BLOCK / TAP_FRAME, TAP_KEPT = 94 };
+
+/* Keeps the headers of at most `packets` IPv4 packets to a TCP or UDP port from `first` to `last`. */
+static void open_tap(const char *space, const char *device, int first, int last, int packets)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 8),
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 23),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_TCP, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 5),
+		BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 14),
+		BPF_STMT(BPF_LD | BPF_H | BPF_IND, 16),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first, 0, 2),
+		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, last, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, TAP_KEPT),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	struct sock_fprog program = { COUNT(code), code };
+	struct tpacket_req request = { .tp_block_size = TAP_BLOCK, .tp_frame_size = TAP_FRAME };
+	struct sockaddr_ll where = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL) };
+	struct tap *tap = &taps[tap_count++];
+	int version = TPACKET_V2;
+
+	request.tp_block_nr = packets / TAP_FRAMES_A_BLOCK + 1;
+	request.tp_frame_nr = tap->frames = request.tp_block_nr * TAP_FRAMES_A_BLOCK;
+	enter(space);
+	tap->fd = MUST(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), "tap");
+	MUST(setsockopt(tap->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)), "filter of a tap");
+	MUST(setsockopt(tap->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof(version)), "version of a tap");
+	MUST(setsockopt(tap->fd, SOL_PACKET, PACKET_RX_RING, &request, sizeof(request)), "ring of a tap");
+	tap->ring = mmap(NULL, (size_t)request.tp_block_nr * TAP_BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED, tap->fd, 0);
+	if (tap->ring == MAP_FAILED)
+		die("ring of a tap");
+	where.sll_ifindex = if_nametoindex(device);
+	MUST(bind(tap->fd, (struct sockaddr *)&where, sizeof(where)), "tap of %s in %s", device, space);
+}
+
+static void write_block(FILE *out, uint32_t type, const void *head, uint32_t head_size, const void *data, uint32_t size)
+{
+	static const char padding[4];
+	uint32_t whole = 12 + head_size + ((size + 3) & ~3u);
+
+	fwrite(&type, 4, 1, out);
+	fwrite(&whole, 4, 1, out);
+	fwrite(head, 1, head_size, out);
+	fwrite(data, 1, size, out);
+	fwrite(padding, 1, -size & 3, out);
+	fwrite(&whole, 4, 1, out);
+}
+
+/* As pcapng, its times from the cell's beginning. A full ring has lost packets: then there is no result. */
+static void write_tap(const struct tap *tap)
+{
+	static const struct { uint32_t order; uint16_t major, minor; int64_t size; } section = { 0x1a2b3c4d, 1, 0, -1 };
+	/* Ethernet; its one option: times in 10^-9 s */
+	static const struct {
+		uint16_t link, unused;
+		uint32_t kept;
+		uint16_t code, size;
+		uint8_t digits, padding[3];
+		uint32_t end;
+	} interface = { 1, 0, TAP_KEPT, 9, 1, 9, { 0 }, 0 };
+	struct tpacket_stats stats;
+	socklen_t size = sizeof(stats);
+	FILE *out = output(tap->file, "");
+
+	MUST(getsockopt(tap->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &size), "statistics of a tap");
+	errno = 0;
+	if (stats.tp_drops)
+		die("%s: %u packets more than the %u that were reckoned with", tap->file, stats.tp_drops, tap->frames);
+	write_block(out, 0x0a0d0d0a, &section, sizeof(section), NULL, 0);
+	write_block(out, 1, &interface, sizeof(interface), NULL, 0);
+	for (uint32_t n = 0; n < tap->frames; n++) {
+		const char *frame = tap->ring + n / TAP_FRAMES_A_BLOCK * (size_t)TAP_BLOCK + n % TAP_FRAMES_A_BLOCK * TAP_FRAME;
+		const struct tpacket2_hdr *packet = (const void *)frame;
+		uint64_t at = (packet->tp_sec * SECOND + packet->tp_nsec) - date;
+		uint32_t head[5] = { 0, at >> 32, at, packet->tp_snaplen, packet->tp_len };
+
+		if (!(packet->tp_status & TP_STATUS_USER))
+			break;
+		write_block(out, 6, head, sizeof(head), frame + packet->tp_mac, packet->tp_snaplen);
+	}
+	if (fclose(out))
+		die("%s", tap->file);
 }
 
 static void read_plan(void)
@@ -745,6 +993,22 @@ static void read_plan(void)
 				       &flow->start, &flow->stop) == 9;
 			watch(&flow->listener, LISTENER, flow_count, listener(flow->to, flow->port, flow->control), EPOLLIN);
 			flow_count++;
+		} else if (!strcmp(word, "datagrams") && flow_count < COUNT(flows)) {
+			found = sscanf(line, "%*s %31s %31s %31s %d %d %d %d %" SCNd64 " %" SCNd64 " %" SCNd64, flow->from,
+				       flow->to, flow->address, &flow->port, &flow->from_port, &flow->tos, &flow->bytes,
+				       &flow->gap, &flow->start, &flow->stop) == 10;
+			open_datagrams(flow);
+			flow_count++;
+		} else if (!strcmp(word, "program") && flow_count < COUNT(flows)) {
+			found = sscanf(line, "%*s %31s %31s %d %" SCNd64 " %" SCNd64 " %511[^\t]\t%511[^\n]", flow->from, flow->to,
+				       &flow->port, &flow->start, &flow->stop, text, flow->command) == 7;
+			start_receiver(flow_count++, text);
+		} else if (!strcmp(word, "tap") && tap_count < COUNT(taps)) {
+			int first = 0, last = 0, packets = 0;
+
+			found = sscanf(line, "%*s %31s %31s %63s %d %d %d", space, text, taps[tap_count].file, &first, &last,
+				       &packets) == 6;
+			open_tap(space, text, first, last, packets);
 		} else if (!strcmp(word, "probe") && probe_count < COUNT(probes)) {
 			found = sscanf(line, "%*s %31s %31s %31s %d %d %" SCNd64 " %" SCNd64 " %d", probe->from, probe->to,
 				       probe->address, &probe->port, &probe->tos, &probe->first, &probe->interval,
@@ -837,9 +1101,12 @@ int main(void)
 	puts("ready");
 	fflush(stdout);
 	origin = now();
+	date = wall_time();
 	run(length, true);
 	for (int n = 0; n < flow_count; n++)
 		stop_flow(n, length);
+	for (int n = 0; n < flow_count; n++)
+		end_program(&flows[n].receiver, n);
 	sample_queues(length);
 	/* Probes on the way may still arrive. */
 	for (int n = 0; n < probe_count; n++)
@@ -849,6 +1116,8 @@ int main(void)
 	if (waiting)
 		run(length + 10 * SECOND, false);
 	report();
+	for (int n = 0; n < tap_count; n++)
+		write_tap(&taps[n]);
 	for (int n = 0; n < tc_count; n++)
 		close(tcs[n].in);
 	while (wait(NULL) > 0)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 _LOG = logging.getLogger(__name__)
-GROUPS = ("sojourn.services", "sojourn.qdiscs", "sojourn.contenders", "sojourn.gates")
+GROUPS = ("sojourn.services", "sojourn.qdiscs", "sojourn.contenders", "sojourn.programs", "sojourn.gates")
 T = TypeVar("T")
 
 

@@ -10,10 +10,12 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bottleneck.shaper import RateStep
+from bottleneck.slots import Slots
 from bottleneck.spec import Direction
 from hardware.machine.ip import IpVersion
 from traffic.contender import CONTENDERS
 from traffic.irtt import Codepoint
+from traffic.program import PROGRAMS
 from traffic.web import P5_BYTES, P95_BYTES
 
 
@@ -21,11 +23,17 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+UNRESPONSIVE: dict[str, Codepoint] = {"udp": "not-ect", "udp-ect1": "ect1"}
+"""Contenders that send UDP packets of 1500 bytes at a fixed rate, whatever becomes of them, and their codepoint."""
+
+
 class Flow(_Frozen):
-    """One bulk TCP flow, from the server side to the client side (`up`: the other way). Times in s."""
+    """One bulk flow, from the server side to the client side (`up`: the other way). Times in s."""
 
     contender: str
-    """A name of `traffic.contender.CONTENDERS`."""
+    """A name of `traffic.contender.CONTENDERS`, `traffic.program.PROGRAMS` or `UNRESPONSIVE`."""
+    rate_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
+    """Of an unresponsive flow, bit/s of frames, as the bottleneck counts them; of no other."""
     rtt_us: int = Field(ge=0, le=4_000_000)
     """Delay of its own path there and back, half each way, µs; flows of one rtt share a host."""
     start_s: float = Field(default=0, ge=0)
@@ -35,8 +43,12 @@ class Flow(_Frozen):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        if self.contender not in CONTENDERS:
-            raise ValueError(f"unknown contender {self.contender!r}; known: {', '.join(CONTENDERS)}")
+        if self.contender not in (known := (*CONTENDERS, *PROGRAMS, *UNRESPONSIVE)):
+            raise ValueError(f"unknown contender {self.contender!r}; known: {', '.join(known)}")
+        if (self.rate_bps is not None) != (self.contender in UNRESPONSIVE):
+            raise ValueError(f"{self.contender}: {' and '.join(UNRESPONSIVE)} need a rate_bps, others have none")
+        if self.up and self.contender not in CONTENDERS:
+            raise ValueError(f"{self.contender} goes down only")
         if self.stop_s is not None and self.stop_s <= self.start_s:
             raise ValueError(f"a flow cannot stop at {self.stop_s:g} s when it starts at {self.start_s:g} s")
         return self
@@ -96,6 +108,14 @@ class Hop(_Frozen):
     """What it does to the ECN field of packets that go down; `to-ect1` is the bakeoff's gaming, whatever it was."""
     mangled_flows: tuple[int, ...] = ()
     """Numbers of the cell's flows that `mangle` is for; empty: all that goes down."""
+    slots: Slots | None = None
+    """When packets may go down, in place of the rate of `down`, which is then the mean that the slots give."""
+
+    @model_validator(mode="after")
+    def _one_way_to_shape(self) -> Self:
+        if self.slots and (not self.down or self.schedule or self.down.rate_bps != self.slots.rate_bps):
+            raise ValueError("slots need a way down of their mean rate, and no steps of it: see dumbbell.slotted")
+        return self
 
 
 class Cell(_Frozen):
@@ -120,6 +140,8 @@ class Cell(_Frozen):
     """Whether segmentation offloads stay on, as in namespaces left as they come: a queue's packet is up to 64 KiB."""
     sample_s: float = Field(default=0.05, gt=0)
     """Interval of the samples of every flow (tcp_info), s."""
+    per_packet: bool = False
+    """Whether each packet of the flows down is told (packets.csv), which is how programs are measured."""
     needs: str = ""
     """What the kernel must have beyond mainline, for the row of a cell that cannot run; empty: nothing."""
 
@@ -131,6 +153,10 @@ class Cell(_Frozen):
             raise ValueError(f"cell {self.name}: needs a flow, a call or a probe")
         if self.ip_version == 6 and (self.tunnel or any(hop.mangle for hop in self.hops)):
             raise ValueError(f"cell {self.name}: tunnels, and middleboxes that change the ECN field, are IPv4 only")
+        if self.per_packet and (self.ip_version == 6 or self.tunnel):
+            raise ValueError(f"cell {self.name}: single packets are told of IPv4 without tunnels only")
+        if not self.per_packet and (one := next((f for f in self.flows if f.contender in PROGRAMS), None)):
+            raise ValueError(f"cell {self.name}: {one.contender} is measured by its packets: per_packet=True")
         starts = [flow.start_s for flow in self.flows] + ([self.short_flows.start_s] if self.short_flows else [])
         if (last := max(starts, default=0)) >= self.seconds:
             raise ValueError(f"cell {self.name}: a flow cannot start at {last:g} s of {self.seconds:g}")

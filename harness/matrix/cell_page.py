@@ -16,6 +16,7 @@ from bottleneck.qdiscs import marks
 from harness.matrix.cell import Cell
 from harness.matrix.matrix import Matrix
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
+from scoring.per_packet import BIN_S, PACKETS
 from scoring.transport import FLOWS
 
 COLOURS = ("victim", "contender", "third", "fourth", "quality", "stall")
@@ -79,6 +80,10 @@ def _setup(cell: Cell) -> list[str]:
             for name, way in (("down", hop.down), ("up", hop.up))
             if way
         ]
+        if hop.slots:
+            ways[0] = (
+                f"down by packet slots ({hop.slots.file or 'generated'}), {ways[0].removeprefix('down ')} on average"
+            )
         steps = [f"{step.rate_bps / 1e6:g} Mbit/s from {step.at_s:g} s" for step in hop.schedule]
         text = "; ".join([*ways, *steps, *([hop.mangle] if hop.mangle else [])])
         lines.append(f"middlebox {n}: {text or 'forwards as it comes'}")
@@ -178,6 +183,8 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
                 "the sender in that time.",
             }
         )
+    if (run / "packets.csv").exists() and scores.get("packets"):
+        plots.append(_packets(cell, scores, pl.read_csv(run / "packets.csv", schema=PACKETS), seed))
     curves = [
         (f"{probe['ecn']}", f"c{n % 6}", list(zip(probe["ccdf"]["ms"], probe["ccdf"]["percent"], strict=True)))
         for n, probe in enumerate(scores.get("probes", []))
@@ -188,6 +195,25 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
         key = [(f"probe {name}", COLOURS[n % 6]) for n, (name, *_) in enumerate(curves)]
         plots.append({"title": f"Queue delay, seed {seed}", "key": key, "svg": Markup(svg), "note": ""})
     return plots
+
+
+def _packets(cell: Cell, scores: Mapping[str, Any], packets: pl.DataFrame, seed: int) -> dict[str, Any]:
+    """What came of each flow over time, and the delay of each of its packets, thinned to `_POINTS` · 8 of all."""
+    egress = Panel(f"egress in {BIN_S:g} s (Mbit/s)", 200, 1.0)
+    owd = Panel("one-way delay of single packets (ms)", 200, 1.0)
+    thin = packets.drop_nulls("delay_us").gather_every(max(packets.height // (_POINTS * 8), 1))
+    for n, flow in enumerate(scores["packets"]["flows"]):
+        rates = [((at + 0.5) * BIN_S, mbps) for at, mbps in enumerate(flow["series"])]
+        mine = thin.filter(pl.col("flow") == n)
+        delays = list(zip(mine["t_s"].to_list(), (mine["delay_us"] / 1e3).to_list(), strict=True))
+        egress.lines.append((f"c{n % 6}", rates))
+        owd.lines.append((f"c{n % 6}", delays))
+        egress.top = max([egress.top, *(y * 1.05 for _, y in rates)])
+        owd.top = max([owd.top, *(y * 1.05 for _, y in delays)])
+    svg = time_plot([egress, owd], [("", "solo", 0, cell.seconds)], f"packets, seed {seed}", axis="time (s)")
+    key = [(name, COLOURS[n % 6]) for n, name in enumerate(_flow_names(cell))]
+    note = "By the packets where they leave the path: headers and what was sent again are in it."
+    return {"title": f"Packets, seed {seed}", "key": key, "svg": Markup(svg), "note": note}
 
 
 def series(flows: pl.DataFrame, seconds: float, sample_s: float) -> tuple[dict[int, Points], dict[int, Points]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from bottleneck.impairment import Impairment
 from bottleneck.shaper import RateStep
+from bottleneck.slots import Slots
 from bottleneck.spec import Direction
 from harness.matrix.cell import Flow, Hop
 
@@ -37,6 +38,12 @@ def bottleneck(
     way = Direction(rate_bps=bps(mbps), qdisc=qdisc, path=path or Impairment())  # type: ignore[arg-type]
     schedule = tuple(RateStep(at_s=at, rate_bps=bps(rate)) for at, rate in steps)
     return Hop.model_validate({"down": way, "up": way, "schedule": schedule})
+
+
+def slotted(slots: Slots, qdisc: str, up_mbps: float = LINK_MBPS) -> Hop:
+    """Return a middlebox that sends down at `slots` from `qdisc`, and up at a fixed rate (Mbit/s)."""
+    up = {"rate_bps": bps(up_mbps), "qdisc": "pfifo limit 10000"}
+    return Hop.model_validate({"down": {"rate_bps": slots.rate_bps, "qdisc": qdisc}, "up": up, "slots": slots})
 
 
 def asymmetric(down_mbps: float, down: str, up_mbps: float, up: str) -> Hop:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from harness.matrix.cell import Cell, Hop
+from traffic.contender import CONTENDERS
 
 LABS = ("sim", "virtual", "apu")
 """In the order of preference."""
@@ -25,6 +26,9 @@ def lacking(cell: Cell, lab: str) -> str:
         "no short flows": cell.short_flows is not None,
         "no segmentation offloads": cell.offloads,
         "no IPsec": cell.tunnel == "ipsec",
+        "no packet slots": any(hop.slots for hop in boxes),
+        "no flows but the kernel's TCP": any(flow.contender not in CONTENDERS for flow in cell.flows),
+        "no tap of single packets": cell.per_packet,
         "no probe of its own jitter that a path's bursts would spare": any(
             way.path.slot_us or way.path.jitter_us for way in (first.down, first.up) if way
         ),

@@ -118,6 +118,19 @@ class Chart(_Frozen):
     """Label, of a cell or of its own → a published curve on the same axes, drawn dashed beside ours."""
 
 
+class Summary(_Frozen):
+    """Pantheon's summary chart: the throughput of cells against their delay, a point a scheme."""
+
+    title: str
+    cells: dict[str, str]
+    """Name of the scheme → name of the cell."""
+    mbps: str = "packets.total.egress_mbps"
+    """Metric of the throughput, and that of the delay."""
+    delay_ms: str = "packets.total.p95_owd_ms"
+    published: dict[str, tuple[float, float]] = {}
+    """Name of a published scheme → throughput in Mbit/s and delay in ms, of a path of its own."""
+
+
 class Contrast(_Frozen):
     """A figure in one cell beside that in another, each the mean of its runs; without limits it is only told."""
 
@@ -150,6 +163,7 @@ class Matrix(_Frozen):
     expectations: tuple[Expectation, ...] = ()
     reference: Reference | None = None
     charts: tuple[Chart, ...] = ()
+    summaries: tuple[Summary, ...] = ()
     without_call: dict[str, str] = {}
     """Name of a cell → the same without its call: what the first flow gives way to it is told as `backoff_mbps`."""
     contrasts: tuple[Contrast, ...] = ()
@@ -168,6 +182,7 @@ class Matrix(_Frozen):
         if useless := [e.cells for e in self.expectations if not any(re.search(e.cells, name) for name in names)]:
             raise ValueError(f"matrix {self.name}: an expectation of no cell: {', '.join(useless)}")
         drawn = {cell for chart in self.charts for cell in chart.cells.values()}
+        drawn |= {cell for summary in self.summaries for cell in summary.cells.values()}
         drawn |= {cell for contrast in self.contrasts for cell in (contrast.cell, contrast.beside)}
         drawn |= self.without_call.keys() | set(self.without_call.values())
         if strange := (drawn | self.solo.keys() | set(self.solo.values())) - set(names):

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.matrix.cell_page import COLOURS, cell_page
-from harness.matrix.matrix import Chart, Column, Matrix
+from harness.matrix.matrix import Chart, Column, Matrix, Summary
 from harness.matrix.results import (
     FURTHEST,
     MISSING,
@@ -29,6 +29,7 @@ from harness.matrix.results import (
     results,
 )
 from harness.report.html import write_page
+from harness.report.scheme_plot import Scheme, scheme_plot
 from harness.report.svg import Bar, Dot, Panel, Points, bar_chart, ccdf_plot, scatter_plot, time_plot
 from scoring.published import PublishedComparison, PublishedPair
 from scoring.transport import FLOWS, goodput_series, pooled_ccdf
@@ -118,6 +119,7 @@ def _content(found: Results) -> dict[str, Any]:
             for one in comparisons
             for pair in one.disagreeing
         ],
+        "summaries": [drawn for one in matrix.summaries for drawn in _summary(found, one)],
         "charts": [drawn for chart in matrix.charts for drawn in _chart(found, chart)],
         "chart_note": "Thick ticks: the published figure. Thin lines: least to largest of the seeds."
         if matrix.reference
@@ -272,6 +274,23 @@ def _ccdfs(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
                     drawn.append((name + whose, f"c{at} {kind}".rstrip(), points))
         svg = ccdf_plot(drawn, title, axis=f"queue delay ({chart.unit})")
         yield {"title": title, "key": key, "svg": Markup(svg)}
+
+
+def _summary(found: Results, summary: Summary) -> Iterator[dict[str, Any]]:
+    """The mean over the seeds of each scheme that has run, and beside them the published ones."""
+    schemes = []
+    for name, cell in summary.cells.items():
+        mbps, delay_ms = (mean(found.values(cell, metric)) for metric in (summary.mbps, summary.delay_ms))
+        if mbps is not None and delay_ms:
+            schemes.append(Scheme(name, "c0", delay_ms, mbps, f"{name}: {mbps:.3g} Mbit/s, {delay_ms:.4g} ms"))
+    if not schemes:  # published ones alone are no result
+        return
+    for name, (mbps, delay_ms) in summary.published.items():
+        tip = f"{name}, published: {mbps:.3g} Mbit/s, {delay_ms:.4g} ms"
+        schemes.append(Scheme(name, "c1", delay_ms, mbps, tip))
+    key = [("ours", COLOURS[0])] + ([("published", COLOURS[1])] if summary.published else [])
+    svg = scheme_plot(schemes, "95th percentile of one-way delay (ms)", "throughput (Mbit/s)", summary.title)
+    yield {"title": summary.title, "key": key, "svg": Markup(svg)}
 
 
 def _at(scores: Mapping[str, Any], path: str) -> Any:

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import polars as pl
 
+from bottleneck import slots
 from bottleneck.qdiscs import marks
 from bottleneck.readback import ReadbackError
 from hardware import simulation
@@ -20,9 +22,13 @@ from hardware.guest import Guest, ensure_guest
 from hardware.simulation import SimulationError
 from harness.matrix import simulated_job
 from harness.matrix.cell import Cell
+from scoring import pcapng
+from scoring.per_packet import crossed, received
 from scoring.transport import FLOWS
+from traffic import ports
 from traffic.contender import ACCURATE_ECN, CONTENDERS
 from traffic.endpoints import ensure_endpoints
+from traffic.program import PROGRAMS
 
 Endpoints = Literal["bulk", "iperf3"]
 
@@ -72,6 +78,8 @@ def run_cell(
         raise SimulationError(f"cell {cell.name}: needs {cell.needs}")
     if endpoints == "iperf3" and not cell.flows:
         raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends bulk flows, and this cell has none")
+    if endpoints == "iperf3" and (odd := [f.contender for f in cell.flows if f.contender not in CONTENDERS]):
+        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends TCP, and not {odd[0]}")
     kernel, guest, program = parts()
     if cell.tunnel not in ("", "ipsec"):
         raise SimulationError(
@@ -81,18 +89,23 @@ def run_cell(
     script = simulated_job.job(cell, seed, iperf3=endpoints == "iperf3")
     (folder / "run").write_text(script)
     (folder / "run").chmod(0o755)
+    brought = _bring(cell, folder)
     shutil.copy(program, folder / "bulk")
     try:
         simulation.run(kernel, guest, folder, seed=seed, timeout=timeout_s)
     except SimulationError as failed:
         raise SimulationError(f"cell {cell.name}, seed {seed}: {failed}") from failed
     answers = {file.name.removeprefix("readback-"): file.read_text() for file in sorted(folder.glob("readback-*"))}
-    log = "".join(f"\n[{space}] tc -s -d -j\n{text}" for space, text in answers.items())
+    seen_slots = {file.name.removeprefix("seen-slots-"): file.read_text() for file in folder.glob("seen-slots-*")}
+    log = "".join(f"\n[{space}] {simulated_job.SLOTS}\n{text}" for space, text in seen_slots.items())
+    log += "".join(f"\n[{space}] tc -s -d -j\n{text}" for space, text in answers.items())
     (folder / "setup.log").write_text(script + (folder / "out").read_text() + (folder / "err").read_text() + log)
-    if unlike := simulated_job.differences(cell, answers):
+    if unlike := simulated_job.differences(cell, answers) + _unlike_slots(cell, seen_slots):
         raise SimulationError(f"cell {cell.name}: {ReadbackError(unlike)}")
     if endpoints == "iperf3":
         _flows_of_iperf3(cell, seed, folder)
+    if cell.per_packet:
+        brought += _packets(cell, folder)
     seen = list(queues((folder / "queues").read_text()))
     with (folder / "queues.jsonl").open("w") as out:
         out.writelines(json.dumps(line) + "\n" for line in seen)
@@ -100,8 +113,51 @@ def run_cell(
         raise SimulationError(f"cell {cell.name}, seed {seed}: {deaf}")
     made = {"cell": cell.model_dump(mode="json"), "seed": seed, "endpoints": endpoints, "kernel": versions()}
     (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
-    for name in ("run", "bulk", "out", "err", "status", "queues", *(f"readback-{space}" for space in answers)):
+    answered = [f"readback-{space}" for space in answers]
+    answered += [f"seen-{simulated_job.slots_file(space)}" for space in seen_slots]
+    for name in ("run", "bulk", "out", "err", "status", "queues", *answered, *brought):
         (folder / name).unlink()
+
+
+def _bring(cell: Cell, folder: Path) -> list[str]:
+    """Put the programs and schedules of `cell` into the job's folder; return their names."""
+    names = []
+    for name in sorted({flow.contender for flow in cell.flows} & PROGRAMS.keys()):
+        shutil.copy(PROGRAMS[name].ensure(), folder / name)
+        names.append(name)
+    for n, hop in enumerate(cell.hops):
+        if hop.slots:
+            names.append(simulated_job.slots_file(simulated_job.hop_name(n)))
+            (folder / names[-1]).write_text(slots.text(hop.slots.times_ms))
+    return names
+
+
+def _unlike_slots(cell: Cell, seen: Mapping[str, str]) -> list[str]:
+    """Where the kernel's schedules are not those of `cell`; `seen` are the lines of /proc/slots by namespace."""
+    return [
+        f"{space}: {line}"
+        for n, hop in enumerate(cell.hops)
+        if hop.slots and (space := simulated_job.hop_name(n))
+        for line in slots.differences(hop.slots, "lan", seen.get(space, "").splitlines())
+    ]
+
+
+def _packets(cell: Cell, folder: Path) -> list[str]:
+    """Write packets.csv, and what came of programs' flows into flows.csv, by the taps; return these files' names."""
+    net = simulated_job.network(cell)
+    names = [simulated_job.tap_name(end.space) for end in (*net.hosts.values(), net.receiver)]
+    *sent, behind = (pcapng.read(folder / name).packets for name in names)
+    # A host's tap is behind its half of the delay.
+    by_host = [crossed(before, behind, ports.BULK, rtt // 2) for rtt, before in zip(net.hosts, sent, strict=True)]
+    packets = pl.concat(by_host).sort("t_s", maintain_order=True).filter(pl.col("t_s") <= cell.seconds)
+    packets.write_csv(folder / "packets.csv", float_precision=6)
+    with (folder / "flows.csv").open("a") as out:
+        for n, flow in enumerate(cell.flows):
+            if flow.contender in PROGRAMS:
+                moments = np.arange(flow.start_s, flow.stop_s or cell.seconds, cell.sample_s).tolist()
+                came = zip(moments, received(behind, ports.BULK + n, moments), strict=True)
+                out.writelines(f"{at:.6f},{n},{got},,,,,,,\n" for at, got in came)
+    return names
 
 
 def _flows_of_iperf3(cell: Cell, seed: int, folder: Path) -> None:
@@ -141,6 +197,8 @@ def unheard(cell: Cell, flows: pl.DataFrame, seen: Sequence[dict[str, Any]]) -> 
         return ""
     for n, flow in enumerate(cell.flows):
         heard = flows.filter(pl.col("flow") == n)["delivered_ce"].drop_nulls()
+        if flow.contender not in CONTENDERS:
+            continue
         if CONTENDERS[flow.contender].tcp_ecn != ACCURATE_ECN or not heard.len() or heard[-1]:
             continue
         last = {line["hop"]: line for line in seen if line["dev"] == ("wan" if flow.up else "lan")}

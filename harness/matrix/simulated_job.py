@@ -17,15 +17,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
-from bottleneck import impairment, readback, shaper
+from bottleneck import impairment, readback, shaper, slots
 from bottleneck.impairment import Impairment
 from bottleneck.spec import IFB_DOWN, IFB_UP, Direction
 from hardware.machine.ip import IpVersion
 from hardware.node import mac
-from harness.matrix.cell import Call, Cell, Hop, ShortFlows
+from harness.matrix.cell import UNRESPONSIVE, Call, Cell, Flow, Hop, ShortFlows
 from traffic import ports, web
 from traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
 from traffic.irtt import TOS
+from traffic.program import PROGRAMS
 from traffic.talk import Schedule
 
 RECEIVER, SWITCH, NEAR, FAR = "receiver", "switch", "near", "far"
@@ -33,6 +34,9 @@ HOST_DEV = "eth0"
 START_SPREAD_S = 0.01
 """What a flow starts later than asked is drawn from 0 to this, so that the seed is a start order and a phase too."""
 TUNNEL_MTU = 1400
+UDP_PAYLOAD = 1472
+"""Bytes in a packet of an unresponsive flow, which make it one of 1500."""
+SLOTS = "/proc/slots"
 _NS = 1_000_000_000
 #: What all namespaces inherit: it is there, at once, with the addresses that are given alone.
 _OVER_IPV6 = {
@@ -226,6 +230,10 @@ def _bottleneck(cell: Cell, space: str) -> Iterator[tuple[str, str]]:
             for way, egress, ingress, ifb in _ways(hop):
                 if way:
                     commands += impairment.commands(ingress, ifb, way.path)
+                if way and hop.slots and way is hop.down:
+                    # Its root is made beside its schedule, see job.
+                    commands += slots.commands(egress, way.qdisc.tc_args())[1:]
+                elif way:
                     commands += shaper.commands(egress, way.rate_bps, way.qdisc, unshaped=False)
     for command in commands:
         yield command[0], " ".join(command[1:])
@@ -241,7 +249,9 @@ def differences(cell: Cell, answers: dict[str, str]) -> list[str]:
         state = states[hop_name(n)]
         for way, egress, ingress, ifb in _ways(hop):
             lines.append((hop_name(n), readback.delayed(ingress, ifb, way.path if way else Impairment(), state)))
-            if way:
+            if way and hop.slots and way is hop.down:
+                lines.append((hop_name(n), readback.slotted(egress, way.qdisc, state)))
+            elif way:
                 lines.append((hop_name(n), readback.shaped(egress, way, state, unshaped=False)))
     return [f"{space}: {line}" for space, differing in lines for line in differing]
 
@@ -301,6 +311,8 @@ def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
         where = f"{server.space} {RECEIVER} {server.ip} {ports.SHORT}"
         lines.append(f"short {where} {contender.cc} {contender.tcp_ecn} {int(short.remember_ssthresh)}")
         lines += [f"transfer {at} {size}" for at, size in arrivals(short, seed, cell.seconds)]
+    if cell.per_packet:
+        lines += _taps(cell, net)
     if flows:
         lines += list(_flows(cell, net, starts(cell, seed)))
     return "".join(f"{line}\n" for line in lines)
@@ -332,12 +344,58 @@ def _ecn_modes(cell: Cell, net: Network) -> dict[str, int]:
 
 def _flows(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
     for n, (flow, start) in enumerate(zip(cell.flows, begins, strict=True)):
-        contender, ends = CONTENDERS[flow.contender], (net.hosts[flow.rtt_us], net.receiver)
+        ends = (net.hosts[flow.rtt_us], net.receiver)
         sender, receiver = reversed(ends) if flow.up else ends
+        if flow.contender not in CONTENDERS:
+            yield _no_tcp(n, flow, sender, receiver, f"{_ns(start)} {_ns(flow.stop_s or cell.seconds)}")
+            continue
+        contender = CONTENDERS[flow.contender]
         yield (
             f"flow {sender.space} {receiver.space} {receiver.ip} {ports.BULK + n} {ports.FIRST_SENDER + n} "
             f"{contender.cc} {contender.tcp_ecn} {_ns(start)} {_ns(flow.stop_s or cell.seconds)}"
         )
+
+
+def _no_tcp(n: int, flow: Flow, sender: NetworkPort, receiver: NetworkPort, times: str) -> str:
+    """The line of a flow that the kernel's TCP does not send: of unresponsive packets, or a program's."""
+    port, from_port, ends = ports.BULK + n, ports.FIRST_SENDER + n, f"{sender.space} {receiver.space}"
+    if flow.rate_bps:
+        gap = round(slots.FRAME_BYTES * 8 * _NS / flow.rate_bps)
+        tos = TOS[UNRESPONSIVE[flow.contender]]
+        return f"datagrams {ends} {receiver.ip} {port} {from_port} {tos} {UDP_PAYLOAD} {gap} {times}"
+    commands = PROGRAMS[flow.contender].commands(f"./{flow.contender}", receiver.ip, port, from_port)
+    return f"program {ends} {port} {times} " + "\t".join(commands)
+
+
+def tap_name(space: str) -> str:
+    """The file of what the device of a host or of the receiver saw."""
+    return f"tap-{space}.pcapng"
+
+
+def _taps(cell: Cell, net: Network) -> Iterator[str]:
+    """Taps where packets enter the path, behind their delay's first half, and where they leave it."""
+    rates = [hop.down.rate_bps for hop in cell.hops if hop.down] or [1_000_000_000]
+    sent = max(min(rates), 2 * sum(flow.rate_bps or 0 for flow in cell.flows))
+    # Half as many again, for what is lost and small packets.
+    most = round(1.5 * sent * cell.seconds / 8 / slots.FRAME_BYTES) + 10_000
+    for end in (*net.hosts.values(), net.receiver):
+        last = ports.BULK + len(cell.flows) - 1
+        yield f"tap {end.space} {end.dev} {tap_name(end.space)} {ports.BULK} {last} {most}"
+
+
+def slots_file(space: str) -> str:
+    """The file of a hop's schedule."""
+    return f"slots-{space}"
+
+
+def _slots(cell: Cell) -> list[str]:
+    """The shell's lines that give each hop of slots its schedule and the qdisc that follows it."""
+    root = " ".join(slots.commands("lan", ())[0][1:])
+    return [f"cat {slots_file(space)} >{SLOTS}\ntc -n {space} {root}" for space, _ in _slotted(cell)]
+
+
+def _slotted(cell: Cell) -> list[tuple[str, Hop]]:
+    return [(hop_name(n), hop) for n, hop in enumerate(cell.hops) if hop.slots]
 
 
 def _bare(address: str) -> str:
@@ -361,6 +419,7 @@ def job(cell: Cell, seed: int, *, iperf3: bool = False) -> str:
     parts += [_batch(f"ip -n {space} -batch -", addresses(cell, space)) for space in net.spaces]
     mangled = [(hop_name(n), hop) for n, hop in enumerate(cell.hops) if hop.mangle]
     parts += [_batch(f"ip netns exec {space} nft -f -", _mangle(hop)) for space, hop in mangled]
+    parts += _slots(cell)
     traffic = plan(cell, seed, flows=not iperf3).splitlines()
     if iperf3:
         servers, clients = zip(*_iperf3(cell, net, starts(cell, seed)), strict=True)
@@ -368,6 +427,7 @@ def job(cell: Cell, seed: int, *, iperf3: bool = False) -> str:
         parts += ["read ready </tmp/ready", *clients, "wait $bulk", "wait"]
     else:
         parts.append(_batch("./bulk", traffic))
+    parts += [f"ip netns exec {space} cat {SLOTS} >seen-{slots_file(space)}" for space, _ in _slotted(cell)]
     return "\n".join([*parts, ""])
 
 

@@ -39,6 +39,8 @@ config TCP_CONG_BBR
 \tconfig DEFAULT_BBR
 \t\tbool "BBR" if TCP_CONG_BBR=y
 """,
+    "net/sched/Kconfig": "config NET_SCH_TBF\n\nconfig NET_SCH_CBS\n",
+    "net/sched/Makefile": "obj-$(CONFIG_NET_SCH_TBF)\t+= sch_tbf.o\n",
     "net/ipv4/Makefile": """obj-$(CONFIG_TCP_CONG_CUBIC) += tcp_cubic.o
 obj-$(CONFIG_TCP_CONG_DCTCP) += tcp_dctcp.o
 """,
@@ -170,8 +172,12 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
     assert kconfig.index("\nconfig TCP_CONG_PRAGUE\n") < kconfig.index("\nconfig TCP_CONG_BBR\n")
     assert text["net/ipv4/Makefile"].splitlines()[1:] == [
         "obj-$(CONFIG_TCP_CONG_PRAGUE) += tcp_prague.o",
+        "obj-$(CONFIG_TCP_CONG_LEDBAT) += tcp_ledbat.o",
         "obj-$(CONFIG_TCP_CONG_DCTCP) += tcp_dctcp.o",
     ]
+    sched = text["net/sched/Kconfig"]
+    assert sched.index("\nconfig NET_SCH_SLOTS\n") < sched.index("\nconfig NET_SCH_CBS\n")
+    assert text["net/sched/Makefile"].startswith("obj-$(CONFIG_NET_SCH_SLOTS)\t+= sch_slots.o\n")
     assert text["arch/um/Kconfig"] == "config HZ\n\tint\n\tdefault 250\n\nconfig SMP\n"
     util = text["arch/um/os-Linux/util.c"]
     assert util.index("static ssize_t seeded_random(") < util.index("ssize_t os_getrandom(")
@@ -211,6 +217,8 @@ def test_what_goes_into_the_kernel_is_gpl_and_part_of_the_digest(tree: Path) -> 
     additions = {
         "seeded_random.c": "arch/um/os-Linux/util.c",
         "Kconfig.prague": "net/ipv4/Kconfig",
+        "Kconfig.ledbat": "net/ipv4/Kconfig",
+        "Kconfig.slots": "net/sched/Kconfig",
         "fault_ahead.c": "arch/um/kernel/trap.c",
         "clock_page.c": "arch/x86/um/vdso/vma.c",
         "clock_reader.c": "arch/x86/um/vdso/um_vdso.c",

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One bulk flow over QUIC (quinn): `receive PORT` takes one connection, `send ADDRESS PORT FROM_PORT CONTROL` fills a
+//! stream until it is killed. CONTROL: cubic, bbr or newreno, as the library has them.
+
+use std::{env, error::Error, net::SocketAddr, process, sync::Arc};
+
+use quinn::{
+    congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig},
+    crypto::rustls::QuicClientConfig,
+    ClientConfig, Endpoint, ServerConfig, TransportConfig, VarInt,
+};
+use rustls::{
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{verify_tls12_signature, verify_tls13_signature, CryptoProvider},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime},
+    DigitallySignedStruct, SignatureScheme,
+};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+const NAME: &str = "receiver";
+/// Far above any bandwidth-delay product here: windows never limit.
+const WINDOW: u32 = 64 << 20;
+const WRITE: usize = 64 << 10;
+
+fn transport(control: Option<Arc<dyn ControllerFactory + Send + Sync>>) -> Arc<TransportConfig> {
+    let mut config = TransportConfig::default();
+    config
+        .stream_receive_window(VarInt::from_u32(WINDOW))
+        .receive_window(VarInt::from_u32(WINDOW))
+        .send_window(WINDOW.into())
+        // As with the other flows: a queue sees the packets that a wire would.
+        .enable_segmentation_offload(false);
+    if let Some(factory) = control {
+        config.congestion_controller_factory(factory);
+    }
+    Arc::new(config)
+}
+
+/// Takes any certificate: the receiver makes its own at each start.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+async fn receive(port: u16) -> Outcome {
+    let made = rcgen::generate_simple_self_signed(vec![NAME.into()])?;
+    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let mut config = ServerConfig::with_single_cert(vec![made.cert.der().clone()], key)?;
+    config.transport_config(transport(None));
+    let endpoint = Endpoint::server(config, SocketAddr::from(([0, 0, 0, 0], port)))?;
+    let connection = endpoint.accept().await.ok_or("no connection")?.await?;
+    let mut stream = connection.accept_uni().await?;
+    while stream.read_chunk(WRITE, true).await?.is_some() {}
+    Ok(())
+}
+
+async fn send(to: SocketAddr, from_port: u16, control: &str) -> Outcome {
+    let factory: Arc<dyn ControllerFactory + Send + Sync> = match control {
+        "cubic" => Arc::new(CubicConfig::default()),
+        "bbr" => Arc::new(BbrConfig::default()),
+        "newreno" => Arc::new(NewRenoConfig::default()),
+        other => return Err(format!("congestion control {other}; known: cubic, bbr, newreno").into()),
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anyone(provider)))
+        .with_no_client_auth();
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
+    config.transport_config(transport(Some(factory)));
+    let endpoint = Endpoint::client(SocketAddr::from(([0, 0, 0, 0], from_port)))?;
+    let connection = endpoint.connect_with(config, to, NAME)?.await?;
+    let mut stream = connection.open_uni().await?;
+    let block = vec![0; WRITE];
+    loop {
+        stream.write_all(&block).await?;
+    }
+}
+
+async fn run(words: &[&str]) -> Outcome {
+    match words {
+        ["receive", port] => receive(port.parse()?).await,
+        ["send", address, port, from_port, control] => {
+            send(SocketAddr::new(address.parse()?, port.parse()?), from_port.parse()?, control).await
+        }
+        _ => Err("receive PORT | send ADDRESS PORT FROM_PORT CONTROL".into()),
+    }
+}
+
+fn main() {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    if let Err(error) = runtime.block_on(run(&words)) {
+        eprintln!("quic: {error}");
+        process::exit(1);
+    }
+}
