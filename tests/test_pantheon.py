@@ -29,7 +29,7 @@ QUIC = ["quic-cubic", "quic-bbr"]
 # 600 ms of full frames: what BBR's published delay says of the cellular path's buffer.
 DEEP = "pfifo limit 600"
 RATE, RTT = 12, 46
-CELLULAR = Slots(mean_mbps=13)
+CELLULAR = Slots(mean_mbps=13, seconds=30)
 PATHS: dict[str, Hop] = {
     "cellular": dumbbell.slotted(CELLULAR, DEEP),
     "pfifo(600)": dumbbell.bottleneck(RATE, DEEP),
