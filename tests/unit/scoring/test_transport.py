@@ -231,3 +231,19 @@ def test_the_ccdf_of_two_runs_counts_each_packet_once() -> None:
     both = transport.probe_scores(probes([1, 2, 3, 4, 4, 8]), 0)["ccdf"]
     pooled = transport.pooled_ccdf([one, other])
     assert pooled["ms"] == both["ms"] and pooled["percent"] == pytest.approx(both["percent"], abs=1e-3)
+
+
+def test_a_window_is_told_over_an_equal_share_of_what_the_path_holds() -> None:
+    asked = {
+        "seconds": 10, "hops": [{"down": {"rate_bps": 15_140_000, "qdisc": "pfifo"}, "schedule": []}],
+        "flows": [{"contender": "cubic", "rtt_us": 40_000, "start_s": 0, "up": False}] * 2,
+    }  # fmt: skip
+    rows = [
+        (t / 10, n, t * 100_000, 40_000, 40_000, window, 0, 0, t, 0)
+        for t in range(1, 101)
+        for n, window in enumerate((20, 50 if t <= 60 else 30))
+    ]
+    flows = pl.DataFrame(rows, schema=FLOWS, orient="row")
+    told = score(asked, flows, window_s=2, tail_s=1)["flows"]
+    # 14.48 Mbit/s of payload in 40 ms are 50 segments of 1448 bytes: a fair share is 25.
+    assert [flow["normalised_window"] for flow in told] == [0.8, 1.2]
