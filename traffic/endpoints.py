@@ -12,6 +12,9 @@ A plan is text, one line each, times in ns::
     flow FROM TO ADDRESS PORT FROM_PORT CONTROL ECN START STOP
     probe FROM TO ADDRESS PORT TOS FIRST INTERVAL ECHOED               one packet each time; delays there, or and back
     talk FROM TO ADDRESS PORT TOS FIRST INTERVAL BYTES EVERY KEY       a frame each time, each EVERYth of KEY bytes
+    datagrams FROM TO ADDRESS PORT FROM_PORT TOS BYTES GAP START STOP  UDP packets of BYTES of payload, one each GAP
+    program FROM TO PORT START STOP RECEIVER<tab>SENDER                a flow by command lines; begun once PORT is open
+    tap NAMESPACE DEVICE FILE FIRST LAST PACKETS                       headers to these ports, as pcapng; 0: time 0
     short FROM TO ADDRESS PORT CONTROL ECN REMEMBER / transfer START BYTES
                                                                        TO asks FROM, at ADDRESS, for each short flow
 

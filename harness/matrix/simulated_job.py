@@ -37,6 +37,8 @@ TUNNEL_MTU = 1400
 UDP_PAYLOAD = 1472
 """Bytes in a packet of an unresponsive flow, which make it one of 1500."""
 SLOTS = "/proc/slots"
+MOST_TAPPED = 400_000
+"""Packets that a tap keeps, in 64 MB."""
 _NS = 1_000_000_000
 #: What all namespaces inherit: it is there, at once, with the addresses that are given alone.
 _OVER_IPV6 = {
@@ -376,8 +378,8 @@ def _taps(cell: Cell, net: Network) -> Iterator[str]:
     """Taps where packets enter the path, behind their delay's first half, and where they leave it."""
     rates = [hop.down.rate_bps for hop in cell.hops if hop.down] or [1_000_000_000]
     sent = max(min(rates), 2 * sum(flow.rate_bps or 0 for flow in cell.flows))
-    # Half as many again, for what is lost and small packets.
-    most = round(1.5 * sent * cell.seconds / 8 / slots.FRAME_BYTES) + 10_000
+    # Thrice as many, for what is lost and small packets; more the machine cannot keep.
+    most = min(round(3 * sent * cell.seconds / 8 / slots.FRAME_BYTES) + 10_000, MOST_TAPPED)
     for end in (*net.hosts.values(), net.receiver):
         last = ports.BULK + len(cell.flows) - 1
         yield f"tap {end.space} {end.dev} {tap_name(end.space)} {ports.BULK} {last} {most}"
