@@ -58,7 +58,10 @@ def test_a_known_run(run: Path) -> None:
     harms = {h.metric: h.harm for h in scores.harm}
     assert harms["victim_mbps"] == pytest.approx(0.5, abs=0.01)
     assert harms["mean_height"] == pytest.approx((720 - 504) / 720, abs=0.01)
-    assert harms["stall_s_per_min"] == harms["drops_per_min"] == 1
+    # 2.8 of 10 s stand still, 0.75 s of them at 720 lines: neither nothing nor all.
+    assert harms["played_share"] == pytest.approx(0.28, abs=0.01)
+    assert harms["played_height"] == pytest.approx((720 - 504 + 0.075 * 720 + 0.2 * 360) / 720, abs=0.01)
+    assert (scores.primary, scores.own_kind) == ("played_height", None)
     assert len(scores.series.t) == 20 and sum(scores.series.stalled_s or []) == pytest.approx(prague.stall_s, abs=0.01)
     assert len(scores.goodput_100ms.t) == 200
     assert [c.name for c in scores.ccdf] == ["solo", "prague", "solo", "unshaped"]
