@@ -71,7 +71,8 @@ class Evidence:
         }
         if self.picture.segments is not None and self.picture.stalls is not None:
             moving = rendition.shares(self.picture.segments, list(freezes.moving(self.picture.stalls, windows)))
-            values["played_height"] = sum(height * s for height, s in moving.items()) / seconds
+            if known := sum(values["height_seconds"].values()):
+                values["played_height"] = sum(height * s for height, s in moving.items()) / known
         if self.probes is not None:
             probes = latency.within(self.probes, list(windows))
             for percent, name in ((50, "p50"), (90, "p90"), (99, "p99"), (99.9, "p999")):

@@ -255,6 +255,7 @@ class SocketSample(_Record):
     flow: NotRequired[str | None]
     cc: NotRequired[str | None]
     app_limited: NotRequired[bool]
+    notsent: NotRequired[int]
     busy_ms: NotRequired[int]
     rwnd_limited_ms: NotRequired[int]
     sndbuf_limited_ms: NotRequired[int]

@@ -296,6 +296,7 @@ TABLES: Mapping[str, Table] = {
             "bytes_acked": (pl.Float64, "so far"),
             "bytes_retrans": (pl.Float64, "so far"),
             "app_limited": (pl.Boolean, "what was last acknowledged left when there was no more to send"),
+            "notsent": (pl.Float64, "bytes that wait to be sent for the first time"),
             "busy_ms": (pl.Float64, "time with data to send"),
             "rwnd_limited_ms": (pl.Float64, "of it held back by the receiver's window"),
             "sndbuf_limited_ms": (pl.Float64, "of it held back by the send buffer"),

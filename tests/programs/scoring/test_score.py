@@ -8,6 +8,7 @@ import json
 import struct
 import subprocess
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -197,6 +198,24 @@ def test_a_page_that_hangs_voids_the_run(run: Path) -> None:
     assert failed(score_run(run)) == ["player samples complete"]
     (run / "player.jsonl").write_text("".join(lines[:8] + lines[14:]))
     assert failed(score_run(run)) == ["player samples complete"]
+
+
+def test_a_probe_that_is_lost_is_infinitely_late(run: Path) -> None:
+    """2 % lost beside the contender: there is no 99th percentile, its harm is the worst, and the JSON stays strict."""
+    file = run / "irtt.json.gz"
+    trips = json.loads(gzip.decompress(file.read_bytes()))["round_trips"]
+    for trip in trips[1200:1220]:
+        trip |= {"lost": "true", "delay": {}}
+    file.write_bytes(gzip.compress(json.dumps({"round_trips": trips}).encode()))
+    scores = score_run(run)
+    solo, prague = scores.phases
+    assert scores.validity.valid and (prague.probe_loss, prague.rtt_p99_ms) == (0.02, inf)
+    assert solo.rtt_p99_ms and prague.rtt_p50_ms and prague.rtt_p50_ms < prague.rtt_max_ms < 51  # type: ignore[operator]
+    assert {h.metric: h.harm for h in scores.harm}["rtt_p99_ms"] == 1
+    assert [curve.percent[-1] for curve in scores.ccdf if curve.name == "prague"] == [2]
+    text = scores.model_dump_json()
+    told = json.loads(text, parse_constant=pytest.fail)
+    assert told["phases"][1]["rtt_p99_ms"] == "Infinity" and Scores.model_validate_json(text) == scores
 
 
 def test_lost_unshaped_probes_void_the_run(run: Path) -> None:

@@ -53,8 +53,8 @@ def test_what_left_when_there_was_no_more_to_send_is_told() -> None:
     """iproute2's order: delivered, delivered_ce, app_limited, busy."""
     starved = LINES["cubic"].replace("delivered_ce:238 ", "delivered_ce:238 app_limited ")
     rows = [ss.parse(line) for line in (LINES["cubic"], starved)]
-    assert [row and (row["app_limited"], row["cc"], row["busy_ms"]) for row in rows] == [
-        (False, "cubic", 3650), (True, "cubic", 3650)
+    assert [row and (row["app_limited"], row["notsent"], row["busy_ms"]) for row in rows] == [
+        (False, 110048, 3650), (True, 110048, 3650)
     ]  # fmt: skip
 
 
