@@ -132,7 +132,7 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("max ms", lambda p: number(p.rtt_max_ms)),
     ("camera to screen P50 ms", lambda p: number(p.frame_p50_ms)),
     ("camera to screen P99 ms", lambda p: number(p.frame_p99_ms)),
-    ("frames never shown", lambda p: _percent(p.frame_loss)),
+    ("never shown", lambda p: _percent(p.frame_loss)),
     ("probes lost", lambda p: _percent(p.probe_loss)),
 ]
 
