@@ -21,7 +21,9 @@ METRICS: dict[str, Better] = {
     "unfrozen_share": "more",
     "fps": "more",
     "victim_mbps": "more",
+    "rtt_p50_ms": "less",
     "rtt_p99_ms": "less",
+    "answered_share": "more",
     "frames_in_time": "more",
     "frame_p99_ms": "less",
 }

@@ -77,7 +77,8 @@ class Evidence:
             probes = latency.within(self.probes, list(windows))
             for percent, name in ((50, "p50"), (90, "p90"), (99, "p99"), (99.9, "p999")):
                 values[f"rtt_{name}_ms"] = latency.percentile(probes, percent)
-            values |= {"rtt_max_ms": latency.largest(probes), "probe_loss": latency.loss(probes)}
+            values |= {"rtt_max_ms": latency.largest(probes), "probe_loss": (lost := latency.loss(probes))}
+            values["answered_share"] = None if lost is None else 1 - lost
         if self.picture.delays is not None:
             delays = latency.within(self.picture.delays, list(windows))
             for percent, name in ((50, "p50"), (90, "p90"), (99, "p99")):

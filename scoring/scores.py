@@ -24,8 +24,8 @@ class Metrics(BaseModel):
     the capture-to-display latency of a call's frames. In percentiles what was lost or never shown is infinitely late,
     and they are infinite where they fall on it (`Infinity`, as text, in JSON); a maximum is that of what came.
     `played_share` is the time without stalls, `unfrozen_share` that without WebRTC's freezes, `played_height` the mean
-    height of the picture, 0 while it stalls; `frame_loss` the share of frames never shown, `frames_in_time` that of
-    those shown within `scoring.metrics.IN_TIME_MS`.
+    height of the picture, 0 while it stalls; `answered_share` is that of the probes; `frame_loss` the share of frames
+    never shown, `frames_in_time` that of those shown within `scoring.metrics.IN_TIME_MS`.
     """
 
     seconds: Number
@@ -52,6 +52,7 @@ class Metrics(BaseModel):
     rtt_p999_ms: Number | None = None
     rtt_max_ms: Number | None = None
     probe_loss: Number | None = None
+    answered_share: Number | None = None
     unread_share: Number | None = None
     frame_p50_ms: Number | None = None
     frame_p90_ms: Number | None = None

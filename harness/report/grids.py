@@ -20,12 +20,14 @@ _MARKED = 0.1
 METRICS = {
     "played_height": ("mean height, 0 while stalled", "lines"),
     "mean_height": ("mean height of the picture", "lines"),
-    "played_share": ("time without stalls", "share"),
-    "unfrozen_share": ("time without freezes (WebRTC)", "share"),
+    "played_share": ("time without stalls", ""),
+    "unfrozen_share": ("time without freezes (WebRTC)", ""),
     "fps": ("displayed frame rate", "frames/s"),
     "victim_mbps": ("goodput of the victim", "Mbit/s"),
+    "rtt_p50_ms": ("RTT of the probe, P50", "ms"),
     "rtt_p99_ms": ("RTT of the probe, P99", "ms"),
-    "frames_in_time": ("frames shown within 0.4 s", "share"),
+    "answered_share": ("probes answered", ""),
+    "frames_in_time": ("frames shown within 0.4 s", ""),
     "frame_p99_ms": ("camera to screen, P99", "ms"),
 }
 #: A baseline shorter than this, s, is told beside the harm.
@@ -95,7 +97,7 @@ def harm_table(scores: Scores) -> Grid:
     grid.heads = ["", "alone", *(head for name in names for head in (f"beside {name}", "harm"))]
     by_key = {(harm.metric, harm.phase): harm for harm in scores.harm}
     for metric, (label, unit) in METRICS.items():
-        cells, hurt = [f"{label} ({unit})" + (PRIMARY if metric == scores.primary else "")], set()
+        cells, hurt = [(f"{label} ({unit})" if unit else label) + (PRIMARY if metric == scores.primary else "")], set()
         for name in names:
             harm = by_key.get((metric, name))
             if harm and len(cells) == 1:

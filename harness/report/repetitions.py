@@ -51,7 +51,7 @@ MEASURED = {
     "stall_s": ("stalled", "s"),
     "freezes": ("freezes (WebRTC)", ""),
     "freeze_s": ("frozen (WebRTC)", "s"),
-    "rtt_p50_ms": ("RTT of the probe, P50", "ms"),
+    "rtt_p50_ms": METRICS["rtt_p50_ms"],
     "rtt_p99_ms": METRICS["rtt_p99_ms"],
     "frames_in_time": METRICS["frames_in_time"],
     "frame_p50_ms": ("camera to screen, P50", "ms"),
