@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, pairwise
+from math import inf
 from typing import Any
 
 import polars as pl
@@ -95,7 +96,8 @@ def told(records: Iterable[Mapping[str, Any]], player: Sequence[Mapping[str, Any
         rows = [(it["start"] - window[0], it["bytes"], _within(it, window)) for it in fetches]
         found = completion(pl.DataFrame(rows, SHORT, orient="row"))
         fields |= {"web_flows": found["count"], "web_unfinished": found["unfinished"]}
-        fields |= {"web_fct_p50_s": found.get("median_s"), "web_fct_p95_s": found.get("p95_s")}
+        times = (("web_fct_p50_s", "median_s"), ("web_fct_p95_s", "p95_s"))
+        fields |= {field: float(found[name]) if name in found else None for field, name in times}
     if by_kind.get(VIDEO):
         inside = [line for line in player if window[0] <= line["t"] < window[1]]
         samples = [line for line in inside if "event" not in line]
@@ -103,5 +105,8 @@ def told(records: Iterable[Mapping[str, Any]], player: Sequence[Mapping[str, Any
         fields["second_stall_s"] = sum(b["t"] - a["t"] for a, b in pairwise(samples) if a.get("waiting"))
     for call in by_kind.get(CALL, ()):
         for way, heard in call.get("heard", {}).items():
-            fields |= {f"call_{way}_loss": heard.get("loss"), f"call_{way}_p99_ms": heard.get("delay_p99_ms")}
+            lost, p99 = heard.get("loss"), heard.get("delay_p99_ms")
+            if lost is not None and lost > 0.01:
+                p99 = inf  # of all packets that were sent
+            fields |= {f"call_{way}_loss": lost, f"call_{way}_p99_ms": p99}
     return fields

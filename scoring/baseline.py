@@ -57,12 +57,12 @@ def healthy(
 
 
 def harms(rows: Sequence[PhaseScores], baseline: Metrics) -> list[Harm]:
-    """The harm of each metric in each phase beside a contender."""
+    """The harm of each metric in each phase beside a contender; none where the baseline is infinite."""
     harmed = []
     for row in rows:
         for metric, better in METRICS.items() if row.contender else ():
             solo, value = getattr(baseline, metric), getattr(row, metric)
-            if solo is not None and value is not None:
+            if solo is not None and value is not None and math.isfinite(solo):
                 harmed.append(
                     Harm(phase=row.name, contender=row.contender or "", metric=metric, better=better,
                          solo=solo, value=value, harm=harm(solo, value, better))

@@ -14,7 +14,7 @@ from scoring.metrics import Evidence
 from scoring.scores import OWN, Curve, Series, Sojourn
 from scoring.windows import Window, edges
 
-_PERCENTS = (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99), ("max_ms", 100))
+_PERCENTS = (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99))
 
 
 def sojourn_times(
@@ -47,7 +47,9 @@ def sojourn_times(
         ]:
             row: dict[str, Any] = {"phase": name, "of": of, "queue": queue, "packets": part.height}
             row |= {field: latency.percentile(part, percent, "sojourn_ms") for field, percent in _PERCENTS}
+            row |= {"max_ms": latency.largest(part, "sojourn_ms"), "least_ms": part["sojourn_ms"].min()}
             if of != "qdisc":
+                row["negative"] = (part["sojourn_ms"] < -sojourn.LEAST_NEGATIVE_MS).sum()
                 row |= {"lost": part["sojourn_ms"].null_count(), "marked": part["marked"].sum()}
                 row |= {"late": part["late"].sum(), "alike": same.filter(of=of, queue=queue).height}
             rows.append(Sojourn.model_validate(row))

@@ -8,7 +8,7 @@ time of the recorder (17 ms at 60 fps), onset and end alike.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -87,6 +87,20 @@ def webrtc_freezes(changes: pl.DataFrame) -> list[Freeze]:
 def frozen_s(freezes: Iterable[Freeze], start: float, end: float) -> float:
     """Seconds between `start` and `end` (Unix s) that lie inside the freezes."""
     return sum(max(0.0, min(end, f.onset + f.length) - max(start, f.onset)) for f in freezes)
+
+
+def moving(freezes: Iterable[Freeze], windows: Iterable[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+    """The parts of the windows (Unix s) that lie in none of the freezes, in order of time in each."""
+    still = sorted((f.onset, f.onset + f.length) for f in freezes)
+    for start, end in windows:
+        at = start
+        for onset, over in still:
+            if over > at and onset < end:
+                if onset > at:
+                    yield at, onset
+                at = min(over, end)
+        if at < end:
+            yield at, end
 
 
 def begun(freezes: Iterable[Freeze], start: float, end: float) -> int:

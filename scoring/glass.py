@@ -14,6 +14,8 @@ import polars as pl
 
 from scoring.frames import unwrap
 
+UNDER_WAY_S = 2.0
+"""A frame captured so shortly before the recording's end may still be on its way."""
 _SCHEMA = {"number": pl.Int64, "t": pl.Float64, "camera": pl.Int64}
 
 
@@ -52,14 +54,39 @@ def shown_frames(recording: pl.DataFrame, camera: pl.DataFrame, loop_s: float) -
     )  # fmt: skip
 
 
-def frame_delays(shown: pl.DataFrame) -> pl.DataFrame:
-    """Capture-to-display latency of every frame that was shown: columns t (Unix s of the display), delay_ms.
+def frame_delays(shown: pl.DataFrame, camera: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Capture-to-display latency of every frame: columns t (Unix s of its capture), delay_ms, null if never shown.
 
-    A frame first recorded at one grab appeared at some time since the grab before: the middle of the two is taken.
+    A frame first recorded at one grab appeared at some time since the grab before: the middle of the two is taken;
+    where that grab could not be read the latency is not known, and the frame is left out. `camera` is the log of all
+    frames (`camera_log`): of those captured since the recording began that which is in no grab was never shown, unless
+    it may have been in one that could not be read, or was under way at the end. Without it those shown alone are told.
     """
+    latest = shown.with_columns(grab=pl.col("t").diff()).filter(pl.col("frame").diff() != 0)
+    appeared = pl.col("t") - pl.col("grab") / 2
+    delays = latest.select(t="captured", delay_ms=(appeared - pl.col("captured")) * 1e3)
+    if camera is None or not shown.height:
+        return delays
+    return pl.concat([delays, _never_shown(shown, camera)]).sort("t")
+
+
+def _never_shown(shown: pl.DataFrame, camera: pl.DataFrame) -> pl.DataFrame:
+    """The frames that no grab holds, as `frame_delays` has them."""
+    begun, ended = shown["t"][0], shown["t"][-1]
+    newest = shown["captured"].max()
+    until = max(ended - UNDER_WAY_S, begun if newest is None else newest)
+    grabbed = (
+        shown.with_columns(unread=pl.col("frame").is_null().cum_sum())
+        .drop_nulls("frame")
+        .select("frame", after_unread=pl.col("unread").diff().fill_null(0) > 0)
+        .unique("frame", keep="first")
+        .sort("frame")
+    )
     return (
-        shown.with_columns(grab=pl.col("t").diff())
-        .filter(pl.col("frame").diff() != 0)  # null, so left out, where the grab before was not read
-        .with_columns(t=pl.col("t") - pl.col("grab") / 2)
-        .select("t", delay_ms=(pl.col("t") - pl.col("captured")) * 1e3)
+        camera.filter(pl.col("t").is_between(begun, until, closed="left"))
+        .join(grabbed, on="frame", how="anti")
+        .sort("frame")
+        .join_asof(grabbed, on="frame", strategy="forward")
+        .filter(~pl.col("after_unread").fill_null(False))
+        .select("t", delay_ms=pl.lit(None, dtype=pl.Float64))
     )

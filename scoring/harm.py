@@ -8,22 +8,33 @@ Congestion Control Algorithms", HotNets 2019.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isinf
 from typing import Literal, Protocol
 
 Better = Literal["more", "less"]
 Window = tuple[float, float]
 
-# What the victim's user feels, and which way is better.
 METRICS: dict[str, Better] = {
-    "victim_mbps": "more",
+    "played_height": "more",
     "mean_height": "more",
+    "played_share": "more",
+    "unfrozen_share": "more",
     "fps": "more",
-    "stall_s_per_min": "less",
-    "freezes_per_min": "less",
-    "drops_per_min": "less",
+    "victim_mbps": "more",
+    "rtt_p50_ms": "less",
     "rtt_p99_ms": "less",
+    "answered_share": "more",
+    "frames_in_time": "more",
     "frame_p99_ms": "less",
 }
+"""What the victim's user feels, and which way is better: none of which nothing is had alone.
+
+Of what is not there alone (stalls, freezes, drops, loss) less is better, and its harm would be 0 or 1 and nothing
+between, or fall without bound as what is beside nears nothing: they are told as the share that is left of what is had.
+"""
+
+PRIMARY: dict[Literal["video", "call"], str] = {"video": "played_height", "call": "frames_in_time"}
+"""The metric by which a victim is judged; all others of its kind are corrected for their number (`holm`)."""
 
 
 class HasTimes(Protocol):
@@ -40,11 +51,17 @@ class HasTimes(Protocol):
 def harm(solo: float, beside: float, better: Better) -> float:
     """Harm of one metric: (solo - y)/solo where more is better, (y - solo)/y where less is better.
 
-    0 is no harm, 1 the worst; below 0 the victim fared better than alone. 0 where the formula has no value
-    (nothing to lose, or nothing bad happened).
+    0 is no harm, 1 the worst, which an infinite delay is; below 0 the victim fared better than alone. 0 where the
+    formula has no value: nothing to lose, nothing bad in either, both infinite. Raises ValueError where less is better
+    and only `solo` is infinite: what never comes alone is no baseline.
     """
-    base, loss = (solo, solo - beside) if better == "more" else (beside, beside - solo)
-    return loss / base if base > 0 else 0.0
+    if better == "more":
+        return (solo - beside) / solo if solo > 0 else 0.0
+    if isinf(beside):
+        return 0.0 if isinf(solo) else 1.0
+    if isinf(solo):
+        raise ValueError("an infinite baseline of what should be small")
+    return (beside - solo) / beside if beside > 0 else 0.0
 
 
 def solo_windows(

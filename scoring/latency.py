@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Round-trip times from irtt's JSON: percentiles and the curve P(r > x)."""
+"""Round-trip times from irtt's JSON: percentiles and the curve P(r > x), in which a lost probe is infinitely late."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from scoring.numbers import nearest_rank
 from scoring.unpacked import unpacked
 
 # Shares of samples above x at which a curve is given: 100 % down to 0.01 %, dense where it is read.
@@ -78,9 +79,17 @@ def within(probes: pl.DataFrame, windows: list[tuple[float, float]]) -> pl.DataF
 
 
 def percentile(probes: pl.DataFrame, percent: float, column: str = "rtt_ms") -> float | None:
-    """RTT in ms below or at which `percent` of the answered probes lie (nearest rank); None without any."""
-    rtt = probes[column].drop_nulls()
-    return float(np.percentile(rtt.to_numpy(), percent, method="inverted_cdf")) if rtt.len() else None
+    """RTT in ms below or at which `percent` of all probes lie (nearest rank); None when none was sent.
+
+    A lost one (null) is infinitely late, so the 99th percentile is infinite where more than 1 % are lost.
+    """
+    return nearest_rank(probes[column].drop_nulls().to_numpy(), percent, probes[column].null_count())
+
+
+def largest(probes: pl.DataFrame, column: str = "rtt_ms") -> float | None:
+    """The largest RTT in ms of the answered probes; None without any."""
+    most = probes[column].max()
+    return None if most is None else float(most)  # type: ignore[arg-type]
 
 
 def loss(probes: pl.DataFrame) -> float | None:
@@ -89,15 +98,16 @@ def loss(probes: pl.DataFrame) -> float | None:
 
 
 def ccdf(probes: pl.DataFrame, column: str = "rtt_ms") -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """(x in ms, P(r > x) in percent) of the answered probes: 2 % at x means that 98 % lie at or below x.
+    """(x in ms, P(r > x) in percent) of all probes: 2 % at x means that 98 % lie at or below x.
 
-    Some 200 points at most, spread over the shares as a log axis shows them; the last is the largest RTT.
+    Some 200 points at most, spread over the shares as a log axis shows them; the last is the largest RTT. Lost probes
+    are above every x: the curve ends at their share. Empty where none was answered.
     """
-    rtt = np.sort(probes[column].drop_nulls().to_numpy())
+    rtt, sent = np.sort(probes[column].drop_nulls().to_numpy()), probes.height
     if not rtt.size:
         return np.empty(0), np.empty(0)
-    below = np.unique(np.ceil((1 - _TAILS) * rtt.size).astype(int).clip(1, rtt.size))
+    below = np.unique(np.ceil((1 - _TAILS) * sent).astype(int).clip(1, rtt.size))
     x = rtt[below - 1]
-    above = (rtt.size - np.searchsorted(rtt, x, side="right")) / rtt.size * 100
+    above = (sent - np.searchsorted(rtt, x, side="right")) / sent * 100
     x, first = np.unique(x, return_index=True)
     return x, above[first]

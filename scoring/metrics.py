@@ -13,6 +13,9 @@ from scoring import freezes, latency, packets, rendition
 from scoring.picture import Picture
 from scoring.windows import Window
 
+IN_TIME_MS = 400.0
+"""The longest way from mouth to ear that networks are planned for (ITU-T G.114, 2003): a later frame is late."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -61,16 +64,29 @@ class Evidence:
                 "height_seconds": shown,
                 "drops": sum(a <= t < b for t in drops for a, b in windows),
             }
-        for count in ("drops", "stall_s", "freezes"):
-            if values.get(count) is not None:
-                values[f"{count}_per_min"] = values[count] * 60 / seconds
+        values |= {
+            name: 1 - values[lost] / seconds
+            for name, lost in (("played_share", "stall_s"), ("unfrozen_share", "freeze_s"))
+            if lost in values
+        }
+        if self.picture.segments is not None and self.picture.stalls is not None:
+            moving = rendition.shares(self.picture.segments, list(freezes.moving(self.picture.stalls, windows)))
+            if known := sum(values["height_seconds"].values()):
+                values["played_height"] = sum(height * s for height, s in moving.items()) / known
         if self.probes is not None:
             probes = latency.within(self.probes, list(windows))
-            for percent, name in ((50, "p50"), (90, "p90"), (99, "p99"), (99.9, "p999"), (100, "max")):
+            for percent, name in ((50, "p50"), (90, "p90"), (99, "p99"), (99.9, "p999")):
                 values[f"rtt_{name}_ms"] = latency.percentile(probes, percent)
-            values["probe_loss"] = latency.loss(probes)
+            values |= {"rtt_max_ms": latency.largest(probes), "probe_loss": (lost := latency.loss(probes))}
+            values["answered_share"] = None if lost is None else 1 - lost
         if self.picture.delays is not None:
             delays = latency.within(self.picture.delays, list(windows))
-            for percent, name in ((50, "p50"), (90, "p90"), (99, "p99"), (100, "max")):
+            for percent, name in ((50, "p50"), (90, "p90"), (99, "p99")):
                 values[f"frame_{name}_ms"] = latency.percentile(delays, percent, "delay_ms")
+            values["frame_max_ms"] = latency.largest(delays, "delay_ms")
+            if delays.height:
+                values |= {
+                    "frame_loss": delays["delay_ms"].null_count() / delays.height,
+                    "frames_in_time": (delays["delay_ms"] <= IN_TIME_MS).sum() / delays.height,
+                }
         return values

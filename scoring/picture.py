@@ -16,6 +16,9 @@ from scoring.scores import Blind, FreezeEntry, RenditionChange
 from scoring.validity import Limits
 from scoring.windows import Window, edges
 
+GRABS_A_FRAME = 1.9
+"""A recorder that grabs so often in a camera's frame misses none: screens change no faster than it grabs."""
+
 
 @dataclass
 class Picture:
@@ -67,7 +70,9 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting, limits: L
         if other is not None:
             camera = glass.camera_log(other.lines("player.jsonl", records.PLAYER), facts["frames"])
             shown = glass.shown_frames(shown, camera, facts["frames"] / fps)
-            seen.delays = glass.frame_delays(shown)
+            # Between two grabs a slower recorder could miss a frame that was shown.
+            often = screen is not None and screen.get("fps", 0) >= GRABS_A_FRAME * fps
+            seen.delays = glass.frame_delays(shown, camera if often else None)
         else:
             shown = shown.with_columns(frame=frames.unwrap(shown["frame"], facts.get("frames")))
         seen.frames, seen.changes = shown, freezes.displayed(shown["t"], shown["frame"], fps)

@@ -145,7 +145,7 @@ def ranks(values: Sequence[float]) -> list[float]:
 
 
 def correlation(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Pearson's correlation; None for fewer than three points or when one side does not vary."""
-    if len(x) < 3 or len(set(x)) == 1 or len(set(y)) == 1:
+    """Pearson's correlation; None for fewer than three points, when one side does not vary, or a value is infinite."""
+    if len(x) < 3 or len(set(x)) == 1 or len(set(y)) == 1 or not np.isfinite([*x, *y]).all():
         return None
     return float(np.corrcoef(x, y)[0, 1])

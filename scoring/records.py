@@ -170,6 +170,8 @@ class ScreenRecord(_Record):
 
 class Asked(_Record):
     jitter_gate_ms: NotRequired[float | None]
+    origin_cc: NotRequired[str]
+    origin_protocol: NotRequired[str]
 
 
 class HostSample(_Record):
@@ -252,6 +254,8 @@ class SocketSample(_Record):
     t: Time
     flow: NotRequired[str | None]
     cc: NotRequired[str | None]
+    app_limited: NotRequired[bool]
+    notsent: NotRequired[int]
     busy_ms: NotRequired[int]
     rwnd_limited_ms: NotRequired[int]
     sndbuf_limited_ms: NotRequired[int]

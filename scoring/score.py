@@ -19,11 +19,13 @@ from scoring.contenders import contender_flows
 from scoring.curves import ccdfs, goodput, over_time, sojourn_times
 from scoring.evidence import RawFiles, Setting, SideCapture, limits_of
 from scoring.gates import further_gates
+from scoring.harm import PRIMARY
 from scoring.metrics import Evidence
 from scoring.picture import freeze_entries, picture, rendition_changes
 from scoring.scores import Host, Jitter, Metrics, PhaseScores, Scores
 from scoring.validity import Gate, Limits, Validity
 from scoring.windows import Window
+from traffic.load import CALL
 
 _LAB = ("name", "rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_up")
 
@@ -87,6 +89,8 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         t0=t0,
         lab={key: lab.get(key) for key in _LAB} | (_box(setting, behind, before) if setting.box else _path(setting)),
         picture=shown.source,
+        primary=PRIMARY["call" if setting.call else "video"],
+        own_kind=_own_kind(files, setting),
         validity=verdict,
         jitter_ms=jitter,
         host=_host(watch),
@@ -106,6 +110,19 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         blind=shown.blind,
         far=far,
     )
+
+
+def _own_kind(files: RawFiles, setting: Setting) -> str | None:
+    """The contender that is as the victim: a call beside a call, else the congestion control of an origin of ours.
+
+    None where it is not known: a real site's, or that of HTTP/3's own transport.
+    """
+    if setting.call:
+        return CALL
+    asked = files.optional("options.json", records.OPTIONS) or {}
+    ours = not setting.elsewhere and asked.get("origin_protocol", "h2") == "h2"
+    control: str | None = asked.get("origin_cc")
+    return control if ours else None
 
 
 def _path(setting: Setting) -> dict[str, Any]:
@@ -241,7 +258,8 @@ def _call_gates(
 
 
 def _jitter(calm: pl.DataFrame, rtt_ms: float) -> Jitter | None:
-    percentiles = [latency.percentile(calm, percent) for percent in (50, 99, 100)]
+    came = calm.drop_nulls("rtt_ms")  # loss has a gate of its own
+    percentiles = [latency.percentile(came, 50), latency.percentile(came, 99), latency.largest(came)]
     p50, p99, most = (None if rtt is None else rtt - rtt_ms for rtt in percentiles)
     return None if p50 is None or p99 is None or most is None else Jitter(p50=p50, p99=p99, max=most)
 

@@ -3,26 +3,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from scoring.harm import Better
+from scoring.numbers import Number
 from scoring.validity import Text, Validity
 
 SCHEMA = 1
-SCORER = "1.8"
+SCORER = "2.0"
 SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # what follows the name of such a curve
-
-Number = Annotated[float, AfterValidator(lambda value: round(value, 4) + 0.0)]
 
 
 class Metrics(BaseModel):
     """What was measured inside some windows; None where it was not recorded.
 
     Rates in Mbit/s of payload, heights in lines, lengths in s, RTT in ms; `speed` is media time per time, `frame_…_ms`
-    the capture-to-display latency of a call's frames.
+    the capture-to-display latency of a call's frames. In percentiles what was lost or never shown is infinitely late,
+    and they are infinite where they fall on it (`Infinity`, as text, in JSON); a maximum is that of what came.
+    `played_share` is the time without stalls, `unfrozen_share` that without WebRTC's freezes, `played_height` the mean
+    height of the picture, 0 while it stalls; `answered_share` is that of the probes; `frame_loss` the share of frames
+    never shown, `frames_in_time` that of those shown within `scoring.metrics.IN_TIME_MS`.
     """
 
     seconds: Number
@@ -40,20 +43,23 @@ class Metrics(BaseModel):
     stall_s: Number | None = None
     freezes: int | None = None
     freeze_s: Number | None = None
-    drops_per_min: Number | None = None
-    stall_s_per_min: Number | None = None
-    freezes_per_min: Number | None = None
+    played_share: Number | None = None
+    unfrozen_share: Number | None = None
+    played_height: Number | None = None
     rtt_p50_ms: Number | None = None
     rtt_p90_ms: Number | None = None
     rtt_p99_ms: Number | None = None
     rtt_p999_ms: Number | None = None
     rtt_max_ms: Number | None = None
     probe_loss: Number | None = None
+    answered_share: Number | None = None
     unread_share: Number | None = None
     frame_p50_ms: Number | None = None
     frame_p90_ms: Number | None = None
     frame_p99_ms: Number | None = None
     frame_max_ms: Number | None = None
+    frame_loss: Number | None = None
+    frames_in_time: Number | None = None
 
 
 class PhaseScores(Metrics):
@@ -135,8 +141,9 @@ class Sojourn(BaseModel):
 
     `queue` is dualpi2's by codepoint, C where there is no other. `packets` came before the router; `lost` of them did
     not come out, `marked` came out as CE, `late` behind a later one of their flow; `alike`, beside them, cannot be told
-    from each other and are not followed. Times in ms, less the path's own. Of "qdisc": the delay that the queue itself
-    told, by as many samples as there are `packets`.
+    from each other and are not followed; `negative` came sooner than the path alone takes, which no packet can, by up
+    to `-least_ms`. Times in ms, less the path's own; percentiles with lost packets as infinitely late. Of "qdisc": the
+    delay that the queue itself told, by as many samples as there are `packets`.
     """
 
     phase: Text
@@ -147,10 +154,12 @@ class Sojourn(BaseModel):
     marked: int | None = None
     late: int | None = None
     alike: int | None = None
+    negative: int | None = None
     p50_ms: Number | None
     p90_ms: Number | None
     p99_ms: Number | None
     max_ms: Number | None
+    least_ms: Number | None = None
 
 
 class Blind(BaseModel):
@@ -180,7 +189,7 @@ class Series(BaseModel):
 
 
 class Curve(BaseModel):
-    """P(r > x): `percent[i]` of the probes took longer than `ms[i]`."""
+    """P(r > x): `percent[i]` of the probes took longer than `ms[i]`, the lost ones among them."""
 
     name: Text
     ms: list[Number]
@@ -208,12 +217,13 @@ class Host(BaseModel):
 class Scores(BaseModel):
     """scores.json. `harm` is empty when the run is void: a void run gives reasons, no result."""
 
-    model_config = ConfigDict(ser_json_inf_nan="null")
     schema_version: int = SCHEMA
     scorer: Text = SCORER
     t0: float  # Unix s of the start of the first phase; every other time is counted from it
     lab: dict[str, Any]
     picture: Literal["strip", "blind", "player", "none"]  # whence freezes; without a strip the player tells heights
+    primary: Text | None = Field(None, description="the metric by which this victim is judged")
+    own_kind: Text | None = Field(None, description="the contender that is as the victim itself, if known")
     validity: Validity
     jitter_ms: Jitter | None = None
     host: Host | None = None

@@ -17,6 +17,8 @@ from scoring.pcapng import CE, ECT1
 
 _KEY: Final = [*FLOW, "ip_id", "fingerprint"]
 _QUEUE: Final = pl.when(pl.col("ecn").is_in([ECT1, CE])).then(pl.lit("L")).otherwise(pl.lit("C")).alias("queue")
+LEAST_NEGATIVE_MS = 0.001
+"""A sojourn time below 0 by more than this is counted as negative: the clocks or the path are not as held to be."""
 UNDER_WAY_S = 2.0
 """A packet that is seen before the router so shortly before the other capture's end may still be on its way."""
 
@@ -26,9 +28,10 @@ def crossings(before: pl.DataFrame, behind: pl.DataFrame, path_ms: float | None 
 
     Both captures must be of one clock. Columns: those of FLOW, ip_bytes, payload; t, seen before the router (Unix s);
     sojourn_ms, the time to the capture behind it less `path_ms`, which the router was asked to add beside its queue
-    (None: less the least time that a packet took), never below 0, null when the packet did not come; ecn before it;
+    (None: less the least time that a packet took), null when the packet did not come; ecn before it;
     `queue`, the queue that dualpi2 puts it in by that codepoint (RFC 9332, 2.3: ECT(1) and CE in L, all others in C);
     `marked`, CE behind but not before; `late`, overtaken by a packet of its flow that came after it. In order of t.
+    A sojourn time below 0, which no packet can have, is left as it is: it tells of the clocks, or of the path.
     Packets of which there are several alike are left out, see `alike`.
     """
     until = behind["t_ns"].max()
@@ -44,7 +47,7 @@ def crossings(before: pl.DataFrame, behind: pl.DataFrame, path_ms: float | None 
         "ip_bytes",
         "payload",
         (pl.col("t_ns") / 1e9).alias("t"),
-        (passed_ms - (passed_ms.min() if path_ms is None else path_ms)).clip(lower_bound=0).alias("sojourn_ms"),
+        (passed_ms - (passed_ms.min() if path_ms is None else path_ms)).alias("sojourn_ms"),
         "ecn",
         _QUEUE,
         ((pl.col("ecn_behind") == CE) & (pl.col("ecn") != CE)).fill_null(False).alias("marked"),

@@ -6,7 +6,8 @@ Of a contender that competes in several phases of a run, their mean stands for t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isfinite
 from statistics import fmean
 
 from pydantic import BaseModel
@@ -19,11 +20,13 @@ from scoring.intervals import (
     RESAMPLES,
     SEED,
     Estimate,
-    Number,
     Statistic,
     estimate,
+    holm,
     least_detectable,
+    paired_p,
 )
+from scoring.numbers import Number
 from scoring.scores import Metrics, Scores
 from scoring.transport import FRAME_BYTES, PAYLOAD_BYTES
 
@@ -40,6 +43,7 @@ MEASURED: dict[str, Better | None] = {
     "second_stall_s": None,
     "call_down_loss": None,
     "call_down_p99_ms": None,
+    "played_height": "more",
     "mean_height": "more",
     "lowest_height": "more",
     "below_solo_s": "less",
@@ -51,38 +55,59 @@ MEASURED: dict[str, Better | None] = {
     "freeze_s": "less",
     "rtt_p50_ms": "less",
     "rtt_p99_ms": "less",
+    "frames_in_time": "more",
     "frame_p50_ms": "less",
     "frame_p99_ms": "less",
 }
 #: What a baseline, of another length than the phases, can be set beside them; `contender_mbps` has none.
 _ALONE = {
-    *("victim_mbps", "mean_height", "lowest_height", "fps"),
-    *("rtt_p50_ms", "rtt_p99_ms", "frame_p50_ms", "frame_p99_ms"),
+    *("victim_mbps", "played_height", "mean_height", "lowest_height", "fps"),
+    *("rtt_p50_ms", "rtt_p99_ms", "frames_in_time", "frame_p50_ms", "frame_p99_ms"),
 }
 
 
+#: What four decimals may add to a level of 0.05.
+_ROUNDED = 1e-9
+
+
 class Contrast(Estimate):
-    """A contender less the reference, run by run; `mde` is the least true difference that so many runs would find."""
+    """A contender less the reference, run by run; `mde` is the least true difference that so many runs would find.
+
+    `p` is of the paired t-test (`scoring.intervals.paired_p`), `p_holm` the same corrected for the number of metrics
+    that are not primary; None of the primary one, of what has no better side, and of one run.
+    """
 
     mde: Number | None
+    p: Number | None = None
+    p_holm: Number | None = None
 
 
 class Figure(BaseModel):
-    """One metric over the runs: alone, beside each contender, and each contender less the reference."""
+    """One metric over the runs: alone, beside each contender, and each contender less the reference.
+
+    Of harm, `beyond` is by how much each contender's is more than that of the victim's own kind, the bar of Ware et al.
+    ("Beyond Jain's Fairness Index", HotNets 2019): a new congestion control may be deployed beside another one if it
+    does no more harm to it than that one does to itself. BBR is judged beside BBR.
+    """
 
     metric: str
     better: Better | None
+    primary: bool = False
     alone: Estimate | None = None
     beside: dict[str, Estimate]
     contrast: dict[str, Contrast]
+    beyond: dict[str, Contrast] = {}
 
     def worse(self, contender: str) -> bool | None:
         """Whether the victim fares worse beside `contender` than beside the reference; None when that is not shown.
 
-        It takes `ENOUGH` runs that have the figure beside both: it may be missing where the victim fared worst.
+        It takes `ENOUGH` runs that have the figure beside both, and an interval that leaves 0 out; of a metric that is
+        not the primary one a p of at most 1 - `LEVEL`, corrected for their number, too.
         """
         contrast = self.contrast.get(contender)
         if contrast is None or contrast.n < ENOUGH or not contrast.away_from_zero or self.better is None:
+            return None
+        if not self.primary and (contrast.p_holm is None or contrast.p_holm > 1 - LEVEL + _ROUNDED):
             return None
         return (contrast.value > 0) == (self.better == "less")
 
@@ -91,13 +116,18 @@ class Summary(BaseModel):
     """The valid runs of one experiment together; names are those of the runs.
 
     `fair_share_mbps` is what max-min fairness would leave the victim beside one flow: half of what the bottleneck
-    carries in payload, and no more than it takes alone.
+    carries in payload, and no more than it takes alone. `primary` is the metric by which this victim is judged,
+    `own_kind` the contender that is as it is itself, `baseline_s` the least time alone of a run, s; None where runs do
+    not tell.
     """
 
     valid: list[str]
     void: dict[str, list[str]]
     contenders: list[str]
     reference: str | None
+    primary: str | None = None
+    own_kind: str | None = None
+    baseline_s: Number | None = None
     level: float = LEVEL
     power: float = POWER
     resamples: int = RESAMPLES
@@ -124,10 +154,19 @@ def summarise(runs: Mapping[str, Scores]) -> Summary:
         void=void,
         contenders=contenders,
         reference=contenders[0] if len(contenders) > 1 else None,
+        primary=_common(scores.primary for scores in scored),
+        own_kind=_common(scores.own_kind for scores in scored),
+        baseline_s=min((scores.baseline.seconds for scores in scored if scores.baseline), default=None),
         fair_share_mbps=estimate(shares) if shares else None,
         measured=_figures(MEASURED, scored, contenders, _beside, _alone),
-        harm=_figures(dict.fromkeys(METRICS, "less"), scored, contenders, _harm, lambda *_: None),
+        harm=_figures(dict.fromkeys(METRICS, "less"), scored, contenders, _harm, lambda *_: None, bar=True),
     )
+
+
+def _common(given: Iterable[str | None]) -> str | None:
+    """What all have; None where they differ."""
+    different = set(given)
+    return different.pop() if len(different) == 1 else None
 
 
 def _figures(
@@ -136,38 +175,75 @@ def _figures(
     contenders: Sequence[str],
     beside: Callable[[Scores, str, str], float | None],
     alone: Callable[[Scores, str], float | None],
+    bar: bool = False,
 ) -> list[Figure]:
-    """One figure a metric that some run has."""
+    """One figure a metric that some run has, with what is `beyond` the bar of the victim's own kind."""
     figures = []
+    primary, own_kind = _common(scores.primary for scores in runs), _common(scores.own_kind for scores in runs)
     for metric, better in metrics.items():
-        # Heights are rungs of a ladder: a mean of them would be none.
-        kind: Statistic = "median" if metric in ("lowest_height", "second_height") else "mean"
         solo = [value for scores in runs if (value := alone(scores, metric)) is not None]
         by_run = [{name: beside(scores, name, metric) for name in contenders} for scores in runs]
         values = {name: [value for run in by_run if (value := run[name]) is not None] for name in contenders}
+        # Heights are rungs of a ladder, of which a mean would be none; no more is there one of what is infinite.
+        every = [*solo, *(value for given in values.values() for value in given)]
+        rungs = metric in ("lowest_height", "second_height")
+        kind: Statistic = "median" if rungs or not all(map(isfinite, every)) else "mean"
+        beyond = {
+            name: _contrast(by_run, name, own_kind, kind)
+            for name in contenders
+            if bar and own_kind in contenders and own_kind is not None and name != own_kind
+        }
         contrast = {name: _contrast(by_run, name, contenders[0], kind) for name in contenders[1:]}
         if any(values.values()):
             figures.append(
                 Figure(
                     metric=metric,
                     better=better,
+                    primary=metric == primary,
                     alone=estimate(solo, kind) if solo else None,
                     beside={name: estimate(given, kind) for name, given in values.items() if given},
                     contrast={name: given for name, given in contrast.items() if given},
+                    beyond={name: given for name, given in beyond.items() if given},
                 )
             )
-    return figures
+    return _corrected(figures)
+
+
+def _corrected(figures: list[Figure]) -> list[Figure]:
+    """The figures, the contrasts of those that are not primary corrected for their number, contender by contender."""
+    family: dict[str, dict[str, float]] = {}
+    for figure in figures:
+        for name, contrast in figure.contrast.items():
+            if not figure.primary and figure.better and contrast.p is not None:
+                family.setdefault(name, {})[figure.metric] = contrast.p
+    corrected = {name: holm(p) for name, p in family.items()}
+    return [
+        figure.model_copy(
+            update={
+                "contrast": {
+                    name: contrast.model_copy(update={"p_holm": corrected.get(name, {}).get(figure.metric)})
+                    for name, contrast in figure.contrast.items()
+                }
+            }
+        )
+        for figure in figures
+    ]
 
 
 def _contrast(
     by_run: Sequence[Mapping[str, float | None]], contender: str, reference: str, kind: Statistic
 ) -> Contrast | None:
     pairs = ((run[contender], run[reference]) for run in by_run)
-    differences = [one - other for one, other in pairs if one is not None and other is not None]
+    differences = [_less(one, other) for one, other in pairs if one is not None and other is not None]
     if not differences:
         return None
     mde = least_detectable(differences) if kind == "mean" else None
-    return Contrast(**estimate(differences, kind).model_dump(), mde=mde)
+    return Contrast(**estimate(differences, kind).model_dump(), mde=mde, p=paired_p(differences))
+
+
+def _less(one: float, other: float) -> float:
+    """The one less the other; nothing where both are infinite."""
+    return 0.0 if one == other else one - other
 
 
 def _beside(scores: Scores, contender: str, metric: str) -> float | None:

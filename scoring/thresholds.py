@@ -20,8 +20,10 @@ _COMPARE = {
 _HARM = "harm."
 _GRAMMAR = re.compile(
     r"(?P<metric>[\w.]+)(?:\s+(?P<alone>alone)|\s+beside\s+(?P<contender>[\w-]+))?"
-    r"\s*(?P<compare><=|>=|==|!=|<|>)\s*(?P<limit>[-+]?\d+(?:\.\d+)?)"
+    r"\s*(?P<compare><=|>=|==|!=|<|>)\s*(?P<limit>bar|[-+]?\d+(?:\.\d+)?)"
 )
+#: What scores up to 1.8 had, by what tells it now.
+_FORMERLY = {"stall_s_per_min": "played_share", "freezes_per_min": "unfrozen_share", "drops_per_min": "mean_height"}
 KNOWN = (*MEASURED, *(f"{_HARM}{metric}" for metric in METRICS))
 """Figures that a threshold may be of: the victim's and contender's as measured, and the harm in those that have one."""
 
@@ -32,13 +34,17 @@ class ThresholdError(ValueError):
 
 @dataclass(frozen=True)
 class Threshold:
-    """A demand on one figure: `alone`, beside one contender, or (None) beside each; units are the figure's own."""
+    """A demand on one figure: `alone`, beside one contender, or (None) beside each; units are the figure's own.
+
+    Of `bar`, on harm less that which the victim's own kind does to it, so that its limit is 0.
+    """
 
     text: str
     metric: str
     where: str | None
     compare: str
     limit: float
+    bar: bool = False
 
     def meets(self, value: float) -> bool:
         """Whether a figure is as demanded."""
@@ -70,19 +76,26 @@ class Judgement:
 
 
 def parse(text: str) -> Threshold:
-    """Read `[harm.]METRIC [alone | beside CONTENDER] (< <= > >= == !=) NUMBER`. Raises ThresholdError."""
+    """Read `[harm.]METRIC [alone | beside CONTENDER] (< <= > >= == !=) NUMBER`; of harm `bar` for the number.
+
+    Raises ThresholdError.
+    """
     match = _GRAMMAR.fullmatch(text.strip())
     if match is None:
         raise ThresholdError(f"{text!r}: write it as `harm.rtt_p99_ms beside prague < 0.3` or `stalls == 0`")
     metric = match["metric"]
+    if now := _FORMERLY.get(metric.removeprefix(_HARM)):
+        raise ThresholdError(f"{text!r}: {metric} is told as {_HARM}{now} since scores 2.0")
     if metric not in KNOWN:
         hint = did_you_mean(metric, KNOWN, most=3, alike=0.4)
         raise ThresholdError(f"{text!r}: unknown figure {metric!r}; {hint or 'known: ' + ', '.join(KNOWN)}")
     if match["alone"] and metric.startswith(_HARM):
         raise ThresholdError(f"{text!r}: harm is what a contender does; leave `alone` out")
-    return Threshold(
-        text.strip(), metric, match["alone"] or match["contender"], match["compare"], float(match["limit"])
-    )
+    bar = match["limit"] == "bar"
+    if bar and not metric.startswith(_HARM):
+        raise ThresholdError(f"{text!r}: the bar is the harm that the victim's own kind does; write harm.{metric}")
+    where = match["alone"] or match["contender"]
+    return Threshold(text.strip(), metric, where, match["compare"], 0.0 if bar else float(match["limit"]), bar)
 
 
 def judge(thresholds: list[Threshold], summary: Summary, *, sure: bool = False) -> list[Judgement]:
@@ -105,5 +118,7 @@ def _figures(threshold: Threshold, summary: Summary) -> Iterator[tuple[str, Esti
     if threshold.where == "alone":
         yield "alone", known.alone if known else None
         return
-    for contender in [threshold.where] if threshold.where else summary.contenders or ["any contender"]:
-        yield contender, known.beside.get(contender) if known else None
+    others = [name for name in summary.contenders if not threshold.bar or name != summary.own_kind]
+    for contender in [threshold.where] if threshold.where else others or ["any contender"]:
+        beside = known and (known.beyond if threshold.bar else known.beside)
+        yield contender, beside.get(contender) if beside else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from math import inf, isfinite
 from statistics import median
 from typing import Any
 
@@ -20,7 +21,9 @@ import polars as pl
 from bottleneck.units import parse_rate
 from scoring.harm import harm
 from scoring.latency import ccdf
+from scoring.numbers import in_json, nearest_rank
 from scoring.per_packet import packet_scores
+from scoring.sojourn import LEAST_NEGATIVE_MS
 from scoring.steady import truncation
 
 Floats = npt.NDArray[np.float64]
@@ -128,25 +131,31 @@ def spike(t: Floats, srtt_ms: Floats, start: float, end: float, base_ms: float, 
 
 
 def completion(short: pl.DataFrame) -> Json:
-    """Flow completion times in s: count, unfinished, geometric_mean_s, median_s, p95_s (nearest rank)."""
+    """Flow completion times in s: count, unfinished, geometric_mean_s, median_s, p95_s (nearest rank).
+
+    An unfinished flow is infinitely late: it counts in the percentiles, and one makes the geometric mean infinite.
+    """
     times = short["fct_s"].drop_nulls().to_numpy()
-    scores: Json = {"count": short.height, "unfinished": short.height - times.size}
-    if times.size:
-        scores |= {
-            "geometric_mean_s": _r(float(np.exp(np.log(times).mean())), 6),
-            "median_s": _r(_percentile(times, 50), 6),
-            "p95_s": _r(_percentile(times, 95), 6),
-        }
+    unfinished = short.height - times.size
+    scores: Json = {"count": short.height, "unfinished": unfinished}
+    if short.height:
+        mean = inf if unfinished else float(np.exp(np.log(times).mean()))
+        scores |= {"geometric_mean_s": in_json(_r(mean, 6))}
+        scores |= {name: _rank(times, percent, unfinished, 6) for name, percent in (("median_s", 50), ("p95_s", 95))}
     return scores
 
 
 def completion_harm(solo: Mapping[str, Any], beside: Mapping[str, Any]) -> Json:
-    """Harm to completion times, (beside - solo) / beside, of each statistic of `completion` that both have."""
+    """Harm to completion times, (beside - solo) / beside, of each statistic of `completion` that both have.
+
+    None of one that is infinite alone: there is nothing to set it against.
+    """
     names = ("geometric_mean_s", "median_s", "p95_s")
+    both = {name: (float(solo[name]), float(beside[name])) for name in names if name in solo and name in beside}
     return {
-        name.removesuffix("_s"): _r(harm(solo[name], beside[name], "less"), 4)
-        for name in names
-        if name in solo and name in beside
+        name.removesuffix("_s"): _r(harm(alone, value, "less"), 4)
+        for name, (alone, value) in both.items()
+        if isfinite(alone)
     }
 
 
@@ -154,31 +163,35 @@ def probe_scores(probes: pl.DataFrame, base_ms: float) -> Json:
     """Delay of one probe's packets: sent, loss (share), p50/p90/p95/p99/p99.9/max in ms, and the queue's CCDF.
 
     `base_ms` is the path's delay, one way or there and back as the probe's; the CCDF's ms are what the queues add to
-    it, its percent the share above.
+    it, its percent the share above. A lost probe is infinitely late in both; max is that of those that came. `negative`
+    counts those that took less than the path, which no packet can: clocks or path are not as they are held to be.
     """
     delays = probes["delay_us"].drop_nulls().to_numpy() / 1e3
-    scores: Json = {"sent": probes.height, "loss": _r(1 - delays.size / probes.height, 6) if probes.height else None}
+    lost = probes.height - delays.size
+    scores: Json = {"sent": probes.height, "loss": _r(lost / probes.height, 6) if probes.height else None}
+    if not probes.height:
+        return scores
+    scores |= {f"p{p}_ms": _rank(delays, p, lost) for p in (50, 90, 95, 99)} | {"p999_ms": _rank(delays, 99.9, lost)}
     if not delays.size:
         return scores
-    scores |= {f"p{p}_ms": _r(_percentile(delays, p)) for p in (50, 90, 95, 99)}
-    scores |= {"p999_ms": _r(_percentile(delays, 99.9)), "max_ms": _r(float(delays.max()))}
-    ms, percent = ccdf(pl.DataFrame({"rtt_ms": np.maximum(delays - base_ms, 0)}))
+    scores |= {"max_ms": _r(float(delays.max())), "negative": int((delays - base_ms < -LEAST_NEGATIVE_MS).sum())}
+    ms, percent = ccdf(probes.select(rtt_ms=pl.col("delay_us") / 1e3 - base_ms))
     scores["ccdf"] = {"ms": [_r(x) for x in ms.tolist()], "percent": [_r(x, 4) for x in percent.tolist()]}
     return scores
 
 
 def pooled_ccdf(probes: Sequence[Mapping[str, Any]]) -> Json:
-    """One CCDF of several runs' probes, each as `probe_scores` tells it: by the packets that were answered."""
+    """One CCDF of several runs' probes, each as `probe_scores` tells it: by the packets that were sent."""
     curves = [(np.array(probe["ccdf"]["ms"]), np.array([100.0, *probe["ccdf"]["percent"]])) for probe in probes]
     ms = np.unique(np.concatenate([x for x, _ in curves]))
     above = [percent[np.searchsorted(x, ms, side="right")] for x, percent in curves]
-    share = np.average(above, axis=0, weights=[probe["sent"] * (1 - probe["loss"]) for probe in probes])
+    share = np.average(above, axis=0, weights=[probe["sent"] for probe in probes])
     return {"ms": ms.tolist(), "percent": [_r(x, 4) for x in share.tolist()]}
 
 
 def talk_scores(talk: pl.DataFrame, seconds: float) -> Json:
     """One way of a call over a cell of `seconds`: mbps (payload that arrived), and where delays are known the share
-    lost and the one-way delay of its packets, p50/p99/max in ms.
+    lost and the one-way delay of its packets, p50/p99/max in ms: a lost one is infinitely late, max of those that came.
 
     `talk` has the columns of TALKS: without any delay its rows are packets that arrived.
     """
@@ -187,8 +200,9 @@ def talk_scores(talk: pl.DataFrame, seconds: float) -> Json:
     scores: Json = {"mbps": _r(sum((arrived if known else talk)["bytes"].to_list()) * 8 / seconds / 1e6, 4)}
     if known:
         delays = arrived["delay_us"].to_numpy() / 1e3
-        scores |= {"loss": _r(1 - arrived.height / talk.height, 6), "p50_ms": _r(_percentile(delays, 50))}
-        scores |= {"p99_ms": _r(_percentile(delays, 99)), "max_ms": _r(float(delays.max()))}
+        lost = talk.height - arrived.height
+        scores |= {"loss": _r(lost / talk.height, 6), "p50_ms": _rank(delays, 50, lost)}
+        scores |= {"p99_ms": _rank(delays, 99, lost), "max_ms": _r(float(delays.max()))}
     return scores
 
 
@@ -425,8 +439,10 @@ def _stop(flow: Mapping[str, Any], seconds: float) -> float:
     return seconds if stop is None else float(stop)
 
 
-def _percentile(values: Floats, percent: float) -> float:
-    return float(np.percentile(values, percent, method="inverted_cdf"))
+def _rank(values: Floats, percent: float, lost: int, digits: int = 3) -> float | str | None:
+    """A percentile as JSON holds it, where `lost` more never came."""
+    value = nearest_rank(values, percent, lost)
+    return None if value is None else in_json(_r(value, digits))
 
 
 def _r(value: float, digits: int = 3) -> float:

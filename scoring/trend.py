@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from math import isfinite
+from statistics import fmean, median
 from typing import TypeVar
 
 import numpy as np
+from scipy import stats  # type: ignore[import-untyped]
 
 from scoring.intervals import LEVEL, RESAMPLES, SEED, Difference, difference
 
@@ -27,7 +29,9 @@ class Change:
     version: int
     p: float
     before: float
-    """Mean of the runs from the change before, or the first version, to it."""
+    """Mean of the runs from the change before, or the first version, to it; the median where one is infinite."""
+    after: float
+    """The same of those from it to the next change."""
     step: Difference
     """The runs from it to the next change, less those before."""
 
@@ -41,8 +45,9 @@ def changes(series: Mapping[Key, Sequence[Sequence[float]]]) -> dict[Key, list[C
     Location of Normal Populations", JASA 74(366), 1979), then the same in both parts. p is the share of
     permutations of the runs over the versions whose best place takes as much; a step counts where p is
     below 1 - `LEVEL` over the number of series that vary (Bonferroni), so that in series without any change one is
-    told in 5 % of all calls at most. Runs of a version must be independent given the version. Steps are of means.
-    A version without a run is passed over; series that never vary are left out.
+    told in 5 % of all calls at most. Runs of a version must be independent given the version. Steps are of means; where
+    a run's value is infinite the places are those of the ranks, and steps are of medians. A version without a run is
+    passed over; series that never vary are left out.
     """
     varying = {key: groups for key, groups in series.items() if len({value for group in groups for value in group}) > 1}
     return {key: list(_split(varying[key], (1 - LEVEL) / len(varying))) for key in varying}
@@ -54,7 +59,8 @@ def _split(groups: Sequence[Sequence[float]], alpha: float) -> Iterator[Change]:
     bounds = [0, *(place for place, _ in found), len(groups)]
     for (place, p), before, after in zip(found, bounds[:-2], bounds[2:], strict=True):
         older, newer = _runs(groups[before:place]), _runs(groups[place:after])
-        yield Change(place, p, fmean(older), difference(older, newer))
+        middle = fmean if all(map(isfinite, (*older, *newer))) else median
+        yield Change(place, p, middle(older), middle(newer), difference(older, newer))
 
 
 def _places(groups: Sequence[Sequence[float]], start: int, stop: int, alpha: float) -> dict[int, float]:
@@ -70,6 +76,7 @@ def _best(groups: Sequence[Sequence[float]]) -> tuple[int, float] | None:
     """The likeliest place of one change and its p; None where there is none."""
     ends = np.cumsum([len(group) for group in groups])
     values = np.asarray(_runs(groups), dtype=float)
+    values = values if np.isfinite(values).all() else stats.rankdata(values)
     values = values - values.mean() if len(values) else values
     total = float(values @ values)
     # A version without a run is no place of its own.

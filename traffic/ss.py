@@ -32,6 +32,7 @@ COUNTERS = (
     "delivered",
     "delivered_ce",
     "unacked",
+    "notsent",
     "lost",
     "ssthresh",
 )
@@ -46,7 +47,9 @@ def parse(line: str) -> dict[str, Any] | None:
 
     Times are ms, rates bit/s, cwnd segments, alpha a fraction; alpha is None without DCTCP or Prague. `busy_ms` is
     how long there was data to send so far, the two `…_limited_ms` in how much of it a window or buffer of the hosts,
-    and no congestion window, held it back (tcp_info, RFC 4898).
+    and no congestion window, held it back (tcp_info, RFC 4898). `app_limited`: what was last acknowledged left when
+    there was no more to send (`tcpi_delivery_rate_app_limited`): a slow writer is so though some data is always out,
+    and so is BBR by its own hand while it probes the RTT, but with `notsent` bytes waiting.
     """
     socket = _SOCKET.match(line)
     if socket is None:
@@ -64,6 +67,7 @@ def parse(line: str) -> dict[str, Any] | None:
         "cc": algorithm,
         "ecn": " ecn " in f" {rest} ",
         "ecnseen": " ecnseen " in f" {rest} ",
+        "app_limited": " app_limited " in f" {rest} ",
         "cwnd": int(pairs.get("cwnd", 0)),
         "mss": int(pairs.get("mss", 0)),
         "rtt_ms": float(rtt) if rtt else None,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import socket
-import statistics
 import struct
 import sys
 import time
@@ -106,12 +105,21 @@ def listen(at: socket.socket, first_s: float = 60.0) -> dict[str, Any]:
 
 
 def summary(sent: int | None, packets: Sequence[Sequence[int]]) -> dict[str, float | None]:
-    """Share lost (None when unknown) and one-way delay of the packets in ms: median, 99th percentile, largest."""
+    """Share lost (None when unknown) and one-way delay of the packets in ms: median, 99th percentile, largest.
+
+    Percentiles (nearest rank) are of all that were sent: None where they fall on a lost packet, which never came.
+    """
     delays = sorted((arrived - left) / 1e6 for _, _, left, arrived in packets)
+    count = max(sent or 0, len(delays))
+
+    def rank(percent: int) -> float | None:
+        at = -(-percent * count // 100)
+        return delays[at - 1] if at <= len(delays) else None
+
     return {
         "loss": 1 - len({number for number, *_ in packets}) / sent if sent else None,
-        "delay_p50_ms": statistics.median(delays),
-        "delay_p99_ms": delays[-(-99 * len(delays) // 100) - 1],
+        "delay_p50_ms": rank(50),
+        "delay_p99_ms": rank(99),
         "delay_max_ms": delays[-1],
     }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
-from pydantic_core import to_jsonable_python
+from pydantic_core import to_json
 
 from hardware.machine.messages import printable
 
@@ -22,11 +22,11 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory under 
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON: models and dataclasses by their fields, paths as text, what is no number as null.
+    """Print a value as JSON: models and dataclasses by their fields, paths as text, what is infinite as `Infinity` too.
 
     Nothing in it but ASCII: it may come from somebody else.
     """
-    print(json.dumps(to_jsonable_python(value, inf_nan_mode="null"), indent=1))
+    print(json.dumps(json.loads(to_json(value, inf_nan_mode="strings")), indent=1))
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from hardware.machine.messages import printable
 from harness.cli.common import AsJson, Run, one_line_errors, print_json
 
 app = typer.Typer()
@@ -33,10 +34,13 @@ def rescore(
     for reason in outcome.void_now:
         print(f"sojourn: {run}: void now: {reason}", file=sys.stderr)
     if as_json:
-        told = {"run": run, "differing": outcome.differing, "void_now": outcome.void_now, "altered": outcome.altered}
+        told: dict[str, object] = {"run": run, "scorer": outcome.scorer, "fields": outcome.fields}
+        told |= {"differing": outcome.differing, "void_now": outcome.void_now, "altered": outcome.altered}
         print_json({**told, "replaced": write and bool(outcome.differing)})
-    for line in outcome.differing[:10] if not as_json else ():
-        print(line)
+    if not as_json and outcome.differing:
+        print(f"scores {outcome.scorer or 'of no scorer'} → {outcome.scores.scorer}")
+        for line in outcome.fields:
+            print(printable(line))
     if outcome.differing and not write:
         what = f"{len(outcome.differing)} scores differ from the stored ones; --write replaces them"
         print(f"sojourn: {run}: {what}", file=sys.stderr)

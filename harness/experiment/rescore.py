@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +18,23 @@ from harness.store.manifest import StoreError, hash_file, read_manifest, reseal
 from scoring.score import score_run
 from scoring.scores import SCORES, Scores
 
+#: What names an entry of a list of scores, of which the first that all have is taken.
+_NAMES = (("phase", "metric"), ("phase", "of", "queue"), ("name",))
+#: So many places of a field are told.
+_SHOWN = 3
+
 
 @dataclass(frozen=True)
 class Rescored:
     """What the raw files of a run say now."""
 
     scores: Scores
+    scorer: str | None
+    """Which scorer made the stored scores."""
     differing: tuple[str, ...]
     """A line for each stored score that differs."""
+    fields: tuple[str, ...]
+    """The same, a line a field."""
     void_now: tuple[str, ...]
     """Reasons that the stored scores do not give."""
     altered: bool
@@ -43,10 +53,12 @@ def rescored(run: Path) -> Rescored:
     if lacking := [name for name in manifest.versions if name.startswith("package ") and name not in here]:
         raise StoreError(f"{run}: was judged with {', '.join(lacking)}, not installed here; install it, and rescore")
     scores, stored = score_run(run), _stored(run)
-    known = _reasons(stored)
+    known, fresh = _reasons(stored), json.loads(scores.model_dump_json())
     return Rescored(
         scores,
-        tuple(differences(stored, json.loads(scores.model_dump_json()))),
+        stored.get("scorer"),
+        tuple(differences(stored, fresh)),
+        tuple(fields(stored, fresh)),
         tuple(reason for reason in scores.validity.reasons if reason not in known),
         (run / SCORES).exists() and manifest.files.get(SCORES) != hash_file(run / SCORES),
     )
@@ -71,15 +83,52 @@ def renew_report(run: Path, scores: Scores) -> Path:
 
 
 def differences(stored: Any, fresh: Any, where: str = "scores") -> Iterator[str]:
-    """Yield one line for each leaf in which two JSON values differ."""
+    """Yield one line for each leaf in which two JSON values differ; entries of a list that have names go by these."""
+    for path, before, after in _changes(stored, fresh, where):
+        yield f"{path}: stored {_short(before)}, now {_short(after)}"
+
+
+def fields(stored: Any, fresh: Any) -> Iterator[str]:
+    """Yield one line for each field in which two scores differ: how often, and before → after of the first places."""
+    by_field: dict[str, list[tuple[str, Any, Any]]] = {}
+    for path, before, after in _changes(stored, fresh, ""):
+        by_field.setdefault(re.sub(r"\[[^]]*\]", "[]", path).removeprefix("."), []).append((path, before, after))
+    for field, places in by_field.items():
+        named = [(re.findall(r"\[([^]]*)\]", path), before, after) for path, before, after in places]
+        shown = [
+            f"{f'{names[0]}: ' if names else ''}{_short(before, 24)} → {_short(after, 24)}"
+            for names, before, after in named[:_SHOWN]
+        ]
+        further = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+        yield f"{field}: {'; '.join(shown)}{further}"
+
+
+def _changes(stored: Any, fresh: Any, where: str) -> Iterator[tuple[str, Any, Any]]:
+    """The path, the stored and the fresh value of each leaf that differs; None where one side has none."""
+    if isinstance(stored, list) and isinstance(fresh, list):
+        named = _named(stored), _named(fresh)
+        if all(named):
+            for key in dict.fromkeys([*named[0], *named[1]]):
+                yield from _changes(named[0].get(key), named[1].get(key), f"{where}[{key}]")
+            return
+        if len(stored) == len(fresh):
+            for index, (one, other) in enumerate(zip(stored, fresh, strict=True)):
+                yield from _changes(one, other, f"{where}[{index}]")
+            return
     if isinstance(stored, dict) and isinstance(fresh, dict):
         for key in sorted(stored.keys() | fresh.keys()):
-            yield from differences(stored.get(key), fresh.get(key), f"{where}.{key}")
-    elif isinstance(stored, list) and isinstance(fresh, list) and len(stored) == len(fresh):
-        for index, (one, other) in enumerate(zip(stored, fresh, strict=True)):
-            yield from differences(one, other, f"{where}[{index}]")
+            yield from _changes(stored.get(key), fresh.get(key), f"{where}.{key}")
     elif stored != fresh:
-        yield f"{where}: stored {_short(stored)}, now {_short(fresh)}"
+        yield where, stored, fresh
+
+
+def _named(entries: list[Any]) -> dict[str, Any]:
+    """The entries of a list by what names each; empty where nothing does, or not every one alone."""
+    for keys in _NAMES:
+        if all(isinstance(entry, dict) and all(key in entry for key in keys) for entry in entries):
+            named = {" ".join(str(entry[key]) for key in keys): entry for entry in entries}
+            return named if len(named) == len(entries) else {}
+    return {}
 
 
 def _stored(run: Path) -> dict[str, Any]:

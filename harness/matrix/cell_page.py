@@ -15,6 +15,7 @@ from markupsafe import Markup
 from bottleneck.qdiscs import marks
 from harness.matrix.cell import Cell
 from harness.matrix.matrix import Matrix
+from harness.matrix.results import figure_text
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
 from scoring.per_packet import BIN_S, PACKETS
 from scoring.transport import FLOWS
@@ -46,6 +47,7 @@ _PERIODS = {
 _PROBES = {"sent": ("sent", 0), "loss": ("lost", 4), "p50_ms": ("P50 ms", 2), "p95_ms": ("P95 ms", 2)} | {
     "p99_ms": ("P99 ms", 2),
     "max_ms": ("largest ms", 2),
+    "negative": ("sooner than the path", 0),
 }
 
 
@@ -239,5 +241,5 @@ def _spread(values: list[Any], digits: int) -> str:
     known = [float(value) for value in values if value is not None]
     if not known:
         return "–"
-    mean = f"{fmean(known):.{digits}f}"
-    return f"{mean} ({min(known):.{digits}f}–{max(known):.{digits}f})" if len(known) > 1 else mean
+    mean, least, most = (figure_text(value, digits) for value in (fmean(known), min(known), max(known)))
+    return f"{mean} ({least}–{most})" if len(known) > 1 else mean

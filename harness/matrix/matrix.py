@@ -253,7 +253,8 @@ def figure(scores: Mapping[str, Any], metric: str) -> float | None:
             node = node[int(step)] if isinstance(node, list) else node[step]
         except (KeyError, IndexError, ValueError, TypeError):
             return None
-    return float(node) if isinstance(node, int | float) else None
+    # What is infinite is text in JSON.
+    return float(node) if isinstance(node, int | float) or node == "Infinity" else None
 
 
 def matrices(experiments: Path = EXPERIMENTS) -> dict[str, Matrix]:

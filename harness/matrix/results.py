@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
+from math import isfinite, isinf
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from harness.matrix.cell import Cell
 from harness.matrix.cell_run import Job, standing
 from harness.matrix.matrix import Matrix, figure
+from scoring.numbers import LOST
 from scoring.published import PublishedComparison, PublishedPair, compare, pair
 from scoring.transport import completion_harm
 
@@ -131,6 +132,9 @@ class Results:
             if ours is None or theirs is None or (contrast.kind == "ratio" and not theirs):
                 lines.append((f"{contrast.title}: not run", None))
                 continue
+            if isinf(ours) and isinf(theirs):
+                lines.append((f"{contrast.title}: both {LOST}", None))
+                continue
             value = ours / theirs if contrast.kind == "ratio" else ours - theirs
             limits = {"at least": contrast.low, "at most": contrast.high}
             asked = [f"{bound} {limit:g}" for bound, limit in limits.items() if isfinite(limit)]
@@ -197,4 +201,4 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def figure_text(value: float | None, digits: int) -> str:
-    return MISSING if value is None else f"{value:.{digits}f}"
+    return MISSING if value is None else LOST if isinf(value) else f"{value:.{digits}f}"

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from markupsafe import Markup
 
 from bottleneck.units import format_rate, format_time
-from harness.report.grids import METRICS, Grid, Row, interval, number
+from harness.report.grids import METRICS, PRIMARY, Grid, Row, interval, number
 from harness.report.html import write_page
 from harness.report.index import Left, read_folder
 from harness.report.repetitions import MEASURED, Experiment, experiments
@@ -21,7 +21,7 @@ from harness.report.run_page import REPORT, ReportError, status_of, versions_of
 from harness.report.svg import Dots, dot_plot
 from harness.store.loaded import LoadedRun, load_run
 from harness.store.manifest import MANIFEST
-from scoring.intervals import ENOUGH, LEVEL, RESAMPLES, SEED, Difference, Estimate, difference
+from scoring.intervals import ENOUGH, LEVEL, RESAMPLES, SEED, Difference, Estimate, difference, holm
 from scoring.summary import Figure
 
 #: Of what was asked: its names, which the table of differences tells by what they are made of.
@@ -40,14 +40,20 @@ class Side:
 
 @dataclass(frozen=True)
 class Compared:
-    """One metric where both sides have it: alone, or beside a contender (`who`)."""
+    """One metric where both sides have it: alone, or beside a contender (`who`), as measured or its harm.
+
+    `p_holm` is the difference's p corrected for the number of metrics in `family` that are not primary.
+    """
 
     who: str
+    family: Literal["measured", "harm"]
     label: str
     better: str | None
+    primary: bool
     a: Estimate
     b: Estimate
     less: Difference
+    p_holm: float | None = None
 
     @property
     def shown(self) -> str:
@@ -55,6 +61,8 @@ class Compared:
         if min(self.a.n, self.b.n) < ENOUGH or self.less.low is None or self.less.high is None:
             return ""
         if self.less.low <= 0 <= self.less.high:
+            return ""
+        if not self.primary and (self.p_holm is None or self.p_holm > 1 - LEVEL):
             return ""
         if self.better is None:
             return "differs"
@@ -132,7 +140,7 @@ def compare(a: Path, b: Path) -> Comparison:
     alone = [f"{one.title}: only in {side.name}" for side, all_ in zip(sides, (ours, theirs), strict=True)
              for one in all_.values() if id(one) not in known]  # fmt: skip
     return Comparison(
-        *sides, tuple(Pair(one, other, tuple(_compared(one, other))) for one, other in couples), tuple(alone)
+        *sides, tuple(Pair(one, other, tuple(_corrected(one, other))) for one, other in couples), tuple(alone)
     )
 
 
@@ -167,6 +175,25 @@ def _by_asked(side: Side) -> dict[str, Experiment]:
     return by_asked
 
 
+def _corrected(one: Experiment, other: Experiment) -> list[Compared]:
+    """What is compared, with p corrected for the number of rows in its family."""
+    compared = list(_compared(one, other))
+    corrected = {
+        key: holm({it.label: it.less.p for it in rows if it.less.p is not None})
+        for key, rows in _families(compared).items()
+    }
+    return [it if it.primary else replace(it, p_holm=corrected[it.who, it.family].get(it.label)) for it in compared]
+
+
+def _families(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compared]]:
+    """The rows that are corrected for each other's number, by where and what: all that are not primary."""
+    families: dict[tuple[str, str], list[Compared]] = {}
+    for it in compared:
+        if not it.primary:
+            families.setdefault((it.who, it.family), []).append(it)
+    return families
+
+
 def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
     """Alone, then beside each contender of both: the harm, then what was measured."""
     names = [name for name in one.summary.contenders if name in other.summary.contenders]
@@ -183,7 +210,9 @@ def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
                 if a and b:
                     label, unit = labels[figure.metric]
                     less = difference(a.values, b.values, a.statistic)
-                    yield Compared(who, f"{label} ({unit})" if unit else label, figure.better, a, b, less)
+                    family: Literal["measured", "harm"] = "measured" if labels is MEASURED else "harm"
+                    label = f"{label} ({unit})" if unit else label
+                    yield Compared(who, family, label, figure.better, figure.primary, a, b, less)
 
 
 def _estimate(figure: Figure | None, who: str) -> Estimate | None:
@@ -201,6 +230,11 @@ def lines(pair: Pair) -> list[str]:
     least = next((metric.less.least_p for metric in pair.compared if metric.less.least_p), None)
     if least and least > 1 - LEVEL:
         sentences.append(f"So few runs cannot give a p below {least:.2g}, whatever they show.")
+    elif least and (most := max(map(len, _families(pair.compared).values()), default=0)) * least > 1 - LEVEL:
+        sentences.append(
+            f"So few runs cannot give a p below {least:.2g}, and of {most} rows {most * least:.2g} corrected (Holm): "
+            "only the primary metric can show something."
+        )
     for word in ("worse", "better", "differs"):
         if names := [f"{metric.label} {_where(metric.who)}" for metric in pair.compared if metric.shown == word]:
             sentences.append(f"Shown {'different' if word == 'differs' else word} in B: {'; '.join(names)}.")
@@ -218,13 +252,16 @@ def grids(pair: Pair) -> list[Grid]:
     """Return the tables of a pair: what differs in what was asked and used, then a table alone and a contender."""
     tables = [setup_grid(pair)]
     for who in dict.fromkeys(metric.who for metric in pair.compared):
-        grid = Grid(_where(who).capitalize(), ["", "A", "B", "B − A", f"{LEVEL:.0%} interval", "p", "for the victim"])
+        heads = ["", "A", "B", "B − A", f"{LEVEL:.0%} interval", "p", "p (Holm)", "for the victim"]
+        grid = Grid(_where(who).capitalize(), heads)
         for metric in (metric for metric in pair.compared if metric.who == who):
             low, high, p = metric.less.low, metric.less.high, metric.less.p
             bounds = "n too small" if low is None or high is None else f"{number(low)} to {number(high)}"
-            cells = [metric.label, interval(metric.a), interval(metric.b), _signed(metric.less.value), bounds]
-            cells += ["n too small" if p is None else f"{p:.3f}", metric.shown or "–"]
-            grid.rows.append(Row(cells, hurt={3, 6} if metric.shown == "worse" else set()))
+            label = metric.label + (PRIMARY if metric.primary else "")
+            cells = [label, interval(metric.a), interval(metric.b), _signed(metric.less.value), bounds]
+            cells += ["n too small" if p is None else f"{p:.3f}"]
+            cells += ["–" if metric.p_holm is None else f"{metric.p_holm:.3f}", metric.shown or "–"]
+            grid.rows.append(Row(cells, hurt={3, 7} if metric.shown == "worse" else set()))
         tables.append(grid)
     return tables
 
@@ -274,8 +311,10 @@ def method() -> str:
     return (
         f"One value a run. In brackets and of B − A: {LEVEL:.0%} interval by bootstrap over runs (expanded percentile, "
         f"{RESAMPLES} resamples, seed {SEED}). p: two-sided permutation test of the runs' means (of lowest pictures: "
-        f"medians), exact up to {RESAMPLES} ways (Ernst, Statistical Science 19(4), 2004). Each row by itself: nothing "
-        f"is corrected for their number. Worse or better: the interval leaves 0 out, of {ENOUGH} runs a side or more."
+        f"medians), exact up to {RESAMPLES} ways (Ernst, Statistical Science 19(4), 2004). p (Holm): corrected for the "
+        "number of rows beside one contender, harm and measured ones apart (Holm 1979). Worse or better: the "
+        f"interval leaves 0 out, of {ENOUGH} runs a side or more, and but for the primary metric p (Holm) is at most "
+        f"{1 - LEVEL:.2g}."
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isinf
 from typing import TYPE_CHECKING, Any
 
+from scoring.numbers import LOST
 from scoring.scores import PhaseScores, Scores
 
 if TYPE_CHECKING:
@@ -16,15 +18,22 @@ if TYPE_CHECKING:
 _MARKED = 0.1
 #: The metrics of harm: what they are called, and their units.
 METRICS = {
-    "victim_mbps": ("goodput of the victim", "Mbit/s"),
+    "played_height": ("mean height, 0 while stalled", "lines"),
     "mean_height": ("mean height of the picture", "lines"),
+    "played_share": ("time without stalls", ""),
+    "unfrozen_share": ("time without freezes (WebRTC)", ""),
     "fps": ("displayed frame rate", "frames/s"),
-    "stall_s_per_min": ("stalled", "s per min"),
-    "freezes_per_min": ("freezes (WebRTC)", "per min"),
-    "drops_per_min": ("drops of resolution", "per min"),
+    "victim_mbps": ("goodput of the victim", "Mbit/s"),
+    "rtt_p50_ms": ("RTT of the probe, P50", "ms"),
     "rtt_p99_ms": ("RTT of the probe, P99", "ms"),
+    "answered_share": ("probes answered", ""),
+    "frames_in_time": ("frames shown within 0.4 s", ""),
     "frame_p99_ms": ("camera to screen, P99", "ms"),
 }
+#: A baseline shorter than this, s, is told beside the harm.
+_LONG_ALONE_S = 60.0
+PRIMARY = ", primary"
+"""What follows the name of the metric by which a victim is judged."""
 
 
 @dataclass
@@ -81,13 +90,14 @@ def outcome(scores: Scores, phase: PhaseScores) -> str:
 def harm_table(scores: Scores) -> Grid:
     grid = Grid(
         "Value beside each contender, and harm: 0 none, 1 the worst, below 0 better than alone. "
-        "Alone: the solo phases, less the time in which the player recovers."
+        f"Alone: {alone_for(scores.baseline.seconds if scores.baseline else None)}the solo phases, less the time in "
+        "which the player recovers."
     )
     names = list(dict.fromkeys(harm.phase for harm in scores.harm))
     grid.heads = ["", "alone", *(head for name in names for head in (f"beside {name}", "harm"))]
     by_key = {(harm.metric, harm.phase): harm for harm in scores.harm}
     for metric, (label, unit) in METRICS.items():
-        cells, hurt = [f"{label} ({unit})"], set()
+        cells, hurt = [(f"{label} ({unit})" if unit else label) + (PRIMARY if metric == scores.primary else "")], set()
         for name in names:
             harm = by_key.get((metric, name))
             if harm and len(cells) == 1:
@@ -97,7 +107,13 @@ def harm_table(scores: Scores) -> Grid:
                 hurt |= {len(cells) - 2, len(cells) - 1}
         if any((metric, name) in by_key for name in names):
             grid.rows.append(Row(cells, hurt=hurt))
+    grid.rows.sort(key=lambda row: PRIMARY not in row.cells[0])
     return grid
+
+
+def alone_for(seconds: float | None) -> str:
+    """Return a baseline's length where it is short, as a table's caption has it: `8 s only, `."""
+    return f"{seconds:.0f} s only, " if seconds is not None and seconds < _LONG_ALONE_S else ""
 
 
 _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
@@ -118,6 +134,7 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("max ms", lambda p: number(p.rtt_max_ms)),
     ("camera to screen P50 ms", lambda p: number(p.frame_p50_ms)),
     ("camera to screen P99 ms", lambda p: number(p.frame_p99_ms)),
+    ("never shown", lambda p: _percent(p.frame_loss)),
     ("probes lost", lambda p: _percent(p.probe_loss)),
 ]
 
@@ -153,7 +170,10 @@ def far_table(scores: Scores) -> Grid:
 def beside_table(scores: Scores) -> Grid:
     """Return what contenders other than bulk flows had of their phases; no rows without them."""
     own = [p for p in scores.phases if any(tell(p) != "–" for _, tell in _BESIDE_COLUMNS[1:])]
-    caption = "What competed besides bulk flows. FCT: how long web flows took that began in the phase and ended in it."
+    caption = (
+        "What competed besides bulk flows. FCT: how long web flows took that began in the phase; of those that did not "
+        "end in it, endlessly."
+    )
     return _phase_table(caption, scores, own, _BESIDE_COLUMNS)
 
 
@@ -174,13 +194,14 @@ def _phase_table(
 def sojourn_table(scores: Scores) -> Grid:
     """Return what the router did to each sender's packets on their way down; no rows without both captures."""
     grid = Grid("The way down through the router, packet by packet: the same packet in both captures.")
-    counted = ["packets", "lost", "marked CE", "late", "alike"]
+    counted = ["packets", "lost", "marked CE", "late", "alike", "below 0"]
     grid.heads = ["phase", "packets of", "queue", *counted, "P50 ms", "P90", "P99", "max"]
     beside = {phase.name for phase in scores.phases if phase.contender}
     for row in scores.sojourn:
         of = "the qdisc's own" if row.of == "qdisc" else row.of
         counts = [number(row.packets), *(_share(part, row.packets) for part in (row.lost, row.marked))]
-        counts += [number(row.late), number(row.alike)]
+        negative = f"{row.negative}, to {number(row.least_ms)} ms" if row.negative else number(row.negative)
+        counts += [number(row.late), number(row.alike), negative]
         times = [number(ms) for ms in (row.p50_ms, row.p90_ms, row.p99_ms, row.max_ms)]
         grid.rows.append(Row([row.phase, of, row.queue, *counts, *times], row.phase in beside))
     return grid
@@ -249,6 +270,8 @@ def number(value: float | int | None) -> str:
     """Return a figure as a table shows it; a dash for None."""
     if value is None:
         return "–"
+    if isinf(value):
+        return LOST if value > 0 else f"−{LOST}"
     if isinstance(value, int) or float(value).is_integer():
         return f"{value:.0f}"
     # Adding 0.0 takes the sign off a rounded nothing.

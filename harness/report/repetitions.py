@@ -19,7 +19,7 @@ from typing import Any
 from markupsafe import Markup
 
 from harness.report.beside_published import services_table
-from harness.report.grids import METRICS, Grid, Row, headline, interval, number
+from harness.report.grids import METRICS, PRIMARY, Grid, Row, alone_for, headline, interval, number
 from harness.report.html import write_page
 from harness.report.run_page import REPORT, ReportError
 from harness.report.svg import Dots, dot_plot
@@ -27,7 +27,7 @@ from harness.store.loaded import LoadedRun, load_run
 from harness.store.manifest import MANIFEST
 from harness.store.runs import RunStore
 from scoring.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
-from scoring.summary import Figure, Summary, summarise
+from scoring.summary import Contrast, Figure, Summary, summarise
 
 SUMMARY, TABLE = "summary.json", "summary.csv"
 #: In the order of their rows: what is measured of each phase.
@@ -41,6 +41,7 @@ MEASURED = {
     "second_stall_s": ("its video waits", "s"),
     "call_down_loss": ("its call lost, down", ""),
     "call_down_p99_ms": ("its call's delay down, P99", "ms"),
+    "played_height": METRICS["played_height"],
     "mean_height": METRICS["mean_height"],
     "lowest_height": ("lowest picture", "lines"),
     "below_solo_s": ("picture below that alone", "s"),
@@ -50,8 +51,9 @@ MEASURED = {
     "stall_s": ("stalled", "s"),
     "freezes": ("freezes (WebRTC)", ""),
     "freeze_s": ("frozen (WebRTC)", "s"),
-    "rtt_p50_ms": ("RTT of the probe, P50", "ms"),
+    "rtt_p50_ms": METRICS["rtt_p50_ms"],
     "rtt_p99_ms": METRICS["rtt_p99_ms"],
+    "frames_in_time": METRICS["frames_in_time"],
     "frame_p50_ms": ("camera to screen, P50", "ms"),
     "frame_p99_ms": METRICS["frame_p99_ms"],
 }
@@ -160,7 +162,7 @@ def records(found: Sequence[Experiment], folder: Path) -> list[dict[str, Any]]:
         {
             "title": one.title,
             "runs": [{"path": _relative(run.path, folder), "seed": run.options.get("seed")} for run in one.runs],
-            **one.summary.model_dump(),
+            **one.summary.model_dump(mode="json"),
         }
         for one in found
     ]
@@ -223,6 +225,7 @@ def lines(one: Experiment) -> list[str]:
         sentences.append(
             f"Too few for a result: of {n} {'run' if n == 1 else 'runs'} {width}. Call it one from {ENOUGH} on."
         )
+    sentences += _about_bar(summary)
     for contender in summary.contenders[1:]:
         for word, is_worse in (("worse", True), ("better", False)):
             names = [MEASURED[f.metric][0] for f in summary.measured if f.worse(contender) is is_worse]
@@ -237,12 +240,28 @@ def lines(one: Experiment) -> list[str]:
     return sentences
 
 
+def _about_bar(summary: Summary) -> Iterator[str]:
+    """What holds of the bar that the victim's own kind sets, in the metric by which the victim is judged."""
+    own, harm = summary.own_kind, next((figure for figure in summary.harm if figure.primary), None)
+    if own is None or harm is None:
+        return
+    if own not in summary.contenders:
+        yield f"No bar: {own}, which is as the victim itself, did not compete."
+        return
+    beyond = [f"{name} by {interval(less)}" for name, less in harm.beyond.items()]
+    label, _ = METRICS[harm.metric]
+    bar = f"Bar, the harm of {own} beside a victim of its own kind ({label}): {interval(harm.beside.get(own))}"
+    yield bar + (f"; more than it (below 0: less): {', '.join(beyond)}." if beyond else ".")
+
+
 def method() -> str:
     """Return how the intervals are made, in a sentence or two."""
     return (
         f"In brackets: {LEVEL:.0%} interval over runs (expanded bootstrap percentile, {RESAMPLES} resamples, "
-        f"seed {SEED}); without brackets all runs are alike. Detectable: the least true mean difference that a paired "
-        f"t-test over so many runs would find with power {POWER:g} (alpha {1 - LEVEL:.2g})."
+        f"seed {SEED}); without brackets all runs are alike. p: paired t-test over the runs (sign test where it has no "
+        "value); but for the primary metric corrected for the number of rows (Holm 1979), at most "
+        f"{1 - LEVEL:.2g} where worse or better is shown. Detectable: the least true mean difference that this test "
+        f"would find with power {POWER:g} (alpha {1 - LEVEL:.2g}, uncorrected)."
     )
 
 
@@ -255,31 +274,41 @@ def grids(one: Experiment) -> list[Grid]:
         (f"{label} ({unit})" if unit else label, summary.figure(name)) for name, (label, unit) in MEASURED.items()
     ]
     harm = [(METRICS[figure.metric][0], figure) for figure in summary.harm]
-    caption = f"Mean over the runs (of the lowest picture the median), contender phases of {one.phase_s} s."
+    caption = (
+        "Mean over the runs (of the lowest picture, and of what is infinite in one, the median), contender phases of "
+        f"{one.phase_s} s."
+    )
+    against = f"Harm against the solo of the same run ({alone_for(summary.baseline_s)}its recovery left out)"
     return [
         _grid(caption, measured, summary, alone=True),
-        _grid("Harm against the solo of the same run: 0 none, 1 the worst.", harm, summary, alone=False),
+        _grid(f"{against}: 0 none, 1 the worst.", harm, summary, alone=False),
     ]
 
 
 def _grid(caption: str, figures: Sequence[tuple[str, Figure | None]], summary: Summary, alone: bool) -> Grid:
     others = summary.contenders[1:]
     heads = ["", *(["alone"] if alone else []), *(f"beside {name}" for name in summary.contenders)]
-    heads += [head for name in others for head in (f"{name} − {summary.reference}", "detectable")]
+    heads += [head for name in others for head in (f"{name} − {summary.reference}", "p", "detectable")]
     grid = Grid(caption, heads)
     for label, figure in figures:
         if figure is None:
             continue
-        cells = [label, *([interval(figure.alone)] if alone else [])]
+        cells = [label + (PRIMARY if figure.primary else ""), *([interval(figure.alone)] if alone else [])]
         cells += [interval(figure.beside.get(name)) for name in summary.contenders]
         hurt = set()
         for name in others:
             contrast = figure.contrast.get(name)
             if figure.worse(name):
                 hurt.add(len(cells))
-            cells += [interval(contrast), number(contrast.mde if contrast else None)]
+            cells += [interval(contrast), _p(figure, contrast), number(contrast.mde if contrast else None)]
         grid.rows.append(Row(cells, hurt=hurt))
     return grid
+
+
+def _p(figure: Figure, contrast: Contrast | None) -> str:
+    """The p by which a contrast is judged."""
+    p = contrast and (contrast.p if figure.primary else contrast.p_holm)
+    return "–" if p is None else f"{p:.3f}"
 
 
 def _plot(one: Experiment, figure: Figure, label: str, unit: str) -> Iterator[dict[str, Any]]:
@@ -310,6 +339,7 @@ def _write_table(found: Sequence[Experiment], path: Path) -> None:
     with path.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         heads = ["experiment", "kind", "metric", "contender", "statistic", "n", "value", "low", "high", "detectable"]
+        heads += ["p", "p_holm"]
         out.writerow([*heads, "runs"])
         for one in found:
             for kind, figures in (("measured", one.summary.measured), ("harm", one.summary.harm)):
@@ -320,7 +350,8 @@ def _write_table(found: Sequence[Experiment], path: Path) -> None:
                         (f"{name}-{one.summary.reference}", estimate) for name, estimate in figure.contrast.items()
                     ]
                     for who, estimate in rows:
-                        values = [estimate.value, estimate.low, estimate.high, getattr(estimate, "mde", None)]
+                        values = [estimate.value, estimate.low, estimate.high]
+                        values += [getattr(estimate, name, None) for name in ("mde", "p", "p_holm")]
                         given = ["" if value is None else f"{value:g}" for value in values]
                         runs = " ".join(f"{value:g}" for value in estimate.values)
                         out.writerow(

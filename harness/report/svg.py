@@ -123,9 +123,11 @@ def ccdf_plot(
 ) -> str:
     """Return a CCDF: share of samples above x in percent (logarithmic, down to `floor`) against x in ms.
 
-    `curves` are (name, css class, points (x, percent)).
+    `curves` are (name, css class, points (x, percent)). One that ends above `floor` goes on to the edge: what it holds
+    more was lost.
     """
     shown = [[(at, share) for at, share in points if share is not None and share >= floor] for *_, points in curves]
+    endless = [bool(points) and (points[-1][1] or 0) >= floor for *_, points in curves]
     xs = [at for points in shown for at, _ in points] or [0.0, 1.0]
     lo, hi = min(xs), max(xs)
     lo, hi = max(0.0, lo - 0.04 * (hi - lo)), hi + 0.04 * (hi - lo) + 0.1
@@ -138,7 +140,8 @@ def ccdf_plot(
     for tick in ticks(lo, hi, 10):
         out.append(f'<line class="grid" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{y.b:g}" y2="{y.a:g}"/>')
         out.append(f'<text class="tick x" x="{x(tick):.1f}" y="{y.a + 16:g}">{tick:g}</text>')
-    for (name, kind, _), points in zip(curves, shown, strict=True):
+    for (name, kind, _), points, on in zip(curves, shown, endless, strict=True):
+        points = [*points, (hi, points[-1][1])] if on else points
         out.append(f'<path class="line {kind}" d="{_path(points, x, y)}"><title>{escape(name)}</title></path>')
     out.append(f'<text class="axis" x="{(x.a + x.b) / 2:g}" y="{height - 4:g}">{escape(axis)}</text></svg>')
     return "".join(out)
@@ -160,7 +163,8 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], axis: str, label: str
     """Return horizontal bars in groups (label, bars); a line over a bar is its range, a tick the figure beside it."""
     longest = max((len(name) for name, _ in groups), default=0)
     left, thick, gap = min(24 + 6.4 * longest, width / 2), 9.0, 7.0
-    values = [v for _, bars in groups for bar in bars for v in (bar.value, bar.high, bar.beside) if v is not None]
+    given = [v for _, bars in groups for bar in bars for v in (bar.value, bar.high, bar.beside) if v is not None]
+    values = [v for v in given if math.isfinite(v)]  # what is infinite reaches the edge
     low = min([0.0, *values, *(bar.low for _, bars in groups for bar in bars)])
     marks = ticks(low, max([*values, 1e-9]), 5)
     x = Scale(min(low, marks[0]), max([*values, 1e-9]) * 1.02, left, width - _RIGHT)
@@ -213,7 +217,9 @@ def dot_plot(rows: Sequence[Dots], label: str, zero: bool = False, width: float 
     """
     left, thick = 132.0, 34.0
     given = [v for row in rows for v in (*row.values, row.low, row.high) if v is not None] + ([0.0] if zero else [])
-    low, high = min(given), max(given)
+    # What is infinite is drawn at the edge.
+    finite = [v for v in given if math.isfinite(v)] or [0.0]
+    low, high = min(finite), max(finite)
     room = 0.04 * (high - low) or abs(high) * 0.02 or 0.5
     x = Scale(low - room, high + room, left, width - _RIGHT)
     bottom = 4 + thick * len(rows)
@@ -223,6 +229,8 @@ def dot_plot(rows: Sequence[Dots], label: str, zero: bool = False, width: float 
         kind = "theirs" if zero and mark == 0 else "grid"
         out.append(f'<line class="{kind}" x1="{x(mark):.1f}" x2="{x(mark):.1f}" y1="4" y2="{bottom:g}"/>')
         out.append(f'<text class="tick x" x="{x(mark):.1f}" y="{bottom + 15:g}">{mark:g}</text>')
+    if math.inf in given:
+        out.append(f'<text class="tick x" x="{x.b - 4:.1f}" y="{bottom + 15:g}">∞</text>')
     for index, row in enumerate(rows):
         top = 4 + index * thick
         middle = top + thick / 2

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import comb
+from math import comb, isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,14 +46,15 @@ class Step:
     """The first version after the change; `last` is the one before it."""
     last: str
     before: float
+    after: float
     less: Difference
     p: float
     better: Better | None
 
     @property
     def share(self) -> float | None:
-        """The step as a share of what was before; None where that was nothing."""
-        return self.less.value / abs(self.before) if self.before else None
+        """The step as a share of what was before; None where that was nothing, or either is infinite."""
+        return self.less.value / abs(self.before) if self.before and isfinite(self.before + self.after) else None
 
     @property
     def outcome(self) -> Literal["worse", "better", "differs"]:
@@ -228,7 +229,7 @@ def _trend(of: dict[str, Experiment], least: float) -> Trend:
         label, where, better = key
         names = list(given)
         steps = (
-            Step(names[it.version], names[it.version - 1], it.before, it.step, it.p, better)
+            Step(names[it.version], names[it.version - 1], it.before, it.after, it.step, it.p, better)
             for it in found.get(key, [])
         )
         told = tuple(step for step in steps if step.share is None or abs(step.share) >= least)
@@ -252,7 +253,7 @@ def _figures(one: Experiment) -> Iterator[tuple[str, str, Better | None, Estimat
 def _sized(step: Step) -> str:
     span = f" ({number(step.less.low)} to {number(step.less.high)})" if step.less.low is not None else ""
     share = f", {step.share:+.0%}" if step.share is not None else ""
-    return f"{number(step.before)} → {number(step.before + step.less.value)}: {number(step.less.value)}{span}{share}"
+    return f"{number(step.before)} → {number(step.after)}: {number(step.less.value)}{span}{share}"
 
 
 def _grid(trend: Trend) -> Grid:
@@ -262,8 +263,7 @@ def _grid(trend: Trend) -> Grid:
             low, high = step.less.low, step.less.high
             span = f" ({number(low)} to {number(high)})" if low is not None else ""
             share = f"{step.share:+.0%}" if step.share is not None else "–"
-            after = number(step.before + step.less.value)
-            cells = [one.label, one.where, step.last, step.first, number(step.before), after]
+            cells = [one.label, one.where, step.last, step.first, number(step.before), number(step.after)]
             cells += [f"{number(step.less.value)}{span}", share, f"{step.p:.4f}"]
             grid.rows.append(Row(cells, hurt={6} if step.outcome == "worse" else set()))
     return grid

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from math import isinf
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -17,6 +18,7 @@ from harness.report.index import Left, unfinished
 from harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
 from harness.report.run_page import REPORT, ReportError
 from harness.store.manifest import MANIFEST
+from scoring.numbers import LOST
 from scoring.thresholds import Judgement, Threshold, ThresholdError, judge, parse
 
 
@@ -117,8 +119,14 @@ def figure_of(judgement: Judgement) -> str:
     figure = judgement.figure
     if figure is None:
         return "–"
-    span = f" ({figure.low:.4g} to {figure.high:.4g})" if figure.low is not None and figure.high is not None else ""
-    return f"{figure.value:.4g}{span}, n={figure.n}"
+    span = (
+        f" ({_told(figure.low)} to {_told(figure.high)})" if figure.low is not None and figure.high is not None else ""
+    )
+    return f"{_told(figure.value)}{span}, n={figure.n}"
+
+
+def _told(value: float) -> str:
+    return LOST if isinf(value) else f"{value:.4g}"
 
 
 def markdown(given: Sequence[Verdict]) -> str:

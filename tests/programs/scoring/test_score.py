@@ -8,6 +8,7 @@ import json
 import struct
 import subprocess
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,10 @@ def test_a_known_run(run: Path) -> None:
     harms = {h.metric: h.harm for h in scores.harm}
     assert harms["victim_mbps"] == pytest.approx(0.5, abs=0.01)
     assert harms["mean_height"] == pytest.approx((720 - 504) / 720, abs=0.01)
-    assert harms["stall_s_per_min"] == harms["drops_per_min"] == 1
+    # 2.8 of 10 s stand still, 0.75 s of them at 720 lines: neither nothing nor all.
+    assert harms["played_share"] == pytest.approx(0.28, abs=0.01)
+    assert harms["played_height"] == pytest.approx((720 - 504 + 0.075 * 720 + 0.2 * 360) / 720, abs=0.01)
+    assert (scores.primary, scores.own_kind) == ("played_height", None)
     assert len(scores.series.t) == 20 and sum(scores.series.stalled_s or []) == pytest.approx(prague.stall_s, abs=0.01)
     assert len(scores.goodput_100ms.t) == 200
     assert [c.name for c in scores.ccdf] == ["solo", "prague", "solo", "unshaped"]
@@ -194,6 +198,24 @@ def test_a_page_that_hangs_voids_the_run(run: Path) -> None:
     assert failed(score_run(run)) == ["player samples complete"]
     (run / "player.jsonl").write_text("".join(lines[:8] + lines[14:]))
     assert failed(score_run(run)) == ["player samples complete"]
+
+
+def test_a_probe_that_is_lost_is_infinitely_late(run: Path) -> None:
+    """2 % lost beside the contender: there is no 99th percentile, its harm is the worst, and the JSON stays strict."""
+    file = run / "irtt.json.gz"
+    trips = json.loads(gzip.decompress(file.read_bytes()))["round_trips"]
+    for trip in trips[1200:1220]:
+        trip |= {"lost": "true", "delay": {}}
+    file.write_bytes(gzip.compress(json.dumps({"round_trips": trips}).encode()))
+    scores = score_run(run)
+    solo, prague = scores.phases
+    assert scores.validity.valid and (prague.probe_loss, prague.rtt_p99_ms) == (0.02, inf)
+    assert solo.rtt_p99_ms and prague.rtt_p50_ms and prague.rtt_p50_ms < prague.rtt_max_ms < 51  # type: ignore[operator]
+    assert {h.metric: h.harm for h in scores.harm}["rtt_p99_ms"] == 1
+    assert [curve.percent[-1] for curve in scores.ccdf if curve.name == "prague"] == [2]
+    text = scores.model_dump_json()
+    told = json.loads(text, parse_constant=pytest.fail)
+    assert told["phases"][1]["rtt_p99_ms"] == "Infinity" and Scores.model_validate_json(text) == scores
 
 
 def test_lost_unshaped_probes_void_the_run(run: Path) -> None:

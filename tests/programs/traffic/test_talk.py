@@ -46,7 +46,9 @@ def test_loss_and_percentiles() -> None:
     packets = [(n, 0, 0, (n + 1) * 1_000_000) for n in range(100) if n not in (3, 4)]
     found = talk.summary(100, packets)
     assert found["loss"] == pytest.approx(0.02)
-    assert (found["delay_p99_ms"], found["delay_max_ms"]) == (100, 100)
+    # Of the 100 that were sent the 99th never came.
+    assert (found["delay_p50_ms"], found["delay_p99_ms"], found["delay_max_ms"]) == (52, None, 100)
+    assert talk.summary(99, packets)["delay_p99_ms"] is None and talk.summary(98, packets)["delay_p99_ms"] == 100
     assert talk.summary(None, packets)["loss"] is None
 
 

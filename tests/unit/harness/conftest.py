@@ -176,13 +176,15 @@ def series(scores: Scores, tmp_path: Path) -> Series:
 
 def _document(scores: Scores, stall_s: float, order: Sequence[str], valid: bool) -> dict[str, Any]:
     alone = {"seconds": 10, "victim_mbps": 3.0, "fps": 30, "dominant_height": 720, "height_seconds": {720: 10}}
-    alone |= {"stall_s": 0, "stall_s_per_min": 0, "freezes_per_min": 0, "mean_height": 720, "rtt_p99_ms": 22}
+    alone |= {"stall_s": 0, "played_share": 1, "unfrozen_share": 1, "mean_height": 720, "played_height": 720}
+    alone |= {"rtt_p99_ms": 22}
     beside = {
         "cubic": alone | {"contender_mbps": 15.0, "stalls": 0, "freezes": 0, "victim_mbps": 2.9, "rtt_p99_ms": 60},
         "prague": alone
         | {"contender_mbps": 17.4, "victim_mbps": 1 - stall_s / 20, "fps": 30 - stall_s, "mean_height": 360.0}
         | {"lowest_height": 240, "height_seconds": {240: 7.5, 720: 2.5}, "stalls": 1, "freezes": 2, "freeze_s": 3.0}
-        | {"stall_s": stall_s, "stall_s_per_min": 6 * stall_s, "freezes_per_min": 12, "rtt_p99_ms": 80 + stall_s},
+        | {"stall_s": stall_s, "played_share": 1 - stall_s / 10, "played_height": 36 * (10 - stall_s)}
+        | {"unfrozen_share": 0.7, "rtt_p99_ms": 80 + stall_s},
     }
     names = ["solo-1", order[0], "solo-2", order[1], "solo-3"]
     phases: list[dict[str, Any]] = [
@@ -199,6 +201,6 @@ def _document(scores: Scores, stall_s: float, order: Sequence[str], valid: bool)
     ]
     gate = {"name": "jitter", "ok": valid, "measured": "9 ms", "limit": "2 ms", "reason": "jitter: 9 ms, at most 2 ms"}
     return scores.model_dump() | {
-        "phases": phases, "baseline": alone, "harm": harms if valid else [],
-        "validity": {"valid": valid, "gates": [gate]},
+        "primary": "played_height", "own_kind": "cubic", "phases": phases, "baseline": alone,
+        "harm": harms if valid else [], "validity": {"valid": valid, "gates": [gate]},
     }  # fmt: skip

@@ -20,6 +20,14 @@ def series(
     return pl.Series(t), pl.Series(frame, dtype=pl.Int64)
 
 
+def test_what_moves_is_what_is_left_of_the_windows() -> None:
+    still = [
+        freezes.Freeze(onset, length, "stall", uncertain=False) for onset, length in ((5, 2), (6, 3), (-1, 2), (18, 9))
+    ]
+    assert list(freezes.moving(still, [(0, 10), (15, 20)])) == [(1, 5), (9, 10), (15, 18)]
+    assert list(freezes.moving(still, [(6, 8)])) == [] and list(freezes.moving([], [(6, 8)])) == [(6, 8)]
+
+
 def test_known_freezes_are_found_by_both_definitions() -> None:
     changes = freezes.displayed(*series(20, [(3, 0.1), (6, 0.3), (10, 0.75), (14, 2)]))
     found = freezes.stalls(changes)

@@ -56,6 +56,41 @@ def test_a_second_camera_in_the_same_log_has_a_clock_of_its_own() -> None:
     assert camera["t"][0] == pytest.approx(START, abs=1e-3)
 
 
+def test_frames_that_no_grab_holds_were_never_shown() -> None:
+    """Of 20 s at 29 a second the screen leaves out one second, and every tenth frame of what comes after."""
+    camera = glass.camera_log(log(1000), LOOP)
+    grabs = [START + 1 + i / 60 for i in range(1200)]
+    numbers = [math.floor((t - START - 0.1) * FPS) for t in grabs]
+    out = [58 <= n < 87 or (n >= 116 and n % 10 == 0) for n in numbers]
+    held = [n if not gone else None for n, gone in zip(numbers, out, strict=True)]
+    table = pl.DataFrame({"t": grabs, "frame": held}).with_columns(pl.col("frame").forward_fill() % LOOP)
+    shown = glass.shown_frames(table, camera, LOOP / FPS)
+    delays = glass.frame_delays(shown, camera)
+    never = sorted({n for n, gone in zip(numbers, out, strict=True) if gone})
+    lost = delays.filter(pl.col("delay_ms").is_null())["t"]
+    assert [round((t - START) * FPS) for t in lost] == never
+    assert delays.height - len(never) == glass.frame_delays(shown).height
+
+
+def test_a_frame_that_may_have_been_shown_unread_is_not_lost() -> None:
+    camera = glass.camera_log(log(1000), LOOP)
+    table = recording(600, 0.1).with_columns(
+        frame=pl.when(pl.col("t").is_between(START + 5, START + 6)).then(-1).otherwise("frame")
+    )
+    delays = glass.frame_delays(glass.shown_frames(table, camera, LOOP / FPS), camera)
+    assert delays["delay_ms"].null_count() == 0
+
+
+def test_a_picture_that_stands_still_to_the_end_loses_what_came_meanwhile() -> None:
+    camera = glass.camera_log(log(1000), LOOP)
+    table = recording(600, 0.1)
+    last = table.filter(pl.col("t") < START + 17)["frame"][-1]
+    stopped = table.with_columns(frame=pl.when(pl.col("t") < START + 17).then("frame").otherwise(last))
+    delays = glass.frame_delays(glass.shown_frames(stopped, camera, LOOP / FPS), camera)
+    # From 17 s to 2 s before the end at 20.97 s, and the tenth of a second that was under way.
+    assert delays["delay_ms"].null_count() == pytest.approx((20.97 - 2 - 17 + 0.1) * FPS, abs=2)
+
+
 def test_without_a_camera_no_frame_is_known() -> None:
     shown = glass.shown_frames(recording(10, 0.1), glass.camera_log([], LOOP), 5.0)
     assert shown["frame"].null_count() == 10

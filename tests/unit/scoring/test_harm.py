@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import pytest
 
-from scoring.harm import harm, solo_windows
+from scoring.harm import METRICS, PRIMARY, harm, solo_windows
 
 
 @dataclass
@@ -26,6 +27,19 @@ def test_edges() -> None:
     assert harm(0, 5, "less") == 1  # nothing bad alone, something beside
     assert harm(0, 0, "less") == harm(0, 0, "more") == harm(3, 0, "less") == 0
     assert harm(10, 11, "more") == pytest.approx(-0.1)
+
+
+def test_what_never_comes_is_the_worst() -> None:
+    assert harm(22, inf, "less") == 1 and harm(inf, inf, "less") == 0
+    with pytest.raises(ValueError, match="infinite baseline"):
+        harm(inf, 22, "less")
+
+
+def test_no_metric_is_of_what_is_not_there_alone() -> None:
+    """A stall of one second of forty is little harm, and not all of it; no stall alone is no division by nothing."""
+    assert not [name for name in METRICS if any(bad in name for bad in ("stall", "freeze", "drop", "loss"))]
+    assert set(PRIMARY.values()) <= set(METRICS)
+    assert harm(1, 1 - 1 / 40, METRICS["played_share"]) == pytest.approx(0.025)
 
 
 def test_the_wake_of_a_contender_is_left_out_of_the_baseline() -> None:

@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 from itertools import combinations, product
+from math import inf, isnan
 
 import numpy as np
 import pytest
 
 from scoring import intervals
-from scoring.intervals import best_coverage, difference, estimate, least_detectable
+from scoring.intervals import best_coverage, difference, estimate, holm, least_detectable, paired_p
 
 
 @pytest.mark.parametrize("n", [5, 10])
@@ -133,3 +134,35 @@ def test_a_single_run_on_a_side_has_neither_interval_nor_p() -> None:
     assert (same.value, same.low, same.high, same.p) == (0, 0, 0, 1)
     with pytest.raises(ValueError, match="no values"):
         difference([], [1.0])
+
+
+def test_holms_example_by_hand() -> None:
+    """0.01 · 4, 0.02 · 3, then 0.03 · 2 which is no less than the one before, and 0.005 · 5 first of all."""
+    given = {"a": 0.01, "b": 0.03, "c": 0.005, "d": 0.02, "e": 0.9}
+    assert holm(given) == pytest.approx({"c": 0.025, "a": 0.04, "d": 0.06, "b": 0.06, "e": 0.9})
+    assert holm({}) == {}
+
+
+def test_few_families_without_any_difference_show_one() -> None:
+    drawn = np.random.default_rng(5).normal(0, 1, (400, 12, 6))
+    shown = [min(holm({n: paired_p(row) or 1 for n, row in enumerate(family)}).values()) <= 0.05 for family in drawn]
+    assert np.mean(shown) <= 0.07
+
+
+def test_a_paired_p_is_students_or_the_sign_tests() -> None:
+    assert paired_p([1.0, 2, 3, 4, 5]) == pytest.approx(0.0132, abs=1e-4)  # t = 4.243, four degrees of freedom
+    assert paired_p([2.0] * 5) == paired_p([inf, inf, inf, 3, 1]) == 2 * 0.5**5
+    assert paired_p([0.0, 0, 0]) == 1 and paired_p([1.0]) is None
+
+
+def test_what_is_infinite_has_a_median_and_no_mean() -> None:
+    found = estimate([20.0, inf, 30.0, inf, inf])
+    assert (found.value, found.statistic, found.low, found.high) == (inf, "median", 20, inf)
+    assert not isnan(estimate([-inf, inf]).value) and least_detectable([1.0, inf]) is None
+
+
+def test_a_difference_of_infinite_series_is_of_medians_and_ranks() -> None:
+    found = difference([20.0, 21, 22, 23, 24], [inf] * 5)
+    assert (found.value, found.low, found.high, found.p) == (inf, inf, inf, pytest.approx(2 / 252, abs=1e-4))
+    same = difference([inf] * 3, [inf] * 3)
+    assert (same.value, same.p) == (0, 1)

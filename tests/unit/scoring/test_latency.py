@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,17 @@ def test_every_point_of_the_curve_is_exact_and_it_stays_small() -> None:
 
 def test_percentiles_are_samples_and_windows_are_cut() -> None:
     table = probes([10.0, 20.0, None, 30.0])
-    assert latency.percentile(table, 50) == 20
-    assert latency.percentile(table, 100) == 30
+    assert [latency.percentile(table, percent) for percent in (25, 50, 75)] == [10, 20, 30]
+    assert latency.largest(table) == 30
     assert latency.within(table, [(0.0, 0.01), (0.03, 1.0)])["rtt_ms"].to_list() == [10, 30]
-    assert latency.percentile(probes([None]), 50) is None and latency.loss(probes([])) is None
+    assert latency.percentile(probes([]), 50) is None and latency.loss(probes([])) is None
+
+
+def test_what_is_lost_is_infinitely_late() -> None:
+    """A queue that loses 2 % has no 99th percentile, however soon the others came."""
+    table = probes([*(float(n) for n in range(98)), None, None])
+    assert [latency.percentile(table, percent) for percent in (50, 98, 99, 99.9)] == [49, 97, math.inf, math.inf]
+    x, above = latency.ccdf(table)
+    assert (x[-1], above[-1]) == (97, 2) and above[np.searchsorted(x, 47.0)] == 52
+    assert latency.percentile(probes([None]), 50) == math.inf
+    assert latency.largest(probes([None])) is None and not latency.ccdf(probes([None]))[0].size

@@ -44,6 +44,11 @@ def test_the_way_takes_what_it_takes_less_the_path(before: pl.DataFrame) -> None
     assert set(found["queue"]) == {"C"}
 
 
+def test_a_packet_that_is_sooner_than_the_path_tells_of_the_clocks(before: pl.DataFrame) -> None:
+    found = sojourn.crossings(before, extended(later(before, 9.5)), path_ms=10)
+    assert found["sojourn_ms"].to_list() == pytest.approx([-0.5] * before.height)
+
+
 def test_what_does_not_come_is_lost(before: pl.DataFrame) -> None:
     behind = extended(later(before, 3).gather_every(2))
     found = sojourn.crossings(before, behind)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from scoring.intervals import estimate
-from scoring.summary import Figure, Summary
+from scoring.summary import Contrast, Figure, Summary
 from scoring.thresholds import KNOWN, ThresholdError, judge, parse
 
 
@@ -18,8 +18,11 @@ def summary() -> Summary:
     return Summary(
         valid=["a", "b", "c", "d", "e"], void={}, contenders=["cubic", "prague"], reference="cubic",
         fair_share_mbps=None,
+        own_kind="cubic",
         measured=[figure("stalls", cubic=[0.0] * 5, prague=[0.0, 1.0, 0.0, 1.0, 0.0])],
-        harm=[figure("rtt_p99_ms", cubic=[0.1, 0.2, 0.1, 0.2, 0.1], prague=[0.25, 0.35, 0.25, 0.35, 0.25])],
+        harm=[figure("rtt_p99_ms", cubic=[0.1, 0.2, 0.1, 0.2, 0.1], prague=[0.25, 0.35, 0.25, 0.35, 0.25]).model_copy(
+            update={"beyond": {"prague": Contrast(**estimate([0.15] * 5).model_dump(), mde=None)}}
+        )],
     )  # fmt: skip
 
 
@@ -32,6 +35,8 @@ def summary() -> Summary:
         ("stalls alone < 4", {"alone": "not met"}),
         ("harm.rtt_p99_ms < 0.3", {"cubic": "met", "prague": "met"}),
         ("harm.rtt_p99_ms beside bbr<0.3", {"bbr": "no figure"}),
+        ("harm.rtt_p99_ms <= bar", {"prague": "not met"}),  # CUBIC is the victim's own kind, whose harm is the bar
+        ("harm.rtt_p99_ms beside bbr <= bar", {"bbr": "no figure"}),
         ("fps >= 29", {"cubic": "no figure", "prague": "no figure"}),
     ],
 )
@@ -54,6 +59,8 @@ def test_who_wants_to_be_sure_asks_the_whole_interval() -> None:
         ("stall == 0", "unknown figure 'stall'; did you mean stalls"),
         ("harm.p99 < 0.3", "unknown figure 'harm.p99'; did you mean harm.*rtt_p99_ms"),
         ("harm.fps alone < 1", "leave `alone` out"),
+        ("fps < bar", "write harm.fps"),
+        ("harm.stall_s_per_min < 0.1", "is told as harm.played_share"),
         ("stalls = 0", "write it as"),
         ("stalls < nan", "write it as"),
         ("__import__('os') < 1", "write it as"),

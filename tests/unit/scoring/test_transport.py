@@ -156,6 +156,11 @@ def test_a_call_tells_each_way_what_arrived_and_how_late() -> None:
     talks = pl.DataFrame(rows, schema=TALKS, orient="row")
     down, up = score(cell(*PAIR, call=Call(rtt_us=20_000)), samples([(0, 60, 1)]), talks=talks)["call"]
     assert down == {"mbps": 0.0132, "loss": 0.01, "p50_ms": 10.049, "p99_ms": 10.098, "max_ms": 10.098}
+    lossy = pl.DataFrame([*rows, (5.0, 0, None, 1000)], schema=TALKS, orient="row")
+    assert (
+        score(cell(*PAIR, call=Call(rtt_us=20_000)), samples([(0, 60, 1)]), talks=lossy)["call"][0]["p99_ms"]
+        == "Infinity"
+    )
     # Without delays, as in real time, what is told is what arrived.
     assert up == {"mbps": round(5000 * 8 / 60 / 1e6, 4)}
 
@@ -172,12 +177,28 @@ def test_probes_tell_loss_percentiles_and_the_queue_above_the_path() -> None:
     flows = (Flow(contender="cubic", rtt_us=20_000), Flow(contender="cubic", rtt_us=20_000, start_s=5))
     found = score(cell(*flows, probes=(Probe(rtt_us=20_000),)), samples([(0, 60, 1)]), probes)["probes"][0]
     assert (found["sent"], found["loss"]) == (100, 0.02)
-    # Nearest rank of 98: the 49th, 94th (0.95 x 98 = 93.1), 98th.
-    assert (found["p50_ms"], found["p95_ms"], found["p99_ms"], found["max_ms"]) == (58, 103, 107, 107)
+    # Nearest rank of 100, of which two never came: the 50th, the 95th, and the 99th, which is lost.
+    assert (found["p50_ms"], found["p95_ms"], found["p99_ms"], found["max_ms"]) == (59, 104, "Infinity", 107)
     assert found["ccdf"]["ms"][0] == 0 and found["ccdf"]["ms"][-1] == 97
-    assert found["ccdf"]["percent"][-1] == 0
-    # While the second flow runs there are 48 answered of 50: delays 60 to 107 ms, the 46th.
-    assert found["while_flow"][1] == {"p95_ms": 105, "loss": 0.04}
+    assert found["ccdf"]["percent"][-1] == 2 and found["negative"] == 0
+    # While the second flow runs there are 48 answered of 50: delays 60 to 107 ms, the 48th.
+    assert found["while_flow"][1] == {"p95_ms": 107, "loss": 0.04}
+    json.loads(json.dumps(found, allow_nan=False))
+
+
+def test_a_packet_that_is_sooner_than_the_path_is_counted_not_clipped() -> None:
+    probes = pl.DataFrame(
+        [(n / 10, 0, delay) for n, delay in enumerate((9_000.0, 10_000.0, 12_000.0))], PROBES, orient="row"
+    )
+    found = score(cell(*PAIR, probes=(Probe(rtt_us=20_000),)), samples([(0, 60, 1)]), probes)["probes"][0]
+    assert found["negative"] == 1 and found["ccdf"]["ms"] == [-1, 0, 2]
+
+
+def test_curves_of_several_runs_are_pooled_with_what_they_lost() -> None:
+    whole, lossy = (
+        {"sent": 100, "loss": loss, "ccdf": {"ms": [1.0, 5.0], "percent": [50.0, 100 * loss]}} for loss in (0, 0.2)
+    )
+    assert transport.pooled_ccdf([whole, lossy]) == {"ms": [1.0, 5.0], "percent": [50.0, 10.0]}
 
 
 def test_short_flows_and_their_harm() -> None:
@@ -186,9 +207,13 @@ def test_short_flows_and_their_harm() -> None:
     )
     asked = cell(short_flows=ShortFlows(rtt_us=20_000))
     found = score(asked, pl.DataFrame(schema=FLOWS), short=short)["short"]
-    assert found == {"count": 4, "unfinished": 1, "geometric_mean_s": 2, "median_s": 2, "p95_s": 4}
+    never = "Infinity"
+    assert found == {"count": 4, "unfinished": 1, "geometric_mean_s": never, "median_s": 2, "p95_s": never}
     solo = {"geometric_mean_s": 1.0, "median_s": 0.5, "p95_s": 4.0}
-    assert transport.completion_harm(solo, found) == {"geometric_mean": 0.5, "median": 0.75, "p95": 0.0}
+    assert transport.completion_harm(solo, found) == {"geometric_mean": 1, "median": 0.75, "p95": 1}
+    assert transport.completion_harm(found, found) == {"median": 0}, "nothing to set it against"
+    ended = score(asked, pl.DataFrame(schema=FLOWS), short=short[:3])["short"]
+    assert ended == {"count": 3, "unfinished": 0, "geometric_mean_s": 2, "median_s": 2, "p95_s": 4}
 
 
 def test_flows_up_are_told_apart() -> None:

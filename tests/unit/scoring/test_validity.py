@@ -181,6 +181,16 @@ def test_what_holds_a_contender_back_is_its_congestion_control(
     assert (gate.ok, gate.measured) == (held_back != "6.0%", held_back)
 
 
+@pytest.mark.parametrize(("starved", "ok"), [(0, True), (1, True), (2, False), (20, False)])
+def test_a_writer_that_is_slow_is_found_though_its_data_is_always_out(starved: int, ok: bool) -> None:
+    busy = {"rwnd_limited_ms": 0, "sndbuf_limited_ms": 0}
+    samples = [{"t": 2.0 * n, "busy_ms": 2000 * n, "app_limited": n < starved, **busy} for n in range(20)]
+    gate = validity.never_limited("cubic", samples, LIMITS)
+    assert gate.ok is ok and f"app-limited in {starved} of 20 samples" in gate.measured
+    waiting = [sample | {"notsent": 90_000} for sample in samples]  # as BBR while it probes the RTT
+    assert validity.never_limited("bbr", waiting, LIMITS).ok
+
+
 @pytest.mark.parametrize("samples", [[], [{"t": 1.0, "busy_ms": 5}], [{"t": 1.0}, {"t": 9.0}]])
 def test_a_contender_whose_socket_nobody_saw_is_not_trusted(samples: list[dict[str, float]]) -> None:
     assert not validity.never_limited("cubic", samples, LIMITS).ok

@@ -49,6 +49,15 @@ def test_the_time_in_which_a_host_held_a_flow_back() -> None:
     assert times == [[3650, 20, 0], [3850, 0, 0]]
 
 
+def test_what_left_when_there_was_no_more_to_send_is_told() -> None:
+    """iproute2's order: delivered, delivered_ce, app_limited, busy."""
+    starved = LINES["cubic"].replace("delivered_ce:238 ", "delivered_ce:238 app_limited ")
+    rows = [ss.parse(line) for line in (LINES["cubic"], starved)]
+    assert [row and (row["app_limited"], row["notsent"], row["busy_ms"]) for row in rows] == [
+        (False, 110048, 3650), (True, 110048, 3650)
+    ]  # fmt: skip
+
+
 def test_lines_without_an_open_socket() -> None:
     assert ss.parse("") is None
     assert ss.parse("SYN-SENT 0 1 10.42.2.20:40001 10.42.1.20:5201 timer:(on,980ms,0) cubic rto:1000") is None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.experiment.rescore import differences
+from harness.experiment.rescore import differences, fields
 from harness.store.manifest import read_manifest, write_manifest
 from harness.store.runs import RunStore
 from scoring.score import score_run
@@ -43,7 +43,7 @@ def test_rescore_renews_scores_status_and_reasons(bare: Path) -> None:
 def test_rescore_trusts_no_changed_raw_file(bare: Path) -> None:
     sojourn("rescore", bare, "--write")
     scores = (bare / "scores.json").read_text()
-    (bare / "scores.json").write_text(scores.replace('"1.', '"9.'))
+    (bare / "scores.json").write_text(scores.replace('"2.', '"9.'))
     code, _, err = sojourn("rescore", bare)
     assert code == 1 and "scores.json is not the one that the manifest holds" in err
     (bare / "timeline.json").write_text((bare / "timeline.json").read_text().replace("120", "130"))
@@ -60,6 +60,21 @@ def test_differences_name_the_leaf() -> None:
     ]
     assert list(differences(fresh, fresh)) == []
     assert list(differences({"a": [1]}, {"a": [1, 2]})) == ["scores.a: stored [1], now [1, 2]"]
+
+
+def test_fields_tell_before_and_after_by_name_wherever_an_entry_stands() -> None:
+    stored = {"phases": [{"name": "solo", "p99": 20.0}, {"name": "prague", "p99": 90.0, "gone": 1}]}
+    stored |= {"harm": [{"phase": "prague", "metric": "stalls", "harm": 1}], "t": [1, 2]}
+    fresh = {"phases": [{"name": "solo", "p99": 20.0}, {"name": "prague", "p99": "Infinity"}]}
+    fresh |= {"harm": [{"phase": "prague", "metric": "played", "harm": 0.2}], "t": [1, 2, 3]}
+    assert list(fields(stored, fresh)) == [
+        'harm[]: prague stalls: {"phase": "prague", "me… → null; prague played: null → {"phase": "prague", "me…',
+        "phases[].gone: prague: 1 → null",
+        'phases[].p99: prague: 90.0 → "Infinity"',
+        "t: [1, 2] → [1, 2, 3]",
+    ]
+    series = {"mbps": list(range(9))}
+    assert list(fields(series, {"mbps": [0, *range(2, 10)]})) == ["mbps[]: 1: 1 → 2; 2: 2 → 3; 3: 3 → 4 and 5 more"]
 
 
 def test_what_another_package_judged_is_not_scored_without_it(bare: Path) -> None:

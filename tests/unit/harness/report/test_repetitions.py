@@ -6,7 +6,9 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from harness.report.repetitions import Experiment, experiments, find_runs, grids
 from harness.report.run_page import ReportError
 from harness.report.terminal import print_summary
 from harness.store.manifest import reseal
+from scoring.summary import summarise
 from tests.unit.harness.report.test_run_page import Page
 
 Series = Callable[..., list[Path]]
@@ -39,7 +42,7 @@ def test_void_runs_are_told_and_in_no_figure(series: Series) -> None:
     assert stalled["beside prague"].startswith("3 (1") and stalled["beside cubic"] == "0"
     assert stalled["prague − cubic"] == stalled["beside prague"]
     assert told(one, "picture below that alone (s)")["beside prague"] == "7.50"
-    assert float(told(one, "stalled")["beside prague"].split()[0]) == 1  # harm
+    assert told(one, "time without stalls")["beside prague"].startswith("0.30 (")  # harm
 
 
 def test_what_is_shown_worse_is_said_from_five_runs_on(series: Series) -> None:
@@ -55,9 +58,46 @@ def test_what_is_shown_worse_is_said_from_five_runs_on(series: Series) -> None:
     series([5])
     (five,) = experiments(find_runs(results))
     (worse,) = [line for line in lines(five) if line.startswith("Shown worse beside prague than beside cubic: ")]
-    assert "stalled" in worse and "goodput of the victim" in worse and "contender" not in worse
+    assert "mean height, 0 while stalled" in worse and "goodput of the victim" in worse and "contender" not in worse
     hurt = {row.cells[0] for grid in grids(five) for row in grid.rows if row.hurt}
-    assert {"stalled (s)", "stalled", "displayed frame rate (frames/s)"} <= hurt and "drops of resolution" not in hurt
+    primary = {"mean height, 0 while stalled (lines), primary", "mean height, 0 while stalled, primary"}
+    assert {*primary, "goodput of the victim (Mbit/s)"} <= hurt and "drops of resolution" not in hurt
+    stalled = told(five, "stalled (s)")  # 1 to 5 s: p 0.013, but one of many rows
+    assert float(stalled["p"]) > 0.05 and "stalled (s)" not in hurt
+
+
+def test_the_victims_own_kind_is_the_bar(series: Series) -> None:
+    (one,) = experiments(find_runs(series([1, 2, 3, 4, 5])))
+    (bar,) = [line for line in lines(one) if line.startswith("Bar")]
+    assert bar.startswith("Bar, the harm of cubic beside a victim of its own kind") and "prague by 0.65 (0.56" in bar
+    (harm,) = [figure for figure in one.summary.harm if figure.primary]
+    assert list(harm.beyond) == ["prague"] and harm.beyond["prague"].value == 0.65
+
+
+def test_a_short_baseline_is_told_beside_the_harm(series: Series) -> None:
+    (one,) = experiments(find_runs(series([1, 2])))
+    assert "(10 s only, its recovery left out)" in grids(one)[1].caption
+
+
+def test_what_never_came_in_one_run_is_told_by_the_median(series: Series, tmp_path: Path) -> None:
+    paths = series([1, 2, 3, 4, 5])
+    (one,) = experiments(find_runs(paths))
+    runs = {run.path.name: run.scores for run in one.runs}
+    for number, scores in enumerate(runs.values()):
+        for phase in scores.phases:
+            if phase.contender == "prague" and number < 3:
+                phase.rtt_p99_ms = inf
+    figure = summarise(runs).figure("rtt_p99_ms")
+    assert figure and (figure.beside["prague"].value, figure.beside["prague"].statistic) == (inf, "median")
+    assert (figure.beside["cubic"].value, figure.beside["cubic"].statistic) == (60, "median")
+    assert (figure.contrast["prague"].value, figure.contrast["prague"].mde) == (inf, None)
+    told = replace(one, summary=summarise(runs))
+    (row,) = [row for row in grids(told)[0].rows if row.cells[0].startswith("RTT of the probe, P99")]
+    assert "∞ (lost)" in row.cells[3]
+    page = write_summary([told], tmp_path / "out")
+    strict = json.loads((page.parent / "summary.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+    (kept,) = [it for it in strict[0]["measured"] if it["metric"] == "rtt_p99_ms"]
+    assert kept["beside"]["prague"]["value"] == "Infinity" and "∞ (lost)" in page.read_text()
 
 
 def test_the_fair_share_is_half_the_payload_or_what_the_victim_takes_alone(series: Series) -> None:

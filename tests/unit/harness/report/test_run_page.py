@@ -66,6 +66,28 @@ def test_the_guests_packages_are_folded_away(scores: Scores, tmp_path: Path) -> 
     assert not any(name in open_part for name in ("guest chromium", "guest xvfb", "avx2"))
 
 
+def test_scores_of_an_older_scorer_are_read_and_shown(scores: Scores, tmp_path: Path) -> None:
+    """1.8 had metrics that are no more, null for what was infinite, and knew of no primary one."""
+    old = json.loads(scores.model_dump_json(exclude={"primary", "own_kind"})) | {"scorer": "1.8"}
+    for row in (*old["phases"], old["baseline"]):
+        row |= {"stall_s_per_min": 15.0, "drops_per_min": 0.0, "freezes_per_min": 12.0, "rtt_p99_ms": None}
+        for name in ("played_share", "played_height", "frames_in_time"):
+            row.pop(name)
+    gone = {"phase": "prague", "contender": "prague", "metric": "stall_s_per_min", "better": "less"}
+    old["harm"].append(gone | {"solo": 0, "value": 15.0, "harm": 1})
+    page = Page(write_report(tmp_path, old))
+    assert "goodput of the victim (Mbit/s)" in page.cells and "stalled" not in " ".join(page.cells[:12])
+
+
+def test_a_lost_percentile_and_a_short_baseline_are_told(scores: Scores, tmp_path: Path) -> None:
+    document = json.loads(scores.model_dump_json()) | {"primary": "victim_mbps"}
+    document["phases"][1]["rtt_p99_ms"] = "Infinity"
+    document["ccdf"][1]["percent"] = [90, 5, 3]
+    page = Page(write_report(tmp_path, document))
+    assert "∞ (lost)" in page.cells and "goodput of the victim (Mbit/s), primary" in page.cells
+    assert "s only, the solo phases" in page.text
+
+
 def test_the_report_shows_harm_phases_and_proof(scores: Scores, tmp_path: Path) -> None:
     page = Page(write_report(tmp_path, scores.model_dump()))
     at = page.cells.index("goodput of the victim (Mbit/s)")

@@ -60,6 +60,16 @@ def test_what_cannot_be_read_is_broken(run: Path, what: str) -> None:
     assert done.exit_code == 4 and done.stderr.count("\n") == 1 and done.stderr.startswith("sojourn: "), done.stderr
 
 
+def test_what_never_came_meets_no_limit_and_json_stays_strict(scores: Scores, tmp_path: Path) -> None:
+    document = json.loads(scores.model_dump_json())
+    document["phases"][1]["rtt_p99_ms"] = "Infinity"
+    run = made(tmp_path / "results", Scores.model_validate(document))
+    done = ask(run, "rtt_p99_ms < 100000", more=("--json",))
+    (told,) = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert done.exit_code == 1 and told["thresholds"][0]["value"] == "Infinity"
+    assert "∞ (lost), n=1" in ask(run, "rtt_p99_ms < 100000").stdout
+
+
 def test_junit_markdown_and_json_say_the_same(run: Path) -> None:
     files = run.parent / "out.xml", run.parent / "out.md"
     done = ask(run, "victim_mbps > 1000", more=(f"--junit={files[0]}", f"--markdown={files[1]}", "--json"))
