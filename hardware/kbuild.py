@@ -20,9 +20,9 @@ from hardware.machine import cache
 from hardware.machine.cache import BuildError, Progress
 from hardware.patches import Edit
 
-PRAGUE = kconfig.FRAGMENTS / "tcp_prague.c"
+PRAGUES = tuple(kconfig.FRAGMENTS / name for name in ("tcp_prague.c", "tcp_prague_2020.c"))
 COMPILER, COMMON_HEADERS = kconfig.FRAGMENTS / "cc", kconfig.FRAGMENTS / "common.h"
-MODULES = ("tcp_ect1", "tcp_prague")
+MODULES = ("tcp_ect1", "tcp_prague", "tcp_prague_2020")
 """TCP Prague as modules, in the order in which they are loaded."""
 MODULE_SOURCES = ("Makefile", "Kbuild", "unexported.h", *(f"{module}.c" for module in MODULES))
 UNUSED = ("*.rst", "*.dts", "*.dtsi", *(f"*/{folder}/*.[ch]" for folder in ("drivers/gpu", "drivers/media", "sound")))
@@ -71,14 +71,14 @@ class Tree:
 
 
 def digest(recipe: Recipe, source: Path | None) -> str:
-    """Name all that goes into a build: fragments, tcp_prague.c, edits, compiler, given tarball. Reads local files only.
+    """Name all that goes into a build: fragments, TCP Prague, edits, compiler, given tarball. Reads local files only.
 
     Raises BuildError when `source` is not a readable file.
     """
     parts = [(name, (kconfig.FRAGMENTS / f"{name}.config").read_bytes()) for name in recipe.fragments]
     parts += [
         (path.name, path.read_bytes())
-        for path in (PRAGUE, *((COMPILER, COMMON_HEADERS) if recipe.headers_once else ()))
+        for path in (*PRAGUES, *((COMPILER, COMMON_HEADERS) if recipe.headers_once else ()))
     ]
     parts.append(("edits", repr(recipe.edits).encode()))
     parts.append(("compiler", _compiler().encode()))
@@ -112,7 +112,8 @@ def compile_kernel(recipe: Recipe, scratch: Path, given: Path | None, log: Path,
         unpack = ["tar", "-C", str(tree), "--strip-components=1", *(f"--exclude={files}" for files in UNUSED)]
         call([*unpack, "-xf", str(tarball)], log)
         patches.apply_all(tree, recipe.edits)
-        shutil.copy(PRAGUE, tree / "net/ipv4/tcp_prague.c")
+        for prague in PRAGUES:
+            shutil.copy(prague, tree / "net/ipv4")
 
         tell("configuring the kernel", 0.12)
         wanted = scratch / "wanted.config"

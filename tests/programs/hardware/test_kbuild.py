@@ -24,12 +24,17 @@ def test_the_digest_changes_with_each_input(tmp_path: Path, monkeypatch: pytest.
     seen = {digest(recipe, None), digest(recipe, tarball)}
     tarball.write_bytes(b"two")
     seen.add(digest(recipe, tarball))
-    for name in ("PRAGUE", "COMPILER", "COMMON_HEADERS"):
+    for name in ("COMPILER", "COMMON_HEADERS"):
         with monkeypatch.context() as patch:
             edited = tmp_path / getattr(kbuild, name).name
             edited.write_text(getattr(kbuild, name).read_text() + "\n")
             patch.setattr(kbuild, name, edited)
             seen.add(digest(recipe, None))
+    with monkeypatch.context() as patch:
+        edited = tmp_path / kbuild.PRAGUES[-1].name
+        edited.write_text(kbuild.PRAGUES[-1].read_text() + "\n")
+        patch.setattr(kbuild, "PRAGUES", (*kbuild.PRAGUES[:-1], edited))
+        seen.add(digest(recipe, None))
     with monkeypatch.context() as patch:
         patch.setattr(kbuild, "_compiler", lambda: "another gcc")
         seen.add(digest(recipe, None))
