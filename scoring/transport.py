@@ -70,7 +70,7 @@ def rate_mbps(t: Floats, received: Floats, start: float, end: float) -> float:
 
 
 def delivery_rate_mbps(samples: pl.DataFrame, start: float, end: float) -> float | None:
-    """Mean in Mbit/s of the delivery rates that are not 0 in `samples` (FLOWS) between `start` and `end` s; None if none.
+    """Mean in Mbit/s of the delivery rates other than 0 of `samples` (FLOWS) between `start` and `end` s; None: none.
 
     So D_SS of "L4S Tests" is made: the sender's own estimate over its last round trip (draft-cheng-iccrg-delivery-rate-
     estimation), as ss tells it, sampled each 50 ms; not bytes over time.
@@ -249,10 +249,10 @@ def score(
     in the steady window; its goodput where the sender tells no delivery rate), window_goodput_mbps (bytes received
     over the same window, METRICS 1.2), goodput_mbps (mean of the whole flow with slow start), TCP RTT
     mean and max over its samples, retransmitted packets and their share, CE share of the packets delivered, and
-    `normalised`, goodput in the window over an equal share of the bottleneck; `steady_…` is the goodput without warm-up. `last` is the
-    last flow. `ratio` is D_SS of the first over the second of two flows, `inverse_ratio` the other way round; `jain` is
-    of D_SS, `jain_whole` of whole flows; `up_…` are those of the flows up. `periods` are the stretches of constant
-    rate, `utilisation` the flows' share of it; `call` are a call's ways, down first.
+    `normalised`, goodput in the window over an equal share of the bottleneck; `steady_…` is the goodput without
+    warm-up. `last` is the last flow. `ratio` is D_SS of the first over the second of two flows, `inverse_ratio` the
+    other way round; `jain` is of D_SS, `jain_whole` of whole flows; `up_…` are those of the flows up. `periods` are
+    the stretches of constant rate, `utilisation` the flows' share of it; `call` are a call's ways, down first.
     `wire` and `active_queues` are what the bottleneck saw, see `wire_scores` and `active_queues`.
     """
     seconds, asked = float(cell["seconds"]), list(cell.get("flows", ()))

@@ -54,6 +54,7 @@ MATRIX = Matrix(
     source='"L4S Tests", Scenario 6 Fairness Table',
     cells=tuple(cell(row) for row in ROWS),
     window_s=40,
+    tail_s=1,
     columns=(
         Column(head="Prague Mbit/s", metric="flows.0.d_ss_mbps"),
         Column(head="beside Mbit/s", metric="flows.1.d_ss_mbps"),
@@ -75,7 +76,8 @@ MATRIX = Matrix(
         tolerance={"flows.0.d_ss_mbps": 0.03},
     ),
     charts=tuple(chart(beside, ecn) for beside in ("cubic", "reno") for ecn in ("ecn", "noecn")),
-    notes="Prague is prague-simple here, nearer to the published one; --swap prague-simple=prague runs the draft's. "
-    "noecn: the second flow negotiates no ECN (the source clears its ECN bits at the middlebox).",
+    notes="Prague is prague-2020, CUBIC and Reno negotiate AccECN, as in the source (dumbbell.PUBLISHED); "
+    "--swap prague-2020=prague runs the draft's. noecn: the middlebox clears the ECN field of the second flow. "
+    "D_SS is the mean of the sender's delivery rates, 40 s that end 1 s before the end.",
 )
 test_cell = matrix_tests(MATRIX)

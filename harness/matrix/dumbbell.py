@@ -18,6 +18,12 @@ PUBLISHED = {"prague": "prague-2020", "cubic": "cubic-accecn", "reno": "reno-acc
 Its Prague is that of 2020, without RTT independence (20 beside 10 ms: 15.84 : 30.77 Mbit/s), and `tcp_ecn=3` at both
 ends makes its CUBIC and Reno negotiate accurate ECN, also where a middlebox then clears their ECN field ("noecn").
 """
+DUALPI2_2020 = "dualpi2 min_qlen_step 2"
+"""The dualpi2 of "L4S Tests" (2020): its step marks only packets that find two others in the L queue.
+
+Mainline's asks for none, and at 10 Mbit/s a single packet is over the threshold of 1 ms: Prague beside CUBIC, 20 ms,
+has 2.7 : 6.6 Mbit/s there, with two packets 6.1 : 3.2, published 6.0 : 3.2.
+"""
 NEEDS_SCE = "the SCE kernel"
 """For rows of algorithms that mainline has not: SCE congestion controls and queues, cnq_codel_af."""
 

@@ -150,7 +150,7 @@ def test_a_swapped_contender_is_another_experiment_with_results_of_its_own() -> 
     assert asked.runnable
     swapped = asked.swapped("prague-2020=prague")
     assert {flow.contender for cell in swapped.cells for flow in cell.flows} == {
-        "prague", "cubic", "cubic-noecn", "reno", "reno-noecn",
+        "prague", "cubic-accecn", "reno-accecn",
     }  # fmt: skip
     assert swapped.name == "s6-prague-for-prague-2020"
     assert swapped.runnable == swapped.cells, "not the cells that were asked for first"

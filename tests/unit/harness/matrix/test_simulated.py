@@ -21,7 +21,7 @@ def cell(contender: str, hop: Hop | None = None) -> Cell:
 
 
 def flows(ce: int | None) -> pl.DataFrame:
-    rows = [(t, n, 1000, 20_000, 20_000, 10, 0, 0, 100, 7 if n == 0 else ce, 400_000) for t in (1.0, 2.0) for n in (0, 1)]
+    rows = [(t, n, 1000, 20_000, 20_000, 10, 0, 0, 100, 7 if n == 0 else ce, None) for t in (1.0, 2.0) for n in (0, 1)]
     return pl.DataFrame(rows, schema=FLOWS, orient="row")
 
 
