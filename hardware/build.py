@@ -31,7 +31,7 @@ class Kernel:
     source: str
     """Debian package and version, or the given tarball's name; with the tarball's sha256."""
     digest: str
-    """Names the inputs: fragments, tcp_prague.c, patches (with the files they insert), compiler, a given tarball."""
+    """Names the inputs: fragments, TCP Prague, patches (with the files they insert), compiler, a given tarball."""
 
 
 def ensure_kernel(source: Path | None = None, progress: Progress | None = None) -> Kernel:

@@ -20,10 +20,15 @@ from hardware.machine import cache
 from hardware.machine.cache import BuildError, Progress
 from hardware.patches import Edit
 
-ADDED = {"tcp_prague.c": "net/ipv4", "tcp_ledbat.c": "net/ipv4", "sch_slots.c": "net/sched"}
+ADDED = {
+    "tcp_prague.c": "net/ipv4",
+    "tcp_prague_2020.c": "net/ipv4",
+    "tcp_ledbat.c": "net/ipv4",
+    "sch_slots.c": "net/sched",
+}
 """Files of kconfig.FRAGMENTS that are ours, and the folder of the kernel source that they are compiled in."""
 COMPILER, COMMON_HEADERS = kconfig.FRAGMENTS / "cc", kconfig.FRAGMENTS / "common.h"
-MODULES = ("tcp_ect1", "tcp_prague")
+MODULES = ("tcp_ect1", "tcp_prague", "tcp_prague_2020")
 """TCP Prague as modules, in the order in which they are loaded."""
 MODULE_SOURCES = ("Makefile", "Kbuild", "unexported.h", *(f"{module}.c" for module in MODULES))
 UNUSED = ("*.rst", "*.dts", "*.dtsi", *(f"*/{folder}/*.[ch]" for folder in ("drivers/gpu", "drivers/media", "sound")))

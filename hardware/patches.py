@@ -73,8 +73,8 @@ EDITS = (
         "net/ipv4/Makefile",
         "build TCP Prague",
         r"(?m)^(?=obj-\$\(CONFIG_TCP_CONG_DCTCP\) \+= tcp_dctcp\.o\n)",
-        "obj-$(CONFIG_TCP_CONG_PRAGUE) += tcp_prague.o\n",
-        done=r"(?m)^obj-\$\(CONFIG_TCP_CONG_PRAGUE\) \+= tcp_prague\.o$",
+        "obj-$(CONFIG_TCP_CONG_PRAGUE) += tcp_prague.o tcp_prague_2020.o\n",
+        done=r"(?m)^obj-\$\(CONFIG_TCP_CONG_PRAGUE\) \+= tcp_prague\.o tcp_prague_2020\.o$",
     ),
     Edit(
         "net/ipv4/Kconfig",

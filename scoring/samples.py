@@ -11,7 +11,7 @@ import polars as pl
 
 from scoring.transport import FLOWS, PROBES
 
-STATES = ("srtt_us", "min_rtt_us", "cwnd", "retrans", "lost", "delivered", "delivered_ce")
+STATES = ("srtt_us", "min_rtt_us", "cwnd", "retrans", "lost", "delivered", "delivered_ce", "delivery_rate_bps")
 """Columns of FLOWS that the sender tells."""
 
 

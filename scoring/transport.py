@@ -36,6 +36,7 @@ PAYLOAD_BYTES = 1448
 FLOWS = {
     "t_s": pl.Float64, "flow": pl.Int64, "received_bytes": pl.Int64, "srtt_us": pl.Int64, "min_rtt_us": pl.Int64,
     "cwnd": pl.Int64, "retrans": pl.Int64, "lost": pl.Int64, "delivered": pl.Int64, "delivered_ce": pl.Int64,
+    "delivery_rate_bps": pl.Int64,
 }  # fmt: skip
 PROBES = {"t_s": pl.Float64, "probe": pl.Int64, "delay_us": pl.Float64}
 TALKS = {"t_s": pl.Float64, "talk": pl.Int64, "delay_us": pl.Float64, "bytes": pl.Int64}
@@ -78,6 +79,17 @@ def mean_window(samples: pl.DataFrame | None, window: Sequence[float]) -> float 
         return None
     inside = samples.filter(pl.col("t_s").is_between(window[0], window[1]))["cwnd"].drop_nulls()
     return float(np.mean(inside.to_numpy())) if inside.len() else None
+
+
+def delivery_rate_mbps(samples: pl.DataFrame, start: float, end: float) -> float | None:
+    """Mean in Mbit/s of the delivery rates other than 0 of `samples` (FLOWS) between `start` and `end` s; None: none.
+
+    So D_SS of "L4S Tests" is made: the sender's own estimate over its last round trip (draft-cheng-iccrg-delivery-rate-
+    estimation), as ss tells it, sampled each 50 ms; not bytes over time.
+    """
+    inside = (pl.col("t_s") > start) & (pl.col("t_s") < end) & (pl.col("delivery_rate_bps") > 0)
+    rates = samples.filter(inside)["delivery_rate_bps"].to_numpy()
+    return float(rates.mean() / 1e6) if rates.size else None
 
 
 def steady_window(flows: Sequence[Mapping[str, Any]], seconds: float, window_s: float, tail_s: float) -> list[float]:
@@ -268,11 +280,12 @@ def score(
 ) -> Json:
     """Every score of one run of a cell (the JSON dump of a `harness.matrix.cell.Cell`), ready for JSON.
 
-    `flows`, `probes` and `short` have the columns of FLOWS, PROBES and SHORT. Per flow: d_ss_mbps (mean goodput in
-    the steady window, METRICS 1.2 on bytes received), goodput_mbps (mean of the whole flow with slow start), TCP RTT
+    `flows`, `probes` and `short` have the columns of FLOWS, PROBES and SHORT. Per flow: d_ss_mbps (`delivery_rate_mbps`
+    in the steady window; its goodput where the sender tells no delivery rate), window_goodput_mbps (bytes received
+    over the same window, METRICS 1.2), goodput_mbps (mean of the whole flow with slow start), TCP RTT
     mean and max over its samples, retransmitted packets and their share, CE share of the packets delivered, and
-    `normalised`, D_SS over an equal share of the bottleneck, and `normalised_window`, the mean window in that time over
-    such a share of capacity · RTT (the path's, METRICS 5); `steady_…` is the goodput without warm-up. `last` is the
+    `normalised`, goodput in the window over an equal share of the bottleneck, and `normalised_window`, the mean window
+    in that time over such a share of capacity · RTT (the path's, METRICS 5); `steady_…` is the goodput without warm-up. `last` is the
     last flow. `ratio` is D_SS of the first over the second of two flows, `inverse_ratio` the other way round; `jain` is
     of D_SS, `jain_whole` of whole flows; `up_…` are those of the flows up. `periods` are the stretches of constant
     rate, `utilisation` the flows' share of it; `call` are a call's ways, down first.
@@ -295,9 +308,9 @@ def score(
     if rate := _rate(scores["periods"], window):
         down = [flow for flow, ask in zip(flow_scores, asked, strict=True) if not ask.get("up")]
         capacity = rate * PAYLOAD_BYTES / FRAME_BYTES
-        scores["utilisation"] = _r(sum(flow["d_ss_mbps"] for flow in down) / capacity, 4)
+        scores["utilisation"] = _r(sum(flow["window_goodput_mbps"] for flow in down) / capacity, 4)
         for flow in down:
-            flow["normalised"] = _r(flow["d_ss_mbps"] / (capacity / len(down)), 4)
+            flow["normalised"] = _r(flow["window_goodput_mbps"] / (capacity / len(down)), 4)
             if (window_segments := mean_window(by_flow.get(flow["flow"]), window)) and flow["rtt_ms"]:
                 fair = capacity * flow["rtt_ms"] * 1e3 / 8 / PAYLOAD_BYTES / len(down)
                 flow["normalised_window"] = _r(window_segments / fair, 4)
@@ -327,7 +340,10 @@ def _flow_scores(
 ) -> Json:
     start, stop = float(flow["start_s"]), _stop(flow, seconds)
     scores: Json = {"flow": n, "contender": flow["contender"], "rtt_ms": flow["rtt_us"] / 1e3, "up": bool(flow["up"])}
-    scores["d_ss_mbps"] = _r(rate_mbps(*curve, *window), 4)
+    goodput = rate_mbps(*curve, *window)
+    told = None if part is None else delivery_rate_mbps(part, *window)
+    scores["d_ss_mbps"] = _r(goodput if told is None else told, 4)
+    scores["window_goodput_mbps"] = _r(goodput, 4)
     scores["goodput_mbps"] = _r(rate_mbps(*curve, start, stop), 4)
     scores |= steady_state(curve, start, stop)
     if part is None or not part.height:

@@ -289,9 +289,9 @@ def contender_proven(
     """The contender must be what its name says, by its packets and by what `ss` saw.
 
     `flow` has the columns of `scoring.packets.flow_table`: accecn_syn and codepoints as sent, ce behind the
-    bottleneck. By the `tcp_ecn` of `contender`, a name of CONTENDERS: accurate ECN (Prague) has an AccECN SYN, ECT(1)
-    on data, CE where the queue is known to mark; classic ECN has ECT(0); none Not-ECT. `ccs` are the congestion
-    controls that `ss` named.
+    bottleneck. By the `tcp_ecn` and `ect1` of `contender`, a name of CONTENDERS: accurate ECN has an AccECN SYN, ECT(1)
+    (Prague) or ECT(0) on data, CE where the queue is known to mark; classic ECN has ECT(0); none Not-ECT. `ccs` are
+    the congestion controls that `ss` named.
     """
     name, asked = f"contender proven ({phase})", CONTENDERS[contender]
     if flow is None or not flow["data_packets"]:
@@ -304,8 +304,9 @@ def contender_proven(
     share = limits.codepoint_share * (1 - flow["resent"] / sent)
     if asked.tcp_ecn == ACCURATE_ECN:
         marked = qdisc is not None and parse_qdisc(qdisc).marks_ce
-        ok = bool(flow["accecn_syn"]) and ect1 >= share and (flow["ce"] > 0 or not marked)
-        limit = f"AccECN SYN, ECT(1) on {limits.codepoint_share:.0%} of first sendings{', CE > 0' if marked else ''}"
+        ect, as_asked = ("ECT(1)", ect1) if asked.ect1 else ("ECT(0)", ect0)
+        ok = bool(flow["accecn_syn"]) and as_asked >= share and (flow["ce"] > 0 or not marked)
+        limit = f"AccECN SYN, {ect} on {limits.codepoint_share:.0%} of first sendings{', CE > 0' if marked else ''}"
     elif asked.tcp_ecn == CLASSIC_ECN:
         ok = ect0 >= share and ect1 == 0
         limit = f"ECT(0) on {limits.codepoint_share:.0%} of first sendings, no ECT(1)"

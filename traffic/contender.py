@@ -28,6 +28,8 @@ class Contender:
     name: str
     cc: str
     tcp_ecn: int
+    ect1: bool = False
+    """Whether its data goes out as ECT(1), as that of L4S does; that of others with ECN as ECT(0)."""
 
     def check(self, sender: Place, receiver: Place) -> None:
         """Raise `ContenderError` when an end lacks the congestion control or the ECN mode."""
@@ -76,14 +78,16 @@ _OURS = {
     c.name: c
     for c in (
         Contender("cubic", "cubic", CLASSIC_ECN),
+        Contender("cubic-accecn", "cubic", ACCURATE_ECN),
         Contender("cubic-noecn", "cubic", NO_ECN),
         Contender("reno", "reno", CLASSIC_ECN),
+        Contender("reno-accecn", "reno", ACCURATE_ECN),
         Contender("reno-noecn", "reno", NO_ECN),
         Contender("bbr", "bbr", NO_ECN),
         Contender("dctcp", "dctcp", CLASSIC_ECN),
+        Contender("prague", "prague", ACCURATE_ECN, ect1=True),
+        Contender("prague-2020", "prague-2020", ACCURATE_ECN, ect1=True),
         Contender("ledbat", "ledbat", NO_ECN),
-        Contender("prague", "prague", ACCURATE_ECN),
-        Contender("prague-simple", "prague-simple", ACCURATE_ECN),
         *(Contender(name, name, CLASSIC_ECN) for name in _FURTHER),
     )
 }

@@ -339,9 +339,8 @@ static int listener(const char *space, int port, const char *control)
 
 	/* Autotuning counts what is read in a round trip, and a high SO_RCVLOWAT reads seldom: it would close the window. */
 	MUST(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)), "SO_RCVBUF");
-	/* Only DCTCP's feedback needs it on the receiver's side too. */
-	if (!strcmp(control, "dctcp"))
-		use_control(fd, control);
+	/* As iperf3 and netperf do: DCTCP's feedback needs it, and Prague's acknowledgements are ECT(1) by it. */
+	use_control(fd, control);
 	MUST(listen(fd, 128), "listen");
 	return fd;
 }
@@ -426,9 +425,10 @@ static void sample_flow(int n, int64_t at)
 		getsockopt(flow->in.fd, IPPROTO_TCP, TCP_INFO, &in, &size);
 		flow->received = in.tcpi_bytes_received;
 	}
-	fprintf(flows_csv, TIME ",%d,%" PRId64 ",%u,%u,%u,%u,%u,%u,%u\n", TIME_OF(at), n, flow->received,
+	fprintf(flows_csv, TIME ",%d,%" PRId64 ",%u,%u,%u,%u,%u,%u,%u,%" PRIu64 "\n", TIME_OF(at), n, flow->received,
 		out.tcpi_rtt, out.tcpi_min_rtt == UINT32_MAX ? 0 : out.tcpi_min_rtt,
-		out.tcpi_snd_cwnd, out.tcpi_total_retrans, out.tcpi_lost, out.tcpi_delivered, out.tcpi_delivered_ce);
+		out.tcpi_snd_cwnd, out.tcpi_total_retrans, out.tcpi_lost, out.tcpi_delivered, out.tcpi_delivered_ce,
+		(uint64_t)out.tcpi_delivery_rate * 8);
 }
 
 /* Datagrams */
@@ -1109,7 +1109,8 @@ int main(void)
 	timer = MUST(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timer");
 	watch(&clock_watch, TIMER, 0, timer, EPOLLIN | EPOLLET);
 	flows_csv = output("flows.csv",
-			   "t_s,flow,received_bytes,srtt_us,min_rtt_us,cwnd,retrans,lost,delivered,delivered_ce\n");
+			   "t_s,flow,received_bytes,srtt_us,min_rtt_us,cwnd,retrans,lost,delivered,delivered_ce,"
+			   "delivery_rate_bps\n");
 	queues = output("queues", "");
 	read_plan();
 	puts("ready");

@@ -12,12 +12,9 @@
  * where rtt_virt = max(srtt, rtt_virt_us) and alpha is the moving average, with
  * gain 1/16 per virtual RTT, of the fraction of packets that carried CE.
  *
- * "prague-simple" has DCTCP's arithmetic instead: no RTT independence, whole
- * segments (a reduction is rounded down), and every ACK adds. Most published
- * figures are nearer to it.
- *
- * W is kept in 2^-20 segments: its whole part is snd_cwnd, its fraction lives
- * here, so that neither small increases nor small reductions are rounded away.
+ * W is kept in 2^-20 segments, so that neither small increases nor small
+ * reductions are rounded away. Packets are paced at W / srtt, and snd_cwnd is W
+ * rounded up: the pace, not the whole segments, is what holds the rate.
  */
 
 #include <linux/inet_diag.h>
@@ -36,6 +33,7 @@ module_param(rtt_virt_us, uint, 0644);
 MODULE_PARM_DESC(rtt_virt_us, "lowest virtual RTT in microseconds; 0: no RTT independence");
 
 struct prague {
+	u64	window;		/* W, ONE = a segment */
 	u64	round_mstamp;	/* start of the alpha round */
 	u64	cwr_mstamp;	/* last reduction on CE */
 	u32	round_seq;	/* snd_nxt at the start of the alpha round */
@@ -45,31 +43,31 @@ struct prague {
 	u32	delivered_ce;	/* tp->delivered_ce at the last ACK */
 	u32	alpha;		/* marked fraction, ONE = all */
 	u32	gain;		/* (srtt / rtt_virt)^2, ONE = 1 */
-	u32	frac;		/* fraction of the window, < ONE */
 	u32	cwr_cwnd;	/* window before the last reduction on CE */
 	u32	loss_cwnd;	/* window before the last loss response */
 	bool	saw_ce;
-	bool	simple;
 };
 
 static struct tcp_congestion_ops prague_reno;
-static struct tcp_congestion_ops prague_simple;
 
+static u32 prague_segments(u64 window)
+{
+	return (window + ONE - 1) >> FRAC_BITS;
+}
+
+/* The core sets snd_cwnd too: after a timeout, an undo, a pause. */
 static u64 prague_window(const struct tcp_sock *tp, const struct prague *ca)
 {
-	return ((u64)tcp_snd_cwnd(tp) << FRAC_BITS) + ca->frac;
+	u32 cwnd = tcp_snd_cwnd(tp);
+
+	return prague_segments(ca->window) == cwnd ? ca->window : (u64)cwnd << FRAC_BITS;
 }
 
 static void prague_set_window(struct tcp_sock *tp, struct prague *ca, u64 window)
 {
-	window = max_t(u64, window, (u64)MIN_CWND << FRAC_BITS);
-	if (window >> FRAC_BITS >= tp->snd_cwnd_clamp) {
-		tcp_snd_cwnd_set(tp, tp->snd_cwnd_clamp);
-		ca->frac = 0;
-	} else {
-		tcp_snd_cwnd_set(tp, window >> FRAC_BITS);
-		ca->frac = window & (ONE - 1);
-	}
+	ca->window = clamp_t(u64, window, (u64)MIN_CWND << FRAC_BITS,
+			     (u64)tp->snd_cwnd_clamp << FRAC_BITS);
+	tcp_snd_cwnd_set(tp, prague_segments(ca->window));
 }
 
 static u32 prague_srtt_us(const struct tcp_sock *tp)
@@ -77,24 +75,23 @@ static u32 prague_srtt_us(const struct tcp_sock *tp)
 	return max(tp->srtt_us >> 3, 1U);
 }
 
-static u32 prague_rtt_virt(const struct tcp_sock *tp, const struct prague *ca)
+static u32 prague_rtt_virt(const struct tcp_sock *tp)
 {
-	return max(prague_srtt_us(tp), ca->simple ? 0 : READ_ONCE(rtt_virt_us));
+	return max(prague_srtt_us(tp), READ_ONCE(rtt_virt_us));
 }
 
 /* A (virtual) round is over when what was sent at its start is acknowledged and
  * the virtual RTT has gone by.
  */
-static bool prague_round_over(const struct tcp_sock *tp, const struct prague *ca, u32 seq, u64 mstamp)
+static bool prague_round_over(const struct tcp_sock *tp, u32 seq, u64 mstamp)
 {
-	if (before(tp->snd_una, seq))
-		return false;
-	return ca->simple || tcp_stamp_us_delta(tp->tcp_mstamp, mstamp) >= prague_rtt_virt(tp, ca);
+	return !before(tp->snd_una, seq) &&
+	       tcp_stamp_us_delta(tp->tcp_mstamp, mstamp) >= prague_rtt_virt(tp);
 }
 
 static void prague_start_round(struct tcp_sock *tp, struct prague *ca)
 {
-	u64 ratio = div_u64((u64)prague_srtt_us(tp) << FRAC_BITS, prague_rtt_virt(tp, ca));
+	u64 ratio = div_u64((u64)prague_srtt_us(tp) << FRAC_BITS, prague_rtt_virt(tp));
 
 	ca->gain = max_t(u32, (ratio * ratio) >> FRAC_BITS, 1);
 	ca->round_mstamp = tp->tcp_mstamp;
@@ -109,7 +106,7 @@ static void prague_update_alpha(struct tcp_sock *tp, struct prague *ca)
 	u32 ce = min(tp->delivered_ce - ca->round_delivered_ce, delivered);
 	s64 error;
 
-	if (!prague_round_over(tp, ca, ca->round_seq, ca->round_mstamp))
+	if (!prague_round_over(tp, ca->round_seq, ca->round_mstamp))
 		return;
 	if (delivered && ca->saw_ce) {
 		error = (s64)div_u64((u64)ce << FRAC_BITS, delivered) - ca->alpha;
@@ -120,67 +117,75 @@ static void prague_update_alpha(struct tcp_sock *tp, struct prague *ca)
 
 static void prague_reduce_on_ce(struct tcp_sock *tp, struct prague *ca)
 {
-	u64 window = prague_window(tp, ca), reduction;
+	u64 window = prague_window(tp, ca);
 
 	if (!ca->saw_ce) {
 		/* The first mark ends slow start as a classic signal would. */
 		ca->saw_ce = true;
 		WRITE_ONCE(ca->alpha, ONE);
 		prague_start_round(tp, ca);
-	} else if (!prague_round_over(tp, ca, ca->cwr_seq, ca->cwr_mstamp)) {
+	} else if (!prague_round_over(tp, ca->cwr_seq, ca->cwr_mstamp)) {
 		return;
 	}
 	ca->cwr_cwnd = tcp_snd_cwnd(tp);
 	ca->cwr_seq = tp->snd_nxt;
 	ca->cwr_mstamp = tp->tcp_mstamp;
-	reduction = (window >> 1) * ca->alpha >> FRAC_BITS;
-	if (ca->simple)
-		reduction &= ~(u64)(ONE - 1);
-	prague_set_window(tp, ca, window - reduction);
+	prague_set_window(tp, ca, window - ((window >> 1) * ca->alpha >> FRAC_BITS));
 	WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
 }
 
 /* Half of the window before this round's reduction on CE, if there was one, so
  * that a mark and a loss in one round add up to one halving.
  */
-static void prague_reduce_on_loss(struct tcp_sock *tp, struct prague *ca)
+static void prague_reduce_on_loss(struct tcp_sock *tp, struct prague *ca, u32 cwnd)
 {
-	u32 cwnd = tcp_snd_cwnd(tp);
-
 	ca->loss_cwnd = cwnd;
-	if (ca->saw_ce && !prague_round_over(tp, ca, ca->cwr_seq, ca->cwr_mstamp))
+	if (ca->saw_ce && !prague_round_over(tp, ca->cwr_seq, ca->cwr_mstamp))
 		cwnd = min(2 * cwnd, max(cwnd, ca->cwr_cwnd));
 	WRITE_ONCE(tp->snd_ssthresh, max(cwnd >> 1, MIN_CWND));
-	ca->frac = 0;
 }
 
-static void prague_increase(struct sock *sk, u32 acked)
+/* The window is what holds the data back, itself or by the pace that it sets:
+ * paced at W / srtt a flow seldom has snd_cwnd segments in flight.
+ */
+static bool prague_is_window_limited(const struct sock *sk, const struct rate_sample *rs)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (tcp_is_cwnd_limited(sk))
+		return true;
+	return !tcp_in_slow_start(tp) && !rs->is_app_limited && tp->chrono_type != TCP_CHRONO_RWND_LIMITED;
+}
+
+static void prague_increase(struct sock *sk, const struct rate_sample *rs, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct prague *ca = inet_csk_ca(sk);
+	u64 window;
 
-	if (!acked || !tcp_is_cwnd_limited(sk))
+	if (!acked || !prague_is_window_limited(sk, rs))
 		return;
 	if (tcp_in_slow_start(tp)) {
 		acked = tcp_slow_start(tp, acked);
 		if (!acked)
 			return;
 	}
-	prague_set_window(tp, ca, prague_window(tp, ca) +
-			  div_u64((u64)acked * ca->gain, tcp_snd_cwnd(tp)));
+	window = max_t(u64, prague_window(tp, ca), ONE);
+	prague_set_window(tp, ca, window + div64_u64((u64)acked * ca->gain << FRAC_BITS, window));
 }
 
 static void prague_pace(struct sock *sk)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
 	u64 rate = (u64)tp->mss_cache * (USEC_PER_SEC << 3);
+	u64 window = prague_window(tp, inet_csk_ca(sk));
 
 	/* Twice the rate while the window doubles; else just what it carries. */
 	if (tcp_snd_cwnd(tp) < tp->snd_ssthresh / 2)
 		rate <<= 1;
-	rate *= max(tcp_snd_cwnd(tp), tp->packets_out);
 	if (tp->srtt_us)
 		do_div(rate, tp->srtt_us);
+	rate = mul_u64_u64_shr(rate, window, FRAC_BITS);
 	WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
 }
 
@@ -199,7 +204,7 @@ static void prague_cong_control(struct sock *sk, u32 ack, int flag,
 	} else {
 		if (ce && state != TCP_CA_Loss)
 			prague_reduce_on_ce(tp, ca);
-		prague_increase(sk, rs->acked_sacked - (ca->simple ? 0 : min(ce, rs->acked_sacked)));
+		prague_increase(sk, rs, rs->acked_sacked - min(ce, rs->acked_sacked));
 	}
 	prague_pace(sk);
 }
@@ -215,18 +220,27 @@ static u32 prague_ssthresh(struct sock *sk)
 static void prague_set_state(struct sock *sk, u8 new_state)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	struct prague *ca = inet_csk_ca(sk);
+	u8 old_state = inet_csk(sk)->icsk_ca_state;
 
-	if (new_state != TCP_CA_Recovery || inet_csk(sk)->icsk_ca_state == new_state)
+	if (old_state == new_state)
 		return;
-	prague_reduce_on_loss(tp, inet_csk_ca(sk));
-	tcp_snd_cwnd_set(tp, tp->snd_ssthresh);
+	if (new_state == TCP_CA_Recovery) {
+		prague_reduce_on_loss(tp, ca, tcp_snd_cwnd(tp));
+		tcp_snd_cwnd_set(tp, tp->snd_ssthresh);
+	} else if (new_state == TCP_CA_Loss && old_state == TCP_CA_CWR && !tp->undo_marker) {
+		/* A timeout in CWR: the core took the mark's reduction for one on
+		 * loss, asked for no other, and has dropped snd_cwnd already.
+		 */
+		prague_reduce_on_loss(tp, ca, prague_segments(ca->window));
+	}
 }
 
 static void prague_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
 	/* A timeout: comes before the core drops the window to one segment. */
 	if (event == CA_EVENT_LOSS)
-		prague_reduce_on_loss(tcp_sk(sk), inet_csk_ca(sk));
+		prague_reduce_on_loss(tcp_sk(sk), inet_csk_ca(sk), tcp_snd_cwnd(tcp_sk(sk)));
 }
 
 static u32 prague_undo_cwnd(struct sock *sk)
@@ -273,7 +287,7 @@ static void prague_init(struct sock *sk)
 		return;
 	}
 	memset(ca, 0, sizeof(*ca));
-	ca->simple = inet_csk(sk)->icsk_ca_ops == &prague_simple;
+	ca->window = (u64)tcp_snd_cwnd(tp) << FRAC_BITS;
 	ca->delivered_ce = tp->delivered_ce;
 	tcp_mstamp_refresh(tp);
 	prague_start_round(tp, ca);
@@ -308,18 +322,12 @@ static struct tcp_congestion_ops prague_reno __read_mostly = {
 
 static int __init prague_register(void)
 {
-	int failed;
-
 	BUILD_BUG_ON(sizeof(struct prague) > ICSK_CA_PRIV_SIZE);
-	prague_simple = prague;
-	strscpy(prague_simple.name, "prague-simple");
-	failed = tcp_register_congestion_control(&prague);
-	return failed ?: tcp_register_congestion_control(&prague_simple);
+	return tcp_register_congestion_control(&prague);
 }
 
 static void __exit prague_unregister(void)
 {
-	tcp_unregister_congestion_control(&prague_simple);
 	tcp_unregister_congestion_control(&prague);
 }
 

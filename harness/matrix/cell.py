@@ -104,8 +104,9 @@ class Hop(_Frozen):
     up: Direction | None = None
     schedule: tuple[RateStep, ...] = ()
     """Rates of `down` over the time of the cell, beside its initial one."""
-    mangle: Literal["", "ect1-to-not-ect", "to-ect1"] = ""
-    """What it does to the ECN field of packets that go down; `to-ect1` is the bakeoff's gaming, whatever it was."""
+    mangle: Literal["", "ect1-to-not-ect", "to-ect1", "to-not-ect"] = ""
+    """What it does to the ECN field of packets that go down; `to-ect1` is the bakeoff's gaming, whatever it was, and
+    `to-not-ect` clears it, as the source of S6 does for its flows "noecn"."""
     mangled_flows: tuple[int, ...] = ()
     """Numbers of the cell's flows that `mangle` is for; empty: all that goes down."""
     slots: Slots | None = None

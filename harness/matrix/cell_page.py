@@ -164,7 +164,8 @@ def _flow_names(cell: Cell) -> list[str]:
 def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[dict[str, Any]]:
     plots = []
     if cell.flows and (run / "flows.csv").exists():
-        rates, rtts = series(pl.read_csv(run / "flows.csv", schema=FLOWS), cell.seconds, cell.sample_s)
+        flows = pl.read_csv(run / "flows.csv", schema=FLOWS, missing_columns="insert")
+        rates, rtts = series(flows, cell.seconds, cell.sample_s)
         key = [(name, COLOURS[n % 6]) for n, name in enumerate(_flow_names(cell))]
         largest = max((y for points in rtts.values() for _, y in points if y is not None), default=1.0)
         top = max((y for points in rates.values() for _, y in points if y is not None), default=1.0)

@@ -128,7 +128,10 @@ def score(job: Job, folder: Path) -> None:
 
     def frame(name: str, schema: Any) -> pl.DataFrame:
         path = folder / name
-        return pl.read_csv(path, schema=schema, glob=False) if path.exists() else pl.DataFrame(schema=schema)
+        if not path.exists():
+            return pl.DataFrame(schema=schema)
+        # Runs of earlier versions have fewer columns.
+        return pl.read_csv(path, schema=schema, glob=False, missing_columns="insert")
 
     flows, probes, short = (frame(name, schema) for name, schema in zip(RAW[:3], (FLOWS, PROBES, SHORT), strict=True))
     wire, talks, packets = frame("wire.csv", WIRE), frame("talks.csv", TALKS), frame("packets.csv", PACKETS)

@@ -13,11 +13,17 @@ from harness.matrix.cell import Flow, Hop
 
 LINK_MBPS = 1000
 """Rate of a middlebox that is no bottleneck, Mbit/s."""
-PUBLISHED = {"prague": "prague-simple"}
-"""Contenders of the published fairness tables that differ from ours of that name.
+PUBLISHED = {"prague": "prague-2020", "cubic": "cubic-accecn", "reno": "reno-accecn"}
+"""Contenders of "L4S Tests" that differ from ours of that name.
 
-Their Prague has no RTT independence (20 beside 10 ms: 15.84 : 30.77 Mbit/s) and keeps a larger window at the same
-marking than the draft's arithmetic gives.
+Its Prague is that of 2020, without RTT independence (20 beside 10 ms: 15.84 : 30.77 Mbit/s), and `tcp_ecn=3` at both
+ends makes its CUBIC and Reno negotiate accurate ECN, also where a middlebox then clears their ECN field ("noecn").
+"""
+DUALPI2_2020 = "dualpi2 min_qlen_step 2"
+"""The dualpi2 of "L4S Tests" (2020): its step marks only packets that find two others in the L queue.
+
+Mainline's asks for none, and at 10 Mbit/s a single packet is over the threshold of 1 ms: Prague beside CUBIC, 20 ms,
+has 2.7 : 6.6 Mbit/s there, with two packets 6.1 : 3.2, published 6.0 : 3.2.
 """
 NEEDS_SCE = "the SCE kernel"
 """For rows of algorithms that mainline has not: SCE congestion controls and queues, cnq_codel_af."""
@@ -61,10 +67,12 @@ def bursts(packets: int) -> Impairment:
     return Impairment(delay_us=200, slot_us=800, slot_max_us=5000, slot_packets=packets, limit=10_000)
 
 
-def flows(contenders: Sequence[str], rtt_ms: float | Sequence[float], gap_s: float = 0) -> tuple[Flow, ...]:
-    """Return one flow for each contender, `gap_s` apart, with one RTT (ms) for all or one each."""
+def flows(
+    contenders: Sequence[str], rtt_ms: float | Sequence[float], gap_s: float = 0, start_s: float = 0
+) -> tuple[Flow, ...]:
+    """Return one flow for each contender, `gap_s` apart from `start_s` on, with one RTT (ms) for all or one each."""
     rtts = [rtt_ms] * len(contenders) if isinstance(rtt_ms, int | float) else rtt_ms
     return tuple(
-        Flow(contender=name, rtt_us=round(rtt * 1000), start_s=n * gap_s)
+        Flow(contender=name, rtt_us=round(rtt * 1000), start_s=start_s + n * gap_s)
         for n, (name, rtt) in enumerate(zip(contenders, rtts, strict=True))
     )

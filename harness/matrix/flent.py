@@ -40,7 +40,7 @@ def _write(run: Path, to: Path) -> Path:
     about = json.loads((run / "cell.json").read_bytes())
     cell, seed = Cell.model_validate(about["cell"]), int(about["seed"])
     finished = datetime.fromtimestamp((run / "flows.csv").stat().st_mtime, UTC)
-    flows = pl.read_csv(run / "flows.csv", schema=FLOWS)
+    flows = pl.read_csv(run / "flows.csv", schema=FLOWS, missing_columns="insert")
     probes = pl.read_csv(run / "probes.csv", schema=PROBES) if (run / "probes.csv").exists() else None
     path = to / f"{cell.slug}-seed-{seed}{SUFFIX}"
     data = json.dumps(data_file(cell, seed, flows, probes, finished, path.name))

@@ -184,7 +184,7 @@ def iperf3_rows(flow: int, start_s: float, sender: dict[str, Any], receiver: dic
         retransmits += state["retransmits"]
         least = min(least or state["rtt"], state["rtt"])
         cwnd = round(state["snd_cwnd"] / 1448)
-        yield f"{start_s + theirs['sum']['end']:.6f},{flow},{received},{state['rtt']},{least},{cwnd},{retransmits},,,"
+        yield f"{start_s + theirs['sum']['end']:.6f},{flow},{received},{state['rtt']},{least},{cwnd},{retransmits},,,,"
 
 
 def unheard(cell: Cell, flows: pl.DataFrame, seen: Sequence[dict[str, Any]]) -> str:

@@ -53,12 +53,15 @@ struct tcp_sock {
 	u32 snd_cwnd;
 	u32 snd_cwnd_clamp;
 	u32 snd_ssthresh;
+	u32 undo_marker;
 	u8 ecn_flags;
+	u8 chrono_type : 2;
 	u32 is_cwnd_limited : 1;
 };
 
 struct rate_sample {
 	u32 acked_sacked;
+	_Bool is_app_limited;
 };
 
 enum tcp_ca_event {

@@ -4,7 +4,7 @@
  *
  * ../tcp_prague.c is the reference and says what each part is for; this
  * is the same arithmetic, with what a BPF program may not do left out:
- * prague-simple, the alpha that ss shows, and pacing bursts of 0.25 ms (here the
+ * the alpha that ss shows, and pacing bursts of 0.25 ms (here the
  * kernel's own, about 1 ms, but never more than one segment at low rates).
  * The data packets get their ECT(1) from ect1.bpf.c.
  */
@@ -18,16 +18,19 @@
 #define FRAC_BITS	20
 #define ONE		(1U << FRAC_BITS)
 #define GAIN_SHIFT	4
+#define PACE_BITS	4	/* dropped of a rate in bytes/s, so that 2^64 holds its product with a window */
 #define MIN_CWND	2U
 #define RTT_VIRT_US	25000U
 #define USEC_PER_SEC	1000000ULL
 
 #define TCP_CLOSE		7
 #define TCP_LISTEN		10
+#define TCP_CA_CWR		2
 #define TCP_CA_Recovery		3
 #define TCP_CA_Loss		4
 #define TCP_ECN_MODE_ANY	0x11
 #define TCP_ECN_MODE_ACCECN	0x10
+#define TCP_CHRONO_RWND_LIMITED	2
 #define TCP_CONG_NON_RESTRICTED	0x1
 #define TCP_CONG_NEEDS_ACCECN	0x4
 #define SK_PACING_NEEDED	1
@@ -42,6 +45,7 @@ char LICENSE[] SEC("license") = "GPL";
 extern u32 tcp_slow_start(struct tcp_sock *tp, u32 acked) __ksym;
 
 struct prague {
+	u64	window;
 	u64	round_mstamp;
 	u64	cwr_mstamp;
 	u32	round_seq;
@@ -51,7 +55,6 @@ struct prague {
 	u32	delivered_ce;
 	u32	alpha;
 	u32	gain;
-	u32	frac;
 	u32	cwr_cwnd;
 	u32	loss_cwnd;
 	u32	saw_ce;
@@ -74,21 +77,23 @@ static __always_inline u8 prague_state(struct tcp_sock *tp)
 	return BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 }
 
-static u64 prague_window(struct tcp_sock *tp, struct prague *ca)
+static __always_inline u32 prague_segments(u64 window)
 {
-	return ((u64)tp->snd_cwnd << FRAC_BITS) + ca->frac;
+	return (window + ONE - 1) >> FRAC_BITS;
+}
+
+static __always_inline u64 prague_window(struct tcp_sock *tp, struct prague *ca)
+{
+	u32 cwnd = tp->snd_cwnd;
+
+	return prague_segments(ca->window) == cwnd ? ca->window : (u64)cwnd << FRAC_BITS;
 }
 
 static __always_inline void prague_set_window(struct tcp_sock *tp, struct prague *ca, u64 window)
 {
 	window = max(window, (u64)MIN_CWND << FRAC_BITS);
-	if (window >> FRAC_BITS >= tp->snd_cwnd_clamp) {
-		tp->snd_cwnd = tp->snd_cwnd_clamp;
-		ca->frac = 0;
-	} else {
-		tp->snd_cwnd = window >> FRAC_BITS;
-		ca->frac = window & (ONE - 1);
-	}
+	ca->window = min(window, (u64)tp->snd_cwnd_clamp << FRAC_BITS);
+	tp->snd_cwnd = prague_segments(ca->window);
 }
 
 static __always_inline u32 prague_srtt_us(struct tcp_sock *tp)
@@ -152,49 +157,50 @@ static __always_inline void prague_reduce_on_ce(struct tcp_sock *tp, struct prag
 	tp->snd_ssthresh = tp->snd_cwnd;
 }
 
-static __always_inline void prague_reduce_on_loss(struct tcp_sock *tp, struct prague *ca)
+static __always_inline void prague_reduce_on_loss(struct tcp_sock *tp, struct prague *ca, u32 cwnd)
 {
-	u32 cwnd = tp->snd_cwnd;
-
 	ca->loss_cwnd = cwnd;
 	if (ca->saw_ce && !prague_round_over(tp, ca->cwr_seq, ca->cwr_mstamp))
 		cwnd = min(2 * cwnd, max(cwnd, ca->cwr_cwnd));
 	tp->snd_ssthresh = max(cwnd >> 1, MIN_CWND);
-	ca->frac = 0;
 }
 
-static __always_inline int prague_cwnd_limited(struct tcp_sock *tp)
+static __always_inline int prague_is_window_limited(struct tcp_sock *tp, const struct rate_sample *rs)
 {
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
 		return 1;
-	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
+	if (tp->snd_cwnd < tp->snd_ssthresh)
+		return tp->snd_cwnd < 2 * tp->max_packets_out;
+	return !rs->is_app_limited && BPF_CORE_READ_BITFIELD(tp, chrono_type) != TCP_CHRONO_RWND_LIMITED;
 }
 
-static __always_inline void prague_increase(struct tcp_sock *tp, struct prague *ca, u32 acked)
+static __always_inline void prague_increase(struct tcp_sock *tp, struct prague *ca, const struct rate_sample *rs,
+					    u32 acked)
 {
-	u32 cwnd;
+	u64 window;
 
-	if (!acked || !prague_cwnd_limited(tp))
+	if (!acked || !prague_is_window_limited(tp, rs))
 		return;
 	if (tp->snd_cwnd < tp->snd_ssthresh) {
 		acked = tcp_slow_start(tp, acked);
 		if (!acked)
 			return;
 	}
-	cwnd = max(tp->snd_cwnd, 1U);
-	prague_set_window(tp, ca, prague_window(tp, ca) + (u64)acked * ca->gain / cwnd);
+	window = max(prague_window(tp, ca), (u64)ONE);
+	prague_set_window(tp, ca, window + ((u64)acked * ca->gain << FRAC_BITS) / window);
 }
 
-static __always_inline void prague_pace(struct tcp_sock *tp)
+static __always_inline void prague_pace(struct tcp_sock *tp, struct prague *ca)
 {
+	u64 window = prague_window(tp, ca);
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
 	u64 rate = (u64)tp->mss_cache * (USEC_PER_SEC << 3);
 
 	if (tp->snd_cwnd < tp->snd_ssthresh / 2)
 		rate <<= 1;
-	rate *= max(tp->snd_cwnd, tp->packets_out);
 	if (tp->srtt_us)
 		rate /= tp->srtt_us;
+	rate = (rate >> PACE_BITS) * window >> (FRAC_BITS - PACE_BITS);
 	sk->sk_pacing_rate = min(rate, sk->sk_max_pacing_rate);
 }
 
@@ -212,9 +218,9 @@ void BPF_PROG(prague_cong_control, struct sock *sk, u32 ack, int flag, const str
 	if (state != TCP_CA_Recovery) {
 		if (ce && state != TCP_CA_Loss)
 			prague_reduce_on_ce(tp, ca);
-		prague_increase(tp, ca, acked - min(ce, acked));
+		prague_increase(tp, ca, rs, acked - min(ce, acked));
 	}
-	prague_pace(tp);
+	prague_pace(tp, ca);
 }
 
 SEC("struct_ops")
@@ -227,11 +233,17 @@ SEC("struct_ops")
 void BPF_PROG(prague_set_state, struct sock *sk, u8 new_state)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	struct prague *ca = prague_of(tp);
+	u8 old_state = prague_state(tp);
 
-	if (new_state != TCP_CA_Recovery || prague_state(tp) == new_state)
+	if (old_state == new_state)
 		return;
-	prague_reduce_on_loss(tp, prague_of(tp));
-	tp->snd_cwnd = tp->snd_ssthresh;
+	if (new_state == TCP_CA_Recovery) {
+		prague_reduce_on_loss(tp, ca, tp->snd_cwnd);
+		tp->snd_cwnd = tp->snd_ssthresh;
+	} else if (new_state == TCP_CA_Loss && old_state == TCP_CA_CWR && !tp->undo_marker) {
+		prague_reduce_on_loss(tp, ca, prague_segments(ca->window));
+	}
 }
 
 SEC("struct_ops")
@@ -240,7 +252,7 @@ void BPF_PROG(prague_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	if (event == CA_EVENT_LOSS)
-		prague_reduce_on_loss(tp, prague_of(tp));
+		prague_reduce_on_loss(tp, prague_of(tp), tp->snd_cwnd);
 }
 
 SEC("struct_ops")
@@ -273,6 +285,7 @@ void BPF_PROG(prague_init, struct sock *sk)
 #pragma unroll
 	for (int i = 0; i < CA_PRIV_WORDS; i++)
 		tp->inet_conn.icsk_ca_priv[i] = 0;
+	ca->window = (u64)tp->snd_cwnd << FRAC_BITS;
 	ca->delivered_ce = tp->delivered_ce;
 	prague_start_round(tp, ca);
 	ca->round_mstamp = bpf_ktime_get_ns() / 1000;	/* tcp_mstamp is as old as the last packet */

@@ -11,7 +11,7 @@ from hardware.guest import Guest
 from hardware.machine.cache import BuildError
 
 # A node's own words: Linux 7.2 with TCP Prague; and with DCTCP in its place, whose data leaves as ECT(0).
-PRAGUE = """controls: reno bbr cubic prague prague-simple dctcp
+PRAGUE = """controls: reno bbr cubic prague prague-2020 dctcp
 qdisc: dualpi2
 accecn_syn: 1
 data: 20
@@ -31,8 +31,8 @@ def test_a_kernel_that_proves_prague_passes() -> None:
         (PRAGUE.replace("data_ect1: 20", "data_ect1: 19"), r"sends 19 of 20 data packets as ECT\(1\)"),
         (PRAGUE.replace("accecn_syn: 1", "accecn_syn: 0"), "does not ask for AccECN"),
         (
-            PRAGUE.replace(" prague prague-simple", "").replace("dualpi2", "pfifo_fast"),
-            "lacks prague, prague-simple, dualpi2",
+            PRAGUE.replace(" prague prague-2020", "").replace("dualpi2", "pfifo_fast"),
+            "lacks prague, prague-2020, dualpi2",
         ),
         (PRAGUE[: PRAGUE.index("accecn_syn")], "no TCP Prague flow: 'iperf3: error'"),
     ],

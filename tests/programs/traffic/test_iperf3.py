@@ -167,7 +167,7 @@ def test_a_kernel_that_refuses_the_ecn_mode_is_told(pair: Pair) -> None:
 
 
 def test_contender_names() -> None:
-    assert {"cubic", "cubic-noecn", "reno", "reno-noecn", "bbr", "dctcp", "prague", "prague-simple"} <= set(CONTENDERS)
+    assert {"cubic", "cubic-noecn", "reno", "reno-noecn", "bbr", "dctcp", "prague", "prague-2020"} <= set(CONTENDERS)
     assert all(contender.name == name for name, contender in CONTENDERS.items())
 
 

@@ -171,7 +171,7 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
     assert kconfig.count("TCP_CONG_PRAGUE") == 1
     assert kconfig.index("\nconfig TCP_CONG_PRAGUE\n") < kconfig.index("\nconfig TCP_CONG_BBR\n")
     assert text["net/ipv4/Makefile"].splitlines()[1:] == [
-        "obj-$(CONFIG_TCP_CONG_PRAGUE) += tcp_prague.o",
+        "obj-$(CONFIG_TCP_CONG_PRAGUE) += tcp_prague.o tcp_prague_2020.o",
         "obj-$(CONFIG_TCP_CONG_LEDBAT) += tcp_ledbat.o",
         "obj-$(CONFIG_TCP_CONG_DCTCP) += tcp_dctcp.o",
     ]

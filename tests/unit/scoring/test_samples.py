@@ -28,6 +28,7 @@ def line(t: float, flow: int, **told: float | None) -> str:
         "lost": 0,
         "delivered": 900,
         "delivered_ce": 7,
+        "delivery_rate_bps": 40_000_000,
     }
     pair = f"10.42.2.20:{40000 + flow}>10.42.1.20:{5201 + flow}"
     return json.dumps({"t": T0 + t, "flow": pair, "bytes_received": 0, **state, **told})

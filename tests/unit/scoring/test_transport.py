@@ -20,7 +20,8 @@ def samples(rates: list[tuple[float, float, float]], flow: int = 0, srtt_ms: flo
     """Samples of a flow whose goodput is piecewise constant: (from s, to s, Mbit/s)."""
     t = np.arange(round(rates[0][0] / STEP) + 1, round(rates[-1][1] / STEP) + 1) * STEP
     got = sum(np.clip(t - a, 0, b - a) * mbps * 1e6 / 8 for a, b, mbps in rates)
-    fixed = {"min_rtt_us": 20_000, "cwnd": 10, "retrans": 0, "lost": 0, "delivered": 0, "delivered_ce": 0} | more
+    fixed: dict[str, int | None] = {"min_rtt_us": 20_000, "cwnd": 10, "retrans": 0, "lost": 0, "delivered": 0}
+    fixed |= {"delivered_ce": 0, "delivery_rate_bps": None} | more
     frame = pl.DataFrame({"t_s": t, "received_bytes": got}).with_columns(
         flow=flow, srtt_us=srtt_ms * 1000, **{name: pl.lit(value) for name, value in fixed.items()}
     )
@@ -61,6 +62,19 @@ def test_a_steady_pair() -> None:
     assert one["normalised"] == pytest.approx(40 / 23.91, abs=1e-3)
     assert one["rtt_mean_ms"] == one["rtt_max_ms"] == 30
     assert found["last"] == two
+
+
+def test_d_ss_is_the_mean_of_the_delivery_rates_told_in_the_window() -> None:
+    told = samples([(0, 60, 40)], delivery_rate_bps=42_000_000)
+    told = told.with_columns(
+        delivery_rate_bps=pl.when(pl.col("t_s") < 30)
+        .then(0)  # before the first estimate: no rate
+        .when(pl.col("t_s") > 57.99)
+        .then(1)  # behind the window
+        .otherwise("delivery_rate_bps")
+    )
+    (found,) = score(cell(PAIR[0]), told, window_s=40)["flows"]
+    assert (found["d_ss_mbps"], found["window_goodput_mbps"]) == (42, pytest.approx(40, abs=1e-3))
 
 
 def test_the_window_begins_with_the_last_flow_and_ends_before_the_first_stops() -> None:

@@ -121,7 +121,7 @@ def test_the_router_is_read_back_at_the_end(found: bool | str, ok: bool) -> None
         ({"ect1": 900, "not_ect": 100, "resent": 50}, "dualpi2", False),
     ],
 )
-@pytest.mark.parametrize("name", ["prague", "prague-simple"])
+@pytest.mark.parametrize("name", ["prague", "prague-2020"])
 def test_prague_must_prove_itself(name: str, change: dict[str, object], qdisc: str, ok: bool) -> None:
     found = validity.contender_proven("prague", name, PRAGUE | change, {name}, qdisc, LIMITS)
     assert found.ok is ok

@@ -95,7 +95,7 @@ def folder(tmp_path: Path) -> Path:
             run.mkdir(parents=True)
             rates = (RATES[cell.name][seed - 1], 2.0) if cell.name in RATES else ((5.0,) if cell.flows else ())
             rows = [
-                (t / 2, n, int(mbps * t / 2 * 1e6 / 8), 25_000 + 100 * t, 20_000, 10, 0, 0, 100 * t, t)
+                (t / 2, n, int(mbps * t / 2 * 1e6 / 8), 25_000 + 100 * t, 20_000, 10, 0, 0, 100 * t, t, None)
                 for t in range(1, 2 * SECONDS + 1)
                 for n, mbps in enumerate(rates)
             ]
@@ -308,7 +308,7 @@ def test_a_matrix_without_runs_has_a_report(tmp_path: Path) -> None:
 
 def test_series_are_rates_between_samples() -> None:
     flows = pl.DataFrame(
-        [(t, 0, round(t * 1e6), 20_000, 0, 0, 0, 0, 0, 0) for t in (1.0, 2.0, 3.0)], schema=FLOWS, orient="row"
+        [(t, 0, round(t * 1e6), 20_000, 0, 0, 0, 0, 0, 0, None) for t in (1.0, 2.0, 3.0)], schema=FLOWS, orient="row"
     )
     rates, rtts = series(flows, 3, 1.0)
     assert [y for _, y in rates[0]] == [None, 8, 8]

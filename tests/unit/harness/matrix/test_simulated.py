@@ -21,7 +21,7 @@ def cell(contender: str, hop: Hop | None = None) -> Cell:
 
 
 def flows(ce: int | None) -> pl.DataFrame:
-    rows = [(t, n, 1000, 20_000, 20_000, 10, 0, 0, 100, 7 if n == 0 else ce) for t in (1.0, 2.0) for n in (0, 1)]
+    rows = [(t, n, 1000, 20_000, 20_000, 10, 0, 0, 100, 7 if n == 0 else ce, None) for t in (1.0, 2.0) for n in (0, 1)]
     return pl.DataFrame(rows, schema=FLOWS, orient="row")
 
 
@@ -37,7 +37,7 @@ def queue(dev: str = "lan", **counters: Any) -> list[dict[str, Any]]:
         {"kind": "cake", "tins": [{"ecn_mark": 2}, {"ecn_mark": 7}]},
     ],
 )
-@pytest.mark.parametrize("contender", ["prague", "prague-simple"])
+@pytest.mark.parametrize("contender", ["prague", "prague-2020"])
 def test_a_prague_that_hears_of_no_mark_is_no_result(contender: str, marks: dict[str, Any]) -> None:
     assert "flow 1, " in (told := simulated.unheard(cell(contender), flows(0), queue(**marks))) and "marked 9" in told
     assert simulated.unheard(cell(contender), flows(1), queue(**marks)) == ""

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * TCP Prague as it behaved in 2020: the one that published fairness tables were
+ * made with ("L4S Tests", L4STeam's kernel 5.4). Written from its behaviour;
+ * tcp_prague.c beside this file is the draft's. What differs:
+ *
+ *   RTT		no independence of it: a round is a round trip
+ *   window	whole segments; what is left over is carried in 2^-20 segments,
+ *		and the window follows it by one segment an ACK
+ *   CE		once on each entry of the core's CWR state:  carry -= W * alpha / 2
+ *   loss	carry -= W / 2; no increase until the core's state is Open again
+ *   alpha	starts at 1, so that the first mark halves
+ *   increase	unmarked / W, by ACKs that find the window used up
+ *   pace	packets with their headers (3.6 % above the payload's W / srtt)
+ */
+
+#include <linux/inet_diag.h>
+#include <linux/math64.h>
+#include <linux/module.h>
+#include <net/tcp.h>
+#include <net/tcp_ecn.h>
+
+#define FRAC_BITS	20
+#define ONE		(1 << FRAC_BITS)	/* signed: the carry may be below 0 */
+#define GAIN_SHIFT	4			/* g = 1/16 */
+#define MIN_CWND	2U
+
+struct prague {
+	u64	alphas;		/* alpha / g: what a shift would lose stays in it */
+	s64	carry;		/* segments that the window is behind by, ONE = 1 */
+	s64	loss_carry;
+	u32	loss_cwnd;	/* window and carry before the last loss response */
+	u32	round_seq;	/* snd_nxt at the start of the round */
+	u32	round_delivered;
+	u32	round_delivered_ce;
+	u32	delivered_ce;	/* tp->delivered_ce at the last ACK */
+	bool	saw_ce;
+	bool	in_loss;
+};
+
+static struct tcp_congestion_ops prague_reno;
+
+static void prague_start_round(const struct tcp_sock *tp, struct prague *ca)
+{
+	ca->round_seq = tp->snd_nxt;
+	ca->round_delivered = tp->delivered;
+	ca->round_delivered_ce = tp->delivered_ce;
+}
+
+static void prague_update_alpha(const struct tcp_sock *tp, struct prague *ca)
+{
+	u32 delivered = tp->delivered - ca->round_delivered;
+	u32 ce = tp->delivered_ce - ca->round_delivered_ce;
+
+	if (before(tp->snd_una, ca->round_seq))
+		return;
+	if (ca->saw_ce)
+		ca->alphas = min_t(u64, (u64)ONE << GAIN_SHIFT, ca->alphas - (ca->alphas >> GAIN_SHIFT) +
+				   div_u64((u64)ce << FRAC_BITS, max(delivered, 1U)));
+	prague_start_round(tp, ca);
+}
+
+/* One segment at most, towards what the carry says. */
+static void prague_follow_carry(struct tcp_sock *tp, struct prague *ca)
+{
+	u32 cwnd = tcp_snd_cwnd(tp);
+
+	if (ca->carry >= ONE) {
+		ca->carry -= ONE;
+		tcp_snd_cwnd_set(tp, min(cwnd + 1, tp->snd_cwnd_clamp));
+	} else if (ca->carry <= -ONE) {
+		ca->carry = cwnd > MIN_CWND ? ca->carry + ONE : 0;
+		tcp_snd_cwnd_set(tp, max(cwnd - 1, MIN_CWND));
+		WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
+	}
+}
+
+static void prague_increase(struct sock *sk, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct prague *ca = inet_csk_ca(sk);
+	u32 cwnd;
+
+	if (!acked || ca->in_loss || !tcp_is_cwnd_limited(sk))
+		return;
+	if (tcp_in_slow_start(tp)) {
+		acked = tcp_slow_start(tp, acked);
+		if (!acked)
+			return;
+	}
+	cwnd = max(tcp_snd_cwnd(tp), 1U);
+	ca->carry += div_u64(((u64)acked << FRAC_BITS) + cwnd / 2, cwnd);
+}
+
+static void prague_pace(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 headers = tp->tcp_header_len + inet_csk(sk)->icsk_af_ops->net_header_len;
+	u64 rate = (u64)(tp->mss_cache + headers) * (USEC_PER_SEC << 3);
+
+	/* Twice the rate while the window doubles. */
+	if (tcp_snd_cwnd(tp) < tp->snd_ssthresh / 2)
+		rate <<= 1;
+	if (tp->srtt_us)
+		do_div(rate, tp->srtt_us);
+	rate *= max(tcp_snd_cwnd(tp), tcp_packets_in_flight(tp));
+	WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
+}
+
+static void prague_cong_control(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct prague *ca = inet_csk_ca(sk);
+	u32 ce = tp->delivered_ce - ca->delivered_ce;
+
+	ca->delivered_ce = tp->delivered_ce;
+	ca->saw_ce |= ce > 0;
+	prague_increase(sk, rs->acked_sacked - min(ce, rs->acked_sacked));
+	prague_follow_carry(tp, ca);
+	prague_update_alpha(tp, ca);
+	prague_pace(sk);
+}
+
+static void prague_lose(struct tcp_sock *tp, struct prague *ca)
+{
+	ca->loss_cwnd = tcp_snd_cwnd(tp);
+	ca->loss_carry = ca->carry;
+	ca->carry -= ((s64)tcp_snd_cwnd(tp) << (FRAC_BITS - 1)) + (ca->carry >> 1);
+	ca->in_loss = true;
+}
+
+static void prague_set_state(struct sock *sk, u8 new_state)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct prague *ca = inet_csk_ca(sk);
+
+	if (new_state == inet_csk(sk)->icsk_ca_state)
+		return;
+	if (new_state == TCP_CA_Recovery)
+		prague_lose(tp, ca);
+	else if (new_state == TCP_CA_CWR)
+		ca->carry -= (ca->alphas * tcp_snd_cwnd(tp)) >> (GAIN_SHIFT + 1);
+	else if (new_state == TCP_CA_Open)
+		ca->in_loss = false;
+}
+
+static void prague_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	if (event == CA_EVENT_LOSS)
+		prague_lose(tcp_sk(sk), inet_csk_ca(sk));
+}
+
+static u32 prague_ssthresh(struct sock *sk)
+{
+	return tcp_sk(sk)->snd_ssthresh;
+}
+
+static u32 prague_undo_cwnd(struct sock *sk)
+{
+	struct prague *ca = inet_csk_ca(sk);
+
+	ca->carry = ca->loss_carry;
+	return max(tcp_snd_cwnd(tcp_sk(sk)), ca->loss_cwnd);
+}
+
+static u32 prague_min_tso_segs(struct sock *sk)
+{
+	return 1;
+}
+
+static size_t prague_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
+{
+	const struct prague *ca = inet_csk_ca(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!(ext & (1 << (INET_DIAG_DCTCPINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1))))
+		return 0;
+	memset(&info->dctcp, 0, sizeof(info->dctcp));
+	info->dctcp.dctcp_enabled = 1;
+	info->dctcp.dctcp_ce_state = ca->saw_ce;
+	info->dctcp.dctcp_alpha = READ_ONCE(ca->alphas) >> (GAIN_SHIFT + FRAC_BITS - 10);
+	info->dctcp.dctcp_ab_ecn = tp->mss_cache * (tp->delivered_ce - ca->round_delivered_ce);
+	info->dctcp.dctcp_ab_tot = tp->mss_cache * (tp->delivered - ca->round_delivered);
+	*attr = INET_DIAG_DCTCPINFO;
+	return sizeof(info->dctcp);
+}
+
+static void prague_init(struct sock *sk)
+{
+	struct prague *ca = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!tcp_ecn_mode_accecn(tp) && sk->sk_state != TCP_LISTEN && sk->sk_state != TCP_CLOSE) {
+		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &prague_reno);
+		INET_ECN_dontxmit(sk);
+		return;
+	}
+	memset(ca, 0, sizeof(*ca));
+	ca->alphas = (u64)ONE << GAIN_SHIFT;
+	ca->delivered_ce = tp->delivered_ce;
+	prague_start_round(tp, ca);
+	/* Bursts of at most 1/4096 s = 0.25 ms of the pacing rate. */
+	WRITE_ONCE(sk->sk_pacing_shift, 12);
+	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
+}
+
+static struct tcp_congestion_ops prague __read_mostly = {
+	.init		= prague_init,
+	.cong_control	= prague_cong_control,
+	.ssthresh	= prague_ssthresh,
+	.set_state	= prague_set_state,
+	.cwnd_event	= prague_cwnd_event,
+	.undo_cwnd	= prague_undo_cwnd,
+	.min_tso_segs	= prague_min_tso_segs,
+	.get_info	= prague_get_info,
+	.flags		= TCP_CONG_NEEDS_ECN | TCP_CONG_NEEDS_ACCECN |
+			  TCP_CONG_ECT_1_NEGOTIATION | TCP_CONG_NO_FALLBACK_RFC3168 |
+			  TCP_CONG_NON_RESTRICTED,
+	.owner		= THIS_MODULE,
+	.name		= "prague-2020",
+};
+
+/* Where the peer has no accurate feedback. */
+static struct tcp_congestion_ops prague_reno __read_mostly = {
+	.ssthresh	= tcp_reno_ssthresh,
+	.cong_avoid	= tcp_reno_cong_avoid,
+	.undo_cwnd	= tcp_reno_undo_cwnd,
+	.owner		= THIS_MODULE,
+	.name		= "prague-reno",
+};
+
+static int __init prague_register(void)
+{
+	BUILD_BUG_ON(sizeof(struct prague) > ICSK_CA_PRIV_SIZE);
+	return tcp_register_congestion_control(&prague);
+}
+
+static void __exit prague_unregister(void)
+{
+	tcp_unregister_congestion_control(&prague);
+}
+
+module_init(prague_register);
+module_exit(prague_unregister);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("TCP Prague as of 2020");
