@@ -24,6 +24,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -36,7 +38,8 @@
 #define TIME "%" PRId64 ".%06" PRId64
 #define TIME_OF(ns) (ns) / SECOND, (ns) % SECOND / 1000
 
-enum { WRITE = 1 << 20, LOWAT = 256 << 10, PROBE_BYTES = 172, TALK_BYTES = 1200, CARRIER_MS = 10000, ACCURATE_ECN = 3 };
+enum { WRITE = 1 << 20, LOWAT = 1 << 20, PROBE_BYTES = 172, TALK_BYTES = 1200, CARRIER_MS = 10000, LOOK_MS = 50,
+       ACCURATE_ECN = 3 };
 enum kind { TIMER, LISTENER, FLOW_OUT, FLOW_IN, SHORT_LISTENER, SHORT_OUT, SHORT_IN, PROBE, TALK };
 
 struct watch {
@@ -91,7 +94,7 @@ static int space_count, space_now = -1;
 static struct { char from[32], to[32], address[32], control[16]; int port, ecn; struct watch listener; } shorts;
 static uint32_t transfer_of_port[65536]; /* index + 1 */
 static int64_t length, sample, origin;
-static int epoll, timer, family = AF_INET;
+static int epoll, timer, payload, family = AF_INET;
 static char buffer[WRITE];
 static FILE *flows_csv, *queues;
 
@@ -176,11 +179,11 @@ static void prepare(const char *device)
 		value.cmd = commands[n];
 		MUST(ioctl(fd, SIOCETHTOOL, &request), "offloads of %s", device);
 	}
-	for (int left = CARRIER_MS;; left--) {
+	for (int left = CARRIER_MS;; left -= LOOK_MS) {
 		MUST(ioctl(fd, SIOCGIFFLAGS, &request), "state of %s", device);
 		if (request.ifr_flags & IFF_RUNNING)
 			break;
-		if (left == 0 || nanosleep(&(struct timespec){ .tv_nsec = SECOND / 1000 }, NULL) < 0)
+		if (left <= 0 || nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * SECOND / 1000 }, NULL) < 0)
 			die("%s does not come up", device);
 	}
 	close(fd);
@@ -565,7 +568,7 @@ static void serve(struct watch *it)
 		break;
 	}
 	case FLOW_OUT:
-		check(it, "flow", send(it->fd, buffer, WRITE, MSG_DONTWAIT));
+		check(it, "flow", sendfile(it->fd, payload, &(off_t){ 0 }, WRITE));
 		break;
 	case FLOW_IN:
 		check(it, "flow", recv(it->fd, buffer, sizeof(buffer), MSG_TRUNC | MSG_DONTWAIT));
@@ -787,6 +790,8 @@ int main(void)
 	signal(SIGPIPE, SIG_IGN);
 	epoll = MUST(epoll_create1(EPOLL_CLOEXEC), "epoll");
 	timer = MUST(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timer");
+	payload = MUST(memfd_create("payload", MFD_CLOEXEC), "payload");
+	MUST(ftruncate(payload, WRITE), "payload");
 	watch(&clock_watch, TIMER, 0, timer, EPOLLIN | EPOLLET);
 	flows_csv = output("flows.csv",
 			   "t_s,flow,received_bytes,srtt_us,min_rtt_us,cwnd,retrans,lost,delivered,delivered_ce\n");
