@@ -33,6 +33,15 @@ ETC = {
     "group": "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n",
     "shells": "/bin/sh\n",
     "hosts": "127.0.0.1 localhost\n",
+    "fstab": "proc /proc proc defaults 0 0\n"
+    "sysfs /sys sysfs defaults 0 0\n"
+    "devpts /dev/pts devpts defaults 0 0\n"
+    "tmpfs /run tmpfs mode=1777 0 0\n"
+    "tmpfs /tmp tmpfs mode=1777 0 0\n"
+    "tmpfs /var tmpfs mode=1777 0 0\n"
+    # dropbear takes keys only from a home that nobody else can write to.
+    "tmpfs /root tmpfs mode=700 0 0\n"
+    "tmpfs /dev/shm tmpfs mode=1777 0 0\n",
 }
 # A moment later, so that the ssh session that asked for it ends before the node does.
 POWEROFF = "#!/bin/sh\n(sleep 0.2; exec busybox poweroff -f) </dev/null >/dev/null 2>&1 &\n"

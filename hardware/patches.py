@@ -156,6 +156,81 @@ EDITS = (
         r"\t\t\tum_ndelay(1000);\n",
     ),
     Edit(
+        "arch/um/Makefile",
+        "call functions directly, not through a register: without modules all of them lie in the lowest 2 GB",
+        r"-mcmodel=large",
+        "-mcmodel=small",
+    ),
+    Edit(
+        "arch/x86/Makefile.um",
+        "let the compiler expand small copies, as it does for other architectures",
+        r"(KBUILD_CFLAGS \+=) -fno-builtin -m64",
+        r"\1 -m64",
+    ),
+    Edit(
+        "arch/um/include/asm/irqflags.h",
+        "switch interrupts on and off without a call",
+        r"(?s)int um_get_signals\(void\);.*?(?=#define ARCH_IRQ_DISABLED)",
+        _addition("interrupt_flags.h"),
+    ),
+    Edit(
+        "arch/um/os-Linux/signal.c",
+        "show it which signals wait",
+        r"static (__thread unsigned int signals_pending;)",
+        r"\1",
+    ),
+    Edit(
+        "arch/um/kernel/time.c",
+        "show it which events wait",
+        r"static (LIST_HEAD\(time_travel_irqs\);)",
+        r"\1",
+    ),
+    Edit(
+        "arch/um/os-Linux/signal.c",
+        "clear no registers for an interrupt that has none",
+        r"\tstruct uml_pt_regs regs;\n(\n\tif \(mc != NULL\)\n\t\tget_regs_from_mc\(&regs, mc\);\n)"
+        r"\telse\n\t\tmemset\(&regs, 0, sizeof\(regs\)\);\n\ttimer_handler\(SIGALRM, NULL, &regs\);",
+        r"\tstatic struct uml_pt_regs none;\n\tstruct uml_pt_regs regs;\n\1"
+        r"\ttimer_handler(SIGALRM, NULL, mc ? &regs : &none);",
+    ),
+    Edit(
+        "arch/um/kernel/time.c",
+        "go straight to the next event",
+        r"(?=static void time_travel_update_time_rel\()",
+        _addition("next_event.c"),
+    ),
+    Edit(
+        "arch/um/kernel/time.c",
+        "use it for a reading of the clock",
+        r"\ttime_travel_update_time\(time_travel_time \+ offs, false\);",
+        "\tif (!time_travel_goes_on(offs))\n\t\ttime_travel_update_time(time_travel_time + offs, false);",
+    ),
+    Edit(
+        "arch/um/kernel/time.c",
+        "use it when idle",
+        r"(?=\tif \(time_travel_mode == TT_MODE_BASIC\)\n\t\tos_timer_disable\(cpu\);\n)",
+        "\tif (time_travel_mode == TT_MODE_INFCPU) {\n\t\ttime_travel_next();\n\t\treturn;\n\t}\n\n",
+    ),
+    Edit(
+        "arch/um/kernel/time.c",
+        "take the timer's interrupt for what simulated time has",
+        r"(?=void timer_handler\(int sig,)",
+        _addition("timer_interrupt.c"),
+    ),
+    Edit(
+        "arch/um/kernel/time.c",
+        "use it there",
+        r"\tdo_IRQ\(TIMER_IRQ, regs\);",
+        "\tif (time_travel_mode == TT_MODE_INFCPU)\n\t\ttime_travel_interrupt(regs);\n"
+        "\telse\n\t\tdo_IRQ(TIMER_IRQ, regs);",
+    ),
+    Edit(
+        "arch/um/kernel/time.c",
+        "name what that needs",
+        r"#include <asm/irq\.h>\n",
+        "#include <asm/irq.h>\n#include <asm/irq_regs.h>\n",
+    ),
+    Edit(
         "arch/x86/um/vdso/vma.c",
         "keep a page with the simulated time",
         r"(?=static int __init init_vdso\(void\))",

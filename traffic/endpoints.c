@@ -28,6 +28,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -40,7 +41,8 @@
 #define TIME "%" PRId64 ".%06" PRId64
 #define TIME_OF(ns) (ns) / SECOND, (ns) % SECOND / 1000
 
-enum { WRITE = 1 << 20, LOWAT = 256 << 10, PROBE_BYTES = 172, TALK_BYTES = 1200, REQUEST_BYTES = 160, CARRIER_MS = 10000, ACCURATE_ECN = 3 };
+enum { WRITE = 1 << 20, LOWAT = 1 << 20, PROBE_BYTES = 172, TALK_BYTES = 1200, REQUEST_BYTES = 160, CARRIER_MS = 10000,
+       LOOK_MS = 50, ACCURATE_ECN = 3 };
 enum kind { TIMER, LISTENER, FLOW_OUT, FLOW_IN, SHORT_LISTENER, SHORT_OUT, SHORT_IN, PROBE, TALK };
 
 struct watch {
@@ -117,7 +119,7 @@ static struct {
 } shorts;
 static uint32_t transfer_of_port[65536]; /* index + 1 */
 static int64_t length, sample, origin, date;
-static int epoll, timer, family = AF_INET;
+static int epoll, timer, payload, family = AF_INET;
 static char buffer[WRITE];
 static FILE *flows_csv, *queues;
 
@@ -210,11 +212,11 @@ static void prepare(const char *device, bool offloads)
 		value.cmd = commands[n];
 		MUST(ioctl(fd, SIOCETHTOOL, &request), "offloads of %s", device);
 	}
-	for (int left = CARRIER_MS;; left--) {
+	for (int left = CARRIER_MS;; left -= LOOK_MS) {
 		MUST(ioctl(fd, SIOCGIFFLAGS, &request), "state of %s", device);
 		if (request.ifr_flags & IFF_RUNNING)
 			break;
-		if (left == 0 || nanosleep(&(struct timespec){ .tv_nsec = SECOND / 1000 }, NULL) < 0)
+		if (left <= 0 || nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * SECOND / 1000 }, NULL) < 0)
 			die("%s does not come up", device);
 	}
 	close(fd);
@@ -782,7 +784,7 @@ static void serve(struct watch *it)
 		break;
 	}
 	case FLOW_OUT:
-		check(it, "flow", send(it->fd, buffer, WRITE, MSG_DONTWAIT));
+		check(it, "flow", sendfile(it->fd, payload, &(off_t){ 0 }, WRITE));
 		break;
 	case FLOW_IN:
 		check(it, "flow", recv(it->fd, buffer, sizeof(buffer), MSG_TRUNC | MSG_DONTWAIT));
@@ -1107,6 +1109,8 @@ int main(void)
 	signal(SIGPIPE, SIG_IGN);
 	epoll = MUST(epoll_create1(EPOLL_CLOEXEC), "epoll");
 	timer = MUST(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timer");
+	payload = MUST(memfd_create("payload", MFD_CLOEXEC), "payload");
+	MUST(ftruncate(payload, WRITE), "payload");
 	watch(&clock_watch, TIMER, 0, timer, EPOLLIN | EPOLLET);
 	flows_csv = output("flows.csv",
 			   "t_s,flow,received_bytes,srtt_us,min_rtt_us,cwnd,retrans,lost,delivered,delivered_ce,"

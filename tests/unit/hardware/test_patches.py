@@ -59,9 +59,74 @@ int handle_page_fault(unsigned long address, unsigned long ip,
 	} while (!pte_present(*pte));
 	err = 0;
 """,
+    "arch/um/Makefile": """ifdef CONFIG_64BIT
+	KBUILD_CFLAGS += -mcmodel=large
+endif
+""",
+    "arch/x86/Makefile.um": """KBUILD_CFLAGS		+= $(call cc-option,-m32)
+KBUILD_CFLAGS += -fno-builtin -m64\x20
+CHECKFLAGS  += -m64 -D__x86_64__
+""",
+    "arch/um/include/asm/irqflags.h": """#define __UM_IRQFLAGS_H
+
+int um_get_signals(void);
+int um_set_signals(int enable);
+void block_signals(void);
+void unblock_signals(void);
+
+#define arch_local_irq_enable arch_local_irq_enable
+static inline void arch_local_irq_enable(void)
+{
+	unblock_signals();
+}
+
+#define ARCH_IRQ_DISABLED	0
+
+#include <asm-generic/irqflags.h>
+""",
+    "arch/um/os-Linux/signal.c": """static __thread unsigned int signals_pending;
+static __thread unsigned int signals_active;
+
+static void timer_real_alarm_handler(mcontext_t *mc)
+{
+	struct uml_pt_regs regs;
+
+	if (mc != NULL)
+		get_regs_from_mc(&regs, mc);
+	else
+		memset(&regs, 0, sizeof(regs));
+	timer_handler(SIGALRM, NULL, &regs);
+}
+""",
     "arch/um/kernel/time.c": """		    !time_travel_ext_waiting)
 			time_travel_update_time_rel(TIMER_MULTIPLIER);
 		return time_travel_time / TIMER_MULTIPLIER;
+#include <linux/threads.h>
+#include <asm/irq.h>
+#include <asm/param.h>
+static LIST_HEAD(time_travel_events);
+static LIST_HEAD(time_travel_irqs);
+static void time_travel_update_time_rel(unsigned long long offs)
+{
+	time_travel_update_time(time_travel_time + offs, false);
+}
+void time_travel_sleep(void)
+{
+	if (time_travel_mode == TT_MODE_BASIC)
+		os_timer_disable(cpu);
+
+	time_travel_update_time(next, true);
+
+	if (time_travel_mode == TT_MODE_BASIC &&
+void timer_handler(int sig, struct siginfo *unused_si, struct uml_pt_regs *regs)
+{
+	if (time_travel_mode == TT_MODE_BASIC)
+		time_travel_handle_real_alarm();
+
+	local_irq_save(flags);
+	do_IRQ(TIMER_IRQ, regs);
+	local_irq_restore(flags);
+}
 """,
     "arch/um/kernel/skas/syscall.c": """\tUPT_SYSCALL_NR(r) = PT_SYSCALL_NR(r->gp);
 \tPT_REGS_SET_SYSCALL_RETURN(regs, -ENOSYS);
@@ -185,7 +250,24 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
     trap = text["arch/um/kernel/trap.c"]
     assert trap.index("static void fault_ahead(") < trap.index("int handle_page_fault(")
     assert "(!pte_present(*pte));\n\tif (is_user && is_write)\n\t\tfault_ahead(vma, address);\n\terr = 0;" in trap
-    assert "time_travel_update_time_rel(16);" in text["arch/um/kernel/time.c"]
+    assert "+= -mcmodel=small\n" in text["arch/um/Makefile"]
+    assert "+= -m64 \nCHECKFLAGS" in text["arch/x86/Makefile.um"]
+    flags = text["arch/um/include/asm/irqflags.h"]
+    assert flags.count("void arch_local_irq_enable(void)") == 1 and "um_get_signals" not in flags
+    assert flags.endswith("\n#define ARCH_IRQ_DISABLED\t0\n\n#include <asm-generic/irqflags.h>\n")
+    signal = text["arch/um/os-Linux/signal.c"]
+    assert signal.startswith("__thread unsigned int signals_pending;\nstatic __thread unsigned int signals_active;\n")
+    assert signal.endswith(
+        "\tstatic struct uml_pt_regs none;\n\tstruct uml_pt_regs regs;\n\n\tif (mc != NULL)\n"
+        "\t\tget_regs_from_mc(&regs, mc);\n\ttimer_handler(SIGALRM, NULL, mc ? &regs : &none);\n}\n"
+    )
+    time = text["arch/um/kernel/time.c"]
+    assert "time_travel_update_time_rel(16);" in time
+    assert "static LIST_HEAD(time_travel_events);\nLIST_HEAD(time_travel_irqs);\n" in time
+    assert "if (!time_travel_goes_on(offs))\n\t\ttime_travel_update_time(time_travel_time + offs, false);" in time
+    assert time.index("static void time_travel_next(void)") < time.index("\t\ttime_travel_next();\n\t\treturn;")
+    assert time.index("static void time_travel_interrupt(") < time.index("void timer_handler(int sig,")
+    assert "\t\ttime_travel_interrupt(regs);\n\telse\n\t\tdo_IRQ(TIMER_IRQ, regs);\n" in time
     syscall = text["arch/um/kernel/skas/syscall.c"]
     assert syscall.startswith(SOURCE["arch/um/kernel/skas/syscall.c"].partition("regs, ret);\n")[0])
     assert "regs, ret);\n\n\t\tif (time_travel_mode == TT_MODE_INFCPU &&\n" in syscall
@@ -199,6 +281,8 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
     userspace = text["arch/um/os-Linux/skas/process.c"]
     assert userspace.index("extern void um_clock_update(void);") < userspace.index("void userspace(")
     assert "\t\tcurrent_mm_sync();\n\t\tum_clock_update();\n\n\t\tif (using_seccomp) {\n" in userspace
+    for name in ("arch/um/include/asm/irqflags.h", "arch/um/os-Linux/signal.c"):  # several lines of one edit
+        del text[name]
     for name, lines in text.items():  # what was there before is there still, but for the lines that an edit replaces
         gone = [line for line in SOURCE[name].splitlines() if line not in lines.splitlines()]
         assert len(gone) <= sum(edit.path == name for edit in EDITS), gone
@@ -220,6 +304,9 @@ def test_what_goes_into_the_kernel_is_gpl_and_part_of_the_digest(tree: Path) -> 
         "Kconfig.ledbat": "net/ipv4/Kconfig",
         "Kconfig.slots": "net/sched/Kconfig",
         "fault_ahead.c": "arch/um/kernel/trap.c",
+        "interrupt_flags.h": "arch/um/include/asm/irqflags.h",
+        "next_event.c": "arch/um/kernel/time.c",
+        "timer_interrupt.c": "arch/um/kernel/time.c",
         "clock_page.c": "arch/x86/um/vdso/vma.c",
         "clock_reader.c": "arch/x86/um/vdso/um_vdso.c",
     }
