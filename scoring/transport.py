@@ -321,12 +321,15 @@ def _periods(
     curves: list[tuple[Floats, Floats]],
     seconds: float,
 ) -> list[Json]:
-    """Each stretch of a constant bottleneck rate: goodput of the flows down, utilisation, and the first one's spike."""
+    """Each stretch of a constant bottleneck rate: goodput of the flows down since the first of them began, utilisation,
+    and that one's spike.
+    """
     steps = rate_periods(cell)
     periods = []
     for (start, rate), (end, _) in pairwise([*steps, (seconds, None)]):
         down = [n for n, flow in enumerate(asked) if not flow.get("up")]
-        got = sum(rate_mbps(*curves[n], start, end) for n in down)
+        begun = max(start, min((float(asked[n]["start_s"]) for n in down), default=0.0))
+        got = sum(rate_mbps(*curves[n], begun, end) for n in down)
         period: Json = {"start_s": start, "end_s": end, "rate_mbps": rate, "goodput_mbps": _r(got, 4)}
         if rate:
             period["utilisation"] = _r(got / (rate * PAYLOAD_BYTES / FRAME_BYTES), 4)

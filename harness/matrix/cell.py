@@ -86,6 +86,8 @@ class Hop(_Frozen):
     up: Direction | None = None
     schedule: tuple[RateStep, ...] = ()
     """Rates of `down` over the time of the cell, beside its initial one."""
+    schedule_up: tuple[RateStep, ...] = ()
+    """The same of `up`."""
     mangle: Literal["", "ect1-to-not-ect", "to-ect1"] = ""
     """What it does to the ECN field of packets that go down; `to-ect1` is the bakeoff's gaming, whatever it was."""
     mangled_flows: tuple[int, ...] = ()
@@ -126,7 +128,7 @@ class Cell(_Frozen):
         starts = [flow.start_s for flow in self.flows] + ([self.short_flows.start_s] if self.short_flows else [])
         if (last := max(starts, default=0)) >= self.seconds:
             raise ValueError(f"cell {self.name}: a flow cannot start at {last:g} s of {self.seconds:g}")
-        steps = [step.at_s for hop in self.hops for step in hop.schedule]
+        steps = [step.at_s for hop in self.hops for step in (*hop.schedule, *hop.schedule_up)]
         if steps and (last := max(steps)) >= self.seconds:
             raise ValueError(f"cell {self.name}: a rate cannot change at {last:g} s of {self.seconds:g}")
         return self

@@ -79,7 +79,11 @@ def _setup(cell: Cell) -> list[str]:
             for name, way in (("down", hop.down), ("up", hop.up))
             if way
         ]
-        steps = [f"{step.rate_bps / 1e6:g} Mbit/s from {step.at_s:g} s" for step in hop.schedule]
+        steps = [
+            f"{name} {step.rate_bps / 1e6:g} Mbit/s from {step.at_s:g} s"
+            for name, schedule in (("down", hop.schedule), ("up", hop.schedule_up))
+            for step in schedule
+        ]
         text = "; ".join([*ways, *steps, *([hop.mangle] if hop.mangle else [])])
         lines.append(f"middlebox {n}: {text or 'forwards as it comes'}")
     if cell.tunnel:

@@ -18,6 +18,8 @@ PUBLISHED = {"prague": "prague-simple"}
 Their Prague has no RTT independence (20 beside 10 ms: 15.84 : 30.77 Mbit/s) and keeps a larger window at the same
 marking than the draft's arithmetic gives.
 """
+FLENT_DELAY_S = 5
+"""How long the public harness's flent measures before its flows begin; rates change by the clock of the test."""
 NEEDS_SCE = "the SCE kernel"
 """For rows of algorithms that mainline has not: SCE congestion controls and queues, cnq_codel_af."""
 
@@ -32,11 +34,11 @@ def bottleneck(
 ) -> Hop:
     """Return a middlebox with the same rate (Mbit/s), qdisc and path both ways.
 
-    `steps` are (s, Mbit/s) at which the rate down changes: the way back, which carries acknowledgements, keeps its.
+    `steps` are (s, Mbit/s) at which the rate changes, both ways as in the public harness.
     """
     way = Direction(rate_bps=bps(mbps), qdisc=qdisc, path=path or Impairment())  # type: ignore[arg-type]
     schedule = tuple(RateStep(at_s=at, rate_bps=bps(rate)) for at, rate in steps)
-    return Hop.model_validate({"down": way, "up": way, "schedule": schedule})
+    return Hop.model_validate({"down": way, "up": way, "schedule": schedule, "schedule_up": schedule})
 
 
 def asymmetric(down_mbps: float, down: str, up_mbps: float, up: str) -> Hop:
@@ -54,10 +56,12 @@ def bursts(packets: int) -> Impairment:
     return Impairment(delay_us=200, slot_us=800, slot_max_us=5000, slot_packets=packets, limit=10_000)
 
 
-def flows(contenders: Sequence[str], rtt_ms: float | Sequence[float], gap_s: float = 0) -> tuple[Flow, ...]:
-    """Return one flow for each contender, `gap_s` apart, with one RTT (ms) for all or one each."""
+def flows(
+    contenders: Sequence[str], rtt_ms: float | Sequence[float], gap_s: float = 0, start_s: float = 0
+) -> tuple[Flow, ...]:
+    """Return one flow for each contender from `start_s` on, `gap_s` apart, with one RTT (ms) for all or one each."""
     rtts = [rtt_ms] * len(contenders) if isinstance(rtt_ms, int | float) else rtt_ms
     return tuple(
-        Flow(contender=name, rtt_us=round(rtt * 1000), start_s=n * gap_s)
+        Flow(contender=name, rtt_us=round(rtt * 1000), start_s=start_s + n * gap_s)
         for n, (name, rtt) in enumerate(zip(contenders, rtts, strict=True))
     )

@@ -283,9 +283,10 @@ def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
             lines += [f"show {space} {query}" for query in readback.queries(*shown(cell, space))]
     lines += [f"queues {hop_name(n)}" for n in range(len(cell.hops))]
     steps = [
-        (step.at_s, hop_name(n), " ".join(shaper.rate_change("lan", step.rate_bps)[1:]))
+        (step.at_s, hop_name(n), " ".join(shaper.rate_change(dev, step.rate_bps)[1:]))
         for n, hop in enumerate(cell.hops)
-        for step in hop.schedule
+        for dev, schedule in (("lan", hop.schedule), ("wan", hop.schedule_up))
+        for step in schedule
     ]
     lines += [f"step {_ns(at)} {space} {command}" for at, space, command in sorted(steps)]
     offset = random.Random(f"probe {seed}")
