@@ -76,8 +76,8 @@ MATRIX = Matrix(
     ),
     charts=tuple(chart(burstiness, rtt) for burstiness in ("clean", "bursty") for rtt in ("20", "80")),
     notes="As in the public harness flows begin 5 s in and last 60 s, and both directions step. The source's spike of "
-    "30 s is a lower bound; ours is what could be seen, 35 s, where it is not over (0). A spike is over when the TCP RTT "
-    "stays for 1 s at the path's RTT + 25 ms + four full frames at the new rate, or below. A period counts from the "
-    "flow's start on.",
+    "30 s is a lower bound; ours is what could be seen, 35 s, where it is not over (0). A spike is over when the TCP "
+    "RTT stays for 1 s at the path's RTT + 25 ms + four full frames at the new rate, or below. A period counts from "
+    "the flow's start on.",
 )
 test_cell = matrix_tests(MATRIX)

@@ -10,6 +10,7 @@ A plan is text, one line each, times in ns::
     step TIME NAMESPACE COMMAND                                        tc, at that time
     queues NAMESPACE                                                   sampled each second, see below
     flow FROM TO ADDRESS PORT FROM_PORT CONTROL ECN START STOP
+    pace RATE                                                          bytes/s: the most that the flow above sends
     probe FROM TO ADDRESS PORT TOS FIRST INTERVAL ECHOED               one packet each time; delays there, or and back
     talk FROM TO ADDRESS PORT TOS FIRST INTERVAL BYTES EVERY KEY       a frame each time, each EVERYth of KEY bytes
     short FROM TO ADDRESS PORT CONTROL ECN / transfer START BYTES      short flows and each of their arrivals

@@ -32,6 +32,8 @@ class Flow(_Frozen):
     stop_s: float | None = Field(default=None, gt=0)
     """Default: the end of the cell."""
     up: bool = False
+    pacing_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
+    """The most that its sender sends, bit/s (SO_MAX_PACING_RATE): what is paced is not in bursts."""
 
     @model_validator(mode="after")
     def _known(self) -> Self:
@@ -110,6 +112,8 @@ class Cell(_Frozen):
     """Of all that is sent."""
     tunnel: Literal["", "wireguard", "fou", "fou-auto", "ipsec"] = ""
     """Between the two ends of the chain of middleboxes, around the bottleneck."""
+    sender_queue: Literal["", "fq"] = ""
+    """Root qdisc of the sending hosts, which then paces their flows; their RTT must be 0, and the delay a hop's."""
     replay_window: int = Field(default=0, ge=0, le=4096)
     """With `ipsec`: packets; 0 is off."""
     sample_s: float = Field(default=0.05, gt=0)
@@ -125,6 +129,10 @@ class Cell(_Frozen):
             raise ValueError(f"cell {self.name}: needs a flow, a call or a probe")
         if self.ip_version == 6 and (self.tunnel or any(hop.mangle for hop in self.hops)):
             raise ValueError(f"cell {self.name}: tunnels, and middleboxes that change the ECN field, are IPv4 only")
+        if self.sender_queue and any(flow.rtt_us for flow in self.flows):
+            raise ValueError(
+                f"cell {self.name}: with a sender_queue flows have an RTT of 0, and a hop's path the delay"
+            )
         starts = [flow.start_s for flow in self.flows] + ([self.short_flows.start_s] if self.short_flows else [])
         if (last := max(starts, default=0)) >= self.seconds:
             raise ValueError(f"cell {self.name}: a flow cannot start at {last:g} s of {self.seconds:g}")

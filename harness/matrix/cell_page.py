@@ -86,6 +86,8 @@ def _setup(cell: Cell) -> list[str]:
         ]
         text = "; ".join([*ways, *steps, *([hop.mangle] if hop.mangle else [])])
         lines.append(f"middlebox {n}: {text or 'forwards as it comes'}")
+    if cell.sender_queue:
+        lines.append(f"at the senders: {cell.sender_queue}")
     if cell.tunnel:
         lines.append(f"tunnel: {cell.tunnel}" + (f", replay window {cell.replay_window}" if cell.replay_window else ""))
     if cell.call:

@@ -22,6 +22,8 @@ def lacking(cell: Cell, lab: str) -> str:
         "no middlebox that shapes one direction alone": not (first.down and first.up),
         "no middlebox that changes the ECN field": bool(first.mangle),
         f"only one RTT, not {len(rtts)}": len(rtts) > 1,
+        "no flows whose sending rate has a limit": any(flow.pacing_bps for flow in cell.flows),
+        "no qdisc of the sending hosts' own": bool(cell.sender_queue),
         "no short flows": cell.short_flows is not None,
         "no IPsec": cell.tunnel == "ipsec",
         "no probe of its own jitter that a path's bursts would spare": any(
