@@ -216,6 +216,11 @@ def delayed(dev: str, ifb: str, asked: Impairment, found: State, only: Sequence[
     return [*netem(ifb, asked, found), *lines]
 
 
+def root(dev: str, kind: str, found: State) -> list[str]:
+    """Return the differences of the qdisc of that kind, with its defaults, that is the root of `dev`."""
+    return _placed(dev, found, "1:", kind, None)
+
+
 def netem(dev: str, asked: Impairment, found: State) -> list[str]:
     """Return the differences of the netem that is the root of `dev`."""
     if lines := _placed(dev, found, "1:", "netem", None):

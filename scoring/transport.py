@@ -285,10 +285,10 @@ def score(
     over the same window, METRICS 1.2), goodput_mbps (mean of the whole flow with slow start), TCP RTT
     mean and max over its samples, retransmitted packets and their share, CE share of the packets delivered, and
     `normalised`, goodput in the window over an equal share of the bottleneck, and `normalised_window`, the mean window
-    in that time over such a share of capacity · RTT (the path's, METRICS 5); `steady_…` is the goodput without warm-up. `last` is the
-    last flow. `ratio` is D_SS of the first over the second of two flows, `inverse_ratio` the other way round; `jain` is
-    of D_SS, `jain_whole` of whole flows; `up_…` are those of the flows up. `periods` are the stretches of constant
-    rate, `utilisation` the flows' share of it; `call` are a call's ways, down first.
+    in that time over such a share of capacity · RTT (the path's, METRICS 5); `steady_…` is the goodput without warm-up.
+    `last` is the last flow. `ratio` is D_SS of the first over the second of two flows, `inverse_ratio` the other way
+    round; `jain` is of D_SS, `jain_whole` of whole flows; `up_…` are those of the flows up. `periods` are the stretches
+    of constant rate, `utilisation` the flows' share of it; `call` are a call's ways, down first.
     `wire` and `active_queues` are what the bottleneck saw, see `wire_scores` and `active_queues`.
     """
     seconds, asked = float(cell["seconds"]), list(cell.get("flows", ()))
@@ -378,12 +378,15 @@ def _periods(
     curves: list[tuple[Floats, Floats]],
     seconds: float,
 ) -> list[Json]:
-    """Each stretch of a constant bottleneck rate: goodput of the flows down, utilisation, and the first one's spike."""
+    """Each stretch of a constant bottleneck rate: goodput of the flows down since the first of them began, utilisation,
+    and that one's spike.
+    """
     steps = rate_periods(cell)
     periods = []
     for (start, rate), (end, _) in pairwise([*steps, (seconds, None)]):
         down = [n for n, flow in enumerate(asked) if not flow.get("up")]
-        got = sum(rate_mbps(*curves[n], start, end) for n in down)
+        begun = max(start, min((float(asked[n]["start_s"]) for n in down), default=0.0))
+        got = sum(rate_mbps(*curves[n], begun, end) for n in down)
         period: Json = {"start_s": start, "end_s": end, "rate_mbps": rate, "goodput_mbps": _r(got, 4)}
         if rate:
             period["utilisation"] = _r(got / (rate * PAYLOAD_BYTES / FRAME_BYTES), 4)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""S2: one flow when the rate steps down from 50 Mbit/s after 30 s ("L4S Tests", Scenario 2)."""
+"""S2: one flow when the rate of both directions steps down from 50 Mbit/s at 30 s ("L4S Tests", Scenario 2)."""
 
 from __future__ import annotations
 
 from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell
-from harness.matrix.matrix import Chart, Column, Matrix, Reference
+from harness.matrix.cell import Cell, Probe
+from harness.matrix.matrix import Chart, Column, Contrast, Matrix, Reference
 from scoring import published
 
 ROWS = published.rows("rate_step_matrix.csv")
@@ -21,7 +21,14 @@ def cell(row: dict[str, str]) -> Cell:
     hop = dumbbell.bottleneck(
         float(row["rate_initial_mbps"]), row["qdisc"], path=path, steps=[(30, float(row["rate_after_step_mbps"]))]
     )
-    return Cell(name=name(row), flows=dumbbell.flows([row["cc"]], float(row["rtt_ms"])), hops=(hop,), seconds=60)
+    rtt = float(row["rtt_ms"])
+    return Cell(
+        name=name(row),
+        flows=dumbbell.flows([row["cc"]], rtt, start_s=dumbbell.FLENT_DELAY_S),
+        hops=(hop,),
+        seconds=60 + dumbbell.FLENT_DELAY_S,
+        probes=(Probe(rtt_us=round(rtt * 1000), interval_s=0.05, round_trip=True),),
+    )
 
 
 def chart(burstiness: str, rtt: str) -> Chart:
@@ -46,6 +53,7 @@ MATRIX = Matrix(
         Column(head="spike above path ms", metric="periods.1.height_ms", digits=0),
         Column(head="spike s", metric="periods.1.spike_s", digits=1),
         Column(head="over at the end", metric="periods.1.spike_over", digits=0),
+        Column(head="probe's largest RTT ms", metric="probes.0.max_ms", digits=0),
         Column(head="utilisation before", metric="periods.0.utilisation"),
         Column(head="utilisation after", metric="periods.1.utilisation"),
     ),
@@ -57,9 +65,19 @@ MATRIX = Matrix(
         },
         tolerance={},
     ),
+    contrasts=(
+        Contrast(
+            title="bursts, 25 Mbit/s, 20 ms: utilisation of Prague in dualpi2 over that of CUBIC in fq_codel "
+            "(published: about 0.5)",
+            metric="periods.1.utilisation",
+            cell="bursty-prague-dualpi2-50mbit-25mbit-20ms",
+            beside="bursty-cubic-fq_codel-50mbit-25mbit-20ms",
+        ),
+    ),
     charts=tuple(chart(burstiness, rtt) for burstiness in ("clean", "bursty") for rtt in ("20", "80")),
-    notes="The source's spike of 30 s means longer than could be seen: the cell ends 30 s after the step, and so does "
-    "ours where it is not over (0). A spike is over when the TCP RTT stays for 1 s at the path's RTT + 25 ms + four "
-    "full frames at the new rate, or below.",
+    notes="As in the public harness flows begin 5 s in and last 60 s, and both directions step. The source's spike of "
+    "30 s is a lower bound; ours is what could be seen, 35 s, where it is not over (0). A spike is over when the TCP "
+    "RTT stays for 1 s at the path's RTT + 25 ms + four full frames at the new rate, or below. A period counts from "
+    "the flow's start on.",
 )
 test_cell = matrix_tests(MATRIX)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""S3: one flow while the rate goes 100, 50, 10, 90, 5 Mbit/s at 25, 30, 35, 50 s ("L4S Tests", Scenario 3)."""
+"""S3: one flow while both directions go 100, 50, 10, 90, 5 Mbit/s at 25, 30, 35, 50 s ("L4S Tests", Scenario 3)."""
 
 from __future__ import annotations
 
 from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell
+from harness.matrix.cell import Cell, Probe
 from harness.matrix.matrix import Chart, Column, Matrix
 from scoring import published
 
@@ -21,7 +21,14 @@ def cell(row: dict[str, str]) -> Cell:
     path = dumbbell.bursts(32) if row["burstiness"] == "bursty" else None
     qdisc = "fq_codel noecn" if (row["qdisc"], row["cc"]) == ("fq_codel", "cubic") else row["qdisc"]
     hop = dumbbell.bottleneck(float(row["rate_initial_mbps"]), qdisc, path=path, steps=STEPS)
-    return Cell(name=name(row), flows=dumbbell.flows([row["cc"]], float(row["rtt_ms"])), hops=(hop,), seconds=60)
+    rtt = float(row["rtt_ms"])
+    return Cell(
+        name=name(row),
+        flows=dumbbell.flows([row["cc"]], rtt, start_s=dumbbell.FLENT_DELAY_S),
+        hops=(hop,),
+        seconds=60 + dumbbell.FLENT_DELAY_S,
+        probes=(Probe(rtt_us=round(rtt * 1000), interval_s=0.05, round_trip=True),),
+    )
 
 
 MATRIX = Matrix(
@@ -50,6 +57,7 @@ MATRIX = Matrix(
             cells={f"{row['burstiness']} {row['qdisc']} {row['cc']} {row['rtt_ms']} ms": name(row) for row in ROWS},
         ),
     ),
-    notes="As in the public harness, fq_codel has ECN on for Prague and off for CUBIC.",
+    notes="As in the public harness, flows begin 5 s in and last 60 s, both directions change, and fq_codel has ECN on "
+    "for Prague and off for CUBIC.",
 )
 test_cell = matrix_tests(MATRIX)

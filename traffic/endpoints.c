@@ -53,7 +53,7 @@ struct watch {
 struct flow {
 	char from[32], to[32], address[32], control[16];
 	int port, from_port, ecn;
-	int64_t start, stop;
+	int64_t start, stop, pace;
 	struct watch listener, out, in;
 	int64_t received;
 	/* Of datagrams that nothing holds back: what each carries, one from the next, the next one's time. */
@@ -549,6 +549,8 @@ static void start_flow(int n)
 	}
 	int fd = connection(flow->from, flow->from_port, flow->address, flow->port, flow->control, flow->ecn);
 
+	if (flow->pace)
+		MUST(setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &flow->pace, sizeof(flow->pace)), "pacing rate");
 	watch(&flow->out, FLOW_OUT, n, fd, EPOLLOUT);
 }
 
@@ -1025,6 +1027,8 @@ static void read_plan(void)
 			found = sscanf(line, "%*s %31s %31s %63s %d %d %d", space, text, taps[tap_count].file, &first, &last,
 				       &packets) == 6;
 			open_tap(space, text, first, last, packets);
+		} else if (!strcmp(word, "pace") && flow_count) {
+			found = sscanf(line, "%*s %" SCNd64, &flows[flow_count - 1].pace) == 1;
 		} else if (!strcmp(word, "probe") && probe_count < COUNT(probes)) {
 			found = sscanf(line, "%*s %31s %31s %31s %d %d %" SCNd64 " %" SCNd64 " %d", probe->from, probe->to,
 				       probe->address, &probe->port, &probe->tos, &probe->first, &probe->interval,

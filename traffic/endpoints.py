@@ -10,6 +10,7 @@ A plan is text, one line each, times in ns::
     step TIME NAMESPACE COMMAND                                        tc, at that time
     queues NAMESPACE                                                   sampled each second, see below
     flow FROM TO ADDRESS PORT FROM_PORT CONTROL ECN START STOP
+    pace RATE                                                          bytes/s: the most that the flow above sends
     probe FROM TO ADDRESS PORT TOS FIRST INTERVAL ECHOED               one packet each time; delays there, or and back
     talk FROM TO ADDRESS PORT TOS FIRST INTERVAL BYTES EVERY KEY       a frame each time, each EVERYth of KEY bytes
     datagrams FROM TO ADDRESS PORT FROM_PORT TOS BYTES GAP START STOP  UDP packets of BYTES of payload, one each GAP

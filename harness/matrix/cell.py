@@ -40,6 +40,8 @@ class Flow(_Frozen):
     stop_s: float | None = Field(default=None, gt=0)
     """Default: the end of the cell."""
     up: bool = False
+    pacing_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
+    """The most that its sender sends, bit/s (SO_MAX_PACING_RATE): what is paced is not in bursts."""
 
     @model_validator(mode="after")
     def _known(self) -> Self:
@@ -104,6 +106,8 @@ class Hop(_Frozen):
     up: Direction | None = None
     schedule: tuple[RateStep, ...] = ()
     """Rates of `down` over the time of the cell, beside its initial one."""
+    schedule_up: tuple[RateStep, ...] = ()
+    """The same of `up`."""
     mangle: Literal["", "ect1-to-not-ect", "to-ect1", "to-not-ect"] = ""
     """What it does to the ECN field of packets that go down; `to-ect1` is the bakeoff's gaming, whatever it was, and
     `to-not-ect` clears it, as the source of S6 does for its flows "noecn"."""
@@ -140,6 +144,8 @@ class Cell(_Frozen):
     """Of all that is sent."""
     tunnel: Literal["", "wireguard", "fou", "fou-auto", "ipsec"] = ""
     """Between the two ends of the chain of middleboxes, around the bottleneck."""
+    sender_queue: Literal["", "fq"] = ""
+    """Root qdisc of the sending hosts, which then paces their flows; their RTT must be 0, and the delay a hop's."""
     replay_window: int = Field(default=0, ge=0, le=4096)
     """With `ipsec`: packets; 0 is off."""
     offloads: bool = False
@@ -163,10 +169,14 @@ class Cell(_Frozen):
             raise ValueError(f"cell {self.name}: single packets are told of IPv4 without tunnels only")
         if not self.per_packet and (one := next((f for f in self.flows if f.contender in PROGRAMS), None)):
             raise ValueError(f"cell {self.name}: {one.contender} is measured by its packets: per_packet=True")
+        if self.sender_queue and any(flow.rtt_us for flow in self.flows):
+            raise ValueError(
+                f"cell {self.name}: with a sender_queue flows have an RTT of 0, and a hop's path the delay"
+            )
         starts = [flow.start_s for flow in self.flows] + ([self.short_flows.start_s] if self.short_flows else [])
         if (last := max(starts, default=0)) >= self.seconds:
             raise ValueError(f"cell {self.name}: a flow cannot start at {last:g} s of {self.seconds:g}")
-        steps = [step.at_s for hop in self.hops for step in hop.schedule]
+        steps = [step.at_s for hop in self.hops for step in (*hop.schedule, *hop.schedule_up)]
         if steps and (last := max(steps)) >= self.seconds:
             raise ValueError(f"cell {self.name}: a rate cannot change at {last:g} s of {self.seconds:g}")
         return self

@@ -86,9 +86,15 @@ def _setup(cell: Cell) -> list[str]:
             ways[0] = (
                 f"down by packet slots ({hop.slots.file or 'generated'}), {ways[0].removeprefix('down ')} on average"
             )
-        steps = [f"{step.rate_bps / 1e6:g} Mbit/s from {step.at_s:g} s" for step in hop.schedule]
+        steps = [
+            f"{name} {step.rate_bps / 1e6:g} Mbit/s from {step.at_s:g} s"
+            for name, schedule in (("down", hop.schedule), ("up", hop.schedule_up))
+            for step in schedule
+        ]
         text = "; ".join([*ways, *steps, *([hop.mangle] if hop.mangle else [])])
         lines.append(f"middlebox {n}: {text or 'forwards as it comes'}")
+    if cell.sender_queue:
+        lines.append(f"at the senders: {cell.sender_queue}")
     if cell.tunnel:
         lines.append(f"tunnel: {cell.tunnel}" + (f", replay window {cell.replay_window}" if cell.replay_window else ""))
     if cell.call:

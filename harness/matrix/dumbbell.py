@@ -25,6 +25,8 @@ DUALPI2_2020 = "dualpi2 min_qlen_step 2"
 Mainline's asks for none, and at 10 Mbit/s a single packet is over the threshold of 1 ms: Prague beside CUBIC, 20 ms,
 has 2.7 : 6.6 Mbit/s there, with two packets 6.1 : 3.2, published 6.0 : 3.2.
 """
+FLENT_DELAY_S = 5
+"""How long the public harness's flent measures before its flows begin; rates change by the clock of the test."""
 NEEDS_SCE = "the SCE kernel"
 """For rows of algorithms that mainline has not: SCE congestion controls and queues, cnq_codel_af."""
 
@@ -39,11 +41,11 @@ def bottleneck(
 ) -> Hop:
     """Return a middlebox with the same rate (Mbit/s), qdisc and path both ways.
 
-    `steps` are (s, Mbit/s) at which the rate down changes: the way back, which carries acknowledgements, keeps its.
+    `steps` are (s, Mbit/s) at which the rate changes, both ways as in the public harness.
     """
     way = Direction(rate_bps=bps(mbps), qdisc=qdisc, path=path or Impairment())  # type: ignore[arg-type]
     schedule = tuple(RateStep(at_s=at, rate_bps=bps(rate)) for at, rate in steps)
-    return Hop.model_validate({"down": way, "up": way, "schedule": schedule})
+    return Hop.model_validate({"down": way, "up": way, "schedule": schedule, "schedule_up": schedule})
 
 
 def slotted(slots: Slots, qdisc: str, up_mbps: float = LINK_MBPS) -> Hop:

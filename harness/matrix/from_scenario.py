@@ -47,8 +47,7 @@ def scenario_matrix(file: Path) -> Matrix:
                 Column(head="probe P50 ms", metric="probes.0.p50_ms"),
                 Column(head="probe P99 ms", metric="probes.0.p99_ms"),
             ),
-            notes="Each load of the scenario alone, without its video. D_SS is the goodput of a flow near the end; "
-            "within a cell the rate steps on the way down alone.",
+            notes="Each load of the scenario alone, without its video. D_SS is the goodput of a flow near the end.",
         )
     except (OptionsError, ValueError) as wrong:
         raise MatrixError(f"{file}: {wrong}" if str(file) not in str(wrong) else str(wrong)) from wrong
@@ -73,8 +72,14 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
         for name, way in (("down", now.down), ("up", now.up))
     }
     rtt = options.bottleneck.rtt_us - 2 * options.jitter_us
-    steps = (step for step in options.rate_steps if began < step.at_s < began + phase.seconds)
-    schedule = tuple(RateStep(at_s=step.at_s - began, rate_bps=step.rate_bps) for step in steps)
+    down, up = (
+        tuple(
+            RateStep(at_s=step.at_s - began, rate_bps=step.rate_bps)
+            for step in steps
+            if began < step.at_s < began + phase.seconds
+        )
+        for steps in (options.rate_steps, options.rate_up_steps)
+    )
     bitrate = {"bitrate_bps": options.call_bitrate_bps} if options.call_bitrate_bps else {}
     beside = [part.contender for part in phase.load if not part.bulk]
     calls = [Call(rtt_us=rtt, ecn=options.call_ecn, **bitrate)] if options.service == "call" else []
@@ -84,7 +89,7 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
         name=name,
         flows=tuple(Flow(contender=flow.contender, up=flow.up, rtt_us=rtt) for flow in phase.load if flow.bulk),
         short_flows=_short(beside.count(WEB), phase.seconds, rtt),
-        hops=(Hop(down=paths["down"], up=paths["up"], schedule=schedule),),
+        hops=(Hop(down=paths["down"], up=paths["up"], schedule=down, schedule_up=up),),
         seconds=phase.seconds,
         ip_version=options.ip_version or 4,
         call=calls[0] if calls else None,

@@ -23,6 +23,8 @@ def lacking(cell: Cell, lab: str) -> str:
         "no middlebox that shapes one direction alone": not (first.down and first.up),
         "no middlebox that changes the ECN field": bool(first.mangle),
         f"only one RTT, not {len(rtts)}": len(rtts) > 1,
+        "no flows whose sending rate has a limit": any(flow.pacing_bps for flow in cell.flows),
+        "no qdisc of the sending hosts' own": bool(cell.sender_queue),
         "no short flows": cell.short_flows is not None,
         "no segmentation offloads": cell.offloads,
         "no IPsec": cell.tunnel == "ipsec",

@@ -76,7 +76,8 @@ def run_cell(
         call = stack.enter_context(browser_call(lab, cell.call, evidence)) if cell.call else None
         run = _Run(lab, router, cell, evidence, stopped or Event(), call)
         run.play()
-        router.verify(asked.stepped(working_hops(cell)[0].schedule, until_s=cell.seconds))
+        hop = working_hops(cell)[0]
+        router.verify(asked.stepped(hop.schedule, hop.schedule_up, until_s=cell.seconds))
         versions = lab.versions | router.versions()
     verdict = Validity.of(_write(run, folder, limits or Limits()))
     made = {
@@ -185,7 +186,7 @@ class _Run:
 
     def _traffic(self) -> None:
         """Go through the cell's events in real time; a flow that ends by itself voids the run."""
-        cell, lan = self.cell, self.router.lan
+        cell, (hop, *_) = self.cell, working_hops(self.cell)
         clock = sched.scheduler(time.time, self._wait)
         self.began = time.time()
         lasting = []
@@ -195,8 +196,9 @@ class _Run:
                 lasting.append(flow)
             else:
                 clock.enterabs(self.began + asked.stop_s, 0, flow.stop)
-        for step in working_hops(cell)[0].schedule:
-            clock.enterabs(self.began + step.at_s, 0, self.router.set_rate, (lan, step.rate_bps))
+        for dev, schedule in ((self.router.lan, hop.schedule), (self.router.wan, hop.schedule_up)):
+            for step in schedule:
+                clock.enterabs(self.began + step.at_s, 0, self.router.set_rate, (dev, step.rate_bps))
         clock.enterabs(self.began + cell.seconds, 2, lambda: None)
         with ExitStack() as stack:
             for flow in self.flows:

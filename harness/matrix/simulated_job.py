@@ -40,6 +40,8 @@ SLOTS = "/proc/slots"
 MOST_TAPPED = 400_000
 """Packets that a tap keeps, in 64 MB."""
 _NS = 1_000_000_000
+#: ECN is not agreed on by a SYN that is ECT itself (RFC 3168, 6.1.1).
+_NO_SYN = "tcp flags & syn == 0 "
 #: What all namespaces inherit: it is there, at once, with the addresses that are given alone.
 _OVER_IPV6 = {
     "all/forwarding": 1, "default/accept_dad": 0, "default/addr_gen_mode": 1, "default/disable_ipv6": 0,
@@ -215,6 +217,11 @@ def _delays(cell: Cell) -> Iterator[tuple[NetworkPort, Impairment]]:
                 yield end, Impairment(delay_us=delay_us)
 
 
+def _queueing(cell: Cell) -> list[NetworkPort]:
+    """The hosts' devices that have a qdisc of their own."""
+    return list(network(cell).hosts.values()) if cell.sender_queue else []
+
+
 def _ways(hop: Hop) -> Iterator[tuple[Direction | None, str, str, str]]:
     """Both directions of `hop`: what is asked, egress, ingress and its ifb."""
     yield hop.down, "lan", "wan", IFB_DOWN
@@ -227,6 +234,11 @@ def _bottleneck(cell: Cell, space: str) -> Iterator[tuple[str, str]]:
     for end, delay in _delays(cell):
         if end.space == space:
             commands.append([*f"tc qdisc add dev {end.dev} root handle 1:".split(), *delay.tc_args()])
+    commands += [
+        f"tc qdisc add dev {end.dev} root handle 1: {cell.sender_queue}".split()
+        for end in _queueing(cell)
+        if end.space == space
+    ]
     for n, hop in enumerate(cell.hops):
         if hop_name(n) == space:
             for way, egress, ingress, ifb in _ways(hop):
@@ -247,6 +259,8 @@ def differences(cell: Cell, answers: dict[str, str]) -> list[str]:
     states = {space: readback.state(text, *shown(cell, space)) for space, text in answers.items()}
     for end, delay in _delays(cell):
         lines.append((end.space, readback.netem(end.dev, delay, states[end.space])))
+    for end in _queueing(cell):
+        lines.append((end.space, readback.root(end.dev, cell.sender_queue, states[end.space])))
     for n, hop in enumerate(cell.hops):
         state = states[hop_name(n)]
         for way, egress, ingress, ifb in _ways(hop):
@@ -295,9 +309,10 @@ def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
             lines += [f"show {space} {query}" for query in readback.queries(*shown(cell, space))]
     lines += [f"queues {hop_name(n)}" for n in range(len(cell.hops))]
     steps = [
-        (step.at_s, hop_name(n), " ".join(shaper.rate_change("lan", step.rate_bps)[1:]))
+        (step.at_s, hop_name(n), " ".join(shaper.rate_change(dev, step.rate_bps)[1:]))
         for n, hop in enumerate(cell.hops)
-        for step in hop.schedule
+        for dev, schedule in (("lan", hop.schedule), ("wan", hop.schedule_up))
+        for step in schedule
     ]
     lines += [f"step {_ns(at)} {space} {command}" for at, space, command in sorted(steps)]
     offset = random.Random(f"probe {seed}")
@@ -356,6 +371,8 @@ def _flows(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
             f"flow {sender.space} {receiver.space} {receiver.ip} {ports.BULK + n} {ports.FIRST_SENDER + n} "
             f"{contender.cc} {contender.tcp_ecn} {_ns(start)} {_ns(flow.stop_s or cell.seconds)}"
         )
+        if flow.pacing_bps:
+            yield f"pace {flow.pacing_bps // 8}"
 
 
 def _no_tcp(n: int, flow: Flow, sender: NetworkPort, receiver: NetworkPort, times: str) -> str:
@@ -444,6 +461,7 @@ def _iperf3(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[tuple
             f"ip netns exec {receiver.space} iperf3 -s -1 -p {ports.BULK + n} -i {every:g} -J >receiver-{n} &",
             f"(sleep {start:.6f}; exec ip netns exec {sender.space} iperf3 -c {receiver.ip} -p {ports.BULK + n} "
             f"--cport {ports.FIRST_SENDER + n} -C {CONTENDERS[flow.contender].cc} -t {seconds} -i {every:g} -J "
+            f"--fq-rate {flow.pacing_bps or 0} "
             f">sender-{n}) &",
         )
 
@@ -452,7 +470,7 @@ def _mangle(hop: Hop) -> list[str]:
     """The nftables rules of what `hop` does to the ECN field of packets that go down."""
     what = {
         "ect1-to-not-ect": "ip ecn ect1 ip ecn set not-ect",
-        "to-ect1": "ip ecn != ce ip ecn set ect1",
+        "to-ect1": f"{_NO_SYN}ip ecn != ce ip ecn set ect1",
         "to-not-ect": "ip ecn set not-ect",
     }[hop.mangle]
     numbers = ", ".join(str(ports.FIRST_SENDER + n) for n in hop.mangled_flows)

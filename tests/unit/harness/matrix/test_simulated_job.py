@@ -91,11 +91,12 @@ def test_the_seed_sets_the_start_order_and_nothing_else() -> None:
 def test_steps_come_in_the_order_of_their_times() -> None:
     hops = [
         Hop(down=SHAPED, schedule=[RateStep(at_s=20, rate_bps=10_000_000), RateStep(at_s=40, rate_bps=50_000_000)]),
-        Hop(down=SHAPED, schedule=[RateStep(at_s=30, rate_bps=5_000_000)]),
+        Hop(down=SHAPED, up=SHAPED, schedule_up=[RateStep(at_s=30, rate_bps=5_000_000)]),
     ]
     lines = [line.split() for line in simulated_job.plan(cell(0, hops=hops), 1).splitlines() if line.startswith("step")]
-    assert [(line[1], line[2]) for line in lines] == [(f"{t}000000000", hop) for t, hop in
-                                                      ((20, "hop0"), (30, "hop1"), (40, "hop0"))]  # fmt: skip
+    assert [(line[1], line[2], line[6]) for line in lines] == [
+        (f"{t}000000000", hop, dev) for t, hop, dev in ((20, "hop0", "lan"), (30, "hop1", "wan"), (40, "hop0", "lan"))
+    ]
 
 
 def test_short_flows_have_the_lengths_and_gaps_asked_for() -> None:
