@@ -20,7 +20,15 @@ from hardware.machine import cache
 from hardware.machine.cache import BuildError, Progress
 from hardware.patches import Edit
 
-PRAGUE = kconfig.FRAGMENTS / "tcp_prague.c"
+ADDED = {
+    "tcp_prague.c": "net/ipv4",
+    "tcp_sce.c": "net/ipv4",
+    "tcp_sce.h": "include/net",
+    "sce.h": "net/sched",
+    "sce_ramp.h": "net/sched",
+    "sch_cnq.c": "net/sched",
+}
+"""Files of kconfig.FRAGMENTS that are ours, and the folder of the kernel source that they are compiled in."""
 COMPILER, COMMON_HEADERS = kconfig.FRAGMENTS / "cc", kconfig.FRAGMENTS / "common.h"
 MODULES = ("tcp_ect1", "tcp_prague")
 """TCP Prague as modules, in the order in which they are loaded."""
@@ -71,14 +79,15 @@ class Tree:
 
 
 def digest(recipe: Recipe, source: Path | None) -> str:
-    """Name all that goes into a build: fragments, tcp_prague.c, edits, compiler, given tarball. Reads local files only.
+    """Name all that goes into a build: fragments, files of ours, edits, compiler, given tarball. Reads local files only.
 
     Raises BuildError when `source` is not a readable file.
     """
     parts = [(name, (kconfig.FRAGMENTS / f"{name}.config").read_bytes()) for name in recipe.fragments]
+    added = (kconfig.FRAGMENTS / name for name in ADDED)
     parts += [
         (path.name, path.read_bytes())
-        for path in (PRAGUE, *((COMPILER, COMMON_HEADERS) if recipe.headers_once else ()))
+        for path in (*added, *((COMPILER, COMMON_HEADERS) if recipe.headers_once else ()))
     ]
     parts.append(("edits", repr(recipe.edits).encode()))
     parts.append(("compiler", _compiler().encode()))
@@ -112,7 +121,8 @@ def compile_kernel(recipe: Recipe, scratch: Path, given: Path | None, log: Path,
         unpack = ["tar", "-C", str(tree), "--strip-components=1", *(f"--exclude={files}" for files in UNUSED)]
         call([*unpack, "-xf", str(tarball)], log)
         patches.apply_all(tree, recipe.edits)
-        shutil.copy(PRAGUE, tree / "net/ipv4/tcp_prague.c")
+        for name, folder in ADDED.items():
+            shutil.copy(kconfig.FRAGMENTS / name, tree / folder)
 
         tell("configuring the kernel", 0.12)
         wanted = scratch / "wanted.config"

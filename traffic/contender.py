@@ -55,6 +55,8 @@ class Contender:
                     )
 
 
+#: Controls that answer Some Congestion Experienced too (hardware/kernel/tcp_sce.c), in the virtual nodes' kernel.
+_SCE = ("reno-sce", "dctcp-sce")
 #: Loss-based controls that a kernel may have besides; the virtual nodes' has them all.
 _FURTHER = (
     "bic",
@@ -83,7 +85,7 @@ _OURS = {
         Contender("dctcp", "dctcp", CLASSIC_ECN),
         Contender("prague", "prague", ACCURATE_ECN),
         Contender("prague-simple", "prague-simple", ACCURATE_ECN),
-        *(Contender(name, name, CLASSIC_ECN) for name in _FURTHER),
+        *(Contender(name, name, CLASSIC_ECN) for name in (*_SCE, *_FURTHER)),
     )
 }
 _THEIRS = {contender.name: contender for contender in offered("sojourn.contenders", Contender)}

@@ -294,8 +294,8 @@ static int listener(const char *space, int port, const char *control)
 
 	/* Autotuning counts what is read in a round trip, and a high SO_RCVLOWAT reads seldom: it would close the window. */
 	MUST(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)), "SO_RCVBUF");
-	/* Only DCTCP's feedback needs it on the receiver's side too. */
-	if (!strcmp(control, "dctcp"))
+	/* Only the feedback of DCTCP and of SCE needs it on the receiver's side too. */
+	if (!strcmp(control, "dctcp") || strstr(control, "-sce"))
 		use_control(fd, control);
 	MUST(listen(fd, 128), "listen");
 	return fd;

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,11 @@ def test_the_digest_changes_with_each_input(tmp_path: Path, monkeypatch: pytest.
     seen = {digest(recipe, None), digest(recipe, tarball)}
     tarball.write_bytes(b"two")
     seen.add(digest(recipe, tarball))
-    for name in ("PRAGUE", "COMPILER", "COMMON_HEADERS"):
+    for name in kbuild.ADDED:
+        with monkeypatch.context() as patch:
+            patch.setattr(kbuild.kconfig, "FRAGMENTS", _edited_copy(kconfig.FRAGMENTS, name, tmp_path / f"with {name}"))
+            seen.add(digest(recipe, None))
+    for name in ("COMPILER", "COMMON_HEADERS"):
         with monkeypatch.context() as patch:
             edited = tmp_path / getattr(kbuild, name).name
             edited.write_text(getattr(kbuild, name).read_text() + "\n")
@@ -36,8 +41,14 @@ def test_the_digest_changes_with_each_input(tmp_path: Path, monkeypatch: pytest.
     other = dataclasses.replace(patches.EDITS[0], replacement="")
     seen.add(digest(dataclasses.replace(recipe, edits=(other, *patches.EDITS[1:])), None))
     seen.add(digest(dataclasses.replace(recipe, fragments=kconfig.ROUTER), None))
-    assert len(seen) == 9
+    assert len(seen) == 8 + len(kbuild.ADDED)
     assert digest(recipe, None) == digest(recipe, None) in seen
+
+
+def _edited_copy(fragments: Path, name: str, folder: Path) -> Path:
+    shutil.copytree(fragments, folder)
+    (folder / name).write_text((folder / name).read_text() + "\n")
+    return folder
 
 
 def test_a_source_that_cannot_be_read_is_named(tmp_path: Path) -> None:
