@@ -121,7 +121,7 @@ def _name_version(deb: str) -> tuple[str, str]:
 
 
 def prepare(root: Path) -> None:
-    """What packages leave to their scripts: merged /usr, accounts; our own init and poweroff; tc's words for our queues."""
+    """What packages leave to their scripts: merged /usr, accounts; our own init, poweroff and words of tc."""
     for name in ("bin", "sbin", "lib", "lib64"):
         if not (root / name).exists():
             (root / name).symlink_to(f"usr/{name}")

@@ -79,7 +79,7 @@ class Tree:
 
 
 def digest(recipe: Recipe, source: Path | None) -> str:
-    """Name all that goes into a build: fragments, files of ours, edits, compiler, given tarball. Reads local files only.
+    """Name all that goes into a build: fragments, files of ours, edits, compiler, tarball. Reads local files only.
 
     Raises BuildError when `source` is not a readable file.
     """

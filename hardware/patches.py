@@ -83,12 +83,6 @@ EDITS = (
         r"\1\t\tif (tcp_speaks_sce(sk))\n\t\t\tth->ae = tcp_sce_echo(sk);\n",
     ),
     Edit(
-        "net/ipv4/tcp_output.c",
-        "name what echoes SCE",
-        r"#include <net/tcp_ecn\.h>\n",
-        "#include <net/tcp_ecn.h>\n#include <net/tcp_sce.h>\n",
-    ),
-    Edit(
         "net/ipv4/tcp_input.c",
         "hear SCE's echo where classic ECN was negotiated",
         r"(\ttcp_ecn_accept_cwr\(sk, skb\);\n)(\n\t/\* We passed data and got it acked)",
@@ -96,10 +90,19 @@ EDITS = (
         r"\t\ttcp_sce_heard(sk, tcp_hdr(skb)->ae);\n\2",
     ),
     Edit(
-        "net/ipv4/tcp_input.c",
-        "name what hears SCE's echo",
-        r"#include <net/tcp_ecn\.h>\n",
-        "#include <net/tcp_ecn.h>\n#include <net/tcp_sce.h>\n",
+        "include/net/tcp_ecn.h",
+        "acknowledge at once where SCE begins and ends",
+        r"(\t\tif \(tcp_ecn_mode_accecn\(tp\)\) \{\n\t\t\tif \(ecn_edge\)\n"
+        r"\t\t\t\tinet_csk\(sk\)->icsk_ack\.pending \|= ICSK_ACK_NOW;\n"
+        r"\t\t\ttp->accecn_opt_demand = 2;\n\t\t\})\n",
+        r"\1 else if (ecn_edge && tcp_speaks_sce(sk)) {\n"
+        r"\t\t\tinet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;\n\t\t}\n",
+    ),
+    Edit(
+        "include/net/tcp_ecn.h",
+        "name who speaks SCE",
+        r"#include <net/inet_ecn\.h>\n",
+        "#include <net/inet_ecn.h>\n#include <net/tcp_sce.h>\n",
     ),
     Edit(
         "net/ipv4/Kconfig",
@@ -133,11 +136,10 @@ EDITS = (
         "net/sched/sch_cake.c",
         "mark Some Congestion Experienced",
         r"(?m)^(\tWRITE_ONCE\(b->tin_ecn_mark, .*\n)",
-        r"""\1	if (!flow->cvars.ecn_marked &&
-	    sce_mark(skb, q->config->sce, ktime_to_ns(ktime_sub(now, cobalt_get_enqueue_time(skb))),
-		     b->cparams.target))
-		WRITE_ONCE(q->sce_marked, q->sce_marked + 1);
-""",
+        r"\1\tif (!flow->cvars.ecn_marked &&\n"
+        r"\t    sce_mark(skb, q->config->sce, ktime_to_ns(ktime_sub(now, cobalt_get_enqueue_time(skb))),\n"
+        r"\t\t     b->cparams.target))\n"
+        r"\t\tWRITE_ONCE(q->sce_marked, q->sce_marked + 1);\n",
     ),
     Edit(
         "net/sched/sch_cake.c",

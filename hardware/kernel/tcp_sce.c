@@ -11,11 +11,11 @@
  * Sender, W being the window in segments:
  *   segment acknowledged	W += 1 / W
  *   with ESCE as well		W -= 1 / sqrt(W)	reno-sce
- *				W -= 1 / 2		dctcp-sce
+ *				W -= 1			dctcp-sce
  *   ECE, once a round	W *= 0.8 (RFC 8511)
  *   loss			W /= 2
  * The first ESCE or ECE ends slow start, ESCE without a reduction.
- * Pacing at W / srtt in slow start and 0.4 W / srtt after it, as in the publication.
+ * Pacing at W / srtt times net.ipv4.tcp_pacing_ss_ratio in slow start, …_ca_ratio after it.
  *
  * W is kept in 2^-20 segments, its whole part in snd_cwnd.
  */
@@ -31,13 +31,6 @@
 #define ONE		(1U << FRAC_BITS)
 #define MIN_CWND	2U
 #define CE_KEEPS	(ONE / 10 * 8)
-
-static unsigned int pacing_ss_ratio __read_mostly = 100;
-module_param(pacing_ss_ratio, uint, 0644);
-MODULE_PARM_DESC(pacing_ss_ratio, "percent of window / srtt at which slow start is paced");
-static unsigned int pacing_ca_ratio __read_mostly = 40;
-module_param(pacing_ca_ratio, uint, 0644);
-MODULE_PARM_DESC(pacing_ca_ratio, "percent of window / srtt at which congestion avoidance is paced");
 
 struct sce {
 	/* As receiver */
@@ -91,7 +84,7 @@ static void sce_set_window(struct tcp_sock *tp, struct sce *ca, u64 window)
 /* One segment's reduction on ESCE: 2^20 / sqrt(W), the root of W 2^20 being 2^10 sqrt(W). */
 static u64 sce_reduction(const struct sock *sk, u64 window)
 {
-	return inet_csk(sk)->icsk_ca_ops == &dctcp_sce ? ONE / 2 : div_u64((u64)ONE << 10, int_sqrt64(window));
+	return inet_csk(sk)->icsk_ca_ops == &dctcp_sce ? ONE : div_u64((u64)ONE << 10, int_sqrt64(window));
 }
 
 static void sce_pace(struct sock *sk)
@@ -99,7 +92,8 @@ static void sce_pace(struct sock *sk)
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u64 rate = (u64)tp->mss_cache * (USEC_PER_SEC << 3) / 100;
 
-	rate *= tcp_in_slow_start(tp) ? READ_ONCE(pacing_ss_ratio) : READ_ONCE(pacing_ca_ratio);
+	rate *= tcp_in_slow_start(tp) ? READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_pacing_ss_ratio) :
+					READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_pacing_ca_ratio);
 	rate *= tcp_snd_cwnd(tp);
 	if (tp->srtt_us)
 		do_div(rate, tp->srtt_us);

@@ -110,6 +110,8 @@ class Cell(_Frozen):
     """Between the two ends of the chain of middleboxes, around the bottleneck."""
     replay_window: int = Field(default=0, ge=0, le=4096)
     """With `ipsec`: packets; 0 is off."""
+    pacing_percent: tuple[int, int] | None = None
+    """net.ipv4.tcp_pacing_ss_ratio and tcp_pacing_ca_ratio of all that send, percent; None: the kernel's own."""
     sample_s: float = Field(default=0.05, gt=0)
     """Interval of the samples of every flow (tcp_info), s."""
     needs: str = ""

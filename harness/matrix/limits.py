@@ -24,6 +24,7 @@ def lacking(cell: Cell, lab: str) -> str:
         f"only one RTT, not {len(rtts)}": len(rtts) > 1,
         "no short flows": cell.short_flows is not None,
         "no IPsec": cell.tunnel == "ipsec",
+        "no setting of the senders' pacing": cell.pacing_percent is not None,
         "no probe of its own jitter that a path's bursts would spare": any(
             way.path.slot_us or way.path.jitter_us for way in (first.down, first.up) if way
         ),
