@@ -19,6 +19,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from hardware import tc_objects
 from hardware.build_tool import call, ended
 from hardware.guest import INIT, PACKAGES, SUITE, extract, in_root, prepare
 from hardware.machine import cache
@@ -74,7 +75,7 @@ def ensure_desktop(extras: Iterable[str] = (), progress: Progress | None = None)
     packages = (*PACKAGES, *SHOWN, *(name for extra in sorted(extras) for name in EXTRAS[extra]))
     lock = locked_lines(closure(DISTRIBUTIONS), LOCK.read_text())
     inputs = {"made": _MADE, "init": INIT.read_text(), "packages": " ".join((SUITE, *packages)), "lock": lock}
-    parts = [(name, text.encode()) for name, text in inputs.items()]
+    parts = [*((name, text.encode()) for name, text in inputs.items()), *tc_objects.inputs()]
     entry = cache.build_once(
         cache.root() / "desktop" / cache.digest(parts), lambda scratch: _build(scratch, packages, lock, tell)
     )

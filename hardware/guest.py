@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hardware import tc_objects
 from hardware.archive import Archive
 from hardware.build_tool import call
 from hardware.machine import cache
@@ -69,7 +70,7 @@ def ensure_guest(progress: Progress | None = None) -> Guest:
         BuildError: a tool is missing, or the packages cannot be had.
     """
     parts = [("init", INIT.read_bytes()), ("packages", " ".join((SUITE, *PACKAGES)).encode())]
-    parts += [("etc", repr((ETC, POWEROFF)).encode())]
+    parts += [("etc", repr((ETC, POWEROFF)).encode()), *tc_objects.inputs()]
     digest = cache.digest(parts)
     tell = progress or (lambda _what, _fraction: None)
     entry = cache.build_once(cache.root() / "guest" / digest, lambda scratch: _build(scratch, tell))
@@ -129,7 +130,7 @@ def _name_version(deb: str) -> tuple[str, str]:
 
 
 def prepare(root: Path) -> None:
-    """What packages leave to their scripts: merged /usr, accounts, and our own init and poweroff."""
+    """What packages leave to their scripts: merged /usr, accounts; our own init, poweroff and words of tc."""
     for name in ("bin", "sbin", "lib", "lib64"):
         if not (root / name).exists():
             (root / name).symlink_to(f"usr/{name}")
@@ -156,6 +157,7 @@ def prepare(root: Path) -> None:
     (root / "usr/sbin/poweroff").write_text(POWEROFF)
     for name in ("init", "usr/sbin/poweroff"):
         (root / name).chmod(0o755)
+    tc_objects.install(root)
 
 
 def _keys(scratch: Path, root: Path) -> None:

@@ -25,6 +25,11 @@ ADDED = {
     "tcp_prague_2020.c": "net/ipv4",
     "tcp_ledbat.c": "net/ipv4",
     "sch_slots.c": "net/sched",
+    "tcp_sce.c": "net/ipv4",
+    "tcp_sce.h": "include/net",
+    "sce.h": "net/sched",
+    "sce_ramp.h": "net/sched",
+    "sch_cnq.c": "net/sched",
 }
 """Files of kconfig.FRAGMENTS that are ours, and the folder of the kernel source that they are compiled in."""
 COMPILER, COMMON_HEADERS = kconfig.FRAGMENTS / "cc", kconfig.FRAGMENTS / "common.h"

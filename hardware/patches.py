@@ -105,6 +105,116 @@ EDITS = (
         done=r"(?m)^obj-\$\(CONFIG_NET_SCH_SLOTS\)\t\+= sch_slots\.o$",
     ),
     Edit(
+        "net/ipv4/tcp_output.c",
+        "echo SCE in the former NS flag",
+        r"(\t\tif \(tp->ecn_flags & TCP_ECN_DEMAND_CWR\)\n\t\t\tth->ece = 1;\n)",
+        r"\1\t\tif (tcp_speaks_sce(sk))\n\t\t\tth->ae = tcp_sce_echo(sk);\n",
+    ),
+    Edit(
+        "net/ipv4/tcp_input.c",
+        "hear SCE's echo where classic ECN was negotiated",
+        r"(\ttcp_ecn_accept_cwr\(sk, skb\);\n)(\n\t/\* We passed data and got it acked)",
+        r"\1\tif (tcp_ecn_mode_rfc3168(tp) && tcp_speaks_sce(sk))\n"
+        r"\t\ttcp_sce_heard(sk, tcp_hdr(skb)->ae);\n\2",
+    ),
+    Edit(
+        "include/net/tcp_ecn.h",
+        "acknowledge at once where SCE begins and ends",
+        r"(\t\tif \(tcp_ecn_mode_accecn\(tp\)\) \{\n\t\t\tif \(ecn_edge\)\n"
+        r"\t\t\t\tinet_csk\(sk\)->icsk_ack\.pending \|= ICSK_ACK_NOW;\n"
+        r"\t\t\ttp->accecn_opt_demand = 2;\n\t\t\})\n",
+        r"\1 else if (ecn_edge && tcp_speaks_sce(sk)) {\n"
+        r"\t\t\tinet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;\n\t\t}\n",
+    ),
+    Edit(
+        "include/net/tcp_ecn.h",
+        "name who speaks SCE",
+        r"#include <net/inet_ecn\.h>\n",
+        "#include <net/inet_ecn.h>\n#include <net/tcp_sce.h>\n",
+    ),
+    Edit(
+        "net/ipv4/Kconfig",
+        "offer SCE's congestion controls",
+        r"(?m)^(?=config TCP_CONG_BBR\n)",
+        _addition("Kconfig.sce"),
+        done=r"(?m)^config TCP_CONG_SCE$",
+    ),
+    Edit(
+        "net/ipv4/Makefile",
+        "build SCE's congestion controls",
+        r"(?m)^(?=obj-\$\(CONFIG_TCP_CONG_DCTCP\) \+= tcp_dctcp\.o\n)",
+        "obj-$(CONFIG_TCP_CONG_SCE) += tcp_sce.o\n",
+        done=r"(?m)^obj-\$\(CONFIG_TCP_CONG_SCE\) \+= tcp_sce\.o$",
+    ),
+    Edit(
+        "net/sched/Kconfig",
+        "offer Cheap Nasty Queueing",
+        r"(?m)^(?=config NET_SCH_CODEL\n)",
+        _addition("Kconfig.cnq"),
+        done=r"(?m)^config NET_SCH_CNQ$",
+    ),
+    Edit(
+        "net/sched/Makefile",
+        "build Cheap Nasty Queueing",
+        r"(?m)^(?=obj-\$\(CONFIG_NET_SCH_CODEL\)\s)",
+        "obj-$(CONFIG_NET_SCH_CNQ)\t+= sch_cnq.o\n",
+        done=r"(?m)^obj-\$\(CONFIG_NET_SCH_CNQ\)\t\+= sch_cnq\.o$",
+    ),
+    Edit(
+        "net/sched/sch_cake.c",
+        "mark Some Congestion Experienced",
+        r"(?m)^(\tWRITE_ONCE\(b->tin_ecn_mark, .*\n)",
+        r"\1\tif (!flow->cvars.ecn_marked &&\n"
+        r"\t    sce_mark(skb, q->config->sce, ktime_to_ns(ktime_sub(now, cobalt_get_enqueue_time(skb))),\n"
+        r"\t\t     b->cparams.target))\n"
+        r"\t\tWRITE_ONCE(q->sce_marked, q->sce_marked + 1);\n",
+    ),
+    Edit(
+        "net/sched/sch_cake.c",
+        "name what marks it",
+        r"(#include <net/pkt_sched\.h>\n)",
+        '\\1#include "sce_ramp.h"\\n',
+    ),
+    Edit(
+        "net/sched/sch_cake.c",
+        "keep where SCE's ramp begins",
+        r"(struct cake_sched_config \{\n)",
+        r"\1\tu32\t\tsce;\n",
+    ),
+    Edit(
+        "net/sched/sch_cake.c",
+        "count what is marked SCE",
+        r"(struct cake_sched_data \{\n)",
+        r"\1\tu32\t\tsce_marked;\n",
+    ),
+    Edit(
+        "net/sched/sch_cake.c",
+        "know the type of SCE's parameter",
+        r"(policy cake_policy\[)TCA_CAKE_MAX( \+ 1\] = \{\n)",
+        r"\1TCA_CAKE_SCE\2\t[TCA_CAKE_SCE]\t\t = NLA_POLICY_MAX(NLA_U32, SCE_SINGLE),\n",
+    ),
+    Edit(
+        "net/sched/sch_cake.c",
+        "take SCE's parameter among cake's",
+        r"(\tstruct nlattr \*tb\[)TCA_CAKE_MAX( \+ 1\];\n\tu16 rate_flags = q->rate_flags;\n(?:.*\n)*?)"
+        r"(\terr = nla_parse_nested_deprecated\(tb, )TCA_CAKE_MAX(, opt, cake_policy,\n\s+extack\);\n)"
+        r"(\tif \(err < 0\)\n\t\treturn err;\n)",
+        r"\1TCA_CAKE_SCE\2\3TCA_CAKE_SCE\4\5\n"
+        r"\tif (tb[TCA_CAKE_SCE])\n\t\tWRITE_ONCE(q->sce, nla_get_u32(tb[TCA_CAKE_SCE]));\n",
+    ),
+    Edit(
+        "net/sched/sch_cake.c",
+        "tell SCE's parameter where there is one",
+        r"(\tif \(nla_put_u32\(skb, TCA_CAKE_FWMARK, READ_ONCE\(q->fwmark_mask\)\)\)\n)",
+        r"\tif (q->sce && nla_put_u32(skb, TCA_CAKE_SCE, READ_ONCE(q->sce)))\n\t\tgoto nla_put_failure;\n\n\1",
+    ),
+    Edit(
+        "net/sched/sch_cake.c",
+        "tell how many are marked SCE",
+        r"(\tPUT_STAT_U32\(ACTIVE_QUEUES, READ_ONCE\(q->active_queues\)\);\n)",
+        r"\1\tif (q->config->sce)\n\t\tPUT_STAT_U32(SCE_MARKED, READ_ONCE(q->sce_marked));\n",
+    ),
+    Edit(
         "arch/um/Kconfig",
         "tick 250 times a second as distribution kernels do (at 100, PIE would round its 15 ms up to 20)",
         r"(config HZ\n\tint\n\tdefault )100\n",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The six chains of middleboxes of "sce-l4s-bakeoff", its L4S side, with one flow and with two, 10 s apart."""
+"""The six chains of middleboxes of "sce-l4s-bakeoff", its L4S and its SCE side, one flow and two, 10 s apart."""
 
 from __future__ import annotations
 
@@ -21,40 +21,63 @@ CHAINS: dict[int, tuple[Hop, ...]] = {
     5: (bottleneck(100, "dualpi2"), bottleneck(50, FIFO), bottleneck(47.5, "fq_codel")),
     6: (bottleneck(52.5, FIFO), bottleneck(50, "fq_codel")),
 }
+# The class around cake has the rate of the source's links.
+SHAPING_SCE = bottleneck(LINK_MBPS, "cake bandwidth 50mbit besteffort flows sce")
+SCE_CHAINS: dict[int, tuple[Hop, ...]] = {
+    1: (bottleneck(LINK_MBPS, "cake bandwidth 50mbit besteffort flowblind sce"),),
+    2: (bottleneck(50, "fq_codel"), bottleneck(LINK_MBPS, "cake besteffort flows sce")),
+    3: (bottleneck(50, "fq_codel flows 1"), bottleneck(LINK_MBPS, "cake besteffort flows sce")),
+    4: (Hop(mangle="to-ect1"), SHAPING_SCE),
+    5: (
+        bottleneck(LINK_MBPS, "cake bandwidth 100mbit besteffort flows sce"),
+        bottleneck(50, FIFO),
+        bottleneck(47.5, "fq_codel"),
+    ),
+    6: (bottleneck(52.5, FIFO), bottleneck(50, "fq_codel")),
+}
+SIDES = {"l4s": CHAINS, "sce": SCE_CHAINS}
+# net.ipv4.tcp_pacing_ss_ratio and …_ca_ratio of the SCE side's sender.
+SCE_PACING = (100, 40)
 RTTS = (0, 10, 80)
 ONE = (("cubic",), ("dctcp",), ("prague",))
 TWO = (("cubic", "cubic"), ("cubic", "prague"), ("prague", "prague"))
+SCE_ONE = (("cubic",), ("dctcp-sce",), ("reno-sce",))
+SCE_TWO = (("cubic", "cubic"), ("cubic", "reno-sce"), ("reno-sce", "reno-sce"))
 # Only in chain 4: its mangler makes ECT(1) of a "gamed" flow's packets, and of every packet where there is one flow.
 GAMED = (("cubic", "cubic"), ("cubic", "cubic_gamed"), ("prague", "cubic"), ("prague", "cubic_gamed"))
+SCE_GAMED = (("cubic", "cubic_gamed"), ("cubic", "reno-sce_gamed"), ("reno-sce", "reno-sce_gamed"))
+FLOWS = {"l4s": (ONE, TWO, GAMED), "sce": (SCE_ONE, SCE_TWO, SCE_GAMED)}
 
 
-def name(scenario: int, ccs: tuple[str, ...], rtt: int) -> str:
-    return f"l4s-s{scenario}-{len(ccs)}-{'-vs-'.join(ccs)}-50mbit-{rtt}ms"
+def name(side: str, scenario: int, ccs: tuple[str, ...], rtt: int) -> str:
+    return f"{side}-s{scenario}-{len(ccs)}-{'-vs-'.join(ccs)}-50mbit-{rtt}ms"
 
 
-def cell(scenario: int, ccs: tuple[str, ...], rtt: int) -> Cell:
-    hops = CHAINS[scenario]
+def cell(side: str, scenario: int, ccs: tuple[str, ...], rtt: int) -> Cell:
+    hops = SIDES[side][scenario]
     if scenario == 4 and len(ccs) == 2:
         gamed = tuple(n for n, cc in enumerate(ccs) if cc.endswith("_gamed"))
         hops = (Hop(mangle="to-ect1", mangled_flows=gamed) if gamed else Hop(), *hops[1:])
     return Cell(
-        name=name(scenario, ccs, rtt),
+        name=name(side, scenario, ccs, rtt),
         flows=dumbbell.flows([cc.removesuffix("_gamed") for cc in ccs], rtt, gap_s=10),
         hops=hops,
         seconds=60,
         probes=(Probe(rtt_us=rtt * 1000), Probe(rtt_us=rtt * 1000, ecn="ect1")),
+        pacing_percent=SCE_PACING if side == "sce" else None,
     )
 
 
 POINTS = [
-    (scenario, ccs, rtt)
+    (side, scenario, ccs, rtt)
+    for side, (one, two, gamed) in FLOWS.items()
     for scenario in CHAINS
-    for ccs, rtt in product((*ONE, *(GAMED if scenario == 4 else TWO)), RTTS)
+    for ccs, rtt in product((*one, *(gamed if scenario == 4 else two)), RTTS)
 ]
 MATRIX = Matrix(
     name="bakeoff",
     title="The bakeoff's scenarios 1 to 6",
-    source='"sce-l4s-bakeoff", Scenarios and Results, L4S side',
+    source='"sce-l4s-bakeoff", Scenarios and Results',
     cells=tuple(cell(*point) for point in POINTS),
     repeat=1,
     window_s=48,
@@ -71,32 +94,39 @@ MATRIX = Matrix(
     reference=Reference(
         csv="bakeoff_observations.csv",
         published={
-            name(1, ("prague", "prague"), 80): {"convergence_s": 35},
-            name(1, ("cubic", "prague"), 80): {"convergence_s": 40},
-            name(3, ("cubic", "prague"), 10): {
+            name("l4s", 1, ("prague", "prague"), 80): {"convergence_s": 35},
+            name("l4s", 1, ("cubic", "prague"), 80): {"convergence_s": 40},
+            name("l4s", 3, ("cubic", "prague"), 10): {
                 "inverse_ratio": 7.5,
                 "flows.1.d_ss_mbps": 44.25,
                 "flows.0.d_ss_mbps": 5.78,
             },
-            name(3, ("prague", "prague"), 10): {"convergence_s": 5},
-            name(3, ("prague", "prague"), 80): {"convergence_s": 50},
+            name("l4s", 3, ("prague", "prague"), 10): {"convergence_s": 5},
+            name("l4s", 3, ("prague", "prague"), 80): {"convergence_s": 50},
+            name("sce", 1, ("reno-sce", "reno-sce"), 80): {"convergence_s": 20},
+            name("sce", 1, ("reno-sce", "reno-sce"), 10): {"convergence_s": 2},
+            name("sce", 3, ("cubic", "reno-sce"), 10): {"inverse_ratio": 1.5},
+            name("sce", 3, ("reno-sce", "reno-sce"), 0): {"convergence_s": 1},
+            name("sce", 3, ("reno-sce", "reno-sce"), 10): {"convergence_s": 1},
         },
         tolerance={},
     ),
     charts=tuple(
         Chart(
-            title=f"Scenario {scenario}, two flows: steady rates",
+            title=f"{side.upper()}, scenario {scenario}, two flows: steady rates",
             unit="Mbit/s",
             series={"flow 1": "flows.0.d_ss_mbps", "flow 2": "flows.1.d_ss_mbps"},
             cells={
-                f"{' : '.join(ccs)} {rtt} ms": name(scenario, ccs, rtt)
-                for ccs, rtt in product(GAMED if scenario == 4 else TWO, RTTS)
+                f"{' : '.join(ccs)} {rtt} ms": name(side, scenario, ccs, rtt)
+                for ccs, rtt in product(gamed if scenario == 4 else two, RTTS)
             },
         )
+        for side, (_, two, gamed) in FLOWS.items()
         for scenario in CHAINS
     ),
     notes="Rates: mean of the 48 s after the second flow's start that end 2 s before the end (one flow: the same "
     "seconds). Alike after: seconds from the second flow's start until the goodputs of the next 5 s have a Jain's "
-    "index of 0.95. Theirs is told in words: 30-40 s, about 40 s, more than 50 s. One probe is Not-ECT, one ECT(1).",
+    "index of 0.95. Theirs is told in words: 30-40 s, about 40 s, more than 50 s, for "
+    "SCE about 20 s, a second or two, under 1 s. One probe is Not-ECT, one ECT(1).",
 )
 test_cell = matrix_tests(MATRIX)

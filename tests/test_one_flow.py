@@ -7,7 +7,7 @@ from itertools import product
 
 from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell, Hop
+from harness.matrix.cell import Cell
 from harness.matrix.matrix import Column, Matrix, Reference
 from scoring import published
 
@@ -29,14 +29,12 @@ def name(cc: str, rate: float, delay: int) -> str:
 
 def cell(cc: str, rate: float, delay: int) -> Cell:
     # Cake shapes; the class around it has the rate of the source's links.
-    cake = dumbbell.bottleneck(dumbbell.LINK_MBPS, f"cake bandwidth {dumbbell.bps(rate)}bit flowblind")
-    sce = cc in SCE
+    cake = f"cake bandwidth {dumbbell.bps(rate)}bit flowblind{' sce' if cc in SCE else ''}"
     return Cell(
         name=name(cc, rate, delay),
-        flows=dumbbell.flows([cc.removesuffix("-sce")], delay),
-        hops=(Hop() if sce else cake,),
+        flows=dumbbell.flows([cc], delay),
+        hops=(dumbbell.bottleneck(dumbbell.LINK_MBPS, cake),),
         seconds=seconds(rate, delay),
-        needs=dumbbell.NEEDS_SCE if sce else "",
     )
 
 

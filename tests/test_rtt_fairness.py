@@ -24,23 +24,27 @@ def name(row: dict[str, str]) -> str:
     return f"{row['cc1']}-vs-{row['cc2']}-{where}"
 
 
+def middlebox(row: dict[str, str]) -> Hop:
+    rate = float(row["rate_mbps"])
+    if row["qdisc"] == "cnq_codel_af":  # which shapes
+        return dumbbell.bottleneck(dumbbell.LINK_MBPS, f"cnq_codel_af bandwidth {dumbbell.bps(rate)}bit")
+    return dumbbell.bottleneck(rate, QDISCS[row["qdisc"]])
+
+
 def cell(row: dict[str, str]) -> Cell:
-    qdisc = QDISCS.get(row["qdisc"])
     return Cell(
         name=name(row),
         flows=dumbbell.flows(
             [dumbbell.PUBLISHED.get(cc, cc) for cc in (row["cc1"], row["cc2"])],
             [float(row["rtt1_ms"]), float(row["rtt2_ms"])],
         ),
-        hops=(dumbbell.bottleneck(float(row["rate_mbps"]), qdisc) if qdisc else Hop(),),
+        hops=(middlebox(row),),
         seconds=180,
-        needs="" if qdisc else dumbbell.NEEDS_SCE,
     )
 
 
 def chart(rate: str, rtts: tuple[str, str]) -> Chart:
     rows = [row for row in ROWS if row["rate_mbps"] == rate and (row["rtt1_ms"], row["rtt2_ms"]) == rtts]
-    rows = [row for row in rows if row["qdisc"] in QDISCS]
     return Chart(
         title=f"{rate} Mbit/s, {rtts[0]} and {rtts[1]} ms: D_SS",
         unit="Mbit/s",

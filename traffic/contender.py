@@ -57,6 +57,8 @@ class Contender:
                     )
 
 
+#: Controls that answer Some Congestion Experienced too (hardware/kernel/tcp_sce.c), in the virtual nodes' kernel.
+_SCE = ("reno-sce", "dctcp-sce")
 #: Loss-based controls that a kernel may have besides; the virtual nodes' has them all.
 _FURTHER = (
     "bic",
@@ -88,7 +90,7 @@ _OURS = {
         Contender("prague", "prague", ACCURATE_ECN, ect1=True),
         Contender("prague-2020", "prague-2020", ACCURATE_ECN, ect1=True),
         Contender("ledbat", "ledbat", NO_ECN),
-        *(Contender(name, name, CLASSIC_ECN) for name in _FURTHER),
+        *(Contender(name, name, CLASSIC_ECN) for name in (*_SCE, *_FURTHER)),
     )
 }
 _THEIRS = {contender.name: contender for contender in offered("sojourn.contenders", Contender)}

@@ -973,8 +973,14 @@ static void read_plan(void)
 			found = sscanf(line, "%*s %" SCNd64 " %" SCNd64 " %d", &length, &sample, &version) == 3;
 			family = version == 6 ? AF_INET6 : AF_INET;
 		} else if (!strcmp(word, "host")) {
-			found = sscanf(line, "%*s %31s %d", space, &mode) == 2;
+			int start = 0, steady = 0, words = sscanf(line, "%*s %31s %d %d %d", space, &mode, &start, &steady);
+
+			found = words == 2 || words == 4;
 			enter(space);
+			if (words == 4) {
+				set("tcp_pacing_ss_ratio", start);
+				set("tcp_pacing_ca_ratio", steady);
+			}
 			set("tcp_ecn", mode);
 			/* Flows are what their names say, also where the queue loses a SYN. */
 			set("tcp_ecn_fallback", 0);

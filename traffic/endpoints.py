@@ -4,7 +4,8 @@
 A plan is text, one line each, times in ns::
 
     cell LENGTH SAMPLE IP                                              first; time 0 is when the plan is read; 4 or 6
-    host NAMESPACE ECN                                                 its net.ipv4.tcp_ecn but for flows' own SYNs
+    host NAMESPACE ECN [SS CA]                                         its net.ipv4.tcp_ecn but for flows' own SYNs, and
+                                                                       tcp_pacing_ss_ratio and tcp_pacing_ca_ratio
     device NAMESPACE DEVICE OFFLOADS                                   segmentation offloads stay or go; waits for it
     tc NAMESPACE COMMAND / show NAMESPACE COMMAND                      now; answers go to readback-NAMESPACE
     step TIME NAMESPACE COMMAND                                        tc, at that time

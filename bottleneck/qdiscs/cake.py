@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from bottleneck.parameters import Choice, Count, Flag, Parameter, ParameterError, Rate, Size, Time
 from bottleneck.qdiscs.base import Qdisc
+from bottleneck.sce import Ramp
 
 _RTT_PRESETS = {
     "datacentre": 100,
@@ -108,6 +109,9 @@ class Cake(Qdisc):
         "cake datacentre diffserv3 flowblind raw",
         "cake satellite dual-dsthost conservative",
         "cake dsthost ethernet via-ethernet",
+        "cake bandwidth 9mbit besteffort flowblind sce",
+        "cake unlimited flows sce-single",
+        "cake sce-thresh 8 triple-isolate",
     )
 
     bandwidth: Annotated[int | None, Rate(low=8, high=8 * (2**64 - 1))] = None
@@ -156,6 +160,7 @@ class Cake(Qdisc):
     overhead: Annotated[int | None, Count(low=-64, high=256, unit="BYTES")] = None
     mpu: Annotated[int | None, Count(low=1, high=256, unit="BYTES")] = None
     ingress: Annotated[bool | None, Flag(off="egress")] = None
+    sce: Annotated[int | None, Ramp()] = None
 
     @classmethod
     def counters(cls, statistics: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

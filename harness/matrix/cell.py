@@ -150,6 +150,8 @@ class Cell(_Frozen):
     """With `ipsec`: packets; 0 is off."""
     offloads: bool = False
     """Whether segmentation offloads stay on, as in namespaces left as they come: a queue's packet is up to 64 KiB."""
+    pacing_percent: tuple[int, int] | None = None
+    """net.ipv4.tcp_pacing_ss_ratio and tcp_pacing_ca_ratio of all that send, percent; None: the kernel's own."""
     sample_s: float = Field(default=0.05, gt=0)
     """Interval of the samples of every flow (tcp_info), s."""
     per_packet: bool = False

@@ -300,7 +300,10 @@ def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
     net = network(cell)
     lines = [f"cell {_ns(cell.seconds)} {_ns(cell.sample_s)} {cell.ip_version}"]
     modes = {} if flows else _ecn_modes(cell, net)
-    lines += [f"host {end.space} {modes.get(end.space, ACCURATE_ECN)}" for end in (*net.hosts.values(), net.receiver)]
+    pacing = "".join(f" {percent}" for percent in cell.pacing_percent or ())
+    lines += [
+        f"host {end.space} {modes.get(end.space, ACCURATE_ECN)}{pacing}" for end in (*net.hosts.values(), net.receiver)
+    ]
     lines += [f"device {end.space} {end.dev} {int(cell.offloads)}" for link in net.links for end in link]
     for space in net.spaces:
         commands = [command for program, command in _bottleneck(cell, space) if program == "tc"]

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cnq_codel_af: cheap nasty queueing, CoDel with approximate fairness (draft-morton-tsvwg-codel-approx-fair)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from bottleneck.qdiscs.cnq_cobalt import CnqCobalt
+
+
+class CnqCodelAf(CnqCobalt):
+    """CNQ with a CoDel for each flow; parameters as `CnqCobalt`."""
+
+    kind: ClassVar[str] = "cnq_codel_af"
+    examples: ClassVar[tuple[str, ...]] = (
+        "cnq_codel_af",
+        "cnq_codel_af bandwidth 9mbit target 7ms interval 70ms limit 500 sce-single",
+        "cnq_codel_af unlimited no-sce",
+    )

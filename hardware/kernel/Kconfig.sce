@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: GPL-2.0
+config TCP_CONG_SCE
+	bool "Reno and DCTCP with Some Congestion Experienced"
+	default n
+	help
+	  Congestion controls that tell the sender of ECT(1) marks in the
+	  former NS flag of the TCP header, and answer them.
+

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What our queues and tc (tc_sce.c) tell each other: attributes of TCA_OPTIONS, and statistics. */
+#ifndef SOJOURN_SCE_H
+#define SOJOURN_SCE_H
+
+#include <linux/types.h>
+
+/* Of cake; above all that it has, so that new ones of its own do not move them. */
+#define TCA_CAKE_SCE			64	/* u32, as TCA_CNQ_SCE */
+#define TCA_CAKE_STATS_SCE_MARKED	64	/* u32, packets */
+
+#define SCE_SINGLE	1024U	/* the ramp begins at the target */
+
+enum {
+	TCA_CNQ_UNSPEC,
+	TCA_CNQ_PAD,
+	TCA_CNQ_RATE64,		/* u64, byte/s; 0: unlimited */
+	TCA_CNQ_TARGET,		/* u32, us */
+	TCA_CNQ_INTERVAL,	/* u32, us */
+	TCA_CNQ_LIMIT,		/* u32, packets */
+	TCA_CNQ_SCE,		/* u32: 0 no SCE, 1 to 1024 where its ramp begins */
+	__TCA_CNQ_MAX
+};
+#define TCA_CNQ_MAX (__TCA_CNQ_MAX - 1)
+
+struct tc_cnq_xstats {
+	__u32 ecn_mark;		/* packets marked CE */
+	__u32 sce_mark;		/* packets marked SCE: ECT(0) to ECT(1) */
+	__u32 aqm_drop;		/* packets dropped in place of a mark */
+	__u32 drop_overlimit;
+	__u32 sparse;		/* packets that passed the sparse queue */
+	__u32 flows;		/* flows with packets in the bulk queue now */
+	__u32 delay_us;		/* how long the last packet of the bulk queue waited */
+};
+
+#endif

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What iproute2's tc must know of our queues: cnq_cobalt, cnq_codel_af, and the
+ * words that SCE adds to cake. tc loads it as q_<kind>.so from its library
+ * directory and uses <kind>_qdisc_util of it.
+ *
+ *	... cnq_codel_af [ bandwidth RATE | unlimited ] [ target TIME ] [ interval TIME ]
+ *			 [ limit PACKETS ] [ sce | sce-single | sce-thresh N | no-sce ]
+ *	... cake ... [ sce | sce-single | sce-thresh N | no-sce ]
+ */
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sce.h"
+
+/* tc's own, which it exports to such objects. */
+struct qdisc_util {
+	struct qdisc_util *next;
+	const char *id;
+	int (*parse)(const struct qdisc_util *, int argc, char **argv, struct nlmsghdr *, const char *dev);
+	int (*print)(const struct qdisc_util *, FILE *, struct rtattr *);
+	int (*print_statistics)(const struct qdisc_util *, FILE *, struct rtattr *);
+	int (*parse_class)(const struct qdisc_util *, int argc, char **argv, struct nlmsghdr *, const char *dev);
+	int (*print_class)(const struct qdisc_util *, FILE *, struct rtattr *);
+	int (*has_block)(const struct qdisc_util *, struct rtattr *, bool *has);
+};
+enum { PRINT_ANY = 4, COLOR_NONE = 6, MESSAGE = 16 * 1024 };
+
+int addattr_l(struct nlmsghdr *, int most, int type, const void *, int size);
+struct rtattr *addattr_nest(struct nlmsghdr *, int most, int type);
+int addattr_nest_end(struct nlmsghdr *, struct rtattr *);
+int parse_rtattr(struct rtattr *tb[], int most, struct rtattr *, int size);
+int get_rate64(__u64 *, const char *);
+int get_time(unsigned int *us, const char *);
+int get_u32(__u32 *, const char *, int base);
+int print_color_uint(int type, int color, const char *key, const char *format, unsigned int);
+int print_color_rate(bool iec, int type, int color, const char *key, const char *format, unsigned long long);
+int print_color_string(int type, int color, const char *key, const char *format, const char *);
+
+static int wrong(const char *word, const char *value)
+{
+	fprintf(stderr, "Illegal \"%s\": %s\n", word, value ? value : "no value");
+	return -1;
+}
+
+/* The words of SCE at the head of `argv`: how many they are, 0 none, -1 wrong. */
+static int sce_words(int argc, char **argv, __u32 *ramp)
+{
+	if (!strcmp(*argv, "sce"))
+		*ramp = 1;
+	else if (!strcmp(*argv, "sce-single"))
+		*ramp = SCE_SINGLE;
+	else if (!strcmp(*argv, "no-sce"))
+		*ramp = 0;
+	else if (strcmp(*argv, "sce-thresh"))
+		return 0;
+	else if (argc < 2 || get_u32(ramp, argv[1], 10) || !*ramp || *ramp > SCE_SINGLE)
+		return wrong(*argv, argc < 2 ? NULL : argv[1]);
+	else
+		return 2;
+	return 1;
+}
+
+static void sce_print(__u32 ramp)
+{
+	if (ramp == 1)
+		print_color_string(PRINT_ANY, COLOR_NONE, "sce", "%s ", "sce");
+	else if (ramp == SCE_SINGLE)
+		print_color_string(PRINT_ANY, COLOR_NONE, "sce", "%s ", "sce-single");
+	else if (ramp)
+		print_color_uint(PRINT_ANY, COLOR_NONE, "sce-thresh", "sce-thresh %u ", ramp);
+}
+
+static int cnq_parse(const struct qdisc_util *util, int argc, char **argv, struct nlmsghdr *message, const char *dev)
+{
+	struct rtattr *nest = addattr_nest(message, MESSAGE, TCA_OPTIONS);
+
+	(void)util;
+	(void)dev;
+	while (argc > 0) {
+		const char *word = *argv, *value = argc > 1 ? argv[1] : NULL;
+		__u32 number = 0;
+		__u64 rate = 0;
+		int words = sce_words(argc, argv, &number), type = TCA_CNQ_SCE;
+
+		if (words < 0)
+			return -1;
+		if (!words && !strcmp(word, "unlimited")) {
+			words = 1;
+			type = TCA_CNQ_RATE64;
+		} else if (!words) {
+			words = 2;
+			if (!strcmp(word, "bandwidth"))
+				type = value && !get_rate64(&rate, value) ? TCA_CNQ_RATE64 : 0;
+			else if (!strcmp(word, "target"))
+				type = value && !get_time(&number, value) ? TCA_CNQ_TARGET : 0;
+			else if (!strcmp(word, "interval"))
+				type = value && !get_time(&number, value) ? TCA_CNQ_INTERVAL : 0;
+			else if (!strcmp(word, "limit"))
+				type = value && !get_u32(&number, value, 10) ? TCA_CNQ_LIMIT : 0;
+			else
+				return wrong("parameter", word);
+			if (!type)
+				return wrong(word, value);
+		}
+		if (type == TCA_CNQ_RATE64)
+			addattr_l(message, MESSAGE, type, &rate, sizeof(rate));
+		else
+			addattr_l(message, MESSAGE, type, &number, sizeof(number));
+		argc -= words;
+		argv += words;
+	}
+	addattr_nest_end(message, nest);
+	return 0;
+}
+
+static __u32 u32_of(const struct rtattr *attribute)
+{
+	return attribute ? *(const __u32 *)RTA_DATA(attribute) : 0;
+}
+
+static int cnq_print(const struct qdisc_util *util, FILE *file, struct rtattr *options)
+{
+	struct rtattr *tb[TCA_CNQ_MAX + 1];
+	__u64 rate = 0;
+
+	(void)util;
+	(void)file;
+	if (!options)
+		return 0;
+	parse_rtattr(tb, TCA_CNQ_MAX, RTA_DATA(options), RTA_PAYLOAD(options));
+	if (tb[TCA_CNQ_RATE64])
+		memcpy(&rate, RTA_DATA(tb[TCA_CNQ_RATE64]), sizeof(rate));
+	if (rate)
+		print_color_rate(false, PRINT_ANY, COLOR_NONE, "bandwidth", "bandwidth %s ", rate);
+	else
+		print_color_string(PRINT_ANY, COLOR_NONE, "bandwidth", "%s ", "unlimited");
+	print_color_uint(PRINT_ANY, COLOR_NONE, "target", "target %uus ", u32_of(tb[TCA_CNQ_TARGET]));
+	print_color_uint(PRINT_ANY, COLOR_NONE, "interval", "interval %uus ", u32_of(tb[TCA_CNQ_INTERVAL]));
+	print_color_uint(PRINT_ANY, COLOR_NONE, "limit", "limit %up ", u32_of(tb[TCA_CNQ_LIMIT]));
+	sce_print(u32_of(tb[TCA_CNQ_SCE]));
+	return 0;
+}
+
+static int cnq_print_statistics(const struct qdisc_util *util, FILE *file, struct rtattr *statistics)
+{
+	struct tc_cnq_xstats found = { 0 };
+	size_t size = statistics ? RTA_PAYLOAD(statistics) : 0;
+
+	(void)util;
+	(void)file;
+	if (!size)
+		return 0;
+	memcpy(&found, RTA_DATA(statistics), size < sizeof(found) ? size : sizeof(found));
+	print_color_uint(PRINT_ANY, COLOR_NONE, "ecn_mark", "  ecn_mark %u", found.ecn_mark);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "sce_mark", " sce_mark %u", found.sce_mark);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "aqm_drop", " aqm_drop %u", found.aqm_drop);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "drop_overlimit", " drop_overlimit %u", found.drop_overlimit);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "sparse", " sparse %u", found.sparse);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "flows", " flows %u", found.flows);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "delay", " delay %uus", found.delay_us);
+	return 0;
+}
+
+#define CNQ(kind)							\
+	struct qdisc_util kind##_qdisc_util = {				\
+		.id = #kind, .parse = cnq_parse, .print = cnq_print,	\
+		.print_statistics = cnq_print_statistics,		\
+	}
+
+CNQ(cnq_cobalt);
+CNQ(cnq_codel_af);
+
+/* Cake is tc's own; ours takes and tells the words of SCE, and leaves the rest to it. */
+static const struct qdisc_util *cake(void)
+{
+	return dlsym(RTLD_DEFAULT, "cake_qdisc_util");
+}
+
+static int cake_parse(const struct qdisc_util *util, int argc, char **argv, struct nlmsghdr *message, const char *dev)
+{
+	char **rest = calloc(argc + 1, sizeof(*rest));
+	__u32 start = NLMSG_ALIGN(message->nlmsg_len), ramp = 0;
+	struct rtattr *nest = (struct rtattr *)((char *)message + start);
+	int left = 0, failed;
+	bool given = false;
+
+	(void)util;
+	if (!rest)
+		return wrong("cake", "out of memory");
+	while (argc > 0) {
+		int words = sce_words(argc, argv, &ramp);
+
+		if (words < 0) {
+			free(rest);
+			return -1;
+		}
+		if (words)
+			given = true;
+		else
+			rest[left++] = *argv;
+		argc -= words ? words : 1;
+		argv += words ? words : 1;
+	}
+	failed = cake()->parse(cake(), left, rest, message, dev);
+	free(rest);
+	if (failed || !given)
+		return failed;
+	addattr_l(message, MESSAGE, TCA_CAKE_SCE, &ramp, sizeof(ramp));
+	return addattr_nest_end(message, nest) < 0;
+}
+
+static int cake_print(const struct qdisc_util *util, FILE *file, struct rtattr *options)
+{
+	struct rtattr *tb[TCA_CAKE_SCE + 1];
+
+	(void)util;
+	if (options) {
+		parse_rtattr(tb, TCA_CAKE_SCE, RTA_DATA(options), RTA_PAYLOAD(options));
+		sce_print(u32_of(tb[TCA_CAKE_SCE]));
+	}
+	return cake()->print(cake(), file, options);
+}
+
+static int cake_print_statistics(const struct qdisc_util *util, FILE *file, struct rtattr *statistics)
+{
+	struct rtattr *tb[TCA_CAKE_STATS_SCE_MARKED + 1];
+
+	(void)util;
+	if (statistics) {
+		parse_rtattr(tb, TCA_CAKE_STATS_SCE_MARKED, RTA_DATA(statistics), RTA_PAYLOAD(statistics));
+		if (tb[TCA_CAKE_STATS_SCE_MARKED])
+			print_color_uint(PRINT_ANY, COLOR_NONE, "sce_mark", "  sce_mark %u\n",
+					 u32_of(tb[TCA_CAKE_STATS_SCE_MARKED]));
+	}
+	return cake()->print_statistics(cake(), file, statistics);
+}
+
+struct qdisc_util cake_qdisc_util = {
+	.id = "cake", .parse = cake_parse, .print = cake_print, .print_statistics = cake_print_statistics,
+};
