@@ -33,6 +33,7 @@ def matrix(
     lab: Annotated[str, typer.Option(help="sim, virtual or apu (default: sim, where the matrix runs there).")] = "",
     lab_file: Annotated[Path, typer.Option(help="With --lab=apu: where the lab is described.")] = Path("lab.toml"),
     jitter_gate: Annotated[str, typer.Option(help="In real time: what voids a run, see docs/matrix.md.")] = "2ms",
+    pcap: Annotated[bool, typer.Option("--pcap", help="In sim: keep captures of both ends of each run.")] = False,
     swap: Annotated[str, typer.Option(metavar="OLD=NEW", help="Another contender in all flows that have OLD.")] = "",
     listed: Annotated[bool, typer.Option("--list", help="List the cells and do nothing.")] = False,
     as_json: AsJson = False,
@@ -56,7 +57,7 @@ def matrix(
     plan = Campaign(
         chosen, chosen.select(keyword), seeds(seed, repeat or chosen.repeat), results, engine, workers, again,
         endpoints_named(endpoints), lab_named(lab) or chosen.labs[0], lab_file if lab == "apu" else None,
-        limits_of(jitter_gate),
+        limits_of(jitter_gate), pcap,
     )  # fmt: skip
     if listed:
         print_json(cells_list(plan)) if as_json else Console().print(cells_table(plan))

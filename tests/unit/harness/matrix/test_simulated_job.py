@@ -15,6 +15,7 @@ from bottleneck.spec import Direction
 from hardware.machine.ip import IpVersion
 from harness.matrix import simulated, simulated_job
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
+from traffic import nstat
 
 SHAPED = Direction(rate_bps=50_000_000, qdisc="dualpi2")
 
@@ -127,6 +128,23 @@ def test_offloads_stay_only_where_asked(offloads: bool) -> None:
     asked = cell(20_000).model_copy(update={"offloads": offloads})
     lines = [line for line in simulated_job.plan(asked, 1).splitlines() if line.startswith("device")]
     assert lines and all(line.endswith(f" {int(offloads)}") for line in lines)
+
+
+def test_captures_are_of_the_outermost_devices_and_change_nothing_else() -> None:
+    asked = cell(20_000, 80_000)
+    captured = [
+        "tap receiver eth0 client.pcapng 0 0",
+        "tap hop0 wan server.pcapng 0 0",
+    ]
+    with_captures = simulated_job.plan(asked, 1, pcap=True).splitlines()
+    assert [line for line in with_captures if line.startswith("tap")] == captured
+    assert [line for line in with_captures if line not in captured] == simulated_job.plan(asked, 1).splitlines()
+
+
+def test_the_counters_of_every_end_are_kept() -> None:
+    script = simulated_job.job(cell(20_000, 80_000), 1).splitlines()
+    for end in ("host0", "host1", "receiver"):
+        assert f"ip netns exec {end} cat {' '.join(nstat.FILES)} >counters-{end}" in script
 
 
 def test_up_flows_and_probes_go_between_the_right_ends() -> None:
