@@ -42,14 +42,14 @@ def cell(version: str, name: str, rate: int, cubic_ms: int, scalable_ms: int, ud
         name=f"{version}-{name}",
         flows=(*dumbbell.flows([cubic, scalable], [cubic_ms, scalable_ms]), *udp),
         hops=(dumbbell.bottleneck(rate, VERSIONS[version]),),
-        seconds=30 if rate > 40 else 60,
+        seconds=30,
         probes=(Probe(rtt_us=cubic_ms * 1000), Probe(rtt_us=scalable_ms * 1000, ecn=ecn)),
     )
 
 
 def overload(version: str, kind: str, percent: int) -> Cell:
     rate, rtt = 12, 10
-    udp = Flow(contender=kind, rtt_us=rtt * 1000, rate_bps=rate * percent * 10_000, start_s=10)
+    udp = Flow(contender=kind, rtt_us=rtt * 1000, rate_bps=rate * percent * 10_000, start_s=5)
     return cell(version, f"overload-{kind}-{percent}", rate, rtt, rtt, (udp,))
 
 
@@ -133,7 +133,7 @@ MATRIX = Matrix(
         for version in VERSIONS
     ),
     notes="Published: its parameters, under which each ECN-capable packet is in L; CUBIC without ECN beside DCTCP. "
-    "Default: the kernel's own, CUBIC with ECN beside Prague. Overload: one flow of UDP beside both, from 10 s on, of "
+    "Default: the kernel's own, CUBIC with ECN beside Prague. Overload: one flow of UDP beside both, from 5 s on, of "
     "50 to 200 % of the link, not ECN-capable in C or ECT(1) in L; D_SS is of the time in which it runs. Rates and "
     "windows are over equal shares: D_SS over capacity / flows, the mean window over capacity · RTT / flows. P50 and "
     "P99 are the probes', with the path; curves are the queue's alone.",

@@ -29,7 +29,7 @@ QUIC = ["quic-cubic", "quic-bbr"]
 # 600 ms of full frames: what BBR's published delay says of the cellular path's buffer.
 DEEP = "pfifo limit 600"
 RATE, RTT = 12, 46
-CELLULAR = Slots(mean_mbps=13)
+CELLULAR = Slots(mean_mbps=13, seconds=30)
 PATHS: dict[str, Hop] = {
     "cellular": dumbbell.slotted(CELLULAR, DEEP),
     "pfifo(600)": dumbbell.bottleneck(RATE, DEEP),
@@ -132,9 +132,11 @@ MATRIX = Matrix(
         Column(head="all lost", metric="packets.total.loss", digits=4),
     ),
     expectations=(
-        # RFC 6817: a queue of 100 ms, on a path of 23; latecomers may take the earlier ones' queue for the path.
-        Expectation(metric="packets.flows.0.p95_owd_ms", low=100, high=150, cells=r"^ledbat-pfifo"),
+        # RFC 6817: a queue of 100 ms, on a path of 23 ms, and more with latecomers, which take that queue for the path.
+        Expectation(metric="packets.flows.0.p95_owd_ms", low=115, high=200, cells=r"^ledbat-pfifo"),
         Expectation(metric="packets.total.egress_mbps", low=10, high=RATE, cells=r"-pfifo\(600\)$"),
+        # Behind an AQM it is a loss-based flow that seldom loses.
+        Expectation(metric="packets.total.loss", high=0.02, cells=r"^ledbat-(fq_codel|dualpi2)$"),
         Expectation(metric="packets.total.p95_owd_ms", high=60, cells=r"^prague-dualpi2$"),
     ),
     reference=Reference(csv="pantheon_schemes.csv", published=theirs(), tolerance={}),

@@ -280,6 +280,17 @@ static void sample_queues(int64_t at)
 	}
 }
 
+/* Packet slots begin with the cell (hardware/kernel/sch_slots.c). */
+static void start_slots(void)
+{
+	FILE *slots = fopen("/proc/slots", "w");
+
+	if (!slots)
+		return;
+	if (fputs("start", slots) < 0 || fclose(slots))
+		die("/proc/slots");
+}
+
 /* Sockets */
 
 union address {
@@ -997,6 +1008,9 @@ static void read_plan(void)
 		} else if (!strcmp(word, "device")) {
 			found = sscanf(line, "%*s %31s %31s %d", space, text, &mode) == 3;
 			enter(space);
+			/* A new namespace has IPv6, whatever the first one has: its first packets would be in the queues. */
+			if (family == AF_INET)
+				set("../ipv6/conf/all/disable_ipv6", 1);
 			prepare(text, mode);
 		} else if (!strcmp(word, "tc")) {
 			found = sscanf(line, "%*s %31s %511[^\n]", space, text) == 2;
@@ -1130,6 +1144,7 @@ int main(void)
 	read_plan();
 	puts("ready");
 	fflush(stdout);
+	start_slots();
 	origin = now();
 	date = wall_time();
 	run(length, true);

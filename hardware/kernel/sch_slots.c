@@ -2,11 +2,12 @@
 /*
  * Packet slots: a link that sends at given times only, as a cellular one does. Each time is an opportunity for
  * SLOT_BYTES of IP packets: several small ones share it, what does not fit goes on in the next, what is not used is
- * lost. The schedule begins with the first packet and repeats. (The link of Mahimahi: Netravali et al., USENIX ATC
+ * lost. The schedule begins when the qdisc is made, or is told to, and repeats. (The link of Mahimahi: Netravali et al., USENIX ATC
  * 2015.) The queue is the qdisc below it, class 1.
  *
  * The schedule is what was last written to /proc/slots before the qdisc is made: times in ms, one a line, never
- * descending; the last is also the time after which it repeats. Reading tells of the qdiscs of the reader's network
+ * descending; the last is also the time after which it repeats. The word "start" written there begins all schedules of
+ * all qdiscs anew, at that moment. Reading tells of the qdiscs of the reader's network
  * namespace, a line each: device, slots, period (ms), FNV-1a of the times, slots that have passed, slots used.
  */
 #include <linux/ctype.h>
@@ -15,6 +16,7 @@
 #include <linux/netdevice.h>
 #include <linux/proc_fs.h>
 #include <linux/refcount.h>
+#include <linux/rtnetlink.h>
 #include <linux/seq_file.h>
 #include <linux/skbuff.h>
 #include <linux/slab.h>
@@ -24,6 +26,7 @@
 
 #define SLOT_BYTES 1500
 #define MOST_SLOTS (16 << 20)
+#define START "start"
 
 struct slots_schedule {
 	refcount_t users;
@@ -31,7 +34,7 @@ struct slots_schedule {
 	u32 *ms;
 	/* What is being written */
 	u64 number;
-	bool digits, wrong;
+	bool digits, wrong, start;
 };
 
 struct slots_data {
@@ -44,7 +47,7 @@ struct slots_data {
 	u32 left;		/* bytes of it to be sent */
 	u32 credit;		/* bytes that the present slot may still send */
 	u32 next;		/* the slot to come, in this round */
-	u64 round_ns;		/* when this round began; 0: no packet has come yet */
+	u64 round_ns;		/* when this round began */
 	u64 passed, used;
 	bool fresh;		/* nothing of the present slot was used yet */
 	bool idle;		/* slots pass unused until a packet comes */
@@ -148,8 +151,6 @@ static int slots_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff 
 	unsigned int size = qdisc_pkt_len(skb);
 	int result;
 
-	if (!q->round_ns)
-		q->round_ns = ktime_get_ns();
 	result = qdisc_enqueue(skb, q->queue, to_free);
 	if (result != NET_XMIT_SUCCESS) {
 		if (net_xmit_drop_count(result))
@@ -180,6 +181,7 @@ static int slots_init(struct Qdisc *sch, struct nlattr *options, struct netlink_
 
 	q->sch = sch;
 	q->idle = true;
+	q->round_ns = ktime_get_ns();
 	q->queue = &noop_qdisc;
 	INIT_LIST_HEAD(&q->all);
 	qdisc_watchdog_init(&q->watchdog, sch);
@@ -314,6 +316,11 @@ static ssize_t slots_proc_write(struct file *file, const char __user *text, size
 	char part[256];
 	size_t done = 0;
 
+	if (size >= sizeof(START) - 1 && !copy_from_user(part, text, sizeof(START) - 1) &&
+	    !memcmp(part, START, sizeof(START) - 1)) {
+		schedule->start = true;
+		return size;
+	}
 	while (done < size && !schedule->wrong) {
 		size_t some = min(size - done, sizeof(part));
 
@@ -366,6 +373,26 @@ static int slots_proc_open(struct inode *inode, struct file *file)
 	return 0;
 }
 
+static void slots_start(void)
+{
+	struct slots_data *q;
+
+	rtnl_lock();
+	mutex_lock(&slots_mutex);
+	list_for_each_entry(q, &slots_all, all) {
+		sch_tree_lock(q->sch);
+		q->round_ns = ktime_get_ns();
+		q->next = 0;
+		q->credit = 0;
+		q->passed = 0;
+		q->used = 0;
+		q->idle = true;
+		sch_tree_unlock(q->sch);
+	}
+	mutex_unlock(&slots_mutex);
+	rtnl_unlock();
+}
+
 /* A schedule that is not whole, or that would take no time, leaves none. */
 static int slots_proc_release(struct inode *inode, struct file *file)
 {
@@ -373,6 +400,11 @@ static int slots_proc_release(struct inode *inode, struct file *file)
 
 	if (!(file->f_mode & FMODE_WRITE))
 		return single_release(inode, file);
+	if (schedule->start) {
+		slots_start();
+		slots_put(schedule);
+		return 0;
+	}
 	if (schedule->digits && !slots_append(schedule))
 		schedule->wrong = true;
 	mutex_lock(&slots_mutex);

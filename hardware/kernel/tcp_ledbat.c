@@ -9,7 +9,6 @@
 
 enum {
 	TARGET = 100,		/* ms; the RFC's largest, and that of BitTorrent's implementation */
-	ALLOWED_INCREASE = 1,	/* segments */
 	MIN_CWND = 2,		/* segments */
 	BASE_HISTORY = 10,	/* minutes */
 	CURRENT_FILTER = 4,	/* samples, of which the least counts */
@@ -65,24 +64,30 @@ static void ledbat_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	ledbat->current_delay[ledbat->at++ % CURRENT_FILTER] = delay;
 }
 
-/* RFC 6817, 2.4.2: cwnd += GAIN * off_target * bytes_newly_acked * MSS / cwnd, with GAIN 1, in segments. */
+/*
+ * RFC 6817, 2.4.2: cwnd += GAIN * off_target * bytes_newly_acked * MSS / cwnd, with GAIN 1, in segments. What ends a
+ * recovery acknowledges more than a window: it counts as one. ALLOWED_INCREASE over what is in flight is the kernel's
+ * own rule, that only a flow which its window holds back may grow.
+ */
 static void ledbat_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct ledbat *ledbat = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 	s32 base = ledbat_least(ledbat->base, BASE_HISTORY), window = tcp_snd_cwnd(tp), gained;
-	s64 queueing;
+	s64 off_target, change;
 
 	if (base == NONE)
 		return;
-	queueing = (s64)ledbat_least(ledbat->current_delay, CURRENT_FILTER) - base;
-	ledbat->fraction += div_s64((TARGET - queueing) * acked * ONE, TARGET * window);
+	off_target = TARGET - ((s64)ledbat_least(ledbat->current_delay, CURRENT_FILTER) - base);
+	if (off_target > 0 && !tcp_is_cwnd_limited(sk))
+		return;
+	change = div_s64(off_target * min_t(s64, acked, window) * ONE, TARGET * window);
+	/* No more than all of it. */
+	ledbat->fraction += max_t(s64, change, -(s64)window * ONE);
 	gained = ledbat->fraction / ONE;
 	ledbat->fraction -= gained * ONE;
-	window += gained;
-	/* What was in flight before this acknowledgement. */
-	window = min_t(s32, window, tcp_packets_in_flight(tp) + acked + ALLOWED_INCREASE);
-	tcp_snd_cwnd_set(tp, clamp_t(s32, window, MIN_CWND, tp->snd_cwnd_clamp));
+	window = max(window + gained, (s32)MIN_CWND);
+	tcp_snd_cwnd_set(tp, min((u32)window, tp->snd_cwnd_clamp));
 }
 
 static u32 ledbat_ssthresh(struct sock *sk)

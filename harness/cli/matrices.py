@@ -35,6 +35,9 @@ def matrix(
     jitter_gate: Annotated[str, typer.Option(help="In real time: what voids a run, see docs/matrix.md.")] = "2ms",
     pcap: Annotated[bool, typer.Option("--pcap", help="In sim: keep captures of both ends of each run.")] = False,
     swap: Annotated[str, typer.Option(metavar="OLD=NEW", help="Another contender in all flows that have OLD.")] = "",
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Packet slots (ms, one a line) in place of the matrix's own.")
+    ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the cells and do nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -54,6 +57,8 @@ def matrix(
     chosen = scenario_matrix(Path(name)) if name.endswith(".toml") else named(name, known)
     if swap:
         chosen = chosen.swapped(swap)
+    if trace:
+        chosen = chosen.traced(trace)
     plan = Campaign(
         chosen, chosen.select(keyword), seeds(seed, repeat or chosen.repeat), results, engine, workers, again,
         endpoints_named(endpoints), lab_named(lab) or chosen.labs[0], lab_file if lab == "apu" else None,

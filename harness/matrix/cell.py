@@ -117,6 +117,11 @@ class Hop(_Frozen):
             raise ValueError("slots need a way down of their mean rate, and no steps of it: see dumbbell.slotted")
         return self
 
+    def traced(self, slots: Slots) -> Hop:
+        """Return the hop with other slots and, down, their mean rate."""
+        down = self.down and self.down.model_copy(update={"rate_bps": slots.rate_bps})
+        return self.model_copy(update={"slots": slots, "down": down})
+
 
 class Cell(_Frozen):
     """Everything that decides the outcome of one run, but for the seed."""
@@ -172,6 +177,11 @@ class Cell(_Frozen):
         if short and short.contender == old:
             short = short.model_copy(update={"contender": new})
         return self.model_copy(update={"flows": flows, "short_flows": short})
+
+    def traced(self, slots: Slots) -> Cell:
+        """Return the cell with `slots` in each middlebox that has some."""
+        hops = tuple(hop.traced(slots) if hop.slots else hop for hop in self.hops)
+        return self.model_copy(update={"hops": hops})
 
     @property
     def slug(self) -> str:

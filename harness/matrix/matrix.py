@@ -13,12 +13,14 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from bottleneck.slots import Slots, SlotsError
 from hardware.machine.files import EXPERIMENTS
 from hardware.machine.messages import did_you_mean, first_wrong
 from harness.matrix.cell import Cell
 from harness.matrix.limits import LABS, lacking
 from scoring.published import Tolerance
 from traffic.contender import CONTENDERS
+from traffic.program import PROGRAMS
 
 _DEFINES_ONE = re.compile(r"^MATRIX\b", re.MULTILINE)
 
@@ -206,14 +208,33 @@ class Matrix(_Frozen):
         """
         old, _, new = text.partition("=")
         for name in (old, new):
-            if name not in CONTENDERS:
-                raise MatrixError(f"--swap: unknown contender {name!r} in {text!r}; known: {', '.join(CONTENDERS)}")
+            if name not in (known := (*CONTENDERS, *PROGRAMS)):
+                raise MatrixError(f"--swap: unknown contender {name!r} in {text!r}; known: {', '.join(known)}")
         cells = tuple(cell.swapped(old, new) for cell in self.cells)
         if cells == self.cells:
             raise MatrixError(f"--swap: no flow of matrix {self.name} is {old}")
+        if new in PROGRAMS and not all(cell.per_packet for cell in set(cells) - set(self.cells)):
+            raise MatrixError(f"--swap: {new} is a program, and matrix {self.name} does not measure single packets")
+        return self._with(f"{self.name}-{new}-for-{old}", cells)
+
+    def traced(self, file: Path) -> Matrix:
+        """Return the matrix with the packet slots of a trace in place of its own; it keeps its own results.
+
+        Raises MatrixError when the trace cannot be used or no cell has slots.
+        """
+        try:
+            cells = tuple(cell.traced(Slots.of_file(file)) for cell in self.cells)
+        except SlotsError as wrong:
+            raise MatrixError(f"--trace: {wrong}") from None
+        if cells == self.cells:
+            raise MatrixError(f"--trace: no cell of matrix {self.name} has packet slots")
+        stem = re.sub("[^a-z0-9]+", "-", file.stem.lower()).strip("-") or "trace"
+        return self._with(f"{self.name}-{stem}", cells)
+
+    def _with(self, name: str, cells: tuple[Cell, ...]) -> Matrix:
         # Made anew: a copy would keep what is cached of the old cells.
-        fields = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self)(**fields | {"name": f"{self.name}-{new}-for-{old}", "cells": cells})
+        fields = {field: getattr(self, field) for field in type(self).model_fields}
+        return type(self)(**fields | {"name": name, "cells": cells})
 
     def select(self, text: str = "") -> tuple[Cell, ...]:
         """Return the runnable cells whose name holds every word of `text`. Raises MatrixError when none does."""

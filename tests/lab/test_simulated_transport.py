@@ -8,14 +8,17 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import polars as pl
 import psutil
 import pytest
 
+from bottleneck import slots
 from bottleneck.impairment import Impairment
 from bottleneck.qdiscs import marks
 from bottleneck.shaper import RateStep
+from bottleneck.slots import Slots
 from bottleneck.spec import Direction
 from hardware import simulation
 from hardware.build import ensure_kernel
@@ -26,6 +29,7 @@ from harness.matrix import simulated
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from scoring import pcapng
 from traffic import ports
+from traffic.program import PROGRAMS, Program
 
 pytestmark = pytest.mark.lab
 
@@ -306,3 +310,63 @@ def test_what_cannot_run_here_says_so(tmp_path: Path) -> None:
     with pytest.raises(SimulationError, match="a wireguard tunnel needs a kernel for each end"):
         simulated.run_cell(cell("cubic", tunnel="wireguard"), tmp_path, seed=1)
     assert not list(tmp_path.iterdir())
+
+
+def test_packet_slots_send_at_their_times_and_at_no_other(tmp_path: Path) -> None:
+    times = [7, 7, 20, 31, 31, 31, 50]
+    (tmp_path / "trace").write_text(slots.text(times))
+    link = Slots.of_file(tmp_path / "trace")
+    flow = Flow(contender="udp", rate_bps=2 * link.rate_bps, rtt_us=RTT)
+    hop = Hop(down=Direction(rate_bps=link.rate_bps, qdisc="pfifo limit 20"), slots=link)
+    asked = Cell(name="slots", flows=(flow,), hops=(hop,), seconds=2, per_packet=True)
+    packets = pl.read_csv(run(asked, tmp_path) / "packets.csv")
+    came = packets.drop_nulls("delay_us")
+    out_ms = (came["t_s"] * 1e3 + came["delay_us"] / 1e3).sort()
+    # The delay is told with the half of the RTT before the link; what carries a packet to the end takes no time.
+    due = [RTT / 2e3 + lap * 50 + at for lap in range(40) for at in times]
+    due = due[2:]  # the first slots pass before the first packet comes
+    assert out_ms.len() == len(due) and (out_ms - pl.Series(due)).abs().max() < 0.001
+    assert packets["delay_us"].null_count() == pytest.approx(out_ms.len(), rel=0.1)
+
+
+def test_single_packets_tell_what_the_receiver_got_and_what_the_queue_dropped(tmp_path: Path) -> None:
+    asked = cell(qdisc="pfifo limit 40", seconds=5, per_packet=True, flows=[
+        Flow(contender="cubic-noecn", rtt_us=RTT), Flow(contender="udp-ect1", rate_bps=20_000_000, rtt_us=RTT),
+    ])  # fmt: skip
+    folder = run(asked, tmp_path)
+    packets, flows = pl.read_csv(folder / "packets.csv"), pl.read_csv(folder / "flows.csv")
+    udp = packets.filter(pl.col("flow") == 1)
+    sent_s = 5 - udp["t_s"][0]
+    assert udp["bytes"].unique().to_list() == [1500] and udp.height == pytest.approx(20e6 * sent_s / 8 / 1514, abs=20)
+    got = flows.filter(pl.col("flow") == 1)["received_bytes"][-1]
+    assert got == pytest.approx(udp.drop_nulls("delay_us").height * 1472, rel=0.01)
+    last = [json.loads(line)["qdiscs"] for line in (folder / "queues.jsonl").read_text().splitlines() if "lan" in line]
+    dropped = next(q["drops"] for q in last[-1] if q["kind"] == "pfifo")
+    # Without those that were on their way when the flows ended.
+    early = packets.filter(pl.col("t_s") < 4.9)
+    assert early["delay_us"].null_count() == pytest.approx(dropped, rel=0.1) and dropped > 50
+    queue_ms = 41 * 1514 * 8 / 50e3
+    assert early["delay_us"].max() / 1e3 == pytest.approx(RTT / 2e3 + queue_ms, abs=0.3)
+
+
+def test_a_program_is_a_contender_and_repeats_with_its_seed(tmp_path: Path) -> None:
+    if lacks := PROGRAMS["quic-cubic"].lacking():
+        pytest.skip(f"needs {lacks}")
+    flow = Flow(contender="quic-cubic", rtt_us=RTT)
+    hop = Hop(down=way(10, "pfifo limit 100"))
+    asked = Cell(name="quic", flows=(flow,), hops=(hop,), seconds=4, per_packet=True)
+    one, other = (run(asked, tmp_path, name) for name in ("one", "other"))
+    assert hashes(one) == hashes(other)
+    assert goodput(one, 0, 1, 4) == pytest.approx(10 * 1472 / 1514, rel=0.06)
+
+
+def test_a_program_that_ends_early_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = tmp_path / "program"
+    shell.write_text("#!/bin/sh\nexit 3\n")
+    shell.chmod(0o755)
+    odd = Program("quic-cubic", "{program}", "{program}", lambda: shell)
+    monkeypatch.setitem(cast(dict[str, Program], PROGRAMS), "quic-cubic", odd)
+    flow = Flow(contender="quic-cubic", rtt_us=RTT)
+    asked = Cell(name="odd", flows=(flow,), hops=(Hop(down=way(10, "pfifo")),), seconds=2, per_packet=True)
+    with pytest.raises(SimulationError, match="a program of flow 0 has ended before its time"):
+        run(asked, tmp_path)

@@ -19,8 +19,10 @@ use rustls::{
 type Outcome = Result<(), Box<dyn Error>>;
 
 const NAME: &str = "receiver";
-/// Far above any bandwidth-delay product here: windows never limit.
+/// Above any bandwidth-delay product here, with its queue: windows never limit.
 const WINDOW: u32 = 64 << 20;
+/// The same of what the sender keeps, in memory, until it is acknowledged.
+const KEPT: u64 = 8 << 20;
 const WRITE: usize = 64 << 10;
 
 fn transport(control: Option<Arc<dyn ControllerFactory + Send + Sync>>) -> Arc<TransportConfig> {
@@ -28,7 +30,7 @@ fn transport(control: Option<Arc<dyn ControllerFactory + Send + Sync>>) -> Arc<T
     config
         .stream_receive_window(VarInt::from_u32(WINDOW))
         .receive_window(VarInt::from_u32(WINDOW))
-        .send_window(WINDOW.into())
+        .send_window(KEPT)
         // As with the other flows: a queue sees the packets that a wire would.
         .enable_segmentation_offload(false);
     if let Some(factory) = control {

@@ -238,3 +238,19 @@ def test_goodput_of_each_second_is_drawn_at_its_middle() -> None:
     flows = pl.DataFrame(rows, schema=transport.FLOWS, orient="row")
     # Bytes grow with the square of the time: 9 - 0 Mbit in the first second, which begins with nothing, then 7.
     assert transport.goodput_series(flows, 0, 2, 4.5) == [(2.5, 9.0), (3.5, 7.0)]
+
+
+def test_a_window_is_told_over_an_equal_share_of_what_the_path_holds() -> None:
+    asked = {
+        "seconds": 10, "hops": [{"down": {"rate_bps": 15_140_000, "qdisc": "pfifo"}, "schedule": []}],
+        "flows": [{"contender": "cubic", "rtt_us": 40_000, "start_s": 0, "up": False}] * 2,
+    }  # fmt: skip
+    rows = [
+        (t / 10, n, t * 100_000, 40_000, 40_000, window, 0, 0, t, 0)
+        for t in range(1, 101)
+        for n, window in enumerate((20, 50 if t <= 60 else 30))
+    ]
+    flows = pl.DataFrame(rows, schema=FLOWS, orient="row")
+    told = score(asked, flows, window_s=2, tail_s=1)["flows"]
+    # 14.48 Mbit/s of payload in 40 ms are 50 segments of 1448 bytes: a fair share is 25.
+    assert [flow["normalised_window"] for flow in told] == [0.8, 1.2]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from bottleneck.slots import Slots
 from harness.matrix import dumbbell
 from harness.matrix.cell import Cell, Flow, Hop, ShortFlows
 from harness.matrix.cell_run import Job
@@ -30,6 +31,42 @@ def test_nothing_begins_when_the_cell_has_ended(fields: dict[str, object], told:
     assert cell(hop)
     with pytest.raises(ValidationError, match=told):
         cell(hop, **fields)
+
+
+@pytest.mark.parametrize(
+    ("flow", "told"),
+    [
+        ({"contender": "cubicc"}, "unknown contender 'cubicc'; known: .*quic-cubic.*udp-ect1"),
+        ({"contender": "udp"}, "udp: udp and udp-ect1 need a rate_bps"),
+        ({"contender": "cubic", "rate_bps": 1_000_000}, "cubic: .* others have none"),
+        ({"contender": "udp", "rate_bps": 1_000_000, "up": True}, "udp goes down only"),
+    ],
+)
+def test_a_flow_is_what_its_contender_takes(flow: dict[str, object], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        Flow.model_validate({"rtt_us": 0} | flow)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"flows": (Flow(contender="quic-bbr", rtt_us=0),)}, "quic-bbr is measured by its packets: per_packet=True"),
+        ({"per_packet": True, "ip_version": 6}, "IPv4 without tunnels only"),
+        ({"per_packet": True, "tunnel": "ipsec"}, "IPv4 without tunnels only"),
+    ],
+)
+def test_single_packets_are_told_where_they_can_be(fields: dict[str, object], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        cell(dumbbell.bottleneck(50, "pie"), **fields)
+
+
+def test_slots_stand_for_a_rate() -> None:
+    link = Slots(seconds=2)
+    hop = dumbbell.slotted(link, "pie")
+    assert hop.down and hop.down.rate_bps == link.rate_bps
+    for odd in ({"down": None}, {"down": hop.down.model_copy(update={"rate_bps": 1_000_000})}):
+        with pytest.raises(ValidationError, match="slots need a way down of their mean rate"):
+            Hop.model_validate(dict(hop) | odd)
 
 
 @pytest.mark.parametrize(

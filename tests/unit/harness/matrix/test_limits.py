@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck.impairment import Impairment
+from bottleneck.slots import Slots
 from harness.matrix import dumbbell
 from harness.matrix.cell import Cell
 from harness.matrix.limits import lacking
@@ -24,6 +25,18 @@ def test_a_path_in_bursts_would_void_every_run_in_real_time(path: Impairment, la
     assert "bursts" in lacking(cell(path), lab)
     assert lacking(cell(path), "sim") == ""
     assert lacking(cell(Impairment(delay_us=200)), lab) == ""
+
+
+def test_slots_programs_and_single_packets_are_simulated() -> None:
+    flow = dumbbell.flows(["cubic"], 20)[0]
+    plain = cell(Impairment())
+    others = {
+        "packet slots": plain.model_copy(update={"hops": (dumbbell.slotted(Slots(seconds=1), "pie"),)}),
+        "kernel's TCP": plain.model_copy(update={"flows": (flow.model_copy(update={"contender": "udp"}),)}),
+        "single packets": plain.model_copy(update={"per_packet": True}),
+    }
+    for what, asked in others.items():
+        assert what in lacking(asked, "virtual") and not lacking(asked, "sim")
 
 
 def test_the_delay_of_the_path_counts_with_the_flows_rtt() -> None:

@@ -158,3 +158,26 @@ def test_a_swapped_contender_is_another_experiment_with_results_of_its_own() -> 
     for wrong, told in (("prague", "unknown contender ''"), ("vegas=cubic", "no flow"), ("x=cubic", "unknown")):
         with pytest.raises(MatrixError, match=told):
             asked.swapped(wrong)
+
+
+def test_a_trace_takes_the_place_of_slots_and_has_results_of_its_own(tmp_path: Path) -> None:
+    trace = tmp_path / "T-Mobile LTE.down"
+    trace.write_text("".join(f"{at}\n" for at in range(1, 1001)))
+    known = matrices()
+    asked = known["pantheon"].traced(trace)
+    assert asked.name == "pantheon-t-mobile-lte"
+    changed = [cell for cell in asked.cells if cell not in known["pantheon"].cells]
+    assert changed and all(cell.name.endswith("-cellular") for cell in changed)
+    assert {cell.hops[0].down.rate_bps for cell in changed if cell.hops[0].down} == {12_112_000}
+    with pytest.raises(MatrixError, match="--trace: no cell of matrix s6 has packet slots"):
+        known["s6"].traced(trace)
+    with pytest.raises(MatrixError, match=r"--trace: .*none\.down: cannot be read"):
+        known["pantheon"].traced(tmp_path / "none.down")
+
+
+def test_a_program_takes_the_place_of_a_flow_where_single_packets_are_measured() -> None:
+    known = matrices()
+    swapped = known["pantheon"].swapped("quic-cubic=quic-newreno")
+    assert {f.contender for cell in swapped.cells for f in cell.flows} >= {"quic-newreno"}
+    with pytest.raises(MatrixError, match="s6 does not measure single packets"):
+        known["s6"].swapped("cubic=quic-cubic")

@@ -12,11 +12,12 @@ import pytest
 
 from harness.matrix import dumbbell, flent, report
 from harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
-from harness.matrix.cell_page import series
+from harness.matrix.cell_page import cell_page, series
 from harness.matrix.cell_run import RUN, Job, result_digest, scoring_digest
-from harness.matrix.matrix import Bias, Chart, Column, Contrast, Correlation, Expectation, Matrix, Reference
+from harness.matrix.matrix import Bias, Chart, Column, Contrast, Correlation, Expectation, Matrix, Reference, Summary
 from harness.matrix.results import cell_folder, results, run_folder
 from harness.store.manifest import hash_file
+from scoring.per_packet import PACKETS
 from scoring.transport import FLOWS, PROBES, SHORT, score
 
 SECONDS = 10
@@ -238,6 +239,38 @@ def test_goodput_over_time_has_a_panel_a_cell_and_the_published_series(folder: P
     assert figure.count('class="line c0"') == 4, "two seeds of each cell"
     assert figure.count('class="line published solo-curve"') == 1
     assert ">A (Mbit/s)<" in figure and ">B (Mbit/s)<" in figure
+
+
+def test_the_summary_has_our_schemes_and_the_published_ones(folder: Path) -> None:
+    summary = Summary(
+        title="rate against delay",
+        cells={"Prague": "near", "needy": "needy"},
+        mbps="flows.0.d_ss_mbps",
+        delay_ms="probes.0.p99_ms",
+        published={"Copa": (2.5, 30.0)},
+    )
+    html = report.write(MATRIX.model_copy(update={"summaries": (summary,)}), folder, INPUTS).read_text()
+    chart = html[html.index("Throughput against delay") :].partition("</section>")[0]
+    assert re.findall(r"<title>([^<]+)</title>", chart) == [
+        "Prague: 40.2 Mbit/s, 14 ms",
+        "Copa, published: 2.5 Mbit/s, 30 ms",
+    ]
+    assert ">needy</text>" not in chart and "published</li>" in chart
+    unrun = summary.model_copy(update={"cells": {"needy": "needy"}})
+    html = report.write(MATRIX.model_copy(update={"summaries": (unrun,)}), folder, INPUTS).read_text()
+    assert "Throughput against delay" not in html, "published ones alone are no result"
+
+
+def test_the_page_of_a_cell_shows_its_single_packets(folder: Path) -> None:
+    asked = bulk("near").model_copy(update={"per_packet": True})
+    run = run_folder(folder, bulk("near"), 1)
+    rows = [(n / 100, n % 2, 1500, 30_000.0 if n % 7 else None) for n in range(900)]
+    packets = pl.DataFrame(rows, schema=PACKETS, orient="row")
+    packets.write_csv(run / "packets.csv")
+    told = score(asked.model_dump(mode="json"), pl.read_csv(run / "flows.csv", schema=FLOWS), packets=packets)
+    view = cell_page(MATRIX, asked, {1: told}, {1: run}, "report.html")
+    plot = next(plot for plot in view["plots"] if plot["title"] == "Packets, seed 1")
+    assert plot["svg"].count('class="line c0"') == plot["svg"].count('class="line c1"') == 2
 
 
 def test_an_expectation_not_met_is_told(folder: Path) -> None:

@@ -11,9 +11,10 @@ import pytest
 
 from bottleneck.readback import ReadbackError
 from bottleneck.shaper import RateStep
+from bottleneck.slots import Slots
 from bottleneck.spec import Direction
 from hardware.machine.ip import IpVersion
-from harness.matrix import simulated, simulated_job
+from harness.matrix import dumbbell, simulated, simulated_job
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from traffic import nstat
 
@@ -145,6 +146,45 @@ def test_the_counters_of_every_end_are_kept() -> None:
     script = simulated_job.job(cell(20_000, 80_000), 1).splitlines()
     for end in ("host0", "host1", "receiver"):
         assert f"ip netns exec {end} cat {' '.join(nstat.FILES)} >counters-{end}" in script
+
+
+def test_flows_that_are_no_tcp_keep_their_numbers_and_are_tapped_at_both_ends() -> None:
+    asked = cell(
+        seconds=10,
+        per_packet=True,
+        flows=[
+            Flow(contender="udp-ect1", rtt_us=20_000, rate_bps=12_112_000, start_s=1, stop_s=2),
+            Flow(contender="cubic", rtt_us=20_000),
+            Flow(contender="quic-cubic", rtt_us=20_000),
+        ],
+    )
+    lines = simulated_job.plan(asked, 1).splitlines()
+    udp, tcp, quic = (
+        next(line for line in lines if line.startswith(f"{kind} ")) for kind in ("datagrams", "flow", "program")
+    )
+    assert [lines.index(line) for line in (udp, tcp, quic)] == sorted(lines.index(line) for line in (udp, tcp, quic))
+    words = udp.split()
+    # 1514 bytes of 8 bit at 12.112 Mbit/s are a millisecond.
+    assert words[1:9] == ["host0", "receiver", "10.42.1.20", "5201", "40000", "1", "1472", "1000000"]
+    assert words[10] == "2000000000"
+    head, sender = quic.split("\t")
+    assert head.split()[:4] == ["program", "host0", "receiver", "5203"] and head.endswith(" ./quic-cubic receive 5203")
+    assert sender == "./quic-cubic send 10.42.1.20 5203 40002 cubic"
+    taps = [line.split() for line in lines if line.startswith("tap")]
+    assert [tap[1:6] for tap in taps] == [
+        ["host0", "eth0", "tap-host0.pcapng", "5201", "5203"],
+        ["receiver", "eth0", "tap-receiver.pcapng", "5201", "5203"],
+    ]
+
+
+def test_a_hop_of_slots_has_them_as_root_before_its_queue_and_is_read_back() -> None:
+    link = Slots(mean_mbps=5, seconds=5)
+    asked = cell(20_000, hops=[dumbbell.slotted(link, "fq_codel")], seconds=5)
+    script = simulated_job.job(asked, 1)
+    assert "cat slots-hop0 >/proc/slots\ntc -n hop0 qdisc add dev lan root handle 1: slots\n" in script
+    assert "tc hop0 qdisc add dev lan parent 1:1 handle 10: fq_codel" in script
+    assert "hop0 class add dev lan" not in script and "hop0 class add dev wan" in script
+    assert script.rstrip().endswith("ip netns exec hop0 cat /proc/slots >seen-slots-hop0")
 
 
 def test_up_flows_and_probes_go_between_the_right_ends() -> None:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+from harness.report.scheme_plot import Scheme, scheme_plot
+
+
+def drawn(*schemes: Scheme) -> str:
+    svg = scheme_plot(schemes, "delay (ms)", "Mbit/s", "schemes")
+    ElementTree.fromstring(svg)
+    return svg
+
+
+def points(svg: str) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in re.findall(r'<circle [^>]*cx="([\d.]+)" cy="([\d.]+)"', svg)]
+
+
+def test_less_delay_is_right_and_more_throughput_above() -> None:
+    quick, slow = points(drawn(Scheme("quick", "c0", 30, 8, ""), Scheme("slow", "c0", 600, 4, "")))
+    assert quick[0] > slow[0] and quick[1] < slow[1]
+
+
+def test_the_axis_of_delay_is_logarithmic() -> None:
+    xs = sorted(x for x, _ in points(drawn(*(Scheme(f"{ms}", "c0", ms, 5, "") for ms in (10, 100, 1000)))))
+    assert abs((xs[1] - xs[0]) - (xs[2] - xs[1])) < 0.2
+
+
+def test_names_do_not_cover_each_other() -> None:
+    svg = drawn(*(Scheme(f"scheme{n}", "c0", 50 + n * 0.1, 9, "a & b") for n in range(4)))
+    lines = [float(y) for y in re.findall(r'text-anchor:[a-z]+" x="[\d.]+" y="([\d.]+)">scheme', svg)]
+    assert len(lines) == 4 and all(abs(a - b) >= 12 for a in lines for b in lines if a is not b and a != b)
+    assert len(set(lines)) == 4 and "a &amp; b" in svg
