@@ -38,6 +38,10 @@ def matrix(
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Packet slots (ms, one a line) in place of the matrix's own.")
     ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write how all results stand to every published table into a Markdown file."),
+    ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the cells and do nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -51,6 +55,14 @@ def matrix(
     known = matrices()
     if as_json and name and not listed:
         raise MatrixError("--json: for lists; add --list, or leave the matrix out")
+    if table:
+        if name or listed or as_json:
+            raise MatrixError("--table: is of all matrices; leave the matrix, --list and --json out")
+        from harness.matrix import published_table
+
+        published_table.write(published_table.markdown(published_table.gather(known, results)), table)
+        print(table)
+        return
     if not name:
         print_json(matrices_list(known.values())) if as_json else Console().print(matrices_table(known.values()))
         return
