@@ -64,12 +64,13 @@ struct flow {
 	pid_t sender, receiver;
 };
 
-/* What a device sends and gets, kept in a ring of the kernel until the end: no system call for any packet. */
+/* What a device sends and gets, kept in a ring of the kernel until it is written: no system call for any packet. */
 struct tap {
 	char file[64];
 	int fd;
-	uint32_t frames;
+	uint32_t next;
 	char *ring;
+	FILE *out;
 };
 
 /* Packets at fixed times whose delays are told: one of PROBE_BYTES, or as many as a frame of a talk has. */
@@ -609,6 +610,8 @@ static int64_t act_probe(struct probe *probe, int64_t at)
 	return probe->slot < probe->slots ? probe->first + probe->slot * probe->interval : NEVER;
 }
 
+static void empty_tap(struct tap *tap);
+
 /* Does what is due at `at` and returns when something is due next; the order at one time is fixed. */
 static int64_t act(int64_t at)
 {
@@ -662,6 +665,8 @@ static int64_t act(int64_t at)
 	if (next_sample <= at) {
 		for (n = 0; n < flow_count; n++)
 			sample_flow(n, next_sample);
+		for (n = 0; n < tap_count; n++)
+			empty_tap(&taps[n]);
 		next_sample += sample;
 	}
 	EARLIEST(next_sample);
@@ -870,10 +875,19 @@ static void open_probe(struct probe *probe, enum kind kind, int index)
 
 /* Taps */
 
-enum { TAP_FRAME = 160, TAP_BLOCK = 1 << 20, TAP_FRAMES_A_BLOCK = TAP_BLOCK / TAP_FRAME, TAP_KEPT = 94 };
+enum {
+	TAP_FRAME = 192,
+	TAP_BLOCK = 1 << 20,
+	TAP_BLOCKS = 8,
+	TAP_FRAMES_A_BLOCK = TAP_BLOCK / TAP_FRAME,
+	TAP_FRAMES = TAP_BLOCKS * TAP_FRAMES_A_BLOCK,
+	TAP_KEPT = 126 /* what a frame has beside the ring's own headers: Ethernet, IPv6, TCP with all options */
+};
 
-/* Keeps the headers of at most `packets` IPv4 packets to a TCP or UDP port from `first` to `last`. */
-static void open_tap(const char *space, const char *device, int first, int last, int packets)
+static void begin_tap(struct tap *tap);
+
+/* Keeps the headers of IPv4 packets to a TCP or UDP port from `first` to `last`; of all packets if `last` is 0. */
+static void open_tap(const char *space, const char *device, int first, int last)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
@@ -894,18 +908,20 @@ static void open_tap(const char *space, const char *device, int first, int last,
 	struct tap *tap = &taps[tap_count++];
 	int version = TPACKET_V2;
 
-	request.tp_block_nr = packets / TAP_FRAMES_A_BLOCK + 1;
-	request.tp_frame_nr = tap->frames = request.tp_block_nr * TAP_FRAMES_A_BLOCK;
+	request.tp_block_nr = TAP_BLOCKS;
+	request.tp_frame_nr = TAP_FRAMES;
 	enter(space);
 	tap->fd = MUST(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), "tap");
-	MUST(setsockopt(tap->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)), "filter of a tap");
+	if (last)
+		MUST(setsockopt(tap->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)), "filter of a tap");
 	MUST(setsockopt(tap->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof(version)), "version of a tap");
 	MUST(setsockopt(tap->fd, SOL_PACKET, PACKET_RX_RING, &request, sizeof(request)), "ring of a tap");
-	tap->ring = mmap(NULL, (size_t)request.tp_block_nr * TAP_BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED, tap->fd, 0);
+	tap->ring = mmap(NULL, (size_t)TAP_BLOCKS * TAP_BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED, tap->fd, 0);
 	if (tap->ring == MAP_FAILED)
 		die("ring of a tap");
 	where.sll_ifindex = if_nametoindex(device);
 	MUST(bind(tap->fd, (struct sockaddr *)&where, sizeof(where)), "tap of %s in %s", device, space);
+	begin_tap(tap);
 }
 
 static void write_block(FILE *out, uint32_t type, const void *head, uint32_t head_size, const void *data, uint32_t size)
@@ -921,8 +937,8 @@ static void write_block(FILE *out, uint32_t type, const void *head, uint32_t hea
 	fwrite(&whole, 4, 1, out);
 }
 
-/* As pcapng, its times from the cell's beginning. A full ring has lost packets: then there is no result. */
-static void write_tap(const struct tap *tap)
+/* As pcapng, its times from the cell's beginning. */
+static void begin_tap(struct tap *tap)
 {
 	static const struct { uint32_t order; uint16_t major, minor; int64_t size; } section = { 0x1a2b3c4d, 1, 0, -1 };
 	/* Ethernet; its one option: times in 10^-9 s */
@@ -933,27 +949,41 @@ static void write_tap(const struct tap *tap)
 		uint8_t digits, padding[3];
 		uint32_t end;
 	} interface = { 1, 0, TAP_KEPT, 9, 1, 9, { 0 }, 0 };
-	struct tpacket_stats stats;
-	socklen_t size = sizeof(stats);
-	FILE *out = output(tap->file, "");
 
-	MUST(getsockopt(tap->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &size), "statistics of a tap");
-	errno = 0;
-	if (stats.tp_drops)
-		die("%s: %u packets more than the %u that were reckoned with", tap->file, stats.tp_drops, tap->frames);
-	write_block(out, 0x0a0d0d0a, &section, sizeof(section), NULL, 0);
-	write_block(out, 1, &interface, sizeof(interface), NULL, 0);
-	for (uint32_t n = 0; n < tap->frames; n++) {
-		const char *frame = tap->ring + n / TAP_FRAMES_A_BLOCK * (size_t)TAP_BLOCK + n % TAP_FRAMES_A_BLOCK * TAP_FRAME;
-		const struct tpacket2_hdr *packet = (const void *)frame;
+	tap->out = output(tap->file, "");
+	write_block(tap->out, 0x0a0d0d0a, &section, sizeof(section), NULL, 0);
+	write_block(tap->out, 1, &interface, sizeof(interface), NULL, 0);
+}
+
+/* Writes what the ring holds, which is free again then. */
+static void empty_tap(struct tap *tap)
+{
+	for (;; tap->next = (tap->next + 1) % TAP_FRAMES) {
+		char *frame = tap->ring + tap->next / TAP_FRAMES_A_BLOCK * (size_t)TAP_BLOCK +
+			      tap->next % TAP_FRAMES_A_BLOCK * TAP_FRAME;
+		struct tpacket2_hdr *packet = (void *)frame;
 		uint64_t at = (packet->tp_sec * SECOND + packet->tp_nsec) - date;
 		uint32_t head[5] = { 0, at >> 32, at, packet->tp_snaplen, packet->tp_len };
 
 		if (!(packet->tp_status & TP_STATUS_USER))
 			break;
-		write_block(out, 6, head, sizeof(head), frame + packet->tp_mac, packet->tp_snaplen);
+		write_block(tap->out, 6, head, sizeof(head), frame + packet->tp_mac, packet->tp_snaplen);
+		__atomic_store_n(&packet->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
 	}
-	if (fclose(out))
+}
+
+/* A ring that was full has lost packets: then there is no result. */
+static void end_tap(struct tap *tap)
+{
+	struct tpacket_stats stats;
+	socklen_t size = sizeof(stats);
+
+	empty_tap(tap);
+	MUST(getsockopt(tap->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &size), "statistics of a tap");
+	errno = 0;
+	if (stats.tp_drops)
+		die("%s: %u packets came that found no room among %d", tap->file, stats.tp_drops, TAP_FRAMES);
+	if (fclose(tap->out))
 		die("%s", tap->file);
 }
 
@@ -1028,11 +1058,11 @@ static void read_plan(void)
 				       &flow->port, &flow->start, &flow->stop, text, flow->command) == 7;
 			start_receiver(flow_count++, text);
 		} else if (!strcmp(word, "tap") && tap_count < COUNT(taps)) {
-			int first = 0, last = 0, packets = 0;
+			int first = 0, last = 0;
 
-			found = sscanf(line, "%*s %31s %31s %63s %d %d %d", space, text, taps[tap_count].file, &first, &last,
-				       &packets) == 6;
-			open_tap(space, text, first, last, packets);
+			found = sscanf(line, "%*s %31s %31s %63s %d %d", space, text, taps[tap_count].file, &first,
+				       &last) == 5;
+			open_tap(space, text, first, last);
 		} else if (!strcmp(word, "pace") && flow_count) {
 			found = sscanf(line, "%*s %" SCNd64, &flows[flow_count - 1].pace) == 1;
 		} else if (!strcmp(word, "probe") && probe_count < COUNT(probes)) {
@@ -1147,7 +1177,7 @@ int main(void)
 		run(length + 10 * SECOND, false);
 	report();
 	for (int n = 0; n < tap_count; n++)
-		write_tap(&taps[n]);
+		end_tap(&taps[n]);
 	for (int n = 0; n < tc_count; n++)
 		close(tcs[n].in);
 	while (wait(NULL) > 0)

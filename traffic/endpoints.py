@@ -14,11 +14,11 @@ A plan is text, one line each, times in ns::
     pace RATE                                                          bytes/s: the most that the flow above sends
     probe FROM TO ADDRESS PORT TOS FIRST INTERVAL ECHOED               one packet each time; delays there, or and back
     talk FROM TO ADDRESS PORT TOS FIRST INTERVAL BYTES EVERY KEY       a frame each time, each EVERYth of KEY bytes
-    datagrams FROM TO ADDRESS PORT FROM_PORT TOS BYTES GAP START STOP  UDP packets of BYTES of payload, one each GAP
-    program FROM TO PORT START STOP RECEIVER<tab>SENDER                a flow by command lines; begun once PORT is open
-    tap NAMESPACE DEVICE FILE FIRST LAST PACKETS                       headers to these ports, as pcapng; 0: time 0
     short FROM TO ADDRESS PORT CONTROL ECN REMEMBER / transfer START BYTES
                                                                        TO asks FROM, at ADDRESS, for each short flow
+    datagrams FROM TO ADDRESS PORT FROM_PORT TOS BYTES GAP START STOP  UDP packets of BYTES of payload, one each GAP
+    program FROM TO PORT START STOP RECEIVER<tab>SENDER                a flow by command lines; begun once PORT is open
+    tap NAMESPACE DEVICE FILE FIRST LAST                               headers of packets to these ports; LAST 0: of all
 
 The program says `ready` when it has read the plan. A line of the result `queues` has the time in s, the namespace and
 what its `tc -s -d -j qdisc show` said.

@@ -33,9 +33,14 @@ def matrix(
     lab: Annotated[str, typer.Option(help="sim, virtual or apu (default: sim, where the matrix runs there).")] = "",
     lab_file: Annotated[Path, typer.Option(help="With --lab=apu: where the lab is described.")] = Path("lab.toml"),
     jitter_gate: Annotated[str, typer.Option(help="In real time: what voids a run, see docs/matrix.md.")] = "2ms",
+    pcap: Annotated[bool, typer.Option("--pcap", help="In sim: keep captures of both ends of each run.")] = False,
     swap: Annotated[str, typer.Option(metavar="OLD=NEW", help="Another contender in all flows that have OLD.")] = "",
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Packet slots (ms, one a line) in place of the matrix's own.")
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write how all results stand to every published table into a Markdown file."),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the cells and do nothing.")] = False,
     as_json: AsJson = False,
@@ -50,6 +55,14 @@ def matrix(
     known = matrices()
     if as_json and name and not listed:
         raise MatrixError("--json: for lists; add --list, or leave the matrix out")
+    if table:
+        if name or listed or as_json:
+            raise MatrixError("--table: is of all matrices; leave the matrix, --list and --json out")
+        from harness.matrix import published_table
+
+        published_table.write(published_table.markdown(published_table.gather(known, results)), table)
+        print(table)
+        return
     if not name:
         print_json(matrices_list(known.values())) if as_json else Console().print(matrices_table(known.values()))
         return
@@ -61,7 +74,7 @@ def matrix(
     plan = Campaign(
         chosen, chosen.select(keyword), seeds(seed, repeat or chosen.repeat), results, engine, workers, again,
         endpoints_named(endpoints), lab_named(lab) or chosen.labs[0], lab_file if lab == "apu" else None,
-        limits_of(jitter_gate),
+        limits_of(jitter_gate), pcap,
     )  # fmt: skip
     if listed:
         print_json(cells_list(plan)) if as_json else Console().print(cells_table(plan))

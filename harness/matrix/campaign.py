@@ -47,6 +47,8 @@ class Campaign:
     """With `apu`: where the lab is described."""
     limits: Limits = field(default_factory=Limits)
     """Of the gates of runs in real time."""
+    pcap: bool = False
+    """Whether the ends of runs in simulated time are captured."""
 
     @property
     def folder(self) -> Path:
@@ -93,6 +95,9 @@ def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], 
     )
     if real_call and plan.endpoints != "bulk":
         raise EngineError(f"--endpoints: matrix {plan.matrix.name}: beside browsers iperf3 sends: leave it out")
+    if plan.pcap and (real_time or real_call):
+        which = f"the {plan.lab} lab" if real_time else f"matrix {plan.matrix.name}, whose calls are of browsers,"
+        raise EngineError(f"--pcap: {which} keeps captures anyway, in each run's evidence/: leave it out")
     inputs = _real_time_inputs(plan, console) if real_time else _inputs(plan.endpoints, console)
     if real_time and (calls := [cell.call for cell in cells if cell.call]):
         from harness.matrix.real_call import browsers
@@ -101,7 +106,11 @@ def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], 
             browsers(call)
     plan.folder.mkdir(parents=True, exist_ok=True)
     matrix, endpoints = plan.matrix, "iperf3" if real_time else plan.endpoints
-    jobs = [Job(cell, seed, matrix.window_s, matrix.tail_s, inputs, endpoints) for cell in cells for seed in plan.seeds]
+    jobs = [
+        Job(cell, seed, matrix.window_s, matrix.tail_s, inputs, endpoints, pcap=plan.pcap)
+        for cell in cells
+        for seed in plan.seeds
+    ]
     if real_call:
         from harness.matrix import simulated_call
 

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from bottleneck.qdiscs import marks
 from harness.matrix.cell import Cell
+from harness.matrix.counters import COUNTERS, shown
 from harness.matrix.matrix import Matrix
 from harness.matrix.results import figure_text
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
@@ -138,6 +139,10 @@ def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[in
         heads = ["queue", "packets", "Mbyte", "dropped", "marked CE"]
         caption = f"The kernel's counters at the end of seed {next(iter(paths))}."
         tables.append({"title": "Queues", "caption": caption, "heads": heads, "rows": queues})
+    ends, counted = shown(next(iter(paths.values())))
+    if counted:
+        caption = f"Of the ends' kernels, seed {next(iter(paths))}; all of them are in {COUNTERS}."
+        tables.append({"title": "TCP and IP counters", "caption": caption, "heads": ["", *ends], "rows": counted})
     return tables
 
 

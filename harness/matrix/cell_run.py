@@ -43,6 +43,8 @@ class Job:
     inputs: str
     endpoints: Endpoints = "bulk"
     timeout_s: float = 300
+    pcap: bool = False
+    """Whether the run is to have captures of both ends; it is the same run with and without."""
     run: Callable[..., None] | None = None
     """What runs it, in place of `harness.matrix.simulated.run_cell`; another process must import it by name."""
 
@@ -95,7 +97,7 @@ def perform(job: Job, folder: Path) -> None:
     run = job.run or run_cell
     empty(folder)
     started = time.monotonic()
-    run(job.cell, folder, seed=job.seed, endpoints=job.endpoints, timeout_s=job.timeout_s)
+    run(job.cell, folder, seed=job.seed, endpoints=job.endpoints, timeout_s=job.timeout_s, pcap=job.pcap)
     ran = time.monotonic()
     score(job, folder)
     about: dict[str, Any] = {
@@ -154,9 +156,13 @@ def rescore(job: Job, folder: Path) -> None:
 def standing(job: Job, folder: Path) -> Literal["missing", "stale", "unscored", "done"]:
     """Tell what is to be done for a job whose finished run would be `folder`.
 
-    It is stale where its raw files are not as they were recorded, and unscored where its scores are not as they were
-    written.
+    It is stale where its raw files are not as they were recorded or captures are asked for that it has not, and
+    unscored where its scores are not as they were written.
     """
+    from harness.matrix.simulated import CAPTURES
+
+    if job.pcap and not all((folder / name).exists() for name in CAPTURES):
+        return "stale"
     try:
         about = json.loads((folder / RUN).read_text())
         if about.get("inputs") != job.inputs or about.get("result") != result_digest(folder):

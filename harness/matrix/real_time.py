@@ -23,12 +23,13 @@ from harness.lab import instruments
 from harness.lab.contract import Lab
 from harness.lab.instruments import Side
 from harness.matrix.cell import Cell, Flow, Probe
+from harness.matrix.counters import COUNTERS
 from harness.matrix.limits import lacking, working_hops
 from harness.matrix.real_call import arrived, browser_call, marked, talks
 from scoring import latency, packets, pcapng, samples, validity
 from scoring.transport import WIRE
 from scoring.validity import Gate, Limits, Validity
-from traffic import ports
+from traffic import nstat, ports
 from traffic.iperf3 import BulkFlow
 from traffic.ss import SsSampler
 from traffic.tunnel import FAR, NEAR, tunnel
@@ -134,8 +135,10 @@ class _Run:
         clocks = clock_offsets(sides.values())
         self.ahead_ns = {side: round(clocks[place].correction * 1e9) for side, place in sides.items()}
         self.began = 0.0
+        self.counted: dict[str, dict[str, int]] = {}
 
     def play(self) -> None:
+        before = self._counters()
         with ExitStack() as stack:
             for side in instruments.SIDES:
                 self._capture(stack, side)
@@ -143,12 +146,18 @@ class _Run:
             self._sample(stack)
             self._traffic()
             self._drain()
+        self.counted = {name: nstat.counted(before[name], after) for name, after in self._counters().items()}
         router = self.router
         qdiscs = json.loads(router.place.run(["tc", "-s", "-j", "qdisc", "show"]))
         with (self.evidence / _QUEUES).open("a") as out:
             for dev in (router.lan, router.wan):
                 last = {"t": time.time(), "dev": dev, "qdiscs": [q for q in qdiscs if q.get("dev") == dev]}
                 out.write(json.dumps(last) + "\n")
+
+    def _counters(self) -> dict[str, dict[str, int]]:
+        """What the kernels of both ends of the bulk flows have counted of TCP and IP."""
+        ends = {place.name: place for place in (self.lab.sender, self.lab.receiver)}
+        return {name: nstat.counters(place.run(["cat", *nstat.FILES], check=False)) for name, place in ends.items()}
 
     def _capture(self, stack: ExitStack, side: Side) -> None:
         capture = instruments.start_capture(self.lab, side, self.evidence / f"{side}.pcapng", only="ip or ip6")
@@ -266,6 +275,7 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
         talks(ways, t0, cell.seconds).write_csv(folder / "talks.csv")
     outer = packets.select(seen["client"], src=run.lab.addresses.sender, dst=run.lab.addresses.receiver)
     packets.flow_table(outer).select(list(WIRE)).write_csv(folder / "wire.csv")
+    (folder / COUNTERS).write_text(json.dumps(run.counted, indent=1) + "\n")
     hop, (lan, wan) = cell.hops.index(working_hops(cell)[0]), (run.router.lan, run.router.wan)
     with (folder / "queues.jsonl").open("w") as out:
         for line in map(json.loads, run.lines(_QUEUES)):

@@ -16,21 +16,25 @@ import polars as pl
 from bottleneck import slots
 from bottleneck.qdiscs import marks
 from bottleneck.readback import ReadbackError
+from captures.packets import compress
 from hardware import simulation
 from hardware.build import Kernel, ensure_kernel
 from hardware.guest import Guest, ensure_guest
 from hardware.simulation import SimulationError
 from harness.matrix import simulated_job
 from harness.matrix.cell import Cell
+from harness.matrix.counters import COUNTERS
 from scoring import pcapng
 from scoring.per_packet import crossed, received
 from scoring.transport import FLOWS
-from traffic import ports
+from traffic import nstat, ports
 from traffic.contender import ACCURATE_ECN, CONTENDERS
 from traffic.endpoints import ensure_endpoints
 from traffic.program import PROGRAMS
 
 Endpoints = Literal["bulk", "iperf3"]
+CAPTURES = ("client.pcapng.zst", "server.pcapng.zst")
+"""What `pcap` leaves: the headers of each packet that the receiver, and that the first middlebox's outer end saw."""
 
 
 @cache
@@ -61,6 +65,7 @@ def run_cell(
     seed: int,
     endpoints: Endpoints = "bulk",
     timeout_s: float = 300,
+    pcap: bool = False,
 ) -> None:
     """Run `cell` in simulated time and leave its results in `folder`, which is there and empty.
 
@@ -68,6 +73,7 @@ def run_cell(
 
     Args:
         timeout_s: wall time, s.
+        pcap: whether to leave `CAPTURES` too; nothing else is changed by it.
 
     Raises:
         SimulationError: the cell cannot run here, the node hung or failed, or its configuration is not the one asked
@@ -86,7 +92,7 @@ def run_cell(
             f"cell {cell.name}: a {cell.tunnel} tunnel needs a kernel for each end (--lab=virtual): "
             "in namespaces of one kernel the inner flow's hash leaks through"
         )
-    script = simulated_job.job(cell, seed, iperf3=endpoints == "iperf3")
+    script = simulated_job.job(cell, seed, iperf3=endpoints == "iperf3", pcap=pcap)
     (folder / "run").write_text(script)
     (folder / "run").chmod(0o755)
     brought = _bring(cell, folder)
@@ -111,11 +117,27 @@ def run_cell(
         out.writelines(json.dumps(line) + "\n" for line in seen)
     if deaf := unheard(cell, pl.read_csv(folder / "flows.csv", schema=FLOWS, glob=False), seen):
         raise SimulationError(f"cell {cell.name}, seed {seed}: {deaf}")
+    ends = {file.name.removeprefix(simulated_job.COUNTERS): file for file in folder.glob(f"{simulated_job.COUNTERS}*")}
+    counted = {space: nstat.counters(file.read_text()) for space, file in sorted(ends.items())}
+    (folder / COUNTERS).write_text(json.dumps(counted, indent=1) + "\n")
+    if pcap:
+        for side in simulated_job.captured(cell):
+            compress(folder / simulated_job.capture_name(side))
     made = {"cell": cell.model_dump(mode="json"), "seed": seed, "endpoints": endpoints, "kernel": versions()}
     (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
     answered = [f"readback-{space}" for space in answers]
     answered += [f"seen-{simulated_job.slots_file(space)}" for space in seen_slots]
-    for name in ("run", "bulk", "out", "err", "status", "queues", *answered, *brought):
+    for name in (
+        "run",
+        "bulk",
+        "out",
+        "err",
+        "status",
+        "queues",
+        *answered,
+        *brought,
+        *(file.name for file in ends.values()),
+    ):
         (folder / name).unlink()
 
 

@@ -23,7 +23,7 @@ from bottleneck.spec import IFB_DOWN, IFB_UP, Direction
 from hardware.machine.ip import IpVersion
 from hardware.node import mac
 from harness.matrix.cell import UNRESPONSIVE, Call, Cell, Flow, Hop, ShortFlows
-from traffic import ports, web
+from traffic import nstat, ports, web
 from traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
 from traffic.irtt import TOS
 from traffic.program import PROGRAMS
@@ -37,8 +37,8 @@ TUNNEL_MTU = 1400
 UDP_PAYLOAD = 1472
 """Bytes in a packet of an unresponsive flow, which make it one of 1500."""
 SLOTS = "/proc/slots"
-MOST_TAPPED = 400_000
-"""Packets that a tap keeps, in 64 MB."""
+COUNTERS = "counters-"
+"""What the files begin with that have the counters of a namespace."""
 _NS = 1_000_000_000
 #: ECN is not agreed on by a SYN that is ECT itself (RFC 3168, 6.1.1).
 _NO_SYN = "tcp flags & syn == 0 "
@@ -291,11 +291,12 @@ def starts(cell: Cell, seed: int) -> list[float]:
     return [round(flow.start_s + draw.uniform(0, START_SPREAD_S), 6) for flow in cell.flows]
 
 
-def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
+def plan(cell: Cell, seed: int, *, flows: bool = True, pcap: bool = False) -> str:
     """Return the text for the program of traffic/endpoints.c (traffic/endpoints.py tells its form).
 
     Args:
         flows: whether it sends the bulk flows too, or another program does.
+        pcap: whether both ends are captured, see `captured`.
     """
     net = network(cell)
     lines = [f"cell {_ns(cell.seconds)} {_ns(cell.sample_s)} {cell.ip_version}"]
@@ -333,6 +334,8 @@ def plan(cell: Cell, seed: int, *, flows: bool = True) -> str:
         lines += [f"transfer {at} {size}" for at, size in arrivals(short, seed, cell.seconds)]
     if cell.per_packet:
         lines += _taps(cell, net)
+    if pcap:
+        lines += [f"tap {end.space} {end.dev} {capture_name(side)} 0 0" for side, end in captured(cell).items()]
     if flows:
         lines += list(_flows(cell, net, starts(cell, seed)))
     return "".join(f"{line}\n" for line in lines)
@@ -389,6 +392,11 @@ def _no_tcp(n: int, flow: Flow, sender: NetworkPort, receiver: NetworkPort, time
     return f"program {ends} {port} {times} " + "\t".join(commands)
 
 
+def capture_name(side: str) -> str:
+    """The file of what was captured on a side."""
+    return f"{side}.pcapng"
+
+
 def tap_name(space: str) -> str:
     """The file of what the device of a host or of the receiver saw."""
     return f"tap-{space}.pcapng"
@@ -396,13 +404,15 @@ def tap_name(space: str) -> str:
 
 def _taps(cell: Cell, net: Network) -> Iterator[str]:
     """Taps where packets enter the path, behind their delay's first half, and where they leave it."""
-    rates = [hop.down.rate_bps for hop in cell.hops if hop.down] or [1_000_000_000]
-    sent = max(min(rates), 2 * sum(flow.rate_bps or 0 for flow in cell.flows))
-    # Thrice as many, for what is lost and small packets; more the machine cannot keep.
-    most = min(round(3 * sent * cell.seconds / 8 / slots.FRAME_BYTES) + 10_000, MOST_TAPPED)
     for end in (*net.hosts.values(), net.receiver):
         last = ports.BULK + len(cell.flows) - 1
-        yield f"tap {end.space} {end.dev} {tap_name(end.space)} {ports.BULK} {last} {most}"
+        yield f"tap {end.space} {end.dev} {tap_name(end.space)} {ports.BULK} {last}"
+
+
+def captured(cell: Cell) -> dict[str, NetworkPort]:
+    """The device whose packets are captured, by the side: the receiver's, and where the hosts' links end."""
+    net = network(cell)
+    return {"client": net.receiver, "server": NetworkPort(net.boxes[0], "wan")}
 
 
 def slots_file(space: str) -> str:
@@ -428,10 +438,11 @@ def _ns(seconds: float) -> int:
     return round(seconds * _NS)
 
 
-def job(cell: Cell, seed: int, *, iperf3: bool = False) -> str:
+def job(cell: Cell, seed: int, *, iperf3: bool = False, pcap: bool = False) -> str:
     """Return the shell script that makes the network and runs the traffic in it.
 
-    With `iperf3` that sends the bulk flows, each end's JSON in `sender-N` and `receiver-N`.
+    With `iperf3` that sends the bulk flows, each end's JSON in `sender-N` and `receiver-N`. The ends' own counters of
+    TCP and IP go to `counters-NAMESPACE`.
     """
     net = network(cell)
     parts = ["#!/bin/sh", "set -e", "echo 1 >/proc/sys/net/core/devconf_inherit_init_net"]
@@ -442,13 +453,15 @@ def job(cell: Cell, seed: int, *, iperf3: bool = False) -> str:
     mangled = [(hop_name(n), hop) for n, hop in enumerate(cell.hops) if hop.mangle]
     parts += [_batch(f"ip netns exec {space} nft -f -", _mangle(hop)) for space, hop in mangled]
     parts += _slots(cell)
-    traffic = plan(cell, seed, flows=not iperf3).splitlines()
+    traffic = plan(cell, seed, flows=not iperf3, pcap=pcap).splitlines()
     if iperf3:
         servers, clients = zip(*_iperf3(cell, net, starts(cell, seed)), strict=True)
         parts += [*servers, "mkfifo /tmp/ready", _batch("./bulk >/tmp/ready", traffic, "&"), "bulk=$!"]
         parts += ["read ready </tmp/ready", *clients, "wait $bulk", "wait"]
     else:
         parts.append(_batch("./bulk", traffic))
+    ends = [end.space for end in (*net.hosts.values(), net.receiver)]
+    parts += [f"ip netns exec {space} cat {' '.join(nstat.FILES)} >{COUNTERS}{space}" for space in ends]
     parts += [f"ip netns exec {space} cat {SLOTS} >seen-{slots_file(space)}" for space, _ in _slotted(cell)]
     return "\n".join([*parts, ""])
 

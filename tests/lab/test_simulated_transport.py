@@ -27,6 +27,8 @@ from hardware.machine.ip import IP_VERSIONS
 from hardware.simulation import SimulationError
 from harness.matrix import simulated
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
+from scoring import pcapng
+from traffic import ports
 from traffic.program import PROGRAMS, Program
 
 pytestmark = pytest.mark.lab
@@ -44,10 +46,10 @@ def cell(*contenders: str, qdisc: str = "dualpi2", seconds: float = 10, rtt_us: 
                                 "seconds": seconds, **more})  # fmt: skip
 
 
-def run(cell: Cell, tmp_path: Path, name: str = "run", seed: int = 1) -> Path:
+def run(cell: Cell, tmp_path: Path, name: str = "run", seed: int = 1, pcap: bool = False) -> Path:
     folder = tmp_path / name
     folder.mkdir()
-    simulated.run_cell(cell, folder, seed=seed)
+    simulated.run_cell(cell, folder, seed=seed, pcap=pcap)
     return folder
 
 
@@ -91,10 +93,29 @@ def test_a_seed_gives_the_same_bytes_alone_and_beside_another_cell(tmp_path: Pat
         beside = pool.submit(run, everything, tmp_path, "a-much-longer-name-of-a-folder", 1)
         other = pool.submit(run, everything, tmp_path, "other", 2)
     print(json.dumps(alone, indent=1))
-    assert set(alone) == {"cell.json", "setup.log", "flows.csv", "probes.csv", "short.csv", "talks.csv", "queues.jsonl"}
+    csv = {"flows.csv", "probes.csv", "short.csv", "talks.csv"}
+    assert set(alone) == {"cell.json", "setup.log", "counters.json", "queues.jsonl", *csv}
     assert hashes(beside.result()) == alone
     different = hashes(other.result())
     assert not [name for name, digest in different.items() if digest == alone[name]]
+
+
+def test_captures_change_nothing_and_hold_what_the_counters_tell(tmp_path: Path) -> None:
+    asked = cell(
+        "prague", "cubic-noecn", qdisc="fq_codel flows 1", seconds=5, probes=[Probe(rtt_us=RTT, round_trip=True)]
+    )
+    captured, plain = run(asked, tmp_path, "captured", pcap=True), hashes(run(asked, tmp_path, "plain"))
+    told = hashes(captured)
+    assert set(told) - set(plain) == set(simulated.CAPTURES)
+    assert {name for name in plain if plain[name] != told[name]} == {"setup.log"}
+    client, server = (pcapng.read(captured / name).packets for name in simulated.CAPTURES)
+    counted = json.loads((captured / "counters.json").read_text())
+    came = client.filter(pl.col("sport").is_between(ports.FIRST_SENDER, ports.FIRST_SENDER + 1))
+    assert came.filter(pl.col("ecn") == 3).height == counted["receiver"]["IpExtInCEPkts"] > 100
+    assert counted["host0"]["TcpExtTCPDeliveredCE"] == pytest.approx(counted["receiver"]["IpExtInCEPkts"], abs=70)
+    # Behind the bottleneck are the packets before it, less those in it and those that it dropped, and marked.
+    entered = server.filter(pl.col("sport").is_between(ports.FIRST_SENDER, ports.FIRST_SENDER + 1))
+    assert 0 <= entered.height - came.height < 200 and not entered.filter(pl.col("ecn") == 3).height
 
 
 def test_over_ipv6_everything_is_as_over_ipv4(tmp_path: Path) -> None:

@@ -51,7 +51,6 @@ ELSEWHERE = {
     "harness/lab/simulated.py": "lab/one_run/test_main_job.py",
     "harness/lab/uplink.py": "lab/real_time/test_uplink.py",
     "harness/lab/virtual.py": "lab/real_time/test_virtual.py",
-    "harness/matrix/campaign.py": "lab/test_matrix.py",
     "harness/matrix/cases.py": "lab/test_matrix.py",
     "harness/matrix/cell_page.py": "unit/harness/matrix/test_report.py",
     "harness/matrix/cell_run.py": "programs/harness/matrix/test_engine.py",

@@ -18,6 +18,7 @@ from hardware.machine.files import CHECKOUT
 from harness.matrix.cell_run import RUN, Job, result_digest, standing
 from harness.matrix.engine import GUEST_BYTES, EngineError, LocalEngine, Outcome, capacity, complete
 from harness.matrix.results import run_folder
+from harness.matrix.simulated import CAPTURES
 from harness.store.claim import claim
 from scoring.scores import SCORES
 from tests.processes import outliving
@@ -60,6 +61,14 @@ def test_what_is_finished_is_kept_until_its_inputs_change(tmp_path: Path) -> Non
     assert run_all([job("a", inputs="two")], tmp_path, again=True)["a 1"].status == "ran"
     assert len(made(tmp_path)) == 5
     assert not list(tmp_path.rglob("*.old"))
+
+
+def test_a_finished_run_without_captures_is_made_again_where_they_are_asked_for(tmp_path: Path) -> None:
+    (first,) = run_all([job("a")], tmp_path).values()
+    assert standing(job("a", pcap=True), first.folder) == "stale"
+    for name in CAPTURES:
+        (first.folder / name).touch()
+    assert standing(job("a", pcap=True), first.folder) == standing(job("a"), first.folder) == "done"
 
 
 def test_other_parameters_of_the_scoring_renew_the_scores_only(tmp_path: Path) -> None:

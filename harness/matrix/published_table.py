@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How our results stand to every published table of the sources, as a table in Markdown (docs/experiments.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+from hardware.machine.files import replace_file
+from harness.matrix.campaign import Campaign, prepare, seeds
+from harness.matrix.matrix import Matrix, MatrixError
+from harness.matrix.results import MISSING, Results, column_head, figure_text, furthest_text, results
+from scoring import published
+from scoring.published import PublishedComparison
+
+TABLES = "tables.csv"
+"""In scoring/reference/: a row for each published table, with the matrix, cells and metrics of ours that repeat it."""
+BEGIN, END = "<!-- published tables: made by `sojourn matrix --table` -->", "<!-- end of the published tables -->"
+_HEADS = ("table", "matrix", "figures", "cells", "rank", "Pearson", "log(ours/theirs)", "its size", "furthest; why")
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """One published table: where it is, and what of ours repeats it; `cells` is a regular expression of their names."""
+
+    source: str
+    table: str
+    matrix: str
+    cells: str
+    metrics: tuple[str, ...]
+    note: str
+
+
+def tables() -> list[PublishedTable]:
+    """Every published table of the sources."""
+    return [
+        PublishedTable(
+            row["source"], row["table"], row["matrix"], row["cells"], tuple(row["metrics"].split()), row["note"]
+        )
+        for row in published.rows(TABLES)
+    ]
+
+
+def gather(known: Mapping[str, Matrix], folder: Path) -> dict[str, Results]:
+    """Return the finished runs in `folder` of every matrix that repeats a table, each in its preferred lab.
+
+    Builds what is missing of what decides the runs. Raises MatrixError, EngineError or BuildError.
+    """
+    gathered = {}
+    for name in dict.fromkeys(one.matrix for one in tables() if one.metrics):
+        if not (matrix := known.get(name)):
+            raise MatrixError(f"{TABLES}: unknown matrix {name!r}")
+        plan = Campaign(matrix, matrix.runnable, seeds(1, 1), folder, lab=matrix.labs[0])
+        jobs, _ = prepare(plan)
+        gathered[name] = results(matrix, plan.folder, jobs[0].inputs)
+    return gathered
+
+
+def markdown(gathered: Mapping[str, Results]) -> str:
+    """Return the rows of all tables, grouped by source; what is told of several figures stands in their order."""
+    parts = []
+    for source, of_source in groupby(tables(), lambda one: one.source):
+        lines = [f"### {source}", "", _row(_HEADS), _row(["---"] * len(_HEADS))]
+        lines += [_row(_cells(one, gathered.get(one.matrix))) for one in of_source]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def write(text: str, file: Path) -> None:
+    """Put `text` between the marks BEGIN and END of a Markdown file. Raises MatrixError when it has none."""
+    page = file.read_text() if file.is_file() else ""
+    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
+        raise MatrixError(f"--table: {file} has no place for it: a line `{BEGIN}`, and after it `{END}`")
+    before, after = page.partition(BEGIN)[0], page.partition(END)[2]
+    replace_file(file, f"{before}{BEGIN}\n\n{text}\n{END}{after}".encode())
+
+
+def _cells(one: PublishedTable, found: Results | None) -> Iterator[str]:
+    name = f"`{one.matrix}`" if one.matrix else MISSING
+    yield from (one.table, name)
+    if not found or not one.metrics:
+        yield from [MISSING] * (len(_HEADS) - 3)
+        yield one.note
+        return
+    compared = list(_compared(one, found))
+    reference = found.matrix.reference
+    meant = [theirs for cell, theirs in (reference.published if reference else {}).items() if _meant(one, cell)]
+    yield " / ".join(column_head(found.matrix, metric) for metric in one.metrics)
+    yield _each(
+        f"{len(comparison.pairs)} of {sum(comparison.metric in theirs for theirs in meant)}" for comparison in compared
+    )
+    yield _each(figure_text(comparison.spearman, 2) for comparison in compared)
+    yield _each(figure_text(comparison.pearson, 2) for comparison in compared)
+    yield _each(figure_text(comparison.median_log_ratio, 2) for comparison in compared)
+    yield _each(figure_text(comparison.median_abs_log_ratio, 2) for comparison in compared)
+    # A cell that is far off in one figure mostly is in another.
+    furthest = dict.fromkeys(f"`{furthest_text(pair)}`" for comparison in compared for pair in comparison.furthest(1))
+    yield "; ".join([*furthest, *filter(None, [one.note])])
+
+
+def _compared(one: PublishedTable, found: Results) -> Iterator[PublishedComparison]:
+    """A comparison for each metric of the table, of its cells alone."""
+    by_metric = {comparison.metric: comparison for comparison in found.comparisons()}
+    for metric in one.metrics:
+        whole = by_metric.get(metric) or PublishedComparison(metric, None, ())
+        yield replace(whole, pairs=tuple(pair for pair in whole.pairs if _meant(one, pair.cell)))
+
+
+def _meant(one: PublishedTable, cell: str) -> bool:
+    return re.search(one.cells, cell) is not None
+
+
+def _each(texts: Iterator[str]) -> str:
+    """Figures of several metrics in one field; once where all are alike."""
+    each = list(texts)
+    return each[0] if len(set(each)) == 1 else " / ".join(each)
+
+
+def _row(cells: Sequence[str] | Iterator[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

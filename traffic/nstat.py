@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kernel has counted of TCP and IP in a network namespace, by the names that `nstat` gives them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+FILES = ("/proc/net/snmp", "/proc/net/netstat", "/proc/net/snmp6")
+"""Where it tells them."""
+#: Settings and states that stand among the counters.
+_NO_COUNTERS = frozenset(("IpForwarding", "IpDefaultTTL", "TcpRtoAlgorithm", "TcpRtoMin", "TcpRtoMax", "TcpMaxConn"))
+
+
+def counters(text: str) -> dict[str, int]:
+    """Return the counters in the text of FILES that are not 0, e.g. `TcpRetransSegs`, `IpExtInCEPkts`.
+
+    Two lines of snmp and netstat belong together, `Tcp: NAME …` and `Tcp: VALUE …`; snmp6 has a line for each.
+    """
+    lines = [line.split() for line in text.splitlines() if line.strip()]
+    counted: dict[str, int] = {}
+    for names, values in pairwise(lines):
+        if names[0] == values[0] and names[0].endswith(":"):
+            prefix = names[0].removesuffix(":")
+            counted |= {prefix + name: int(value) for name, value in zip(names[1:], values[1:], strict=True)}
+    counted |= {line[0]: int(line[1]) for line in lines if len(line) == 2 and not line[0].endswith(":")}
+    return {name: value for name, value in counted.items() if value and name not in _NO_COUNTERS}
+
+
+def counted(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    """Return what came to the counters between two looks at them, without those to which nothing did."""
+    return {name: more for name, value in after.items() if (more := value - before.get(name, 0))}
