@@ -74,6 +74,8 @@ def run_series(scores: Scores, run: Path) -> RunSeries:
         queue = _shifted(read_queue(run / "qdisc.jsonl", _bottleneck(run), float(rate)), scores.t0, end)
     contenders = {phase.name: phase.contender for phase in phases}
     rtt_p50, rtt_max = _rtt(run, scores.t0, end)
+    # A lone solo phase is called as the baseline, which is told after it.
+    curves = {curve.name: curve for curve in scores.ccdf}
     return RunSeries(
         phases=phases,
         victim=_middles(scores, "victim_mbps"),
@@ -82,8 +84,8 @@ def run_series(scores: Scores, run: Path) -> RunSeries:
         frozen=[Frozen(f.kind, f.t, f.length) for f in scores.freezes if -f.length < f.t < end],
         ccdfs=[
             (curve.name, contenders.get(curve.name), list(zip(curve.ms, curve.percent, strict=True)))
-            for curve in scores.ccdf
-            if curve.name not in contenders or contenders[curve.name]
+            for name, curve in curves.items()
+            if name in ("solo", "unshaped") or contenders.get(name)
         ],
         queue=queue,
         rtt_p50=rtt_p50,

@@ -307,8 +307,10 @@ def _grid(caption: str, figures: Sequence[tuple[str, Figure | None]], summary: S
 
 def _p(figure: Figure, contrast: Contrast | None) -> str:
     """The p by which a contrast is judged."""
-    p = contrast and (contrast.p if figure.primary else contrast.p_holm)
-    return "–" if p is None else f"{p:.3f}"
+    if contrast is None:
+        return "–"
+    p = contrast.p if figure.primary else contrast.p_holm
+    return "–" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _plot(one: Experiment, figure: Figure, label: str, unit: str) -> Iterator[dict[str, Any]]:

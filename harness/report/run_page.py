@@ -101,7 +101,8 @@ def _key(curves: Sequence[tuple[str, str, Points]]) -> list[tuple[str, int, bool
 def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Points]]:
     """The curves of contender phases and of all solo ones together, as `ccdf_plot` takes them."""
     beside = {phase.name for phase in scores.phases if phase.contender} | {"solo"}
-    shown = [curve for curve in curves if curve.name.split()[0] in beside and curve.ms]
+    named = {curve.name: curve for curve in curves}  # of a lone solo phase and the baseline the latter
+    shown = [curve for name, curve in named.items() if name.split()[0] in beside and curve.ms]
     plain = [curve.name for curve in shown if not curve.name.endswith(OWN)]
 
     def kind(name: str) -> str:

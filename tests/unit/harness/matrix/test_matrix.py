@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,7 @@ def test_runs_of_other_endpoints_have_a_folder_of_their_own(tmp_path: Path) -> N
 def test_figures_are_found_by_their_path() -> None:
     scores = {"flows": [{"d_ss_mbps": 4}], "ratio": 2.5, "name": "x"}
     assert (figure(scores, "flows.0.d_ss_mbps"), figure(scores, "ratio")) == (4.0, 2.5)
+    assert figure({"short": {"p95_s": "Infinity"}}, "short.p95_s") == inf
     for path in ("flows.1.d_ss_mbps", "flows.x", "ratio.0", "name", "flows"):
         assert figure(scores, path) is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from harness.matrix.matrix import Bias, Chart, Column, Contrast, Correlation, Ex
 from harness.matrix.results import cell_folder, results, run_folder
 from harness.store.manifest import hash_file
 from scoring.per_packet import PACKETS
-from scoring.transport import FLOWS, PROBES, SHORT, score
+from scoring.transport import FLOWS, PROBES, SHORT, completion, score
 
 SECONDS = 10
 
@@ -196,6 +197,24 @@ def test_a_contrast_of_two_cells_is_told_and_judged(
     assert found.contrasts() == [(told, met)] and found.missed() == ([told] if met is False else [])
     page = report.write(matrix, folder, INPUTS).read_text()
     assert told in page and ("not as expected" in page) is (met is False)
+
+
+def test_a_flow_that_never_ended_is_infinitely_late_and_all_harm(folder: Path) -> None:
+    for seed in (1, 2):
+        run = run_folder(folder, MATRIX.cells[4], seed)
+        scores = json.loads((run / "scores.json").read_text())
+        scores["short"] = completion(pl.DataFrame([(0.1, 1000, None)], schema=SHORT, orient="row"))
+        (run / "scores.json").write_text(json.dumps(scores, allow_nan=False))
+        describe(run, MATRIX.cells[4], seed)
+    found = results(MATRIX, folder, INPUTS)
+    assert found.values("beside", "short.median_s") == [inf, inf] and found.values("beside", "harm.median") == [1, 1]
+    metric = "short.median_s"
+    chart = Chart(title="times", unit="s", series={"": metric}, cells={"A": "alone", "B": "beside"})
+    columns = (*MATRIX.columns, Column(head="median s", metric=metric))
+    text = report.write(MATRIX.model_copy(update={"columns": columns, "charts": (chart,)}), folder, INPUTS).read_text()
+    assert "∞ (lost)" in text and "nan" not in text
+    page = run_folder(folder, MATRIX.cells[4], 1).parent / "cell.html"
+    assert "∞ (lost)" in page.read_text()
 
 
 def test_what_a_flow_gives_way_to_a_call_is_the_difference_of_steady_states(folder: Path) -> None:

@@ -79,6 +79,14 @@ def test_scores_of_an_older_scorer_are_read_and_shown(scores: Scores, tmp_path: 
     assert "goodput of the victim (Mbit/s)" in page.cells and "stalled" not in " ".join(page.cells[:12])
 
 
+def test_the_baseline_is_drawn_where_its_name_is_a_phases_too(scores: Scores, tmp_path: Path) -> None:
+    alone, beside, _ = scores.phases
+    alone.name, scores.ccdf[0].name = "solo", "solo"
+    scores.ccdf[0].ms, scores.ccdf[2].ms = [1, 2], [20, 21]
+    told = run_series(scores.model_copy(update={"phases": [alone, beside]}), tmp_path)
+    assert [(name, points[0][0]) for name, _, points in told.ccdfs] == [("solo", 20), ("prague", 25)]
+
+
 def test_a_lost_percentile_and_a_short_baseline_are_told(scores: Scores, tmp_path: Path) -> None:
     document = json.loads(scores.model_dump_json()) | {"primary": "victim_mbps"}
     document["phases"][1]["rtt_p99_ms"] = "Infinity"
