@@ -248,10 +248,11 @@ def score(
     `flows`, `probes` and `short` have the columns of FLOWS, PROBES and SHORT. Per flow: d_ss_mbps (`delivery_rate_mbps`
     in the steady window; its goodput where the sender tells no delivery rate), window_goodput_mbps (bytes received
     over the same window, METRICS 1.2), goodput_mbps (mean of the whole flow with slow start), TCP RTT
-    mean and max over its samples, retransmitted packets and their share, CE share of the packets delivered, and
-    `normalised`, goodput in the window over an equal share of the bottleneck; `steady_…` is the goodput without
-    warm-up. `last` is the last flow. `ratio` is D_SS of the first over the second of two flows, `inverse_ratio` the
-    other way round; `jain` is of D_SS, `jain_whole` of whole flows; `up_…` are those of the flows up. `periods` are
+    mean and max over its samples, cwnd_mean (segments, over the same window), retransmitted packets and their share, CE
+    share of the packets delivered, and `normalised`, goodput in the window over an equal share of the bottleneck;
+    `steady_…` is the goodput without warm-up. `last` is the last flow. `ratio` is D_SS of the first over the second of
+    two flows, `inverse_ratio` the other way round; `jain` is of D_SS, `jain_whole` of whole flows; `up_…` are those of
+    the flows up. `periods` are
     the stretches of constant rate, `utilisation` the flows' share of it; `call` are a call's ways, down first.
     `wire` and `active_queues` are what the bottleneck saw, see `wire_scores` and `active_queues`.
     """
@@ -310,6 +311,9 @@ def _flow_scores(
     rtt = part.filter(pl.col("srtt_us") > 0)["srtt_us"].to_numpy() / 1e3
     if rtt.size:
         scores |= {"rtt_mean_ms": _r(float(rtt.mean())), "rtt_max_ms": _r(float(rtt.max()))}
+    cwnd = part.filter(pl.col("t_s").is_between(window[0], window[1]))["cwnd"].drop_nulls().to_numpy()
+    if cwnd.size:
+        scores["cwnd_mean"] = _r(float(cwnd.mean()))
     last = part.row(-1, named=True)
     delivered, retrans, ce = last["delivered"], last["retrans"], last["delivered_ce"]
     scores["retrans"] = retrans
