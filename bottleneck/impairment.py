@@ -26,6 +26,8 @@ class Impairment(BaseModel):
     delay_us: int = Field(default=0, ge=0, le=2_000_000)
     jitter_us: int = Field(default=0, ge=0, le=2_000_000)
     loss_percent: float = Field(default=0, ge=0, le=100)
+    marks: bool = False
+    """Whether ECN-capable packets are marked in place of being lost."""
     slot_us: int = Field(default=0, ge=0, le=1_000_000)
     slot_max_us: int | None = Field(default=None, ge=1, le=1_000_000)
     slot_packets: int | None = Field(default=None, ge=1)
@@ -36,6 +38,8 @@ class Impairment(BaseModel):
     def _together(self) -> Self:
         if self.jitter_us > self.delay_us:
             raise ValueError(f"a jitter of {self.jitter_us} us needs a delay of at least as much")
+        if self.marks and not self.loss_percent:
+            raise ValueError("a path that marks needs a loss, which is the share that it marks")
         if self.slot_max_us is not None and not 0 < self.slot_us <= self.slot_max_us:
             raise ValueError(f"a slot of at most {self.slot_max_us} us needs a least one, no longer than that")
         if self.slot_packets is not None and not self.slot_us:
@@ -60,7 +64,7 @@ class Impairment(BaseModel):
             if self.jitter_us:
                 words.append(units.format_time(self.jitter_us))
         if self.loss_percent:
-            words += ["loss", "random", f"{self.loss_percent:g}%"]
+            words += ["loss", "random", f"{self.loss_percent:g}%", *(["ecn"] if self.marks else [])]
         if self.slot_us:
             words += ["slot", units.format_time(self.slot_us)]
             if self.slot_max_us is not None:

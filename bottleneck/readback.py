@@ -232,6 +232,7 @@ def netem(dev: str, asked: Impairment, found: State) -> list[str]:
         "delay": (asked.delay_us, _us(delay.get("delay"))),
         "jitter": (asked.jitter_us, _us(delay.get("jitter"))),
         "loss": (round(asked.loss_percent, 4), round(100 * options.get("loss-random", {}).get("loss", 0), 4)),
+        "marks": (asked.marks, options.get("ecn", False)),
         "slot": (asked.slot_us, _us(slot.get("min-delay"))),
         # Without a second time netem takes the first for both.
         "slot's largest": (asked.slot_max_us or asked.slot_us, _us(slot.get("max-delay"))),

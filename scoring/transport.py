@@ -73,14 +73,6 @@ def rate_mbps(t: Floats, received: Floats, start: float, end: float) -> float:
     return float((got[1] - got[0]) * 8 / (end - start) / 1e6)
 
 
-def mean_window(samples: pl.DataFrame | None, window: Sequence[float]) -> float | None:
-    """Mean congestion window in segments of a flow's samples (columns of FLOWS) in a window of s; None without one."""
-    if samples is None:
-        return None
-    inside = samples.filter(pl.col("t_s").is_between(window[0], window[1]))["cwnd"].drop_nulls()
-    return float(np.mean(inside.to_numpy())) if inside.len() else None
-
-
 def delivery_rate_mbps(samples: pl.DataFrame, start: float, end: float) -> float | None:
     """Mean in Mbit/s of the delivery rates other than 0 of `samples` (FLOWS) between `start` and `end` s; None: none.
 
@@ -283,10 +275,10 @@ def score(
     `flows`, `probes` and `short` have the columns of FLOWS, PROBES and SHORT. Per flow: d_ss_mbps (`delivery_rate_mbps`
     in the steady window; its goodput where the sender tells no delivery rate), window_goodput_mbps (bytes received
     over the same window, METRICS 1.2), goodput_mbps (mean of the whole flow with slow start), TCP RTT
-    mean and max over its samples, retransmitted packets and their share, CE share of the packets delivered, and
-    `normalised`, goodput in the window over an equal share of the bottleneck, and `normalised_window`, the mean window
-    in that time over such a share of capacity · RTT (the path's, METRICS 5); `steady_…` is the goodput without warm-up.
-    `last` is the last flow. `ratio` is D_SS of the first over the second of two flows, `inverse_ratio` the other way
+    mean and max over its samples, cwnd_mean (segments, over the same window), retransmitted packets and their share, CE
+    share of the packets delivered, `normalised`, goodput in the window over an equal share of the bottleneck, and
+    `normalised_window`, cwnd_mean over such a share of capacity · RTT (the path's, METRICS 5); `steady_…` is the
+    goodput without warm-up. `last` is the last flow. `ratio` is D_SS of the first over the second of two flows, `inverse_ratio` the other way
     round; `jain` is of D_SS, `jain_whole` of whole flows; `up_…` are those of the flows up. `periods` are the stretches
     of constant rate, `utilisation` the flows' share of it; `call` are a call's ways, down first.
     `wire` and `active_queues` are what the bottleneck saw, see `wire_scores` and `active_queues`.
@@ -311,9 +303,9 @@ def score(
         scores["utilisation"] = _r(sum(flow["window_goodput_mbps"] for flow in down) / capacity, 4)
         for flow in down:
             flow["normalised"] = _r(flow["window_goodput_mbps"] / (capacity / len(down)), 4)
-            if (window_segments := mean_window(by_flow.get(flow["flow"]), window)) and flow["rtt_ms"]:
+            if flow.get("cwnd_mean") and flow["rtt_ms"]:
                 fair = capacity * flow["rtt_ms"] * 1e3 / 8 / PAYLOAD_BYTES / len(down)
-                flow["normalised_window"] = _r(window_segments / fair, 4)
+                flow["normalised_window"] = _r(flow["cwnd_mean"] / fair, 4)
     scores["last"] = flow_scores[-1] if flow_scores else {}
     if probes is not None and probes.height:
         scores["probes"] = _probes(cell, asked, probes, seconds)
@@ -351,6 +343,9 @@ def _flow_scores(
     rtt = part.filter(pl.col("srtt_us") > 0)["srtt_us"].to_numpy() / 1e3
     if rtt.size:
         scores |= {"rtt_mean_ms": _r(float(rtt.mean())), "rtt_max_ms": _r(float(rtt.max()))}
+    cwnd = part.filter(pl.col("t_s").is_between(window[0], window[1]))["cwnd"].drop_nulls().to_numpy()
+    if cwnd.size:
+        scores["cwnd_mean"] = _r(float(cwnd.mean()))
     last = part.row(-1, named=True)
     delivered, retrans, ce = last["delivered"], last["retrans"], last["delivered_ce"]
     scores["retrans"] = retrans
