@@ -278,9 +278,10 @@ def score(
     mean and max over its samples, cwnd_mean (segments, over the same window), retransmitted packets and their share, CE
     share of the packets delivered, `normalised`, goodput in the window over an equal share of the bottleneck, and
     `normalised_window`, cwnd_mean over such a share of capacity · RTT (the path's, METRICS 5); `steady_…` is the
-    goodput without warm-up. `last` is the last flow. `ratio` is D_SS of the first over the second of two flows, `inverse_ratio` the other way
-    round; `jain` is of D_SS, `jain_whole` of whole flows; `up_…` are those of the flows up. `periods` are the stretches
-    of constant rate, `utilisation` the flows' share of it; `call` are a call's ways, down first.
+    goodput without warm-up. `last` is the last flow. `ratio` is D_SS of the first over the second of two flows,
+    `inverse_ratio` the other way round; `jain` is of D_SS, `jain_whole` of whole flows; `up_…` are those of the flows
+    up. `periods` are the stretches of constant rate, `utilisation` the flows' share of it; `call` are a call's ways,
+    down first.
     `wire` and `active_queues` are what the bottleneck saw, see `wire_scores` and `active_queues`.
     """
     seconds, asked = float(cell["seconds"]), list(cell.get("flows", ()))

@@ -41,7 +41,7 @@
 #define TIME "%" PRId64 ".%06" PRId64
 #define TIME_OF(ns) (ns) / SECOND, (ns) % SECOND / 1000
 
-enum { WRITE = 1 << 20, LOWAT = 1 << 20, PROBE_BYTES = 172, TALK_BYTES = 1200, REQUEST_BYTES = 160, CARRIER_MS = 10000,
+enum { WRITE = 1 << 20, LOWAT = 256 << 10, PROBE_BYTES = 172, TALK_BYTES = 1200, REQUEST_BYTES = 160, CARRIER_MS = 10000,
        LOOK_MS = 50, ACCURATE_ECN = 3 };
 enum kind { TIMER, LISTENER, FLOW_OUT, FLOW_IN, SHORT_LISTENER, SHORT_OUT, SHORT_IN, PROBE, TALK };
 
@@ -791,6 +791,7 @@ static void serve(struct watch *it)
 		break;
 	}
 	case FLOW_OUT:
+		/* Holes of a file are one page of zeroes that is passed on and never copied. */
 		check(it, "flow", sendfile(it->fd, payload, &(off_t){ 0 }, WRITE));
 		break;
 	case FLOW_IN:
