@@ -23,7 +23,7 @@ from scoring.scores import SCORES
 from scoring.validity import Limits
 
 Endpoints = Literal["bulk", "iperf3"]
-RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv")
+RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "replay.csv")
 """What a seed decides bit for bit."""
 RUN = "run.json"
 #: What runs a cell in simulated time; in real time; what scores it.
@@ -122,7 +122,7 @@ def score(job: Job, folder: Path) -> None:
     """Write `scores.json` from the raw files of a run."""
     import polars as pl
 
-    from scoring.transport import FLOWS, PROBES, SHORT, TALKS, WIRE
+    from scoring.transport import FLOWS, PROBES, REPLAY, SHORT, TALKS, WIRE
     from scoring.transport import score as scored
 
     def frame(name: str, schema: Any) -> pl.DataFrame:
@@ -130,12 +130,12 @@ def score(job: Job, folder: Path) -> None:
         return pl.read_csv(path, schema=schema, glob=False) if path.exists() else pl.DataFrame(schema=schema)
 
     flows, probes, short = (frame(name, schema) for name, schema in zip(RAW[:3], (FLOWS, PROBES, SHORT), strict=True))
-    wire, talks = frame("wire.csv", WIRE), frame("talks.csv", TALKS)
+    wire, talks, replay = frame("wire.csv", WIRE), frame("talks.csv", TALKS), frame("replay.csv", REPLAY)
     lines = (folder / RAW[3]).read_text().splitlines() if (folder / RAW[3]).exists() else []
     cell = job.cell.model_dump(mode="json")
     scores = scored(
-        cell, flows, probes, short, wire=wire, talks=talks, queues=map(json.loads, lines), window_s=job.window_s,
-        tail_s=job.tail_s,
+        cell, flows, probes, short, wire=wire, talks=talks, replay=replay, queues=map(json.loads, lines),
+        window_s=job.window_s, tail_s=job.tail_s,
     )  # fmt: skip
     _write(folder / SCORES, scores)
 

@@ -12,7 +12,7 @@ LABS = ("sim", "virtual", "apu")
 def lacking(cell: Cell, lab: str) -> str:
     """Return what `lab` lacks for `cell`, empty if nothing: `no way to …`."""
     if lab == "sim":
-        return "" if cell.tunnel in ("", "ipsec") else f"no kernel of its own for each end of a {cell.tunnel} tunnel"
+        return ""
     boxes = working_hops(cell)
     rtts = {flow.rtt_us for flow in cell.flows} | {probe.rtt_us for probe in cell.probes}
     rtts |= {cell.call.rtt_us} if cell.call else set()

@@ -23,16 +23,18 @@ from bottleneck.spec import IFB_DOWN, IFB_UP, Direction
 from hardware.machine.ip import IpVersion
 from hardware.node import mac
 from harness.matrix.cell import Call, Cell, Hop, ShortFlows
-from traffic import ports, web
+from traffic import ports, tunnel, web
 from traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
 from traffic.irtt import TOS
 from traffic.talk import Schedule
+from traffic.tunnel import TunnelEnd
 
 RECEIVER, SWITCH, NEAR, FAR = "receiver", "switch", "near", "far"
 HOST_DEV = "eth0"
 START_SPREAD_S = 0.01
 """What a flow starts later than asked is drawn from 0 to this, so that the seed is a start order and a phase too."""
-TUNNEL_MTU = 1400
+IPSEC_MTU = 1400
+"""Bytes of the largest packet inside ESP."""
 _NS = 1_000_000_000
 #: ECN is not agreed on by a SYN that is ECT itself (RFC 3168, 6.1.1).
 _NO_SYN = "tcp flags & syn == 0 "
@@ -145,13 +147,13 @@ def addresses(cell: Cell, space: str) -> list[str]:
         lines += ["link add bridge type bridge mcast_snooping 0", "link set dev bridge up"]
         return lines + [f"link set dev {end.dev} master bridge" for end in ends]
     if cell.tunnel and space in (RECEIVER, *(host.space for host in net.hosts.values())):
-        lines.append(f"link set dev {HOST_DEV} mtu {TUNNEL_MTU}")
+        lines.append(f"link set dev {HOST_DEV} mtu {IPSEC_MTU if cell.tunnel == 'ipsec' else tunnel.MTU[cell.tunnel]}")
     lines += [f"address add {end.address} dev {end.dev}" for end in ends]
     for end in ends:
         lines += [
             f"neighbour replace {peer.ip} lladdr {peer.mac} dev {end.dev} nud permanent" for peer in _peers(net, end)
         ]
-    lines += _routes(net, space) + _tunnel(cell, net, space)
+    lines += _routes(net, space) + _ipsec(cell, net, space)
     for program, command in _bottleneck(cell, space):
         if program == "ip":
             lines.append(command)
@@ -181,12 +183,44 @@ def _routes(net: Network, space: str) -> list[str]:
     return [*down[: 2 if at < last else 1], *up[: 2 if at > 1 else 1]]
 
 
-def _tunnel(cell: Cell, net: Network, space: str) -> list[str]:
-    """ESP in tunnel mode between the two gateways; the ECN field is copied out and in again (RFC 6040)."""
-    if not cell.tunnel or space not in (NEAR, FAR):
-        return []
+def _gateways(net: Network) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The address of each end of a tunnel, near and far, and the net behind it."""
     near, far = (_bare(net.numbers.links.format(*at)) for at in ((0, 1), (len(net.boxes) - 2, 2)))
-    sides = [(near, net.numbers.hosts.format(0)), (far, net.numbers.receiver.format(0))]
+    return (near, net.numbers.hosts.format(0)), (far, net.numbers.receiver.format(0))
+
+
+def _tunnel(cell: Cell, net: Network) -> Iterator[str]:
+    """The shell's lines that make a tunnel of devices between the two gateways."""
+    if cell.tunnel == "" or cell.tunnel == "ipsec":
+        return
+    near, far = (
+        TunnelEnd(outer, inner, key=f"$(wg pubkey </run/{space}.key)", key_file=f"/run/{space}.key", beyond=beyond)
+        for space, inner, (outer, beyond) in zip((NEAR, FAR), (tunnel.NEAR, tunnel.FAR), _gateways(net), strict=True)
+    )
+    if cell.tunnel == "wireguard":
+        yield from (f"wg genkey >{end.key_file}" for end in (near, far))
+    for space, mine, other in ((NEAR, near, far), (FAR, far, near)):
+        for command in tunnel.commands(cell.tunnel, mine, other):
+            yield f"ip netns exec {space} {' '.join(command)}"
+
+
+REPLAY = {"down": "replay-down", "up": "replay-up"}
+"""Files of what each way's receiving end of ESP says of its replay window at the end."""
+
+
+def _replay(cell: Cell, net: Network) -> Iterator[str]:
+    """The shell's lines that ask both ends of ESP for what they dropped."""
+    if cell.tunnel == "ipsec":
+        (near, _), (far, _) = _gateways(net)
+        for way, space, sender in (("down", FAR, near), ("up", NEAR, far)):
+            yield f"ip -n {space} -s xfrm state list src {sender} >{REPLAY[way]}"
+
+
+def _ipsec(cell: Cell, net: Network, space: str) -> list[str]:
+    """ESP in tunnel mode between the two gateways; the ECN field is copied out and in again (RFC 6040)."""
+    if cell.tunnel != "ipsec" or space not in (NEAR, FAR):
+        return []
+    (near, _), (far, _) = sides = _gateways(net)
     (mine, inside), (other, outside) = sides if space == NEAR else reversed(sides)
     states = [
         f"xfrm state add src {src} dst {dst} proto esp spi {spi} reqid 1 mode tunnel "
@@ -375,6 +409,7 @@ def job(cell: Cell, seed: int, *, iperf3: bool = False) -> str:
         parts += [f"echo {value} >/proc/sys/net/ipv6/conf/{name}" for name, value in _OVER_IPV6.items()]
     parts.append(_batch("ip -batch -", devices(cell)))
     parts += [_batch(f"ip -n {space} -batch -", addresses(cell, space)) for space in net.spaces]
+    parts += _tunnel(cell, net)
     mangled = [(hop_name(n), hop) for n, hop in enumerate(cell.hops) if hop.mangle]
     parts += [_batch(f"ip netns exec {space} nft -f -", _mangle(hop)) for space, hop in mangled]
     traffic = plan(cell, seed, flows=not iperf3).splitlines()
@@ -384,6 +419,7 @@ def job(cell: Cell, seed: int, *, iperf3: bool = False) -> str:
         parts += ["read ready </tmp/ready", *clients, "wait $bulk", "wait"]
     else:
         parts.append(_batch("./bulk", traffic))
+    parts += _replay(cell, net)
     return "\n".join([*parts, ""])
 
 

@@ -231,3 +231,17 @@ def test_the_ccdf_of_two_runs_counts_each_packet_once() -> None:
     both = transport.probe_scores(probes([1, 2, 3, 4, 4, 8]), 0)["ccdf"]
     pooled = transport.pooled_ccdf([one, other])
     assert pooled["ms"] == both["ms"] and pooled["percent"] == pytest.approx(both["percent"], abs=1e-3)
+
+
+def test_a_replay_window_is_as_long_as_the_published_law_says() -> None:
+    assert int(transport.replay_window_needed(20, 100)) == 166
+
+
+def test_a_replay_window_is_told_beside_the_sojourns_of_both_queues() -> None:
+    replay = pl.DataFrame(
+        {"way": ["down", "up"], "window": [32, 32], "packets": [990, 500], "late": [10, 0], "repeated": [0, 0]}
+    )
+    probes = [{"ecn": "not-ect", "ccdf": {"ms": [0.0, 30.0]}}, {"ecn": "ect1", "ccdf": {"ms": [0.0, 1.0]}}]
+    assert transport.replay_scores(replay, probes, 20.0) == {
+        "late": 10, "late_up": 0, "late_share": 0.01, "c_peak_ms": 30.0, "l_peak_ms": 1.0, "needed": 50.0
+    }  # fmt: skip

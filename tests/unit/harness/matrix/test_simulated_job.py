@@ -136,7 +136,18 @@ def test_up_flows_and_probes_go_between_the_right_ends() -> None:
 
 def test_a_mangler_may_be_for_some_flows() -> None:
     job = simulated_job.job(cell(0, 0, hops=[Hop(mangle="to-ect1", mangled_flows=[1]), Hop(down=SHAPED)]), 1)
-    assert 'iifname "wan" tcp sport { 40001 } ip ecn != ce ip ecn set ect1;' in job
+    assert 'iifname "wan" tcp sport { 40001 } tcp flags & syn == 0 ip ecn != ce ip ecn set ect1;' in job
+
+
+def test_a_paced_flow_and_the_senders_own_queue_are_planned() -> None:
+    flow = Flow(contender="cubic", rtt_us=0, pacing_bps=40_000_000)
+    asked = cell(flows=[flow, Flow(contender="cubic", rtt_us=0)], sender_queue="fq")
+    lines = simulated_job.plan(asked, 1).splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("flow"))
+    assert lines[at + 1] == "pace 5000000" and sum(line.startswith("pace") for line in lines) == 1
+    assert "tc host0 qdisc add dev eth0 root handle 1: fq" in lines
+    with pytest.raises(ValueError, match="sender_queue"):
+        cell(20_000, sender_queue="fq")
 
 
 def test_iperf3_cannot_mix_flows_with_and_without_ecn_on_a_host() -> None:
