@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from bottleneck.shaper import RateStep
 from bottleneck.spec import Direction
 from hardware.machine.ip import IpVersion
+from traffic import ports
 from traffic.contender import CONTENDERS
 from traffic.irtt import Codepoint
 from traffic.web import P5_BYTES, P95_BYTES
@@ -32,6 +33,8 @@ class Flow(_Frozen):
     stop_s: float | None = Field(default=None, gt=0)
     """Default: the end of the cell."""
     up: bool = False
+    from_port: int | None = Field(default=None, ge=ports.FIRST_SENDER, le=ports.LAST_SENDER)
+    """Its sender's TCP port, which decides the queue that a hash gives it; default: the next of those ports."""
     pacing_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
     """The most that its sender sends, bit/s (SO_MAX_PACING_RATE): what is paced is not in bursts."""
 
@@ -90,6 +93,8 @@ class Hop(_Frozen):
     """Rates of `down` over the time of the cell, beside its initial one."""
     schedule_up: tuple[RateStep, ...] = ()
     """The same of `up`."""
+    host_queue: bool = False
+    """Whether a filter sends all that goes down to one host to one flow queue of the qdisc `down`."""
     mangle: Literal["", "ect1-to-not-ect", "to-ect1"] = ""
     """What it does to the ECN field of packets that go down; `to-ect1` is the bakeoff's gaming, whatever it was."""
     mangled_flows: tuple[int, ...] = ()

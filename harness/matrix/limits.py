@@ -23,6 +23,8 @@ def lacking(cell: Cell, lab: str) -> str:
         "no middlebox that changes the ECN field": bool(first.mangle),
         f"only one RTT, not {len(rtts)}": len(rtts) > 1,
         "no flows whose sending rate has a limit": any(flow.pacing_bps for flow in cell.flows),
+        "no filter of the queue's own": first.host_queue,
+        "no ports of a flow's own choice": any(flow.from_port for flow in cell.flows),
         "no qdisc of the sending hosts' own": bool(cell.sender_queue),
         "no short flows": cell.short_flows is not None,
         "no IPsec": cell.tunnel == "ipsec",

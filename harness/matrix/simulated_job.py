@@ -22,7 +22,7 @@ from bottleneck.impairment import Impairment
 from bottleneck.spec import IFB_DOWN, IFB_UP, Direction
 from hardware.machine.ip import IpVersion
 from hardware.node import mac
-from harness.matrix.cell import Call, Cell, Hop, ShortFlows
+from harness.matrix.cell import Call, Cell, Flow, Hop, ShortFlows
 from traffic import ports, tunnel, web
 from traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
 from traffic.irtt import TOS
@@ -273,6 +273,8 @@ def _bottleneck(cell: Cell, space: str) -> Iterator[tuple[str, str]]:
                 if way:
                     commands += impairment.commands(ingress, ifb, way.path)
                     commands += shaper.commands(egress, way.rate_bps, way.qdisc, unshaped=False)
+            if hop.host_queue:
+                commands.append(shaper.one_queue("lan", network(cell).receiver.ip))
     for command in commands:
         yield command[0], " ".join(command[1:])
 
@@ -383,11 +385,16 @@ def _flows(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
         contender, ends = CONTENDERS[flow.contender], (net.hosts[flow.rtt_us], net.receiver)
         sender, receiver = reversed(ends) if flow.up else ends
         yield (
-            f"flow {sender.space} {receiver.space} {receiver.ip} {ports.BULK + n} {ports.FIRST_SENDER + n} "
+            f"flow {sender.space} {receiver.space} {receiver.ip} {ports.BULK + n} {from_port(n, flow)} "
             f"{contender.cc} {contender.tcp_ecn} {_ns(start)} {_ns(flow.stop_s or cell.seconds)}"
         )
         if flow.pacing_bps:
             yield f"pace {flow.pacing_bps // 8}"
+
+
+def from_port(n: int, flow: Flow) -> int:
+    """The TCP port that flow number `n` is sent from."""
+    return flow.from_port or ports.FIRST_SENDER + n
 
 
 def _bare(address: str) -> str:
@@ -411,7 +418,7 @@ def job(cell: Cell, seed: int, *, iperf3: bool = False) -> str:
     parts += [_batch(f"ip -n {space} -batch -", addresses(cell, space)) for space in net.spaces]
     parts += _tunnel(cell, net)
     mangled = [(hop_name(n), hop) for n, hop in enumerate(cell.hops) if hop.mangle]
-    parts += [_batch(f"ip netns exec {space} nft -f -", _mangle(hop)) for space, hop in mangled]
+    parts += [_batch(f"ip netns exec {space} nft -f -", _mangle(cell, hop)) for space, hop in mangled]
     traffic = plan(cell, seed, flows=not iperf3).splitlines()
     if iperf3:
         servers, clients = zip(*_iperf3(cell, net, starts(cell, seed)), strict=True)
@@ -433,18 +440,18 @@ def _iperf3(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[tuple
         yield (
             f"ip netns exec {receiver.space} iperf3 -s -1 -p {ports.BULK + n} -i {every:g} -J >receiver-{n} &",
             f"(sleep {start:.6f}; exec ip netns exec {sender.space} iperf3 -c {receiver.ip} -p {ports.BULK + n} "
-            f"--cport {ports.FIRST_SENDER + n} -C {CONTENDERS[flow.contender].cc} -t {seconds} -i {every:g} -J "
+            f"--cport {from_port(n, flow)} -C {CONTENDERS[flow.contender].cc} -t {seconds} -i {every:g} -J "
             f"--fq-rate {flow.pacing_bps or 0} "
             f">sender-{n}) &",
         )
 
 
-def _mangle(hop: Hop) -> list[str]:
+def _mangle(cell: Cell, hop: Hop) -> list[str]:
     """The nftables rules of what `hop` does to the ECN field of packets that go down."""
     what = {"ect1-to-not-ect": "ip ecn ect1 ip ecn set not-ect", "to-ect1": f"{_NO_SYN}ip ecn != ce ip ecn set ect1"}[
         hop.mangle
     ]
-    numbers = ", ".join(str(ports.FIRST_SENDER + n) for n in hop.mangled_flows)
+    numbers = ", ".join(str(from_port(n, cell.flows[n])) for n in hop.mangled_flows)
     which = f"tcp sport {{ {numbers} }} " if numbers else ""
     chain = "chain forward { type filter hook forward priority mangle;"
     return ["table ip mangle {", f'{chain} iifname "wan" {which}{what}; }}', "}"]
