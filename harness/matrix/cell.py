@@ -96,7 +96,7 @@ class Hop(_Frozen):
     host_queue: bool = False
     """Whether a filter sends all that goes down to one host to one flow queue of the qdisc `down`."""
     mangle: Literal["", "ect1-to-not-ect", "to-ect1"] = ""
-    """What it does to the ECN field of packets that go down; `to-ect1` is the bakeoff's gaming, whatever it was."""
+    """What it does to the ECN field of packets that go down; `to-ect1` is gaming, whatever it was but a SYN."""
     mangled_flows: tuple[int, ...] = ()
     """Numbers of the cell's flows that `mangle` is for; empty: all that goes down."""
 
