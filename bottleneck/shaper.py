@@ -61,6 +61,11 @@ def commands(dev: str, rate_bps: int, qdisc: Qdisc, *, unshaped: bool = True, ch
     ]
 
 
+def one_queue(dev: str, host: str) -> list[str]:
+    """Return the command that sends all packets to `host` (IPv4) to the first flow queue of the AQM on `dev`."""
+    return f"tc filter add dev {dev} parent {_AQM} protocol ip prio 1 flower dst_ip {host} classid {_AQM}1".split()
+
+
 def teardown_commands(dev: str) -> list[list[str]]:
     """Return the commands that take the shaper away; they fail where there is none."""
     return [f"tc qdisc del dev {dev} root".split()]

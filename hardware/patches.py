@@ -215,6 +215,13 @@ EDITS = (
         r"\1\tif (q->config->sce)\n\t\tPUT_STAT_U32(SCE_MARKED, READ_ONCE(q->sce_marked));\n",
     ),
     Edit(
+        "net/core/skbuff.c",
+        "take the flow's hash away from a packet that enters another namespace: no wire carries it, and the hash of "
+        "what a tunnel hides would tell its flows apart",
+        r"(\tskb->mark = 0;\n\tskb_clear_tstamp\(skb\);\n)(\})",
+        r"\1\tskb_clear_hash(skb);\n\2",
+    ),
+    Edit(
         "arch/um/Kconfig",
         "tick 250 times a second as distribution kernels do (at 100, PIE would round its 15 ms up to 20)",
         r"(config HZ\n\tint\n\tdefault )100\n",

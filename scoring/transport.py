@@ -45,8 +45,11 @@ WIRE = {
     "packets": pl.Int64, "data_packets": pl.Int64, "bytes": pl.Int64, "resent": pl.Int64, "not_ect": pl.Int64,
     "ect1": pl.Int64, "ect0": pl.Int64, "ce": pl.Int64, "accecn_syn": pl.Boolean, "largest": pl.Int64,
 }  # fmt: skip
+REPLAY = {"way": pl.String, "window": pl.Int64, "packets": pl.Int64, "late": pl.Int64, "repeated": pl.Int64}
 SHORT = {"start_s": pl.Float64, "bytes": pl.Int64, "fct_s": pl.Float64}
 
+REPLAY_PACKET_BYTES = 1500
+"""Of the packets that the sizing law of a replay window counts."""
 ECN_FIELDS = ("not_ect", "ect0", "ect1", "ce")
 """Columns of WIRE: packets with data, by the ECN field of their IP header."""
 CONVERGED_JAIN = 0.95
@@ -244,6 +247,34 @@ def wire_scores(wire: pl.DataFrame) -> Json:
     return {"flows": flows, "largest_bytes": wire["largest"].max(), **shares}
 
 
+def replay_window_needed(rate_mbps: float, sojourn_ms: float) -> float:
+    """Packets that a replay window must hold for none to be late that queues `sojourn_ms` beside others that do not.
+
+    Source: "L4S Tests", window >= rate / 8 / packet size * peak sojourn in C: 166 at 20 Mbit/s, 100 ms and 1500 bytes.
+    """
+    return rate_mbps * 1e6 / 8 / REPLAY_PACKET_BYTES * sojourn_ms / 1e3
+
+
+def replay_scores(replay: pl.DataFrame, probes: Sequence[Mapping[str, Any]], rate: float | None) -> Json:
+    """What a tunnel's replay window dropped, and the window that it would have needed.
+
+    Of the way down: late and late_share (packets too old for the window, and their share of all that arrived); late_up;
+    of the probes, by their codepoint: c_peak_ms and l_peak_ms, the longest sojourn in the queue of each (ms; late ones
+    are lost, so that a narrow window hides the longest), and needed, see `replay_window_needed`, at `rate` (Mbit/s).
+    """
+    ways = {row["way"]: row for row in replay.iter_rows(named=True)}
+    down = ways["down"]
+    scores: Json = {"late": down["late"], "late_up": ways["up"]["late"]}
+    scores["late_share"] = _r(down["late"] / max(down["packets"] + down["late"], 1), 5)
+    for name, ecn in (("c_peak_ms", "not-ect"), ("l_peak_ms", "ect1")):
+        peaks = [probe["ccdf"]["ms"][-1] for probe in probes if probe["ecn"] == ecn and "ccdf" in probe]
+        if peaks:
+            scores[name] = max(peaks)
+    if rate and "c_peak_ms" in scores:
+        scores["needed"] = _r(replay_window_needed(rate, scores["c_peak_ms"]), 1)
+    return scores
+
+
 def active_queues(samples: Iterable[Mapping[str, Any]]) -> float | None:
     """How many flows' queues were in use at once, down: the median over queues.jsonl; None where there is one queue."""
     lengths = ("new_flows_len", "old_flows_len")
@@ -266,6 +297,7 @@ def score(
     wire: pl.DataFrame | None = None,
     talks: pl.DataFrame | None = None,
     packets: pl.DataFrame | None = None,
+    replay: pl.DataFrame | None = None,
     queues: Iterable[Mapping[str, Any]] = (),
     window_s: float = 60.0,
     tail_s: float = 2.0,
@@ -282,7 +314,8 @@ def score(
     `inverse_ratio` the other way round; `jain` is of D_SS, `jain_whole` of whole flows; `up_…` are those of the flows
     up. `periods` are the stretches of constant rate, `utilisation` the flows' share of it; `call` are a call's ways,
     down first.
-    `wire` and `active_queues` are what the bottleneck saw, see `wire_scores` and `active_queues`.
+    `wire` and `active_queues` are what the bottleneck saw, see `wire_scores` and `active_queues`; `replay` what
+    a tunnel dropped, see `replay_scores`.
     """
     seconds, asked = float(cell["seconds"]), list(cell.get("flows", ()))
     window = steady_window(asked, seconds, window_s, tail_s)
@@ -318,6 +351,8 @@ def score(
         scores["short"] = completion(short)
     if wire is not None and wire.height:
         scores["wire"] = wire_scores(wire)
+    if replay is not None and replay.height:
+        scores["replay"] = replay_scores(replay, scores.get("probes", []), _rate(scores["periods"], window))
     if (active := active_queues(queues)) is not None:
         scores["active_queues"] = active
     return scores

@@ -8,7 +8,7 @@ from itertools import product
 from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell
-from harness.matrix.matrix import Chart, Column, Matrix
+from harness.matrix.matrix import Chart, Column, Expectation, Matrix
 
 PACING_BPS = 50_000_000
 GRID = tuple(product(("prague", "cubic"), ("ecn", "noecn"), (20, 80)))
@@ -44,6 +44,10 @@ MATRIX = Matrix(
         Column(head="honest RTT ms", metric="flows.0.rtt_mean_ms", digits=1),
         Column(head="gamed RTT ms", metric="flows.1.rtt_mean_ms", digits=1),
         Column(head="gamed retransmitted", metric="flows.1.retrans_share", digits=5),
+    ),
+    expectations=(
+        Expectation(metric="inverse_ratio", high=1, cells="-ecn-gamed"),
+        Expectation(metric="inverse_ratio", low=5, cells="-noecn-gamed"),
     ),
     charts=(
         Chart(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hardware.machine.place import CommandError, Place
@@ -34,12 +34,14 @@ class TunnelError(RuntimeError):
 
 @dataclass(frozen=True)
 class TunnelEnd:
-    """One end: where it is, its address outside, its address inside, and (WireGuard) its public key."""
+    """One end: its addresses outside and inside, and (WireGuard) its public key and the file of its private one."""
 
-    place: Place
     outer: str
     inner: str
     key: str = ""
+    key_file: str = f"/run/{DEVICE}.key"
+    beyond: str = ""
+    """Net behind it that the tunnel carries besides the end itself; empty: none."""
 
 
 @contextmanager
@@ -48,15 +50,18 @@ def tunnel(kind: Kind, sender: Place, sender_address: str, receiver: Place, rece
 
     Raises TunnelError when an end refuses a command, or no packet of the full MTU gets through whole.
     """
-    near, far = TunnelEnd(sender, sender_address, NEAR), TunnelEnd(receiver, receiver_address, FAR)
+    places = sender, receiver
+    near, far = TunnelEnd(sender_address, NEAR), TunnelEnd(receiver_address, FAR)
     try:
-        for end in (near, far):
-            _take_away(end.place)
+        for place in places:
+            _take_away(place)
         if kind == "wireguard":
-            near, far = (TunnelEnd(it.place, it.outer, it.inner, _make_key(it.place)) for it in (near, far))
-        for mine, other in ((near, far), (far, near)):
+            near, far = (
+                replace(end, key=_make_key(place, end.key_file)) for place, end in zip(places, (near, far), strict=True)
+            )
+        for place, mine, other in ((sender, near, far), (receiver, far, near)):
             for command in commands(kind, mine, other):
-                mine.place.run(command)
+                place.run(command)
         # The first packet waits for WireGuard's handshake.
         size = str(MTU[kind] - _IP - _ICMP)
         sender.run(["ping", "-n", "-c", "2", "-i", "0.2", "-W", "5", "-M", "do", "-s", size, FAR])
@@ -64,8 +69,8 @@ def tunnel(kind: Kind, sender: Place, sender_address: str, receiver: Place, rece
     except CommandError as failed:
         raise TunnelError(f"{kind} tunnel: {failed}") from failed
     finally:
-        for end in (near, far):
-            _take_away(end.place)
+        for place in places:
+            _take_away(place)
 
 
 def commands(kind: Kind, mine: TunnelEnd, other: TunnelEnd) -> list[list[str]]:
@@ -73,8 +78,8 @@ def commands(kind: Kind, mine: TunnelEnd, other: TunnelEnd) -> list[list[str]]:
     if kind == "wireguard":
         made = [
             f"ip link add {DEVICE} type wireguard",
-            f"wg set {DEVICE} listen-port {PORT} private-key {_KEY} peer {other.key} allowed-ips {other.inner}/32 "
-            f"endpoint {other.outer}:{PORT}",
+            f"wg set {DEVICE} listen-port {PORT} private-key {mine.key_file} peer {other.key} "
+            f"allowed-ips {','.join(filter(None, (f'{other.inner}/32', other.beyond)))} endpoint {other.outer}:{PORT}",
         ]
     else:
         source = "auto" if kind == "fou-auto" else str(PORT)
@@ -87,16 +92,15 @@ def commands(kind: Kind, mine: TunnelEnd, other: TunnelEnd) -> list[list[str]]:
         f"ip address add {mine.inner}/{PREFIX} dev {DEVICE}",
         f"ip link set {DEVICE} mtu {MTU[kind]} up",
     ]
+    if other.beyond:
+        made.append(f"ip route replace {other.beyond} dev {DEVICE}")
     return [line.split() for line in made]
 
 
-_KEY = f"/run/{DEVICE}.key"
-
-
-def _make_key(place: Place) -> str:
-    """Make a private key at `place` and return the public one."""
-    return place.run(["sh", "-c", f"umask 077; wg genkey >{_KEY} && wg pubkey <{_KEY}"]).strip()
+def _make_key(place: Place, file: str) -> str:
+    """Make a private key in `file` at `place` and return the public one."""
+    return place.run(["sh", "-c", f"umask 077; wg genkey >{file} && wg pubkey <{file}"]).strip()
 
 
 def _take_away(place: Place) -> None:
-    place.run(["sh", "-c", f"ip link del {DEVICE}; ip fou del port {PORT}; rm -f {_KEY}"], check=False)
+    place.run(["sh", "-c", f"ip link del {DEVICE}; ip fou del port {PORT}; rm -f {TunnelEnd.key_file}"], check=False)

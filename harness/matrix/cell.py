@@ -13,6 +13,7 @@ from bottleneck.shaper import RateStep
 from bottleneck.slots import Slots
 from bottleneck.spec import Direction
 from hardware.machine.ip import IpVersion
+from traffic import ports
 from traffic.contender import CONTENDERS
 from traffic.irtt import Codepoint
 from traffic.program import PROGRAMS
@@ -40,6 +41,8 @@ class Flow(_Frozen):
     stop_s: float | None = Field(default=None, gt=0)
     """Default: the end of the cell."""
     up: bool = False
+    from_port: int | None = Field(default=None, ge=ports.FIRST_SENDER, le=ports.LAST_SENDER)
+    """Its sender's TCP port, which decides the queue that a hash gives it; default: the next of those ports."""
     pacing_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
     """The most that its sender sends, bit/s (SO_MAX_PACING_RATE): what is paced is not in bursts."""
 
@@ -108,8 +111,10 @@ class Hop(_Frozen):
     """Rates of `down` over the time of the cell, beside its initial one."""
     schedule_up: tuple[RateStep, ...] = ()
     """The same of `up`."""
+    host_queue: bool = False
+    """Whether a filter sends all that goes down to one host to one flow queue of the qdisc `down`."""
     mangle: Literal["", "ect1-to-not-ect", "to-ect1", "to-not-ect"] = ""
-    """What it does to the ECN field of packets that go down; `to-ect1` is the bakeoff's gaming, whatever it was, and
+    """What it does to the ECN field of packets that go down; `to-ect1` is gaming, whatever it was but a SYN, and
     `to-not-ect` clears it, as the source of S6 does for its flows "noecn"."""
     mangled_flows: tuple[int, ...] = ()
     """Numbers of the cell's flows that `mangle` is for; empty: all that goes down."""

@@ -91,7 +91,8 @@ def _setup(cell: Cell) -> list[str]:
             for name, schedule in (("down", hop.schedule), ("up", hop.schedule_up))
             for step in schedule
         ]
-        text = "; ".join([*ways, *steps, *([hop.mangle] if hop.mangle else [])])
+        more = [hop.mangle, "one queue a host" if hop.host_queue else ""]
+        text = "; ".join(filter(None, [*ways, *steps, *more]))
         lines.append(f"middlebox {n}: {text or 'forwards as it comes'}")
     if cell.sender_queue:
         lines.append(f"at the senders: {cell.sender_queue}")

@@ -23,7 +23,7 @@ from scoring.scores import SCORES
 from scoring.validity import Limits
 
 Endpoints = Literal["bulk", "iperf3"]
-RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "packets.csv")
+RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "packets.csv", "replay.csv")
 """What a seed decides bit for bit."""
 RUN = "run.json"
 #: What runs a cell in simulated time; in real time; what scores it.
@@ -125,7 +125,7 @@ def score(job: Job, folder: Path) -> None:
     import polars as pl
 
     from scoring.per_packet import PACKETS
-    from scoring.transport import FLOWS, PROBES, SHORT, TALKS, WIRE
+    from scoring.transport import FLOWS, PROBES, REPLAY, SHORT, TALKS, WIRE
     from scoring.transport import score as scored
 
     def frame(name: str, schema: Any) -> pl.DataFrame:
@@ -136,11 +136,12 @@ def score(job: Job, folder: Path) -> None:
         return pl.read_csv(path, schema=schema, glob=False, missing_columns="insert")
 
     flows, probes, short = (frame(name, schema) for name, schema in zip(RAW[:3], (FLOWS, PROBES, SHORT), strict=True))
-    wire, talks, packets = frame("wire.csv", WIRE), frame("talks.csv", TALKS), frame("packets.csv", PACKETS)
+    wire, talks = frame("wire.csv", WIRE), frame("talks.csv", TALKS)
+    packets, replay = frame("packets.csv", PACKETS), frame("replay.csv", REPLAY)
     lines = (folder / RAW[3]).read_text().splitlines() if (folder / RAW[3]).exists() else []
     cell = job.cell.model_dump(mode="json")
     scores = scored(
-        cell, flows, probes, short, wire=wire, talks=talks, packets=packets,
+        cell, flows, probes, short, wire=wire, talks=talks, packets=packets, replay=replay,
         queues=map(json.loads, lines), window_s=job.window_s, tail_s=job.tail_s,
     )  # fmt: skip
     _write(folder / SCORES, scores)

@@ -13,7 +13,7 @@ LABS = ("sim", "virtual", "apu")
 def lacking(cell: Cell, lab: str) -> str:
     """Return what `lab` lacks for `cell`, empty if nothing: `no way to …`."""
     if lab == "sim":
-        return "" if cell.tunnel in ("", "ipsec") else f"no kernel of its own for each end of a {cell.tunnel} tunnel"
+        return ""
     boxes = working_hops(cell)
     rtts = {flow.rtt_us for flow in cell.flows} | {probe.rtt_us for probe in cell.probes}
     rtts |= {cell.call.rtt_us} if cell.call else set()
@@ -24,6 +24,8 @@ def lacking(cell: Cell, lab: str) -> str:
         "no middlebox that changes the ECN field": bool(first.mangle),
         f"only one RTT, not {len(rtts)}": len(rtts) > 1,
         "no flows whose sending rate has a limit": any(flow.pacing_bps for flow in cell.flows),
+        "no filter of the queue's own": first.host_queue,
+        "no ports of a flow's own choice": any(flow.from_port for flow in cell.flows),
         "no qdisc of the sending hosts' own": bool(cell.sender_queue),
         "no short flows": cell.short_flows is not None,
         "no segmentation offloads": cell.offloads,

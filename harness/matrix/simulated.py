@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -27,7 +28,7 @@ from harness.matrix.counters import COUNTERS
 from harness.store.manifest import hash_file
 from scoring import pcapng
 from scoring.per_packet import crossed, received
-from scoring.transport import FLOWS
+from scoring.transport import FLOWS, REPLAY
 from traffic import nstat, ports
 from traffic.contender import ACCURATE_ECN, CONTENDERS
 from traffic.endpoints import ensure_endpoints
@@ -88,11 +89,6 @@ def run_cell(
     if endpoints == "iperf3" and (odd := [f.contender for f in cell.flows if f.contender not in CONTENDERS]):
         raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends TCP, and not {odd[0]}")
     kernel, guest, program = parts()
-    if cell.tunnel not in ("", "ipsec"):
-        raise SimulationError(
-            f"cell {cell.name}: a {cell.tunnel} tunnel needs a kernel for each end (--lab=virtual): "
-            "in namespaces of one kernel the inner flow's hash leaks through"
-        )
     script = simulated_job.job(cell, seed, iperf3=endpoints == "iperf3", pcap=pcap)
     (folder / "run").write_text(script)
     (folder / "run").chmod(0o755)
@@ -113,6 +109,8 @@ def run_cell(
         _flows_of_iperf3(cell, seed, folder)
     if cell.per_packet:
         brought += _packets(cell, folder)
+    if cell.tunnel == "ipsec":
+        _replay(cell, folder)
     seen = list(queues((folder / "queues").read_text()))
     with (folder / "queues.jsonl").open("w") as out:
         out.writelines(json.dumps(line) + "\n" for line in seen)
@@ -183,6 +181,28 @@ def _packets(cell: Cell, folder: Path) -> list[str]:
                 came = zip(moments, received(behind, ports.BULK + n, moments), strict=True)
                 out.writelines(f"{at:.6f},{n},{got},,,,,,,\n" for at, got in came)
     return names
+
+
+def _replay(cell: Cell, folder: Path) -> None:
+    """Write replay.csv from what both ends said of their windows. Raises SimulationError when one is not as asked."""
+    with (folder / "replay.csv").open("w") as out:
+        out.write(",".join(REPLAY) + "\n")
+        for way, name in simulated_job.REPLAY.items():
+            window, packets, late, repeated = replay_counters((folder / name).read_text())
+            if window != cell.replay_window:
+                raise SimulationError(f"cell {cell.name}: replay window: asked {cell.replay_window}, found {window}")
+            out.write(f"{way},{window},{packets},{late},{repeated}\n")
+            (folder / name).unlink()
+
+
+def replay_counters(text: str) -> tuple[int, int, int, int]:
+    """Return window, packets accepted, packets too late for it and packets repeated, of an `ip -s xfrm state`."""
+    window = re.search(r"replay_window (\d+), bitmap-length", text) or re.search(r"replay-window (\d+) seq", text)
+    packets = re.search(r"lifetime current:\s+\d+\(bytes\), (\d+)\(packets\)", text)
+    dropped = re.search(r"stats:\s+replay-window (\d+) replay (\d+) failed", text)
+    if not window or not packets or not dropped:
+        raise SimulationError(f"no state of ESP in {text[:200]!r}")
+    return int(window[1]), int(packets[1]), int(dropped[1]), int(dropped[2])
 
 
 def _flows_of_iperf3(cell: Cell, seed: int, folder: Path) -> None:

@@ -23,22 +23,24 @@ from bottleneck.spec import IFB_DOWN, IFB_UP, Direction
 from hardware.machine.ip import IpVersion
 from hardware.node import mac
 from harness.matrix.cell import UNRESPONSIVE, Call, Cell, Flow, Hop, ShortFlows
-from traffic import nstat, ports, web
+from traffic import nstat, ports, tunnel, web
 from traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
 from traffic.irtt import TOS
 from traffic.program import PROGRAMS
 from traffic.talk import Schedule
+from traffic.tunnel import TunnelEnd
 
 RECEIVER, SWITCH, NEAR, FAR = "receiver", "switch", "near", "far"
 HOST_DEV = "eth0"
 START_SPREAD_S = 0.01
 """What a flow starts later than asked is drawn from 0 to this, so that the seed is a start order and a phase too."""
-TUNNEL_MTU = 1400
 UDP_PAYLOAD = 1472
 """Bytes in a packet of an unresponsive flow, which make it one of 1500."""
 SLOTS = "/proc/slots"
 COUNTERS = "counters-"
 """What the files begin with that have the counters of a namespace."""
+IPSEC_MTU = 1400
+"""Bytes of the largest packet inside ESP."""
 _NS = 1_000_000_000
 #: ECN is not agreed on by a SYN that is ECT itself (RFC 3168, 6.1.1).
 _NO_SYN = "tcp flags & syn == 0 "
@@ -151,13 +153,13 @@ def addresses(cell: Cell, space: str) -> list[str]:
         lines += ["link add bridge type bridge mcast_snooping 0", "link set dev bridge up"]
         return lines + [f"link set dev {end.dev} master bridge" for end in ends]
     if cell.tunnel and space in (RECEIVER, *(host.space for host in net.hosts.values())):
-        lines.append(f"link set dev {HOST_DEV} mtu {TUNNEL_MTU}")
+        lines.append(f"link set dev {HOST_DEV} mtu {IPSEC_MTU if cell.tunnel == 'ipsec' else tunnel.MTU[cell.tunnel]}")
     lines += [f"address add {end.address} dev {end.dev}" for end in ends]
     for end in ends:
         lines += [
             f"neighbour replace {peer.ip} lladdr {peer.mac} dev {end.dev} nud permanent" for peer in _peers(net, end)
         ]
-    lines += _routes(net, space) + _tunnel(cell, net, space)
+    lines += _routes(net, space) + _ipsec(cell, net, space)
     for program, command in _bottleneck(cell, space):
         if program == "ip":
             lines.append(command)
@@ -187,12 +189,44 @@ def _routes(net: Network, space: str) -> list[str]:
     return [*down[: 2 if at < last else 1], *up[: 2 if at > 1 else 1]]
 
 
-def _tunnel(cell: Cell, net: Network, space: str) -> list[str]:
-    """ESP in tunnel mode between the two gateways; the ECN field is copied out and in again (RFC 6040)."""
-    if not cell.tunnel or space not in (NEAR, FAR):
-        return []
+def _gateways(net: Network) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The address of each end of a tunnel, near and far, and the net behind it."""
     near, far = (_bare(net.numbers.links.format(*at)) for at in ((0, 1), (len(net.boxes) - 2, 2)))
-    sides = [(near, net.numbers.hosts.format(0)), (far, net.numbers.receiver.format(0))]
+    return (near, net.numbers.hosts.format(0)), (far, net.numbers.receiver.format(0))
+
+
+def _tunnel(cell: Cell, net: Network) -> Iterator[str]:
+    """The shell's lines that make a tunnel of devices between the two gateways."""
+    if cell.tunnel == "" or cell.tunnel == "ipsec":
+        return
+    near, far = (
+        TunnelEnd(outer, inner, key=f"$(wg pubkey </run/{space}.key)", key_file=f"/run/{space}.key", beyond=beyond)
+        for space, inner, (outer, beyond) in zip((NEAR, FAR), (tunnel.NEAR, tunnel.FAR), _gateways(net), strict=True)
+    )
+    if cell.tunnel == "wireguard":
+        yield from (f"wg genkey >{end.key_file}" for end in (near, far))
+    for space, mine, other in ((NEAR, near, far), (FAR, far, near)):
+        for command in tunnel.commands(cell.tunnel, mine, other):
+            yield f"ip netns exec {space} {' '.join(command)}"
+
+
+REPLAY = {"down": "replay-down", "up": "replay-up"}
+"""Files of what each way's receiving end of ESP says of its replay window at the end."""
+
+
+def _replay(cell: Cell, net: Network) -> Iterator[str]:
+    """The shell's lines that ask both ends of ESP for what they dropped."""
+    if cell.tunnel == "ipsec":
+        (near, _), (far, _) = _gateways(net)
+        for way, space, sender in (("down", FAR, near), ("up", NEAR, far)):
+            yield f"ip -n {space} -s xfrm state list src {sender} >{REPLAY[way]}"
+
+
+def _ipsec(cell: Cell, net: Network, space: str) -> list[str]:
+    """ESP in tunnel mode between the two gateways; the ECN field is copied out and in again (RFC 6040)."""
+    if cell.tunnel != "ipsec" or space not in (NEAR, FAR):
+        return []
+    (near, _), (far, _) = sides = _gateways(net)
     (mine, inside), (other, outside) = sides if space == NEAR else reversed(sides)
     states = [
         f"xfrm state add src {src} dst {dst} proto esp spi {spi} reqid 1 mode tunnel "
@@ -249,6 +283,8 @@ def _bottleneck(cell: Cell, space: str) -> Iterator[tuple[str, str]]:
                     commands += slots.commands(egress, way.qdisc.tc_args())[1:]
                 elif way:
                     commands += shaper.commands(egress, way.rate_bps, way.qdisc, unshaped=False)
+            if hop.host_queue:
+                commands.append(shaper.one_queue("lan", network(cell).receiver.ip))
     for command in commands:
         yield command[0], " ".join(command[1:])
 
@@ -374,7 +410,7 @@ def _flows(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
             continue
         contender = CONTENDERS[flow.contender]
         yield (
-            f"flow {sender.space} {receiver.space} {receiver.ip} {ports.BULK + n} {ports.FIRST_SENDER + n} "
+            f"flow {sender.space} {receiver.space} {receiver.ip} {ports.BULK + n} {from_port(n, flow)} "
             f"{contender.cc} {contender.tcp_ecn} {_ns(start)} {_ns(flow.stop_s or cell.seconds)}"
         )
         if flow.pacing_bps:
@@ -383,12 +419,12 @@ def _flows(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
 
 def _no_tcp(n: int, flow: Flow, sender: NetworkPort, receiver: NetworkPort, times: str) -> str:
     """The line of a flow that the kernel's TCP does not send: of unresponsive packets, or a program's."""
-    port, from_port, ends = ports.BULK + n, ports.FIRST_SENDER + n, f"{sender.space} {receiver.space}"
+    port, ends = ports.BULK + n, f"{sender.space} {receiver.space}"
     if flow.rate_bps:
         gap = round(slots.FRAME_BYTES * 8 * _NS / flow.rate_bps)
         tos = TOS[UNRESPONSIVE[flow.contender]]
-        return f"datagrams {ends} {receiver.ip} {port} {from_port} {tos} {UDP_PAYLOAD} {gap} {times}"
-    commands = PROGRAMS[flow.contender].commands(f"./{flow.contender}", receiver.ip, port, from_port)
+        return f"datagrams {ends} {receiver.ip} {port} {from_port(n, flow)} {tos} {UDP_PAYLOAD} {gap} {times}"
+    commands = PROGRAMS[flow.contender].commands(f"./{flow.contender}", receiver.ip, port, from_port(n, flow))
     return f"program {ends} {port} {times} " + "\t".join(commands)
 
 
@@ -430,6 +466,11 @@ def _slotted(cell: Cell) -> list[tuple[str, Hop]]:
     return [(hop_name(n), hop) for n, hop in enumerate(cell.hops) if hop.slots]
 
 
+def from_port(n: int, flow: Flow) -> int:
+    """The TCP port that flow number `n` is sent from."""
+    return flow.from_port or ports.FIRST_SENDER + n
+
+
 def _bare(address: str) -> str:
     return address.partition("/")[0]
 
@@ -450,8 +491,9 @@ def job(cell: Cell, seed: int, *, iperf3: bool = False, pcap: bool = False) -> s
         parts += [f"echo {value} >/proc/sys/net/ipv6/conf/{name}" for name, value in _OVER_IPV6.items()]
     parts.append(_batch("ip -batch -", devices(cell)))
     parts += [_batch(f"ip -n {space} -batch -", addresses(cell, space)) for space in net.spaces]
+    parts += _tunnel(cell, net)
     mangled = [(hop_name(n), hop) for n, hop in enumerate(cell.hops) if hop.mangle]
-    parts += [_batch(f"ip netns exec {space} nft -f -", _mangle(hop)) for space, hop in mangled]
+    parts += [_batch(f"ip netns exec {space} nft -f -", _mangle(cell, hop)) for space, hop in mangled]
     parts += _slots(cell)
     traffic = plan(cell, seed, flows=not iperf3, pcap=pcap).splitlines()
     if iperf3:
@@ -460,6 +502,7 @@ def job(cell: Cell, seed: int, *, iperf3: bool = False, pcap: bool = False) -> s
         parts += ["read ready </tmp/ready", *clients, "wait $bulk", "wait"]
     else:
         parts.append(_batch("./bulk", traffic))
+    parts += _replay(cell, net)
     ends = [end.space for end in (*net.hosts.values(), net.receiver)]
     parts += [f"ip netns exec {space} cat {' '.join(nstat.FILES)} >{COUNTERS}{space}" for space in ends]
     parts += [f"ip netns exec {space} cat {SLOTS} >seen-{slots_file(space)}" for space, _ in _slotted(cell)]
@@ -476,20 +519,20 @@ def _iperf3(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[tuple
         yield (
             f"ip netns exec {receiver.space} iperf3 -s -1 -p {ports.BULK + n} -i {every:g} -J >receiver-{n} &",
             f"(sleep {start:.6f}; exec ip netns exec {sender.space} iperf3 -c {receiver.ip} -p {ports.BULK + n} "
-            f"--cport {ports.FIRST_SENDER + n} -C {CONTENDERS[flow.contender].cc} -t {seconds} -i {every:g} -J "
+            f"--cport {from_port(n, flow)} -C {CONTENDERS[flow.contender].cc} -t {seconds} -i {every:g} -J "
             f"--fq-rate {flow.pacing_bps or 0} "
             f">sender-{n}) &",
         )
 
 
-def _mangle(hop: Hop) -> list[str]:
+def _mangle(cell: Cell, hop: Hop) -> list[str]:
     """The nftables rules of what `hop` does to the ECN field of packets that go down."""
     what = {
         "ect1-to-not-ect": "ip ecn ect1 ip ecn set not-ect",
         "to-ect1": f"{_NO_SYN}ip ecn != ce ip ecn set ect1",
         "to-not-ect": "ip ecn set not-ect",
     }[hop.mangle]
-    numbers = ", ".join(str(ports.FIRST_SENDER + n) for n in hop.mangled_flows)
+    numbers = ", ".join(str(from_port(n, cell.flows[n])) for n in hop.mangled_flows)
     which = f"tcp sport {{ {numbers} }} " if numbers else ""
     chain = "chain forward { type filter hook forward priority mangle;"
     return ["table ip mangle {", f'{chain} iifname "wan" {which}{what}; }}', "}"]

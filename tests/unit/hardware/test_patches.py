@@ -30,6 +30,14 @@ SOURCE = {
 \telse
 \t\tINET_ECN_dontxmit(sk);
 """,
+    "net/core/skbuff.c": """\tif (!xnet)
+\t\treturn;
+
+\tskb->mark = 0;
+\tskb_clear_tstamp(skb);
+}
+EXPORT_SYMBOL_GPL(skb_scrub_packet);
+""",
     "net/ipv4/Kconfig": """config TCP_CONG_CDG
 \ttristate "CAIA Delay-Gradient (CDG)"
 
@@ -243,6 +251,7 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
     sched = text["net/sched/Kconfig"]
     assert sched.index("\nconfig NET_SCH_SLOTS\n") < sched.index("\nconfig NET_SCH_CBS\n")
     assert text["net/sched/Makefile"].startswith("obj-$(CONFIG_NET_SCH_SLOTS)\t+= sch_slots.o\n")
+    assert "\tskb_clear_tstamp(skb);\n\tskb_clear_hash(skb);\n}\n" in text["net/core/skbuff.c"]
     assert text["arch/um/Kconfig"] == "config HZ\n\tint\n\tdefault 250\n\nconfig SMP\n"
     util = text["arch/um/os-Linux/util.c"]
     assert util.index("static ssize_t seeded_random(") < util.index("ssize_t os_getrandom(")

@@ -293,3 +293,17 @@ def test_a_window_is_told_over_an_equal_share_of_what_the_path_holds() -> None:
     told = score(asked, flows, window_s=2, tail_s=1)["flows"]
     # 14.48 Mbit/s of payload in 40 ms are 50 segments of 1448 bytes: a fair share is 25.
     assert [flow["normalised_window"] for flow in told] == [0.8, 1.2]
+
+
+def test_a_replay_window_is_as_long_as_the_published_law_says() -> None:
+    assert int(transport.replay_window_needed(20, 100)) == 166
+
+
+def test_a_replay_window_is_told_beside_the_sojourns_of_both_queues() -> None:
+    replay = pl.DataFrame(
+        {"way": ["down", "up"], "window": [32, 32], "packets": [990, 500], "late": [10, 0], "repeated": [0, 0]}
+    )
+    probes = [{"ecn": "not-ect", "ccdf": {"ms": [0.0, 30.0]}}, {"ecn": "ect1", "ccdf": {"ms": [0.0, 1.0]}}]
+    assert transport.replay_scores(replay, probes, 20.0) == {
+        "late": 10, "late_up": 0, "late_share": 0.01, "c_peak_ms": 30.0, "l_peak_ms": 1.0, "needed": 50.0
+    }  # fmt: skip

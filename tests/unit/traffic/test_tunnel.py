@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 
-from hardware.machine.place import LOCAL
 from traffic.tunnel import MTU, Kind, TunnelEnd, commands
 
-ENDS = TunnelEnd(LOCAL, "10.42.2.20", "10.44.0.1"), TunnelEnd(LOCAL, "10.42.1.20", "10.44.0.2", key="KEY=")
+ENDS = TunnelEnd("10.42.2.20", "10.44.0.1"), TunnelEnd("10.42.1.20", "10.44.0.2", key="KEY=")
 
 
 def lines(kind: Kind) -> list[str]:
@@ -21,6 +21,14 @@ def test_wireguard_takes_only_the_far_inner_address() -> None:
     assert made[1].endswith("peer KEY= allowed-ips 10.44.0.2/32 endpoint 10.42.1.20:5555")
     # IPv4 20, UDP 8, WireGuard 32 (header 16, tag 16): 1480 outside.
     assert MTU["wireguard"] + 20 + 8 + 32 <= 1500
+
+
+def test_a_gateway_carries_the_net_behind_the_other() -> None:
+    mine, other = ENDS
+    made = [" ".join(command) for command in commands("wireguard", mine, replace(other, beyond="10.42.1.0/24"))]
+    assert (
+        "allowed-ips 10.44.0.2/32,10.42.1.0/24 " in made[1] and made[-1] == "ip route replace 10.42.1.0/24 dev sojourn"
+    )
 
 
 @pytest.mark.parametrize(("kind", "port"), [("fou", "5555"), ("fou-auto", "auto")])

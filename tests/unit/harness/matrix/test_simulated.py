@@ -59,3 +59,22 @@ def test_short_flows_alone_are_not_for_iperf3(tmp_path: Path) -> None:
         SimulationError, match="cell alone: --endpoints=iperf3 sends bulk flows, and this cell has none"
     ):
         simulated.run_cell(alone, tmp_path, seed=1, endpoints="iperf3")
+
+
+STATE = """src 10.43.0.1 dst 10.43.1.2
+\tproto esp spi 0x00000100(256) reqid 1(0x00000001) mode tunnel
+\treplay-window %s seq 0x00000000 flag  (0x00000000)
+%s\tlifetime current:
+\t  308716(bytes), 5493(packets)
+\t  add 1970-01-01 00:00:01 use 1970-01-01 00:00:02
+\tstats:
+\t  replay-window 17 replay 2 failed 0
+"""
+
+
+def test_a_replay_window_is_read_back_with_what_it_dropped() -> None:
+    esn = "\tanti-replay esn context:\n\t seq-hi 0x0, seq 0x1575\n\t replay_window 4096, bitmap-length 128\n"
+    assert simulated.replay_counters(STATE % (0, esn)) == (4096, 5493, 17, 2)
+    assert simulated.replay_counters(STATE % (32, "")) == (32, 5493, 17, 2)
+    with pytest.raises(SimulationError, match="no state of ESP"):
+        simulated.replay_counters("")

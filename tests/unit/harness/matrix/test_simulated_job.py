@@ -210,7 +210,35 @@ def test_up_flows_and_probes_go_between_the_right_ends() -> None:
 
 def test_a_mangler_may_be_for_some_flows() -> None:
     job = simulated_job.job(cell(0, 0, hops=[Hop(mangle="to-ect1", mangled_flows=[1]), Hop(down=SHAPED)]), 1)
-    assert 'iifname "wan" tcp sport { 40001 } ip ecn != ce ip ecn set ect1;' in job
+    assert 'iifname "wan" tcp sport { 40001 } tcp flags & syn == 0 ip ecn != ce ip ecn set ect1;' in job
+
+
+def test_a_hosts_flows_may_share_a_queue_and_a_port_be_chosen() -> None:
+    flows = [Flow(contender="cubic", rtt_us=0), Flow(contender="cubic", rtt_us=0, from_port=40777)]
+    hop = Hop(down=SHAPED, host_queue=True, mangle="to-ect1", mangled_flows=[1])
+    job = simulated_job.job(cell(flows=flows, hops=[hop]), 1)
+    assert "filter add dev lan parent 10: protocol ip prio 1 flower dst_ip 10.42.1.20 classid 10:1" in job
+    assert "tcp sport { 40777 }" in job and " 5202 40777 cubic " in job
+
+
+def test_tunnels_of_devices_are_made_by_both_gateways() -> None:
+    job = simulated_job.job(cell(20_000, hops=[Hop(), Hop(down=SHAPED), Hop()], tunnel="wireguard"), 1).splitlines()
+    made = [line for line in job if "wg set" in line]
+    assert [line.split()[3] for line in made] == ["near", "far"] and "peer $(wg pubkey </run/far.key)" in made[0]
+    assert "ip netns exec near ip route replace 10.42.1.0/24 dev sojourn" in job
+    assert "ip netns exec far ip route replace 10.42.2.0/24 dev sojourn" in job
+    assert "link set dev eth0 mtu 1420" in job
+
+
+def test_a_paced_flow_and_the_senders_own_queue_are_planned() -> None:
+    flow = Flow(contender="cubic", rtt_us=0, pacing_bps=40_000_000)
+    asked = cell(flows=[flow, Flow(contender="cubic", rtt_us=0)], sender_queue="fq")
+    lines = simulated_job.plan(asked, 1).splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("flow"))
+    assert lines[at + 1] == "pace 5000000" and sum(line.startswith("pace") for line in lines) == 1
+    assert "tc host0 qdisc add dev eth0 root handle 1: fq" in lines
+    with pytest.raises(ValueError, match="sender_queue"):
+        cell(20_000, sender_queue="fq")
 
 
 def test_iperf3_cannot_mix_flows_with_and_without_ecn_on_a_host() -> None:
