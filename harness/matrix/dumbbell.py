@@ -18,8 +18,6 @@ PUBLISHED = {"prague": "prague-simple"}
 Their Prague has no RTT independence (20 beside 10 ms: 15.84 : 30.77 Mbit/s) and keeps a larger window at the same
 marking than the draft's arithmetic gives.
 """
-NEEDS_SCE = "the SCE kernel"
-"""For rows of algorithms that mainline has not: SCE congestion controls and queues, cnq_codel_af."""
 
 
 def bps(mbps: float) -> int:
