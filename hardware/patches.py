@@ -46,6 +46,28 @@ def _addition(name: str) -> str:
     return (FRAGMENTS / name).read_text().replace("\\", r"\\") + "\n"
 
 
+_NEIGHBOURS = {
+    "net/ipv4": (r"config TCP_CONG_BBR\n", r"obj-\$\(CONFIG_TCP_CONG_DCTCP\) \+= tcp_dctcp\.o\n"),
+    "net/sched": (r"config NET_SCH_CODEL\n", r"obj-\$\(CONFIG_NET_SCH_CODEL\)\s"),
+}
+"""By folder: the lines of its Kconfig and of its Makefile that options of ours come before."""
+
+
+def _offer(what: str, folder: str, fragment: str, option: str, objects: str) -> tuple[Edit, Edit]:
+    """The edits that offer Kconfig.`fragment` in a folder of the kernel source and build `objects` by its option."""
+    before_option, before_object = _NEIGHBOURS[folder]
+    line = f"obj-$(CONFIG_{option}) += {objects}\n"
+    return (
+        Edit(
+            f"{folder}/Kconfig", f"offer {what}", rf"(?m)^(?={before_option})", _addition(f"Kconfig.{fragment}"),
+            done=rf"(?m)^config {option}$",
+        ),
+        Edit(
+            f"{folder}/Makefile", f"build {what}", rf"(?m)^(?={before_object})", line, done=rf"(?m)^{re.escape(line)}",
+        ),
+    )  # fmt: skip
+
+
 EDITS = (
     Edit(
         "net/ipv4/tcp_output.c",
@@ -62,48 +84,11 @@ EDITS = (
         r"\1INET_ECN_xmit_ect_1_negotiation(sk);",
         done=r"if \(tcp_ca_needs_ecn\(sk\)\)\s+INET_ECN_xmit_ect_1_negotiation\(sk\);",
     ),
-    Edit(
-        "net/ipv4/Kconfig",
-        "offer TCP Prague",
-        r"(?m)^(?=config TCP_CONG_BBR\n)",
-        _addition("Kconfig.prague"),
-        done=r"(?m)^config TCP_CONG_PRAGUE$",
-    ),
-    Edit(
-        "net/ipv4/Makefile",
-        "build TCP Prague",
-        r"(?m)^(?=obj-\$\(CONFIG_TCP_CONG_DCTCP\) \+= tcp_dctcp\.o\n)",
-        "obj-$(CONFIG_TCP_CONG_PRAGUE) += tcp_prague.o tcp_prague_2020.o\n",
-        done=r"(?m)^obj-\$\(CONFIG_TCP_CONG_PRAGUE\) \+= tcp_prague\.o tcp_prague_2020\.o$",
-    ),
-    Edit(
-        "net/ipv4/Kconfig",
-        "offer LEDBAT",
-        r"(?m)^(?=config TCP_CONG_BBR\n)",
-        _addition("Kconfig.ledbat"),
-        done=r"(?m)^config TCP_CONG_LEDBAT$",
-    ),
-    Edit(
-        "net/ipv4/Makefile",
-        "build LEDBAT",
-        r"(?m)^(?=obj-\$\(CONFIG_TCP_CONG_DCTCP\) \+= tcp_dctcp\.o\n)",
-        "obj-$(CONFIG_TCP_CONG_LEDBAT) += tcp_ledbat.o\n",
-        done=r"(?m)^obj-\$\(CONFIG_TCP_CONG_LEDBAT\) \+= tcp_ledbat\.o$",
-    ),
-    Edit(
-        "net/sched/Kconfig",
-        "offer packet slots",
-        r"(?m)^(?=config NET_SCH_CBS\n)",
-        _addition("Kconfig.slots"),
-        done=r"(?m)^config NET_SCH_SLOTS$",
-    ),
-    Edit(
-        "net/sched/Makefile",
-        "build packet slots",
-        r"(?m)^(?=obj-\$\(CONFIG_NET_SCH_TBF\)\s)",
-        "obj-$(CONFIG_NET_SCH_SLOTS)\t+= sch_slots.o\n",
-        done=r"(?m)^obj-\$\(CONFIG_NET_SCH_SLOTS\)\t\+= sch_slots\.o$",
-    ),
+    *_offer("TCP Prague", "net/ipv4", "prague", "TCP_CONG_PRAGUE", "tcp_prague.o tcp_prague_2020.o"),
+    *_offer("LEDBAT", "net/ipv4", "ledbat", "TCP_CONG_LEDBAT", "tcp_ledbat.o"),
+    *_offer("SCE's congestion controls", "net/ipv4", "sce", "TCP_CONG_SCE", "tcp_sce.o"),
+    *_offer("packet slots", "net/sched", "slots", "NET_SCH_SLOTS", "sch_slots.o"),
+    *_offer("Cheap Nasty Queueing", "net/sched", "cnq", "NET_SCH_CNQ", "sch_cnq.o"),
     Edit(
         "net/ipv4/tcp_output.c",
         "echo SCE in the former NS flag",
@@ -131,34 +116,6 @@ EDITS = (
         "name who speaks SCE",
         r"#include <net/inet_ecn\.h>\n",
         "#include <net/inet_ecn.h>\n#include <net/tcp_sce.h>\n",
-    ),
-    Edit(
-        "net/ipv4/Kconfig",
-        "offer SCE's congestion controls",
-        r"(?m)^(?=config TCP_CONG_BBR\n)",
-        _addition("Kconfig.sce"),
-        done=r"(?m)^config TCP_CONG_SCE$",
-    ),
-    Edit(
-        "net/ipv4/Makefile",
-        "build SCE's congestion controls",
-        r"(?m)^(?=obj-\$\(CONFIG_TCP_CONG_DCTCP\) \+= tcp_dctcp\.o\n)",
-        "obj-$(CONFIG_TCP_CONG_SCE) += tcp_sce.o\n",
-        done=r"(?m)^obj-\$\(CONFIG_TCP_CONG_SCE\) \+= tcp_sce\.o$",
-    ),
-    Edit(
-        "net/sched/Kconfig",
-        "offer Cheap Nasty Queueing",
-        r"(?m)^(?=config NET_SCH_CODEL\n)",
-        _addition("Kconfig.cnq"),
-        done=r"(?m)^config NET_SCH_CNQ$",
-    ),
-    Edit(
-        "net/sched/Makefile",
-        "build Cheap Nasty Queueing",
-        r"(?m)^(?=obj-\$\(CONFIG_NET_SCH_CODEL\)\s)",
-        "obj-$(CONFIG_NET_SCH_CNQ)\t+= sch_cnq.o\n",
-        done=r"(?m)^obj-\$\(CONFIG_NET_SCH_CNQ\)\t\+= sch_cnq\.o$",
     ),
     Edit(
         "net/sched/sch_cake.c",

@@ -27,8 +27,6 @@ has 2.7 : 6.6 Mbit/s there, with two packets 6.1 : 3.2, published 6.0 : 3.2.
 """
 FLENT_DELAY_S = 5
 """How long the public harness's flent measures before its flows begin; rates change by the clock of the test."""
-NEEDS_SCE = "the SCE kernel"
-"""For rows of algorithms that mainline has not: SCE congestion controls and queues, cnq_codel_af."""
 
 
 def bps(mbps: float) -> int:

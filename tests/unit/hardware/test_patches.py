@@ -20,6 +20,60 @@ SOURCE = {
 \t} else {
 \t\tif (skb->len != tcp_header_len) {
 \t\t\tINET_ECN_xmit(sk);
+\t\t}
+\t\tif (tp->ecn_flags & TCP_ECN_DEMAND_CWR)
+\t\t\tth->ece = 1;
+""",
+    "net/ipv4/tcp_input.c": """\ttcp_ecn_accept_cwr(sk, skb);
+
+\t/* We passed data and got it acked, remove any soft error
+""",
+    "include/net/tcp_ecn.h": """#include <net/tcp.h>
+#include <net/inet_ecn.h>
+
+\t\tif (tcp_ecn_mode_accecn(tp)) {
+\t\t\tif (ecn_edge)
+\t\t\t\tinet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
+\t\t\ttp->accecn_opt_demand = 2;
+\t\t}
+\t}
+""",
+    "net/sched/Kconfig": """config NET_SCH_CODEL
+\ttristate "Controlled Delay AQM (CODEL)"
+""",
+    "net/sched/Makefile": """obj-$(CONFIG_NET_SCH_CODEL)\t+= sch_codel.o
+""",
+    "net/sched/sch_cake.c": """#include <net/pkt_sched.h>
+
+struct cake_sched_config {
+\tu64\t\trate_bps;
+};
+
+struct cake_sched_data {
+\tstruct cake_tin_data *tins;
+};
+
+static struct sk_buff *cake_dequeue(struct Qdisc *sch)
+\tWRITE_ONCE(b->tin_ecn_mark, b->tin_ecn_mark + !!flow->cvars.ecn_marked);
+\tqdisc_bstats_update(sch, skb);
+
+static const struct nla_policy cake_policy[TCA_CAKE_MAX + 1] = {
+\t[TCA_CAKE_BASE_RATE64]   = { .type = NLA_U64 },
+};
+
+\tstruct nlattr *tb[TCA_CAKE_MAX + 1];
+\tu16 rate_flags = q->rate_flags;
+\tint err;
+
+\terr = nla_parse_nested_deprecated(tb, TCA_CAKE_MAX, opt, cake_policy,
+\t\t\t\t\t  extack);
+\tif (err < 0)
+\t\treturn err;
+
+\tif (nla_put_u32(skb, TCA_CAKE_FWMARK, READ_ONCE(q->fwmark_mask)))
+\t\tgoto nla_put_failure;
+
+\tPUT_STAT_U32(ACTIVE_QUEUES, READ_ONCE(q->active_queues));
 """,
     "net/ipv4/tcp_cong.c": """\tif (ca->flags & TCP_CONG_NEEDS_ECN)
 \t\tINET_ECN_xmit_ect_1_negotiation(sk);
@@ -47,8 +101,6 @@ config TCP_CONG_BBR
 \tconfig DEFAULT_BBR
 \t\tbool "BBR" if TCP_CONG_BBR=y
 """,
-    "net/sched/Kconfig": "config NET_SCH_TBF\n\nconfig NET_SCH_CBS\n",
-    "net/sched/Makefile": "obj-$(CONFIG_NET_SCH_TBF)\t+= sch_tbf.o\n",
     "net/ipv4/Makefile": """obj-$(CONFIG_TCP_CONG_CUBIC) += tcp_cubic.o
 obj-$(CONFIG_TCP_CONG_DCTCP) += tcp_dctcp.o
 """,
@@ -242,16 +294,33 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
     assert f"if (tcp_ca_needs_ecn(sk))\n\t\t{ect1}\n" in text["net/ipv4/tcp_cong.c"]
     kconfig = text["net/ipv4/Kconfig"]
     assert kconfig.count("TCP_CONG_PRAGUE") == 1
-    assert kconfig.index("\nconfig TCP_CONG_PRAGUE\n") < kconfig.index("\nconfig TCP_CONG_BBR\n")
+    for option in ("PRAGUE", "LEDBAT", "SCE"):
+        assert kconfig.index(f"\nconfig TCP_CONG_{option}\n") < kconfig.index("\nconfig TCP_CONG_BBR\n")
     assert text["net/ipv4/Makefile"].splitlines()[1:] == [
         "obj-$(CONFIG_TCP_CONG_PRAGUE) += tcp_prague.o tcp_prague_2020.o",
         "obj-$(CONFIG_TCP_CONG_LEDBAT) += tcp_ledbat.o",
+        "obj-$(CONFIG_TCP_CONG_SCE) += tcp_sce.o",
         "obj-$(CONFIG_TCP_CONG_DCTCP) += tcp_dctcp.o",
     ]
-    sched = text["net/sched/Kconfig"]
-    assert sched.index("\nconfig NET_SCH_SLOTS\n") < sched.index("\nconfig NET_SCH_CBS\n")
-    assert text["net/sched/Makefile"].startswith("obj-$(CONFIG_NET_SCH_SLOTS)\t+= sch_slots.o\n")
     assert "\tskb_clear_tstamp(skb);\n\tskb_clear_hash(skb);\n}\n" in text["net/core/skbuff.c"]
+    assert "\t\t\tth->ece = 1;\n\t\tif (tcp_speaks_sce(sk))\n\t\t\tth->ae = tcp_sce_echo(sk);\n" in output
+    heard = "\ttcp_ecn_accept_cwr(sk, skb);\n\tif (tcp_ecn_mode_rfc3168(tp) && tcp_speaks_sce(sk))\n"
+    assert heard in text["net/ipv4/tcp_input.c"]
+    # Accurate ECN is as it was: only what follows where it is not spoken is new.
+    assert "demand = 2;\n\t\t} else if (ecn_edge && tcp_speaks_sce(sk)) {\n" in text["include/net/tcp_ecn.h"]
+    sched = text["net/sched/Kconfig"]
+    for option in ("SLOTS", "CNQ"):
+        assert sched.index(f"config NET_SCH_{option}\n") < sched.index("\nconfig NET_SCH_CODEL\n")
+    assert text["net/sched/Makefile"].splitlines() == [
+        "obj-$(CONFIG_NET_SCH_SLOTS) += sch_slots.o",
+        "obj-$(CONFIG_NET_SCH_CNQ) += sch_cnq.o",
+        "obj-$(CONFIG_NET_SCH_CODEL)\t+= sch_codel.o",
+    ]
+    cake = text["net/sched/sch_cake.c"]
+    assert cake.index("ecn_marked);\n\tif (!flow->cvars.ecn_marked &&\n\t    sce_mark(") < cake.index(
+        "qdisc_bstats_update"
+    )
+    assert "TCA_CAKE_MAX" not in cake and cake.count("TCA_CAKE_SCE") == 7
     assert text["arch/um/Kconfig"] == "config HZ\n\tint\n\tdefault 250\n\nconfig SMP\n"
     util = text["arch/um/os-Linux/util.c"]
     assert util.index("static ssize_t seeded_random(") < util.index("ssize_t os_getrandom(")
@@ -312,6 +381,8 @@ def test_what_goes_into_the_kernel_is_gpl_and_part_of_the_digest(tree: Path) -> 
         "Kconfig.prague": "net/ipv4/Kconfig",
         "Kconfig.ledbat": "net/ipv4/Kconfig",
         "Kconfig.slots": "net/sched/Kconfig",
+        "Kconfig.sce": "net/ipv4/Kconfig",
+        "Kconfig.cnq": "net/sched/Kconfig",
         "fault_ahead.c": "arch/um/kernel/trap.c",
         "interrupt_flags.h": "arch/um/include/asm/irqflags.h",
         "next_event.c": "arch/um/kernel/time.c",

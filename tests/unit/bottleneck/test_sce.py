@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from bottleneck.qdiscs import QdiscError, parse_qdisc
+
+
+@pytest.mark.parametrize(
+    ("text", "ramp", "found"),
+    [
+        ("cake sce", 1, {"sce": "sce"}),
+        ("cake sce-single", 1024, {"sce": "sce-single"}),
+        ("cnq_cobalt sce-thresh 16", 16, {"sce-thresh": 16}),
+        ("cnq_codel_af no-sce", 0, {}),
+    ],
+)
+def test_the_ramp_is_read_written_and_compared(text: str, ramp: int, found: dict[str, object]) -> None:
+    queue = parse_qdisc(text)
+    assert queue.given() == {"sce": ramp} and str(queue) == text
+    assert not queue.differences(found)
+    assert queue.differences({"sce-thresh": 9}) == [f"sce: asked {text.partition(' ')[2]}, found ramp 9"]
+
+
+def test_a_queue_that_is_not_asked_for_sce_may_have_it_or_not() -> None:
+    assert not parse_qdisc("cnq_cobalt").differences({"sce": "sce"})
+
+
+@pytest.mark.parametrize("text", ["cake sce-thresh", "cake sce-thresh 0", "cake sce-thresh 1025", "cake sce-thresh x"])
+def test_a_threshold_out_of_range_is_named(text: str) -> None:
+    with pytest.raises(QdiscError, match="sce-thresh needs a number of 1 to 1024"):
+        parse_qdisc(text)
+
+
+def test_two_words_of_sce_are_one_too_many() -> None:
+    with pytest.raises(QdiscError, match='"sce-single" sets sce a second time'):
+        parse_qdisc("cake sce sce-single")
