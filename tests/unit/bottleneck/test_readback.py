@@ -72,6 +72,11 @@ def options(found: readback.State, dev: str, kind: str) -> Any:
     return next(q["options"] for q in found.qdiscs if (q["dev"], q["kind"]) == (dev, kind))
 
 
+def test_marks_in_place_of_losses_are_a_difference(found: readback.State) -> None:
+    options(found, "ifb-down", "netem")["ecn"] = True
+    assert readback.differences(ASKED, found) == ["ifb-down: netem marks: asked False, found True"]
+
+
 def test_another_slot_is_a_difference(found: readback.State) -> None:
     slot = options(found, "ifb-down", "netem")["slot"]
     slot |= {"max-delay": 0.005, "packets": 16}

@@ -58,6 +58,8 @@ def test_out_of_range_is_refused() -> None:
         Impairment(slot_us=5000, slot_max_us=800)
     with pytest.raises(ValidationError, match=r"slot"):
         Impairment(slot_packets=16)
+    with pytest.raises(ValidationError, match=r"needs a loss"):
+        Impairment(marks=True)
 
 
 def test_netem_words() -> None:
@@ -66,6 +68,7 @@ def test_netem_words() -> None:
     assert not Impairment().needed and Impairment(loss_percent=1).needed
     bursts = Impairment(delay_us=200, slot_us=800, slot_max_us=5000, slot_packets=16, limit=10_000)
     assert " ".join(bursts.tc_args()) == "netem limit 10000 delay 200us slot 800us 5ms packets 16"
+    assert " ".join(Impairment(loss_percent=2, marks=True).tc_args()) == "netem limit 200000 loss random 2% ecn"
 
 
 def test_burst_is_a_millisecond_and_two_frames_at_least() -> None:

@@ -127,6 +127,15 @@ def test_prague_must_prove_itself(name: str, change: dict[str, object], qdisc: s
     assert found.ok is ok
 
 
+@pytest.mark.parametrize("name", ["cubic-accecn", "reno-accecn"])
+def test_classic_controls_with_accurate_ecn_send_ect0(name: str) -> None:
+    def ok(**change: object) -> bool:
+        flow = PRAGUE | {"ect1": 0, "ect0": 1000} | change
+        return validity.contender_proven("c", name, flow, {name.removesuffix("-accecn")}, "dualpi2", LIMITS).ok
+
+    assert ok() and not ok(ect0=0, ect1=1000) and not ok(accecn_syn=False) and not ok(ce=0)
+
+
 def test_others_are_not_prague() -> None:
     assert not validity.contender_proven("cubic", "cubic", PRAGUE, {"cubic"}, "dualpi2", LIMITS).ok
     plain = PRAGUE | {"ect1": 0, "not_ect": 1000, "ce": 0, "accecn_syn": False}

@@ -211,6 +211,8 @@ def test_up_flows_and_probes_go_between_the_right_ends() -> None:
 def test_a_mangler_may_be_for_some_flows() -> None:
     job = simulated_job.job(cell(0, 0, hops=[Hop(mangle="to-ect1", mangled_flows=[1]), Hop(down=SHAPED)]), 1)
     assert 'iifname "wan" tcp sport { 40001 } tcp flags & syn == 0 ip ecn != ce ip ecn set ect1;' in job
+    job = simulated_job.job(cell(0, 0, hops=[Hop(mangle="to-not-ect", mangled_flows=[0]), Hop(down=SHAPED)]), 1)
+    assert 'iifname "wan" tcp sport { 40000 } ip ecn set not-ect;' in job
 
 
 def test_a_hosts_flows_may_share_a_queue_and_a_port_be_chosen() -> None:
