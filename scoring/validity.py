@@ -277,10 +277,11 @@ def never_limited(phase: str, samples: Iterable[Mapping[str, Any]], limits: Limi
     held_back = max(spent - grown["busy_ms"] + grown["rwnd_limited_ms"] + grown["sndbuf_limited_ms"], 0.0) / spent
     # Runs of long ago were not asked for it. BBR calls itself so while it probes the RTT, with data waiting.
     told = [sample for sample in sampled if "app_limited" in sample]
-    starved = [sample["app_limited"] and not sample.get("notsent") for sample in told]
-    measured = f"{held_back:.1%}" + (f", app-limited in {sum(starved)} of {len(starved)} samples" if starved else "")
-    share = max(held_back, sum(starved) / len(starved) if starved else 0.0)
-    return gate(name, share <= limits.limited_share, measured, limit)
+    starved = sum(sample["app_limited"] and not sample.get("notsent") for sample in told)
+    measured = f"{held_back:.1%}" + (f", app-limited in {starved} of {len(told)} samples" if told else "")
+    # One sample alone proves no share.
+    ok = held_back <= limits.limited_share and starved <= max(1, limits.limited_share * len(told))
+    return gate(name, ok, measured, limit)
 
 
 def contender_proven(

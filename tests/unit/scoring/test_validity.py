@@ -196,6 +196,7 @@ def test_a_writer_that_is_slow_is_found_though_its_data_is_always_out(starved: i
     samples = [{"t": 2.0 * n, "busy_ms": 2000 * n, "app_limited": n < starved, **busy} for n in range(20)]
     gate = validity.never_limited("cubic", samples, LIMITS)
     assert gate.ok is ok and f"app-limited in {starved} of 20 samples" in gate.measured
+    assert validity.never_limited("cubic", samples[:10], LIMITS).ok is ok  # of ten one is no share yet
     waiting = [sample | {"notsent": 90_000} for sample in samples]  # as BBR while it probes the RTT
     assert validity.never_limited("bbr", waiting, LIMITS).ok
 
