@@ -158,7 +158,7 @@ MATRIX = Matrix(
     "last, with headers; P95 is of the one-way delays of those that came; what is on the way at the end counts as "
     "lost. The source's cellular path varied from run to run and cannot be had: ours is a schedule of packet slots by "
     "Sprout's model of such links, with a buffer of 600 packets, so the order of schemes compares and not their "
-    "figures. QUIC is quinn's, LEDBAT is RFC 6817 over TCP. The curves are of probes, which have a queue of their own "
-    "in fq_codel.",
+    "figures. QUIC is quinn's, which calls its BBR experimental; LEDBAT is RFC 6817 over TCP. The curves are of "
+    "probes, which have a queue of their own in fq_codel.",
 )
 test_cell = matrix_tests(MATRIX)

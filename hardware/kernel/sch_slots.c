@@ -106,8 +106,16 @@ static struct sk_buff *slots_dequeue(struct Qdisc *sch)
 		return NULL;
 	}
 	if (q->idle) {
+		u64 round = (u64)q->schedule->ms[q->schedule->count - 1] * NSEC_PER_MSEC;
+
 		q->idle = false;
 		q->credit = 0;
+		if (now > q->round_ns + 2 * round) {
+			u64 rounds = div64_u64(now - q->round_ns, round) - 1;
+
+			q->round_ns += rounds * round;
+			q->passed += rounds * q->schedule->count;
+		}
 		while (slots_at(q) < now)
 			slots_pass(q);
 	}
@@ -281,7 +289,7 @@ MODULE_ALIAS_NET_SCH("slots");
 
 static bool slots_append(struct slots_schedule *schedule)
 {
-	u32 *more = schedule->ms;
+	u32 *more;
 
 	schedule->digits = false;
 	if (schedule->count && schedule->number < schedule->ms[schedule->count - 1])
@@ -289,13 +297,13 @@ static bool slots_append(struct slots_schedule *schedule)
 	if (schedule->count == schedule->room) {
 		u32 room = schedule->room * 2 ?: 4096;
 
-		more = kvrealloc(schedule->ms, room * sizeof(*more), GFP_KERNEL);
-		if (!more || room > MOST_SLOTS)
+		more = room > MOST_SLOTS ? NULL : kvrealloc(schedule->ms, room * sizeof(*more), GFP_KERNEL);
+		if (!more)
 			return false;
 		schedule->room = room;
 		schedule->ms = more;
 	}
-	more[schedule->count++] = schedule->number;
+	schedule->ms[schedule->count++] = schedule->number;
 	schedule->number = 0;
 	return true;
 }

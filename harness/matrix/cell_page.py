@@ -81,10 +81,9 @@ def _setup(cell: Cell) -> list[str]:
             for name, way in (("down", hop.down), ("up", hop.up))
             if way
         ]
-        if hop.slots:
-            ways[0] = (
-                f"down by packet slots ({hop.slots.file or 'generated'}), {ways[0].removeprefix('down ')} on average"
-            )
+        if hop.slots and hop.down:
+            link = f"{hop.slots.file or 'generated'}, {hop.down.rate_bps / 1e6:.3g} Mbit/s on average"
+            ways[0] = f"down packet slots ({link}), {hop.down.qdisc}"
         steps = [f"{step.rate_bps / 1e6:g} Mbit/s from {step.at_s:g} s" for step in hop.schedule]
         text = "; ".join([*ways, *steps, *([hop.mangle] if hop.mangle else [])])
         lines.append(f"middlebox {n}: {text or 'forwards as it comes'}")

@@ -24,6 +24,7 @@ from hardware.simulation import SimulationError
 from harness.matrix import simulated_job
 from harness.matrix.cell import Cell
 from harness.matrix.counters import COUNTERS
+from harness.store.manifest import hash_file
 from scoring import pcapng
 from scoring.per_packet import crossed, received
 from scoring.transport import FLOWS
@@ -124,6 +125,8 @@ def run_cell(
         for side in simulated_job.captured(cell):
             compress(folder / simulated_job.capture_name(side))
     made = {"cell": cell.model_dump(mode="json"), "seed": seed, "endpoints": endpoints, "kernel": versions()}
+    if programs := {name: hash_file(folder / name).sha256 for name in brought if name in PROGRAMS}:
+        made["programs"] = programs
     (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
     answered = [f"readback-{space}" for space in answers]
     answered += [f"seen-{simulated_job.slots_file(space)}" for space in seen_slots]

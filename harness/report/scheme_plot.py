@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import count
 
 from harness.report.svg import Scale, ticks
 
@@ -48,14 +49,21 @@ def scheme_plot(schemes: Sequence[Scheme], across: str, upwards: str, label: str
             f'<circle class="bar {scheme.kind}" cx="{at:.1f}" cy="{up:.1f}" r="4">'
             f"<title>{escape(scheme.tip)}</title></circle>"
         )
-        # A name stands beside its point, lower where another one is.
+        # A name stands beside its point; where another one is, as near below or above as there is room.
         wide = _LETTER * len(scheme.name)
         anchor, start = ("start", at + _ROOM) if at + _ROOM + wide < _WIDTH else ("end", at - _ROOM - wide)
-        line = up + 4
-        while any(start < end and begin < start + wide and abs(line - other) < _LINE for begin, end, other in taken):
-            line += _LINE / 2
+        lines = (up + 4 + way * n * _LINE / 2 for n in count() for way in (1, -1) if up + way * n * _LINE / 2 > y.b)
+        line = next(
+            line
+            for line in lines
+            if not any(
+                start < end and begin < start + wide and abs(line - other) < _LINE for begin, end, other in taken
+            )
+        )
         taken.append((start, start + wide, line))
         beside = at + _ROOM if anchor == "start" else at - _ROOM
+        if abs(line - up - 4) > _LINE:
+            out.append(f'<line class="grid" x1="{at:.1f}" x2="{beside:.1f}" y1="{up:.1f}" y2="{line - 4:.1f}"/>')
         out.append(
             f'<text class="tick" style="text-anchor:{anchor}" x="{beside:.1f}" y="{line:.1f}">'
             f"{escape(scheme.name)}</text>"

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from bottleneck.slots import Slots
 from harness.matrix import dumbbell, flent, report
 from harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.cell_page import cell_page, series
@@ -262,13 +263,17 @@ def test_the_summary_has_our_schemes_and_the_published_ones(folder: Path) -> Non
 
 
 def test_the_page_of_a_cell_shows_its_single_packets(folder: Path) -> None:
-    asked = bulk("near").model_copy(update={"per_packet": True})
+    link = Slots(mean_mbps=8, seconds=10)
+    hop = dumbbell.slotted(link, "pie")
+    asked = bulk("near").model_copy(update={"per_packet": True, "hops": (hop,)})
     run = run_folder(folder, bulk("near"), 1)
     rows = [(n / 100, n % 2, 1500, 30_000.0 if n % 7 else None) for n in range(900)]
     packets = pl.DataFrame(rows, schema=PACKETS, orient="row")
     packets.write_csv(run / "packets.csv")
     told = score(asked.model_dump(mode="json"), pl.read_csv(run / "flows.csv", schema=FLOWS), packets=packets)
     view = cell_page(MATRIX, asked, {1: told}, {1: run}, "report.html")
+    mean = f"{link.rate_bps / 1e6:.3g}"
+    assert f"down packet slots (generated, {mean} Mbit/s on average), pie; up 1000 Mbit/s" in view["setup"][0]
     plot = next(plot for plot in view["plots"] if plot["title"] == "Packets, seed 1")
     assert plot["svg"].count('class="line c0"') == plot["svg"].count('class="line c1"') == 2
 
