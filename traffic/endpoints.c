@@ -336,12 +336,19 @@ static void use_control(int fd, const char *control)
 	MUST(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, control, strlen(control)), "congestion control %s", control);
 }
 
+/* Autotuning counts what is read in a round trip, and a high SO_RCVLOWAT reads seldom: it would close the window. */
+static void make_room(int fd)
+{
+	int room = 16 << 20;
+
+	MUST(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)), "SO_RCVBUF");
+}
+
 static int listener(const char *space, int port, const char *control)
 {
-	int fd = bound(space, SOCK_STREAM, port), room = 16 << 20;
+	int fd = bound(space, SOCK_STREAM, port);
 
-	/* Autotuning counts what is read in a round trip, and a high SO_RCVLOWAT reads seldom: it would close the window. */
-	MUST(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)), "SO_RCVBUF");
+	make_room(fd);
 	/* As iperf3 and netperf do: DCTCP's feedback needs it, and Prague's acknowledgements are ECT(1) by it. */
 	use_control(fd, control);
 	MUST(listen(fd, 128), "listen");
@@ -362,6 +369,7 @@ static int connection(const char *from, int from_port, const char *address, int 
 
 	use_control(fd, control);
 	feed_late(fd);
+	make_room(fd); /* the client of a short flow receives; what a sender has is never read */
 	/* The SYN asks for what the namespace says at that moment; passive opens find what they had before. */
 	if (ecn != ACCURATE_ECN)
 		set("tcp_ecn", ecn);
