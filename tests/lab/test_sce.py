@@ -144,9 +144,9 @@ OPEN = "qdisc replace dev lan parent 1:1 handle 10: pfifo limit 1000"
 """After every other ten settings, so that flows that were starved live on."""
 
 
-def survives(simulated: Simulated, count: int) -> None:
+def survives(simulated: Simulated, count: int, seed: int) -> None:
     """Set the queue anew ten times each 20 ms while flows of both kinds and odd packets pass it."""
-    commands, at_once = settings(count, seed=count), 10
+    commands, at_once = settings(count, seed), 10
     chunks = "".join(
         f"tc -n router -force -batch - >/dev/null 2>&1 <<'END' || true\n{lines}\nEND\nsleep 0.02\n"
         for lines in (
@@ -180,10 +180,11 @@ def survives(simulated: Simulated, count: int) -> None:
 
 
 def test_random_settings_do_not_end_the_guest(simulated: Simulated) -> None:
-    survives(simulated, 300)
+    survives(simulated, 300, seed=0)
 
 
 @pytest.mark.nightly
 @pytest.mark.experiment
 def test_ten_thousand_random_settings_do_not_end_the_guest(simulated: Simulated) -> None:
-    survives(simulated, 10_000)
+    for seed in range(1, 11):
+        survives(simulated, 1000, seed)

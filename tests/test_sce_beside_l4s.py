@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SCE beside L4S: how soon two flows share alike, what delay they make, and what a CUBIC loses to them."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from harness.matrix import dumbbell
+from harness.matrix.cases import matrix_tests
+from harness.matrix.cell import Cell, Hop, Probe
+from harness.matrix.matrix import Chart, Column, Contrast, Matrix
+
+# Each side's own queue, and one of neither: what a flow does where nobody knows of it.
+QUEUES: dict[str, Hop] = {
+    "dualpi2": dumbbell.bottleneck(50, "dualpi2"),
+    "cake-sce": dumbbell.bottleneck(dumbbell.LINK_MBPS, "cake bandwidth 50mbit besteffort flowblind sce"),
+    "cake-sce-single": dumbbell.bottleneck(dumbbell.LINK_MBPS, "cake bandwidth 50mbit besteffort flowblind sce-single"),
+    "fq_codel-1q": dumbbell.bottleneck(50, "fq_codel flows 1"),
+}
+PAIRS = {
+    "dualpi2": (("prague", "prague"), ("cubic", "prague"), ("cubic", "cubic")),
+    "cake-sce": (
+        ("reno-sce", "reno-sce"), ("dctcp-sce", "dctcp-sce"), ("cubic", "reno-sce"), ("cubic", "dctcp-sce"),
+        ("cubic", "cubic"),
+    ),
+    "cake-sce-single": (("reno-sce", "reno-sce"), ("cubic", "reno-sce"), ("cubic", "dctcp-sce")),
+    "fq_codel-1q": (("cubic", "prague"), ("cubic", "reno-sce"), ("cubic", "dctcp-sce"), ("cubic", "cubic")),
+}  # fmt: skip
+RTTS = (10, 80)
+
+
+def name(queue: str, pair: tuple[str, str], rtt: int) -> str:
+    return f"{queue}-{pair[0]}-vs-{pair[1]}-{rtt}ms"
+
+
+def cell(queue: str, pair: tuple[str, str], rtt: int) -> Cell:
+    return Cell(
+        name=name(queue, pair, rtt),
+        flows=dumbbell.flows(pair, rtt, gap_s=10),
+        hops=(QUEUES[queue],),
+        seconds=60,
+        probes=(Probe(rtt_us=rtt * 1000), Probe(rtt_us=rtt * 1000, ecn="ect1")),
+    )
+
+
+def beside_cubic(title: str, queue: str, contender: str, rtt: int, bar: str) -> Contrast:
+    """CUBIC's rate beside a contender over its rate beside another CUBIC in the same queue (Ware et al., 2019)."""
+    return Contrast(
+        title=f"{title}, {rtt} ms",
+        metric="flows.0.d_ss_mbps",
+        cell=name(queue, ("cubic", contender), rtt),
+        beside=name(bar, ("cubic", "cubic"), rtt),
+    )
+
+
+MATRIX = Matrix(
+    name="sce-l4s",
+    title="SCE beside L4S",
+    source='the comparison of "sce-l4s-bakeoff", each side through its own queue, and both through RFC 3168\'s',
+    cells=tuple(cell(queue, pair, rtt) for queue, pairs in PAIRS.items() for pair, rtt in product(pairs, RTTS)),
+    repeat=1,
+    window_s=48,
+    columns=(
+        Column(head="flow 1 Mbit/s", metric="flows.0.d_ss_mbps"),
+        Column(head="flow 2 Mbit/s", metric="flows.1.d_ss_mbps"),
+        Column(head="convergence s", metric="convergence_s", digits=1),
+        Column(head="TCP RTT 1 ms", metric="flows.0.rtt_mean_ms", digits=1),
+        Column(head="TCP RTT 2 ms", metric="flows.1.rtt_mean_ms", digits=1),
+        Column(head="Not-ECT probe P99 ms", metric="probes.0.p99_ms", digits=1),
+        Column(head="ECT(1) probe P99 ms", metric="probes.1.p99_ms", digits=1),
+    ),
+    contrasts=tuple(
+        contrast
+        for rtt in RTTS
+        for contrast in (
+            beside_cubic("CUBIC beside Prague in dualpi2 over beside CUBIC", "dualpi2", "prague", rtt, "dualpi2"),
+            beside_cubic("CUBIC beside Reno-SCE in cake sce", "cake-sce", "reno-sce", rtt, "cake-sce"),
+            beside_cubic("CUBIC beside Reno-SCE in sce-single", "cake-sce-single", "reno-sce", rtt, "cake-sce"),
+            beside_cubic("CUBIC beside Prague in fq_codel flows 1", "fq_codel-1q", "prague", rtt, "fq_codel-1q"),
+            beside_cubic("CUBIC beside Reno-SCE in fq_codel flows 1", "fq_codel-1q", "reno-sce", rtt, "fq_codel-1q"),
+            beside_cubic("CUBIC beside DCTCP-SCE in fq_codel flows 1", "fq_codel-1q", "dctcp-sce", rtt, "fq_codel-1q"),
+        )
+    ),
+    charts=tuple(
+        Chart(
+            title=f"{rtt} ms: {what}",
+            unit=unit,
+            series=series,
+            cells={f"{queue} {' : '.join(pair)}": name(queue, pair, rtt) for queue in PAIRS for pair in PAIRS[queue]},
+        )
+        for rtt in RTTS
+        for what, unit, series in (
+            ("steady rates", "Mbit/s", {"flow 1": "flows.0.d_ss_mbps", "flow 2": "flows.1.d_ss_mbps"}),
+            ("mean TCP RTT", "ms", {"flow 1": "flows.0.rtt_mean_ms", "flow 2": "flows.1.rtt_mean_ms"}),
+        )
+    ),
+    notes="The second flow starts after 10 s. Alike after: seconds from then until the goodputs of the next 5 s have a "
+    "Jain's index of 0.95; none where they never have. Harm to a video: sojourn harm --contenders=prague,dctcp-sce",
+)
+test_cell = matrix_tests(MATRIX)
