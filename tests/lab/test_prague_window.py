@@ -101,6 +101,31 @@ def test_wire_shows_accurate_ecn_and_ect1(simulated: Simulated) -> None:
     check_wire(simulated, "dualpi2")
 
 
+def test_a_timeout_halves_the_window_in_cwr_too(simulated: Simulated) -> None:
+    # At p = 20 % the core's state is CWR most of the time; a second without a packet is a timeout.
+    state = "ip netns exec sender ss -tinH dport 5201"
+    outage = f"""sleep 3
+{state} >>before
+ip netns exec router nft add rule ip marker forward ip daddr 10.42.1.20 drop
+sleep 1
+{state} >>after
+ip netns exec router nft flush chain ip marker forward
+ip netns exec router nft -f marks
+"""
+    rule = marking(0.2).replace("ip netns exec router nft -f - <<'END'", "cat >marks <<'END'")
+    marks = rule + "ip netns exec router nft -f marks\n"
+    folder = simulated.run(delay(20) + marks + flows(["prague"], 25, "sleep 3\n" + 5 * outage))
+
+    def told(name: str, key: str) -> list[int]:
+        lines = [line for line in (folder / name).read_text().splitlines() if re.match(r"\s+prague ", line)]
+        return [int(found[1]) for line in lines if (found := re.search(rf"\b{key}:(\d+)", line))]
+
+    windows, thresholds = told("before", "cwnd"), told("after", "ssthresh")
+    assert len(windows) == len(thresholds) == 5
+    # Half of the window before this round's mark, if there was one: it took a tenth.
+    assert all(threshold <= 0.6 * cwnd + 1 for cwnd, threshold in zip(windows, thresholds, strict=True))
+
+
 def shares(folder: Path, count: int, seconds: int) -> list[float]:
     """Mbit/s of each flow: mean over the 40 s (or what there is) that end 2 s before the end."""
     result = []
