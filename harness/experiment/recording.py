@@ -34,7 +34,7 @@ from harness.experiment.options import Options
 from harness.experiment.timeline import Phase
 from harness.lab import instruments
 from harness.lab.contract import Lab, LabFactory
-from traffic import iperf3, irtt, ports, ss
+from traffic import iperf3, irtt, nstat, ports, ss
 from traffic.applications import Application, Call, Ends, WebUser
 from traffic.iperf3 import BulkFlow
 from traffic.load import CALL, VIDEO, WEB
@@ -440,6 +440,7 @@ def _versions(lab: Lab, service: Service) -> dict[str, str]:
 def _final_state(lab: Lab, options: Options, rates: Sequence[Mapping[str, Any]], description: Path) -> None:
     """Note in lab.json whether the router is still set up as asked, or both captures' clocks beside a box.
 
+    The log has the router's last counters then, and those of TCP and IP at both ends of the bulk flows.
     A machine that is gone has nothing to tell; what ended the run is told elsewhere.
     """
     known = json.loads(description.read_text()) if description.exists() else None
@@ -449,6 +450,8 @@ def _final_state(lab: Lab, options: Options, rates: Sequence[Mapping[str, Any]],
             further: dict[str, Any] = {"verified_at_end": verdict}
         else:
             further = {"tap_clocks": [*(known or {}).get("tap_clocks", ()), _tap_clocks(lab)]}
+        for end in (lab.sender, lab.receiver):
+            end.run(["cat", *nstat.FILES], check=False)
         if known is not None:
             _write(description, known | further)
 

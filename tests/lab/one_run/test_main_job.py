@@ -63,7 +63,8 @@ def test_evidence_is_whole(harm_run: Path) -> None:
     told = {"router kernel", "router tc", "chromium", "guest", "guest ffmpeg", "irtt", "player"}
     assert told <= set(manifest.versions)
     assert "dualpi2" not in (harm_run / "setup.log").read_text()
-    assert "fq_codel" in (harm_run / "teardown.log").read_text()
+    teardown = (harm_run / "teardown.log").read_text()
+    assert "fq_codel" in teardown and teardown.count("InCEPkts") >= 2, "counters of the queues, and of both ends"
     assert not open_to_others(harm_run)
 
 
