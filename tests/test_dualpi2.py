@@ -18,7 +18,6 @@ MIXED = ((10, 20), (20, 10), (10, 50), (50, 10), (10, 100), (100, 10))
 # Of what the link carries, by one flow of UDP beside one flow of each kind.
 OVERLOADS = (50, 100, 150, 200)
 PAIRS = {"published": ("cubic-noecn", "dctcp"), "default": ("cubic", "prague")}
-CURVES = 7  # one for each colour of a chart
 
 
 def parameters() -> str:
@@ -64,7 +63,7 @@ def delays(title: str, series: dict[str, str], cells: dict[str, str]) -> Chart:
 
 
 def side_by_side(name: str) -> dict[str, str]:
-    return {version: f"{version}-{name}" for version in VERSIONS}
+    return {f"{version} parameters": f"{version}-{name}" for version in VERSIONS}
 
 
 MATRIX = Matrix(
