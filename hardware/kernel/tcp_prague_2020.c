@@ -11,8 +11,7 @@
  *   loss	carry -= W / 2; no increase until the core's state is Open again
  *   alpha	starts at 1, so that the first mark halves
  *   increase	unmarked / W, by ACKs that find the window used up
- *   pace	packets with their headers (3.6 % above the payload's W / srtt),
- *		in bursts of net.ipv4.tcp_min_tso_segs, 2, at least
+ *   pace	packets with their headers (3.6 % above the payload's W / srtt)
  */
 
 #include <linux/inet_diag.h>
@@ -164,6 +163,11 @@ static u32 prague_undo_cwnd(struct sock *sk)
 	return max(tcp_snd_cwnd(tcp_sk(sk)), ca->loss_cwnd);
 }
 
+static u32 prague_min_tso_segs(struct sock *sk)
+{
+	return 1;
+}
+
 static size_t prague_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
 	const struct prague *ca = inet_csk_ca(sk);
@@ -195,7 +199,7 @@ static void prague_init(struct sock *sk)
 	ca->alphas = (u64)ONE << GAIN_SHIFT;
 	ca->delivered_ce = tp->delivered_ce;
 	prague_start_round(tp, ca);
-	/* Above 100 Mbit/s bursts of at most 1/4096 s = 0.25 ms of the pacing rate. */
+	/* Bursts of at most 1/4096 s = 0.25 ms of the pacing rate. */
 	WRITE_ONCE(sk->sk_pacing_shift, 12);
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 }
@@ -207,6 +211,7 @@ static struct tcp_congestion_ops prague __read_mostly = {
 	.set_state	= prague_set_state,
 	.cwnd_event	= prague_cwnd_event,
 	.undo_cwnd	= prague_undo_cwnd,
+	.min_tso_segs	= prague_min_tso_segs,
 	.get_info	= prague_get_info,
 	.flags		= TCP_CONG_NEEDS_ECN | TCP_CONG_NEEDS_ACCECN |
 			  TCP_CONG_ECT_1_NEGOTIATION | TCP_CONG_NO_FALLBACK_RFC3168 |
