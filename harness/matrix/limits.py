@@ -28,6 +28,7 @@ def lacking(cell: Cell, lab: str) -> str:
         "no qdisc of the sending hosts' own": bool(cell.sender_queue),
         "no short flows": cell.short_flows is not None,
         "no IPsec": cell.tunnel == "ipsec",
+        "no OpenVPN": cell.tunnel.startswith("openvpn"),
         "no probe of its own jitter that a path's bursts would spare": any(
             way.path.slot_us or way.path.jitter_us for way in (first.down, first.up) if way
         ),
