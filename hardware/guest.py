@@ -19,7 +19,7 @@ SUITE = "forky"
 INIT = Path(__file__).parent / "userland" / "init"
 PACKAGES = (
     "base-files", "busybox", "coreutils", "dash", "dropbear-bin", "ethtool", "grep", "hostname", "iperf3",
-    "iproute2", "iputils-ping", "irtt", "mount", "nftables", "procps", "sed", "tcpdump", "util-linux",
+    "iproute2", "iputils-ping", "irtt", "mount", "nftables", "openvpn", "procps", "sed", "tcpdump", "util-linux",
     "wireguard-tools",
 )  # fmt: skip
 TOOLS = ("mmdebstrap",)

@@ -32,7 +32,9 @@ def cell(cc: str, qdisc: str, rates: tuple[int, int], rtt: int) -> Cell:
         flows=tuple(flow.model_copy(update={"up": n >= FLOWS}) for n, flow in enumerate(both)),
         hops=(dumbbell.asymmetric(down, queue(qdisc, down), up, queue(qdisc, up)),),
         seconds=60,
-        probes=(Probe(rtt_us=rtt * 1000, ecn="ect1" if cc == "prague" else "not-ect"),),
+        probes=(
+            Probe(rtt_us=rtt * 1000, ecn="ect1" if cc == "prague" else "not-ect", interval_s=0.05, round_trip=True),
+        ),
     )
 
 
@@ -55,7 +57,7 @@ MATRIX = Matrix(
     ),
     charts=tuple(
         Chart(
-            title=f"{down}/{up} Mbit/s, {rtt} ms: queue delay down",
+            title=f"{down}/{up} Mbit/s, {rtt} ms: queue delay there and back",
             unit="ms",
             series={"": "probes.0.ccdf"},
             cells={f"{qdisc} {cc}": name(cc, qdisc, (down, up), rtt) for qdisc in QDISCS for cc in ("cubic", "prague")},
@@ -63,7 +65,7 @@ MATRIX = Matrix(
         )
         for (down, up), rtt in product(RATES, (20, 80))
     ),
-    notes="Four bulk flows each way share one congestion control; the probe (one way, 10 ms apart) goes down. Mbit/s "
-    "are down/up.",
+    notes="Four bulk flows each way share one congestion control; the probe goes there and back, as rrul_be's do, "
+    "50 ms apart. Mbit/s are down/up.",
 )
 test_cell = matrix_tests(MATRIX)

@@ -47,7 +47,7 @@ MATRIX = Matrix(
         Column(head="convergence s", metric="convergence_s", digits=1),
         Column(head="Prague RTT ms", metric="flows.0.rtt_mean_ms", digits=1),
     ),
-    expectations=(Expectation(metric="ratio", low=4),),
+    expectations=(Expectation(metric="ratio", low=2.5),),
     charts=tuple(
         Chart(
             title=f"{rtt} ms: D_SS, the second flow 10 s later",

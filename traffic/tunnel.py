@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tunnel from a sender to a receiver, around the bottleneck between them, which sees only the outer headers.
 
-Both kinds copy the inner packet's ECN field to the outer header, and a CE mark back to the inner one (RFC 6040):
+The first two copy the inner packet's ECN field to the outer header, and a CE mark back to the inner one (RFC 6040):
 
 - WireGuard: all flows are one UDP flow, encrypted; the outer header has no DSCP. A CE mark on what was not ECN-capable
   inside is ignored.
 - IP in FOU (IPIP in UDP): all flows are one UDP flow with `fou`; with `fou-auto` the outer source port is a hash of
   the inner flow. A packet that is marked CE but was not ECN-capable inside is dropped.
+- OpenVPN: one UDP flow that is not ECN-capable, whatever is inside; a queue can only drop.
 """
 
 from __future__ import annotations
@@ -19,12 +20,17 @@ from typing import Literal
 from hardware.machine.place import CommandError, Place
 
 Kind = Literal["wireguard", "fou", "fou-auto"]
+"""Of tunnels that the kernel makes."""
+ProgramKind = Literal["openvpn", "openvpn-plain"]
+"""Of those that a program carries, encrypted or not."""
 DEVICE = "sojourn"
 PORT = 5555
 """UDP: of both tunnel ends."""
 NEAR, FAR, PREFIX = "10.44.0.1", "10.44.0.2", 30
 _IP, _UDP, _ICMP = 20, 8, 8
-MTU: dict[Kind, int] = {"wireguard": 1420, "fou": 1500 - _IP - _UDP, "fou-auto": 1500 - _IP - _UDP}
+MTU: dict[Kind | ProgramKind, int] = {
+    "wireguard": 1420, "fou": 1500 - _IP - _UDP, "fou-auto": 1500 - _IP - _UDP, "openvpn": 1400, "openvpn-plain": 1400,
+}  # fmt: skip
 """Bytes of the largest inner packet whose outer one is not fragmented on Ethernet; WireGuard's own default."""
 
 
@@ -95,6 +101,26 @@ def commands(kind: Kind, mine: TunnelEnd, other: TunnelEnd) -> list[list[str]]:
     if other.beyond:
         made.append(f"ip route replace {other.beyond} dev {DEVICE}")
     return [line.split() for line in made]
+
+
+def openvpn(kind: ProgramKind, mine: TunnelEnd, other: TunnelEnd) -> list[str]:
+    """Return the command that is the end `mine` of an OpenVPN tunnel until it ends, and says `UP` when it is ready.
+
+    The key in `key_file` is static and both ends': how it is agreed on is not what a queue sees.
+    """
+    words = (
+        f"openvpn --dev {DEVICE} --dev-type tun --proto udp4 --local {mine.outer} --remote {other.outer} "
+        f"--lport {PORT} --rport {PORT} --ifconfig {mine.inner} {other.inner} --tun-mtu {MTU[kind]} --mssfix 0 "
+        "--allow-deprecated-insecure-static-crypto "
+    )
+    if kind == "openvpn":
+        words += f"--secret {mine.key_file} --cipher AES-256-CBC --auth SHA256"
+    else:
+        words += "--cipher none --auth none"
+    return words.split()
+
+
+UP = "Initialization Sequence Completed"
 
 
 def _make_key(place: Place, file: str) -> str:

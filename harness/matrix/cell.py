@@ -147,7 +147,7 @@ class Cell(_Frozen):
     probes: tuple[Probe, ...] = ()
     ip_version: IpVersion = 4
     """Of all that is sent."""
-    tunnel: Literal["", "wireguard", "fou", "fou-auto", "ipsec"] = ""
+    tunnel: Literal["", "wireguard", "fou", "fou-auto", "ipsec", "openvpn", "openvpn-plain"] = ""
     """Between the two ends of the chain of middleboxes, around the bottleneck."""
     sender_queue: Literal["", "fq"] = ""
     """Root qdisc of the sending hosts, which then paces their flows; their RTT must be 0, and the delay a hop's."""

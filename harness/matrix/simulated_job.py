@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
 from bottleneck import impairment, readback, shaper, slots
@@ -28,7 +28,7 @@ from traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
 from traffic.irtt import TOS
 from traffic.program import PROGRAMS
 from traffic.talk import Schedule
-from traffic.tunnel import TunnelEnd
+from traffic.tunnel import ProgramKind, TunnelEnd
 
 RECEIVER, SWITCH, NEAR, FAR = "receiver", "switch", "near", "far"
 HOST_DEV = "eth0"
@@ -189,6 +189,21 @@ def _routes(net: Network, space: str) -> list[str]:
     return [*down[: 2 if at < last else 1], *up[: 2 if at > 1 else 1]]
 
 
+def _openvpn(kind: ProgramKind, near: TunnelEnd, far: TunnelEnd) -> Iterator[str]:
+    """The shell's lines that start both ends of OpenVPN, wait until they are ready and lead through them."""
+    near, far = (replace(end, key_file="/run/openvpn.key") for end in (near, far))
+    if kind == "openvpn":
+        yield f"openvpn --genkey secret {near.key_file}"
+    for space, mine, other in ((NEAR, near, far), (FAR, far, near)):
+        yield f"ip netns exec {space} {' '.join(tunnel.openvpn(kind, mine, other))} >/run/{space}.log 2>&1 &"
+    for space, other in ((NEAR, far), (FAR, near)):
+        yield (
+            f"n=0; until grep -q '{tunnel.UP}' /run/{space}.log; do "
+            f"n=$((n + 1)); [ $n -lt 100 ] || {{ cat /run/{space}.log >&2; exit 1; }}; sleep 0.1; done"
+        )
+        yield f"ip -n {space} route replace {other.beyond} dev {tunnel.DEVICE}"
+
+
 def _gateways(net: Network) -> tuple[tuple[str, str], tuple[str, str]]:
     """The address of each end of a tunnel, near and far, and the net behind it."""
     near, far = (_bare(net.numbers.links.format(*at)) for at in ((0, 1), (len(net.boxes) - 2, 2)))
@@ -203,6 +218,9 @@ def _tunnel(cell: Cell, net: Network) -> Iterator[str]:
         TunnelEnd(outer, inner, key=f"$(wg pubkey </run/{space}.key)", key_file=f"/run/{space}.key", beyond=beyond)
         for space, inner, (outer, beyond) in zip((NEAR, FAR), (tunnel.NEAR, tunnel.FAR), _gateways(net), strict=True)
     )
+    if cell.tunnel == "openvpn" or cell.tunnel == "openvpn-plain":
+        yield from _openvpn(cell.tunnel, near, far)
+        return
     if cell.tunnel == "wireguard":
         yield from (f"wg genkey >{end.key_file}" for end in (near, far))
     for space, mine, other in ((NEAR, near, far), (FAR, far, near)):

@@ -255,14 +255,15 @@ def test_a_tunnel_carries_the_marks_and_its_replay_window_drops(tmp_path: Path) 
     assert late[off] == 0 and late[narrow] > 50
 
 
-@pytest.mark.parametrize(("tunnel", "queues"), [("wireguard", 1), ("fou", 1), ("ipsec", 1), ("fou-auto", 2)])
+@pytest.mark.parametrize(("tunnel", "queues"), [("wireguard", 1), ("ipsec", 1), ("openvpn", 1), ("fou-auto", 2)])
 def test_a_queue_cannot_tell_the_flows_inside_a_tunnel_apart(tunnel: str, queues: int, tmp_path: Path) -> None:
     """No hash of the inner flow leaks: fq_codel has one queue for a tunnel whose outer headers are one flow's."""
     hops = [Hop(), Hop(down=way(10, "fq_codel")), Hop()]
     folder = run(cell("prague", "cubic", hops=hops, tunnel=tunnel), tmp_path)
     assert active_queues(json.loads(line) for line in (folder / "queues.jsonl").read_text().splitlines()) == queues
     last = pl.read_csv(folder / "flows.csv").group_by("flow").last().sort("flow")
-    assert last["delivered_ce"].min() > 10  # type: ignore[operator]
+    # OpenVPN alone does not carry the ECN field.
+    assert (last["delivered_ce"].min() > 10) == (tunnel != "openvpn")  # type: ignore[operator]
     assert goodput(folder, 0, 5, 10) + goodput(folder, 1, 5, 10) > 8
 
 

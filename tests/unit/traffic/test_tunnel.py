@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from traffic.tunnel import MTU, Kind, TunnelEnd, commands
+from traffic.tunnel import MTU, Kind, ProgramKind, TunnelEnd, commands, openvpn
 
 ENDS = TunnelEnd("10.42.2.20", "10.44.0.1"), TunnelEnd("10.42.1.20", "10.44.0.2", key="KEY=")
 
@@ -38,6 +38,14 @@ def test_fou_has_one_source_port_or_one_for_each_flow(kind: Kind, port: str) -> 
     assert f"encap fou encap-sport {port} encap-dport 5555" in made[1]
     assert "local 10.42.2.20 remote 10.42.1.20" in made[1]
     assert MTU[kind] + 20 + 8 == 1500
+
+
+@pytest.mark.parametrize("kind", get_args(ProgramKind))
+def test_openvpn_encrypts_or_says_that_it_does_not(kind: ProgramKind) -> None:
+    words = openvpn(kind, *ENDS)
+    assert words[words.index("--local") + 1 : words.index("--lport")] == ["10.42.2.20", "--remote", "10.42.1.20"]
+    assert ("--secret" in words) == (kind == "openvpn") and (words[-1] == "none") == (kind == "openvpn-plain")
+    assert words[words.index("--tun-mtu") + 1] == str(MTU[kind])
 
 
 def test_every_kind_has_an_mtu_and_an_address() -> None:

@@ -35,6 +35,11 @@ def cell(flows: tuple[Flow, ...] = PAIR, hops: tuple[Hop, ...] = (BOX,), **more:
         (cell((), short_flows=ShortFlows(rtt_us=20_000)), "no short flows"),
         (cell(offloads=True), "no segmentation offloads"),
         (cell(tunnel="ipsec"), "no IPsec"),
+        (cell(tunnel="openvpn"), "no OpenVPN"),
+        (
+            cell((*dumbbell.flows(["cubic"], 20), Flow(contender="cubic", rtt_us=20_000, pacing_bps=10**6))),
+            "no flows whose sending rate has a limit",
+        ),
     ],
 )
 def test_what_real_time_lacks_is_told(asked: Cell, says: str) -> None:
