@@ -72,7 +72,7 @@ def processor_s(cell: Cell) -> float:
 
 def in_checkout(checkout: Path, mbit: float, flows: int, seconds: float) -> float:
     """What `processor_s` is with the sources of `checkout`."""
-    asked = [f"--cell={mbit:g}", f"{flows}", f"{seconds:g}"]
+    asked = ["--cell", f"{mbit:g}", f"{flows}", f"{seconds:g}"]
     command = [sys.executable, str(Path(__file__).resolve()), *asked]
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
     return float(subprocess.run(command, env=environment, cwd=checkout, stdout=subprocess.PIPE, check=True).stdout)
