@@ -26,5 +26,11 @@ def test_a_path_in_bursts_would_void_every_run_in_real_time(path: Impairment, la
     assert lacking(cell(Impairment(delay_us=200)), lab) == ""
 
 
+@pytest.mark.parametrize("lab", ["virtual", "apu"])
+def test_senders_are_paced_otherwise_in_simulated_time_alone(lab: str) -> None:
+    paced = cell(Impairment()).model_copy(update={"pacing_percent": (100, 40)})
+    assert "pacing" in lacking(paced, lab) and not lacking(paced, "sim")
+
+
 def test_the_delay_of_the_path_counts_with_the_flows_rtt() -> None:
     assert path_rtt_ms(bottleneck(cell(Impairment(delay_us=3000)))) == 26
