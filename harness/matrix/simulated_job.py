@@ -389,8 +389,11 @@ def _iperf3(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[tuple
 
 
 def _mangle(hop: Hop) -> list[str]:
-    """The nftables rules of what `hop` does to the ECN field of packets that go down."""
-    what = {"ect1-to-not-ect": "ip ecn ect1 ip ecn set not-ect", "to-ect1": "ip ecn != ce ip ecn set ect1"}[hop.mangle]
+    """The nftables rules of what `hop` does to the ECN field of packets that go down.
+
+    A SYN stays Not-ECT: who is asked for ECN by one that is ECT(1) refuses it.
+    """
+    what = {"ect1-to-not-ect": "ip ecn ect1 ip ecn set not-ect", "to-ect1": "ip ecn ect0 ip ecn set ect1"}[hop.mangle]
     numbers = ", ".join(str(ports.FIRST_SENDER + n) for n in hop.mangled_flows)
     which = f"tcp sport {{ {numbers} }} " if numbers else ""
     chain = "chain forward { type filter hook forward priority mangle;"

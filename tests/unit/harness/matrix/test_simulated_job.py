@@ -143,7 +143,7 @@ def test_up_flows_and_probes_go_between_the_right_ends() -> None:
 
 def test_a_mangler_may_be_for_some_flows() -> None:
     job = simulated_job.job(cell(0, 0, hops=[Hop(mangle="to-ect1", mangled_flows=[1]), Hop(down=SHAPED)]), 1)
-    assert 'iifname "wan" tcp sport { 40001 } ip ecn != ce ip ecn set ect1;' in job
+    assert 'iifname "wan" tcp sport { 40001 } ip ecn ect0 ip ecn set ect1;' in job
 
 
 def test_iperf3_cannot_mix_flows_with_and_without_ecn_on_a_host() -> None:
