@@ -39,5 +39,11 @@ def test_slots_programs_and_single_packets_are_simulated() -> None:
         assert what in lacking(asked, "virtual") and not lacking(asked, "sim")
 
 
+@pytest.mark.parametrize("lab", ["virtual", "apu"])
+def test_senders_are_paced_otherwise_in_simulated_time_alone(lab: str) -> None:
+    paced = cell(Impairment()).model_copy(update={"pacing_percent": (100, 40)})
+    assert "pacing" in lacking(paced, lab) and not lacking(paced, "sim")
+
+
 def test_the_delay_of_the_path_counts_with_the_flows_rtt() -> None:
     assert path_rtt_ms(bottleneck(cell(Impairment(delay_us=3000)))) == 26

@@ -42,6 +42,14 @@ def test_each_half_of_the_rtt_is_at_one_end_of_the_hosts_link() -> None:
     assert several == {"host0 eth0": "5ms", "switch port0": "5ms", "host1 eth0": "80ms", "switch port1": "80ms"}
 
 
+def test_the_senders_of_a_cell_are_paced_as_asked() -> None:
+    def hosts(asked: Cell) -> list[str]:
+        return [line for line in simulated_job.plan(asked, 1).splitlines() if line.startswith("host ")]
+
+    assert hosts(cell(20_000)) == ["host host0 3", "host receiver 3"]
+    assert hosts(cell(20_000, pacing_percent=(100, 40))) == ["host host0 3 100 40", "host receiver 3 100 40"]
+
+
 def test_a_delay_never_shares_a_device_with_a_queue() -> None:
     both = cell(20_000, hops=[Hop(down=SHAPED, up=SHAPED)])
     assert delays(both) == {"host0 eth0": "10ms", "switch port0": "10ms"}
