@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,13 +13,23 @@ from hardware.machine import cache
 from hardware.machine.cache import BuildError
 
 HERE = Path(__file__).parent
-_SOURCES = ("main.rs", "Cargo.toml", "Cargo.lock")
-_INSTALL = "https://rustup.rs, or the packages cargo and gcc of a distribution with Rust 1.88 or newer"
+LOCK = "Cargo.lock.in"
+"""Cargo.lock without the registry's address: whichever one the machine's cargo has is put in."""
+_SOURCES = ("main.rs", "Cargo.toml", LOCK)
+_LEAST = (1, 88)
+_INSTALL = f"Rust {'.'.join(map(str, _LEAST))} or newer, from https://rustup.rs or the distribution's packages"
 
 
+@functools.cache
 def lacking() -> str:
     """Return what this machine lacks to compile it, empty if nothing."""
-    return "" if shutil.which("cargo") else f"cargo ({_INSTALL})"
+    if not shutil.which("cargo"):
+        return f"cargo ({_INSTALL})"
+    said = subprocess.run(["cargo", "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    version = re.match(r"cargo (\d+)\.(\d+)", said)
+    if not version or (int(version[1]), int(version[2])) < _LEAST:
+        return f"a cargo newer than this one, {said or 'which does not say its version'} ({_INSTALL})"
+    return ""
 
 
 def ensure_quic() -> Path:
@@ -30,11 +42,29 @@ def ensure_quic() -> Path:
     def build(scratch: Path) -> None:
         for name in _SOURCES:
             shutil.copy(HERE / name, scratch)
-        command = ["nice", "cargo", "build", "--release", "--locked", "--quiet"]
-        done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise BuildError(f"traffic/quic does not compile: {done.stderr.strip()[-300:]}")
+        _cargo(scratch, "generate-lockfile")
+        lock = scratch / "Cargo.lock"
+        lock.write_text(located((scratch / LOCK).read_text(), lock.read_text()))
+        _cargo(scratch, "build", "--release", "--locked")
         shutil.move(scratch / "target/release/bulk-quic", scratch)
         cache.remove_tree(scratch / "target")
 
     return cache.build_once(cache.root() / "quic" / digest, build) / "bulk-quic"
+
+
+def located(lock: str, fresh: str) -> str:
+    """Return `lock`, the text of LOCK, with the registry that `fresh`, a lock file of this machine's cargo, names.
+
+    Raises BuildError when that names none.
+    """
+    source = re.search(r"^source = .*$", fresh, re.MULTILINE)
+    if source is None:
+        raise BuildError("cargo names no registry in its lock file")
+    return lock.replace('source = "registry"', source[0])
+
+
+def _cargo(folder: Path, *command: str) -> None:
+    words = ["nice", "cargo", *command, "--quiet"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"traffic/quic: cargo {command[0]} failed: {done.stderr.strip()[-300:]}")

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from hardware.machine.cache import BuildError
+from traffic import quic
+
+
+def test_the_lock_file_has_the_machines_own_registry() -> None:
+    lock = (quic.HERE / quic.LOCK).read_text()
+    whole = quic.located(lock, 'version = 4\n\n[[package]]\nname = "a"\nsource = "registry+sparse://mine"\n')
+    assert (
+        whole.count('source = "registry+sparse://mine"') == lock.count('source = "registry"') == lock.count("checksum")
+    )
+    with pytest.raises(BuildError, match="no registry"):
+        quic.located(lock, "version = 4\n")
