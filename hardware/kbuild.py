@@ -124,8 +124,8 @@ def compile_kernel(recipe: Recipe, scratch: Path, given: Path | None, log: Path,
         unpack = ["tar", "-C", str(tree), "--strip-components=1", *(f"--exclude={files}" for files in UNUSED)]
         call([*unpack, "-xf", str(tarball)], log)
         patches.apply_all(tree, recipe.edits)
-        for name, folder in ADDED.items():
-            shutil.copy(kconfig.FRAGMENTS / name, tree / folder)
+        for file, folder in ADDED.items():
+            shutil.copy(kconfig.FRAGMENTS / file, tree / folder)
 
         tell("configuring the kernel", 0.12)
         wanted = scratch / "wanted.config"
