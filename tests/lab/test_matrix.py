@@ -73,11 +73,8 @@ def test_an_interrupted_matrix_leaves_no_guest_and_resumes(tmp_path: Path, how: 
     [
         (["s66"], "sojourn: unknown matrix 's66'; known: "),
         (["s6", "-k", "nothing like it"], "sojourn: matrix s6: no cell's name holds 'nothing like it'"),
-        (
-            ["s5", "--lab=sim"],
-            "sojourn: matrix s5: the sim lab has no kernel of its own for each end of a wireguard tunnel",
-        ),
-        (["s9", "--lab=virtual"], "sojourn: matrix s9: the virtual lab has "),
+        (["fct", "--lab=virtual"], "sojourn: matrix fct: the virtual lab has "),
+        (["s6", "--lab=virtual", "--pcap"], "sojourn: --pcap"),
         (["s6", "--lab=simulated"], "sojourn: --lab: unknown 'simulated'; known: sim, virtual, apu"),
         (
             ["s6", "--engine=spark"],

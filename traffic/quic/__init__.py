@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import shutil
 import subprocess
@@ -20,21 +19,14 @@ _LEAST = (1, 88)
 _INSTALL = f"Rust {'.'.join(map(str, _LEAST))} or newer, from https://rustup.rs or the distribution's packages"
 
 
-@functools.cache
 def lacking() -> str:
     """Return what this machine lacks to compile it, empty if nothing."""
-    if not shutil.which("cargo"):
-        return f"cargo ({_INSTALL})"
-    said = subprocess.run(["cargo", "--version"], capture_output=True, text=True, check=False).stdout.strip()
-    version = re.match(r"cargo (\d+)\.(\d+)", said)
-    if not version or (int(version[1]), int(version[2])) < _LEAST:
-        return f"a cargo newer than this one, {said or 'which does not say its version'} ({_INSTALL})"
-    return ""
+    return "" if shutil.which("cargo") else f"cargo ({_INSTALL})"
 
 
 def ensure_quic() -> Path:
     """The program, compiled now if the cache does not have it. Raises BuildError when it cannot be."""
-    if missing := lacking():
+    if missing := lacking() or _too_old():
         raise BuildError(f"not installed: {missing}")
     compiler = subprocess.run(["rustc", "-vV"], capture_output=True, check=False).stdout
     digest = cache.digest([*((name, (HERE / name).read_bytes()) for name in _SOURCES), ("compiler", compiler)])
@@ -61,6 +53,14 @@ def located(lock: str, fresh: str) -> str:
     if source is None:
         raise BuildError("cargo names no registry in its lock file")
     return lock.replace('source = "registry"', source[0])
+
+
+def _too_old() -> str:
+    said = subprocess.run(["cargo", "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    version = re.match(r"cargo (\d+)\.(\d+)", said)
+    if version and (int(version[1]), int(version[2])) >= _LEAST:
+        return ""
+    return f"a cargo newer than this one, {said or 'which does not say its version'} ({_INSTALL})"
 
 
 def _cargo(folder: Path, *command: str) -> None:

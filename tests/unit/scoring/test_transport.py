@@ -273,7 +273,7 @@ def test_the_ccdf_of_two_runs_counts_each_packet_once() -> None:
 
 
 def test_goodput_of_each_second_is_drawn_at_its_middle() -> None:
-    rows = [(t, 0, round(1e6 * t * t / 8), 0, 0, 0, 0, 0, 0, 0) for t in (2.5, 3.0, 3.5, 4.0, 4.5)]
+    rows = [(t, 0, round(1e6 * t * t / 8), 0, 0, 0, 0, 0, 0, 0, 0) for t in (2.5, 3.0, 3.5, 4.0, 4.5)]
     flows = pl.DataFrame(rows, schema=transport.FLOWS, orient="row")
     # Bytes grow with the square of the time: 9 - 0 Mbit in the first second, which begins with nothing, then 7.
     assert transport.goodput_series(flows, 0, 2, 4.5) == [(2.5, 9.0), (3.5, 7.0)]
@@ -285,7 +285,7 @@ def test_a_window_is_told_over_an_equal_share_of_what_the_path_holds() -> None:
         "flows": [{"contender": "cubic", "rtt_us": 40_000, "start_s": 0, "up": False}] * 2,
     }  # fmt: skip
     rows = [
-        (t / 10, n, t * 100_000, 40_000, 40_000, window, 0, 0, t, 0)
+        (t / 10, n, t * 100_000, 40_000, 40_000, window, 0, 0, t, 0, 0)
         for t in range(1, 101)
         for n, window in enumerate((20, 50 if t <= 60 else 30))
     ]
