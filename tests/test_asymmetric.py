@@ -21,12 +21,12 @@ def name(cc: str, qdisc: str, rates: tuple[int, int], rtt: int) -> str:
 
 def queue(qdisc: str, mbps: int) -> str:
     # 20 packets a Mbit/s are 240 ms of full frames, up to the source's 1000.
-    return f"pfifo limit {min(20 * mbps, 1000)}" if qdisc == "pfifo" else qdisc
+    return f"pfifo limit {min(20 * mbps, 1000)}" if qdisc == "pfifo" else dumbbell.QDISCS_2020.get(qdisc, qdisc)
 
 
 def cell(cc: str, qdisc: str, rates: tuple[int, int], rtt: int) -> Cell:
     down, up = rates
-    both = dumbbell.flows([cc] * 2 * FLOWS, rtt)
+    both = dumbbell.flows([dumbbell.PUBLISHED[cc]] * 2 * FLOWS, rtt)
     return Cell(
         name=name(cc, qdisc, rates, rtt),
         flows=tuple(flow.model_copy(update={"up": n >= FLOWS}) for n, flow in enumerate(both)),

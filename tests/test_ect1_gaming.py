@@ -19,9 +19,9 @@ def name(honest: str, ecn: str, rtt: int) -> str:
 
 
 def cell(honest: str, ecn: str, rtt: int) -> Cell:
-    pair = [dumbbell.PUBLISHED.get(honest, honest), "cubic" if ecn == "ecn" else "cubic-noecn"]
+    pair = [dumbbell.PUBLISHED.get(honest, honest), dumbbell.PUBLISHED["cubic"] if ecn == "ecn" else "cubic-noecn"]
     flows = dumbbell.flows(pair, rtt, gap_s=10)
-    hop = dumbbell.bottleneck(50, "dualpi2").model_copy(update={"mangle": "to-ect1", "mangled_flows": (1,)})
+    hop = dumbbell.bottleneck(50, dumbbell.DUALPI2_2020).model_copy(update={"mangle": "to-ect1", "mangled_flows": (1,)})
     return Cell(
         name=name(honest, ecn, rtt),
         flows=tuple(flow.model_copy(update={"pacing_bps": PACING_BPS}) for flow in flows),

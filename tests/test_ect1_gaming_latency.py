@@ -22,11 +22,12 @@ def cell(qdisc: str, how: str, rtt: int) -> Cell:
     if qdisc == "cake":
         hop = dumbbell.bottleneck(dumbbell.LINK_MBPS, "cake bandwidth 50mbit")
     else:
-        hop = dumbbell.bottleneck(50, qdisc)
+        hop = dumbbell.bottleneck(50, dumbbell.QDISCS_2020[qdisc])
     if how == "gamed":
         hop = hop.model_copy(update={"mangle": "to-ect1", "mangled_flows": (1,)})
+    cubic = dumbbell.PUBLISHED["cubic"]
     # The source takes the gamed flow's negotiation of ECN away.
-    flows = dumbbell.flows(["cubic", "cubic-noecn" if how == "gamed" else "cubic"], rtt, gap_s=10)
+    flows = dumbbell.flows([cubic, "cubic-noecn" if how == "gamed" else cubic], rtt, gap_s=10)
     return Cell(
         name=name(qdisc, how, rtt),
         flows=tuple(flow.model_copy(update={"pacing_bps": pace}) for flow, pace in zip(flows, PACING_BPS, strict=True)),

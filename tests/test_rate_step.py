@@ -19,12 +19,15 @@ def name(row: dict[str, str]) -> str:
 def cell(row: dict[str, str]) -> Cell:
     path = dumbbell.bursts(16) if row["burstiness"] == "bursty" else None
     hop = dumbbell.bottleneck(
-        float(row["rate_initial_mbps"]), row["qdisc"], path=path, steps=[(30, float(row["rate_after_step_mbps"]))]
+        float(row["rate_initial_mbps"]),
+        dumbbell.QDISCS_2020.get(row["qdisc"], row["qdisc"]),
+        path=path,
+        steps=[(30, float(row["rate_after_step_mbps"]))],
     )
     rtt = float(row["rtt_ms"])
     return Cell(
         name=name(row),
-        flows=dumbbell.flows([row["cc"]], rtt, start_s=dumbbell.FLENT_DELAY_S),
+        flows=dumbbell.flows([dumbbell.PUBLISHED[row["cc"]]], rtt, start_s=dumbbell.FLENT_DELAY_S),
         hops=(hop,),
         seconds=60 + dumbbell.FLENT_DELAY_S,
         probes=(Probe(rtt_us=round(rtt * 1000), interval_s=0.05, round_trip=True),),

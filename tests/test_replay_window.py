@@ -32,10 +32,11 @@ def name(rate: int, window: int, how: str = "ipsec") -> str:
 
 def cell(rate: int, window: int, how: str = "ipsec") -> Cell:
     attacked = how == "attack"
+    cubic, prague = (dumbbell.PUBLISHED[cc] for cc in ("cubic", "prague"))
     return Cell(
         name=name(rate, window, how),
-        flows=dumbbell.flows(["cubic"] * VICTIMS if attacked else ["cubic", "prague"], RTT_MS),
-        hops=(Hop(), dumbbell.bottleneck(rate, "dualpi2"), Hop()),
+        flows=dumbbell.flows([cubic] * VICTIMS if attacked else [cubic, prague], RTT_MS),
+        hops=(Hop(), dumbbell.bottleneck(rate, dumbbell.DUALPI2_2020), Hop()),
         seconds=30 if attacked else 60,
         probes=(*SOJOURNS, ATTACK) if attacked else SOJOURNS,
         tunnel="wireguard" if how == "wireguard" else "ipsec",

@@ -17,7 +17,6 @@ QDISCS = {
     "red(150000b)": "red limit 150000 avpkt 1000 adaptive bandwidth 50mbit ecn",
     "red(400000b)": "red limit 400000 avpkt 1000 adaptive bandwidth 50mbit ecn",
 }
-START_S = 5
 ROWS = published.rows("fairness_rfc3168.csv")
 
 
@@ -28,13 +27,13 @@ def name(row: dict[str, str]) -> str:
 def cell(row: dict[str, str]) -> Cell:
     hop = dumbbell.bottleneck(float(row["rate_mbps"]), QDISCS[row["qdisc"]])
     if row["cc2_ecn"] == "noecn":
-        hop = hop.model_copy(update={"mangle": "to-not-ect", "mangled_flows": (1,)})
+        hop = dumbbell.bleached(hop, 1)
     contenders = [dumbbell.PUBLISHED[row[name]] for name in ("cc1", "cc2")]
     return Cell(
         name=name(row),
-        flows=dumbbell.flows(contenders, float(row["rtt1_ms"]), start_s=START_S),
+        flows=dumbbell.flows(contenders, float(row["rtt1_ms"]), start_s=dumbbell.FLENT_DELAY_S),
         hops=(hop,),
-        seconds=START_S + 60,
+        seconds=60 + dumbbell.FLENT_DELAY_S,
     )
 
 

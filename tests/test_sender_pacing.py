@@ -15,8 +15,8 @@ HALF_RTT = Impairment(delay_us=10_000)
 def cell(queue: str) -> Cell:
     return Cell(
         name=f"prague-vs-cubic-{queue or 'nofq'}-dualpi2-50mbit-20ms",
-        flows=dumbbell.flows([dumbbell.PUBLISHED["prague"], "cubic"], 0, gap_s=10),
-        hops=(dumbbell.bottleneck(50, "dualpi2", path=HALF_RTT),),
+        flows=dumbbell.flows([dumbbell.PUBLISHED[cc] for cc in ("prague", "cubic")], 0, gap_s=10),
+        hops=(dumbbell.bottleneck(50, dumbbell.DUALPI2_2020, path=HALF_RTT),),
         sender_queue=queue,  # type: ignore[arg-type]
         seconds=60,
     )

@@ -24,7 +24,7 @@ def cell(name: str, qdisc: str, port: int | None = None, by_host: bool = False) 
         hop = dumbbell.bottleneck(dumbbell.LINK_MBPS, str(parse_qdisc(f"{qdisc} bandwidth 50mbit")))
     else:
         hop = dumbbell.bottleneck(50, qdisc)
-    prague, cubic = dumbbell.flows([dumbbell.PUBLISHED["prague"], "cubic"], 20)
+    prague, cubic = dumbbell.flows([dumbbell.PUBLISHED[cc] for cc in ("prague", "cubic")], 20)
     return Cell(
         name=name,
         flows=(prague, cubic.model_copy(update={"from_port": port})),

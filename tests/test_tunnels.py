@@ -27,7 +27,7 @@ def cell(row: dict[str, str], name: str, kind: str, qdisc: str = "") -> Cell:
         hop = dumbbell.bottleneck(rate, row["qdisc"])
     return Cell(
         name=f"{name}-{row['cc1']}-vs-{row['cc2']}-{qdisc or row['qdisc']}-{row['rate_mbps']}mbit-{row['rtt_ms']}ms",
-        flows=dumbbell.flows([dumbbell.PUBLISHED[row["cc1"]], row["cc2"]], float(row["rtt_ms"])),
+        flows=dumbbell.flows([dumbbell.PUBLISHED[row[flow]] for flow in ("cc1", "cc2")], float(row["rtt_ms"])),
         hops=(Hop(), hop, Hop()),
         seconds=60,
         tunnel=kind,  # type: ignore[arg-type]

@@ -19,12 +19,14 @@ def name(row: dict[str, str]) -> str:
 
 def cell(row: dict[str, str]) -> Cell:
     path = dumbbell.bursts(32) if row["burstiness"] == "bursty" else None
-    qdisc = "fq_codel noecn" if (row["qdisc"], row["cc"]) == ("fq_codel", "cubic") else row["qdisc"]
+    qdisc = dumbbell.QDISCS_2020.get(row["qdisc"], row["qdisc"])
+    if (qdisc, row["cc"]) == ("fq_codel", "cubic"):
+        qdisc = "fq_codel noecn"
     hop = dumbbell.bottleneck(float(row["rate_initial_mbps"]), qdisc, path=path, steps=STEPS)
     rtt = float(row["rtt_ms"])
     return Cell(
         name=name(row),
-        flows=dumbbell.flows([row["cc"]], rtt, start_s=dumbbell.FLENT_DELAY_S),
+        flows=dumbbell.flows([dumbbell.PUBLISHED[row["cc"]]], rtt, start_s=dumbbell.FLENT_DELAY_S),
         hops=(hop,),
         seconds=60 + dumbbell.FLENT_DELAY_S,
         probes=(Probe(rtt_us=round(rtt * 1000), interval_s=0.05, round_trip=True),),

@@ -25,6 +25,8 @@ DUALPI2_2020 = "dualpi2 min_qlen_step 2"
 Mainline's asks for none, and at 10 Mbit/s a single packet is over the threshold of 1 ms: Prague beside CUBIC, 20 ms,
 has 2.7 : 6.6 Mbit/s there, with two packets 6.1 : 3.2, published 6.0 : 3.2.
 """
+QDISCS_2020 = {"dualpi2": DUALPI2_2020}
+"""Queues of "L4S Tests" that are not mainline's of the same name."""
 FLENT_DELAY_S = 5
 """How long the public harness's flent measures before its flows begin; rates change by the clock of the test."""
 
@@ -50,6 +52,11 @@ def slotted(slots: Slots, qdisc: str, up_mbps: float = LINK_MBPS) -> Hop:
     """Return a middlebox that sends down at `slots` from `qdisc`, and up at a fixed rate (Mbit/s)."""
     up = {"rate_bps": bps(up_mbps), "qdisc": "pfifo limit 10000"}
     return Hop.model_validate({"down": {"rate_bps": slots.rate_bps, "qdisc": qdisc}, "up": up, "slots": slots})
+
+
+def bleached(hop: Hop, flow: int) -> Hop:
+    """Return the middlebox as one that clears the ECN field of a flow that goes down, by its number: "noecn"."""
+    return hop.model_copy(update={"mangle": "to-not-ect", "mangled_flows": (flow,)})
 
 
 def asymmetric(down_mbps: float, down: str, up_mbps: float, up: str) -> Hop:
