@@ -100,6 +100,12 @@ def d_ss_bps(advanced: pl.DataFrame, end: float, window: float = 60.0, tail: flo
     return goodput_bps(advanced, end - tail - window, end - tail)
 
 
+def esce(acks: pl.DataFrame, port: int) -> int:
+    """How many packets to TCP `port` say that some congestion was experienced: with the former NS flag, now AE."""
+    echoes = (pl.col("proto") == TCP) & (pl.col("dport") == port) & (pl.col("flags") & (AE | SYN) == AE)
+    return acks.filter(echoes).height
+
+
 def flow_table(advanced: pl.DataFrame) -> pl.DataFrame:
     """One row a flow and direction, by bytes: packets, bytes, ECN codepoints on data, resent, SYN flags.
 
