@@ -15,6 +15,7 @@ from scoring.pcapng import TCP
 from scoring.scores import ContenderFlow
 from scoring.validity import Gate, Limits
 from scoring.windows import Window
+from traffic.contender import CONTENDERS
 from traffic.load import APPLICATIONS, LoadFlow, parse_load
 
 
@@ -35,11 +36,10 @@ def contender_flows(
     flows: list[ContenderFlow] = []
     measured: dict[str, Window] = {}
     gates: list[Gate] = []
-    # Of the other direction what comes to the sender: its acknowledgements.
     down = _Way(
-        before and before.contender, behind and behind.contender, before and before.upload, setting.lab["qdisc_down"]
+        before and before.contender, behind and behind.contender, before and before.all, setting.lab["qdisc_down"]
     )
-    up = _Way(behind and behind.upload, before and before.upload, behind and behind.contender, setting.lab["qdisc_up"])
+    up = _Way(behind and behind.upload, before and before.upload, behind and behind.all, setting.lab["qdisc_up"])
     for phase in setting.phases:
         measured[phase.name] = phase.start, phase.end
         if phase.contender is None:
@@ -93,7 +93,7 @@ def paired(phase: RecordedPhase, records: Sequence[Mapping[str, Any]]) -> list[t
 
 @dataclass(frozen=True)
 class _Way:
-    """One direction through the bottleneck: the contenders' packets before it, behind it and back, and its queue."""
+    """One way through the bottleneck: contenders' packets before and behind it, all on the sender's side, its queue."""
 
     before: pl.DataFrame | None
     behind: pl.DataFrame | None
@@ -122,6 +122,7 @@ def _flow(phase: RecordedPhase, asked: LoadFlow, measured: Window, port: int | N
     columns = ("sport", "data_packets", "not_ect", "ect0", "ect1", "resent", "accecn_syn")
     return ContenderFlow(
         phase=phase.name, contender=asked.contender, up=asked.up, bytes=arrived["bytes"], ce=arrived["ce"],
-        sce=max(arrived["ect1"] - sent["ect1"], 0), esce=packets.esce(back, sent["sport"]),
+        sce=max(arrived["ect1"] - sent["ect1"], 0),
+        esce=packets.esce(back, sent) if CONTENDERS[asked.contender].sce else 0,
         d_ss_mbps=d_ss, **{name: sent[name] for name in columns},
     )  # fmt: skip

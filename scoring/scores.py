@@ -121,7 +121,8 @@ class RenditionChange(BaseModel):
 class ContenderFlow(BaseModel):
     """A contender's data flow in its phase; codepoints and resent as sent, `ce` behind the bottleneck.
 
-    `sce` packets came out as ECT(1) more than went in so; `esce` acknowledgements said so to the sender.
+    `sce` packets came out as ECT(1) more than went in so; `esce` acknowledgements said so to a sender that
+    speaks SCE.
     """
 
     phase: Text

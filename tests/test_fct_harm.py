@@ -6,12 +6,12 @@ from __future__ import annotations
 from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_targets, matrix_tests
 from harness.matrix.cell import Cell, ShortFlows
-from harness.matrix.matrix import Bias, Chart, Column, Correlation, Matrix, Reference
+from harness.matrix.matrix import Bias, Chart, Column, Contrast, Correlation, Matrix, Reference
 from scoring import published
 
 ROWS = published.rows("fct_harm.csv")
 RTTS = tuple(dict.fromkeys(int(row["rtt_ms"]) for row in ROWS))
-LONG = {"solo": (), "cubic": ("cubic",), "prague": ("prague",)}
+LONG = {"solo": (), "cubic": ("cubic",), "prague": (dumbbell.PUBLISHED["prague"],)}
 HEAD_START_S, COUNT, GAP_S = 20, 900, 0.2
 
 STATISTICS = ("geometric_mean", "median", "p95")
@@ -72,6 +72,16 @@ MATRIX = Matrix(
         biases=(Bias(metric="short.median_s", most=0.15),),
     ),
     solo={name(beside, rtt): name("solo", rtt) for rtt in RTTS for beside in LONG if beside != "solo"},
+    contrasts=tuple(
+        Contrast(
+            title=f"{rtt} ms: harm to the median beside Prague less that beside CUBIC, the victims' own kind",
+            metric="harm.median",
+            cell=name("prague", rtt),
+            beside=name("cubic", rtt),
+            kind="difference",
+        )
+        for rtt in RTTS
+    ),
     charts=(
         Chart(
             title="Harm to flow completion times, 50 Mbit/s, one shared queue",
@@ -81,6 +91,7 @@ MATRIX = Matrix(
         ),
     ),
     notes="900 short CUBIC flows of lognormal length (P5 64 KiB, P95 2 MiB), 0.2 s apart in the mean (exponential). "
+    "What CUBIC does to its own kind is the bar for Prague, which is prague-2020 (Ware et al., HotNets 2019). "
     "Harm is (beside - solo)/beside: 0 none, 1 the worst. The same seed draws the same flows in all three. As in the "
     "source a flow's time has its handshake and its request, the short flows ask for no ECN, segmentation offloads "
     "stay on, and each begins with the slow start threshold that the last one left, as with Linux 5.4: without that "

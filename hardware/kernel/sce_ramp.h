@@ -30,7 +30,7 @@ static inline bool sce_mark(struct sk_buff *skb, u32 ramp, u64 sojourn, u64 targ
 	start = half + (ramp == SCE_SINGLE ? half : div_u64(half * (ramp - 1), ramp + 6));
 	if (sojourn <= start)
 		return false;
-	if (sojourn - start < half && get_random_u32() >= div64_u64((sojourn - start) << 32, half))
+	if (sojourn - start < half && get_random_u32() >= mul_u64_u64_div_u64(sojourn - start, 1ULL << 32, half))
 		return false;
 	return INET_ECN_set_ect1(skb);
 }

@@ -29,7 +29,7 @@
 #include "sce_ramp.h"
 
 #define BUCKETS		1024
-#define MAX_COUNT	(1U << 16)
+#define MAX_COUNT	0xffffU		/* whose 2^16-fold is 32 bits */
 #define BLUE_UP		(1U << 24)	/* 1/256 for each overflow */
 #define BLUE_DOWN	(1U << 20)	/* 1/4096 each time that the queue is empty */
 
@@ -264,6 +264,8 @@ static int cnq_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_
 		;
 	/* A rate that was raised or lifted holds from now on. */
 	q->ready = min(q->ready, ktime_get_ns());
+	if (sch->q.qlen)
+		qdisc_watchdog_schedule_ns(&q->watchdog, q->ready);
 	sch_tree_unlock(sch);
 	kfree_skb_list(gone);
 	return 0;
@@ -275,6 +277,7 @@ static void cnq_reset(struct Qdisc *sch)
 
 	if (!q->buckets)
 		return;
+	qdisc_watchdog_cancel(&q->watchdog);
 	__skb_queue_purge(&q->sparse);
 	__skb_queue_purge(&q->bulk);
 	memset(q->buckets, 0, BUCKETS * sizeof(*q->buckets));

@@ -329,15 +329,19 @@ static ssize_t slots_proc_write(struct file *file, const char __user *text, size
 		schedule->start = true;
 		return size;
 	}
+	mutex_lock(&slots_mutex);
 	while (done < size && !schedule->wrong) {
 		size_t some = min(size - done, sizeof(part));
 
-		if (copy_from_user(part, text + done, some))
+		if (copy_from_user(part, text + done, some)) {
+			mutex_unlock(&slots_mutex);
 			return -EFAULT;
+		}
 		for (size_t n = 0; n < some && !schedule->wrong; n++)
 			schedule->wrong = !slots_read_one(schedule, part[n]);
 		done += some;
 	}
+	mutex_unlock(&slots_mutex);
 	return schedule->wrong ? -EINVAL : size;
 }
 

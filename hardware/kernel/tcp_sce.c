@@ -71,7 +71,7 @@ bool tcp_sce_echo(struct sock *sk)
 	s32 due = tp->received_ecn_bytes[INET_ECN_ECT_1 - 1] - ca->echoed;
 
 	ca->acked_to = tp->rcv_nxt;
-	if (due <= 0 || (u32)due * 2 < acks)
+	if (due <= 0 || !acks || (u32)due * 2 < acks)
 		return false;
 	ca->echoed += acks;
 	return true;
@@ -215,6 +215,7 @@ static void sce_init(struct sock *sk)
 
 	memset(ca, 0, sizeof(*ca));
 	ca->acked_to = tcp_sk(sk)->rcv_nxt;
+	ca->echoed = tcp_sk(sk)->received_ecn_bytes[INET_ECN_ECT_1 - 1];
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 	if (is_cubic(sk))
 		cubic->init(sk);

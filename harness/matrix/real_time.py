@@ -313,7 +313,7 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
         row = sent.row(0, named=True) if sent.height else None
         if row:
             came = {"ce": behind["ce"].sum(), "sce": max(behind["ect1"].sum() - row["ect1"], 0)}
-            row |= came | {"esce": packets.esce(seen[_sides(asked)[0]], flow.sender_port)}
+            row |= came | {"esce": packets.esce(seen[_sides(asked)[0]], row)}
         controls_seen = {cc for name, cc in controls if f":{flow.sender_port}>" in name}
         qdisc = str((ways.up if asked.up else ways.down).qdisc)
         gates.append(validity.contender_proven(f"flow {n}", asked.contender, row, controls_seen, qdisc, limits))

@@ -86,6 +86,26 @@ def test_the_marks_on_a_burst(tmp_path: Path, kind: str, words: str, low: int, h
     assert marks(told) == much
 
 
+@pytest.mark.parametrize("kind", ["cnq_cobalt", "cnq_codel_af"])
+def test_a_queue_that_signals_without_end_goes_on(tmp_path: Path, kind: str) -> None:
+    """More signals than CoDel counts (2^16), each 1 us and less from the last, to a sender that hears of none."""
+    packets = 80_000
+    plan = (
+        "cell 3000000000 1000000000 4\nhost sender 1\nhost receiver 1\n"
+        f"talk sender receiver 10.42.1.20 {TALK} {TOS['ect0']} 100000000 20000000 {packets // 145 * 1200} 0 0\n"
+    )
+    shutil.copy(ensure_endpoints(), tmp_path / "bulk")
+    (tmp_path / "run").write_text(
+        f"{NETWORK}tc -n router qdisc add dev lan root handle 10: {kind} bandwidth 400mbit target 1us interval 1us\n"
+        + counted("receiver", f"udp dport {TALK} ip ecn ce")
+        + f"./bulk <<'END'\n{plan}END\n{COUNTS.format('receiver')}"
+    )
+    (tmp_path / "run").chmod(0o755)
+    simulation.run(ensure_kernel(), ensure_guest(), tmp_path, timeout=120)
+    (marked,) = counts(tmp_path, "receiver")
+    assert marked > 1 << 16
+
+
 @pytest.mark.parametrize("control", ["reno-sce", "cubic-sce"])
 def test_the_sender_hears_of_each_mark(simulated: Simulated, control: str) -> None:
     """Of all data as much is acknowledged with ESCE as came as ECT(1); and ss shows it."""
