@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from bottleneck.slots import Slots
+from bottleneck.spec import Direction
 from harness.matrix import dumbbell, flent, report
 from harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.cell_page import cell_page, series
@@ -295,6 +296,28 @@ def test_the_page_of_a_cell_shows_its_single_packets(folder: Path) -> None:
     assert f"down packet slots (generated, {mean} Mbit/s on average), pie; up 1000 Mbit/s" in view["setup"][0]
     plot = next(plot for plot in view["plots"] if plot["title"] == "Packets, seed 1")
     assert plot["svg"].count('class="line c0"') == plot["svg"].count('class="line c1"') == 2
+
+
+def test_the_page_of_a_cell_tells_what_it_is_about(tmp_path: Path) -> None:
+    flows = (
+        Flow(contender="prague", rtt_us=0, pacing_bps=40_000_000),
+        Flow(contender="cubic", rtt_us=0, from_port=40_777),
+    )
+    down = Direction(rate_bps=50_000_000, qdisc="fq_codel")  # type: ignore[arg-type]
+    asked = Cell(
+        name="all", flows=flows, hops=(Hop(down=down, host_queue=True, mangle="to-ect1", mangled_flows=(1,)),),
+        seconds=9, sender_queue="fq", pacing_percent=(100, 40), offloads=True,
+        short_flows=ShortFlows(rtt_us=0, remember_ssthresh=True),
+    )  # fmt: skip
+    assert cell_page(MATRIX, asked, {1: {}}, {1: tmp_path}, "report.html")["setup"] == [
+        "flow 1 prague 0 ms: paced at 40 Mbit/s",
+        "flow 2 cubic 0 ms: from port 40777",
+        "middlebox 1: down 50 Mbit/s, fq_codel; to-ect1 for 2 cubic 0 ms; one queue for all that goes down to one host",
+        "root qdisc of the sending hosts: fq",
+        "TCP paces at 100 % of cwnd/RTT in slow start, 40 % after it",
+        "segmentation offloads are on: a packet of a queue has up to 64 KiB",
+        "900 short flows of cubic from 0 s, 0.2 s apart, from the slow start threshold of earlier ones",
+    ]
 
 
 def test_an_expectation_not_met_is_told(folder: Path) -> None:
