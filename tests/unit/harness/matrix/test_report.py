@@ -217,6 +217,34 @@ def test_a_flow_that_never_ended_is_infinitely_late_and_all_harm(folder: Path) -
     assert "∞ (lost)" in page.read_text()
 
 
+def test_an_infinite_figure_that_has_a_published_one_is_left_out_and_counted(folder: Path) -> None:
+    for name in ("far <1>", "mid"):
+        cell = next(cell for cell in MATRIX.cells if cell.name == name)
+        for seed in (1, 2):
+            run = run_folder(folder, cell, seed)
+            scores = json.loads((run / "scores.json").read_text())
+            scores["probes"][0]["p99_ms"] = "Infinity" if name == "mid" else 20.0
+            (run / "scores.json").write_text(json.dumps(scores, allow_nan=False))
+            describe(run, cell, seed)
+    metric = "probes.0.p99_ms"
+    published = {"near": {metric: 10.0}, "far <1>": {metric: 20.0}, "mid": {metric: 30.0}}
+    reference = Reference(
+        csv="x.csv", published=published, tolerance={metric: 0.1}, biases=(Bias(metric=metric, most=0.2),)
+    )
+    chart = Chart(title="late", unit="ms", series={"C": metric}, cells={"A": "near", "B": "mid"})
+    summary = Summary(title="s", cells={"A": "near", "B": "mid"}, mbps="flows.0.d_ss_mbps", delay_ms=metric)
+    changed = {"reference": reference, "charts": (chart,), "summaries": (summary,)}
+    matrix = MATRIX.model_copy(update=changed)
+    page = report.write(matrix, folder, INPUTS).read_text()
+    assert page.count('<circle class="bar dot') == 2 and f"{metric} (1 infinite: left out)" in page
+    assert "B, C: ∞ (lost) ms, published 30" in page and "B: " not in page
+    ((told, met),) = results(matrix, folder, INPUTS).agreements()
+    assert met is True and "0.1682 over 3 cells (1 infinite: left out)" in told
+    assert "3 cells (1 infinite: left out); 1 within 10%" in report.summary(matrix, folder, INPUTS)[0]
+    rows = {row["cell"]: row for row in csv.DictReader((folder / "table.csv").open()) if row["metric"] == metric}
+    assert (rows["mid"]["mean"], rows["mid"]["within_tolerance"]) == ("inf", "false")
+
+
 def test_what_a_flow_gives_way_to_a_call_is_the_difference_of_steady_states(folder: Path) -> None:
     matrix = MATRIX.model_copy(update={"without_call": {"mid": "near"}})
     found = results(matrix, folder, INPUTS).values("mid", "backoff_mbps")
