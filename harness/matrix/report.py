@@ -16,7 +16,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from harness.matrix.cell_page import COLOURS, cell_page
+from harness.matrix.cell_page import COLOURS, ccdf_points, cell_page
 from harness.matrix.matrix import Chart, Column, Matrix, Summary
 from harness.matrix.results import (
     FURTHEST,
@@ -263,8 +263,7 @@ def _ccdfs(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
             ]
             if probes:
                 curve = pooled_ccdf(probes)
-                ours = list(zip(curve["ms"], curve["percent"], strict=True))
-                curves.append((" ".join(filter(None, (name, label))), ours, chart.published.get(label)))
+                curves.append((" ".join(filter(None, (name, label))), ccdf_points(curve), chart.published.get(label)))
     if curves:  # published ones alone are no result
         curves += [(name, None, theirs) for name, theirs in chart.published.items() if name not in chart.cells]
     parts = [curves[n : n + len(COLOURS)] for n in range(0, len(curves), len(COLOURS))]

@@ -20,7 +20,7 @@ from harness.matrix.matrix import Bias, Chart, Column, Contrast, Correlation, Ex
 from harness.matrix.results import cell_folder, results, run_folder
 from harness.store.manifest import hash_file
 from scoring.per_packet import PACKETS
-from scoring.transport import FLOWS, PROBES, SHORT, completion, score
+from scoring.transport import FLOWS, PROBES, SHORT, completion, probe_scores, score
 
 SECONDS = 10
 
@@ -256,6 +256,21 @@ def test_a_chart_of_many_ccdfs_is_split_and_pools_the_seeds(folder: Path) -> Non
     chart = Chart(title="delays", unit="ms", series={"": "probes.0.ccdf"}, cells=cells, ccdf=True)
     page = report.write(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS).read_text()
     assert page.count("<figure>") == 3 and "delays (1 of 2)" in page and "delays (2 of 2)" in page
+
+
+def test_a_curve_of_which_all_was_lost_is_at_the_top(folder: Path) -> None:
+    for seed in (1, 2):
+        run = run_folder(folder, MATRIX.cells[0], seed)
+        scores = json.loads((run / "scores.json").read_text())
+        nothing = pl.DataFrame([(1.0, 0, None)], schema=PROBES, orient="row")
+        scores["probes"][0] = {"probe": 0, "ecn": "not-ect"} | probe_scores(nothing, 10)
+        (run / "scores.json").write_text(json.dumps(scores, allow_nan=False))
+        describe(run, MATRIX.cells[0], seed)
+    chart = Chart(title="delays", unit="ms", series={"": "probes.0.ccdf"}, cells={"A": "near"}, ccdf=True)
+    pages = [report.write(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS)]
+    pages.append(cell_folder(folder, MATRIX.cells[0]) / "cell.html")
+    for page in pages:
+        assert re.search(r'<path class="line c0" d="M64.0,12.0L[\d.]+,12.0">', page.read_text()), page
 
 
 def test_published_curves_are_dashed_beside_ours(folder: Path) -> None:
