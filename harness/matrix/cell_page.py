@@ -29,7 +29,7 @@ _POINTS = 240
 _ROWS = {
     "d_ss_mbps": ("D_SS, Mbit/s", 2),
     "goodput_mbps": ("whole flow, Mbit/s", 2),
-    "normalised": ("D_SS over an equal share", 2),
+    "normalised": ("goodput in the window over an equal share", 2),
     "rtt_mean_ms": ("TCP RTT, mean ms", 2),
     "rtt_max_ms": ("TCP RTT, largest ms", 1),
     "retrans": ("packets sent again", 0),
@@ -215,7 +215,7 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
     if (run / "packets.csv").exists() and scores.get("packets"):
         plots.append(_packets(cell, scores, pl.read_csv(run / "packets.csv", schema=PACKETS), seed))
     curves = [
-        (f"{probe['ecn']}", f"c{n % 6}", list(zip(probe["ccdf"]["ms"], probe["ccdf"]["percent"], strict=True)))
+        (f"{probe['ecn']}", f"c{n % 6}", ccdf_points(probe["ccdf"]))
         for n, probe in enumerate(scores.get("probes", []))
         if probe.get("ccdf")
     ]
@@ -224,6 +224,11 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
         key = [(f"probe {name}", COLOURS[n % 6]) for n, (name, *_) in enumerate(curves)]
         plots.append({"title": f"Queue delay, seed {seed}", "key": key, "svg": Markup(svg), "note": ""})
     return plots
+
+
+def ccdf_points(curve: Mapping[str, Any]) -> Points:
+    """Return a CCDF of `scoring.transport` as points (ms, percent); one in which all was lost is at 100 %."""
+    return list(zip(curve["ms"], curve["percent"], strict=True)) or [(0.0, 100.0)]
 
 
 def _packets(cell: Cell, scores: Mapping[str, Any], packets: pl.DataFrame, seed: int) -> dict[str, Any]:
