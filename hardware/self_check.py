@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hardware.build import Kernel
     from hardware.guest import Guest
 
-CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "prague", "prague-2020")
+CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "prague", "prague-2020", "reno-sce", "dctcp-sce", "cubic-sce")
 TIMEOUT_S = 30.0
 _MEMORY = "128M"
 _CONSOLE_END = 300

@@ -15,6 +15,7 @@ from scoring.pcapng import TCP
 from scoring.scores import ContenderFlow
 from scoring.validity import Gate, Limits
 from scoring.windows import Window
+from traffic.contender import CONTENDERS
 from traffic.load import APPLICATIONS, LoadFlow, parse_load
 
 
@@ -35,8 +36,10 @@ def contender_flows(
     flows: list[ContenderFlow] = []
     measured: dict[str, Window] = {}
     gates: list[Gate] = []
-    down = _Way(before and before.contender, behind and behind.contender, setting.lab["qdisc_down"])
-    up = _Way(behind and behind.upload, before and before.upload, setting.lab["qdisc_up"])
+    down = _Way(
+        before and before.contender, behind and behind.contender, before and before.all, setting.lab["qdisc_down"]
+    )
+    up = _Way(behind and behind.upload, before and before.upload, behind and behind.all, setting.lab["qdisc_up"])
     for phase in setting.phases:
         measured[phase.name] = phase.start, phase.end
         if phase.contender is None:
@@ -90,19 +93,20 @@ def paired(phase: RecordedPhase, records: Sequence[Mapping[str, Any]]) -> list[t
 
 @dataclass(frozen=True)
 class _Way:
-    """One direction through the bottleneck: the contenders' packets before it and behind it, and its queue."""
+    """One way through the bottleneck: contenders' packets before and behind it, all on the sender's side, its queue."""
 
     before: pl.DataFrame | None
     behind: pl.DataFrame | None
+    back: pl.DataFrame | None
     qdisc: str | None
 
 
 def _flow(phase: RecordedPhase, asked: LoadFlow, measured: Window, port: int | None, way: _Way) -> ContenderFlow | None:
     """One data flow of a phase: by its port, or the largest of the phase (iperf3 has a control flow too)."""
-    if way.behind is None or way.before is None:
+    if way.behind is None or way.before is None or way.back is None:
         return None
     bounds = (round((phase.start - 1) * 1e9), round((phase.end + 1) * 1e9))
-    inside = [table.filter(pl.col("t_ns").is_between(*bounds)) for table in (way.behind, way.before)]
+    *inside, back = (table.filter(pl.col("t_ns").is_between(*bounds)) for table in (way.behind, way.before, way.back))
     if port is not None:
         inside = [table.filter(pl.col("sport") == port, pl.col("proto") == TCP) for table in inside]
     tables = [packets.flow_table(table) for table in inside]
@@ -118,5 +122,7 @@ def _flow(phase: RecordedPhase, asked: LoadFlow, measured: Window, port: int | N
     columns = ("sport", "data_packets", "not_ect", "ect0", "ect1", "resent", "accecn_syn")
     return ContenderFlow(
         phase=phase.name, contender=asked.contender, up=asked.up, bytes=arrived["bytes"], ce=arrived["ce"],
+        sce=max(arrived["ect1"] - sent["ect1"], 0),
+        esce=packets.esce(back, sent) if CONTENDERS[asked.contender].sce else 0,
         d_ss_mbps=d_ss, **{name: sent[name] for name in columns},
     )  # fmt: skip

@@ -100,6 +100,13 @@ def d_ss_bps(advanced: pl.DataFrame, end: float, window: float = 60.0, tail: flo
     return goodput_bps(advanced, end - tail - window, end - tail)
 
 
+def esce(packets: pl.DataFrame, flow: Mapping[str, int]) -> int:
+    """How many packets to the sender of `flow` (a row of `flow_table`) echo some congestion, in the former NS flag."""
+    ends = {"src": "dst", "dst": "src", "sport": "dport", "dport": "sport", "proto": "proto"}
+    back = [pl.col(end) == pl.lit(flow[other], dtype=packets.schema[end]) for end, other in ends.items()]
+    return packets.filter(*back, pl.col("flags") & (AE | SYN) == AE).height
+
+
 def flow_table(advanced: pl.DataFrame) -> pl.DataFrame:
     """One row a flow and direction, by bytes: packets, bytes, ECN codepoints on data, resent, SYN flags.
 

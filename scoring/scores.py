@@ -119,7 +119,11 @@ class RenditionChange(BaseModel):
 
 
 class ContenderFlow(BaseModel):
-    """A contender's data flow in its phase; codepoints and resent as sent, `ce` behind the bottleneck."""
+    """A contender's data flow in its phase; codepoints and resent as sent, `ce` behind the bottleneck.
+
+    `sce` packets came out as ECT(1) more than went in so; `esce` acknowledgements said so to a sender that
+    speaks SCE.
+    """
 
     phase: Text
     contender: Text
@@ -131,6 +135,8 @@ class ContenderFlow(BaseModel):
     ect0: int
     ect1: int
     ce: int
+    sce: int = 0
+    esce: int = 0
     resent: int
     accecn_syn: bool | None
     d_ss_mbps: Number | None

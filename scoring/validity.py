@@ -290,9 +290,10 @@ def contender_proven(
     """The contender must be what its name says, by its packets and by what `ss` saw.
 
     `flow` has the columns of `scoring.packets.flow_table`: accecn_syn and codepoints as sent, ce behind the
-    bottleneck. By the `tcp_ecn` and `ect1` of `contender`, a name of CONTENDERS: accurate ECN has an AccECN SYN, ECT(1)
-    (Prague) or ECT(0) on data, CE where the queue is known to mark; classic ECN has ECT(0); none Not-ECT. `ccs` are
-    the congestion controls that `ss` named.
+    bottleneck, sce and esce as `scores.ContenderFlow` has them. By the `tcp_ecn`, `ect1` and `sce` of `contender`, a
+    name of CONTENDERS: accurate ECN has an AccECN SYN, ECT(1) (Prague) or ECT(0) on data, CE where the queue is known
+    to mark; classic ECN has ECT(0), and with SCE marks and their echoes where the queue makes them; none Not-ECT.
+    `ccs` are the congestion controls that `ss` named.
     """
     name, asked = f"contender proven ({phase})", CONTENDERS[contender]
     if flow is None or not flow["data_packets"]:
@@ -303,14 +304,19 @@ def contender_proven(
     measured += f", AccECN SYN {'yes' if flow['accecn_syn'] else 'no'}, ss {'/'.join(sorted(ccs)) or 'silent'}"
     # Linux sends retransmissions as Not-ECT, whatever the flow negotiated.
     share = limits.codepoint_share * (1 - flow["resent"] / sent)
+    queue = parse_qdisc(qdisc) if qdisc is not None else None
     if asked.tcp_ecn == ACCURATE_ECN:
-        marked = qdisc is not None and parse_qdisc(qdisc).marks_ce
+        marked = queue is not None and queue.marks_ce
         ect, as_asked = ("ECT(1)", ect1) if asked.ect1 else ("ECT(0)", ect0)
         ok = bool(flow["accecn_syn"]) and as_asked >= share and (flow["ce"] > 0 or not marked)
         limit = f"AccECN SYN, {ect} on {limits.codepoint_share:.0%} of first sendings{', CE > 0' if marked else ''}"
     elif asked.tcp_ecn == CLASSIC_ECN:
         ok = ect0 >= share and ect1 == 0
         limit = f"ECT(0) on {limits.codepoint_share:.0%} of first sendings, no ECT(1)"
+        if asked.sce:
+            measured += f", SCE {flow['sce']}, ESCE {flow['esce']}"
+        if asked.sce and queue is not None and queue.marks_sce:
+            ok, limit = ok and flow["sce"] > 0 and flow["esce"] > 0, f"{limit}, SCE > 0, ESCE > 0"
     else:
         ok, limit = not_ect == 1, "Not-ECT on all data"
     return gate(name, ok and ccs == {asked.cc}, measured, f"{limit}, ss {asked.cc}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_targets, matrix_tests
 from harness.matrix.cell import Call, Cell
-from harness.matrix.matrix import Chart, Column, Contrast, Curve, Matrix, Reference
+from harness.matrix.matrix import Chart, Column, Contrast, Curve, Difference, Matrix, Reference
 from scoring import published
 
 RTT_MS = 160
@@ -72,7 +72,11 @@ MATRIX = Matrix(
         published={name(row): theirs(row) for row in ROWS},
         tolerance={STEADY: 0.1, "backoff_mbps": 0.25},
     ),
-    without_call={name(row): name(row, "none") for row in ROWS if row["call_queue"] != "none"},
+    differences=tuple(
+        Difference(cell=name(row), metric="backoff_mbps", of=STEADY, more=name(row, "none"), less=name(row))
+        for row in ROWS
+        if row["call_queue"] != "none"
+    ),
     contrasts=(
         backoff("prague", "dualpi2", "L", "Prague's backoff to a call in L, Mbit/s", low=CALL_MBPS),
         backoff("cubic", "codel", "single", "CUBIC's backoff in CoDel, Mbit/s", 0.5 * CALL_MBPS, 1.5 * CALL_MBPS),

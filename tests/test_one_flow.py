@@ -8,13 +8,16 @@ from itertools import product
 from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell
-from harness.matrix.matrix import Column, Matrix, Reference
+from harness.matrix.matrix import Column, Difference, Matrix, Reference
 from scoring import published
 
 CCS = ("reno", "cubic", "dctcp", "prague")
-SCE = ("reno-sce", "dctcp-sce")
+SCE = {"reno-sce": "reno", "dctcp-sce": "dctcp"}
+"""Those that answer SCE, and what each is compared with."""
 RATES = (0.5, 1, 2, 5, 10, 25, 50, 100)
 DELAYS = (0, 2, 5, 10, 20, 40, 80, 160)
+GOODPUT, RTT = "flows.0.goodput_mbps", "flows.0.rtt_mean_ms"
+MORE, MORE_RTT = "more_goodput", "more_rtt_ms"
 # The longer lengths in the public harness: the whole flow counts, with the time to fill a long path.
 LENGTHS = {(25, 160): 90, (50, 160): 180, (100, 80): 120, (100, 160): 300}
 
@@ -41,33 +44,48 @@ def cell(cc: str, rate: float, delay: int) -> Cell:
 def figures() -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for file, column, metric in (
-        ("sce_one_flow_throughput.csv", "mean_tcp_throughput_mbps", "flows.0.goodput_mbps"),
-        ("sce_one_flow_rtt.csv", "mean_tcp_rtt_ms", "flows.0.rtt_mean_ms"),
+        ("sce_one_flow_throughput.csv", "mean_tcp_throughput_mbps", GOODPUT),
+        ("sce_one_flow_rtt.csv", "mean_tcp_rtt_ms", RTT),
     ):
         for row in published.rows(file):
             key = name(row["cc"], float(row["cake_bandwidth_mbps"]), int(row["netem_delay_ms"]))
             found.setdefault(key, {})[metric] = float(row[column])
+    for row in published.rows("sce_one_flow_diff.csv"):
+        key = name(row["cc_sce"], float(row["cake_bandwidth_mbps"]), int(row["netem_delay_ms"]))
+        found[key] |= {MORE: float(row["throughput_diff_fraction"]), MORE_RTT: float(row["rtt_diff_ms"])}
     return found
+
+
+def differences(sce: str, rate: float, delay: int) -> tuple[Difference, ...]:
+    more, less = name(sce, rate, delay), name(SCE[sce], rate, delay)
+    return (
+        Difference(cell=more, metric=MORE, of=GOODPUT, more=more, less=less, per=rate),
+        Difference(cell=more, metric=MORE_RTT, of=RTT, more=more, less=less),
+    )
 
 
 MATRIX = Matrix(
     name="one-flow",
     title="One flow through cake",
-    source='"Some Congestion Experienced One and Two-Flow Tests", A.1 and A.2',
+    source='"Some Congestion Experienced One and Two-Flow Tests", 5.1, A.1 and A.2',
     cells=tuple(cell(*point) for point in product((*CCS, *SCE), RATES, DELAYS)),
     repeat=1,
     window_s=28,
     columns=(
-        Column(head="mean Mbit/s", metric="flows.0.goodput_mbps"),
-        Column(head="TCP RTT ms", metric="flows.0.rtt_mean_ms"),
+        Column(head="mean Mbit/s", metric=GOODPUT),
+        Column(head="TCP RTT ms", metric=RTT),
         Column(head="retransmitted", metric="flows.0.retrans", digits=0),
         Column(head="CE share", metric="flows.0.ce_share", digits=4),
+        Column(head="more than without SCE, share of the rate", metric=MORE, digits=3),
+        Column(head="RTT more than without SCE ms", metric=MORE_RTT),
     ),
     reference=Reference(
-        csv="sce_one_flow_throughput.csv, sce_one_flow_rtt.csv",
+        csv="sce_one_flow_throughput.csv, sce_one_flow_rtt.csv, sce_one_flow_diff.csv",
         published=figures(),
-        tolerance={"flows.0.goodput_mbps": 0.1, "flows.0.rtt_mean_ms": 0.25},
+        tolerance={GOODPUT: 0.1, RTT: 0.25},
+        absolute={MORE: 0.05, MORE_RTT: 2},
     ),
+    differences=tuple(one for point in product(SCE, RATES, DELAYS) for one in differences(*point)),
     notes="Mean of the whole flow, slow start included. The delay is what netem adds there and back.",
 )
 test_cell = matrix_tests(MATRIX)

@@ -30,6 +30,8 @@ class Contender:
     tcp_ecn: int
     ect1: bool = False
     """Whether its data goes out as ECT(1), as that of L4S does; that of others with ECN as ECT(0)."""
+    sce: bool = False
+    """Whether its receiver tells of ECT(0) that a queue made ECT(1) (Some Congestion Experienced)."""
 
     def check(self, sender: Place, receiver: Place) -> None:
         """Raise `ContenderError` when an end lacks the congestion control or the ECN mode."""
@@ -58,7 +60,7 @@ class Contender:
 
 
 #: Controls that answer Some Congestion Experienced too (hardware/kernel/tcp_sce.c), in the virtual nodes' kernel.
-_SCE = ("reno-sce", "dctcp-sce")
+_SCE = ("reno-sce", "dctcp-sce", "cubic-sce")
 #: Loss-based controls that a kernel may have besides; the virtual nodes' has them all.
 _FURTHER = (
     "bic",
@@ -90,7 +92,8 @@ _OURS = {
         Contender("prague", "prague", ACCURATE_ECN, ect1=True),
         Contender("prague-2020", "prague-2020", ACCURATE_ECN, ect1=True),
         Contender("ledbat", "ledbat", NO_ECN),
-        *(Contender(name, name, CLASSIC_ECN) for name in (*_SCE, *_FURTHER)),
+        *(Contender(name, name, CLASSIC_ECN, sce=True) for name in _SCE),
+        *(Contender(name, name, CLASSIC_ECN) for name in _FURTHER),
     )
 }
 _THEIRS = {contender.name: contender for contender in offered("sojourn.contenders", Contender)}

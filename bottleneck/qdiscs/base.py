@@ -105,6 +105,11 @@ class Qdisc(BaseModel):
         ecn = getattr(self, "ecn", None)
         return (self.marks_unasked if ecn is None else ecn) or getattr(self, "ce_threshold", None) is not None
 
+    @property
+    def marks_sce(self) -> bool:
+        """Whether it makes ECT(0) ECT(1) before it marks CE (Some Congestion Experienced), as it is set up."""
+        return bool(getattr(self, "sce", None))
+
     @classmethod
     def marks(cls, statistics: Mapping[str, Any]) -> int | None:
         """Return how many packets it has marked CE, by its object of `tc -s -j qdisc`; None where none is told."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 config TCP_CONG_SCE
-	bool "Reno and DCTCP with Some Congestion Experienced"
+	bool "Reno, DCTCP and CUBIC with Some Congestion Experienced"
+	depends on TCP_CONG_CUBIC=y
 	default n
 	help
 	  Congestion controls that tell the sender of ECT(1) marks in the

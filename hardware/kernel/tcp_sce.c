@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reno and DCTCP with Some Congestion Experienced (SCE).
+ * Reno, DCTCP and CUBIC with Some Congestion Experienced (SCE).
  *
  * Written from draft-morton-tsvwg-sce, draft-grimes-tcpm-tcpsce and what the
  * publications say of their senders; README.md beside this file tells which part
@@ -14,6 +14,8 @@
  *				W -= 1			dctcp-sce
  *   ECE, once a round	W *= 0.8 (RFC 8511)
  *   loss			W /= 2
+ * cubic-sce takes 1 / sqrt(W) too, but grows and answers ECE and loss as the kernel's
+ * CUBIC, by its functions; with each ESCE CUBIC's curve begins anew.
  * The first ESCE or ECE ends slow start, ESCE without a reduction.
  * Pacing at W / srtt times net.ipv4.tcp_pacing_ss_ratio in slow start, …_ca_ratio after it.
  *
@@ -44,13 +46,27 @@ struct sce {
 	bool	heard;		/* ever */
 };
 
-static struct tcp_congestion_ops dctcp_sce;
+/* The kernel's CUBIC has the other end of the socket's room for a congestion control. */
+#define CUBIC_SIZE	(ICSK_CA_PRIV_SIZE - sizeof(struct sce))
+
+static struct tcp_congestion_ops dctcp_sce, cubic_sce;
+static const struct tcp_congestion_ops *cubic __read_mostly;
+
+static struct sce *sce_ca(const struct sock *sk)
+{
+	return inet_csk_ca(sk) + CUBIC_SIZE;
+}
+
+static bool is_cubic(const struct sock *sk)
+{
+	return inet_csk(sk)->icsk_ca_ops == &cubic_sce;
+}
 
 /* Called for each segment that leaves: whether it carries ESCE. A half of what it acknowledges must be due. */
 bool tcp_sce_echo(struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	struct sce *ca = inet_csk_ca(sk);
+	struct sce *ca = sce_ca(sk);
 	u32 acks = tp->rcv_nxt - ca->acked_to;
 	s32 due = tp->received_ecn_bytes[INET_ECN_ECT_1 - 1] - ca->echoed;
 
@@ -63,7 +79,7 @@ bool tcp_sce_echo(struct sock *sk)
 
 void tcp_sce_heard(struct sock *sk, bool esce)
 {
-	struct sce *ca = inet_csk_ca(sk);
+	struct sce *ca = sce_ca(sk);
 
 	ca->esce = esce;
 	ca->heard |= esce;
@@ -103,7 +119,7 @@ static void sce_pace(struct sock *sk)
 static void sce_cong_control(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct sce *ca = inet_csk_ca(sk);
+	struct sce *ca = sce_ca(sk);
 	u8 state = inet_csk(sk)->icsk_ca_state;
 	u32 acked = rs->acked_sacked, marked = ca->esce ? acked : 0;
 	u64 window = sce_window(tp, ca);
@@ -112,6 +128,8 @@ static void sce_cong_control(struct sock *sk, u32 ack, int flag, const struct ra
 	ca->marked += marked;
 	if (state == TCP_CA_Recovery)
 		goto pace;	/* held: the loss response set it */
+	if (marked && is_cubic(sk))
+		cubic->ssthresh(sk);	/* ends the curve; its reduction is not taken */
 	if (marked && tcp_in_slow_start(tp)) {
 		WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
 	} else if (marked) {
@@ -121,6 +139,10 @@ static void sce_cong_control(struct sock *sk, u32 ack, int flag, const struct ra
 	}
 	if (state == TCP_CA_CWR || rs->is_app_limited || !acked)
 		goto pace;
+	if (is_cubic(sk)) {
+		cubic->cong_avoid(sk, ack, acked);
+		goto pace;
+	}
 	if (tcp_in_slow_start(tp))
 		acked = tcp_slow_start(tp, acked);
 	window = sce_window(tp, ca);
@@ -131,23 +153,27 @@ pace:
 
 static u32 sce_ssthresh(struct sock *sk)
 {
-	struct sce *ca = inet_csk_ca(sk);
+	struct sce *ca = sce_ca(sk);
 
 	ca->loss_cwnd = tcp_snd_cwnd(tcp_sk(sk));
+	if (is_cubic(sk))
+		return cubic->ssthresh(sk);
 	return max(ca->loss_cwnd >> 1, MIN_CWND);
 }
 
 static void sce_set_state(struct sock *sk, u8 new_state)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct sce *ca = inet_csk_ca(sk);
+	struct sce *ca = sce_ca(sk);
 
 	if (new_state == inet_csk(sk)->icsk_ca_state)
 		return;
-	if (new_state == TCP_CA_CWR) {
+	if (is_cubic(sk))
+		cubic->set_state(sk, new_state);
+	if (new_state == TCP_CA_CWR && !is_cubic(sk)) {
 		sce_set_window(tp, ca, sce_window(tp, ca) * CE_KEEPS >> FRAC_BITS);
 		WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
-	} else if (new_state == TCP_CA_Recovery) {
+	} else if (new_state == TCP_CA_CWR || new_state == TCP_CA_Recovery) {
 		sce_set_window(tp, ca, (u64)tp->snd_ssthresh << FRAC_BITS);
 	} else if (new_state == TCP_CA_Loss) {
 		ca->frac = 0;
@@ -156,7 +182,7 @@ static void sce_set_state(struct sock *sk, u8 new_state)
 
 static u32 sce_undo_cwnd(struct sock *sk)
 {
-	const struct sce *ca = inet_csk_ca(sk);
+	const struct sce *ca = sce_ca(sk);
 
 	return max(tcp_snd_cwnd(tcp_sk(sk)), ca->loss_cwnd);
 }
@@ -169,7 +195,7 @@ static u32 sce_min_tso_segs(struct sock *sk)
 /* `ss -ti`: dctcp:(ce_state:1 once ESCE was heard, ab_ecn: bytes acknowledged with it, of ab_tot). */
 static size_t sce_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
-	const struct sce *ca = inet_csk_ca(sk);
+	const struct sce *ca = sce_ca(sk);
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	if (!(ext & (1 << (INET_DIAG_DCTCPINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1))))
@@ -185,12 +211,14 @@ static size_t sce_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_inf
 
 static void sce_init(struct sock *sk)
 {
-	struct sce *ca = inet_csk_ca(sk);
+	struct sce *ca = sce_ca(sk);
 
 	memset(ca, 0, sizeof(*ca));
 	ca->acked_to = tcp_sk(sk)->rcv_nxt;
 	ca->echoed = tcp_sk(sk)->received_ecn_bytes[INET_ECN_ECT_1 - 1];
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
+	if (is_cubic(sk))
+		cubic->init(sk);
 }
 
 static struct tcp_congestion_ops reno_sce __read_mostly = {
@@ -205,14 +233,24 @@ static struct tcp_congestion_ops reno_sce __read_mostly = {
 	.owner		= THIS_MODULE,
 	.name		= "reno-sce",
 };
-static struct tcp_congestion_ops dctcp_sce __read_mostly;
+static struct tcp_congestion_ops dctcp_sce __read_mostly, cubic_sce __read_mostly;
 
 static int __init sce_register(void)
 {
-	BUILD_BUG_ON(sizeof(struct sce) > ICSK_CA_PRIV_SIZE);
+	BUILD_BUG_ON(sizeof(struct sce) > ICSK_CA_PRIV_SIZE / 4);
+	rcu_read_lock();
+	cubic = tcp_ca_find("cubic");
+	rcu_read_unlock();
+	if (!cubic)
+		return -ENOENT;
 	dctcp_sce = reno_sce;
 	strscpy(dctcp_sce.name, "dctcp-sce");
-	return tcp_register_congestion_control(&reno_sce) ?: tcp_register_congestion_control(&dctcp_sce);
+	cubic_sce = reno_sce;
+	cubic_sce.pkts_acked = cubic->pkts_acked;
+	cubic_sce.cwnd_event_tx_start = cubic->cwnd_event_tx_start;
+	strscpy(cubic_sce.name, "cubic-sce");
+	return tcp_register_congestion_control(&reno_sce) ?: tcp_register_congestion_control(&dctcp_sce) ?:
+	       tcp_register_congestion_control(&cubic_sce);
 }
 
-module_init(sce_register);
+late_initcall(sce_register);	/* after CUBIC is there */

@@ -146,6 +146,20 @@ class Contrast(_Frozen):
     high: float = float("inf")
 
 
+class Difference(_Frozen):
+    """A figure of one cell less that of another, seed by seed: a figure of its own, of `cell`."""
+
+    cell: str
+    metric: str
+    """What it is called."""
+    of: str
+    """The metric that is compared, in the cell `more` and in the cell `less`."""
+    more: str
+    less: str
+    per: float = Field(default=1, gt=0)
+    """What it is divided by: the rate, for a share of that."""
+
+
 class Matrix(_Frozen):
     """An experiment as data."""
 
@@ -166,8 +180,7 @@ class Matrix(_Frozen):
     reference: Reference | None = None
     charts: tuple[Chart, ...] = ()
     summaries: tuple[Summary, ...] = ()
-    without_call: dict[str, str] = {}
-    """Name of a cell → the same without its call: what the first flow gives way to it is told as `backoff_mbps`."""
+    differences: tuple[Difference, ...] = ()
     contrasts: tuple[Contrast, ...] = ()
     solo: dict[str, str] = {}
     """Name of a cell → the cell in which its short flows are alone: the harm to them is told as `harm.median` …"""
@@ -186,7 +199,7 @@ class Matrix(_Frozen):
         drawn = {cell for chart in self.charts for cell in chart.cells.values()}
         drawn |= {cell for summary in self.summaries for cell in summary.cells.values()}
         drawn |= {cell for contrast in self.contrasts for cell in (contrast.cell, contrast.beside)}
-        drawn |= self.without_call.keys() | set(self.without_call.values())
+        drawn |= {cell for one in self.differences for cell in (one.cell, one.more, one.less)}
         if strange := (drawn | self.solo.keys() | set(self.solo.values())) - set(names):
             raise ValueError(f"matrix {self.name}: charts or comparisons of no cell: {', '.join(sorted(strange))}")
         return self

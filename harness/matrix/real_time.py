@@ -310,7 +310,10 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     controls = [(line["flow"], line["cc"]) for line in map(json.loads, run.lines("sending-*.jsonl"))]
     for n, (flow, asked) in enumerate(run.pairs):
         sent, behind = (packets.flow_table(_of(flow, seen[side])) for side in _sides(asked))
-        row = sent.row(0, named=True) | {"ce": behind["ce"].sum()} if sent.height else None
+        row = sent.row(0, named=True) if sent.height else None
+        if row:
+            came = {"ce": behind["ce"].sum(), "sce": max(behind["ect1"].sum() - row["ect1"], 0)}
+            row |= came | {"esce": packets.esce(seen[_sides(asked)[0]], row)}
         controls_seen = {cc for name, cc in controls if f":{flow.sender_port}>" in name}
         qdisc = str((ways.up if asked.up else ways.down).qdisc)
         gates.append(validity.contender_proven(f"flow {n}", asked.contender, row, controls_seen, qdisc, limits))

@@ -163,8 +163,7 @@ class Results:
 
 
 def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
-    """Read the scores of finished runs under `folder`, with the harm to short flows and the backoff where
-    they have a meaning.
+    """Read the scores of finished runs under `folder`, with the harm to short flows and the differences asked for.
 
     Only of runs of these `inputs` (`Job.inputs`) with the scores that this scorer makes: others are counted.
     """
@@ -179,11 +178,12 @@ def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
         for seed, scores in gathered.runs.get(beside, {}).items():
             if alone := gathered.runs.get(solo, {}).get(seed):
                 scores["harm"] = completion_harm(alone.get("short", {}), scores.get("short", {}))
-    for beside, without in matrix.without_call.items():
-        for seed, scores in gathered.runs.get(beside, {}).items():
-            if alone := gathered.runs.get(without, {}).get(seed):
-                lost = alone["flows"][0]["steady_mbps"] - scores["flows"][0]["steady_mbps"]
-                scores["backoff_mbps"] = round(lost, 4)
+    for one in matrix.differences:
+        for seed, scores in gathered.runs.get(one.cell, {}).items():
+            sides = (gathered.runs.get(cell, {}).get(seed, {}) for cell in (one.more, one.less))
+            more, less = (figure(side, one.of) for side in sides)
+            if more is not None and less is not None:
+                scores[one.metric] = round((more - less) / one.per, 6)
     return gathered
 
 

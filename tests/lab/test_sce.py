@@ -106,7 +106,8 @@ def test_a_queue_that_signals_without_end_goes_on(tmp_path: Path, kind: str) -> 
     assert marked > 1 << 16
 
 
-def test_the_sender_hears_of_each_mark(simulated: Simulated) -> None:
+@pytest.mark.parametrize("control", ["reno-sce", "cubic-sce"])
+def test_the_sender_hears_of_each_mark(simulated: Simulated, control: str) -> None:
     """Of all data as much is acknowledged with ESCE as came as ECT(1); and ss shows it."""
     folder = simulated.run(
         "for end in sender receiver; do ip netns exec $end sh -c 'cd /proc/sys/net/ipv4; echo 1 >tcp_ecn; "
@@ -116,7 +117,7 @@ def test_the_sender_hears_of_each_mark(simulated: Simulated) -> None:
         + counted("receiver", "tcp dport 5201 ip ecn ect1", "tcp dport 5201 ip ecn { ect0, ect1, ce }")
         # The bit of the header that was NS, and is AE where accurate ECN is spoken.
         + counted("sender", "tcp sport 5201 @th,103,1 1", "tcp sport 5201 tcp flags & (syn | ack) == ack")
-        + flows(["reno-sce"], 10, "sleep 9.5\nip netns exec sender ss -tinH dport 5201 >ss\n")
+        + flows([control], 10, "sleep 9.5\nip netns exec sender ss -tinH dport 5201 >ss\n")
         + COUNTS.format("receiver")
         + COUNTS.format("sender")
     )
@@ -127,6 +128,7 @@ def test_the_sender_hears_of_each_mark(simulated: Simulated) -> None:
     flow = next(line for line in (folder / "ss").read_text().splitlines() if "ab_ecn" in line and "ce_state:1" in line)
     told, of = (int(re.search(rf"{key}:(\d+)", flow)[1]) for key in ("ab_ecn", "ab_tot"))  # type: ignore[index]
     assert told / of == pytest.approx(marked / data, rel=0.05)
+    assert json.loads((folder / "flow0").read_text())["end"]["sum_received"]["bits_per_second"] > 18e6
 
 
 def settings(count: int, seed: int) -> list[str]:

@@ -18,6 +18,7 @@ from bottleneck.qdiscs import QdiscError, parse_qdisc
 def test_the_ramp_is_read_written_and_compared(text: str, ramp: int, found: dict[str, object]) -> None:
     queue = parse_qdisc(text)
     assert queue.given() == {"sce": ramp} and str(queue) == text
+    assert queue.marks_sce is (ramp > 0) and not parse_qdisc("cake").marks_sce and not parse_qdisc("pie").marks_sce
     assert not queue.differences(found)
     assert queue.differences({"sce-thresh": 9}) == [f"sce: asked {text.partition(' ')[2]}, found ramp 9"]
 

@@ -154,3 +154,10 @@ def test_flow_table_sees_the_accecn_handshake_and_the_codepoints() -> None:
     classic = packets.flow_table(packets.with_advance(made([(0, 0, 0, 0xC2)]))).row(0, named=True)
     assert classic["accecn_syn"] is False
     assert packets.flow_table(packets.with_advance(data))["accecn_syn"][0] is None
+
+
+def test_an_echo_of_some_congestion_has_the_former_ns_flag_and_is_no_accecn_syn() -> None:
+    acks = made([(0, 0, 0, 0x1C2), (1, 1, 0, 0x10), (2, 1, 0, 0x110), (3, 1, 0, 0x150)])
+    ends = {"src": "dst", "dst": "src", "sport": "dport", "dport": "sport", "proto": "proto"}
+    flow = {name: acks[other][0] for name, other in ends.items()}
+    assert packets.esce(acks, flow) == 2 and packets.esce(acks, flow | {"dport": flow["dport"] + 1}) == 0

@@ -17,6 +17,8 @@ PRAGUE = {
     "ect0": 0,
     "not_ect": 0,
     "ce": 40,
+    "sce": 0,
+    "esce": 0,
     "accecn_syn": True,
 }
 
@@ -153,6 +155,18 @@ def test_classic_ecn_shows_on_the_wire(name: str) -> None:
 
     assert ok() and ok(ect0=990, not_ect=10) and ok(ect0=950, not_ect=50, resent=50)
     assert not ok(ect0=950, not_ect=50) and not ok(ect0=0, not_ect=1000) and not ok(ect0=999, ect1=1)
+
+
+@pytest.mark.parametrize("name", [c.name for c in CONTENDERS.values() if c.sce])
+def test_sce_is_proven_by_its_marks_and_their_echoes_where_the_queue_makes_them(name: str) -> None:
+    def ok(qdisc: str, **change: object) -> bool:
+        flow = PRAGUE | {"ect1": 0, "ect0": 1000, "accecn_syn": False, "sce": 90, "esce": 40} | change
+        found = validity.contender_proven("c", name, flow, {name}, qdisc, LIMITS)
+        assert f"SCE {flow['sce']}, ESCE {flow['esce']}" in found.measured
+        return found.ok
+
+    assert ok("cake sce") and not ok("cake sce", sce=0) and not ok("cnq_codel_af sce-single", esce=0)
+    assert ok("dualpi2", sce=0, esce=0) and ok("cake no-sce", sce=0, esce=0)
 
 
 @pytest.mark.parametrize("ccs", [set(), {"bbr"}, {"cubic", "bbr"}])

@@ -17,7 +17,18 @@ from harness.matrix import dumbbell, flent, report
 from harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.cell_page import cell_page, series
 from harness.matrix.cell_run import RUN, Job, result_digest, scoring_digest
-from harness.matrix.matrix import Bias, Chart, Column, Contrast, Correlation, Expectation, Matrix, Reference, Summary
+from harness.matrix.matrix import (
+    Bias,
+    Chart,
+    Column,
+    Contrast,
+    Correlation,
+    Difference,
+    Expectation,
+    Matrix,
+    Reference,
+    Summary,
+)
 from harness.matrix.results import cell_folder, results, run_folder
 from harness.store.manifest import hash_file
 from scoring.per_packet import PACKETS
@@ -246,10 +257,14 @@ def test_an_infinite_figure_that_has_a_published_one_is_left_out_and_counted(fol
     assert (rows["mid"]["mean"], rows["mid"]["within_tolerance"]) == ("inf", "false")
 
 
-def test_what_a_flow_gives_way_to_a_call_is_the_difference_of_steady_states(folder: Path) -> None:
-    matrix = MATRIX.model_copy(update={"without_call": {"mid": "near"}})
-    found = results(matrix, folder, INPUTS).values("mid", "backoff_mbps")
-    assert found == pytest.approx([10, 10.4], abs=0.01)
+def test_a_difference_of_two_cells_is_a_figure_of_one_seed_by_seed(folder: Path) -> None:
+    def told(more: str, per: float, of: str = "flows.0.d_ss_mbps") -> list[float]:
+        one = Difference(cell="mid", metric="difference", of=of, more=more, less="mid", per=per)
+        return results(MATRIX.model_copy(update={"differences": (one,)}), folder, INPUTS).values("mid", "difference")
+
+    assert told("near", 1) == pytest.approx([10, 10.4], abs=0.01)
+    assert told("far <1>", 50) == pytest.approx([-0.4, -0.4], abs=0.001)
+    assert told("needy", 1) == told("near", 1, "harm.median") == []
 
 
 def test_a_chart_of_many_ccdfs_is_split_and_pools_the_seeds(folder: Path) -> None:
