@@ -13,12 +13,10 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-SLOT_BYTES = 1500
-"""Of IP packets, that a slot may send."""
 FRAME_BYTES = 1514
 """What a full slot carries with its Ethernet header, as shapers count it."""
 STEP_S = 0.02
@@ -46,7 +44,9 @@ class Slots(BaseModel):
     file: str = ""
     """A trace; else one is generated."""
     hash: str = ""
-    """FNV-1a of the trace's times, as `fnv1a` tells it, which makes a cell of a file the same wherever it lies."""
+    """FNV-1a of the trace's times, as `fnv1a` tells it, which makes a cell of a file the same wherever it lies.
+
+    The file itself must be at that path on each machine that runs the cell."""
     mean_mbps: float = Field(default=12, gt=0, le=1000)
     seconds: float = Field(default=60, gt=0, le=3600)
     volatility: float = Field(default=200, ge=0)
@@ -145,12 +145,6 @@ def differences(asked: Slots, dev: str, shown: Sequence[str]) -> list[str]:
     """Compare with the lines of /proc/slots of the namespace in which `dev` is; one line for what is otherwise."""
     have = [words[:4] for line in shown if (words := line.split())[:1] == [dev]]
     return [] if have == [asked.shown(dev)] else [f"{dev}: asked slots {asked.shown(dev)}, found {have or 'none'}"]
-
-
-def used(shown: Sequence[str], dev: str) -> dict[str, Any]:
-    """Return how many slots of `dev` have passed, and how many of them sent something, by the lines of /proc/slots."""
-    words = next((words for line in shown if (words := line.split())[:1] == [dev]), None)
-    return {"passed": int(words[4]), "used": int(words[5])} if words else {}
 
 
 def commands(dev: str, queue: Sequence[str]) -> list[list[str]]:

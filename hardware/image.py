@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardware import disk
+from hardware import disk, tc_objects
 from hardware.archive import Archive
 from hardware.board import Board, BoardKernel, ensure_board_kernel
 from hardware.build_tool import call
@@ -34,6 +34,8 @@ APT_LINE = "apt-get install --no-install-recommends e2fsprogs mmdebstrap openssh
 SIZE = 768 << 20
 """Bytes of the image; the root partition grows to the end of the disk at the first boot."""
 KEYS = "/root/.ssh/authorized_keys"
+TC_OBJECTS = "usr/lib/x86_64-linux-gnu/tc"
+"""Where the image's tc looks for queues that it does not know."""
 VERSIONS = "/usr/lib/sojourn/packages"
 """Where the image lists its packages, name and version a line."""
 
@@ -68,7 +70,7 @@ def ensure_image(
     files = (PREPARE, *(path for path in OVERLAY.rglob("*") if path.is_file()))
     parts = [(str(file.relative_to(USERLAND)), file.read_bytes()) for file in files]
     asked = (SUITE, PACKAGES, SIZE, board.name, board.console, kernel.digest)
-    digest = cache.digest([*parts, ("asked", repr(asked).encode())])
+    digest = cache.digest([*parts, *tc_objects.inputs(), ("asked", repr(asked).encode())])
     tell = progress or (lambda _what, _fraction: None)
     entry = cache.build_once(
         cache.root() / "image" / digest, lambda scratch: _build(scratch, board, kernel, digest, tell)
@@ -180,6 +182,8 @@ def _own_files(scratch: Path, kernel: BoardKernel) -> Path:
     (folder / "boot").mkdir()
     shutil.copy(kernel.vmlinuz, folder / "boot/vmlinuz")
     shutil.copy(PREPARE, folder / "boot/prepare")
+    (folder / TC_OBJECTS).mkdir(parents=True)
+    tc_objects.install(folder)
     tar = scratch / "files.tar"
     call(["tar", "-C", str(folder), "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX",
            "-cf", str(tar), *sorted(path.name for path in folder.iterdir())])  # fmt: skip

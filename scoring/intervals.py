@@ -24,6 +24,8 @@ LEVEL, POWER = 0.95, 0.8
 RESAMPLES, SEED = 10_000, 1
 #: From so many runs on an interval may be called a result.
 ENOUGH = 5
+#: What four decimals may add to a level of 0.05.
+_ROUNDED = 1e-9
 #: Differences that deviate by less than this are alike.
 _NO_SPREAD = 1e-9
 Key = TypeVar("Key", bound=Hashable)
@@ -47,7 +49,22 @@ class Estimate(BaseModel):
     @property
     def away_from_zero(self) -> bool:
         """True when the interval leaves 0 out."""
-        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+        return _away_from_zero(self.low, self.high)
+
+
+def _away_from_zero(low: float | None, high: float | None) -> bool:
+    return low is not None and high is not None and (low > 0 or high < 0)
+
+
+def shows(n: int, low: float | None, high: float | None, p_holm: float | None, primary: bool) -> bool:
+    """Whether a difference with the interval `low` to `high` is a result of `n` runs (a side).
+
+    It takes `ENOUGH` runs and an interval that leaves 0 out; of a metric that is not the primary one a p of at most
+    1 - `LEVEL`, corrected for their number (`holm`), too.
+    """
+    if n < ENOUGH or not _away_from_zero(low, high):
+        return False
+    return primary or (p_holm is not None and p_holm <= 1 - LEVEL + _ROUNDED)
 
 
 def estimate(values: Sequence[float], statistic: Statistic = "mean") -> Estimate:

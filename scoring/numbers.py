@@ -26,6 +26,13 @@ def in_json(value: float) -> float | str:
     raise ValueError("a score is not a number")
 
 
+def formatted(value: float, spec: str) -> str:
+    """A number as people are shown it: by its format `spec`, LOST where it is infinite."""
+    if isinf(value):
+        return LOST if value > 0 else f"−{LOST}"
+    return format(value, spec)
+
+
 Number = Annotated[
     float,
     AfterValidator(lambda value: round(value, 4) + 0.0),

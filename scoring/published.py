@@ -7,7 +7,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import log
+from math import inf, isfinite, log
 from pathlib import Path
 from statistics import median
 
@@ -58,13 +58,19 @@ class PublishedPair:
 
     @property
     def log_ratio(self) -> float | None:
-        """Natural logarithm of ours over theirs, 0.15 for 16 % more; None where one of them is not above 0."""
-        return log(self.ours / self.theirs) if self.ours > 0 and self.theirs > 0 else None
+        """Natural logarithm of ours over theirs, 0.15 for 16 % more; None where one of them is not above 0 or ours is
+        infinite.
+        """
+        return log(self.ours / self.theirs) if 0 < self.ours < inf and self.theirs > 0 else None
 
 
 @dataclass(frozen=True)
 class PublishedComparison:
-    """One metric over the cells that have it on both sides."""
+    """One metric over the cells that have it on both sides.
+
+    Where ours is infinite (something never came) a cell is in no figure of agreement, but disagrees if there is a
+    tolerance; `infinite` counts such cells.
+    """
 
     metric: str
     tolerance: Tolerance | None
@@ -73,12 +79,17 @@ class PublishedComparison:
     @property
     def spearman(self) -> float | None:
         """Rank correlation of ours and theirs over the cells, ties at their mean rank; None where it has no value."""
-        return correlation(ranks([p.ours for p in self.pairs]), ranks([p.theirs for p in self.pairs]))
+        return correlation(ranks([p.ours for p in self._finite]), ranks([p.theirs for p in self._finite]))
 
     @property
     def pearson(self) -> float | None:
         """Correlation of ours and theirs over the cells; None where it has no value."""
-        return correlation([p.ours for p in self.pairs], [p.theirs for p in self.pairs])
+        return correlation([p.ours for p in self._finite], [p.theirs for p in self._finite])
+
+    @property
+    def infinite(self) -> int:
+        """In how many cells ours is infinite."""
+        return len(self.pairs) - len(self._finite)
 
     @property
     def median_log_ratio(self) -> float | None:
@@ -89,6 +100,10 @@ class PublishedComparison:
     def median_abs_log_ratio(self) -> float | None:
         """Median of |log(ours/theirs)|: how far a cell in the middle is off; None where no cell has a ratio."""
         return median(map(abs, ratios)) if (ratios := self._log_ratios) else None
+
+    @property
+    def _finite(self) -> list[PublishedPair]:
+        return [p for p in self.pairs if isfinite(p.ours)]
 
     @property
     def _log_ratios(self) -> list[float]:

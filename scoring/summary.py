@@ -14,7 +14,6 @@ from pydantic import BaseModel
 
 from scoring.harm import METRICS, Better
 from scoring.intervals import (
-    ENOUGH,
     LEVEL,
     POWER,
     RESAMPLES,
@@ -25,6 +24,7 @@ from scoring.intervals import (
     holm,
     least_detectable,
     paired_p,
+    shows,
 )
 from scoring.numbers import Number
 from scoring.scores import Metrics, Scores
@@ -66,10 +66,6 @@ _ALONE = {
 }
 
 
-#: What four decimals may add to a level of 0.05.
-_ROUNDED = 1e-9
-
-
 class Contrast(Estimate):
     """A contender less the reference, run by run; `mde` is the least true difference that so many runs would find.
 
@@ -101,13 +97,12 @@ class Figure(BaseModel):
     def worse(self, contender: str) -> bool | None:
         """Whether the victim fares worse beside `contender` than beside the reference; None when that is not shown.
 
-        It takes `ENOUGH` runs that have the figure beside both, and an interval that leaves 0 out; of a metric that is
-        not the primary one a p of at most 1 - `LEVEL`, corrected for their number, too.
+        The rule is that of `scoring.intervals.shows`, of the runs that have the figure beside both.
         """
         contrast = self.contrast.get(contender)
-        if contrast is None or contrast.n < ENOUGH or not contrast.away_from_zero or self.better is None:
+        if contrast is None or self.better is None:
             return None
-        if not self.primary and (contrast.p_holm is None or contrast.p_holm > 1 - LEVEL + _ROUNDED):
+        if not shows(contrast.n, contrast.low, contrast.high, contrast.p_holm, self.primary):
             return None
         return (contrast.value > 0) == (self.better == "less")
 
@@ -148,18 +143,19 @@ def summarise(runs: Mapping[str, Scores]) -> Summary:
     there = {phase.contender for scores in valid.values() for phase in scores.phases if phase.contender}
     contenders = sorted(there, key=lambda name: (name != REFERENCE, name))
     scored = list(valid.values())
+    primary, own_kind = _common(scores.primary for scores in scored), _common(scores.own_kind for scores in scored)
     shares = [share for scores in scored if (share := _fair_share(scores)) is not None]
     return Summary(
         valid=list(valid),
         void=void,
         contenders=contenders,
         reference=contenders[0] if len(contenders) > 1 else None,
-        primary=_common(scores.primary for scores in scored),
-        own_kind=_common(scores.own_kind for scores in scored),
+        primary=primary,
+        own_kind=own_kind,
         baseline_s=min((scores.baseline.seconds for scores in scored if scores.baseline), default=None),
         fair_share_mbps=estimate(shares) if shares else None,
-        measured=_figures(MEASURED, scored, contenders, _beside, _alone),
-        harm=_figures(dict.fromkeys(METRICS, "less"), scored, contenders, _harm, lambda *_: None, bar=True),
+        measured=_figures(MEASURED, scored, contenders, primary, _beside, _alone),
+        harm=_figures(dict.fromkeys(METRICS, "less"), scored, contenders, primary, _harm, lambda *_: None, own_kind),
     )
 
 
@@ -173,13 +169,13 @@ def _figures(
     metrics: Mapping[str, Better | None],
     runs: Sequence[Scores],
     contenders: Sequence[str],
+    primary: str | None,
     beside: Callable[[Scores, str, str], float | None],
     alone: Callable[[Scores, str], float | None],
-    bar: bool = False,
+    bar: str | None = None,
 ) -> list[Figure]:
-    """One figure a metric that some run has, with what is `beyond` the bar of the victim's own kind."""
+    """One figure a metric that some run has, with what is `beyond` that of the contender `bar`, where it competes."""
     figures = []
-    primary, own_kind = _common(scores.primary for scores in runs), _common(scores.own_kind for scores in runs)
     for metric, better in metrics.items():
         solo = [value for scores in runs if (value := alone(scores, metric)) is not None]
         by_run = [{name: beside(scores, name, metric) for name in contenders} for scores in runs]
@@ -189,9 +185,9 @@ def _figures(
         rungs = metric in ("lowest_height", "second_height")
         kind: Statistic = "median" if rungs or not all(map(isfinite, every)) else "mean"
         beyond = {
-            name: _contrast(by_run, name, own_kind, kind)
+            name: _contrast(by_run, name, bar, kind)
             for name in contenders
-            if bar and own_kind in contenders and own_kind is not None and name != own_kind
+            if bar is not None and bar in contenders and name != bar
         }
         contrast = {name: _contrast(by_run, name, contenders[0], kind) for name in contenders[1:]}
         if any(values.values()):

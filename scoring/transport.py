@@ -170,7 +170,8 @@ def probe_scores(probes: pl.DataFrame, base_ms: float) -> Json:
     """Delay of one probe's packets: sent, loss (share), p50/p90/p95/p99/p99.9/max in ms, and the queue's CCDF.
 
     `base_ms` is the path's delay, one way or there and back as the probe's; the CCDF's ms are what the queues add to
-    it, its percent the share above. A lost probe is infinitely late in both; max is that of those that came. `negative`
+    it, its percent the share above. A lost probe is infinitely late in both: where all are, the curve has no point and
+    is 100 % everywhere; max is that of those that came. `negative`
     counts those that took less than the path, which no packet can: clocks or path are not as they are held to be.
     """
     delays = probes["delay_us"].drop_nulls().to_numpy() / 1e3
@@ -179,9 +180,8 @@ def probe_scores(probes: pl.DataFrame, base_ms: float) -> Json:
     if not probes.height:
         return scores
     scores |= {f"p{p}_ms": _rank(delays, p, lost) for p in (50, 90, 95, 99)} | {"p999_ms": _rank(delays, 99.9, lost)}
-    if not delays.size:
-        return scores
-    scores |= {"max_ms": _r(float(delays.max())), "negative": int((delays - base_ms < -LEAST_NEGATIVE_MS).sum())}
+    if delays.size:
+        scores |= {"max_ms": _r(float(delays.max())), "negative": int((delays - base_ms < -LEAST_NEGATIVE_MS).sum())}
     ms, percent = ccdf(probes.select(rtt_ms=pl.col("delay_us") / 1e3 - base_ms))
     scores["ccdf"] = {"ms": [_r(x) for x in ms.tolist()], "percent": [_r(x, 4) for x in percent.tolist()]}
     return scores
@@ -200,17 +200,18 @@ def talk_scores(talk: pl.DataFrame, seconds: float) -> Json:
     """One way of a call over a cell of `seconds`: mbps (payload that arrived), and where delays are known the share
     lost and the one-way delay of its packets, p50/p99/max in ms: a lost one is infinitely late, max of those that came.
 
-    `talk` has the columns of TALKS: without any delay its rows are packets that arrived.
+    `talk` has the columns of TALKS; without `delay_us`, where delays were not recorded, its rows are the packets that
+    arrived.
     """
-    arrived = talk.drop_nulls("delay_us")
-    known = arrived.height > 0
-    scores: Json = {"mbps": _r(sum((arrived if known else talk)["bytes"].to_list()) * 8 / seconds / 1e6, 4)}
-    if known:
-        delays = arrived["delay_us"].to_numpy() / 1e3
-        lost = talk.height - arrived.height
-        scores |= {"loss": _r(lost / talk.height, 6), "p50_ms": _rank(delays, 50, lost)}
-        scores |= {"p99_ms": _rank(delays, 99, lost), "max_ms": _r(float(delays.max()))}
-    return scores
+    recorded = "delay_us" in talk.columns
+    arrived = talk.drop_nulls("delay_us") if recorded else talk
+    scores: Json = {"mbps": _r(sum(arrived["bytes"].to_list()) * 8 / seconds / 1e6, 4)}
+    if not recorded or not talk.height:
+        return scores
+    delays = arrived["delay_us"].to_numpy() / 1e3
+    lost = talk.height - arrived.height
+    scores |= {"loss": _r(lost / talk.height, 6), "p50_ms": _rank(delays, 50, lost), "p99_ms": _rank(delays, 99, lost)}
+    return scores | ({"max_ms": _r(float(delays.max()))} if delays.size else {})
 
 
 def each_second(curve: tuple[Floats, Floats], start: float, stop: float) -> Floats:
@@ -267,7 +268,7 @@ def replay_scores(replay: pl.DataFrame, probes: Sequence[Mapping[str, Any]], rat
     scores: Json = {"late": down["late"], "late_up": ways["up"]["late"]}
     scores["late_share"] = _r(down["late"] / max(down["packets"] + down["late"], 1), 5)
     for name, ecn in (("c_peak_ms", "not-ect"), ("l_peak_ms", "ect1")):
-        peaks = [probe["ccdf"]["ms"][-1] for probe in probes if probe["ecn"] == ecn and "ccdf" in probe]
+        peaks = [max(ms) for probe in probes if probe["ecn"] == ecn and (ms := probe.get("ccdf", {}).get("ms"))]
         if peaks:
             scores[name] = max(peaks)
     if rate and "c_peak_ms" in scores:
@@ -304,8 +305,9 @@ def score(
 ) -> Json:
     """Every score of one run of a cell (the JSON dump of a `harness.matrix.cell.Cell`), ready for JSON.
 
-    `flows`, `probes` and `short` have the columns of FLOWS, PROBES and SHORT. Per flow: d_ss_mbps (`delivery_rate_mbps`
-    in the steady window; its goodput where the sender tells no delivery rate), window_goodput_mbps (bytes received
+    `flows`, `probes`, `short` and `talks` have the columns of FLOWS, PROBES, SHORT and TALKS (see `talk_scores`). Per
+    flow: d_ss_mbps (`delivery_rate_mbps` in the steady window; for all flows of a direction their goodput in it where
+    one of them tells no delivery rate: iperf3 in simulated time, programs, UDP), window_goodput_mbps (bytes received
     over the same window, METRICS 1.2), goodput_mbps (mean of the whole flow with slow start), TCP RTT
     mean and max over its samples, cwnd_mean (segments, over the same window), retransmitted packets and their share, CE
     share of the packets delivered, `normalised`, goodput in the window over an equal share of the bottleneck, and
@@ -325,6 +327,7 @@ def score(
     scores: Json = {"window_s": window, "flows": flow_scores}
     for way in (False, True):
         ours = [n for n, flow in enumerate(asked) if bool(flow.get("up")) is way]
+        _one_definition([flow_scores[n] for n in ours])
         if len(ours) > 1:
             overlap = max(float(asked[n]["start_s"]) for n in ours), min(_stop(asked[n], seconds) for n in ours)
             scores |= _together(
@@ -370,7 +373,7 @@ def _flow_scores(
     scores: Json = {"flow": n, "contender": flow["contender"], "rtt_ms": flow["rtt_us"] / 1e3, "up": bool(flow["up"])}
     goodput = rate_mbps(*curve, *window)
     told = None if part is None else delivery_rate_mbps(part, *window)
-    scores["d_ss_mbps"] = _r(goodput if told is None else told, 4)
+    scores["d_ss_mbps"] = None if told is None else _r(told, 4)
     scores["window_goodput_mbps"] = _r(goodput, 4)
     scores["goodput_mbps"] = _r(rate_mbps(*curve, start, stop), 4)
     scores |= steady_state(curve, start, stop)
@@ -390,6 +393,13 @@ def _flow_scores(
         scores["retrans_share"] = _r(retrans / (delivered + retrans), 6)
         scores["ce_share"] = None if ce is None else _r(ce / delivered, 6)
     return scores
+
+
+def _one_definition(told: list[Json]) -> None:
+    """Make D_SS of all flows of a direction goodput where one's sender tells no delivery rate: they are compared."""
+    if any(flow["d_ss_mbps"] is None for flow in told):
+        for flow in told:
+            flow["d_ss_mbps"] = flow["window_goodput_mbps"]
 
 
 def _together(told: list[Json], curves: list[tuple[Floats, Floats]], overlap: tuple[float, float], prefix: str) -> Json:

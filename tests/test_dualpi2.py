@@ -133,8 +133,9 @@ MATRIX = Matrix(
     ),
     notes="Published: its parameters, under which each ECN-capable packet is in L; CUBIC without ECN beside DCTCP. "
     "Default: the kernel's own, CUBIC with ECN beside Prague. Overload: one flow of UDP beside both, from 5 s on, of "
-    "50 to 200 % of the link, not ECN-capable in C or ECT(1) in L; D_SS is of the time in which it runs. Rates and "
-    "windows are over equal shares: D_SS over capacity / flows, the mean window over capacity · RTT / flows. P50 and "
-    "P99 are the probes', with the path; curves are the queue's alone.",
+    "50 to 200 % of the link, not ECN-capable in C or ECT(1) in L; D_SS is of the time in which it runs, and goodput, "
+    "since UDP tells no delivery rate. Rates and windows are over equal shares: goodput in the window over capacity / "
+    "flows, the mean window over capacity · RTT / flows. P50 and P99 are the probes', with the path; curves are the "
+    "queue's alone.",
 )
 test_cell = matrix_tests(MATRIX)

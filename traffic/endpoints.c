@@ -252,6 +252,9 @@ static void tc_do(struct tc *tc, const char *command)
 	char line[512];
 	int size = snprintf(line, sizeof(line), "%s\n", command);
 
+	errno = 0;
+	if (size >= COUNT(line))
+		die("longer than %d bytes: tc in %s: %s", COUNT(line) - 2, tc->space, command);
 	if (write(tc->in, line, size) != size)
 		die("tc in %s ended before: %s", tc->space, command);
 }
@@ -415,7 +418,7 @@ static void take_datagrams(int n, int64_t at)
 
 	while ((size = recv(flow->in.fd, buffer, sizeof(buffer), MSG_TRUNC | MSG_DONTWAIT)) > 0)
 		flow->received += size;
-	fprintf(flows_csv, TIME ",%d,%" PRId64 ",,,,,,,\n", TIME_OF(at), n, flow->received);
+	fprintf(flows_csv, TIME ",%d,%" PRId64 ",,,,,,,,\n", TIME_OF(at), n, flow->received);
 }
 
 static void sample_flow(int n, int64_t at)
@@ -569,6 +572,8 @@ static void stop_flow(int n, int64_t at)
 	reset(&flows[n].out);
 	reset(&flows[n].in);
 	end_program(&flows[n].sender, n);
+	/* Not later: a receiver ends by itself when it has heard nothing for long. */
+	end_program(&flows[n].receiver, n);
 }
 
 static void start_transfer(int n)
@@ -1174,8 +1179,6 @@ int main(void)
 	run(length, true);
 	for (int n = 0; n < flow_count; n++)
 		stop_flow(n, length);
-	for (int n = 0; n < flow_count; n++)
-		end_program(&flows[n].receiver, n);
 	sample_queues(length);
 	/* Probes on the way may still arrive. */
 	for (int n = 0; n < probe_count; n++)

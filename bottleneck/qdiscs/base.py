@@ -32,6 +32,8 @@ class Qdisc(BaseModel):
     """Texts that together use every parameter: each is set up and read back on a real router by the tests."""
     marks_unasked: ClassVar[bool] = False
     """Whether it marks where nothing is said of ECN."""
+    filtered: ClassVar[bool] = False
+    """Whether it has a queue for each flow, among which a tc filter may choose."""
 
     @classmethod
     @cache

@@ -97,6 +97,7 @@ class Cake(Qdisc):
     """CAKE; bandwidth in bit/s, rtt in µs, memlimit, overhead and mpu in bytes."""
 
     kind: ClassVar[str] = "cake"
+    filtered: ClassVar[bool] = True
     mark_counters: ClassVar[tuple[str, ...]] = ("ecn_mark",)
     marks_unasked: ClassVar[bool] = True
     examples: ClassVar[tuple[str, ...]] = (

@@ -46,6 +46,7 @@ class FqCodel(Qdisc):
     """
 
     kind: ClassVar[str] = "fq_codel"
+    filtered: ClassVar[bool] = True
     mark_counters: ClassVar[tuple[str, ...]] = (
         "ecn_mark",
         "ce_mark",

@@ -13,6 +13,7 @@ class FqPie(Qdisc):
     """PIE on hashed flow queues; times in µs, sizes in bytes."""
 
     kind: ClassVar[str] = "fq_pie"
+    filtered: ClassVar[bool] = True
     mark_counters: ClassVar[tuple[str, ...]] = ("ecn_mark",)
     examples: ClassVar[tuple[str, ...]] = (
         "fq_pie",

@@ -17,6 +17,7 @@ class Sfq(Qdisc):
     """Stochastic fair queueing; perturb in s, quantum, redflowlimit, min, max and avpkt in bytes."""
 
     kind: ClassVar[str] = "sfq"
+    filtered: ClassVar[bool] = True
     mark_counters: ClassVar[tuple[str, ...]] = (
         "prob_mark",
         "prob_mark_head",

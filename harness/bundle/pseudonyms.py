@@ -144,8 +144,8 @@ FILES = frozenset(
             "logs/signalling.log",
             "router-clock.jsonl",
         ),
-        *("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "wire.csv", "cell.json", "run.json"),
-        *("counters.json", "client.pcapng.zst", "server.pcapng.zst"),
+        *("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "wire.csv", "packets.csv", "replay.csv"),
+        *("cell.json", "run.json", "counters.json", "client.pcapng.zst", "server.pcapng.zst"),
         *("jitter.json.gz", "summary.json", "summary.csv", "table.csv", "cell.html", "compare.html", "index.html"),
     )
 )

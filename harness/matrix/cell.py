@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
 
+from bottleneck.qdiscs import KINDS
 from bottleneck.shaper import RateStep
 from bottleneck.slots import Slots
 from bottleneck.spec import Direction
@@ -21,7 +23,8 @@ from traffic.web import P5_BYTES, P95_BYTES
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # A copy with other fields is checked where it becomes part of a cell, a cell where it becomes part of a matrix.
+    model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always")
 
 
 UNRESPONSIVE: dict[str, Codepoint] = {"udp": "not-ect", "udp-ect1": "ect1"}
@@ -54,6 +57,8 @@ class Flow(_Frozen):
             raise ValueError(f"{self.contender}: {' and '.join(UNRESPONSIVE)} need a rate_bps, others have none")
         if self.up and self.contender not in CONTENDERS:
             raise ValueError(f"{self.contender} goes down only")
+        if self.pacing_bps and self.contender not in CONTENDERS:
+            raise ValueError(f"{self.contender}: pacing_bps is for the kernel's TCP only")
         if self.stop_s is not None and self.stop_s <= self.start_s:
             raise ValueError(f"a flow cannot stop at {self.stop_s:g} s when it starts at {self.start_s:g} s")
         return self
@@ -66,6 +71,7 @@ class ShortFlows(_Frozen):
     """
 
     contender: str = "cubic"
+    """A name of `traffic.contender.CONTENDERS`."""
     rtt_us: int = Field(ge=0, le=4_000_000)
     start_s: float = Field(default=0, ge=0)
     count: int = Field(default=900, ge=1)
@@ -76,6 +82,13 @@ class ShortFlows(_Frozen):
     remember_ssthresh: bool = False
     """Whether a flow begins with the slow start threshold that an earlier one left in the server's route metrics, as
     Linux did until 5.6 and still does with `net.ipv4.tcp_no_ssthresh_metrics_save=0`."""
+
+    @field_validator("contender")
+    @classmethod
+    def _known(cls, contender: str) -> str:
+        if contender not in CONTENDERS:
+            raise ValueError(f"short flows are TCP: unknown contender {contender!r}; known: {', '.join(CONTENDERS)}")
+        return contender
 
 
 class Probe(_Frozen):
@@ -122,9 +135,17 @@ class Hop(_Frozen):
     """When packets may go down, in place of the rate of `down`, which is then the mean that the slots give."""
 
     @model_validator(mode="after")
-    def _one_way_to_shape(self) -> Self:
+    def _whole(self) -> Self:
         if self.slots and (not self.down or self.schedule or self.down.rate_bps != self.slots.rate_bps):
             raise ValueError("slots need a way down of their mean rate, and no steps of it: see dumbbell.slotted")
+        for name, way, steps in (("", self.down, self.schedule), ("_up", self.up, self.schedule_up)):
+            if steps and not way:
+                raise ValueError(f"schedule{name}: its direction has no rate that could change")
+        if self.host_queue and not (self.down and self.down.qdisc.filtered):
+            kinds = ", ".join(kind for kind, qdisc in KINDS.items() if qdisc.filtered)
+            raise ValueError(f"host_queue: down needs a qdisc with a queue for each flow: {kinds}")
+        if self.mangled_flows and not self.mangle:
+            raise ValueError("mangled_flows: says for which flows mangle is, and there is none")
         return self
 
     def traced(self, slots: Slots) -> Hop:
@@ -138,7 +159,7 @@ class Cell(_Frozen):
 
     name: str
     """Names the cell in tables and for `-k`; unique in its matrix."""
-    flows: tuple[Flow, ...] = ()
+    flows: tuple[Flow, ...] = Field(default=(), max_length=64)
     hops: tuple[Hop, ...]
     """From the sender's side to the receiver's."""
     seconds: float = Field(gt=0, le=3600)
@@ -155,7 +176,7 @@ class Cell(_Frozen):
     """With `ipsec`: packets; 0 is off."""
     offloads: bool = False
     """Whether segmentation offloads stay on, as in namespaces left as they come: a queue's packet is up to 64 KiB."""
-    pacing_percent: tuple[int, int] | None = None
+    pacing_percent: tuple[PositiveInt, PositiveInt] | None = None
     """net.ipv4.tcp_pacing_ss_ratio and tcp_pacing_ca_ratio of all that send, percent; None: the kernel's own."""
     sample_s: float = Field(default=0.05, gt=0)
     """Interval of the samples of every flow (tcp_info), s."""
@@ -166,40 +187,55 @@ class Cell(_Frozen):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if not self.hops:
-            raise ValueError(f"cell {self.name}: needs a middlebox")
-        if not (self.flows or self.short_flows or self.call or self.probes):
-            raise ValueError(f"cell {self.name}: needs a flow, a call or a probe")
-        if self.ip_version == 6 and (self.tunnel or any(hop.mangle for hop in self.hops)):
-            raise ValueError(f"cell {self.name}: tunnels, and middleboxes that change the ECN field, are IPv4 only")
-        if self.per_packet and (self.ip_version == 6 or self.tunnel):
-            raise ValueError(f"cell {self.name}: single packets are told of IPv4 without tunnels only")
-        if not self.per_packet and (one := next((f for f in self.flows if f.contender in PROGRAMS), None)):
-            raise ValueError(f"cell {self.name}: {one.contender} is measured by its packets: per_packet=True")
-        if self.sender_queue and any(flow.rtt_us for flow in self.flows):
-            raise ValueError(
-                f"cell {self.name}: with a sender_queue flows have an RTT of 0, and a hop's path the delay"
-            )
-        starts = [flow.start_s for flow in self.flows] + ([self.short_flows.start_s] if self.short_flows else [])
-        if (last := max(starts, default=0)) >= self.seconds:
-            raise ValueError(f"cell {self.name}: a flow cannot start at {last:g} s of {self.seconds:g}")
-        steps = [step.at_s for hop in self.hops for step in (*hop.schedule, *hop.schedule_up)]
-        if steps and (last := max(steps)) >= self.seconds:
-            raise ValueError(f"cell {self.name}: a rate cannot change at {last:g} s of {self.seconds:g}")
+        if wrong := next(self._wrong(), ""):
+            raise ValueError(f"cell {self.name}: {wrong}")
         return self
 
+    def _wrong(self) -> Iterator[str]:
+        """What does not fit together, a line each."""
+        if not self.hops:
+            yield "needs a middlebox"
+        if not (self.flows or self.short_flows or self.call or self.probes):
+            yield "needs a flow, a call or a probe"
+        if self.ip_version == 6 and (self.tunnel or any(hop.mangle for hop in self.hops)):
+            yield "tunnels, and middleboxes that change the ECN field, are IPv4 only"
+        if self.ip_version == 6 and any(hop.host_queue for hop in self.hops):
+            yield "host_queue: its filter is of IPv4 only"
+        if self.per_packet and (self.ip_version == 6 or self.tunnel):
+            yield "single packets are told of IPv4 without tunnels only"
+        if self.per_packet and any(flow.up for flow in self.flows):
+            yield "single packets are told of flows down only: per_packet takes no flow with up=True"
+        if not self.per_packet and (one := next((f for f in self.flows if f.contender in PROGRAMS), None)):
+            yield f"{one.contender} is measured by its packets: per_packet=True"
+        beside = (*self.probes, *(one for one in (self.call, self.short_flows) if one))
+        if self.sender_queue and any(one.rtt_us for one in (*self.flows, *beside)):
+            yield "with a sender_queue flows, probes and calls have an RTT of 0, and a hop's path the delay"
+        if self.replay_window and self.tunnel != "ipsec":
+            yield f"replay_window: is of tunnel='ipsec', and the tunnel is {self.tunnel!r}"
+        for n in sorted({n for hop in self.hops for n in hop.mangled_flows}):
+            if not 0 <= n < len(self.flows):
+                yield f"mangled_flows: there is no flow {n}, the first of {len(self.flows)} is 0"
+            elif self.flows[n].up or self.flows[n].contender not in CONTENDERS:
+                yield f"mangled_flows: flow {n} is no TCP that goes down"
+        starts = [flow.start_s for flow in self.flows] + ([self.short_flows.start_s] if self.short_flows else [])
+        if (last := max(starts, default=0)) >= self.seconds:
+            yield f"a flow cannot start at {last:g} s of {self.seconds:g}"
+        steps = [step.at_s for hop in self.hops for step in (*hop.schedule, *hop.schedule_up)]
+        if steps and (last := max(steps)) >= self.seconds:
+            yield f"a rate cannot change at {last:g} s of {self.seconds:g}"
+
     def swapped(self, old: str, new: str) -> Cell:
-        """Return the cell with contender `new` in every flow that has `old`."""
+        """Return the cell with contender `new` in every flow that has `old`. Raises ValidationError."""
         flows = tuple(f.model_copy(update={"contender": new}) if f.contender == old else f for f in self.flows)
         short = self.short_flows
         if short and short.contender == old:
             short = short.model_copy(update={"contender": new})
-        return self.model_copy(update={"flows": flows, "short_flows": short})
+        return Cell.model_validate(self.model_copy(update={"flows": flows, "short_flows": short}))
 
     def traced(self, slots: Slots) -> Cell:
         """Return the cell with `slots` in each middlebox that has some."""
         hops = tuple(hop.traced(slots) if hop.slots else hop for hop in self.hops)
-        return self.model_copy(update={"hops": hops})
+        return Cell.model_validate(self.model_copy(update={"hops": hops}))
 
     @property
     def slug(self) -> str:
@@ -207,5 +243,10 @@ class Cell(_Frozen):
         return re.sub(r"[^A-Za-z0-9_.=-]+", "-", self.name).strip("-")
 
     def digest(self) -> str:
-        """A hash of all that is asked for: equal cells are the same experiment."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+        """A hash of all that is asked for: equal cells are the same experiment, wherever a trace of slots lies."""
+        hops = tuple(
+            hop.model_copy(update={"slots": hop.slots.model_copy(update={"file": ""})}) if hop.slots else hop
+            for hop in self.hops
+        )
+        asked = self.model_copy(update={"hops": hops})
+        return hashlib.sha256(asked.model_dump_json().encode()).hexdigest()[:16]

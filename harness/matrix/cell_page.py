@@ -29,7 +29,7 @@ _POINTS = 240
 _ROWS = {
     "d_ss_mbps": ("D_SS, Mbit/s", 2),
     "goodput_mbps": ("whole flow, Mbit/s", 2),
-    "normalised": ("D_SS over an equal share", 2),
+    "normalised": ("goodput in the window over an equal share", 2),
     "rtt_mean_ms": ("TCP RTT, mean ms", 2),
     "rtt_max_ms": ("TCP RTT, largest ms", 1),
     "retrans": ("packets sent again", 0),
@@ -76,6 +76,13 @@ def cell_page(
 
 def _setup(cell: Cell) -> list[str]:
     lines = []
+    for name, flow in zip(_flow_names(cell), cell.flows, strict=True):
+        own = [
+            f"paced at {flow.pacing_bps / 1e6:g} Mbit/s" if flow.pacing_bps else "",
+            f"from port {flow.from_port}" if flow.from_port else "",
+        ]
+        if any(own):
+            lines.append(f"flow {name}: {', '.join(filter(None, own))}")
     for n, hop in enumerate(cell.hops, 1):
         ways = [
             f"{name} {way.rate_bps / 1e6:g} Mbit/s, {way.qdisc}"
@@ -91,11 +98,18 @@ def _setup(cell: Cell) -> list[str]:
             for name, schedule in (("down", hop.schedule), ("up", hop.schedule_up))
             for step in schedule
         ]
-        more = [hop.mangle, "one queue a host" if hop.host_queue else ""]
+        names = ", ".join(_flow_names(cell)[flow] for flow in hop.mangled_flows)
+        mangled = f"{hop.mangle} for {names}" if names else hop.mangle
+        more = [mangled, "one queue for all that goes down to one host" if hop.host_queue else ""]
         text = "; ".join(filter(None, [*ways, *steps, *more]))
         lines.append(f"middlebox {n}: {text or 'forwards as it comes'}")
     if cell.sender_queue:
-        lines.append(f"at the senders: {cell.sender_queue}")
+        lines.append(f"root qdisc of the sending hosts: {cell.sender_queue}")
+    if cell.pacing_percent:
+        start, steady = cell.pacing_percent
+        lines.append(f"TCP paces at {start} % of cwnd/RTT in slow start, {steady} % after it")
+    if cell.offloads:
+        lines.append("segmentation offloads are on: a packet of a queue has up to 64 KiB")
     if cell.tunnel:
         lines.append(f"tunnel: {cell.tunnel}" + (f", replay window {cell.replay_window}" if cell.replay_window else ""))
     if cell.call:
@@ -104,6 +118,7 @@ def _setup(cell: Cell) -> list[str]:
         short = cell.short_flows
         lines.append(
             f"{short.count} short flows of {short.contender} from {short.start_s:g} s, {short.mean_gap_s:g} s apart"
+            + (", from the slow start threshold of earlier ones" if short.remember_ssthresh else "")
         )
     return lines
 
@@ -200,7 +215,7 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
     if (run / "packets.csv").exists() and scores.get("packets"):
         plots.append(_packets(cell, scores, pl.read_csv(run / "packets.csv", schema=PACKETS), seed))
     curves = [
-        (f"{probe['ecn']}", f"c{n % 6}", list(zip(probe["ccdf"]["ms"], probe["ccdf"]["percent"], strict=True)))
+        (f"{probe['ecn']}", f"c{n % 6}", ccdf_points(probe["ccdf"]))
         for n, probe in enumerate(scores.get("probes", []))
         if probe.get("ccdf")
     ]
@@ -209,6 +224,11 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
         key = [(f"probe {name}", COLOURS[n % 6]) for n, (name, *_) in enumerate(curves)]
         plots.append({"title": f"Queue delay, seed {seed}", "key": key, "svg": Markup(svg), "note": ""})
     return plots
+
+
+def ccdf_points(curve: Mapping[str, Any]) -> Points:
+    """Return a CCDF of `scoring.transport` as points (ms, percent); one in which all was lost is at 100 %."""
+    return list(zip(curve["ms"], curve["percent"], strict=True)) or [(0.0, 100.0)]
 
 
 def _packets(cell: Cell, scores: Mapping[str, Any], packets: pl.DataFrame, seed: int) -> dict[str, Any]:

@@ -136,7 +136,10 @@ def score(job: Job, folder: Path) -> None:
         return pl.read_csv(path, schema=schema, glob=False, missing_columns="insert")
 
     flows, probes, short = (frame(name, schema) for name, schema in zip(RAW[:3], (FLOWS, PROBES, SHORT), strict=True))
-    wire, talks = frame("wire.csv", WIRE), frame("talks.csv", TALKS)
+    wire = frame("wire.csv", WIRE)
+    # Without a column of delays they were not recorded.
+    said = folder / "talks.csv"
+    talks = pl.read_csv(said, schema_overrides=TALKS, glob=False) if said.exists() else None
     packets, replay = frame("packets.csv", PACKETS), frame("replay.csv", REPLAY)
     lines = (folder / RAW[3]).read_text().splitlines() if (folder / RAW[3]).exists() else []
     cell = job.cell.model_dump(mode="json")

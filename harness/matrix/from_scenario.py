@@ -47,7 +47,8 @@ def scenario_matrix(file: Path) -> Matrix:
                 Column(head="probe P50 ms", metric="probes.0.p50_ms"),
                 Column(head="probe P99 ms", metric="probes.0.p99_ms"),
             ),
-            notes="Each load of the scenario alone, without its video. D_SS is the goodput of a flow near the end.",
+            notes="Each load of the scenario alone, without its video. D_SS is the mean of the sender's delivery "
+            "rates near the end; goodput where the senders tell none.",
         )
     except (OptionsError, ValueError) as wrong:
         raise MatrixError(f"{file}: {wrong}" if str(file) not in str(wrong) else str(wrong)) from wrong

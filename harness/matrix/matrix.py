@@ -217,17 +217,18 @@ class Matrix(_Frozen):
     def swapped(self, text: str) -> Matrix:
         """Return the matrix with another contender, `OLD=NEW`, in every flow; it keeps its own results.
 
-        Raises MatrixError when a name is unknown or no flow has OLD.
+        Raises MatrixError when a name is unknown, no flow has OLD or a cell cannot have NEW in its place.
         """
         old, _, new = text.partition("=")
         for name in (old, new):
             if name not in (known := (*CONTENDERS, *PROGRAMS)):
                 raise MatrixError(f"--swap: unknown contender {name!r} in {text!r}; known: {', '.join(known)}")
-        cells = tuple(cell.swapped(old, new) for cell in self.cells)
+        try:
+            cells = tuple(cell.swapped(old, new) for cell in self.cells)
+        except ValidationError as wrong:
+            raise MatrixError(f"--swap={text}: {first_wrong(wrong)}") from None
         if cells == self.cells:
             raise MatrixError(f"--swap: no flow of matrix {self.name} is {old}")
-        if new in PROGRAMS and not all(cell.per_packet for cell in set(cells) - set(self.cells)):
-            raise MatrixError(f"--swap: {new} is a program, and matrix {self.name} does not measure single packets")
         return self._with(f"{self.name}-{new}-for-{old}", cells)
 
     def traced(self, file: Path) -> Matrix:
@@ -239,6 +240,8 @@ class Matrix(_Frozen):
             cells = tuple(cell.traced(Slots.of_file(file)) for cell in self.cells)
         except SlotsError as wrong:
             raise MatrixError(f"--trace: {wrong}") from None
+        except ValidationError as wrong:
+            raise MatrixError(f"--trace: {first_wrong(wrong)}") from None
         if cells == self.cells:
             raise MatrixError(f"--trace: no cell of matrix {self.name} has packet slots")
         stem = re.sub("[^a-z0-9]+", "-", file.stem.lower()).strip("-") or "trace"

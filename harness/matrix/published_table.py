@@ -12,7 +12,7 @@ from pathlib import Path
 from hardware.machine.files import replace_file
 from harness.matrix.campaign import Campaign, prepare, seeds
 from harness.matrix.matrix import Matrix, MatrixError
-from harness.matrix.results import MISSING, Results, column_head, figure_text, furthest_text, results
+from harness.matrix.results import MISSING, Results, column_head, figure_text, furthest_text, left_out_text, results
 from scoring import published
 from scoring.published import PublishedComparison
 
@@ -90,7 +90,8 @@ def _cells(one: PublishedTable, found: Results | None) -> Iterator[str]:
     meant = [theirs for cell, theirs in (reference.published if reference else {}).items() if _meant(one, cell)]
     yield " / ".join(column_head(found.matrix, metric) for metric in one.metrics)
     yield _each(
-        f"{len(comparison.pairs)} of {sum(comparison.metric in theirs for theirs in meant)}" for comparison in compared
+        f"{len(comparison.pairs)} of {sum(comparison.metric in theirs for theirs in meant)}{left_out_text(comparison)}"
+        for comparison in compared
     )
     yield _each(figure_text(comparison.spearman, 2) for comparison in compared)
     yield _each(figure_text(comparison.pearson, 2) for comparison in compared)

@@ -65,16 +65,15 @@ def arrived(call: Browsers, lab: Lab, client: pl.DataFrame, server: pl.DataFrame
 
 
 def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) -> pl.DataFrame:
-    """The rows of TALKS of what arrived within `seconds` s from `t0` (Unix s) on; delays are not known."""
+    """The rows of TALKS, without their delays, of what arrived within `seconds` s from `t0` (Unix s) on."""
     parts = [
         pl.DataFrame(
             {
                 "t_s": (way["t_ns"] - round(t0 * 1e9)) / 1e9,
                 "talk": pl.repeat(n, way.height, eager=True, dtype=pl.Int64),
-                "delay_us": pl.repeat(None, way.height, eager=True, dtype=pl.Float64),
                 "bytes": way["ip_bytes"].cast(pl.Int64) - _IP_UDP_BYTES,
             },
-            schema=TALKS,
+            schema={name: kind for name, kind in TALKS.items() if name != "delay_us"},
         )
         for n, way in enumerate(ways)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,7 +16,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from harness.matrix.cell_page import COLOURS, cell_page
+from harness.matrix.cell_page import COLOURS, ccdf_points, cell_page
 from harness.matrix.matrix import Chart, Column, Matrix, Summary
 from harness.matrix.results import (
     FURTHEST,
@@ -25,12 +26,14 @@ from harness.matrix.results import (
     column_head,
     figure_text,
     furthest_text,
+    left_out_text,
     mean,
     results,
 )
 from harness.report.html import write_page
 from harness.report.scheme_plot import Scheme, scheme_plot
 from harness.report.svg import Bar, Dot, Panel, Points, bar_chart, ccdf_plot, scatter_plot, time_plot
+from scoring.numbers import formatted
 from scoring.published import PublishedComparison, PublishedPair
 from scoring.transport import FLOWS, goodput_series, pooled_ccdf
 
@@ -170,7 +173,7 @@ def _cells(found: Results, cell: str) -> Iterator[dict[str, str]]:
 def _comparison(matrix: Matrix, one: PublishedComparison) -> list[str]:
     return [
         column_head(matrix, one.metric),
-        str(len(one.pairs)),
+        f"{len(one.pairs)}{left_out_text(one)}",
         MISSING if one.tolerance is None else str(one.agreeing),
         str(one.tolerance or MISSING),
         figure_text(one.spearman, 3),
@@ -192,11 +195,11 @@ def _scatters(found: Results, comparisons: Sequence[PublishedComparison]) -> Ite
         if dots:
             head = column_head(found.matrix, one.metric)
             svg = scatter_plot(dots, f"{head}, published", f"{head}, ours", f"{head}: ours against the published")
-            yield {"title": head, "svg": Markup(svg)}
+            yield {"title": head + left_out_text(one), "svg": Markup(svg)}
 
 
 def _tip(pair: PublishedPair) -> str:
-    return f"{pair.cell}: {pair.ours:.4g}, published {pair.theirs:g}"
+    return f"{pair.cell}: {formatted(pair.ours, '.4g')}, published {pair.theirs:g}"
 
 
 def _chart(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
@@ -210,7 +213,8 @@ def _bars(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
         for n, (name, metric) in enumerate(chart.series.items()):
             if values := found.values(cell, metric):
                 beside, mean = found.pair(cell, metric), fmean(values)
-                tip = f"{label}, {name}: {mean:.3g} {chart.unit}" + (f", published {beside.theirs:g}" if beside else "")
+                told = formatted(mean, ".3g")
+                tip = f"{label}, {name}: {told} {chart.unit}" + (f", published {beside.theirs:g}" if beside else "")
                 theirs = beside.theirs if beside else None
                 bars.append(Bar(f"c{n % 6}", mean, min(values), max(values), theirs, tip))
         if bars:
@@ -259,8 +263,7 @@ def _ccdfs(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
             ]
             if probes:
                 curve = pooled_ccdf(probes)
-                ours = list(zip(curve["ms"], curve["percent"], strict=True))
-                curves.append((" ".join(filter(None, (name, label))), ours, chart.published.get(label)))
+                curves.append((" ".join(filter(None, (name, label))), ccdf_points(curve), chart.published.get(label)))
     if curves:  # published ones alone are no result
         curves += [(name, None, theirs) for name, theirs in chart.published.items() if name not in chart.cells]
     parts = [curves[n : n + len(COLOURS)] for n in range(0, len(curves), len(COLOURS))]
@@ -281,7 +284,7 @@ def _summary(found: Results, summary: Summary) -> Iterator[dict[str, Any]]:
     schemes = []
     for name, cell in summary.cells.items():
         mbps, delay_ms = (mean(found.values(cell, metric)) for metric in (summary.mbps, summary.delay_ms))
-        if mbps is not None and delay_ms:
+        if mbps is not None and delay_ms and isfinite(delay_ms):
             schemes.append(Scheme(name, "c0", delay_ms, mbps, f"{name}: {mbps:.3g} Mbit/s, {delay_ms:.4g} ms"))
     if not schemes:  # published ones alone are no result
         return

@@ -14,7 +14,7 @@ from typing import Any
 from harness.matrix.cell import Cell
 from harness.matrix.cell_run import Job, standing
 from harness.matrix.matrix import Matrix, figure
-from scoring.numbers import LOST
+from scoring.numbers import LOST, formatted
 from scoring.published import PublishedComparison, PublishedPair, compare, pair
 from scoring.transport import completion_harm
 
@@ -99,7 +99,7 @@ class Results:
             cells = len(comparisons[metric].pairs)
             met = None if cells < whole else holds
             verdict = {None: f"asked of all {whole}", True: "met", False: "NOT met"}[met]
-            over = f"{name} {figure_text(value, 4)} over {cells} cells"
+            over = f"{name} {figure_text(value, 4)} over {cells} cells{left_out_text(comparisons[metric])}"
             lines.append((f"{column_head(self.matrix, metric)}: {over}, {limit}: {verdict}", met))
         return lines
 
@@ -108,7 +108,7 @@ class Results:
         return [self._beside_published(one) for one in self.comparisons() if one.pairs]
 
     def _beside_published(self, one: PublishedComparison) -> str:
-        parts = [f"{len(one.pairs)} cells"]
+        parts = [f"{len(one.pairs)} cells{left_out_text(one)}"]
         if one.tolerance:
             parts.append(f"{one.agreeing} within {one.tolerance} of the published")
         parts += [
@@ -191,6 +191,11 @@ def column_head(matrix: Matrix, metric: str) -> str:
     return next((column.head for column in matrix.columns if column.metric == metric), metric)
 
 
+def left_out_text(comparison: PublishedComparison) -> str:
+    """Return how many cells the figures of agreement leave out; empty where they hold all."""
+    return f" ({comparison.infinite} infinite: left out)" if comparison.infinite else ""
+
+
 def furthest_text(pair: PublishedPair) -> str:
     """Return a cell and how many times the published figure ours is."""
     return f"{pair.cell} (x {pair.ratio:.3g})"
@@ -201,4 +206,4 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def figure_text(value: float | None, digits: int) -> str:
-    return MISSING if value is None else LOST if isinf(value) else f"{value:.{digits}f}"
+    return MISSING if value is None else formatted(value, f".{digits}f")

@@ -17,6 +17,7 @@ import polars as pl
 from bottleneck import slots
 from bottleneck.qdiscs import marks
 from bottleneck.readback import ReadbackError
+from bottleneck.slots import SlotsError
 from captures.packets import compress
 from hardware import simulation
 from hardware.build import Kernel, ensure_kernel
@@ -143,7 +144,10 @@ def run_cell(
 
 
 def _bring(cell: Cell, folder: Path) -> list[str]:
-    """Put the programs and schedules of `cell` into the job's folder; return their names."""
+    """Put the programs and schedules of `cell` into the job's folder; return their names.
+
+    Raises SimulationError when a trace is not there, or another, on this machine.
+    """
     names = []
     for name in sorted({flow.contender for flow in cell.flows} & PROGRAMS.keys()):
         shutil.copy(PROGRAMS[name].ensure(), folder / name)
@@ -151,7 +155,12 @@ def _bring(cell: Cell, folder: Path) -> list[str]:
     for n, hop in enumerate(cell.hops):
         if hop.slots:
             names.append(simulated_job.slots_file(simulated_job.hop_name(n)))
-            (folder / names[-1]).write_text(slots.text(hop.slots.times_ms))
+            try:
+                (folder / names[-1]).write_text(slots.text(hop.slots.times_ms))
+            except SlotsError as wrong:
+                raise SimulationError(
+                    f"cell {cell.name}: every machine needs its trace in one place: {wrong}"
+                ) from wrong
     return names
 
 
@@ -179,7 +188,7 @@ def _packets(cell: Cell, folder: Path) -> list[str]:
             if flow.contender in PROGRAMS:
                 moments = np.arange(flow.start_s, flow.stop_s or cell.seconds, cell.sample_s).tolist()
                 came = zip(moments, received(behind, ports.BULK + n, moments), strict=True)
-                out.writelines(f"{at:.6f},{n},{got},,,,,,,\n" for at, got in came)
+                out.writelines(f"{at:.6f},{n},{got}{',' * (len(FLOWS) - 3)}\n" for at, got in came)
     return names
 
 

@@ -21,7 +21,7 @@ from harness.report.run_page import REPORT, ReportError, status_of, versions_of
 from harness.report.svg import Dots, dot_plot
 from harness.store.loaded import LoadedRun, load_run
 from harness.store.manifest import MANIFEST
-from scoring.intervals import ENOUGH, LEVEL, RESAMPLES, SEED, Difference, Estimate, difference, holm
+from scoring.intervals import ENOUGH, LEVEL, RESAMPLES, SEED, Difference, Estimate, difference, holm, shows
 from scoring.summary import Figure
 
 #: Of what was asked: its names, which the table of differences tells by what they are made of.
@@ -58,11 +58,7 @@ class Compared:
     @property
     def shown(self) -> str:
         """What is shown of B: worse or better for the victim, or that it differs; empty where nothing is."""
-        if min(self.a.n, self.b.n) < ENOUGH or self.less.low is None or self.less.high is None:
-            return ""
-        if self.less.low <= 0 <= self.less.high:
-            return ""
-        if not self.primary and (self.p_holm is None or self.p_holm > 1 - LEVEL):
+        if not shows(min(self.a.n, self.b.n), self.less.low, self.less.high, self.p_holm, self.primary):
             return ""
         if self.better is None:
             return "differs"

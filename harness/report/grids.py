@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import isinf
 from typing import TYPE_CHECKING, Any
 
-from scoring.numbers import LOST
+from scoring.numbers import formatted
 from scoring.scores import PhaseScores, Scores
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def number(value: float | int | None) -> str:
     if value is None:
         return "–"
     if isinf(value):
-        return LOST if value > 0 else f"−{LOST}"
+        return formatted(value, "")
     if isinstance(value, int) or float(value).is_integer():
         return f"{value:.0f}"
     # Adding 0.0 takes the sign off a rounded nothing.

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
+from scoring.numbers import formatted
+
 Points = Sequence[tuple[float, float | None]]
 
 _LEFT, _RIGHT, _WIDTH = 64.0, 12.0, 1000.0
@@ -247,7 +249,7 @@ def dot_plot(rows: Sequence[Dots], label: str, zero: bool = False, width: float 
         )
         for run, value in enumerate(row.values):
             y = top + 7 + (thick - 14) * (run + 0.5) / len(row.values)
-            tip = f"{row.label}, run {run + 1}: {value:g}"
+            tip = f"{row.label}, run {run + 1}: {formatted(value, 'g')}"
             out.append(
                 f'<circle class="bar {row.kind}" cx="{x(value):.1f}" cy="{y:.1f}" r="2.8">'
                 f"<title>{escape(tip)}</title></circle>"
@@ -269,9 +271,12 @@ class Dot:
 
 
 def scatter_plot(dots: Sequence[Dot], across: str, upwards: str, label: str) -> str:
-    """Return dots on two logarithmic axes of one range, named `across` and `upwards`, with the line where x is y."""
+    """Return dots on two logarithmic axes of one range, named `across` and `upwards`, with the line where x is y.
+
+    What is infinite is drawn at the edge.
+    """
     side, left = 340.0, 52.0
-    values = [value for dot in dots for value in (dot.x, dot.y)]
+    values = [value for dot in dots for value in (dot.x, dot.y) if math.isfinite(value)] or [1.0]
     # As much room as makes three ticks on an axis.
     middle = math.sqrt(min(values) * max(values))
     lo, hi = min(min(values) / 1.15, middle / 2), max(max(values) * 1.15, middle * 2)

@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from math import isinf
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,7 +17,7 @@ from harness.report.index import Left, unfinished
 from harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
 from harness.report.run_page import REPORT, ReportError
 from harness.store.manifest import MANIFEST
-from scoring.numbers import LOST
+from scoring.numbers import formatted
 from scoring.thresholds import Judgement, Threshold, ThresholdError, judge, parse
 
 
@@ -126,7 +125,7 @@ def figure_of(judgement: Judgement) -> str:
 
 
 def _told(value: float) -> str:
-    return LOST if isinf(value) else f"{value:.4g}"
+    return formatted(value, ".4g")
 
 
 def markdown(given: Sequence[Verdict]) -> str:

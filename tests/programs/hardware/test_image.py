@@ -4,11 +4,12 @@ from __future__ import annotations
 import os
 import struct
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
 
-from hardware import board, disk, image, kconfig
+from hardware import board, disk, image, kconfig, tc_objects
 from hardware.machine.cache import BuildError
 
 
@@ -76,6 +77,15 @@ def test_a_board_has_every_fragment_of_a_router_and_none_of_user_mode_linux() ->
     built_in = kconfig.parse(kconfig.fragment(fragments))
     for option in ("IGB", "SP5100_TCO", "SATA_AHCI", "USB_STORAGE", "EXT4_FS", "SERIAL_8250_CONSOLE", "VIRTIO_NET"):
         assert built_in[f"CONFIG_{option}"] == "y"
+
+
+def test_the_images_tc_knows_every_queue_of_its_kernel(tmp_path: Path) -> None:
+    (tmp_path / "modules/lib/modules/7").mkdir(parents=True)
+    (tmp_path / "vmlinuz").touch()
+    kernel = board.BoardKernel(tmp_path / "vmlinuz", tmp_path / "modules", "7", "a source", "a digest")
+    with tarfile.open(image._own_files(tmp_path, kernel)) as files:
+        names = set(files.getnames())
+    assert names >= {f"{image.TC_OBJECTS}/q_{kind}.so" for kind in tc_objects.KINDS} | {"usr/lib/modules/7"}
 
 
 @pytest.mark.parametrize(

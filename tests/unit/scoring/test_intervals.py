@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scoring import intervals
-from scoring.intervals import best_coverage, difference, estimate, holm, least_detectable, paired_p
+from scoring.intervals import best_coverage, difference, estimate, holm, least_detectable, paired_p, shows
 
 
 @pytest.mark.parametrize("n", [5, 10])
@@ -166,3 +166,22 @@ def test_a_difference_of_infinite_series_is_of_medians_and_ranks() -> None:
     assert (found.value, found.low, found.high, found.p) == (inf, inf, inf, pytest.approx(2 / 252, abs=1e-4))
     same = difference([inf] * 3, [inf] * 3)
     assert (same.value, same.p) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("n", "low", "high", "p_holm", "primary", "shown"),
+    [
+        (5, 1.0, 2.0, None, True, True),
+        (4, 1.0, 2.0, None, True, False),
+        (5, 0.0, 2.0, None, True, False),
+        (5, -2.0, -1.0, None, True, True),
+        (5, None, None, 0.01, True, False),
+        (5, 1.0, 2.0, None, False, False),
+        (5, 1.0, 2.0, 0.05 + 1e-10, False, True),  # what Holm's products may add to 0.05
+        (5, 1.0, 2.0, 0.051, False, False),
+    ],
+)
+def test_a_result_takes_runs_an_interval_and_a_corrected_p(
+    n: int, low: float | None, high: float | None, p_holm: float | None, primary: bool, shown: bool
+) -> None:
+    assert shows(n, low, high, p_holm, primary) is shown

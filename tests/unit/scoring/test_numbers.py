@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from scoring.numbers import Number, in_json, nearest_rank
+from scoring.numbers import LOST, Number, formatted, in_json, nearest_rank
 
 
 class Told(BaseModel):
@@ -37,3 +37,7 @@ def test_ranks_are_those_of_numpy_where_nothing_was_lost(count: int) -> None:
 def test_lost_ones_are_above_all_others() -> None:
     assert [nearest_rank([1, 2, 3], percent, lost=1) for percent in (50, 75, 76)] == [2, 3, inf]
     assert nearest_rank([], 50, lost=1) == inf and nearest_rank([], 50) is None
+
+
+def test_what_is_infinite_is_shown_as_lost() -> None:
+    assert [formatted(value, ".1f") for value in (1.25, inf, -inf)] == ["1.2", LOST, f"−{LOST}"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from math import log
+from math import inf, log
 
 import pytest
 
@@ -34,6 +34,17 @@ def test_log_ratios_tell_bias_and_size_apart() -> None:
     assert [pair.cell for pair in found.furthest(2)] == ["a", "b"], "no ratio, no place"
     (none,) = published.compare({}, theirs, {})
     assert (none.median_log_ratio, none.median_abs_log_ratio, none.furthest(3)) == (None, None, [])
+
+
+def test_what_is_infinite_is_left_out_of_the_agreement_and_counted() -> None:
+    theirs = {cell: {"x": value} for cell, value in {"a": 1.0, "b": 2.0, "lost": 3.0, "c": 4.0}.items()}
+    ours = {cell: {"x": [2 * theirs[cell]["x"]]} for cell in "abc"} | {"lost": {"x": [1.0, inf]}}
+    (found,) = published.compare(ours, theirs, {"x": published.Tolerance(1.5)})
+    assert (found.infinite, len(found.pairs), found.agreeing) == (1, 4, 3)
+    assert (found.pearson, found.spearman) == (pytest.approx(1), pytest.approx(1))
+    assert found.median_log_ratio == found.median_abs_log_ratio == pytest.approx(log(2))
+    assert [pair.cell for pair in found.disagreeing] == ["lost"]
+    assert "lost" not in [pair.cell for pair in found.furthest(4)]
 
 
 def test_a_tolerance_is_a_share_or_in_the_figures_unit() -> None:

@@ -77,6 +77,17 @@ def test_d_ss_is_the_mean_of_the_delivery_rates_told_in_the_window() -> None:
     assert (found["d_ss_mbps"], found["window_goodput_mbps"]) == (42, pytest.approx(40, abs=1e-3))
 
 
+def test_flows_that_are_compared_have_one_definition_of_d_ss() -> None:
+    up = PAIR[0].model_copy(update={"up": True})
+    told = [samples([(0, 60, rate)], n, delivery_rate_bps=rate * 2_000_000) for n, rate in ((0, 10), (2, 5))]
+    silent = samples([(0, 60, 5)], flow=1)  # UDP, or a program
+    found = score(cell(*PAIR, up), pl.concat([*told, silent]), window_s=40)
+    assert [flow["d_ss_mbps"] for flow in found["flows"]] == pytest.approx([10, 5, 10], abs=1e-3)
+    assert found["ratio"] == pytest.approx(2) and found["jain"] == pytest.approx(0.9, abs=1e-4)
+    both = score(cell(*PAIR), pl.concat([told[0], told[1].with_columns(flow=pl.lit(1, pl.Int64))]), window_s=40)
+    assert [flow["d_ss_mbps"] for flow in both["flows"]] == [20, 10]
+
+
 def test_the_window_begins_with_the_last_flow_and_ends_before_the_first_stops() -> None:
     late = Flow(contender="cubic", rtt_us=0, start_s=30, stop_s=50)
     assert score(cell(PAIR[0], late), samples([(0, 60, 1)]), window_s=40)["window_s"] == [30, 48]
@@ -167,15 +178,15 @@ def test_a_round_trip_is_less_the_whole_path() -> None:
 
 def test_a_call_tells_each_way_what_arrived_and_how_late() -> None:
     rows = [(t / 10, 0, 10_000.0 + t, 1000) for t in range(99)] + [(9.9, 0, None, 1000), (1.0, 1, None, 5000)]
+    asked = cell(*PAIR, call=Call(rtt_us=20_000))
     talks = pl.DataFrame(rows, schema=TALKS, orient="row")
-    down, up = score(cell(*PAIR, call=Call(rtt_us=20_000)), samples([(0, 60, 1)]), talks=talks)["call"]
+    down, up = score(asked, samples([(0, 60, 1)]), talks=talks)["call"]
     assert down == {"mbps": 0.0132, "loss": 0.01, "p50_ms": 10.049, "p99_ms": 10.098, "max_ms": 10.098}
     lossy = pl.DataFrame([*rows, (5.0, 0, None, 1000)], schema=TALKS, orient="row")
-    assert (
-        score(cell(*PAIR, call=Call(rtt_us=20_000)), samples([(0, 60, 1)]), talks=lossy)["call"][0]["p99_ms"]
-        == "Infinity"
-    )
-    # Without delays, as in real time, what is told is what arrived.
+    assert score(asked, samples([(0, 60, 1)]), talks=lossy)["call"][0]["p99_ms"] == "Infinity"
+    assert up == {"mbps": 0, "loss": 1, "p50_ms": "Infinity", "p99_ms": "Infinity"}, "all of it was lost"
+    # Without a column of delays, as in real time, what is told is what arrived.
+    _, up = score(asked, samples([(0, 60, 1)]), talks=talks.drop("delay_us"))["call"]
     assert up == {"mbps": round(5000 * 8 / 60 / 1e6, 4)}
 
 
@@ -213,6 +224,15 @@ def test_curves_of_several_runs_are_pooled_with_what_they_lost() -> None:
         {"sent": 100, "loss": loss, "ccdf": {"ms": [1.0, 5.0], "percent": [50.0, 100 * loss]}} for loss in (0, 0.2)
     )
     assert transport.pooled_ccdf([whole, lossy]) == {"ms": [1.0, 5.0], "percent": [50.0, 10.0]}
+
+
+def test_a_run_that_lost_all_probes_pulls_the_pooled_curve_up() -> None:
+    def probes(delays: list[float | None]) -> Any:
+        return transport.probe_scores(pl.DataFrame({"t_s": 0.0, "probe": 0, "delay_us": delays}, schema=PROBES), 0)
+
+    lost, whole = probes([None, None]), probes([1000.0, 2000.0])
+    assert lost["ccdf"] == {"ms": [], "percent": []} == transport.pooled_ccdf([lost, lost]) and lost["loss"] == 1
+    assert transport.pooled_ccdf([whole, lost]) == {"ms": [1.0, 2.0], "percent": [75.0, 50.0]}
 
 
 def test_short_flows_and_their_harm() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from hardware.machine.cores import Lease
 from hardware.machine.files import CHECKOUT
-from harness.matrix.cell_run import RUN, Job, result_digest, standing
+from harness.matrix.cell_run import RUN, Job, result_digest, score, standing
 from harness.matrix.engine import GUEST_BYTES, EngineError, LocalEngine, Outcome, capacity, complete
 from harness.matrix.results import run_folder
 from harness.matrix.simulated import CAPTURES
@@ -51,6 +51,21 @@ def test_runs_are_scored_and_described(tmp_path: Path) -> None:
         assert scores["flows"][0]["d_ss_mbps"] == pytest.approx(8 * it.seed)
         assert about["seed"] == it.seed and about["inputs"] == "one"
     assert not list(tmp_path.rglob("*.partial"))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "down"),
+    [
+        ("t_s,talk,delay_us,bytes\n1,0,,1000\n", {"mbps": 0, "loss": 1, "p50_ms": "Infinity", "p99_ms": "Infinity"}),
+        ("t_s,talk,bytes\n1,0,1000\n", {"mbps": pytest.approx(0.0016)}),
+    ],
+)
+def test_a_call_that_lost_all_is_not_one_whose_delays_were_not_recorded(
+    tmp_path: Path, recorded: str, down: dict[str, object]
+) -> None:
+    (tmp_path / "talks.csv").write_text(recorded)
+    score(job("a"), tmp_path)
+    assert json.loads((tmp_path / SCORES).read_text())["call"] == [down, {"mbps": 0}]
 
 
 def test_what_is_finished_is_kept_until_its_inputs_change(tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
+from bottleneck import slots
 from bottleneck.slots import Slots
 from harness.matrix import dumbbell
-from harness.matrix.cell import Cell, Flow, Hop, ShortFlows
+from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.cell_run import Job
 
 
@@ -40,6 +43,8 @@ def test_nothing_begins_when_the_cell_has_ended(fields: dict[str, object], told:
         ({"contender": "udp"}, "udp: udp and udp-ect1 need a rate_bps"),
         ({"contender": "cubic", "rate_bps": 1_000_000}, "cubic: .* others have none"),
         ({"contender": "udp", "rate_bps": 1_000_000, "up": True}, "udp goes down only"),
+        ({"contender": "udp", "rate_bps": 1_000_000, "pacing_bps": 1_000_000}, "udp: pacing_bps is for .* TCP only"),
+        ({"contender": "quic-bbr", "pacing_bps": 1_000_000}, "quic-bbr: pacing_bps is for .* TCP only"),
     ],
 )
 def test_a_flow_is_what_its_contender_takes(flow: dict[str, object], told: str) -> None:
@@ -53,11 +58,100 @@ def test_a_flow_is_what_its_contender_takes(flow: dict[str, object], told: str) 
         ({"flows": (Flow(contender="quic-bbr", rtt_us=0),)}, "quic-bbr is measured by its packets: per_packet=True"),
         ({"per_packet": True, "ip_version": 6}, "IPv4 without tunnels only"),
         ({"per_packet": True, "tunnel": "ipsec"}, "IPv4 without tunnels only"),
+        (
+            {"per_packet": True, "flows": (Flow(contender="cubic", rtt_us=0, up=True),)},
+            "flows down only: per_packet takes no flow with up=True",
+        ),
     ],
 )
 def test_single_packets_are_told_where_they_can_be(fields: dict[str, object], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         cell(dumbbell.bottleneck(50, "pie"), **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"replay_window": 64}, "replay_window: is of tunnel='ipsec', and the tunnel is ''"),
+        ({"replay_window": 64, "tunnel": "wireguard"}, "and the tunnel is 'wireguard'"),
+        ({"pacing_percent": (0, 100)}, "greater than 0"),
+        ({"pacing_percent": (200, -1)}, "greater than 0"),
+        ({"flows": 65 * dumbbell.flows(["cubic"], 20)}, "at most 64 items"),
+    ],
+)
+def test_what_would_have_no_effect_or_break_the_run_is_refused(fields: dict[str, object], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        cell(dumbbell.bottleneck(50, "pie"), **fields)
+
+
+@pytest.mark.parametrize("beside", ["probes", "call", "short_flows"])
+def test_with_a_queue_at_the_senders_nothing_has_a_delay_of_its_own(beside: str) -> None:
+    hop, flows = dumbbell.bottleneck(50, "pie"), dumbbell.flows(["cubic"], 0)
+    made = {"probes": lambda rtt: (Probe(rtt_us=rtt),), "call": lambda rtt: Call(rtt_us=rtt)} | {
+        "short_flows": lambda rtt: ShortFlows(rtt_us=rtt)
+    }
+    assert cell(hop, flows=flows, sender_queue="fq", **{beside: made[beside](0)})
+    with pytest.raises(ValidationError, match="with a sender_queue flows, probes and calls have an RTT of 0"):
+        cell(hop, flows=flows, sender_queue="fq", **{beside: made[beside](1000)})
+
+
+@pytest.mark.parametrize(
+    ("flows", "numbers", "why"),
+    [
+        (dumbbell.flows(["cubic"], 20), (1,), "there is no flow 1, the first of 1 is 0"),
+        (dumbbell.flows(["cubic"], 20), (-1,), "there is no flow -1"),
+        ((Flow(contender="udp", rate_bps=1_000_000, rtt_us=0),), (0,), "flow 0 is no TCP that goes down"),
+        ((Flow(contender="cubic", rtt_us=0, up=True),), (0,), "flow 0 is no TCP that goes down"),
+    ],
+)
+def test_flows_to_be_mangled_are_there_and_tcp(flows: tuple[Flow, ...], numbers: tuple[int, ...], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        cell(Hop(mangle="to-ect1", mangled_flows=numbers), flows=flows)
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"mangled_flows": (0,)}, "mangled_flows: says for which flows mangle is, and there is none"),
+        ({"host_queue": True}, "host_queue: down needs a qdisc with a queue for each flow: .*fq_codel"),
+        ({"host_queue": True, "down": {"rate_bps": 1_000_000, "qdisc": "pfifo"}}, "host_queue: down needs"),
+        ({"schedule": ({"at_s": 1, "rate_bps": 1_000_000},)}, "schedule: its direction has no rate"),
+        ({"schedule_up": ({"at_s": 1, "rate_bps": 1_000_000},)}, "schedule_up: its direction has no rate"),
+    ],
+)
+def test_a_middlebox_has_no_part_without_the_other_that_it_is_of(fields: dict[str, object], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        Hop.model_validate(fields)
+
+
+def test_a_copy_of_a_part_is_checked_with_its_cell() -> None:
+    hop = dumbbell.bottleneck(50, "fq_codel").model_copy(update={"host_queue": True})
+    assert cell(hop)
+    with pytest.raises(ValidationError, match="host_queue: its filter is of IPv4 only"):
+        cell(hop, ip_version=6)
+    with pytest.raises(ValidationError, match="host_queue: down needs"):
+        cell(hop.model_copy(update={"down": None}))
+
+
+def test_short_flows_are_tcp() -> None:
+    with pytest.raises(ValidationError, match=r"short flows are TCP: unknown contender 'quic-cubic'; known: .*cubic"):
+        ShortFlows(contender="quic-cubic", rtt_us=0)
+
+
+def test_a_swapped_cell_is_checked() -> None:
+    short = cell(dumbbell.bottleneck(50, "pie"), short_flows=ShortFlows(rtt_us=0), per_packet=True)
+    assert short.swapped("cubic", "prague").short_flows == ShortFlows(rtt_us=0, contender="prague")
+    with pytest.raises(ValidationError, match="short flows are TCP"):
+        short.swapped("cubic", "quic-cubic")
+
+
+def test_a_trace_makes_the_same_cell_wherever_it_lies(tmp_path: Path) -> None:
+    cells = []
+    for name, times in (("a", [0, 3, 10]), ("b", [0, 3, 10]), ("c", [0, 4, 10])):
+        (tmp_path / name).write_text(slots.text(times))
+        cells.append(cell(dumbbell.slotted(Slots.of_file(tmp_path / name), "pie")))
+    here, there, other = cells
+    assert here != there and here.digest() == there.digest() != other.digest()
 
 
 def test_slots_stand_for_a_rate() -> None:

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from bottleneck.slots import Slots
+from bottleneck.spec import Direction
 from harness.matrix import dumbbell, flent, report
 from harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.cell_page import cell_page, series
@@ -31,7 +32,7 @@ from harness.matrix.matrix import (
 from harness.matrix.results import cell_folder, results, run_folder
 from harness.store.manifest import hash_file
 from scoring.per_packet import PACKETS
-from scoring.transport import FLOWS, PROBES, SHORT, completion, score
+from scoring.transport import FLOWS, PROBES, SHORT, completion, probe_scores, score
 
 SECONDS = 10
 
@@ -228,6 +229,34 @@ def test_a_flow_that_never_ended_is_infinitely_late_and_all_harm(folder: Path) -
     assert "∞ (lost)" in page.read_text()
 
 
+def test_an_infinite_figure_that_has_a_published_one_is_left_out_and_counted(folder: Path) -> None:
+    for name in ("far <1>", "mid"):
+        cell = next(cell for cell in MATRIX.cells if cell.name == name)
+        for seed in (1, 2):
+            run = run_folder(folder, cell, seed)
+            scores = json.loads((run / "scores.json").read_text())
+            scores["probes"][0]["p99_ms"] = "Infinity" if name == "mid" else 20.0
+            (run / "scores.json").write_text(json.dumps(scores, allow_nan=False))
+            describe(run, cell, seed)
+    metric = "probes.0.p99_ms"
+    published = {"near": {metric: 10.0}, "far <1>": {metric: 20.0}, "mid": {metric: 30.0}}
+    reference = Reference(
+        csv="x.csv", published=published, tolerance={metric: 0.1}, biases=(Bias(metric=metric, most=0.2),)
+    )
+    chart = Chart(title="late", unit="ms", series={"C": metric}, cells={"A": "near", "B": "mid"})
+    summary = Summary(title="s", cells={"A": "near", "B": "mid"}, mbps="flows.0.d_ss_mbps", delay_ms=metric)
+    changed = {"reference": reference, "charts": (chart,), "summaries": (summary,)}
+    matrix = MATRIX.model_copy(update=changed)
+    page = report.write(matrix, folder, INPUTS).read_text()
+    assert page.count('<circle class="bar dot') == 2 and f"{metric} (1 infinite: left out)" in page
+    assert "B, C: ∞ (lost) ms, published 30" in page and "B: " not in page
+    ((told, met),) = results(matrix, folder, INPUTS).agreements()
+    assert met is True and "0.1682 over 3 cells (1 infinite: left out)" in told
+    assert "3 cells (1 infinite: left out); 1 within 10%" in report.summary(matrix, folder, INPUTS)[0]
+    rows = {row["cell"]: row for row in csv.DictReader((folder / "table.csv").open()) if row["metric"] == metric}
+    assert (rows["mid"]["mean"], rows["mid"]["within_tolerance"]) == ("inf", "false")
+
+
 def test_a_difference_of_two_cells_is_a_figure_of_one_seed_by_seed(folder: Path) -> None:
     def told(more: str, per: float, of: str = "flows.0.d_ss_mbps") -> list[float]:
         one = Difference(cell="mid", metric="difference", of=of, more=more, less="mid", per=per)
@@ -243,6 +272,21 @@ def test_a_chart_of_many_ccdfs_is_split_and_pools_the_seeds(folder: Path) -> Non
     chart = Chart(title="delays", unit="ms", series={"": "probes.0.ccdf"}, cells=cells, ccdf=True)
     page = report.write(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS).read_text()
     assert page.count("<figure>") == 3 and "delays (1 of 2)" in page and "delays (2 of 2)" in page
+
+
+def test_a_curve_of_which_all_was_lost_is_at_the_top(folder: Path) -> None:
+    for seed in (1, 2):
+        run = run_folder(folder, MATRIX.cells[0], seed)
+        scores = json.loads((run / "scores.json").read_text())
+        nothing = pl.DataFrame([(1.0, 0, None)], schema=PROBES, orient="row")
+        scores["probes"][0] = {"probe": 0, "ecn": "not-ect"} | probe_scores(nothing, 10)
+        (run / "scores.json").write_text(json.dumps(scores, allow_nan=False))
+        describe(run, MATRIX.cells[0], seed)
+    chart = Chart(title="delays", unit="ms", series={"": "probes.0.ccdf"}, cells={"A": "near"}, ccdf=True)
+    pages = [report.write(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS)]
+    pages.append(cell_folder(folder, MATRIX.cells[0]) / "cell.html")
+    for page in pages:
+        assert re.search(r'<path class="line c0" d="M64.0,12.0L[\d.]+,12.0">', page.read_text()), page
 
 
 def test_published_curves_are_dashed_beside_ours(folder: Path) -> None:
@@ -310,6 +354,28 @@ def test_the_page_of_a_cell_shows_its_single_packets(folder: Path) -> None:
     assert f"down packet slots (generated, {mean} Mbit/s on average), pie; up 1000 Mbit/s" in view["setup"][0]
     plot = next(plot for plot in view["plots"] if plot["title"] == "Packets, seed 1")
     assert plot["svg"].count('class="line c0"') == plot["svg"].count('class="line c1"') == 2
+
+
+def test_the_page_of_a_cell_tells_what_it_is_about(tmp_path: Path) -> None:
+    flows = (
+        Flow(contender="prague", rtt_us=0, pacing_bps=40_000_000),
+        Flow(contender="cubic", rtt_us=0, from_port=40_777),
+    )
+    down = Direction(rate_bps=50_000_000, qdisc="fq_codel")  # type: ignore[arg-type]
+    asked = Cell(
+        name="all", flows=flows, hops=(Hop(down=down, host_queue=True, mangle="to-ect1", mangled_flows=(1,)),),
+        seconds=9, sender_queue="fq", pacing_percent=(100, 40), offloads=True,
+        short_flows=ShortFlows(rtt_us=0, remember_ssthresh=True),
+    )  # fmt: skip
+    assert cell_page(MATRIX, asked, {1: {}}, {1: tmp_path}, "report.html")["setup"] == [
+        "flow 1 prague 0 ms: paced at 40 Mbit/s",
+        "flow 2 cubic 0 ms: from port 40777",
+        "middlebox 1: down 50 Mbit/s, fq_codel; to-ect1 for 2 cubic 0 ms; one queue for all that goes down to one host",
+        "root qdisc of the sending hosts: fq",
+        "TCP paces at 100 % of cwnd/RTT in slow start, 40 % after it",
+        "segmentation offloads are on: a packet of a queue has up to 64 KiB",
+        "900 short flows of cubic from 0 s, 0.2 s apart, from the slow start threshold of earlier ones",
+    ]
 
 
 def test_an_expectation_not_met_is_told(folder: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from bottleneck import slots
+from bottleneck.slots import Slots
 from hardware.simulation import SimulationError
 from harness.matrix import dumbbell, simulated
 from harness.matrix.cell import Cell, Hop, ShortFlows
@@ -23,6 +25,15 @@ def cell(contender: str, hop: Hop | None = None) -> Cell:
 def flows(ce: int | None) -> pl.DataFrame:
     rows = [(t, n, 1000, 20_000, 20_000, 10, 0, 0, 100, 7 if n == 0 else ce, None) for t in (1.0, 2.0) for n in (0, 1)]
     return pl.DataFrame(rows, schema=FLOWS, orient="row")
+
+
+def test_a_trace_that_another_machine_has_not_is_named(tmp_path: Path) -> None:
+    (tmp_path / "link").write_text(slots.text([0, 3, 10]))
+    asked = cell("cubic", dumbbell.slotted(Slots.of_file(tmp_path / "link"), "pie"))
+    (tmp_path / "link").unlink()
+    slots._times.cache_clear()
+    with pytest.raises(SimulationError, match=rf"every machine needs its trace in one place: {tmp_path}/link: cannot"):
+        simulated._bring(asked, tmp_path)
 
 
 def queue(dev: str = "lan", **counters: Any) -> list[dict[str, Any]]:

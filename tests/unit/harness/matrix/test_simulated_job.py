@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bottleneck.qdiscs import parse_qdisc
 from bottleneck.readback import ReadbackError
 from bottleneck.shaper import RateStep
 from bottleneck.slots import Slots
@@ -225,7 +226,12 @@ def test_a_mangler_may_be_for_some_flows() -> None:
 
 def test_a_hosts_flows_may_share_a_queue_and_a_port_be_chosen() -> None:
     flows = [Flow(contender="cubic", rtt_us=0), Flow(contender="cubic", rtt_us=0, from_port=40777)]
-    hop = Hop(down=SHAPED, host_queue=True, mangle="to-ect1", mangled_flows=[1])
+    hop = Hop(
+        down=SHAPED.model_copy(update={"qdisc": parse_qdisc("fq_codel")}),
+        host_queue=True,
+        mangle="to-ect1",
+        mangled_flows=[1],
+    )
     job = simulated_job.job(cell(flows=flows, hops=[hop]), 1)
     assert "filter add dev lan parent 10: protocol ip prio 1 flower dst_ip 10.42.1.20 classid 10:1" in job
     assert "tcp sport { 40777 }" in job and " 5202 40777 cubic " in job

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+from math import inf
 from xml.etree import ElementTree
 
 import pytest
@@ -77,6 +78,13 @@ def test_bars_have_lengths_ranges_and_figures_beside() -> None:
     (tick,) = (float(e.attrib["x1"]) for e in root.iter() if e.attrib.get("class") == "theirs")
     left = next(float(e.attrib["x"]) for e in root.iter() if e.attrib.get("class", "").startswith("bar"))
     assert tick - left == pytest.approx(drawn[0] * 45 / 40, rel=0.01)
+
+
+def test_a_scatter_has_what_is_infinite_at_its_edge() -> None:
+    root = parsed(scatter_plot([Dot("c0", 1, 10, 10, inf, "one"), Dot("c0", 2, inf, 5, inf, "two")], "x", "y", "l"))
+    assert [circle.attrib["cy"] for circle in root.findall("s:circle", NS)][1] == "8.0"
+    assert "inf" not in "".join(value for line in root.iter() for value in line.attrib.values())
+    assert parsed(scatter_plot([Dot("c0", inf, inf, 1, inf, "all")], "x", "y", "l")).findall("s:circle", NS)
 
 
 def test_a_scatter_has_equal_logarithmic_axes_and_their_diagonal() -> None:
