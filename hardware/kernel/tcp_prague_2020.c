@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * TCP Prague as it behaved in 2020: the one that published fairness tables were
- * made with ("L4S Tests", L4STeam's kernel 5.4). Written from its behaviour;
+ * made with ("L4S Tests", L4STeam's kernel 5.4). Written anew for this project;
+ * what it does was learned from later versions of L4STeam's sources (GPL-2.0).
  * tcp_prague.c beside this file is the draft's. What differs:
  *
  *   RTT		no independence of it: a round is a round trip
@@ -60,19 +61,22 @@ static void prague_update_alpha(const struct tcp_sock *tp, struct prague *ca)
 	prague_start_round(tp, ca);
 }
 
-/* One segment at most, towards what the carry says. */
-static void prague_follow_carry(struct tcp_sock *tp, struct prague *ca)
+/* A whole segment of the carry, if there is one, goes to the window or comes from it. */
+static void prague_step(struct tcp_sock *tp, struct prague *ca)
 {
-	u32 cwnd = tcp_snd_cwnd(tp);
+	int step = clamp_t(s64, div_s64(ca->carry, ONE), -1, 1);
+	u32 cwnd = tcp_snd_cwnd(tp) + step;
 
-	if (ca->carry >= ONE) {
-		ca->carry -= ONE;
-		tcp_snd_cwnd_set(tp, min(cwnd + 1, tp->snd_cwnd_clamp));
-	} else if (ca->carry <= -ONE) {
-		ca->carry = cwnd > MIN_CWND ? ca->carry + ONE : 0;
-		tcp_snd_cwnd_set(tp, max(cwnd - 1, MIN_CWND));
-		WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
+	if (!step)
+		return;
+	ca->carry -= (s64)step * ONE;
+	if (cwnd < MIN_CWND) {
+		cwnd = MIN_CWND;
+		ca->carry = 0;
 	}
+	tcp_snd_cwnd_set(tp, min(cwnd, tp->snd_cwnd_clamp));
+	if (step < 0)
+		WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
 }
 
 static void prague_increase(struct sock *sk, u32 acked)
@@ -116,16 +120,19 @@ static void prague_cong_control(struct sock *sk, u32 ack, int flag, const struct
 	ca->delivered_ce = tp->delivered_ce;
 	ca->saw_ce |= ce > 0;
 	prague_increase(sk, rs->acked_sacked - min(ce, rs->acked_sacked));
-	prague_follow_carry(tp, ca);
+	prague_step(tp, ca);
 	prague_update_alpha(tp, ca);
 	prague_pace(sk);
 }
 
-static void prague_lose(struct tcp_sock *tp, struct prague *ca)
+/* Half of the window that is meant: the one there is, and the carry. */
+static void prague_halve(const struct tcp_sock *tp, struct prague *ca)
 {
+	s64 meant = ((s64)tcp_snd_cwnd(tp) << FRAC_BITS) + ca->carry;
+
 	ca->loss_cwnd = tcp_snd_cwnd(tp);
 	ca->loss_carry = ca->carry;
-	ca->carry -= ((s64)tcp_snd_cwnd(tp) << (FRAC_BITS - 1)) + (ca->carry >> 1);
+	ca->carry -= meant / 2;
 	ca->in_loss = true;
 }
 
@@ -137,7 +144,7 @@ static void prague_set_state(struct sock *sk, u8 new_state)
 	if (new_state == inet_csk(sk)->icsk_ca_state)
 		return;
 	if (new_state == TCP_CA_Recovery)
-		prague_lose(tp, ca);
+		prague_halve(tp, ca);
 	else if (new_state == TCP_CA_CWR)
 		ca->carry -= (ca->alphas * tcp_snd_cwnd(tp)) >> (GAIN_SHIFT + 1);
 	else if (new_state == TCP_CA_Open)
@@ -147,7 +154,7 @@ static void prague_set_state(struct sock *sk, u8 new_state)
 static void prague_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
 	if (event == CA_EVENT_LOSS)
-		prague_lose(tcp_sk(sk), inet_csk_ca(sk));
+		prague_halve(tcp_sk(sk), inet_csk_ca(sk));
 }
 
 static u32 prague_ssthresh(struct sock *sk)
