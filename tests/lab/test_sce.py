@@ -46,21 +46,26 @@ def counts(folder: Path, namespace: str) -> list[int]:
     return [int(number) for number in re.findall(r"counter packets (\d+)", (folder / f"{namespace}.nft").read_text())]
 
 
-def burst(queue: str, folder: Path) -> tuple[int, int, dict[str, int]]:
-    """Send BURST packets of 1242 bytes on the wire at once: how many arrive as ECT(1), as CE, and what tc tells."""
+def sent_through(queue: str, folder: Path, seconds: int, every_ns: int, size: int, *ecn: str) -> list[int]:
+    """Send `size` bytes of ECT(0) through a queue each `every_ns`: how many packets arrive as each of `ecn`."""
     plan = (
-        "cell 1000000000 1000000000 4\nhost sender 1\nhost receiver 1\n"
-        f"talk sender receiver 10.42.1.20 {TALK} {TOS['ect0']} 100000000 2000000000 {BURST * 1200} 0 0\n"
+        f"cell {seconds}000000000 1000000000 4\nhost sender 1\nhost receiver 1\n"
+        f"talk sender receiver 10.42.1.20 {TALK} {TOS['ect0']} 100000000 {every_ns} {size} 0 0\n"
     )
     shutil.copy(ensure_endpoints(), folder / "bulk")
     (folder / "run").write_text(
         f"{NETWORK}tc -n router qdisc add dev lan root handle 10: {queue}\n"
-        + counted("receiver", f"udp dport {TALK} ip ecn ect1", f"udp dport {TALK} ip ecn ce")
+        + counted("receiver", *(f"udp dport {TALK} ip ecn {field}" for field in ecn))
         + f"./bulk <<'END'\n{plan}END\n{COUNTS.format('receiver')}tc -n router -s -j qdisc show dev lan >tc\n"
     )
     (folder / "run").chmod(0o755)
     simulation.run(ensure_kernel(), ensure_guest(), folder, timeout=60)
-    some, much = counts(folder, "receiver")
+    return counts(folder, "receiver")
+
+
+def burst(queue: str, folder: Path) -> tuple[int, int, dict[str, int]]:
+    """Send BURST packets of 1242 bytes on the wire at once: how many arrive as ECT(1), as CE, and what tc tells."""
+    some, much = sent_through(queue, folder, 1, 2_000_000_000, BURST * 1200, "ect1", "ce")
     return some, much, json.loads((folder / "tc").read_text())[0]
 
 
@@ -89,20 +94,8 @@ def test_the_marks_on_a_burst(tmp_path: Path, kind: str, words: str, low: int, h
 @pytest.mark.parametrize("kind", ["cnq_cobalt", "cnq_codel_af"])
 def test_a_queue_that_signals_without_end_goes_on(tmp_path: Path, kind: str) -> None:
     """More signals than CoDel counts (2^16), each 1 us and less from the last, to a sender that hears of none."""
-    packets = 80_000
-    plan = (
-        "cell 3000000000 1000000000 4\nhost sender 1\nhost receiver 1\n"
-        f"talk sender receiver 10.42.1.20 {TALK} {TOS['ect0']} 100000000 20000000 {packets // 145 * 1200} 0 0\n"
-    )
-    shutil.copy(ensure_endpoints(), tmp_path / "bulk")
-    (tmp_path / "run").write_text(
-        f"{NETWORK}tc -n router qdisc add dev lan root handle 10: {kind} bandwidth 400mbit target 1us interval 1us\n"
-        + counted("receiver", f"udp dport {TALK} ip ecn ce")
-        + f"./bulk <<'END'\n{plan}END\n{COUNTS.format('receiver')}"
-    )
-    (tmp_path / "run").chmod(0o755)
-    simulation.run(ensure_kernel(), ensure_guest(), tmp_path, timeout=120)
-    (marked,) = counts(tmp_path, "receiver")
+    queue, size = f"{kind} bandwidth 400mbit target 1us interval 1us", 80_000 // 145 * 1200
+    (marked,) = sent_through(queue, tmp_path, 3, 20_000_000, size, "ce")
     assert marked > 1 << 16
 
 
