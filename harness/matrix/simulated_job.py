@@ -346,7 +346,7 @@ def starts(cell: Cell, seed: int) -> list[float]:
 
 
 def plan(cell: Cell, seed: int, *, flows: bool = True, pcap: bool = False) -> str:
-    """Return the text for the program of traffic/endpoints.c (traffic/endpoints.py tells its form).
+    """Return the text for the program in traffic/endpoints (its `__init__` tells the form).
 
     Args:
         flows: whether it sends the bulk flows too, or another program does.

@@ -33,28 +33,28 @@ from pathlib import Path
 from hardware.machine import cache
 from hardware.machine.cache import BuildError
 
-SOURCE = Path(__file__).parent / "endpoints.c"
+HERE = Path(__file__).parent
 # Static: the guest's libc is another one.
-_COMPILE = ("gcc", "-static", "-O2", "-Wall", "-Wextra", "-Werror")
+_COMPILE = ("gcc", "-static", "-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes")
 _APT_LINE = "apt-get install --no-install-recommends gcc libc6-dev"
 
 
 def digest() -> str:
-    """Name what the program is made from: its source and the compiler. Raises BuildError when there is no gcc."""
+    """Name what the program is made from: its sources and the compiler. Raises BuildError when there is no gcc."""
     if not shutil.which("gcc"):
         raise BuildError(f"not installed: gcc; as root: {_APT_LINE}")
     compiler = subprocess.run(["gcc", "-dumpfullversion", "-dumpmachine"], capture_output=True, check=False).stdout
-    return cache.digest([("source", SOURCE.read_bytes()), ("command", " ".join(_COMPILE).encode()), ("gcc", compiler)])
+    sources = ((path.name, path.read_bytes()) for path in sorted(HERE.glob("*.[ch]")))
+    return cache.digest([*sources, ("command", " ".join(_COMPILE).encode()), ("gcc", compiler)])
 
 
 def ensure_endpoints() -> Path:
     """The program, compiled now if the cache does not have it. Raises BuildError when it does not compile."""
 
     def build(scratch: Path) -> None:
-        done = subprocess.run(
-            [*_COMPILE, "-o", str(scratch / "bulk"), str(SOURCE)], capture_output=True, text=True, check=False
-        )
+        command = [*_COMPILE, "-o", str(scratch / "bulk"), *map(str, sorted(HERE.glob("*.c")))]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise BuildError(f"endpoints.c does not compile: {done.stderr.strip()[-300:]}")
+            raise BuildError(f"traffic/endpoints does not compile: {done.stderr.strip()[-300:]}")
 
     return cache.build_once(cache.root() / "bulk" / digest(), build) / "bulk"
