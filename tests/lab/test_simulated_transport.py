@@ -281,7 +281,7 @@ def guests() -> list[int]:
 
 def test_a_hung_guest_is_killed_and_says_what_it_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        simulated.simulated_job, "job", lambda *_, **__: "#!/bin/sh\necho stuck here >&2\nwhile :; do :; done\n"
+        simulated.script, "script", lambda *_, **__: "#!/bin/sh\necho stuck here >&2\nwhile :; do :; done\n"
     )
     before, start = set(guests()), time.monotonic()
     with pytest.raises(SimulationError, match=r"cell test, seed 1: .*not finished within 2 s: .*stuck here"):
@@ -307,7 +307,7 @@ def test_a_program_that_spins_at_the_end_of_a_stream_does_not_stop_time(tmp_path
 def test_a_crashed_guest_shows_the_end_of_its_console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # No memory is left: the kernel panics.
     crash = "#!/bin/sh\necho 1000000 >/proc/sys/vm/min_free_kbytes\nls\n"
-    monkeypatch.setattr(simulated.simulated_job, "job", lambda *_, **__: crash)
+    monkeypatch.setattr(simulated.script, "script", lambda *_, **__: crash)
     words = r"(?s)cell test, seed 1: .*the machine's memory was used up: .*its console: .*\[<[0-9a-f]+>\]"
     with pytest.raises(SimulationError, match=words):
         simulated.run_cell(cell("cubic"), tmp_path, seed=1, timeout_s=20)
@@ -315,8 +315,8 @@ def test_a_crashed_guest_shows_the_end_of_its_console(tmp_path: Path, monkeypatc
 
 def test_another_configuration_than_asked_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, made = cell("cubic", qdisc="dualpi2", seconds=1), cell("cubic", qdisc="fq_codel", seconds=1)
-    script = simulated.simulated_job.job(made, 1)
-    monkeypatch.setattr(simulated.simulated_job, "job", lambda *_, **__: script)
+    script = simulated.script.script(made, 1)
+    monkeypatch.setattr(simulated.script, "script", lambda *_, **__: script)
     with pytest.raises(SimulationError, match=r"asked dualpi2 10: below 1:10, found .*fq_codel"):
         simulated.run_cell(asked, tmp_path, seed=1)
 
