@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell, Probe
+from harness.matrix.cell import Cell
 from harness.matrix.matrix import Chart, Column, Contrast, Matrix, Reference
 from scoring import published
 
@@ -17,21 +17,8 @@ def name(row: dict[str, str]) -> str:
 
 
 def cell(row: dict[str, str]) -> Cell:
-    path = dumbbell.bursts(16) if row["burstiness"] == "bursty" else None
-    hop = dumbbell.bottleneck(
-        float(row["rate_initial_mbps"]),
-        dumbbell.QDISCS_2020.get(row["qdisc"], row["qdisc"]),
-        path=path,
-        steps=[(30, float(row["rate_after_step_mbps"]))],
-    )
-    rtt = float(row["rtt_ms"])
-    return Cell(
-        name=name(row),
-        flows=dumbbell.flows([dumbbell.PUBLISHED[row["cc"]]], rtt, start_s=dumbbell.FLENT_DELAY_S),
-        hops=(hop,),
-        seconds=60 + dumbbell.FLENT_DELAY_S,
-        probes=(Probe(rtt_us=round(rtt * 1000), interval_s=0.05, round_trip=True),),
-    )
+    qdisc = dumbbell.QDISCS_2020.get(row["qdisc"], row["qdisc"])
+    return dumbbell.rate_change(name(row), row, qdisc, [(30, float(row["rate_after_step_mbps"]))], burst_packets=16)
 
 
 def chart(burstiness: str, rtt: str) -> Chart:

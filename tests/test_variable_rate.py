@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell, Probe
+from harness.matrix.cell import Cell
 from harness.matrix.matrix import Chart, Column, Matrix
 from scoring import published
 
@@ -18,19 +18,10 @@ def name(row: dict[str, str]) -> str:
 
 
 def cell(row: dict[str, str]) -> Cell:
-    path = dumbbell.bursts(32) if row["burstiness"] == "bursty" else None
     qdisc = dumbbell.QDISCS_2020.get(row["qdisc"], row["qdisc"])
     if (qdisc, row["cc"]) == ("fq_codel", "cubic"):
         qdisc = "fq_codel noecn"
-    hop = dumbbell.bottleneck(float(row["rate_initial_mbps"]), qdisc, path=path, steps=STEPS)
-    rtt = float(row["rtt_ms"])
-    return Cell(
-        name=name(row),
-        flows=dumbbell.flows([dumbbell.PUBLISHED[row["cc"]]], rtt, start_s=dumbbell.FLENT_DELAY_S),
-        hops=(hop,),
-        seconds=60 + dumbbell.FLENT_DELAY_S,
-        probes=(Probe(rtt_us=round(rtt * 1000), interval_s=0.05, round_trip=True),),
-    )
+    return dumbbell.rate_change(name(row), row, qdisc, STEPS, burst_packets=32)
 
 
 MATRIX = Matrix(

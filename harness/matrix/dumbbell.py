@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts that transport experiments are put together from: bottlenecks, bursts, flows side by side."""
+"""The parts that transport experiments are put together from: bottlenecks, bursts, flows side by side, whole cells."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bottleneck.impairment import Impairment
 from bottleneck.shaper import RateStep
 from bottleneck.slots import Slots
 from bottleneck.spec import Direction
-from harness.matrix.cell import Flow, Hop
+from harness.matrix.cell import Cell, Flow, Hop, Probe
 
 LINK_MBPS = 1000
 """Rate of a middlebox that is no bottleneck, Mbit/s."""
@@ -82,4 +82,23 @@ def flows(
     return tuple(
         Flow(contender=name, rtt_us=round(rtt * 1000), start_s=start_s + n * gap_s)
         for n, (name, rtt) in enumerate(zip(contenders, rtts, strict=True))
+    )
+
+
+def rate_change(
+    name: str, row: Mapping[str, str], qdisc: str, steps: Sequence[tuple[float, float]], *, burst_packets: int
+) -> Cell:
+    """Return a cell of one flow under which the rate of both directions changes, as S2 and S3 of "L4S Tests" have it.
+
+    `row` is of its CSV files: `cc`, `rate_initial_mbps`, `rtt_ms` and `burstiness`: if "bursty", packets are in bursts
+    of `burst_packets` (`bursts`). `steps` are (s, Mbit/s) by the clock of the test, which the flow begins 5 s into.
+    """
+    path = bursts(burst_packets) if row["burstiness"] == "bursty" else None
+    rtt_ms = float(row["rtt_ms"])
+    return Cell(
+        name=name,
+        flows=flows([PUBLISHED[row["cc"]]], rtt_ms, start_s=FLENT_DELAY_S),
+        hops=(bottleneck(float(row["rate_initial_mbps"]), qdisc, path=path, steps=steps),),
+        seconds=60 + FLENT_DELAY_S,
+        probes=(Probe(rtt_us=round(rtt_ms * 1000), interval_s=0.05, round_trip=True),),
     )

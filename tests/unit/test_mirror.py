@@ -54,7 +54,6 @@ ELSEWHERE = {
     "harness/matrix/cases.py": "lab/test_matrix.py",
     "harness/matrix/cell_page.py": "unit/harness/matrix/test_report.py",
     "harness/matrix/cell_run.py": "programs/harness/matrix/test_engine.py",
-    "harness/matrix/dumbbell.py": "unit/harness/matrix/guest/test_queues.py",
     "harness/matrix/flent.py": "unit/harness/matrix/test_report.py",
     "harness/matrix/lab_engine.py": "lab/real_time/test_real_time_cell.py",
     "harness/matrix/listing.py": "lab/test_matrix.py",
