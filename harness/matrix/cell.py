@@ -17,6 +17,7 @@ from bottleneck.spec import Direction
 from hardware.machine.ip import IpVersion
 from traffic import ports
 from traffic.contender import CONTENDERS
+from traffic.endpoints import MOST
 from traffic.irtt import Codepoint
 from traffic.program import PROGRAMS
 from traffic.web import P5_BYTES, P95_BYTES
@@ -159,7 +160,7 @@ class Cell(_Frozen):
 
     name: str
     """Names the cell in tables and for `-k`; unique in its matrix."""
-    flows: tuple[Flow, ...] = Field(default=(), max_length=64)
+    flows: tuple[Flow, ...] = ()
     hops: tuple[Hop, ...]
     """From the sender's side to the receiver's."""
     seconds: float = Field(gt=0, le=3600)
@@ -217,12 +218,29 @@ class Cell(_Frozen):
                 yield f"mangled_flows: there is no flow {n}, the first of {len(self.flows)} is 0"
             elif self.flows[n].up or self.flows[n].contender not in CONTENDERS:
                 yield f"mangled_flows: flow {n} is no TCP that goes down"
+        yield from self._too_many()
         starts = [flow.start_s for flow in self.flows] + ([self.short_flows.start_s] if self.short_flows else [])
         if (last := max(starts, default=0)) >= self.seconds:
             yield f"a flow cannot start at {last:g} s of {self.seconds:g}"
         steps = [step.at_s for hop in self.hops for step in (*hop.schedule, *hop.schedule_up)]
         if steps and (last := max(steps)) >= self.seconds:
             yield f"a rate cannot change at {last:g} s of {self.seconds:g}"
+
+    def _too_many(self) -> Iterator[str]:
+        """What there is more of than the endpoints of simulated time take (`traffic.endpoints.MOST`), a line each."""
+        hosts, hops = len(self.rtts_us), len(self.hops)
+        steps = sum(len(hop.schedule) + len(hop.schedule_up) for hop in self.hops)
+        for name, count, most in (
+            ("flows", len(self.flows), MOST["flows"]),
+            ("probes", len(self.probes), MOST["probes"]),
+            ("steps of schedule and schedule_up of all hops", steps, MOST["steps"]),
+            # Beside those of the hosts, the receiver has a tap, and captures have two.
+            ("RTTs with per_packet", hosts if self.per_packet else 0, MOST["taps"] - 3),
+            # Beside these there are a receiver, a switch and the two ends of a tunnel.
+            ("hops and RTTs together", hosts + hops, MOST["spaces"] - 4),
+        ):
+            if count > most:
+                yield f"{name}: {count}, at most {most} can be"
 
     def swapped(self, old: str, new: str) -> Cell:
         """Return the cell with contender `new` in every flow that has `old`. Raises ValidationError."""
@@ -236,6 +254,12 @@ class Cell(_Frozen):
         """Return the cell with `slots` in each middlebox that has some."""
         hops = tuple(hop.traced(slots) if hop.slots else hop for hop in self.hops)
         return Cell.model_validate(self.model_copy(update={"hops": hops}))
+
+    @property
+    def rtts_us(self) -> tuple[int, ...]:
+        """RTTs of all that is sent, µs, ascending: each has a host of its own."""
+        beside = (*self.probes, *(one for one in (self.short_flows, self.call) if one))
+        return tuple(sorted({one.rtt_us for one in (*self.flows, *beside)}))
 
     @property
     def slug(self) -> str:

@@ -15,14 +15,12 @@ def lacking(cell: Cell, lab: str) -> str:
     if lab == "sim":
         return ""
     boxes = working_hops(cell)
-    rtts = {flow.rtt_us for flow in cell.flows} | {probe.rtt_us for probe in cell.probes}
-    rtts |= {cell.call.rtt_us} if cell.call else set()
     first = boxes[0] if boxes else Hop()
     lacks = {
         f"only one middlebox, not {len(boxes)}": len(boxes) > 1,
         "no middlebox that shapes one direction alone": not (first.down and first.up),
         "no middlebox that changes the ECN field": bool(first.mangle),
-        f"only one RTT, not {len(rtts)}": len(rtts) > 1,
+        f"only one RTT, not {len(cell.rtts_us)}": len(cell.rtts_us) > 1,
         "no flows whose sending rate has a limit": any(flow.pacing_bps for flow in cell.flows),
         "no filter of the queue's own": first.host_queue,
         "no ports of a flow's own choice": any(flow.from_port for flow in cell.flows),

@@ -177,6 +177,15 @@ def test_flows_and_steps_happen_when_asked(tmp_path: Path) -> None:
     assert (queues[-2]["hop"], queues[-2]["dev"]) == (1, "lan") and last["bytes"] > 60e6
 
 
+def test_a_long_command_of_a_step_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hop = Hop(down=way(50, "fq_codel"), schedule=[RateStep(at_s=1, rate_bps=10_000_000)])
+    asked = cell("cubic", hops=[hop], seconds=3)
+    script = simulated.script.script(asked, 1).replace(" htb rate", f"{1000 * ' '}htb rate")
+    assert max(map(len, script.splitlines())) > 1000
+    monkeypatch.setattr(simulated.script, "script", lambda *_, **__: script)
+    assert goodput(run(asked, tmp_path), 0, 1.5, 3) == pytest.approx(10 * 1448 / 1514, rel=0.07)
+
+
 def test_probes_meet_half_the_rtt_and_the_queue(tmp_path: Path) -> None:
     folder = run(cell("cubic-noecn", probes=[Probe(rtt_us=RTT), Probe(rtt_us=RTT, ecn="ect1")]), tmp_path)
     probes = pl.read_csv(folder / "probes.csv")

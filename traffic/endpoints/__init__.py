@@ -33,9 +33,14 @@ from pathlib import Path
 from hardware.machine import cache
 from hardware.machine.cache import BuildError
 
+MOST = {"flows": 64, "probes": 8, "talks": 2, "taps": 8, "steps": 4096, "spaces": 64}
+"""How many there may be of what in one plan; spaces are namespaces."""
 HERE = Path(__file__).parent
 # Static: the guest's libc is another one.
-_COMPILE = ("gcc", "-static", "-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes")
+_COMPILE = (
+    *("gcc", "-static", "-O2", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-D_GNU_SOURCE"),
+    *(f"-DMOST_{what.upper()}={count}" for what, count in MOST.items()),
+)
 _APT_LINE = "apt-get install --no-install-recommends gcc libc6-dev"
 
 

@@ -15,7 +15,8 @@
 #define TIME "%" PRId64 ".%06" PRId64
 #define TIME_OF(ns) (ns) / SECOND, (ns) % SECOND / 1000
 
-enum { WRITE = 1 << 20 };
+enum { WRITE = 1 << 20, LINE = 4096 /* of the plan: a command is shorter */ };
+/* How many there may be of what, MOST_…: traffic/endpoints/__init__.py gives them to the compiler. */
 
 /* Of the cell, ns: how long it is, and from one sample to the next. Its beginning, by the monotonic and by the wall clock. */
 extern int64_t length, sample, origin, date;

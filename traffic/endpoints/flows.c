@@ -6,7 +6,7 @@
 
 #include "programs.h"
 
-struct flow flows[64];
+struct flow flows[MOST_FLOWS];
 int flow_count;
 FILE *flows_csv;
 

@@ -18,11 +18,11 @@ struct flow {
 	int tos, bytes;
 	int64_t gap, due;
 	/* Of programs: the sender's command line, and both. */
-	char command[512];
+	char command[LINE];
 	pid_t sender, receiver;
 };
 
-extern struct flow flows[64];
+extern struct flow flows[MOST_FLOWS];
 extern int flow_count;
 extern FILE *flows_csv;
 

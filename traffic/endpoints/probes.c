@@ -7,7 +7,7 @@
 
 enum { TALK_BYTES = 1200 };
 
-struct probe probes[8], talks[8];
+struct probe probes[MOST_PROBES], talks[MOST_TALKS];
 int probe_count, talk_count;
 
 static int64_t slot_bytes(const struct probe *probe, uint32_t slot)

@@ -19,7 +19,7 @@ struct probe {
 	struct watch in, back;
 };
 
-extern struct probe probes[8], talks[8];
+extern struct probe probes[MOST_PROBES], talks[MOST_TALKS];
 extern int probe_count, talk_count;
 
 void open_probe(struct probe *probe, enum kind kind, int index);

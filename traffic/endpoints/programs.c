@@ -14,7 +14,7 @@
 
 pid_t launch(const char *space, const char *command)
 {
-	static char line[600];
+	static char line[LINE + 5];
 	pid_t pid;
 
 	snprintf(line, sizeof(line), "exec %s", command);

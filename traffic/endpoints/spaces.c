@@ -15,7 +15,7 @@
 
 enum { LOOK_MS = 50 };
 
-static struct { char name[32]; int fd; } spaces[64];
+static struct { char name[32]; int fd; } spaces[MOST_SPACES];
 static int space_count, space_now = -1;
 
 void enter(const char *name)

@@ -21,7 +21,7 @@ enum {
 	TAP_KEPT = 126 /* what a frame has beside the ring's own headers: Ethernet, IPv6, TCP with all options */
 };
 
-struct tap taps[8];
+struct tap taps[MOST_TAPS];
 int tap_count;
 
 static void write_block(FILE *out, uint32_t type, const void *head, uint32_t head_size, const void *data, uint32_t size)

@@ -14,7 +14,7 @@ struct tap {
 	FILE *out;
 };
 
-extern struct tap taps[8];
+extern struct tap taps[MOST_TAPS];
 extern int tap_count;
 
 void open_tap(const char *space, const char *device, int first, int last);

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-struct tc tcs[32];
-struct step steps[4096];
+struct tc tcs[MOST_SPACES];
+struct step steps[MOST_STEPS];
 int tc_count, step_count;
 FILE *queues;
 
@@ -35,12 +35,10 @@ static void tc_start(const char *space)
 
 void tc_do(struct tc *tc, const char *command)
 {
-	char line[512];
+	char line[LINE];
 	int size = snprintf(line, sizeof(line), "%s\n", command);
 
 	errno = 0;
-	if (size >= COUNT(line))
-		die("longer than %d bytes: tc in %s: %s", COUNT(line) - 2, tc->space, command);
 	if (write(tc->in, line, size) != size)
 		die("tc in %s ended before: %s", tc->space, command);
 }

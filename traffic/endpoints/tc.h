@@ -14,11 +14,11 @@ struct tc {
 struct step {
 	int64_t at;
 	int tc;
-	char command[256];
+	char command[LINE];
 };
 
-extern struct tc tcs[32];
-extern struct step steps[4096];
+extern struct tc tcs[MOST_SPACES];
+extern struct step steps[MOST_STEPS];
 extern int tc_count, step_count;
 extern FILE *queues;
 

@@ -81,13 +81,8 @@ def hop_name(index: int) -> str:
 
 def network(cell: Cell) -> Network:
     """Return hosts, routers and links of `cell`, addressed."""
-    wanted = [flow.rtt_us for flow in cell.flows] + [probe.rtt_us for probe in cell.probes]
-    wanted += [one.rtt_us for one in (cell.short_flows, cell.call) if one]
     numbers = NUMBERINGS[cell.ip_version]
-    hosts = {
-        rtt: NetworkPort(f"host{n}", HOST_DEV, numbers.hosts.format(20 + n))
-        for n, rtt in enumerate(sorted(dict.fromkeys(wanted)))
-    }
+    hosts = {rtt: NetworkPort(f"host{n}", HOST_DEV, numbers.hosts.format(20 + n)) for n, rtt in enumerate(cell.rtts_us)}
     hops = tuple(hop_name(n) for n in range(len(cell.hops)))
     boxes = (NEAR, *hops, FAR) if cell.tunnel else hops
     first = NetworkPort(boxes[0], "wan", numbers.hosts.format(1))

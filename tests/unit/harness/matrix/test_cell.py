@@ -76,12 +76,41 @@ def test_single_packets_are_told_where_they_can_be(fields: dict[str, object], to
         ({"replay_window": 64, "tunnel": "wireguard"}, "and the tunnel is 'wireguard'"),
         ({"pacing_percent": (0, 100)}, "greater than 0"),
         ({"pacing_percent": (200, -1)}, "greater than 0"),
-        ({"flows": 65 * dumbbell.flows(["cubic"], 20)}, "at most 64 items"),
     ],
 )
 def test_what_would_have_no_effect_or_break_the_run_is_refused(fields: dict[str, object], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         cell(dumbbell.bottleneck(50, "pie"), **fields)
+
+
+@pytest.mark.parametrize(
+    ("most", "fields", "why"),
+    [
+        (
+            {"flows": 64 * dumbbell.flows(["cubic"], 20)},
+            {"flows": 65 * dumbbell.flows(["cubic"], 20)},
+            "flows: 65, at most 64",
+        ),
+        ({"probes": 8 * (Probe(rtt_us=0),)}, {"probes": 9 * (Probe(rtt_us=0),)}, "probes: 9, at most 8 can be"),
+        (
+            {"hops": (dumbbell.bottleneck(50, "pie", steps=2048 * [(1, 5)]),)},
+            {"hops": (dumbbell.bottleneck(50, "pie", steps=2049 * [(1, 5)]),)},
+            "steps of schedule and schedule_up of all hops: 4098, at most 4096 can be",
+        ),
+        (
+            {"per_packet": True, "flows": dumbbell.flows(5 * ["cubic"], range(5))},
+            {"per_packet": True, "flows": dumbbell.flows(6 * ["cubic"], range(6))},
+            "RTTs with per_packet: 6, at most 5 can be",
+        ),
+        ({"hops": 59 * (Hop(),)}, {"hops": 60 * (Hop(),)}, "hops and RTTs together: 61, at most 60 can be"),
+    ],
+)
+def test_a_cell_asks_for_no_more_than_the_endpoints_take(
+    most: dict[str, object], fields: dict[str, object], why: str
+) -> None:
+    assert cell(Hop(), **most)
+    with pytest.raises(ValidationError, match=f"cell a: {why}"):
+        cell(Hop(), **fields)
 
 
 @pytest.mark.parametrize("beside", ["probes", "call", "short_flows"])
