@@ -16,10 +16,12 @@ from typing import Any
 import polars as pl
 
 from bottleneck import nat
+from bottleneck.lacking import modules_of, words_of
 from bottleneck.lease import owner_of
 from bottleneck.qdiscs import KINDS, parse_qdisc
 from bottleneck.router import Router, RouterError
 from captures.packets import PacketCapture
+from hardware import tc_objects
 from hardware.console import ConsoleError, answer, open_console
 from hardware.lab_file import FAR, HOSTS, NEAR, LabFile, MachineEntry, RouterEntry
 from hardware.machine.clock import clock_offset
@@ -225,7 +227,7 @@ def _queues(place: Place, wanted: Sequence[str]) -> Iterator[Finding]:
     script += "".join(f"{command} && echo {kind}; {undo}\n" for kind, command in tries.items())
     accepted = place.run(["sh", "-c", script + f"ip link del {_TRY}"], check=False).split()
     if lacking := [kind for kind in ("ifb", *_NEEDED) if kind not in accepted]:
-        yield Finding("router: needs", "missing", f"no {', '.join(lacking)}", _kernel_fix(lacking))
+        yield Finding("router: needs", "missing", f"no {', '.join(lacking)}", _fix(lacking))
         if "ifb" in lacking:
             return
     else:
@@ -235,14 +237,12 @@ def _queues(place: Place, wanted: Sequence[str]) -> Iterator[Finding]:
     must = [kind for kind in lacking if kind in wanted]
     text = ", ".join(kinds) + (f"; no {', '.join(lacking)}" if lacking else "")
     verdict: Verdict = "missing" if must else "note" if lacking else "ok"
-    yield Finding("router: queues", verdict, text, _kernel_fix(must or lacking) if lacking else "")
+    yield Finding("router: queues", verdict, text, _fix(must or lacking) if lacking else "")
 
 
-def _kernel_fix(kinds: Sequence[str]) -> str:
-    return (
-        f"as root there: modprobe {' '.join(f'sch_{kind}' for kind in kinds)}; a kernel without them can be built from "
-        "hardware/kernel/*.config, iproute2 must be 7 or newer for dualpi2"
-    )
+def _fix(kinds: Sequence[str]) -> str:
+    words = [kind for kind in kinds if kind in (*tc_objects.KINDS, "dualpi2")]
+    return modules_of(kinds) + (f"; their words: {words_of(words)}" if words else "")
 
 
 def _free(router: Router) -> str:

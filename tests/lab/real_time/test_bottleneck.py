@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bottleneck.impairment import Impairment
@@ -97,6 +99,14 @@ def test_a_refused_command_is_named_with_the_reason(router: Router) -> None:
     asked = Bottleneck.symmetric(10_000_000, parse_qdisc("fq offload_horizon 1s"))
     with pytest.raises(RouterError, match=r"tc qdisc add dev lan parent 1:10 handle 10: fq offload_horizon 1s: "):
         router.apply(asked)
+
+
+def test_a_router_without_our_words_is_told_what_to_install(router: Router) -> None:
+    nowhere = replace(router.place, prefix=(*router.place.prefix, "env", "TC_LIB_DIR=/nowhere"))
+    without = Router(nowhere, router.lan, router.wan)
+    for queue, word in (("cnq_codel_af sce", "cnq_codel_af"), ("cake sce", "sce")):
+        with pytest.raises(RouterError, match=rf'^router: tc .*; its tc has no word "{word}": .* tc_sce.c$'):
+            without.apply(Bottleneck.symmetric(10_000_000, queue))
 
 
 def test_statistics_and_versions_for_the_evidence(router: Router) -> None:

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a router lacks of a queue that it refused, and what to install there. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hardware import tc_objects
+
+_NO_WORD = re.compile(r'Unknown qdisc "([^"]+)"|What is "([^"]+)"')
+_NO_KIND = "Specified qdisc kind is unknown"
+
+
+def remedy(command: str, said: str) -> str:
+    """Return what is missing and what to install where tc said this of `qdisc add …`; empty where it is something else.
+
+    tc does not know the words of a queue that is newer than it, or ours; the kernel may lack the queue all the same.
+    """
+    kind = command.partition(" handle ")[2].split()[1:2]
+    if not kind:
+        return ""
+    if word := _NO_WORD.search(said):
+        return f'its tc has no word "{word[1] or word[2]}": {words_of(kind)}'
+    return f"its kernel has no {kind[0]}: {modules_of(kind)}" if _NO_KIND in said else ""
+
+
+def words_of(kinds: Sequence[str]) -> str:
+    """Return what to install for tc to know the words of queues."""
+    ours = [kind for kind in kinds if kind in tc_objects.KINDS]
+    wanted = ["install iproute2 7 or newer there"] if len(ours) < len(kinds) else []
+    if ours:
+        target = "/usr/lib/$(gcc -dumpmachine)/tc/q_{}.so"
+        compiled = (f"gcc -shared -fPIC -O2 -o {target.format(kind)} tc_sce.c" for kind in ours)
+        wanted.append(f"as root there, in a copy of hardware/kernel: {' && '.join(compiled)}")
+    return "; ".join(wanted)
+
+
+def modules_of(kinds: Sequence[str]) -> str:
+    """Return what to install for a kernel to have queues and filters."""
+    return (
+        f"as root there: modprobe {' '.join(f'sch_{kind}' for kind in kinds)}; a kernel without them can be built from "
+        "hardware/kernel/*.config"
+    )
