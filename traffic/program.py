@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hardware.machine import cache
+from hardware.machine.cache import BuildError
 from hardware.machine.plugins import beside, offered
 from traffic import quic
 
@@ -32,6 +34,14 @@ class Program:
     lacking: Callable[[], str] = lambda: ""
     """Return what this machine lacks for `ensure`, empty if nothing."""
 
+    def digest(self) -> str:
+        """Name what runs: executable and command lines; empty where the executable cannot be had."""
+        try:
+            executable = self.ensure().read_bytes()
+        except (BuildError, OSError):
+            return ""
+        return cache.digest([("program", executable), ("commands", f"{self.receiver}\n{self.sender}".encode())])
+
     def commands(self, program: str, address: str, port: int, from_port: int) -> tuple[str, str]:
         """Return the command lines of receiver and sender, for a shell."""
         words = {"program": program, "address": address, "port": port, "from_port": from_port}
@@ -46,3 +56,5 @@ def _quic(control: str) -> Program:
 _OURS = {program.name: program for program in map(_quic, ("cubic", "bbr", "newreno"))}
 _THEIRS = {program.name: program for program in offered("sojourn.programs", Program)}
 PROGRAMS: Mapping[str, Program] = beside(_OURS, _THEIRS, "sojourn.programs")
+FOREIGN: Mapping[str, Program] = {name: program for name, program in PROGRAMS.items() if name not in _OURS}
+"""Those of other packages, whose sources are none of ours."""

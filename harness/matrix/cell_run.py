@@ -21,6 +21,7 @@ from harness.matrix.deciding import sources
 from harness.store.manifest import hash_file
 from scoring.scores import SCORES
 from scoring.validity import Limits
+from traffic.program import FOREIGN
 
 Endpoints = Literal["bulk", "iperf3"]
 RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "packets.csv", "replay.csv")
@@ -104,6 +105,7 @@ def perform(job: Job, folder: Path) -> None:
         "cell": job.cell.name,
         "seed": job.seed,
         "inputs": job.inputs,
+        "programs": _programs(job.cell),
         "scoring": scoring_digest(job),
         "result": result_digest(folder),
         "scores": hash_file(folder / SCORES).sha256,
@@ -157,35 +159,39 @@ def rescore(job: Job, folder: Path) -> None:
     _write(folder / RUN, json.loads((folder / RUN).read_text()) | renewed)
 
 
-def standing(job: Job, folder: Path) -> Literal["missing", "stale", "unscored", "done"]:
+def standing(job: Job, folder: Path) -> Literal["stale", "unscored", "done"]:
     """Tell what is to be done for a job whose finished run would be `folder`.
 
-    It is stale where its raw files are not as they were recorded or captures are asked for that it has not, and
+    It is stale where there is none, other inputs or programs have made it, or captures are asked for that it has not;
     unscored where its scores are not as they were written.
     """
     from harness.matrix.simulated import CAPTURES
 
+    about = recorded(folder)
+    if about is None or about.get("inputs") != job.inputs or about.get("programs", {}) != _programs(job.cell):
+        return "stale"
     if job.pcap and not all((folder / name).exists() for name in CAPTURES):
         return "stale"
     try:
-        about = json.loads((folder / RUN).read_text())
-        if about.get("inputs") != job.inputs or about.get("result") != result_digest(folder):
-            return "stale"
-        scored = about.get("scoring") == scoring_digest(job) and about["scores"] == hash_file(folder / SCORES).sha256
-    except (OSError, ValueError, AttributeError):
-        return "missing"
-    except KeyError:  # of an older Sojourn
+        written = hash_file(folder / SCORES).sha256
+    except OSError:
         return "unscored"
-    return "done" if scored else "unscored"
+    return "done" if (about.get("scoring"), about.get("scores")) == (scoring_digest(job), written) else "unscored"
 
 
-def whole(folder: Path) -> bool:
-    """Whether a folder is a finished run whose raw files are as they were recorded."""
+def recorded(folder: Path) -> dict[str, Any] | None:
+    """Return what `run.json` says of a finished run; None where there is none, or raw files are not as it recorded."""
     try:
-        about = json.loads((folder / RUN).read_text())
-        return bool(about.get("result") == result_digest(folder))
+        about: dict[str, Any] = json.loads((folder / RUN).read_text())
+        return about if about.get("result") == result_digest(folder) else None
     except (OSError, ValueError, AttributeError):
-        return False
+        return None
+
+
+def _programs(cell: Cell) -> dict[str, str]:
+    """Programs of other packages among the cell's flows, by name: what each is now. Ours are part of the inputs."""
+    names = sorted({flow.contender for flow in cell.flows} & FOREIGN.keys())
+    return {name: FOREIGN[name].digest() for name in names}
 
 
 def result_digest(folder: Path) -> str:

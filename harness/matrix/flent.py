@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from harness.matrix.cell import Cell
-from harness.matrix.cell_run import whole
+from harness.matrix.cell_run import recorded
 from scoring.transport import FLOWS, PROBES
 
 SUFFIX = ".flent.gz"
@@ -29,7 +29,7 @@ def export(results: Path, to: Path) -> list[Path]:
 
     Raises ExportError when there is none.
     """
-    runs = sorted(path.parent for path in results.rglob("cell.json") if whole(path.parent))
+    runs = sorted(path.parent for path in results.rglob("cell.json") if recorded(path.parent))
     if not runs:
         raise ExportError(f"{results}: no finished run of a cell is there, with its files as they were recorded")
     to.mkdir(parents=True, exist_ok=True)

@@ -15,3 +15,14 @@ def test_both_command_lines_are_filled_in() -> None:
 
 def test_a_program_has_no_name_of_a_congestion_control_of_the_kernel() -> None:
     assert {"quic-cubic", "quic-bbr"} <= PROGRAMS.keys() and not PROGRAMS.keys() & CONTENDERS.keys()
+
+
+def test_a_program_is_named_by_its_executable_and_command_lines(tmp_path: Path) -> None:
+    for name, text in (("one", "1"), ("same", "1"), ("other", "2")):
+        (tmp_path / name).write_text(text)
+    one, same, other = (
+        Program("x", "{program}", "{program}", lambda name=name: tmp_path / name) for name in ("one", "same", "other")
+    )
+    assert one.digest() == same.digest() != other.digest()
+    assert Program("x", "{program} -4", "{program}", one.ensure).digest() != one.digest()
+    assert Program("x", "{program}", "{program}", lambda: tmp_path / "gone").digest() == ""

@@ -9,20 +9,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from hardware.machine.cores import Lease
 from hardware.machine.files import CHECKOUT
-from harness.matrix.cell_run import RUN, Job, result_digest, score, standing
+from harness.matrix.cell import Cell, Flow
+from harness.matrix.cell_run import RUN, Job, perform, result_digest, score, standing
 from harness.matrix.engine import GUEST_BYTES, EngineError, LocalEngine, Outcome, capacity, complete
 from harness.matrix.results import run_folder
 from harness.matrix.simulated import CAPTURES
 from harness.store.claim import claim
 from scoring.scores import SCORES
 from tests.processes import outliving
-from tests.unit.harness.matrix.cell_runs import job
+from tests.unit.harness.matrix.cell_runs import cell, job
+from traffic.program import FOREIGN, PROGRAMS, Program
 
 
 def run_all(jobs: list[Job], folder: Path, workers: int = 2, again: bool = False) -> dict[str, Outcome]:
@@ -66,6 +70,27 @@ def test_a_call_that_lost_all_is_not_one_whose_delays_were_not_recorded(
     (tmp_path / "talks.csv").write_text(recorded)
     score(job("a"), tmp_path)
     assert json.loads((tmp_path / SCORES).read_text())["call"] == [down, {"mbps": 0}]
+
+
+def test_a_run_is_stale_when_a_program_of_another_package_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def installed(text: str) -> Job:
+        executable = tmp_path / f"copa-{text}"
+        executable.write_text(text)
+        program = Program("copa", "{program}", "{program}", lambda: executable)
+        for known in (FOREIGN, PROGRAMS):
+            monkeypatch.setitem(cast(dict[str, Program], known), "copa", program)
+        flows = [Flow(contender="copa", rtt_us=0)]
+        asked = Cell.model_validate(cell("a").model_copy(update={"flows": flows, "per_packet": True}))
+        return replace(job("a"), cell=asked)
+
+    wanted, folder = installed("1.0"), tmp_path / "matrix" / "run"
+    folder.mkdir(parents=True)
+    perform(wanted, folder)
+    assert standing(wanted, folder) == "done"
+    assert standing(installed("1.1"), folder) == "stale"
+    assert standing(installed("1.0"), folder) == "done"
 
 
 def test_what_is_finished_is_kept_until_its_inputs_change(tmp_path: Path) -> None:
