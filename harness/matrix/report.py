@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -284,8 +283,9 @@ def _summary(found: Results, summary: Summary) -> Iterator[dict[str, Any]]:
     schemes = []
     for name, cell in summary.cells.items():
         mbps, delay_ms = (mean(found.values(cell, metric)) for metric in (summary.mbps, summary.delay_ms))
-        if mbps is not None and delay_ms and isfinite(delay_ms):
-            schemes.append(Scheme(name, "c0", delay_ms, mbps, f"{name}: {mbps:.3g} Mbit/s, {delay_ms:.4g} ms"))
+        if mbps is not None and delay_ms:
+            tip = f"{name}: {mbps:.3g} Mbit/s, {formatted(delay_ms, '.4g')} ms"
+            schemes.append(Scheme(name, "c0", delay_ms, mbps, tip))
     if not schemes:  # published ones alone are no result
         return
     for name, (mbps, delay_ms) in summary.published.items():

@@ -18,7 +18,9 @@ _LETTER, _LINE = 6.2, 13.0  # px that a name's letter and line take
 
 @dataclass(frozen=True)
 class Scheme:
-    """A point: its name, css class, delay in ms (above 0), throughput in Mbit/s, what is told of it."""
+    """A point: its name, css class, delay in ms (above 0; infinite: of packets that were lost), throughput in Mbit/s,
+    what is told of it.
+    """
 
     name: str
     kind: str
@@ -28,11 +30,16 @@ class Scheme:
 
 
 def scheme_plot(schemes: Sequence[Scheme], across: str, upwards: str, label: str) -> str:
-    """Return the plot as SVG: delay on a logarithmic axis that grows to the left, throughput upwards from 0."""
-    delays = [scheme.delay_ms for scheme in schemes]
+    """Return the plot as SVG: delay on a logarithmic axis that grows to the left, throughput upwards from 0.
+
+    It says how many schemes have an infinite delay, and so no place in it.
+    """
+    placed = [scheme for scheme in schemes if math.isfinite(scheme.delay_ms)]
+    lost = [scheme for scheme in schemes if scheme not in placed]
+    delays = [scheme.delay_ms for scheme in placed] or [1.0]
     lo, hi = min(delays) / 1.3, max(delays) * 1.3
     x = Scale(lo, hi, _WIDTH - _RIGHT, _LEFT, log=True)
-    y = Scale(0, max(scheme.mbps for scheme in schemes) * 1.06 or 1, _HEIGHT - _BOTTOM, 8)
+    y = Scale(0, max((scheme.mbps for scheme in placed), default=0) * 1.06 or 1, _HEIGHT - _BOTTOM, 8)
     out = [f'<svg class="plot" viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" role="img" aria-label="{escape(label)}">']
     for mark in _marks(lo, hi):
         out.append(f'<line class="grid" x1="{x(mark):.1f}" x2="{x(mark):.1f}" y1="{y.b:g}" y2="{y.a:g}"/>')
@@ -43,7 +50,7 @@ def scheme_plot(schemes: Sequence[Scheme], across: str, upwards: str, label: str
         )
         out.append(f'<text class="tick y" x="{_LEFT - 6:g}" y="{y(mark) + 4:.1f}">{mark:g}</text>')
     taken: list[tuple[float, float, float]] = []
-    for scheme in sorted(schemes, key=lambda one: -one.mbps):
+    for scheme in sorted(placed, key=lambda one: -one.mbps):
         at, up = x(scheme.delay_ms), y(scheme.mbps)
         out.append(
             f'<circle class="bar {scheme.kind}" cx="{at:.1f}" cy="{up:.1f}" r="4">'
@@ -68,6 +75,10 @@ def scheme_plot(schemes: Sequence[Scheme], across: str, upwards: str, label: str
             f'<text class="tick" style="text-anchor:{anchor}" x="{beside:.1f}" y="{line:.1f}">'
             f"{escape(scheme.name)}</text>"
         )
+    if lost:
+        tips = escape("; ".join(scheme.tip for scheme in lost))
+        note = f"{len(lost)} not drawn: lost<title>{tips}</title>"
+        out.append(f'<text class="axis" style="text-anchor:start" x="{_LEFT:g}" y="{_HEIGHT - 8:g}">{note}</text>')
     out.append(f'<text class="axis" x="{(_LEFT + _WIDTH) / 2:g}" y="{_HEIGHT - 8:g}">{escape(across)}</text>')
     middle = (y.a + y.b) / 2
     out.append(f'<text class="axis" transform="translate(14 {middle:g}) rotate(-90)">{escape(upwards)}</text></svg>')

@@ -20,9 +20,11 @@ def test_a_program_has_no_name_of_a_congestion_control_of_the_kernel() -> None:
 def test_a_program_is_named_by_its_executable_and_command_lines(tmp_path: Path) -> None:
     for name, text in (("one", "1"), ("same", "1"), ("other", "2")):
         (tmp_path / name).write_text(text)
-    one, same, other = (
-        Program("x", "{program}", "{program}", lambda name=name: tmp_path / name) for name in ("one", "same", "other")
-    )
+
+    def program(name: str) -> Program:
+        return Program("x", "{program}", "{program}", lambda: tmp_path / name)
+
+    one, same, other = program("one"), program("same"), program("other")
     assert one.digest() == same.digest() != other.digest()
     assert Program("x", "{program} -4", "{program}", one.ensure).digest() != one.digest()
-    assert Program("x", "{program}", "{program}", lambda: tmp_path / "gone").digest() == ""
+    assert program("gone").digest() == ""

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+from math import inf
 from xml.etree import ElementTree
 
 from harness.report.scheme_plot import Scheme, scheme_plot
@@ -32,3 +33,10 @@ def test_names_do_not_cover_each_other() -> None:
     lines = [float(y) for y in re.findall(r'text-anchor:[a-z]+" x="[\d.]+" y="([\d.]+)">scheme', svg)]
     assert len(lines) == 4 and all(abs(a - b) >= 12 for a in lines for b in lines if a is not b and a != b)
     assert len(set(lines)) == 4 and "a &amp; b" in svg
+
+
+def test_schemes_that_lost_too_much_for_a_delay_are_counted() -> None:
+    lost = [Scheme(name, "c0", inf, 3, f"{name}: a & b") for name in ("one", "other")]
+    svg = drawn(Scheme("quick", "c0", 30, 8, ""), *lost)
+    assert len(points(svg)) == 1 and "2 not drawn: lost<title>one: a &amp; b; other: a &amp; b</title>" in svg
+    assert points(drawn(*lost)) == [] and "not drawn" not in drawn(Scheme("quick", "c0", 30, 8, ""))
