@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from apps.base import Asked, Mode, Service
 from apps.standins.ladder import LADDER, parse_ladder
@@ -368,6 +368,139 @@ def restored(record: Mapping[str, Any]) -> Options:
     return Options(**known)
 
 
+class _Given:
+    """What was asked of a run, before it is parsed: the text of each option, and what is watched where."""
+
+    def __init__(
+        self, given: Mapping[str, Any], services: Mapping[str, type[Service]], defaults: Mapping[str, Any]
+    ) -> None:
+        self.named = {name: value for name, value in given.items() if value is not None}
+        self.known, self.services = {**defaults, **self.named}, services
+        self.raw: dict[str, Any] = {option.name: option.default for option in OPTIONS} | self.known
+        victim = services.get(str(self.raw["service"]))
+        self.raw |= {n: text for n, text in (victim.defaults if victim else {}).items() if n not in self.known}
+        self.lab = self.chosen("lab") if self.raw["lab"] else "sim"
+        self.service = self.chosen("service", services)
+        self.takes = services[self.service].takes
+        if "live" not in self.takes and "live" not in self.named:
+            self.raw["live"] = False
+        self.live = bool(self.raw["live"])
+        self.mode = self._mode()
+
+    def _mode(self) -> Mode:
+        of_url = self.takes.get("url", ())
+        if self.live or not (self.raw["url"] and of_url):
+            return "live" if self.live else "stand-in"
+        return "own" if "own" in of_url and "://" not in str(self.raw["url"]) else "stream"
+
+    def parsed(self, name: str, parser: Callable[[str], T]) -> T:
+        try:
+            return parser(str(self.raw[name]))
+        except ValueError as wrong:
+            raise OptionsError(f"--{name}: {wrong}") from wrong
+
+    def parsed_if(self, name: str, parser: Callable[[str], T]) -> T | None:
+        """The same; None where nothing is given."""
+        return self.parsed(name, parser) if self.raw[name] else None
+
+    def chosen(self, name: str, choices: Iterable[str] = ()) -> str:
+        text, known = str(self.raw[name]), list(choices or _BY_NAME[name].choices)
+        if text not in known:
+            hint = "; ".join(filter(None, (f"known: {', '.join(known)}", did_you_mean(text, known))))
+            raise OptionsError(f"--{name}: unknown {text!r}; {hint}")
+        return text
+
+    def file(
+        self, name: str, what: str, right: str, *, whole: Callable[[Path], Path] = Path.resolve, runs: bool = False
+    ) -> Path | None:
+        """The file that an option names, a program if it `runs`; None where nothing is given."""
+        path = self.parsed_if(name, lambda text: whole(expanded(text)))
+        if path and not (path.is_file() and (not runs or os.access(path, os.X_OK))):
+            raise OptionsError(f"--{name}: no such {what}: {path}; give {right}")
+        return path
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """An option that cannot work beside others: when, why, and what would be right; {lab} is the lab's name."""
+
+    option: str
+    when: Callable[[_Given], Any]
+    why: str
+
+
+_RULES = (
+    _Rule(
+        "live", lambda it: it.live and it.lab not in ("virtual", ROUTER_LAB),
+        f"the {{lab}} lab has no internet; use {_WITH_INTERNET}, or leave --live out",
+    ),
+    _Rule(
+        "url", lambda it: it.raw["url"] and it.mode != "own" and it.lab == "sim",
+        f"the sim lab reaches no server but its own; use {_WITH_INTERNET}, or leave it out",
+    ),
+    _Rule(
+        "ip-version",
+        lambda it: str(it.raw["ip-version"]) == "6" and it.lab == "virtual" and it.mode in ("live", "stream"),
+        "the virtual lab's way to the internet is IPv4; leave it out",
+    ),
+    _Rule(
+        "lab-file", lambda it: "lab-file" in it.named and it.lab not in PHYSICAL,
+        "the {lab} lab has none; use --lab=apu or --lab=black-box, or leave --lab-file out",
+    ),
+    _Rule(
+        "browser", lambda it: it.named.get("browser") and it.lab == "sim",
+        "the sim lab has a Chromium of its own; use another lab, or leave it out",
+    ),
+    _Rule(
+        "kernel-source", lambda it: "kernel-source" in it.named and it.lab in PHYSICAL,
+        "a physical router has its own kernel; leave it out",
+    ),
+    *(
+        _Rule(
+            name, lambda it, name=name: it.lab == BOX_LAB and name in it.named,  # type: ignore[misc]
+            f"a black box decides that itself; use --lab=apu, or leave --{name} out",
+        )
+        for name in _DECIDED
+    ),
+    *(
+        _Rule(
+            name, lambda it, name=name: it.lab == BOX_LAB and "," in str(it.named.get(name)),  # type: ignore[misc]
+            "nobody steps a black box's rate; use the one that it is said to have",
+        )
+        for name in _SAID
+    ),
+    _Rule(
+        "jitter-gate", lambda it: it.lab == BOX_LAB and "jitter-gate" in it.named,
+        "nothing passes a black box beside its queue; leave --jitter-gate out",
+    ),
+    _Rule(
+        "origin-cc", lambda it: "origin-cc" in it.named and it.raw["origin-protocol"] == "h3",
+        "HTTP/3 has its own; use --origin-protocol=h2, or leave --origin-cc out",
+    ),
+    _Rule(
+        "contenders",
+        lambda it: "contenders" in it.named and str(it.raw["timeline"]) not in _BY_NAME["timeline"].choices,
+        "the timeline names its own; take a named --timeline, or leave it out",
+    ),
+    _Rule(
+        "max-quality", lambda it: it.raw["ladder"] and it.raw["max-quality"],
+        "the ladder's last rung says it; leave it out, or --ladder",
+    ),
+    _Rule(
+        "engine", lambda it: it.raw["engine"] != LOCAL and it.lab != "sim",
+        "the {lab} lab runs on this machine alone; use --lab=sim, or leave --engine out",
+    ),
+    _Rule(
+        "clip", lambda it: it.raw["engine"] != LOCAL and it.raw["clip"],
+        "a cluster's workers have no such film; use --engine=local, or leave --clip out",
+    ),
+    _Rule(
+        "url", lambda it: it.raw["engine"] != LOCAL and it.mode == "own",
+        "a cluster's workers have no such folder; use --engine=local, or leave --url out",
+    ),
+)  # fmt: skip
+
+
 def parse_options(
     given: Mapping[str, Any], services: Mapping[str, type[Service]], defaults: Mapping[str, Any] = MappingProxyType({})
 ) -> Options:
@@ -377,166 +510,143 @@ def parse_options(
     that has no effect is passed over, where a given one is refused. Raises `OptionsError` for the first option that
     cannot work.
     """
-    named = {name: value for name, value in given.items() if value is not None}
-    raw: dict[str, Any] = {option.name: option.default for option in OPTIONS} | {**defaults, **named}
-    victim = services.get(str(raw["service"]))
-    raw |= {n: text for n, text in (victim.defaults if victim else {}).items() if n not in {**defaults, **named}}
-
-    def parsed(name: str, parser: Callable[[str], T]) -> T:
-        try:
-            return parser(str(raw[name]))
-        except ValueError as wrong:
-            raise OptionsError(f"--{name}: {wrong}") from wrong
-
-    def chosen(name: str, choices: Iterable[str] = ()) -> str:
-        text, known = str(raw[name]), list(choices or _BY_NAME[name].choices)
-        if text not in known:
-            hint = "; ".join(filter(None, (f"known: {', '.join(known)}", did_you_mean(text, known))))
-            raise OptionsError(f"--{name}: unknown {text!r}; {hint}")
-        return text
-
-    lab = chosen("lab") if raw["lab"] else "sim"
-    service = chosen("service", services)
-    if bool(raw["live"]) and "live" not in services[service].takes and "live" not in named:
-        raw["live"] = False
-    live = bool(raw["live"])
-    of_url = services[service].takes.get("url", ())
-    mode: Mode = "live" if live else "stand-in"
-    if raw["url"] and of_url and not live:
-        mode = "own" if "own" in of_url and "://" not in str(raw["url"]) else "stream"
-    for name in _for_some(services):
-        if mode not in services[service].takes.get(name, ()) and not (name == _RELAYED and _relayed(lab, mode)):
-            if name in named and named[name] is not False:
-                raise OptionsError(f"--{name}: {_useless(name, service, mode, services)}")
-            raw[name] = _BY_NAME[name].default
-    if live and lab not in ("virtual", ROUTER_LAB):
-        raise OptionsError(f"--live: the {lab} lab has no internet; use {_WITH_INTERNET}, or leave --live out")
-    if mode == "own":
-        page = parsed("url", expanded).resolve()
-        if not page.is_file():
-            raise OptionsError(
-                f"--url: no such file: {page}; give a page or playlist in a folder of yours, or https://…"
-            )
-        raw["url"] = str(page)
-    elif raw["url"] and lab == "sim":
-        raise OptionsError(f"--url: the sim lab reaches no server but its own; use {_WITH_INTERNET}, or leave it out")
-    if raw["ip-version"] and str(raw["ip-version"]) == "6" and lab == "virtual" and (live or mode == "stream"):
-        raise OptionsError("--ip-version: the virtual lab's way to the internet is IPv4; leave it out")
-    if "lab-file" in named and lab not in PHYSICAL:
-        raise OptionsError(
-            f"--lab-file: the {lab} lab has none; use --lab=apu or --lab=black-box, or leave --lab-file out"
-        )
-    if raw["browser"] and lab == "sim":
-        if "browser" in named:
-            raise OptionsError("--browser: the sim lab has a Chromium of its own; use another lab, or leave it out")
-        raw["browser"] = None
-    if live and "timeline" not in {**defaults, **named}:
-        raw["timeline"] = "published"
-    if "kernel-source" in named and lab in PHYSICAL:
-        raise OptionsError("--kernel-source: a physical router has its own kernel; leave it out")
-    if lab == BOX_LAB:
-        for name in (name for name in _DECIDED if name in named):
-            raise OptionsError(f"--{name}: a black box decides that itself; use --lab=apu, or leave --{name} out")
-        for name in (name for name in _SAID if "," in str(named.get(name))):
-            raise OptionsError(f"--{name}: nobody steps a black box's rate; use the one that it is said to have")
-        said = {name: text for name in _SAID if "," not in str(text := {**defaults, **named}.get(name))}
-        if "jitter-gate" in named:
-            raise OptionsError("--jitter-gate: nothing passes a black box beside its queue; leave --jitter-gate out")
-        raw |= dict.fromkeys((*_DECIDED, *_SAID, "jitter-gate")) | said
-    elif not raw["rate-up"]:
-        raw["rate-up"] = raw["rate"]
-    if "origin-cc" in named and raw["origin-protocol"] == "h3":
-        raise OptionsError("--origin-cc: HTTP/3 has its own; use --origin-protocol=h2, or leave --origin-cc out")
-    if "contenders" in named and str(raw["timeline"]) not in _BY_NAME["timeline"].choices:
-        raise OptionsError("--contenders: the timeline names its own; take a named --timeline, or leave it out")
-    if raw["ladder"] and raw["max-quality"]:
-        raise OptionsError("--max-quality: the ladder's last rung says it; leave it out, or --ladder")
-    engine = parsed("engine", engine_named)
-    if engine != LOCAL and lab != "sim":
-        raise OptionsError(f"--engine: the {lab} lab runs on this machine alone; use --lab=sim, or leave --engine out")
-    if engine != LOCAL and raw["clip"]:
-        raise OptionsError("--clip: a cluster's workers have no such film; use --engine=local, or leave --clip out")
-    if engine != LOCAL and mode == "own":
-        raise OptionsError("--url: a cluster's workers have no such folder; use --engine=local, or leave --url out")
-    contenders = tuple(name.strip() for name in str(raw["contenders"]).split(","))
-    phases = parsed("timeline", lambda text: parse_timeline(text, contenders))
-    for phase in phases:
-        try:
-            parse_load(phase.contender or "cubic")
-        except ValueError as wrong:
-            raise OptionsError(f"--timeline/--contenders: {wrong}") from wrong
-    clip = parsed("clip", expanded).resolve() if raw["clip"] else None
-    if clip and not clip.is_file():
-        raise OptionsError(f"--clip: no such file: {clip}; give a film that ffmpeg reads")
-    browser = parsed("browser", expanded).absolute() if raw["browser"] else None
-    if browser and not (browser.is_file() and os.access(browser, os.X_OK)):
-        raise OptionsError(f"--browser: no such program: {browser}; give one such as /usr/bin/google-chrome")
-    profile = parsed("profile", expanded).resolve() if raw["profile"] else None
-    source = parsed("kernel-source", expanded) if raw["kernel-source"] else None
-    if source and not source.is_file():
-        raise OptionsError(f"--kernel-source: no such file: {source}; give a linux-*.tar.xz from kernel.org")
-    try:
-        qdisc = None if raw["qdisc"] is None else parse_qdisc(str(raw["qdisc"]), "--qdisc")
-        qdisc_up = parse_qdisc(str(raw["qdisc-up"]), "--qdisc-up") if raw["qdisc-up"] else qdisc
-        seconds = sum(phase.seconds for phase in phases)
-        rate, steps = _scheduled(raw["rate"], "--rate", seconds)
-        rate_up, up_steps = _scheduled(raw["rate-up"], "--rate-up", seconds)
-        rtt = None if raw["rtt"] is None else rtt_option(str(raw["rtt"]), "--rtt")
-        call_bitrate = rate_option(str(raw["call-bitrate"]), "--call-bitrate") if raw["call-bitrate"] else None
-    except ValueError as wrong:
-        raise OptionsError(str(wrong)) from wrong
-    half_us = (rtt or 0) // 2
+    asked = _Given(given, services, defaults)
+    _leave_useless(asked)
+    _complete(asked)
+    engine = asked.parsed("engine", engine_named)
+    for rule in _RULES:
+        if rule.when(asked):
+            raise OptionsError(f"--{rule.option}: {rule.why.format(lab=asked.lab)}")
+    phases = _phases(asked)
     return Options(
-        service=service,
-        live=live,
-        video_id=str(raw["video-id"]),
-        url=str(raw["url"]),
-        script=parsed("script", expanded).resolve() if raw["script"] else None,
-        credentials=parsed("credentials", expanded) if raw["credentials"] else None,
-        lab=lab,
-        lab_file=parsed("lab-file", expanded),
-        qdisc_down=qdisc,
-        qdisc_up=qdisc_up,
-        rate_down_bps=rate,
-        rate_up_bps=rate_up,
-        rate_steps=steps,
-        rate_up_steps=up_steps,
-        loss_percent=parsed("loss", _share) if raw["loss"] else 0.0,
-        jitter_us=parsed("jitter", lambda text: _at_most(text, half_us, "half of --rtt")) if raw["jitter"] else 0,
-        bursts_us=parsed("bursts", _bursts) if raw["bursts"] else None,
-        rtt_us=rtt,
-        ip_version=_ip_version(chosen("ip-version")) if raw["ip-version"] else None if lab in PHYSICAL else 4,
-        phases=tuple(phases),
-        origin_cc=chosen("origin-cc"),
-        origin_protocol="h3" if chosen("origin-protocol") == "h3" else "h2",
-        buffer_s=parsed("buffer", _seconds),
-        max_quality=int(chosen("max-quality")[:-1]) if raw["max-quality"] else None,
-        clip=clip,
-        ladder=parsed("ladder", parse_ladder) if raw["ladder"] else (),
-        call_bitrate_bps=call_bitrate,
-        call_ecn="ect1" if chosen("call-ecn") == "ect1" else "not-ect",
-        driver=chosen("driver"),
-        recorder=chosen("recorder"),
-        browser=browser,
-        profile=profile,
-        probe_ecn=cast(Codepoint, chosen("probe-ecn")),
-        jitter_gate_ms=parsed("jitter-gate", parse_time) / 1000 if raw["jitter-gate"] else None,
-        results=parsed("results", expanded).resolve(),
-        kernel_source=source,
-        seed=parsed("seed", int),
-        asked_lab=lab if raw["lab"] else "",
-        repeat=parsed("repeat", _count) if raw["repeat"] else None,
+        phases=phases,
+        results=asked.parsed("results", expanded).resolve(),
+        seed=asked.parsed("seed", int),
+        repeat=asked.parsed_if("repeat", _count),
         engine=engine,
+        **_victim(asked),
+        **_path(asked, sum(phase.seconds for phase in phases)),
+        **_recording(asked),
+        **_lab(asked),
     )
 
 
-def _for_some(services: Mapping[str, type[Service]]) -> list[str]:
-    """The options that not every victim has a use for."""
-    return sorted({name for service in services.values() for name in service.takes})
+def _leave_useless(asked: _Given) -> None:
+    """Put back what has no effect on what is watched. Raises OptionsError where it was named."""
+    for name in sorted({name for service in asked.services.values() for name in service.takes}):
+        relayed = name == _RELAYED and asked.lab == "virtual" and asked.mode in ("stream", "live")
+        if asked.mode not in asked.takes.get(name, ()) and not relayed:
+            if name in asked.named and asked.named[name] is not False:
+                raise OptionsError(f"--{name}: {_useless(name, asked.service, asked.mode, asked.services)}")
+            asked.raw[name] = _BY_NAME[name].default
 
 
-def _relayed(lab: str, mode: Mode) -> bool:
-    return lab == "virtual" and mode in ("stream", "live")
+def _complete(asked: _Given) -> None:
+    """Fill in what depends on other options: what a live run, a lab of its own and a black box have for default."""
+    raw = asked.raw
+    if asked.live and "timeline" not in asked.known:
+        raw["timeline"] = "published"
+    if asked.lab == "sim":
+        raw["browser"] = None
+    if asked.lab == BOX_LAB:
+        said = {name: text for name in _SAID if "," not in str(text := asked.known.get(name))}
+        raw |= dict.fromkeys((*_DECIDED, *_SAID, "jitter-gate")) | said
+    elif not raw["rate-up"]:
+        raw["rate-up"] = raw["rate"]
+
+
+def _phases(asked: _Given) -> tuple[Phase, ...]:
+    contenders = tuple(name.strip() for name in str(asked.raw["contenders"]).split(","))
+    phases = asked.parsed("timeline", lambda text: parse_timeline(text, contenders))
+    try:
+        for phase in phases:
+            parse_load(phase.contender or "cubic")
+    except ValueError as wrong:
+        raise OptionsError(f"--timeline/--contenders: {wrong}") from wrong
+    return tuple(phases)
+
+
+def _victim(asked: _Given) -> dict[str, Any]:
+    url = str(asked.raw["url"])
+    if asked.mode == "own":
+        url = str(asked.file("url", "file", "a page or playlist in a folder of yours, or https://…"))
+    max_quality = asked.chosen("max-quality") if asked.raw["max-quality"] else None
+    return {
+        "service": asked.service,
+        "live": asked.live,
+        "video_id": str(asked.raw["video-id"]),
+        "url": url,
+        "script": asked.parsed_if("script", lambda text: expanded(text).resolve()),
+        "credentials": asked.parsed_if("credentials", expanded),
+        "origin_cc": asked.chosen("origin-cc"),
+        "origin_protocol": asked.chosen("origin-protocol"),
+        "buffer_s": asked.parsed("buffer", _seconds),
+        "max_quality": int(max_quality[:-1]) if max_quality else None,
+        "clip": asked.file("clip", "file", "a film that ffmpeg reads"),
+        "ladder": asked.parsed_if("ladder", parse_ladder) or (),
+        "call_bitrate_bps": _itself(rate_option, asked, "call-bitrate") if asked.raw["call-bitrate"] else None,
+        "call_ecn": asked.chosen("call-ecn"),
+        "browser": asked.file(
+            "browser", "program", "one such as /usr/bin/google-chrome", whole=Path.absolute, runs=True
+        ),
+        "profile": asked.parsed_if("profile", lambda text: expanded(text).resolve()),
+    }  # fmt: skip
+
+
+def _path(asked: _Given, seconds: float) -> dict[str, Any]:
+    """What is asked of the bottleneck and the path through it, for a timeline of so many seconds."""
+
+    def scheduled(text: str, option: str) -> tuple[int, tuple[RateStep, ...]]:
+        return _scheduled(text, option, seconds)
+
+    qdisc = _itself(parse_qdisc, asked, "qdisc")
+    rate, steps = _itself(scheduled, asked, "rate") or (None, ())
+    rate_up, up_steps = _itself(scheduled, asked, "rate-up") or (None, ())
+    rtt_us = _itself(rtt_option, asked, "rtt")
+    half_us = (rtt_us or 0) // 2
+    ip_version = _ip_version(asked.chosen("ip-version")) if asked.raw["ip-version"] else None
+    return {
+        "qdisc_down": qdisc,
+        "qdisc_up": _itself(parse_qdisc, asked, "qdisc-up") if asked.raw["qdisc-up"] else qdisc,
+        "rate_down_bps": rate,
+        "rate_up_bps": rate_up,
+        "rate_steps": steps,
+        "rate_up_steps": up_steps,
+        "rtt_us": rtt_us,
+        "loss_percent": asked.parsed_if("loss", _share) or 0.0,
+        "jitter_us": asked.parsed_if("jitter", lambda text: _at_most(text, half_us, "half of --rtt")) or 0,
+        "bursts_us": asked.parsed_if("bursts", _bursts),
+        "ip_version": ip_version or (None if asked.lab in PHYSICAL else 4),
+    }
+
+
+def _recording(asked: _Given) -> dict[str, Any]:
+    jitter_us = asked.parsed_if("jitter-gate", parse_time)
+    return {
+        "driver": asked.chosen("driver"),
+        "recorder": asked.chosen("recorder"),
+        "probe_ecn": asked.chosen("probe-ecn"),
+        "jitter_gate_ms": None if jitter_us is None else jitter_us / 1000,
+    }
+
+
+def _lab(asked: _Given) -> dict[str, Any]:
+    return {
+        "lab": asked.lab,
+        "asked_lab": asked.lab if asked.raw["lab"] else "",
+        "lab_file": asked.parsed("lab-file", expanded),
+        "kernel_source": asked.file("kernel-source", "file", "a linux-*.tar.xz from kernel.org", whole=Path),
+    }
+
+
+def _itself(parser: Callable[[str, str], T], asked: _Given, name: str) -> T | None:
+    """What a parser gives that names the option in its errors itself; None where nothing is given."""
+    if asked.raw[name] is None:
+        return None
+    try:
+        return parser(str(asked.raw[name]), f"--{name}")
+    except ValueError as wrong:
+        raise OptionsError(str(wrong)) from wrong
 
 
 def _useless(name: str, service: str, mode: Mode, services: Mapping[str, type[Service]]) -> str:
@@ -554,11 +664,9 @@ def engine_named(text: str) -> str:
     return text
 
 
-def _scheduled(given: Any, option: str, seconds: float) -> tuple[int | None, tuple[RateStep, ...]]:
-    """Return the first rate of `RATE[,TIME:RATE…]`, None where none is given, and its steps. Raises ValueError."""
-    if given is None:
-        return None, ()
-    first, *rest = str(given).split(",")
+def _scheduled(text: str, option: str, seconds: float) -> tuple[int, tuple[RateStep, ...]]:
+    """Return the first rate of `RATE[,TIME:RATE…]` and its steps, of a timeline of `seconds`. Raises ValueError."""
+    first, *rest = text.split(",")
     steps: list[RateStep] = []
     for part in rest:
         at, colon, rate = part.partition(":")
