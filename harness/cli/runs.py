@@ -89,10 +89,9 @@ def report(
     from harness.report.index import write_index
     from harness.store.loaded import load_run
     from harness.store.manifest import MANIFEST
-    from scoring.time_series import FILES
 
     whole = (place / MANIFEST).exists()
-    print(renew_report(place, load_run(place).sealed(*FILES).scores) if whole else write_index(place))
+    print(renew_report(place, load_run(place).drawable().scores) if whole else write_index(place))
 
 
 @app.command()
@@ -167,9 +166,8 @@ def figure(
     """Draw the timeline of a run as a picture."""
     from harness.report.timeline_figure import draw
     from harness.store.loaded import load_valid_run
-    from scoring.time_series import FILES
 
-    draw(load_valid_run(run).sealed(*FILES).scores, run, output)
+    draw(load_valid_run(run).drawable().scores, run, output)
     print(output)
 
 
@@ -248,12 +246,11 @@ def export(
     from harness.report.film import CompositeError
     from harness.report.film import export as film
     from harness.store.loaded import load_run
-    from scoring.time_series import FILES
 
     if not composite:
         raise CompositeError("export: say what: --composite (an archive is `sojourn bundle export`)")
     with Progress(console=Console(stderr=True)) as bars:
         task = bars.add_task("composite", total=1.0)
-        scores = load_run(run).sealed(*FILES, "screen.mp4", "screen.json").scores
+        scores = load_run(run).drawable("screen.mp4", "screen.json").scores
         path = film(run, scores, output, lambda share, what="": bars.update(task, completed=share))
     print(path)

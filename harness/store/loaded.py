@@ -50,6 +50,12 @@ class LoadedRun:
             check_seal(self.path, name, self.manifest)
         return self
 
+    def drawable(self, *further: str) -> LoadedRun:
+        """Return the run as `sealed` does, of the files that its series are drawn from and of `further` ones."""
+        from scoring.time_series import FILES  # with polars, which few need
+
+        return self.sealed(*FILES, *further)
+
     @property
     def service(self) -> str:
         """Which service was the victim; empty where that is not kept."""
