@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,21 +14,19 @@ from typing import Any, Protocol
 
 from apps.base import Service, Stage
 from apps.second import SecondViewer, second_service
-from bottleneck.readback import ReadbackError
-from bottleneck.router import Router, RouterError
+from bottleneck.router import RouterError
 from bottleneck.shaper import RateStep
-from bottleneck.spec import Bottleneck
 from captures.host import HostWatch
 from captures.recorders import RECORDERS
 from captures.screen import FINE_QUANTISER, FPS, QUANTISER
-from hardware.machine.clock import Offset, clock_offset, clock_offsets
+from hardware.machine.clock import clock_offsets
 from hardware.machine.command_log import command_log
 from hardware.machine.display import SIZE, Display
 from hardware.machine.files import LOGS, log_file
-from hardware.machine.offloads import offloads_on
 from hardware.machine.periodic import PeriodicSampler
 from hardware.machine.place import CommandError, Place
 from hardware.machine.process import Process, ProcessError
+from harness.experiment.between import Between, between
 from harness.experiment.options import Options
 from harness.experiment.timeline import Phase
 from harness.lab import instruments
@@ -88,19 +85,19 @@ def run_experiment(
     """
     folder = run.path
     with command_log(folder / "setup.log") as turn_page, lab_factory as lab:
-        if lab.router:
-            lab.router.apply(options.bottleneck)
+        path = between(lab, options)
+        path.apply()
         rates: list[dict[str, Any]] = []
         try:
             with _first_failure() as stack:
-                recording = _Recording(options, run, lab, service, progress, stack, rates)
+                recording = _Recording(options, run, lab, path, service, progress, stack, rates)
                 recording.start()
-                _write(folder / "lab.json", _describe(lab, options, service))
-                run.add_versions(_versions(lab, service))
+                _write(folder / "lab.json", _describe(lab, path, options, service))
+                run.add_versions(_versions(lab, path, service))
                 recording.play()
         finally:
             turn_page(folder / "teardown.log")
-            _final_state(lab, options, rates, folder / "lab.json")
+            _final_state(lab, path, rates, folder / "lab.json")
 
 
 @contextmanager
@@ -126,13 +123,14 @@ class _Recording:
         options: Options,
         run: Evidence,
         lab: Lab,
+        path: Between,
         service: Service,
         progress: News,
         stack: ExitStack,
         rates: list[dict[str, Any]],
     ) -> None:
         self.options, self.run, self.folder, self.lab, self.service = options, run, run.path, lab, service
-        self.progress, self.stack = progress, stack
+        self.path, self.progress, self.stack = path, progress, stack
         self.watched = dict(lab.watched)
         self.phases: list[dict[str, Any]] = []
         self.flows: list[dict[str, Any]] = []
@@ -153,8 +151,7 @@ class _Recording:
         echo = instruments.start_echo(lab, log_file(folder, "irtt-server"))
         self._keep("the irtt server", echo, echo.stop)
         probes: list[tuple[str, int, float, irtt.Codepoint]] = [("irtt", ports.IRTT, _PROBE_MS, options.probe_ecn)]
-        samplers: dict[str, PeriodicSampler] = {}
-        if lab.router:  # no way leads past the queue of a box
+        if self.path.beside_queue:
             interval_ms: float = _PROBE_MS if lab.real_time else _SIMULATED_PROOF_MS
             probes.append(("irtt-unshaped", ports.IRTT_UNSHAPED, interval_ms, "not-ect"))
         limit_s = sum(phase.seconds for phase in options.phases) + _PROBE_MARGIN_S
@@ -164,13 +161,13 @@ class _Recording:
             )
             self.stack.callback(probe.stop)
             self.watched[f"the probe {name}"] = _unless(probe.alive, "irtt is gone")
-        if lab.router:
-            samplers["the router"] = instruments.queue_sampler(lab.router, folder / "qdisc.jsonl").start()
+        samplers = self.path.samplers(folder)
         tell = self._tell_contender
-        samplers["the bulk sender"] = ss.SsSampler(lab.sender, folder / "ss.jsonl", on_throughput=tell).start()
+        samplers["the bulk sender"] = ss.SsSampler(lab.sender, folder / "ss.jsonl", on_throughput=tell)
         if any(flow.up for phase in options.phases for flow in phase.load):
-            samplers["the uploads' sender"] = ss.SsSampler(lab.receiver, folder / "ss-up.jsonl").start()
+            samplers["the uploads' sender"] = ss.SsSampler(lab.receiver, folder / "ss-up.jsonl")
         for name, sampler in samplers.items():
+            sampler.start()
             self.stack.callback(sampler.stop)
             self.watched[name] = _error_of(sampler)
         if lab.real_time:
@@ -323,9 +320,7 @@ class _Recording:
     def _step(self) -> None:
         """Change the rate of the bottleneck as the next step asks, and note when that was."""
         _, way, step = self.steps.pop(0)
-        router = self.lab.router
-        assert router  # no steps are asked of a box
-        router.set_rate(router.lan if way == "down" else router.wan, step.rate_bps)
+        self.path.set_rate(way, step.rate_bps)
         self.rates.append({"t": time.time(), "direction": way, "rate_bps": step.rate_bps})
 
     def _check(self) -> None:
@@ -370,10 +365,10 @@ class _Meter:
         return 8 * (self._last[1] - before) / max(self._last[0] - then, 1e-3)
 
 
-def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
+def _describe(lab: Lab, path: Between, options: Options, service: Service) -> dict[str, Any]:
     taps = {side: instruments.tap(lab, side) for side in instruments.SIDES}
     machines = lab.sender, lab.receiver, lab.server, *(tap.place for tap in taps.values())
-    clocks = clock_offsets([lab.router.place, *machines] if lab.router else machines)
+    clocks = clock_offsets([*path.places, *machines])
     described = {
         "name": lab.name,
         "addresses": asdict(lab.addresses),
@@ -390,85 +385,30 @@ def _describe(lab: Lab, options: Options, service: Service) -> dict[str, Any]:
         "clock_offset_s": {place.name: round(offset.seconds, 4) for place, offset in clocks.items()},
         "clock_error_s": {place.name: round(offset.error, 4) for place, offset in clocks.items()},
         "capture_offset_s": {side: round(clocks[tap.place].correction, 6) for side, tap in taps.items()},
-        **(_made(lab.router, options.bottleneck) if lab.router else _found(lab)),
+        **path.described(),
     }
     return described | service.facts
 
 
-def _made(router: Router, bottleneck: Bottleneck) -> dict[str, Any]:
-    """What a router was made, as lab.json has it."""
-    ways = bottleneck.down, bottleneck.up
-    return {
-        "rtt_ms": bottleneck.rtt_us / 1000,
-        "qdisc_down": str(bottleneck.down.qdisc),
-        "qdisc_up": str(bottleneck.up.qdisc),
-        "interfaces": {"lan": router.lan, "wan": router.wan},
-        "delay_down_ms": router.made_of(bottleneck).down.path.delay_us / 1000,
-        "path_varies_ms": sum(way.path.varies_us for way in ways) / 1000,
-        "path_loss": 1 - math.prod(1 - way.path.loss_percent / 100 for way in ways),
-        "offloads_on": offloads_on(router.place, router.lan, router.wan),
-    }
-
-
-def _found(lab: Lab) -> dict[str, Any]:
-    """What is known of a box, as lab.json has it: its name, and the state of what captures on both sides of it."""
-    taps = {side: instruments.tap(lab, side) for side in instruments.SIDES}
-    return {
-        "box": lab.box,
-        "rtt_ms": None,
-        "qdisc_down": None,
-        "qdisc_up": None,
-        "offloads_on": {side: offloads_on(tap.place, tap.interface) for side, tap in taps.items()},
-        "tap_clocks": [_tap_clocks(lab)],
-    }
-
-
-def _tap_clocks(lab: Lab) -> dict[str, dict[str, float]]:
-    """How far the clocks of both captures are ahead of ours now, s; what captures on this host has ours."""
-    places = {side: instruments.tap(lab, side).place for side in instruments.SIDES}
-    clocks = {side: clock_offset(place) if place.remote else Offset(0, 0) for side, place in places.items()}
-    return {side: asdict(clock) for side, clock in clocks.items()}
-
-
-def _versions(lab: Lab, service: Service) -> dict[str, str]:
-    told = lab.router.versions() if lab.router else {}
-    versions = {f"router {name}": text for name, text in told.items()}
+def _versions(lab: Lab, path: Between, service: Service) -> dict[str, str]:
+    versions = path.versions()
     versions |= {"iperf3 (sender)": iperf3.check(lab.sender), "ss (sender)": ss.check(lab.sender)}
     return versions | {"irtt": irtt.check(lab.client)} | lab.versions | service.versions
 
 
-def _final_state(lab: Lab, options: Options, rates: Sequence[Mapping[str, Any]], description: Path) -> None:
-    """Note in lab.json whether the router is still set up as asked, or both captures' clocks beside a box.
+def _final_state(lab: Lab, path: Between, rates: Sequence[Mapping[str, Any]], description: Path) -> None:
+    """Note in lab.json what stands between the hosts at the end, beside what it was at the beginning.
 
-    The log has the router's last counters then, and those of TCP and IP at both ends of the bulk flows.
+    The log has its last counters then, and those of TCP and IP at both ends of the bulk flows.
     A machine that is gone has nothing to tell; what ended the run is told elsewhere.
     """
     known = json.loads(description.read_text()) if description.exists() else None
     with suppress(CommandError, ProcessError, RouterError):
-        if lab.router:
-            verdict = _verified(lab.router, options.bottleneck, rates)
-            further: dict[str, Any] = {"verified_at_end": verdict}
-        else:
-            further = {"tap_clocks": [*(known or {}).get("tap_clocks", ()), _tap_clocks(lab)]}
+        further = path.at_end(known or {}, rates)
         for end in (lab.sender, lab.receiver):
             end.run(["cat", *nstat.FILES], check=False)
         if known is not None:
             _write(description, known | further)
-
-
-def _verified(router: Router, asked: Bottleneck, rates: Sequence[Mapping[str, Any]]) -> bool | str:
-    """Leave the router's last counters in the log and tell whether it is still set up as asked, else what differs."""
-
-    def done(way: str) -> list[RateStep]:
-        """The steps of the rate that were made, however soon the run ended."""
-        return [RateStep(at_s=0, rate_bps=step["rate_bps"]) for step in rates if step["direction"] == way]
-
-    router.final_statistics()
-    try:
-        router.verify(asked.stepped(done("down"), done("up")))
-    except ReadbackError as changed:
-        return str(changed)
-    return True
 
 
 def _write(file: Path, data: Any) -> None:

@@ -40,6 +40,7 @@ ELSEWHERE = {
     "harness/cli/nights.py": "lab/test_soak.py",
     "harness/cli/runs.py": "programs/harness/cli/test_cli.py",
     "harness/cli/verdicts.py": "programs/harness/cli/test_one_door.py",
+    "harness/experiment/between.py": "lab/one_run/test_main_job.py",
     "harness/experiment/inside.py": "lab/test_simulated.py",
     "harness/experiment/plugin.py": "lab/test_bad_input.py",
     "harness/experiment/recording.py": "lab/one_run/test_main_job.py",

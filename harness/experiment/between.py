@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands between the hosts of a run: a router that is set up and read back, or a box that nobody looks into."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+from bottleneck.readback import ReadbackError
+from bottleneck.router import Router
+from bottleneck.shaper import RateStep
+from bottleneck.spec import Bottleneck
+from hardware.machine.clock import Offset, clock_offset
+from hardware.machine.offloads import offloads_on
+from hardware.machine.periodic import PeriodicSampler
+from hardware.machine.place import Place
+from harness.experiment.options import Options
+from harness.lab import instruments
+from harness.lab.contract import Lab
+
+
+class Between(Protocol):
+    """What a recording asks of it."""
+
+    places: Sequence[Place]
+    """Where it can be asked."""
+    beside_queue: bool
+    """Whether a way leads past its queue, for a probe of the lab itself."""
+
+    def apply(self) -> None:
+        """Make it what is asked. Raises `RouterError` and `ReadbackError`."""
+
+    def samplers(self, folder: Path) -> dict[str, PeriodicSampler]:
+        """Return what samples its queue into `folder`, by the name under which it is watched; not begun."""
+
+    def set_rate(self, way: str, rate_bps: int) -> None:
+        """Give a direction ("down", "up") a new rate, bit/s. Raises `RouterError`."""
+
+    def described(self) -> dict[str, Any]:
+        """Return what lab.json says of it."""
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of its programs."""
+
+    def at_end(self, known: Mapping[str, Any], rates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return what lab.json says of it when all is over; `known` is what it says by then, `rates` the steps made.
+
+        Raises `CommandError` and `RouterError` where it does not answer.
+        """
+
+
+def between(lab: Lab, options: Options) -> Between:
+    """Return what stands between the hosts of a lab, for a run with these options."""
+    return _Made(lab.router, options.bottleneck) if lab.router else _Box(lab)
+
+
+class _Made:
+    """A router, which is made a bottleneck."""
+
+    beside_queue = True
+
+    def __init__(self, router: Router, asked: Bottleneck) -> None:
+        self._router, self._asked = router, asked
+        self.places: Sequence[Place] = (router.place,)
+
+    def apply(self) -> None:
+        self._router.apply(self._asked)
+
+    def samplers(self, folder: Path) -> dict[str, PeriodicSampler]:
+        return {"the router": instruments.queue_sampler(self._router, folder / "qdisc.jsonl")}
+
+    def set_rate(self, way: str, rate_bps: int) -> None:
+        self._router.set_rate(self._router.lan if way == "down" else self._router.wan, rate_bps)
+
+    def described(self) -> dict[str, Any]:
+        router, asked = self._router, self._asked
+        ways = asked.down, asked.up
+        return {
+            "rtt_ms": asked.rtt_us / 1000,
+            "qdisc_down": str(asked.down.qdisc),
+            "qdisc_up": str(asked.up.qdisc),
+            "interfaces": {"lan": router.lan, "wan": router.wan},
+            "delay_down_ms": router.made_of(asked).down.path.delay_us / 1000,
+            "path_varies_ms": sum(way.path.varies_us for way in ways) / 1000,
+            "path_loss": 1 - math.prod(1 - way.path.loss_percent / 100 for way in ways),
+            "offloads_on": offloads_on(router.place, router.lan, router.wan),
+        }
+
+    def versions(self) -> dict[str, str]:
+        return {f"router {name}": text for name, text in self._router.versions().items()}
+
+    def at_end(self, known: Mapping[str, Any], rates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Whether it is still set up as asked, else what differs; its last counters are left in the log."""
+
+        def done(way: str) -> list[RateStep]:
+            """The steps of the rate that were made, however soon the run ended."""
+            return [RateStep(at_s=0, rate_bps=step["rate_bps"]) for step in rates if step["direction"] == way]
+
+        self._router.final_statistics()
+        try:
+            self._router.verify(self._asked.stepped(done("down"), done("up")))
+        except ReadbackError as changed:
+            return {"verified_at_end": str(changed)}
+        return {"verified_at_end": True}
+
+
+class _Box:
+    """A box with a name, between two captures: what is known of it are these, and their clocks."""
+
+    beside_queue = False
+    places: Sequence[Place] = ()
+
+    def __init__(self, lab: Lab) -> None:
+        self._name = lab.box
+        self._taps = {side: instruments.tap(lab, side) for side in instruments.SIDES}
+
+    def apply(self) -> None:
+        pass
+
+    def samplers(self, folder: Path) -> dict[str, PeriodicSampler]:
+        return {}
+
+    def set_rate(self, way: str, rate_bps: int) -> None:
+        raise AssertionError("no steps are asked of a box")
+
+    def described(self) -> dict[str, Any]:
+        return {
+            "box": self._name,
+            "rtt_ms": None,
+            "qdisc_down": None,
+            "qdisc_up": None,
+            "offloads_on": {side: offloads_on(tap.place, tap.interface) for side, tap in self._taps.items()},
+            "tap_clocks": [self._clocks()],
+        }
+
+    def versions(self) -> dict[str, str]:
+        return {}
+
+    def at_end(self, known: Mapping[str, Any], rates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        return {"tap_clocks": [*known.get("tap_clocks", ()), self._clocks()]}
+
+    def _clocks(self) -> dict[str, dict[str, float]]:
+        """How far the clocks of both captures are ahead of ours now, s; what captures on this host has ours."""
+        places = {side: tap.place for side, tap in self._taps.items()}
+        clocks = {side: clock_offset(place) if place.remote else Offset(0, 0) for side, place in places.items()}
+        return {side: asdict(clock) for side, clock in clocks.items()}
