@@ -49,13 +49,13 @@ def progress(advanced: pl.DataFrame, flow: int, t0: float) -> pl.DataFrame:
     return _frame(pl.DataFrame(columns), ("received_bytes",)).with_columns(pl.col("received_bytes").cum_sum())
 
 
-def sampled(bytes_: pl.DataFrame, told: pl.DataFrame, every_s: float, until: dict[int, float]) -> pl.DataFrame:
+def sampled(bytes_: pl.DataFrame, states: pl.DataFrame, every_s: float, until: dict[int, float]) -> pl.DataFrame:
     """A row of FLOWS for each flow and `every_s` s, with what was known last; from its first byte to `until` s."""
     parts = [pl.DataFrame(schema=FLOWS)]
     for flow, end in until.items():
         moments = np.round(np.arange(1, round(end / every_s) + 1) * every_s, 6)
         row = pl.DataFrame({"t_s": moments, "flow": np.full(len(moments), flow, dtype=np.int64)})
-        for known in (bytes_, told):
+        for known in (bytes_, states):
             row = row.join_asof(known.filter(pl.col("flow") == flow).drop("flow"), on="t_s")
         parts.append(row.drop_nulls("received_bytes").select(list(FLOWS)))
     return pl.concat(parts).sort("t_s", "flow")

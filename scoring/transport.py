@@ -372,8 +372,8 @@ def _flow_scores(
     start, stop = float(flow["start_s"]), _stop(flow, seconds)
     scores: Json = {"flow": n, "contender": flow["contender"], "rtt_ms": flow["rtt_us"] / 1e3, "up": bool(flow["up"])}
     goodput = rate_mbps(*curve, *window)
-    told = None if part is None else delivery_rate_mbps(part, *window)
-    scores["d_ss_mbps"] = None if told is None else _r(told, 4)
+    delivered = None if part is None else delivery_rate_mbps(part, *window)
+    scores["d_ss_mbps"] = None if delivered is None else _r(delivered, 4)
     scores["window_goodput_mbps"] = _r(goodput, 4)
     scores["goodput_mbps"] = _r(rate_mbps(*curve, start, stop), 4)
     scores |= steady_state(curve, start, stop)
@@ -395,17 +395,19 @@ def _flow_scores(
     return scores
 
 
-def _one_definition(told: list[Json]) -> None:
+def _one_definition(flows: list[Json]) -> None:
     """Make D_SS of all flows of a direction goodput where one's sender tells no delivery rate: they are compared."""
-    if any(flow["d_ss_mbps"] is None for flow in told):
-        for flow in told:
+    if any(flow["d_ss_mbps"] is None for flow in flows):
+        for flow in flows:
             flow["d_ss_mbps"] = flow["window_goodput_mbps"]
 
 
-def _together(told: list[Json], curves: list[tuple[Floats, Floats]], overlap: tuple[float, float], prefix: str) -> Json:
-    steady, whole = ([flow[name] for flow in told] for name in ("d_ss_mbps", "goodput_mbps"))
+def _together(
+    flows: list[Json], curves: list[tuple[Floats, Floats]], overlap: tuple[float, float], prefix: str
+) -> Json:
+    steady, whole = ([flow[name] for flow in flows] for name in ("d_ss_mbps", "goodput_mbps"))
     scores: Json = {"jain": _r(jain(steady), 4), "jain_whole": _r(jain(whole), 4)}
-    if len(told) == 2:
+    if len(flows) == 2:
         scores["ratio"] = _r(steady[0] / steady[1], 3) if steady[1] else None
         scores["inverse_ratio"] = _r(steady[1] / steady[0], 3) if steady[0] else None
     scores["convergence_s"] = convergence_s(curves, *overlap)

@@ -55,9 +55,9 @@ def changes(series: Mapping[Key, Sequence[Sequence[float]]]) -> dict[Key, list[C
 
 def _split(groups: Sequence[Sequence[float]], alpha: float) -> Iterator[Change]:
     """The changes of one series, in order, with steps between neighbouring changes."""
-    found = sorted(_places(groups, 0, len(groups), alpha).items())
-    bounds = [0, *(place for place, _ in found), len(groups)]
-    for (place, p), before, after in zip(found, bounds[:-2], bounds[2:], strict=True):
+    changes = sorted(_places(groups, 0, len(groups), alpha).items())
+    bounds = [0, *(place for place, _ in changes), len(groups)]
+    for (place, p), before, after in zip(changes, bounds[:-2], bounds[2:], strict=True):
         older, newer = _runs(groups[before:place]), _runs(groups[place:after])
         middle = fmean if all(map(isfinite, (*older, *newer))) else median
         yield Change(place, p, middle(older), middle(newer), difference(older, newer))

@@ -218,10 +218,10 @@ def contender_throughout(
     return gate(name, max(late, early) <= most, f"begins {late:+.1f} s, ends {-early:+.1f} s of it", limit)
 
 
-def verified_at_end(found: bool | str) -> Gate:
+def verified_at_end(verdict: bool | str) -> Gate:
     """The router's queues, read back once more when the run was over: true, or false, or what differed."""
-    measured = found if isinstance(found, str) else "equal" if found else "different"
-    return gate("router read back at the end", found is True, measured, "as it was set up")
+    measured = verdict if isinstance(verdict, str) else "equal" if verdict else "different"
+    return gate("router read back at the end", verdict is True, measured, "as it was set up")
 
 
 def capture_drops(name: str, dropped: int | None) -> Gate:
@@ -245,16 +245,16 @@ def offloads(largest: int) -> Gate:
     return gate("offloads off", largest <= MTU, f"largest IP packet {largest} bytes", f"at most {MTU} bytes")
 
 
-def tap_clocks(told: Sequence[Mapping[str, Mapping[str, float]]], limits: Limits) -> Gate:
+def tap_clocks(clocks: Sequence[Mapping[str, Mapping[str, float]]], limits: Limits) -> Gate:
     """The clocks of both captures kept together: a drift would pass for a queue, an offset that stays does not.
 
     `told` are what the clock of each was ahead of ours, `seconds` give or take `error`, at the start and at the end.
     """
     name, limit = "clocks of both captures", f"drifted by at most {limits.tap_clocks_ms:g} ms, error included"
-    if len(told) < 2:
+    if len(clocks) < 2:
         return gate(name, False, "not measured at start and end", limit)
-    apart = [each["server"]["seconds"] - each["client"]["seconds"] for each in told]
-    error = 1e3 * sum(clock["error"] for each in told for clock in (each["client"], each["server"]))
+    apart = [each["server"]["seconds"] - each["client"]["seconds"] for each in clocks]
+    error = 1e3 * sum(clock["error"] for each in clocks for clock in (each["client"], each["server"]))
     drift = 1e3 * (max(apart) - min(apart))
     measured = f"drifted by {drift:.2f} ms, give or take {error:.2f} ms"
     return gate(name, drift + error <= limits.tap_clocks_ms, measured, limit)
@@ -329,14 +329,14 @@ def call_marked(end: str, sent: Sequence[int], asked: str, limits: Limits) -> Ga
     return gate(f"call marked ({end})", share >= limits.codepoint_share, measured, f"{limits.codepoint_share:.0%}")
 
 
-def call_path(told: Sequence[Mapping[str, Any] | None], first: Mapping[str, Any]) -> Gate:
+def call_path(paths: Sequence[Mapping[str, Any] | None], first: Mapping[str, Any]) -> Gate:
     """A live call's picture must come by the transport of its start throughout: the packets are counted by it."""
     ports = ("port", "remotePort", "protocol")  # an address may be learnt later
     others = sum(
-        path is None or any(path.get(name) is None or path[name] != first.get(name) for name in ports) for path in told
+        path is None or any(path.get(name) is None or path[name] != first.get(name) for name in ports) for path in paths
     )
-    measured = f"{others} of {len(told)} s by another" if told else "not recorded"
-    return gate("call by one path", bool(told) and not others, measured, "throughout")
+    measured = f"{others} of {len(paths)} s by another" if paths else "not recorded"
+    return gate("call by one path", bool(paths) and not others, measured, "throughout")
 
 
 def read_back(dev: str, asked: str, samples: Iterable[Sequence[Mapping[str, Any]]]) -> Gate:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hardware.machine.messages import did_you_mean
@@ -70,14 +69,3 @@ def parse_load(text: str) -> tuple[LoadFlow, ...]:
     if twice := next((name for name in (VIDEO, CALL) if flows.count(LoadFlow(name)) > 1), None):
         raise ValueError(f"{text!r}: {twice} is {APPLICATIONS[twice]}; one of it competes at once")
     return tuple(flows)
-
-
-def load_name(flows: Sequence[LoadFlow]) -> str:
-    """Write a load as `parse_load` reads it, in its order."""
-    terms: list[tuple[str, int]] = []
-    for flow in map(str, flows):
-        if terms and terms[-1][0] == flow:
-            terms[-1] = flow, terms[-1][1] + 1
-        else:
-            terms.append((flow, 1))
-    return "+".join(flow if count == 1 else f"{flow}*{count}" for flow, count in terms)

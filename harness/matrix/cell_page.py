@@ -45,14 +45,20 @@ _PERIODS = {
     "spike_s": ("spike s", 1),
     "spike_over": ("over at the end", 0),
 }
-_PROBES = {"sent": ("sent", 0), "loss": ("lost", 4), "p50_ms": ("P50 ms", 2), "p95_ms": ("P95 ms", 2)} | {
+_PROBES = {
+    "sent": ("sent", 0),
+    "loss": ("lost", 4),
+    "p50_ms": ("P50 ms", 2),
+    "p95_ms": ("P95 ms", 2),
     "p99_ms": ("P99 ms", 2),
     "max_ms": ("largest ms", 2),
     "negative": ("sooner than the path", 0),
 }
-
-
-_CALL = {"mbps": ("Mbit/s that arrived", 2), "loss": ("lost", 4), "p50_ms": ("P50 ms", 2), "p99_ms": ("P99 ms", 2)} | {
+_CALL = {
+    "mbps": ("Mbit/s that arrived", 2),
+    "loss": ("lost", 4),
+    "p50_ms": ("P50 ms", 2),
+    "p99_ms": ("P99 ms", 2),
     "max_ms": ("largest ms", 2),
 }
 

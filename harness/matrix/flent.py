@@ -54,7 +54,7 @@ def data_file(
     """Return a run as flent's data file; `start` stands for the cell's second 0, `name` is the file's.
 
     Its test is `tcp_nup`: flows from the server are uploads, as the public harnesses run them. Delays of probes are
-    one way, and say so in the name of their series.
+    one way or there and back, as the name of their series says.
     """
     t0 = start.timestamp()
     x_values = [round(n * cell.sample_s, 6) for n in range(int(cell.seconds / cell.sample_s) + 1)]
@@ -80,7 +80,7 @@ def data_file(
         "HOST": "receiver",
         "HOSTS": ["receiver"],
         "LOCAL_HOST": "sender",
-        "IP_VERSION": 4,
+        "IP_VERSION": cell.ip_version,
         "NOTE": "",
         "FLENT_VERSION": "Sojourn",
         "TEST_PARAMETERS": {"upload_streams": str(len(uploads))},
@@ -137,8 +137,9 @@ def _probe_series(cell: Cell, probes: pl.DataFrame | None, t0: float) -> Iterato
         return
     for n, probe in enumerate(cell.probes):
         answered = probes.filter((pl.col("probe") == n) & pl.col("delay_us").is_not_null())
+        way = "there and back" if probe.round_trip else "one way"
         yield (
-            f"Ping (ms) one way {n + 1} {probe.ecn}",
+            f"Ping (ms) {way} {n + 1} {probe.ecn}",
             [
                 {"t": t0 + t, "val": owd / 1e3, "seq": seq}
                 for seq, (t, owd) in enumerate(answered.select("t_s", "delay_us").iter_rows())

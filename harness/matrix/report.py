@@ -70,49 +70,51 @@ def table(matrix: Matrix, folder: Path, inputs: str) -> Table:
 
 def summary(matrix: Matrix, folder: Path, inputs: str) -> list[str]:
     """Return the headline figures and how ours stand to the published ones, one line each."""
-    found = results(matrix, folder, inputs)
-    return [*found.beside_published(), *_headlines(found)]
+    finished = results(matrix, folder, inputs)
+    return [*finished.beside_published(), *_headlines(finished)]
 
 
-def _headlines(found: Results) -> list[str]:
-    runs = sum(len(seeds) for seeds in found.runs.values())
-    minutes = sum(cell.seconds * len(found.runs[cell.name]) for cell in found.cells) / 60
-    lines = [f"{len(found.cells)} of {len(found.matrix.runnable)} cells, {runs} runs, {minutes:.0f} min of lab time"]
-    lines += [line for line, _ in found.targets()]
-    if found.left_out:
+def _headlines(finished: Results) -> list[str]:
+    runs = sum(len(seeds) for seeds in finished.runs.values())
+    minutes = sum(cell.seconds * len(finished.runs[cell.name]) for cell in finished.cells) / 60
+    lines = [
+        f"{len(finished.cells)} of {len(finished.matrix.runnable)} cells, {runs} runs, {minutes:.0f} min of lab time"
+    ]
+    lines += [line for line, _ in finished.targets()]
+    if finished.left_out:
         left = (
             "runs of another kernel, guest, source or scoring, or changed since, are left out; run them to renew them"
         )
-        lines.append(f"{found.left_out} {left}")
-    if found.matrix.expectations and runs:
-        broken = len(found.broken())
+        lines.append(f"{finished.left_out} {left}")
+    if finished.matrix.expectations and runs:
+        broken = len(finished.broken())
         lines.append(f"expectations: {'all met' if not broken else f'not met {broken} times'}")
     return lines
 
 
-def _content(found: Results) -> dict[str, Any]:
-    matrix, comparisons, broken = found.matrix, found.comparisons(), found.broken()
-    bad = bool(broken or found.missed())
+def _content(finished: Results) -> dict[str, Any]:
+    matrix, comparisons, broken = finished.matrix, finished.comparisons(), finished.broken()
+    bad = bool(broken or finished.missed())
     needs: dict[str, list[str]] = {}
     for cell in matrix.cells:
-        if cell.needs and cell.name not in found.runs:
+        if cell.needs and cell.name not in finished.runs:
             needs.setdefault(cell.needs, []).append(cell.name)
-    seeds = sorted({seed for runs in found.runs.values() for seed in runs})
-    whole = len(found.cells) >= len(matrix.runnable)
+    seeds = sorted({seed for runs in finished.runs.values() for seed in runs})
+    whole = len(finished.cells) >= len(matrix.runnable)
     return {
         "title": matrix.title,
         "subtitle": matrix.source,
         "state": "not as expected" if bad else "complete" if whole else "in part",
         "bad": bad,
-        "headlines": [*_headlines(found), *broken],
+        "headlines": [*_headlines(finished), *broken],
         "notes": matrix.notes,
         "reference": f"Published: {matrix.source}; {matrix.reference.csv}." if matrix.reference else "",
         "comparisons": [_comparison(matrix, one) for one in comparisons if one.pairs],
-        "scatters": list(_scatters(found, comparisons)),
+        "scatters": list(_scatters(finished, comparisons)),
         "disagreeing": [
             {
                 "cell": pair.cell,
-                "link": _link(found, pair.cell),
+                "link": _link(finished, pair.cell),
                 "head": column_head(matrix, one.metric),
                 "ours": figure_text(pair.ours, 2),
                 "theirs": figure_text(pair.theirs, 2),
@@ -121,40 +123,40 @@ def _content(found: Results) -> dict[str, Any]:
             for one in comparisons
             for pair in one.disagreeing
         ],
-        "summaries": [drawn for one in matrix.summaries for drawn in _summary(found, one)],
-        "charts": [drawn for chart in matrix.charts for drawn in _chart(found, chart)],
+        "summaries": [drawn for one in matrix.summaries for drawn in _summary(finished, one)],
+        "charts": [drawn for chart in matrix.charts for drawn in _chart(finished, chart)],
         "chart_note": "Thick ticks: the published figure. Thin lines: least to largest of the seeds."
         if matrix.reference
         else "Thin lines: least to largest of the seeds.",
         "caption": f"Mean of the seeds {', '.join(map(str, seeds))}"
         + (", least to largest beside it" if len(seeds) > 1 else "")
         + (". Red: further from the published figure than the tolerance." if comparisons else "."),
-        "heads": ["cell", *_heads(found)],
+        "heads": ["cell", *_heads(finished)],
         "rows": [
-            {"name": cell.name, "link": _link(found, cell.name), "cells": list(_cells(found, cell.name))}
-            for cell in found.cells
+            {"name": cell.name, "link": _link(finished, cell.name), "cells": list(_cells(finished, cell.name))}
+            for cell in finished.cells
         ],
         "needs": list(needs.items()),
     }
 
 
-def _published_columns(found: Results) -> set[str]:
-    return {one.metric for one in found.comparisons() if one.pairs}
+def _published_columns(finished: Results) -> set[str]:
+    return {one.metric for one in finished.comparisons() if one.pairs}
 
 
-def _heads(found: Results) -> Iterator[str]:
-    published = _published_columns(found)
-    for column in found.matrix.columns:
+def _heads(finished: Results) -> Iterator[str]:
+    published = _published_columns(finished)
+    for column in finished.matrix.columns:
         yield column.head
         if column.metric in published:
             yield "published"
             yield "ratio"
 
 
-def _cells(found: Results, cell: str) -> Iterator[dict[str, str]]:
-    published = _published_columns(found)
-    for column in found.matrix.columns:
-        values = found.values(cell, column.metric)
+def _cells(finished: Results, cell: str) -> Iterator[dict[str, str]]:
+    published = _published_columns(finished)
+    for column in finished.matrix.columns:
+        values = finished.values(cell, column.metric)
         spread = (
             f"{figure_text(min(values), column.digits)}–{figure_text(max(values), column.digits)}"
             if len(values) > 1
@@ -162,7 +164,7 @@ def _cells(found: Results, cell: str) -> Iterator[dict[str, str]]:
         )
         yield {"text": figure_text(mean(values), column.digits), "kind": "", "spread": spread}
         if column.metric in published:
-            beside = found.pair(cell, column.metric)
+            beside = finished.pair(cell, column.metric)
             kind = "hurt" if beside and beside.agrees is False else ""
             theirs = figure_text(beside.theirs, column.digits) if beside else MISSING
             yield {"text": theirs, "kind": "theirs", "spread": ""}
@@ -183,7 +185,7 @@ def _comparison(matrix: Matrix, one: PublishedComparison) -> list[str]:
     ]
 
 
-def _scatters(found: Results, comparisons: Sequence[PublishedComparison]) -> Iterator[dict[str, Any]]:
+def _scatters(finished: Results, comparisons: Sequence[PublishedComparison]) -> Iterator[dict[str, Any]]:
     """Ours against the published figures, one plot a metric: to look at before its numbers are read."""
     for one in comparisons:
         dots = [
@@ -192,7 +194,7 @@ def _scatters(found: Results, comparisons: Sequence[PublishedComparison]) -> Ite
             if pair.log_ratio is not None
         ]
         if dots:
-            head = column_head(found.matrix, one.metric)
+            head = column_head(finished.matrix, one.metric)
             svg = scatter_plot(dots, f"{head}, published", f"{head}, ours", f"{head}: ours against the published")
             yield {"title": head + left_out_text(one), "svg": Markup(svg)}
 
@@ -201,17 +203,18 @@ def _tip(pair: PublishedPair) -> str:
     return f"{pair.cell}: {formatted(pair.ours, '.4g')}, published {pair.theirs:g}"
 
 
-def _chart(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
-    return _ccdfs(found, chart) if chart.ccdf else _over_time(found, chart) if chart.over_time else _bars(found, chart)
+def _chart(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
+    draw = _ccdfs if chart.ccdf else _over_time if chart.over_time else _bars
+    return draw(finished, chart)
 
 
-def _bars(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
+def _bars(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
     groups = []
     for label, cell in chart.cells.items():
         bars = []
         for n, (name, metric) in enumerate(chart.series.items()):
-            if values := found.values(cell, metric):
-                beside, mean = found.pair(cell, metric), fmean(values)
+            if values := finished.values(cell, metric):
+                beside, mean = finished.pair(cell, metric), fmean(values)
                 told = formatted(mean, ".3g")
                 tip = f"{label}, {name}: {told} {chart.unit}" + (f", published {beside.theirs:g}" if beside else "")
                 theirs = beside.theirs if beside else None
@@ -225,17 +228,17 @@ def _bars(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
     yield {"title": chart.title, "key": key, "svg": Markup(svg)}
 
 
-def _over_time(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
+def _over_time(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
     """One panel a cell over the same time: the goodput of each second, a line a seed, and the published one."""
     panels, longest = [], 0.0
     for label, name in chart.cells.items():
-        cell = next((cell for cell in found.cells if cell.name == name), None)
+        cell = next((cell for cell in finished.cells if cell.name == name), None)
         if not cell:
             continue
         lines: list[tuple[str, Points]] = []
         if theirs := chart.published.get(label):
             lines.append((f"{_THEIRS} {_DASHED}", theirs))
-        for run in found.paths[name].values():
+        for run in finished.paths[name].values():
             flows = pl.read_csv(run / "flows.csv", schema=FLOWS)
             for n, metric in enumerate(chart.series.values()):
                 at = int(metric.removeprefix("flows."))
@@ -251,16 +254,14 @@ def _over_time(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
         yield {"title": chart.title, "key": key, "svg": Markup(svg)}
 
 
-def _ccdfs(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
+def _ccdfs(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
     """One chart for as many curves as there are colours; a curve is of all seeds. Published ones are dashed."""
     curves: list[tuple[str, Points | None, Points | None]] = []
     for label, cell in chart.cells.items():
         for name, metric in chart.series.items():
             probe = metric.removesuffix(".ccdf")
-            probes = [
-                scored for scores in found.runs.get(cell, {}).values() if "ccdf" in (scored := _at(scores, probe) or {})
-            ]
-            if probes:
+            seeds = finished.runs.get(cell, {}).values()
+            if probes := [scored for scores in seeds if "ccdf" in (scored := _at(scores, probe) or {})]:
                 curve = pooled_ccdf(probes)
                 curves.append((" ".join(filter(None, (name, label))), ccdf_points(curve), chart.published.get(label)))
     if curves:  # published ones alone are no result
@@ -278,11 +279,11 @@ def _ccdfs(found: Results, chart: Chart) -> Iterator[dict[str, Any]]:
         yield {"title": title, "key": key, "svg": Markup(svg)}
 
 
-def _summary(found: Results, summary: Summary) -> Iterator[dict[str, Any]]:
+def _summary(finished: Results, summary: Summary) -> Iterator[dict[str, Any]]:
     """The mean over the seeds of each scheme that has run, and beside them the published ones."""
     schemes = []
     for name, cell in summary.cells.items():
-        mbps, delay_ms = (mean(found.values(cell, metric)) for metric in (summary.mbps, summary.delay_ms))
+        mbps, delay_ms = (mean(finished.values(cell, metric)) for metric in (summary.mbps, summary.delay_ms))
         if mbps is not None and delay_ms:
             tip = f"{name}: {mbps:.3g} Mbit/s, {formatted(delay_ms, '.4g')} ms"
             schemes.append(Scheme(name, "c0", delay_ms, mbps, tip))
@@ -306,16 +307,16 @@ def _at(scores: Mapping[str, Any], path: str) -> Any:
     return node
 
 
-def _write_table(found: Results, path: Path) -> None:
+def _write_table(finished: Results, path: Path) -> None:
     """One line a cell and metric: for other programs."""
-    columns = _all_columns(found.matrix)
+    columns = _all_columns(finished.matrix)
     with path.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(["cell", "metric", "seeds", "mean", "min", "max", "published", "ratio", "within_tolerance"])
-        for cell in found.cells:
+        for cell in finished.cells:
             for column in columns:
-                if values := found.values(cell.name, column.metric):
-                    beside = found.pair(cell.name, column.metric)
+                if values := finished.values(cell.name, column.metric):
+                    beside = finished.pair(cell.name, column.metric)
                     theirs = ["", "", ""]
                     if beside:
                         ratio = "" if beside.ratio is None else f"{beside.ratio:.4f}"
@@ -332,6 +333,6 @@ def _all_columns(matrix: Matrix) -> Sequence[Column]:
     return [*matrix.columns, *(Column(head=metric, metric=metric) for metric in more)]
 
 
-def _link(found: Results, name: str) -> str:
-    cell = next(cell for cell in found.matrix.cells if cell.name == name)
+def _link(finished: Results, name: str) -> str:
+    cell = next(cell for cell in finished.matrix.cells if cell.name == name)
     return f"{cell_folder(Path(), cell).name}/{CELL}"

@@ -188,6 +188,7 @@ def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
 
 
 def column_head(matrix: Matrix, metric: str) -> str:
+    """Return the head of a metric's column; the metric itself where the table has none."""
     return next((column.head for column in matrix.columns if column.metric == metric), metric)
 
 
@@ -202,8 +203,10 @@ def furthest_text(pair: PublishedPair) -> str:
 
 
 def mean(values: Sequence[float]) -> float | None:
+    """Return the mean; None of nothing."""
     return fmean(values) if values else None
 
 
 def figure_text(value: float | None, digits: int) -> str:
+    """Return a figure as people are shown it, with so many digits behind the point; MISSING where there is none."""
     return MISSING if value is None else formatted(value, f".{digits}f")

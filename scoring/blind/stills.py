@@ -88,19 +88,19 @@ def stills(motion: Motion, start: float, samples: Sequence[Mapping[str, Any]] = 
     return sorted(quiet, key=lambda still: still.onset)
 
 
-def _snapped(told: tuple[float, float], seen: tuple[float, float]) -> tuple[float, float]:
+def _snapped(still: tuple[float, float], seen: tuple[float, float]) -> tuple[float, float]:
     """From and to of a freeze that the player told (onset, length), at the ends of what is seen where they are near."""
-    ends = told[0], told[0] + told[1]
+    ends = still[0], still[0] + still[1]
     first, last = (s if abs(t - s) <= _NEAR_S else t for t, s in zip(ends, seen, strict=True))
     return first, last
 
 
-def _between(found: Sequence[Still], count: _Count, new: Floats, start: float) -> list[Still]:
+def _between(stills: Sequence[Still], count: _Count, new: Floats, start: float) -> list[Still]:
     """Freezes that the player tells of where what codec and recorder add to a still scene looked like new pictures."""
     more = []
     for at, length in count.frozen(-np.inf, np.inf):
         seen = np.count_nonzero((new > at + 1 / count.fps) & (new < at + length))
-        apart = all(start + at >= s.onset + s.length or s.onset >= start + at + length for s in found if s.frozen)
+        apart = all(start + at >= s.onset + s.length or s.onset >= start + at + length for s in stills if s.frozen)
         if apart and seen <= _GOES_ON * count.fps * length:
             more.append(Still(start + at, length, True))
     return more

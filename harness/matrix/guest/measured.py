@@ -78,6 +78,7 @@ def replay_counters(text: str) -> tuple[int, int, int, int]:
 
 
 def flows_of_iperf3(cell: Cell, seed: int, folder: Path) -> None:
+    """Write flows.csv from the JSON of both ends of each flow. Raises SimulationError when iperf3 says an error."""
     with (folder / "flows.csv").open("a") as out:
         for n, start in enumerate(starts(cell, seed)):
             ends = []

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from hardware.machine.ip import IpVersion
 from hardware.node import mac
-from harness.matrix.cell import Cell
+from harness.matrix.cell import Cell, Flow
 
 RECEIVER, SWITCH, NEAR, FAR = "receiver", "switch", "near", "far"
 HOST_DEV = "eth0"
@@ -34,10 +34,12 @@ class NetworkPort:
 
     @property
     def mac(self) -> str:
+        """Its Ethernet address."""
         return mac(self.space, self.dev)
 
     @property
     def ip(self) -> str:
+        """Its IP address, without the length of its prefix."""
         return bare(self.address)
 
 
@@ -67,6 +69,11 @@ class Network:
     """Routers from the hosts to the receiver, gateways of a tunnel among them."""
     links: tuple[tuple[NetworkPort, NetworkPort], ...]
     numbers: Numbering
+
+    def ends(self, flow: Flow) -> tuple[NetworkPort, NetworkPort]:
+        """The sender and the receiver of a flow."""
+        host = self.hosts[flow.rtt_us]
+        return (self.receiver, host) if flow.up else (host, self.receiver)
 
     @property
     def spaces(self) -> list[str]:
@@ -110,6 +117,7 @@ def devices(cell: Cell) -> list[str]:
 
 
 def peers(net: Network, end: NetworkPort) -> list[NetworkPort]:
+    """The ports that `end` sends to without a router between."""
     entry = NetworkPort(net.boxes[0], "wan", net.numbers.hosts.format(1))
     if end == entry:
         return list(net.hosts.values())
@@ -119,6 +127,7 @@ def peers(net: Network, end: NetworkPort) -> list[NetworkPort]:
 
 
 def routes(net: Network, space: str) -> list[str]:
+    """The `ip -batch` lines of the routes of `space`."""
     numbers = net.numbers
     if space not in net.boxes:
         side = numbers.receiver if space == RECEIVER else numbers.hosts
@@ -133,4 +142,5 @@ def routes(net: Network, space: str) -> list[str]:
 
 
 def bare(address: str) -> str:
+    """An address without the length of its prefix."""
     return address.partition("/")[0]

@@ -105,7 +105,7 @@ def _ecn_modes(cell: Cell, net: Network) -> dict[str, int]:
     """The ECN mode that all flows of a sending host share with iperf3, which is the highest that one of them needs."""
     modes: dict[str, int] = {}
     for flow in cell.flows:
-        mode, space = CONTENDERS[flow.contender].tcp_ecn, (net.receiver if flow.up else net.hosts[flow.rtt_us]).space
+        mode, space = CONTENDERS[flow.contender].tcp_ecn, net.ends(flow)[0].space
         if (modes.get(space, mode) == NO_ECN) != (mode == NO_ECN):
             raise ValueError(f"cell {cell.name}: with iperf3 flows with and without ECN cannot share a host")
         modes[space] = max(mode, modes.get(space, mode))
@@ -114,8 +114,7 @@ def _ecn_modes(cell: Cell, net: Network) -> dict[str, int]:
 
 def _flows(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
     for n, (flow, start) in enumerate(zip(cell.flows, begins, strict=True)):
-        ends = (net.hosts[flow.rtt_us], net.receiver)
-        sender, receiver = reversed(ends) if flow.up else ends
+        sender, receiver = net.ends(flow)
         if flow.contender not in CONTENDERS:
             yield _no_tcp(n, flow, sender, receiver, f"{_ns(start)} {_ns(flow.stop_s or cell.seconds)}")
             continue

@@ -12,6 +12,7 @@ from harness.matrix.cell import Cell, Hop
 from harness.matrix.guest.network import NetworkPort, hop_name, network
 
 SLOTS = "/proc/slots"
+"""Where the kernel takes a schedule, and tells it again (hardware/kernel/sch_slots.c)."""
 
 
 def _delays(cell: Cell) -> Iterator[tuple[NetworkPort, Impairment]]:
@@ -92,6 +93,7 @@ def slots_file(space: str) -> str:
 
 
 def slotted(cell: Cell) -> list[tuple[str, Hop]]:
+    """Name and hop of each middlebox of packet slots."""
     return [(hop_name(n), hop) for n, hop in enumerate(cell.hops) if hop.slots]
 
 

@@ -83,8 +83,7 @@ def _iperf3(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[tuple
     """The server of each flow, and its client that waits for its time."""
     every = max(0.1, cell.sample_s)  # iperf3 takes no shorter interval
     for n, (flow, start) in enumerate(zip(cell.flows, begins, strict=True)):
-        ends = (net.hosts[flow.rtt_us], net.receiver)
-        sender, receiver = reversed(ends) if flow.up else ends
+        sender, receiver = net.ends(flow)
         seconds = max(1, round((flow.stop_s or cell.seconds) - flow.start_s))
         yield (
             f"ip netns exec {receiver.space} iperf3 -s -1 -p {ports.BULK + n} -i {every:g} -J >receiver-{n} &",

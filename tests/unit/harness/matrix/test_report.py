@@ -4,6 +4,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -447,3 +448,13 @@ def test_a_run_as_a_flent_file(folder: Path, tmp_path: Path) -> None:
     assert unknown["tcp_rtt"] is None and unknown["val"] == pytest.approx(40, rel=1e-3)
     with pytest.raises(flent.ExportError, match="no finished run of a cell"):
         flent.export(tmp_path / "out", tmp_path)
+
+
+def test_a_flent_file_says_the_ip_version_and_which_way_a_probe_goes() -> None:
+    probe = Probe(rtt_us=0, round_trip=True)
+    cell = MATRIX.cells[0].model_copy(update={"ip_version": 6, "probes": (probe,)})
+    flows = pl.DataFrame(schema=FLOWS)
+    probes = pl.DataFrame([(1.0, 0, 21_000.0)], schema=PROBES, orient="row")
+    data = flent.data_file(cell, 1, flows, probes, datetime.fromtimestamp(0, UTC), "x.flent.gz")
+    assert data["metadata"]["IP_VERSION"] == 6
+    assert [p["val"] for p in data["raw_values"]["Ping (ms) there and back 1 not-ect"]] == [21]
