@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -27,6 +28,7 @@ from scoring.validity import Limits
 
 _WIDE = 240
 """Columns of a table that goes to a file."""
+_TOLD = {"ran": "runs made", "kept": "kept as they were", "failed": "failed"}
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,29 @@ def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], 
 
     Raises MatrixError, EngineError or BuildError.
     """
-    cells = [cell for cell in plan.cells if not lacking(cell, plan.lab)]
+    matrix, cells = plan.matrix, [cell for cell in plan.cells if not lacking(cell, plan.lab)]
     if not cells:
         reasons = "; ".join(plan.left_out)
-        others = " or ".join(f"--lab={lab}" for lab in plan.matrix.labs)
-        raise MatrixError(f"matrix {plan.matrix.name}: the {plan.lab} lab has {reasons}; it runs with {others}")
+        others = " or ".join(f"--lab={lab}" for lab in matrix.labs)
+        raise MatrixError(f"matrix {matrix.name}: the {plan.lab} lab has {reasons}; it runs with {others}")
+    # All of its cells by one code: what a call costs is told against those without.
+    real_calls = (
+        plan.lab == "sim" and any(cell.call for cell in cells) and not any(lacking(cell, "virtual") for cell in cells)
+    )
+    _refuse(plan, real_calls=real_calls)
+    way = _in_real_time if plan.lab != "sim" else _with_browsers if real_calls else _simulated
+    fields, engine = way(plan, cells, console)
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    jobs = [
+        Job(cell, seed, matrix.window_s, matrix.tail_s, pcap=plan.pcap, **fields)
+        for cell in cells
+        for seed in plan.seeds
+    ]
+    return jobs, engine()
+
+
+def _refuse(plan: Campaign, *, real_calls: bool) -> None:
+    """Raise EngineError for an option that such cells do not take."""
     real_time = plan.lab != "sim"
     if plan.engine != LOCAL:
         if real_time:
@@ -89,56 +109,55 @@ def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], 
             engine_named(plan.engine)
         except ValueError as wrong:
             raise EngineError(f"--engine: {wrong}") from wrong
-    # All of its cells by one code: what a call costs is told against those without.
-    real_call = (
-        not real_time and any(cell.call for cell in cells) and not any(lacking(cell, "virtual") for cell in cells)
-    )
-    if real_call and plan.endpoints != "bulk":
+    if real_calls and plan.endpoints != "bulk":
         raise EngineError(f"--endpoints: matrix {plan.matrix.name}: beside browsers iperf3 sends: leave it out")
-    if plan.pcap and (real_time or real_call):
+    if plan.pcap and (real_time or real_calls):
         which = f"the {plan.lab} lab" if real_time else f"matrix {plan.matrix.name}, whose calls are of browsers,"
         raise EngineError(f"--pcap: {which} keeps captures anyway, in each run's evidence/: leave it out")
-    inputs = _real_time_inputs(plan, console) if real_time else _inputs(plan.endpoints, console)
-    if real_time and (calls := [cell.call for cell in cells if cell.call]):
-        from harness.matrix.real_call import browsers
-
-        for call in calls:
-            browsers(call)
-    plan.folder.mkdir(parents=True, exist_ok=True)
-    matrix, endpoints = plan.matrix, "iperf3" if real_time else plan.endpoints
-    jobs = [
-        Job(cell, seed, matrix.window_s, matrix.tail_s, inputs, endpoints, pcap=plan.pcap)
-        for cell in cells
-        for seed in plan.seeds
-    ]
-    if real_call:
-        from harness.matrix import simulated_call
-
-        inputs, run = simulated_call.inputs(), simulated_call.run_cell
-        jobs = [replace(job, inputs=inputs, run=run, endpoints="iperf3") for job in jobs]
-        if plan.engine != LOCAL:
-            return jobs, _dask(plan, inputs, simulated_call.inputs)
-        return jobs, LocalEngine(plan.workers, simulated_call.machine().bytes)
-    if real_time:
-        from harness.matrix.lab_engine import LabEngine
-
-        return jobs, LabEngine(_lab(plan), plan.limits)
-    if plan.engine == LOCAL:
-        return jobs, LocalEngine(plan.workers)
-    return jobs, _dask(plan, inputs, partial(inputs_digest, plan.endpoints))
 
 
-def _dask(plan: Campaign, inputs: str, digest: Callable[[], str]) -> Engine:
-    from harness.matrix.dask_engine import DaskEngine
-
-    return DaskEngine(plan.engine, inputs, digest)
+_Way = tuple[dict[str, Any], Callable[[], Engine]]
+"""How cells are run: the fields of their jobs, and what makes the engine."""
 
 
-def _real_time_inputs(plan: Campaign, console: Console | None) -> str:
+def _simulated(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
+    _build(console)
+    inputs, digest = inputs_digest(plan.endpoints), partial(inputs_digest, plan.endpoints)
+    local = partial(LocalEngine, plan.workers)
+    return {"inputs": inputs, "endpoints": plan.endpoints}, local if plan.engine == LOCAL else _dask(
+        plan, inputs, digest
+    )
+
+
+def _with_browsers(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
+    """In simulated time by the code of the labs in real time."""
+    from harness.matrix import simulated_call
+
+    _build(console)
+    inputs = simulated_call.inputs()
+    fields = {"inputs": inputs, "endpoints": "iperf3", "run": simulated_call.run_cell}
+    if plan.engine != LOCAL:
+        return fields, _dask(plan, inputs, simulated_call.inputs)
+    return fields, lambda: LocalEngine(plan.workers, simulated_call.machine().bytes)
+
+
+def _in_real_time(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
+    from harness.matrix.lab_engine import LabEngine
+    from harness.matrix.real_call import browsers
+
     if plan.lab == "virtual":
         _build(console)
-        return real_time_inputs_digest(None, plan.limits)
-    return real_time_inputs_digest(plan.lab_file, plan.limits)
+    inputs = real_time_inputs_digest(None if plan.lab == "virtual" else plan.lab_file, plan.limits)
+    for cell in cells:
+        if cell.call:
+            browsers(cell.call)  # paints the cameras' film, if need be
+    return {"inputs": inputs, "endpoints": "iperf3"}, lambda: LabEngine(_lab(plan), plan.limits)
+
+
+def _dask(plan: Campaign, inputs: str, digest: Callable[[], str]) -> Callable[[], Engine]:
+    from harness.matrix.dask_engine import DaskEngine
+
+    return partial(DaskEngine, plan.engine, inputs, digest)
 
 
 def _lab(plan: Campaign) -> Callable[[], LabFactory]:
@@ -160,11 +179,6 @@ def _lab(plan: Campaign) -> Callable[[], LabFactory]:
     rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
     make = lab_maker(machines, rates, lambda text: print(text, file=sys.stderr), version=version)
     return lambda: make(plan.folder)
-
-
-def _inputs(endpoints: Endpoints, console: Console | None) -> str:
-    _build(console)
-    return inputs_digest(endpoints)
 
 
 def _build(console: Console | None) -> None:
@@ -218,9 +232,6 @@ def run_and_report(plan: Campaign) -> list[Outcome]:
             file=sys.stderr,
         )
     return failed
-
-
-_TOLD = {"ran": "runs made", "kept": "kept as they were", "failed": "failed"}
 
 
 def endpoints_named(text: str) -> Endpoints:

@@ -47,7 +47,7 @@ def test_a_folder_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_a_matrix_of_calls_is_made_by_workers_with_its_own_machine(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(campaign, "_inputs", lambda *_: "bulk")
+    monkeypatch.setattr(campaign, "_build", lambda _: None)
     monkeypatch.setattr(simulated_call, "inputs", lambda: "machine")
     monkeypatch.setattr("harness.matrix.dask_engine.DaskEngine", lambda *given: given)
     plan = campaign.Campaign(MATRIX, MATRIX.cells[:4], (1,), tmp_path, "dask://far:8786")
