@@ -78,17 +78,17 @@ def write(text: str, file: Path) -> None:
     replace_file(file, f"{before}{BEGIN}\n\n{text}\n{END}{after}".encode())
 
 
-def _cells(one: PublishedTable, finished: Results | None) -> Iterator[str]:
+def _cells(one: PublishedTable, found: Results | None) -> Iterator[str]:
     name = f"`{one.matrix}`" if one.matrix else MISSING
     yield from (one.table, name)
-    if not finished or not one.metrics:
+    if not found or not one.metrics:
         yield from [MISSING] * (len(_HEADS) - 3)
         yield one.note
         return
-    compared = list(_compared(one, finished))
-    reference = finished.matrix.reference
+    compared = list(_compared(one, found))
+    reference = found.matrix.reference
     meant = [theirs for cell, theirs in (reference.published if reference else {}).items() if _meant(one, cell)]
-    yield " / ".join(column_head(finished.matrix, metric) for metric in one.metrics)
+    yield " / ".join(column_head(found.matrix, metric) for metric in one.metrics)
     yield _each(
         f"{len(comparison.pairs)} of {sum(comparison.metric in theirs for theirs in meant)}{left_out_text(comparison)}"
         for comparison in compared
@@ -102,9 +102,9 @@ def _cells(one: PublishedTable, finished: Results | None) -> Iterator[str]:
     yield "; ".join([*furthest, *filter(None, [one.note])])
 
 
-def _compared(one: PublishedTable, finished: Results) -> Iterator[PublishedComparison]:
+def _compared(one: PublishedTable, found: Results) -> Iterator[PublishedComparison]:
     """A comparison for each metric of the table, of its cells alone."""
-    by_metric = {comparison.metric: comparison for comparison in finished.comparisons()}
+    by_metric = {comparison.metric: comparison for comparison in found.comparisons()}
     for metric in one.metrics:
         whole = by_metric.get(metric) or PublishedComparison(metric, None, ())
         yield replace(whole, pairs=tuple(pair for pair in whole.pairs if _meant(one, pair.cell)))
