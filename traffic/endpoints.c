@@ -30,6 +30,7 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -56,6 +57,8 @@ struct flow {
 	int64_t start, stop, pace;
 	struct watch listener, out, in;
 	int64_t received;
+	struct tcp_info sender_info, receiver_info;
+	off_t sent;
 	/* Of datagrams that nothing holds back: what each carries, one from the next, the next one's time. */
 	int tos, bytes;
 	int64_t gap, due;
@@ -103,9 +106,15 @@ struct step {
 	char command[256];
 };
 
+/* What the kernel counts of a namespace. */
+struct counted {
+	char space[32], path[64];
+};
+
 static struct flow flows[64];
 static struct tap taps[8];
-static int tap_count;
+static struct counted counted[256];
+static int tap_count, counted_count;
 static struct probe probes[8], talks[8];
 static struct transfer *transfers;
 static struct tc tcs[32];
@@ -123,6 +132,7 @@ static int64_t length, sample, origin, date;
 static int epoll, timer, payload, family = AF_INET;
 static char buffer[WRITE];
 static FILE *flows_csv, *queues;
+static struct watch clock_watch;
 
 static void __attribute__((noreturn, format(printf, 1, 2))) die(const char *format, ...)
 {
@@ -139,6 +149,27 @@ static void __attribute__((noreturn, format(printf, 1, 2))) die(const char *form
 }
 
 #define MUST(call, ...) ({ int result_ = (call); if (result_ < 0) die(__VA_ARGS__); result_; })
+
+/* System calls that wait to be made by one, which the guest's kernel knows (hardware/kernel/many_calls.c). */
+enum { MANY_CALLS = 1000 };
+
+static struct call {
+	unsigned long number, arguments[6];
+	long result;
+} calls[512];
+static const struct watch *callers[COUNT(calls)]; /* who must not fail; NULL: may */
+static int call_count;
+
+#define LATER(caller, number, ...) later(caller, number, (const unsigned long[6]){ __VA_ARGS__ })
+
+static void later(const struct watch *caller, unsigned long number, const unsigned long arguments[6])
+{
+	if (call_count == COUNT(calls))
+		die("too many calls");
+	callers[call_count] = caller;
+	calls[call_count].number = number;
+	memcpy(calls[call_count++].arguments, arguments, sizeof(calls->arguments));
+}
 
 static int64_t now(void)
 {
@@ -421,11 +452,31 @@ static void take_datagrams(int n, int64_t at)
 	fprintf(flows_csv, TIME ",%d,%" PRId64 ",,,,,,,,\n", TIME_OF(at), n, flow->received);
 }
 
+static long make_calls(void);
+
+static void ask_info(int fd, struct tcp_info *info)
+{
+	static socklen_t size;
+
+	size = sizeof(*info);
+	memset(info, 0, sizeof(*info));
+	LATER(NULL, SYS_getsockopt, fd, IPPROTO_TCP, TCP_INFO, (uintptr_t)info, (uintptr_t)&size);
+}
+
+/* Its answer comes by the next calls. */
+static void ask_flow(struct flow *flow)
+{
+	if (flow->out.fd <= 0 || flow->gap)
+		return;
+	ask_info(flow->out.fd, &flow->sender_info);
+	if (flow->in.fd > 0)
+		ask_info(flow->in.fd, &flow->receiver_info);
+}
+
 static void sample_flow(int n, int64_t at)
 {
 	struct flow *flow = &flows[n];
-	struct tcp_info out = { 0 }, in = { 0 };
-	socklen_t size = sizeof(out);
+	const struct tcp_info *out = &flow->sender_info;
 
 	if (flow->out.fd <= 0)
 		return;
@@ -433,16 +484,11 @@ static void sample_flow(int n, int64_t at)
 		take_datagrams(n, at);
 		return;
 	}
-	getsockopt(flow->out.fd, IPPROTO_TCP, TCP_INFO, &out, &size);
-	if (flow->in.fd > 0) {
-		size = sizeof(in);
-		getsockopt(flow->in.fd, IPPROTO_TCP, TCP_INFO, &in, &size);
-		flow->received = in.tcpi_bytes_received;
-	}
+	flow->received = flow->receiver_info.tcpi_bytes_received;
 	fprintf(flows_csv, TIME ",%d,%" PRId64 ",%u,%u,%u,%u,%u,%u,%u,%" PRIu64 "\n", TIME_OF(at), n, flow->received,
-		out.tcpi_rtt, out.tcpi_min_rtt == UINT32_MAX ? 0 : out.tcpi_min_rtt,
-		out.tcpi_snd_cwnd, out.tcpi_total_retrans, out.tcpi_lost, out.tcpi_delivered, out.tcpi_delivered_ce,
-		(uint64_t)out.tcpi_delivery_rate * 8);
+		out->tcpi_rtt, out->tcpi_min_rtt == UINT32_MAX ? 0 : out->tcpi_min_rtt, out->tcpi_snd_cwnd,
+		out->tcpi_total_retrans, out->tcpi_lost, out->tcpi_delivered, out->tcpi_delivered_ce,
+		(uint64_t)out->tcpi_delivery_rate * 8);
 }
 
 /* Datagrams */
@@ -568,6 +614,8 @@ static void start_flow(int n)
 
 static void stop_flow(int n, int64_t at)
 {
+	ask_flow(&flows[n]);
+	make_calls();
 	sample_flow(n, at);
 	reset(&flows[n].out);
 	reset(&flows[n].in);
@@ -625,10 +673,22 @@ static int64_t act_probe(struct probe *probe, int64_t at)
 
 static void empty_tap(struct tap *tap);
 
+static int64_t next_sample, asked_at = NEVER;
+
+/* Writes what was asked for at `asked_at`. */
+static void sample_flows(void)
+{
+	if (asked_at == NEVER)
+		return;
+	for (int n = 0; n < flow_count; n++)
+		sample_flow(n, asked_at);
+	asked_at = NEVER;
+}
+
 /* Does what is due at `at` and returns when something is due next; the order at one time is fixed. */
 static int64_t act(int64_t at)
 {
-	static int64_t next_sample, next_queues;
+	static int64_t next_queues;
 	static int next_step, next_transfer;
 	int64_t next = length;
 	int n;
@@ -677,7 +737,8 @@ static int64_t act(int64_t at)
 	}
 	if (next_sample <= at) {
 		for (n = 0; n < flow_count; n++)
-			sample_flow(n, next_sample);
+			ask_flow(&flows[n]);
+		asked_at = next_sample;
 		for (n = 0; n < tap_count; n++)
 			empty_tap(&taps[n]);
 		next_sample += sample;
@@ -688,9 +749,10 @@ static int64_t act(int64_t at)
 
 static void arm(int64_t at)
 {
-	struct itimerspec when = { .it_value = { (at + origin) / SECOND, (at + origin) % SECOND } };
+	static struct itimerspec when;
 
-	MUST(timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, NULL), "timer");
+	when.it_value = (struct timespec){ (at + origin) / SECOND, (at + origin) % SECOND };
+	LATER(&clock_watch, SYS_timerfd_settime, timer, TFD_TIMER_ABSTIME, (uintptr_t)&when, 0);
 }
 
 /* What happens at a socket */
@@ -699,6 +761,23 @@ static void check(const struct watch *it, const char *what, ssize_t result)
 {
 	if (result < 0 && errno != EAGAIN)
 		die("%s %d at %" PRId64 " ms", what, it->index, now() / 1000000);
+}
+
+/* Returns the last one's result. */
+static long make_calls(void)
+{
+	int count = call_count;
+
+	call_count = 0;
+	if (syscall(MANY_CALLS, calls, count) != count)
+		die("the guest's kernel does not take many calls at once");
+	for (int n = 0; n < count; n++) {
+		if (!callers[n] || calls[n].result >= 0)
+			continue;
+		errno = -calls[n].result;
+		check(callers[n], callers[n]->kind == TIMER ? "clock" : "flow", -1);
+	}
+	return count ? calls[count - 1].result : 0;
 }
 
 static void take_transfer(void)
@@ -805,10 +884,11 @@ static void serve(struct watch *it)
 	}
 	case FLOW_OUT:
 		/* Holes of a file are one page of zeroes that is passed on and never copied. */
-		check(it, "flow", sendfile(it->fd, payload, &(off_t){ 0 }, WRITE));
+		flows[it->index].sent = 0;
+		LATER(it, SYS_sendfile, it->fd, payload, (uintptr_t)&flows[it->index].sent, WRITE);
 		break;
 	case FLOW_IN:
-		check(it, "flow", recv(it->fd, buffer, sizeof(buffer), MSG_TRUNC | MSG_DONTWAIT));
+		LATER(it, SYS_recvfrom, it->fd, (uintptr_t)buffer, sizeof(buffer), MSG_TRUNC | MSG_DONTWAIT);
 		break;
 	case SHORT_LISTENER:
 		take_transfer();
@@ -839,8 +919,11 @@ static void run(int64_t until, bool acting)
 	arm(next);
 	for (;;) {
 		bool due = false;
-		int count = MUST(epoll_wait(epoll, events, COUNT(events), -1), "epoll");
+		long count;
 
+		LATER(&clock_watch, SYS_epoll_wait, epoll, (uintptr_t)events, COUNT(events), -1);
+		count = make_calls();
+		sample_flows();
 		for (int n = 0; n < count; n++) {
 			struct watch *it = events[n].data.ptr;
 
@@ -1077,6 +1160,10 @@ static void read_plan(void)
 			found = sscanf(line, "%*s %31s %31s %63s %d %d", space, text, taps[tap_count].file, &first,
 				       &last) == 5;
 			open_tap(space, text, first, last);
+		} else if (!strcmp(word, "counters") && counted_count < COUNT(counted)) {
+			struct counted *it = &counted[counted_count++];
+
+			found = sscanf(line, "%*s %31s %63s", it->space, it->path) == 2;
 		} else if (!strcmp(word, "pace") && flow_count) {
 			found = sscanf(line, "%*s %" SCNd64, &flows[flow_count - 1].pace) == 1;
 		} else if (!strcmp(word, "probe") && probe_count < COUNT(probes)) {
@@ -1133,6 +1220,24 @@ static void report_probes(const struct probe *all, int count, const char *name, 
 		die("%s", name);
 }
 
+static void report_counters(const struct counted *it)
+{
+	char name[64];
+	FILE *from, *to;
+
+	enter(it->space);
+	snprintf(name, sizeof(name), "counters-%.31s", it->space);
+	from = fopen(it->path, "r");
+	to = fopen(name, "a");
+	if (!from || !to)
+		die("%s of %s", it->path, it->space);
+	for (size_t size; (size = fread(buffer, 1, sizeof(buffer), from)) > 0;)
+		fwrite(buffer, 1, size, to);
+	fclose(from);
+	if (fclose(to))
+		die("%s", name);
+}
+
 static void report(void)
 {
 	FILE *csv;
@@ -1157,7 +1262,6 @@ static void report(void)
 
 int main(void)
 {
-	static struct watch clock_watch;
 	bool waiting = false;
 
 	signal(SIGPIPE, SIG_IGN);
@@ -1188,6 +1292,8 @@ int main(void)
 	if (waiting)
 		run(length + 10 * SECOND, false);
 	report();
+	for (int n = 0; n < counted_count; n++)
+		report_counters(&counted[n]);
 	for (int n = 0; n < tap_count; n++)
 		end_tap(&taps[n]);
 	for (int n = 0; n < tc_count; n++)

@@ -18,6 +18,7 @@ A plan is text, one line each, times in ns::
                                                                        TO asks FROM, at ADDRESS, for each short flow
     datagrams FROM TO ADDRESS PORT FROM_PORT TOS BYTES GAP START STOP  UDP packets of BYTES of payload, one each GAP
     program FROM TO PORT START STOP RECEIVER<tab>SENDER                a flow by command lines; begun once PORT is open
+    counters NAMESPACE FILE                                            its text goes to counters-NAMESPACE at the end
     tap NAMESPACE DEVICE FILE FIRST LAST                               headers of packets to these ports; LAST 0: of all
 
 The program says `ready` when it has read the plan. A line of the result `queues` has the time in s, the namespace and

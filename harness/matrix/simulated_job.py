@@ -366,6 +366,8 @@ def plan(cell: Cell, seed: int, *, flows: bool = True, pcap: bool = False) -> st
         if commands or space.startswith("hop"):
             lines += [f"show {space} {query}" for query in readback.queries(*shown(cell, space))]
     lines += [f"queues {hop_name(n)}" for n in range(len(cell.hops))]
+    ends = (*net.hosts.values(), net.receiver)
+    lines += [f"counters {end.space} {file}" for end in ends for file in nstat.FILES]
     steps = [
         (step.at_s, hop_name(n), " ".join(shaper.rate_change(dev, step.rate_bps)[1:]))
         for n, hop in enumerate(cell.hops)
@@ -500,8 +502,7 @@ def _ns(seconds: float) -> int:
 def job(cell: Cell, seed: int, *, iperf3: bool = False, pcap: bool = False) -> str:
     """Return the shell script that makes the network and runs the traffic in it.
 
-    With `iperf3` that sends the bulk flows, each end's JSON in `sender-N` and `receiver-N`. The ends' own counters of
-    TCP and IP go to `counters-NAMESPACE`.
+    With `iperf3` that sends the bulk flows, each end's JSON in `sender-N` and `receiver-N`.
     """
     net = network(cell)
     parts = ["#!/bin/sh", "set -e", "echo 1 >/proc/sys/net/core/devconf_inherit_init_net"]
@@ -521,8 +522,6 @@ def job(cell: Cell, seed: int, *, iperf3: bool = False, pcap: bool = False) -> s
     else:
         parts.append(_batch("./bulk", traffic))
     parts += _replay(cell, net)
-    ends = [end.space for end in (*net.hosts.values(), net.receiver)]
-    parts += [f"ip netns exec {space} cat {' '.join(nstat.FILES)} >{COUNTERS}{space}" for space in ends]
     parts += [f"ip netns exec {space} cat {SLOTS} >seen-{slots_file(space)}" for space, _ in _slotted(cell)]
     return "\n".join([*parts, ""])
 
