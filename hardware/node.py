@@ -80,7 +80,7 @@ def node_command(
             f"vec{index}:transport=raw,ifname={interface.device},depth=64,gro=0,mac={mac(name, interface.name)}"
             for index, interface in enumerate(interfaces)
         ),
-        *(f"sj.{key}={value}" for key, value in settings.items() if value),
+        *(f"sj_{key}={value}" for key, value in settings.items() if value),
         *extra,
     ]
     for value in (

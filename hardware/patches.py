@@ -230,6 +230,37 @@ EDITS = (
         r"\t\t\tum_ndelay(1000);\n",
     ),
     Edit(
+        "fs/hostfs/hostfs_kern.c",
+        "keep what was read of a read-only root",
+        r"(?=static const struct super_operations hostfs_sbops = \{\n)",
+        _addition("keep_root.c"),
+    ),
+    Edit(
+        "fs/hostfs/hostfs_kern.c",
+        "use it",
+        r"(\.drop_inode\t= )inode_just_drop,",
+        r"\1hostfs_drop_inode,",
+    ),
+    Edit(
+        "fs/hostfs/hostfs_kern.c",
+        "do not ask the host whether a read-only root may be read, at each part of each path: opening tells",
+        r"(\tint r = 0, w = 0, x = 0, err;\n)(\n\tif \(desired & MAY_NOT_BLOCK\))",
+        r"\1\n\tif (sb_rdonly(ino->i_sb))\n\t\treturn generic_permission(&nop_mnt_idmap, ino, desired);\2",
+    ),
+    Edit(
+        "arch/um/kernel/skas/syscall.c",
+        "make many system calls by one",
+        r"(?=void handle_syscall\(struct uml_pt_regs \*r\)\n)",
+        _addition("many_calls.c"),
+    ),
+    Edit(
+        "arch/um/kernel/skas/syscall.c",
+        "give them a number",
+        r"(?=\tif \(syscall >= 0 && syscall < __NR_syscalls\) \{\n)",
+        "\tif (syscall == UM_MANY_CALLS)\n\t\tPT_REGS_SET_SYSCALL_RETURN(regs,\n"
+        "\t\t\tum_many_calls((void __user *)UPT_SYSCALL_ARG1(r), UPT_SYSCALL_ARG2(r)));\n\n",
+    ),
+    Edit(
         "arch/um/Makefile",
         "call functions directly, not through a register: without modules all of them lie in the lowest 2 GB",
         r"-mcmodel=large",
@@ -283,7 +314,7 @@ EDITS = (
         "arch/um/kernel/time.c",
         "use it when idle",
         r"(?=\tif \(time_travel_mode == TT_MODE_BASIC\)\n\t\tos_timer_disable\(cpu\);\n)",
-        "\tif (time_travel_mode == TT_MODE_INFCPU) {\n\t\ttime_travel_next();\n\t\treturn;\n\t}\n\n",
+        "\tif (time_travel_mode == TT_MODE_INFCPU) {\n\t\ttime_travel_idle();\n\t\treturn;\n\t}\n\n",
     ),
     Edit(
         "arch/um/kernel/time.c",

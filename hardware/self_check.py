@@ -55,7 +55,7 @@ def self_check(kernel: Kernel, guest: Guest, control: str = "prague") -> None:
         (folder / "run").write_text(JOB.replace("CONTROL", control))
         (folder / "run").chmod(0o755)
         command = node_command(
-            kernel.linux, guest.root, name="check", memory=_MEMORY, interfaces=(), extra=("sj.job=/proc/self/cwd/.",)
+            kernel.linux, guest.root, name="check", memory=_MEMORY, interfaces=(), extra=("sj_job=/proc/self/cwd/.",)
         )
         try:
             console = subprocess.run(

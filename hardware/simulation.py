@@ -96,8 +96,7 @@ def run(
         interfaces=(),
         memory=memory,
         forward=True,
-        # A tick that never stops costs 250 events a second; to ask at every event when it may stop costs more.
-        extra=("time-travel=inf-cpu", f"time-travel-start={start_ns}", "nohz=off", "sj.job=/proc/self/cwd/job/."),
+        extra=("time-travel=inf-cpu", f"time-travel-start={start_ns}", "sj_job=/proc/self/cwd/job/."),
     )
     (folder / "status").unlink(missing_ok=True)
     said = here / "console"

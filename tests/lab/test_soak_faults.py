@@ -116,7 +116,7 @@ class Soaked:
         min(chosen, key=psutil.Process.create_time).kill()
 
     def router(self) -> None:
-        self._kill(lambda command: command[0].endswith("linux") and "sj.name=router" in command)
+        self._kill(lambda command: command[0].endswith("linux") and "sj_name=router" in command)
 
     def browser(self) -> None:
         def is_browser(command: list[str]) -> bool:

@@ -18,6 +18,7 @@ A plan is text, one line each, times in ns::
                                                                        TO asks FROM, at ADDRESS, for each short flow
     datagrams FROM TO ADDRESS PORT FROM_PORT TOS BYTES GAP START STOP  UDP packets of BYTES of payload, one each GAP
     program FROM TO PORT START STOP RECEIVER<tab>SENDER                a flow by command lines; begun once PORT is open
+    counters NAMESPACE FILE                                            its text goes to counters-NAMESPACE at the end
     tap NAMESPACE DEVICE FILE FIRST LAST                               headers of packets to these ports; LAST 0: of all
 
 The program says `ready` when it has read the plan. A line of the result `queues` has the time in s, the namespace and
@@ -33,7 +34,7 @@ from pathlib import Path
 from hardware.machine import cache
 from hardware.machine.cache import BuildError
 
-MOST = {"flows": 64, "probes": 8, "talks": 2, "taps": 8, "steps": 4096, "spaces": 64}
+MOST = {"flows": 64, "probes": 8, "talks": 2, "taps": 8, "steps": 4096, "spaces": 64, "counters": 256}
 """How many there may be of what in one plan; spaces are namespaces."""
 HERE = Path(__file__).parent
 # Static: the guest's libc is another one.

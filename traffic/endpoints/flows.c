@@ -2,8 +2,10 @@
 /* Bulk flows: of the kernel's TCP, of datagrams that nothing holds back, of programs. */
 #include "flows.h"
 
-#include <linux/tcp.h>
+#include <string.h>
+#include <sys/syscall.h>
 
+#include "calls.h"
 #include "programs.h"
 
 struct flow flows[MOST_FLOWS];
@@ -20,11 +22,29 @@ static void take_datagrams(int n, int64_t at)
 	fprintf(flows_csv, TIME ",%d,%" PRId64 ",,,,,,,,\n", TIME_OF(at), n, flow->received);
 }
 
+static void ask_info(int fd, struct tcp_info *info)
+{
+	static socklen_t size;
+
+	size = sizeof(*info);
+	memset(info, 0, sizeof(*info));
+	LATER(NULL, SYS_getsockopt, fd, IPPROTO_TCP, TCP_INFO, (uintptr_t)info, (uintptr_t)&size);
+}
+
+/* Its answer comes by the next calls. */
+void ask_flow(struct flow *flow)
+{
+	if (flow->out.fd <= 0 || flow->gap)
+		return;
+	ask_info(flow->out.fd, &flow->sender_info);
+	if (flow->in.fd > 0)
+		ask_info(flow->in.fd, &flow->receiver_info);
+}
+
 void sample_flow(int n, int64_t at)
 {
 	struct flow *flow = &flows[n];
-	struct tcp_info out = { 0 }, in = { 0 };
-	socklen_t size = sizeof(out);
+	const struct tcp_info *out = &flow->sender_info;
 
 	if (flow->out.fd <= 0)
 		return;
@@ -32,16 +52,11 @@ void sample_flow(int n, int64_t at)
 		take_datagrams(n, at);
 		return;
 	}
-	getsockopt(flow->out.fd, IPPROTO_TCP, TCP_INFO, &out, &size);
-	if (flow->in.fd > 0) {
-		size = sizeof(in);
-		getsockopt(flow->in.fd, IPPROTO_TCP, TCP_INFO, &in, &size);
-		flow->received = in.tcpi_bytes_received;
-	}
+	flow->received = flow->receiver_info.tcpi_bytes_received;
 	fprintf(flows_csv, TIME ",%d,%" PRId64 ",%u,%u,%u,%u,%u,%u,%u,%" PRIu64 "\n", TIME_OF(at), n, flow->received,
-		out.tcpi_rtt, out.tcpi_min_rtt == UINT32_MAX ? 0 : out.tcpi_min_rtt,
-		out.tcpi_snd_cwnd, out.tcpi_total_retrans, out.tcpi_lost, out.tcpi_delivered, out.tcpi_delivered_ce,
-		(uint64_t)out.tcpi_delivery_rate * 8);
+		out->tcpi_rtt, out->tcpi_min_rtt == UINT32_MAX ? 0 : out->tcpi_min_rtt, out->tcpi_snd_cwnd,
+		out->tcpi_total_retrans, out->tcpi_lost, out->tcpi_delivered, out->tcpi_delivered_ce,
+		(uint64_t)out->tcpi_delivery_rate * 8);
 }
 
 void open_datagrams(struct flow *flow)
@@ -93,6 +108,8 @@ void start_flow(int n)
 
 void stop_flow(int n, int64_t at)
 {
+	ask_flow(&flows[n]);
+	make_calls();
 	sample_flow(n, at);
 	reset(&flows[n].out);
 	reset(&flows[n].in);

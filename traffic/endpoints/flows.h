@@ -3,6 +3,7 @@
 #ifndef FLOWS_H
 #define FLOWS_H
 
+#include <linux/tcp.h>
 #include <sys/types.h>
 
 #include "common.h"
@@ -14,6 +15,8 @@ struct flow {
 	int64_t start, stop, pace;
 	struct watch listener, out, in;
 	int64_t received;
+	struct tcp_info sender_info, receiver_info;
+	off_t sent;
 	/* Of datagrams that nothing holds back: what each carries, one from the next, the next one's time. */
 	int tos, bytes;
 	int64_t gap, due;
@@ -28,6 +31,7 @@ extern FILE *flows_csv;
 
 void open_datagrams(struct flow *flow);
 int64_t act_datagrams(struct flow *flow, int64_t at);
+void ask_flow(struct flow *flow);
 void sample_flow(int n, int64_t at);
 void start_flow(int n);
 void stop_flow(int n, int64_t at);

@@ -6,11 +6,13 @@
  */
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/sendfile.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "calls.h"
+#include "counters.h"
 #include "flows.h"
 #include "plan.h"
 #include "probes.h"
@@ -19,11 +21,23 @@
 #include "tc.h"
 
 static int timer, payload;
+static struct watch clock_watch;
+static int64_t next_sample, asked_at = NEVER;
+
+/* Writes what was asked for at `asked_at`. */
+static void sample_flows(void)
+{
+	if (asked_at == NEVER)
+		return;
+	for (int n = 0; n < flow_count; n++)
+		sample_flow(n, asked_at);
+	asked_at = NEVER;
+}
 
 /* Does what is due at `at` and returns when something is due next; the order at one time is fixed. */
 static int64_t act(int64_t at)
 {
-	static int64_t next_sample, next_queues;
+	static int64_t next_queues;
 	static int next_step, next_transfer;
 	int64_t next = length;
 	int n;
@@ -72,7 +86,8 @@ static int64_t act(int64_t at)
 	}
 	if (next_sample <= at) {
 		for (n = 0; n < flow_count; n++)
-			sample_flow(n, next_sample);
+			ask_flow(&flows[n]);
+		asked_at = next_sample;
 		for (n = 0; n < tap_count; n++)
 			empty_tap(&taps[n]);
 		next_sample += sample;
@@ -83,9 +98,10 @@ static int64_t act(int64_t at)
 
 static void arm(int64_t at)
 {
-	struct itimerspec when = { .it_value = { (at + origin) / SECOND, (at + origin) % SECOND } };
+	static struct itimerspec when;
 
-	MUST(timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, NULL), "timer");
+	when.it_value = (struct timespec){ (at + origin) / SECOND, (at + origin) % SECOND };
+	LATER(&clock_watch, SYS_timerfd_settime, timer, TFD_TIMER_ABSTIME, (uintptr_t)&when, 0);
 }
 
 static void serve(struct watch *it)
@@ -100,10 +116,11 @@ static void serve(struct watch *it)
 	}
 	case FLOW_OUT:
 		/* Holes of a file are one page of zeroes that is passed on and never copied. */
-		check(it, "flow", sendfile(it->fd, payload, &(off_t){ 0 }, WRITE));
+		flows[it->index].sent = 0;
+		LATER(it, SYS_sendfile, it->fd, payload, (uintptr_t)&flows[it->index].sent, WRITE);
 		break;
 	case FLOW_IN:
-		check(it, "flow", recv(it->fd, buffer, sizeof(buffer), MSG_TRUNC | MSG_DONTWAIT));
+		LATER(it, SYS_recvfrom, it->fd, (uintptr_t)buffer, sizeof(buffer), MSG_TRUNC | MSG_DONTWAIT);
 		break;
 	case SHORT_LISTENER:
 		take_transfer();
@@ -134,8 +151,11 @@ static void run(int64_t until, bool acting)
 	arm(next);
 	for (;;) {
 		bool due = false;
-		int count = MUST(epoll_wait(epoll, events, COUNT(events), -1), "epoll");
+		long count;
 
+		LATER(&clock_watch, SYS_epoll_wait, epoll, (uintptr_t)events, COUNT(events), -1);
+		count = make_calls();
+		sample_flows();
 		for (int n = 0; n < count; n++) {
 			struct watch *it = events[n].data.ptr;
 
@@ -177,7 +197,6 @@ static void report(void)
 
 int main(void)
 {
-	static struct watch clock_watch;
 	bool waiting = false;
 
 	signal(SIGPIPE, SIG_IGN);
@@ -208,6 +227,8 @@ int main(void)
 	if (waiting)
 		run(length + 10 * SECOND, false);
 	report();
+	for (int n = 0; n < counted_count; n++)
+		report_counters(&counted[n]);
 	for (int n = 0; n < tap_count; n++)
 		end_tap(&taps[n]);
 	for (int n = 0; n < tc_count; n++)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "counters.h"
 #include "flows.h"
 #include "probes.h"
 #include "programs.h"
@@ -140,6 +141,16 @@ static bool read_program(const char *line)
 	return true;
 }
 
+static bool read_counters(const char *line)
+{
+	struct counted *it = &counted[counted_count];
+
+	if (counted_count == COUNT(counted) || sscanf(line, "%31s %63s", it->space, it->path) != 2)
+		return false;
+	counted_count++;
+	return true;
+}
+
 static bool read_pace(const char *line)
 {
 	return flow_count && sscanf(line, "%" SCNd64, &flows[flow_count - 1].pace) == 1;
@@ -213,6 +224,7 @@ static const struct {
 	{ "show", read_show },           { "step", read_step },   { "queues", read_queues },   { "flow", read_flow },
 	{ "datagrams", read_datagrams }, { "pace", read_pace },   { "program", read_program }, { "tap", read_tap },
 	{ "probe", read_probe },         { "talk", read_talk },   { "short", read_short },     { "transfer", read_transfer },
+	{ "counters", read_counters },
 };
 
 void read_plan(void)

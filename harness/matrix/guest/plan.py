@@ -11,7 +11,7 @@ from bottleneck import readback, shaper, slots
 from harness.matrix.cell import UNRESPONSIVE, Call, Cell, Flow, ShortFlows
 from harness.matrix.guest import queues
 from harness.matrix.guest.network import RECEIVER, Network, NetworkPort, hop_name, network
-from traffic import ports, web
+from traffic import nstat, ports, web
 from traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
 from traffic.irtt import TOS
 from traffic.program import PROGRAMS
@@ -59,6 +59,8 @@ def plan(cell: Cell, seed: int, *, flows: bool = True, pcap: bool = False) -> st
         if commands or space.startswith("hop"):
             lines += [f"show {space} {query}" for query in readback.queries(*queues.shown(cell, space))]
     lines += [f"queues {hop_name(n)}" for n in range(len(cell.hops))]
+    ends = (*net.hosts.values(), net.receiver)
+    lines += [f"counters {end.space} {file}" for end in ends for file in nstat.FILES]
     steps = [
         (step.at_s, hop_name(n), " ".join(shaper.rate_change(dev, step.rate_bps)[1:]))
         for n, hop in enumerate(cell.hops)

@@ -10,7 +10,7 @@ from harness.matrix.guest import gateways, queues
 from harness.matrix.guest.network import HOST_DEV, RECEIVER, SWITCH, Network, devices, hop_name, network, peers, routes
 from harness.matrix.guest.plan import from_port, plan, starts
 from harness.matrix.guest.queues import SLOTS, slots_file, slotted, start_slots
-from traffic import nstat, ports
+from traffic import ports
 from traffic.contender import CONTENDERS
 
 COUNTERS = "counters-"
@@ -27,8 +27,7 @@ _OVER_IPV6 = {
 def script(cell: Cell, seed: int, *, iperf3: bool = False, pcap: bool = False) -> str:
     """Return the shell script that makes the network and runs the traffic in it.
 
-    With `iperf3` that sends the bulk flows, each end's JSON in `sender-N` and `receiver-N`. The ends' own counters of
-    TCP and IP go to `counters-NAMESPACE`.
+    With `iperf3` that sends the bulk flows, each end's JSON in `sender-N` and `receiver-N`.
     """
     net = network(cell)
     parts = ["#!/bin/sh", "set -e", "echo 1 >/proc/sys/net/core/devconf_inherit_init_net"]
@@ -48,8 +47,6 @@ def script(cell: Cell, seed: int, *, iperf3: bool = False, pcap: bool = False) -
     else:
         parts.append(_batch("./bulk", traffic))
     parts += gateways.replay_queries(cell, net)
-    ends = [end.space for end in (*net.hosts.values(), net.receiver)]
-    parts += [f"ip netns exec {space} cat {' '.join(nstat.FILES)} >{COUNTERS}{space}" for space in ends]
     parts += [f"ip netns exec {space} cat {SLOTS} >seen-{slots_file(space)}" for space, _ in slotted(cell)]
     return "\n".join([*parts, ""])
 

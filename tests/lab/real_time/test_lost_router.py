@@ -22,7 +22,7 @@ def router_of(job: psutil.Process) -> psutil.Process:
     """Return the kernel that is a run's router; other processes of the run come and go."""
     for child in job.children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            if child.name() == "linux" and "sj.name=router" in child.cmdline():
+            if child.name() == "linux" and "sj_name=router" in child.cmdline():
                 return child
     pytest.fail("no router runs")
 

@@ -15,15 +15,15 @@ def test_router_command() -> None:
     assert command[0] == "/k/linux" and command[-1] == "quiet2"
     assert "rootflags=/g/root" in command and "ro" in command and "seccomp=on" in command
     assert f"vec1:transport=raw,ifname=apu-wan,depth=64,gro=0,mac={mac('router', 'wan')}" in command
-    assert "sj.if=vec0:lan:10.42.1.1/24,vec1:wan:10.42.2.1/24" in command
-    assert "sj.forward=1" in command and not [word for word in command if word.startswith("sj.route")]
+    assert "sj_if=vec0:lan:10.42.1.1/24,vec1:wan:10.42.2.1/24" in command
+    assert "sj_forward=1" in command and not [word for word in command if word.startswith("sj_route")]
 
 
 def test_routes() -> None:
     command = node_command(
         KERNEL, ROOT, name="sender", interfaces=[LAN], gateway="10.42.1.254", routes={"10.9.0.0/16": "10.42.1.253"}
     )
-    assert "sj.route=default:10.42.1.254,10.9.0.0/16:10.42.1.253" in command
+    assert "sj_route=default:10.42.1.254,10.9.0.0/16:10.42.1.253" in command
 
 
 def test_addresses_on_the_wire_are_local_unicast_and_differ() -> None:

@@ -188,9 +188,23 @@ void timer_handler(int sig, struct siginfo *unused_si, struct uml_pt_regs *regs)
 	local_irq_restore(flags);
 }
 """,
-    "arch/um/kernel/skas/syscall.c": """\tUPT_SYSCALL_NR(r) = PT_SYSCALL_NR(r->gp);
+    "fs/hostfs/hostfs_kern.c": """static const struct super_operations hostfs_sbops = {
+	.drop_inode	= inode_just_drop,
+};
+static int hostfs_permission(struct mnt_idmap *idmap, struct inode *ino, int desired)
+{
+	int r = 0, w = 0, x = 0, err;
+
+	if (desired & MAY_NOT_BLOCK)
+		return -ECHILD;
+}
+""",
+    "arch/um/kernel/skas/syscall.c": """void handle_syscall(struct uml_pt_regs *r)
+{
+\tUPT_SYSCALL_NR(r) = PT_SYSCALL_NR(r->gp);
 \tPT_REGS_SET_SYSCALL_RETURN(regs, -ENOSYS);
 
+\tif (syscall >= 0 && syscall < __NR_syscalls) {
 \t\tPT_REGS_SET_SYSCALL_RETURN(regs, ret);
 
 \t\t/*
@@ -343,14 +357,19 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
     assert "time_travel_update_time_rel(16);" in time
     assert "static LIST_HEAD(time_travel_events);\nLIST_HEAD(time_travel_irqs);\n" in time
     assert "if (!time_travel_goes_on(offs))\n\t\ttime_travel_update_time(time_travel_time + offs, false);" in time
-    assert time.index("static void time_travel_next(void)") < time.index("\t\ttime_travel_next();\n\t\treturn;")
+    assert time.index("static void time_travel_idle(void)") < time.index("\t\ttime_travel_idle();\n\t\treturn;")
     assert time.index("static void time_travel_interrupt(") < time.index("void timer_handler(int sig,")
     assert "\t\ttime_travel_interrupt(regs);\n\telse\n\t\tdo_IRQ(TIMER_IRQ, regs);\n" in time
     syscall = text["arch/um/kernel/skas/syscall.c"]
-    assert syscall.startswith(SOURCE["arch/um/kernel/skas/syscall.c"].partition("regs, ret);\n")[0])
+    entry = "void handle_syscall(struct uml_pt_regs *r)\n"
+    assert syscall.index("static long um_many_calls(") < syscall.index(entry)
+    assert "UPT_SYSCALL_ARG2(r)));\n\n\tif (syscall >= 0 && syscall < __NR_syscalls) {\n" in syscall
     assert "regs, ret);\n\n\t\tif (time_travel_mode == TT_MODE_INFCPU &&\n" in syscall
     assert "if ((IS_ERR_VALUE(ret) ||\n\t\t     (ret == 0 && (syscall == __NR_read ||" in syscall
-    assert syscall.index("um_ndelay(1000);") < syscall.index("um_ndelay(50);") and "um_udelay" not in syscall
+    assert syscall.index("um_ndelay(1000);") < syscall.rindex("um_ndelay(50);") and "um_udelay" not in syscall
+    hostfs = text["fs/hostfs/hostfs_kern.c"]
+    assert hostfs.index("static int hostfs_drop_inode(") < hostfs.index("\t.drop_inode\t= hostfs_drop_inode,\n")
+    assert hostfs.index("if (sb_rdonly(ino->i_sb))\n\t\treturn generic_permission(") < hostfs.index("MAY_NOT_BLOCK")
     vma = text["arch/x86/um/vdso/vma.c"]
     assert "if (!um_vdso || !um_clock)" in vma and vma.index("um_clock_update") < vma.index("init_vdso")
     assert "\tint clock = IS_ERR(vma) ? 0 : install_um_clock(mm);" in vma and "PTR_ERR(vma) : clock;" in vma
@@ -385,6 +404,8 @@ def test_what_goes_into_the_kernel_is_gpl_and_part_of_the_digest(tree: Path) -> 
         "Kconfig.cnq": "net/sched/Kconfig",
         "fault_ahead.c": "arch/um/kernel/trap.c",
         "interrupt_flags.h": "arch/um/include/asm/irqflags.h",
+        "keep_root.c": "fs/hostfs/hostfs_kern.c",
+        "many_calls.c": "arch/um/kernel/skas/syscall.c",
         "next_event.c": "arch/um/kernel/time.c",
         "timer_interrupt.c": "arch/um/kernel/time.c",
         "clock_page.c": "arch/x86/um/vdso/vma.c",

@@ -10,6 +10,7 @@ from bottleneck.shaper import RateStep
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.guest import plan
 from tests.unit.harness.matrix.guest.cells import SHAPED, cell
+from traffic import nstat
 
 
 def test_the_senders_of_a_cell_are_paced_as_asked() -> None:
@@ -76,6 +77,14 @@ def test_captures_are_of_the_outermost_devices_and_change_nothing_else() -> None
     with_captures = plan.plan(asked, 1, pcap=True).splitlines()
     assert [line for line in with_captures if line.startswith("tap")] == captured
     assert [line for line in with_captures if line not in captured] == plan.plan(asked, 1).splitlines()
+
+
+def test_the_counters_of_every_end_are_kept() -> None:
+    lines = plan.plan(cell(20_000, 80_000), 1).splitlines()
+    ends = ("host0", "host1", "receiver")
+    assert [line for line in lines if line.startswith("counters ")] == [
+        f"counters {end} {file}" for end in ends for file in nstat.FILES
+    ]
 
 
 def test_flows_that_are_no_tcp_keep_their_numbers_and_are_tapped_at_both_ends() -> None:

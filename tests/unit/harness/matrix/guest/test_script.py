@@ -7,13 +7,6 @@ from bottleneck.qdiscs import parse_qdisc
 from harness.matrix.cell import Flow, Hop
 from harness.matrix.guest import script
 from tests.unit.harness.matrix.guest.cells import SHAPED, cell
-from traffic import nstat
-
-
-def test_the_counters_of_every_end_are_kept() -> None:
-    text = script.script(cell(20_000, 80_000), 1).splitlines()
-    for end in ("host0", "host1", "receiver"):
-        assert f"ip netns exec {end} cat {' '.join(nstat.FILES)} >counters-{end}" in text
 
 
 def test_a_mangler_may_be_for_some_flows() -> None:
