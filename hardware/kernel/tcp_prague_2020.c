@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * TCP Prague as it behaved in 2020: the one that published fairness tables were
- * made with ("L4S Tests", L4STeam's kernel 5.4). Written anew for this project;
- * what it does was learned from later versions of L4STeam's sources (GPL-2.0).
+ * made with ("L4S Tests"). Written anew for this project; what it does was read
+ * in the kernel that they name, L4STeam's 5.4 of 4 August 2020 (GPL-2.0).
  * tcp_prague.c beside this file is the draft's. What differs:
  *
  *   RTT		no independence of it: a round is a round trip
@@ -11,7 +11,8 @@
  *   CE		once on each entry of the core's CWR state:  carry -= W * alpha / 2
  *   loss	carry -= W / 2; no increase until the core's state is Open again
  *   alpha	starts at 1, so that the first mark halves
- *   increase	unmarked / W, by ACKs that find the window used up
+ *   increase	unmarked / W, by ACKs that find data held back by the window or
+ *		by TCP's own pace
  *   pace	packets with their headers (3.6 % above the payload's W / srtt)
  */
 
@@ -57,12 +58,18 @@ static void prague_step(struct tcp_sock *tp, struct prague *ca)
 		WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
 }
 
+/* By the window, or by its pace where TCP keeps it itself. */
+static bool prague_is_held_back(const struct sock *sk)
+{
+	return tcp_is_cwnd_limited(sk) || (tcp_needs_internal_pacing(sk) && !tcp_write_queue_empty(sk));
+}
+
 static void prague_increase(struct sock *sk, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct prague *ca = inet_csk_ca(sk);
 
-	if (!acked || ca->in_loss || !tcp_is_cwnd_limited(sk))
+	if (!acked || ca->in_loss || !prague_is_held_back(sk))
 		return;
 	if (tcp_in_slow_start(tp)) {
 		acked = tcp_slow_start(tp, acked);
