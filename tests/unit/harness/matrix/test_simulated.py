@@ -62,6 +62,8 @@ def test_a_prague_that_could_hear_of_none_is_one() -> None:
     assert simulated.unheard(cell("dctcp"), flows(0), marked) == ""
     mangled = dumbbell.bottleneck(50, "fq_codel flows 1").model_copy(update={"mangle": "ect1-to-not-ect"})
     assert simulated.unheard(cell("prague", mangled), flows(0), marked) == ""
+    late = cell("cubic-accecn").model_copy(update={"tunnel": "ipsec"})
+    assert simulated.unheard(late, flows(0), marked) == "", "anti-replay may drop what was marked"
 
 
 def test_short_flows_alone_are_not_for_iperf3(tmp_path: Path) -> None:
