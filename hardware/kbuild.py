@@ -21,6 +21,7 @@ from hardware.machine.cache import BuildError, Progress
 from hardware.patches import Edit
 
 ADDED = {
+    "tcp_prague.h": "net/ipv4",
     "tcp_prague.c": "net/ipv4",
     "tcp_prague_2020.c": "net/ipv4",
     "tcp_ledbat.c": "net/ipv4",
@@ -35,7 +36,7 @@ ADDED = {
 COMPILER, COMMON_HEADERS = kconfig.FRAGMENTS / "cc", kconfig.FRAGMENTS / "common.h"
 MODULES = ("tcp_ect1", "tcp_prague", "tcp_prague_2020")
 """TCP Prague as modules, in the order in which they are loaded."""
-MODULE_SOURCES = ("Makefile", "Kbuild", "unexported.h", *(f"{module}.c" for module in MODULES))
+MODULE_SOURCES = ("Makefile", "Kbuild", "unexported.h", "tcp_prague.h", *(f"{module}.c" for module in MODULES))
 UNUSED = ("*.rst", "*.dts", "*.dtsi", *(f"*/{folder}/*.[ch]" for folder in ("drivers/gpu", "drivers/media", "sound")))
 """Files of the source that no recipe compiles: half of its bytes."""
 TOOLS = ("gcc", "make", "bc", "bison", "flex", "xz", "tar")

@@ -78,8 +78,12 @@ class PublishedComparison:
 
     @property
     def spearman(self) -> float | None:
-        """Rank correlation of ours and theirs over the cells, ties at their mean rank; None where it has no value."""
-        return correlation(ranks([p.ours for p in self._finite]), ranks([p.theirs for p in self._finite]))
+        """Rank correlation of ours and theirs over the cells, ties at their mean rank; None where it has no value.
+
+        Ours is rounded to the digits that are published: theirs has no order below them.
+        """
+        ours = [round(p.ours, self._published_digits) for p in self._finite]
+        return correlation(ranks(ours), ranks([p.theirs for p in self._finite]))
 
     @property
     def pearson(self) -> float | None:
@@ -100,6 +104,10 @@ class PublishedComparison:
     def median_abs_log_ratio(self) -> float | None:
         """Median of |log(ours/theirs)|: how far a cell in the middle is off; None where no cell has a ratio."""
         return median(map(abs, ratios)) if (ratios := self._log_ratios) else None
+
+    @property
+    def _published_digits(self) -> int:
+        return max((len(np.format_float_positional(p.theirs).partition(".")[2]) for p in self.pairs), default=0)
 
     @property
     def _finite(self) -> list[PublishedPair]:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prague of 2020 beside CUBIC in a full pfifo, 10 Mbit/s: as the hosts send, and with arrivals bunched at random.
 
-Why S1's pfifo cells have too little of Prague. Where each arrival follows a departure, a full queue loses what a
-growing window adds, not a share of all: traffic phase effects (Floyd and Jacobson, 1991). Here nothing but the flows
-moves a packet in time; a machine in real time does. Bunched for longer than a packet lasts, 1.2 ms, both flows lose
-alike, and the shares are nearer to the published ones.
+A part of why S1's pfifo cells have too little of Prague. Where each arrival follows a departure, a full queue loses
+what a growing window adds, not a share of all: traffic phase effects (Floyd and Jacobson, 1991). Here nothing but the
+flows moves a packet in time; a machine in real time does. Bunched for longer than a packet lasts, 1.2 ms, Prague has
+more, and at 10 and 20 ms the published share or above.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ MATRIX = Matrix(
     expectations=tuple(
         Expectation(metric="flows.0.d_ss_mbps", low=low, high=high, cells=f"^{name(path, rtt)}$")
         for path, rtt, low, high in (
-            ("as-sent", 10, 1.2, 2.4),
-            ("as-sent", 80, 1.0, 1.6),
-            ("bunched", 10, 2.4, 4.0),
-            ("bunched", 20, 2.4, 3.6),
-            ("bunched", 80, 1.65, 2.5),
+            ("as-sent", 10, 1.6, 2.75),
+            ("as-sent", 80, 0.7, 1.65),
+            ("bunched", 10, 2.5, 4.0),
+            ("bunched", 20, 2.4, 4.0),
+            ("bunched", 80, 1.65, 2.6),
         )
     ),
     reference=Reference(

@@ -17,16 +17,7 @@
  * rounded up: the pace, not the whole segments, is what holds the rate.
  */
 
-#include <linux/inet_diag.h>
-#include <linux/math64.h>
-#include <linux/module.h>
-#include <net/tcp.h>
-#include <net/tcp_ecn.h>
-
-#define FRAC_BITS	20
-#define ONE		(1U << FRAC_BITS)	/* 1.0 for alpha, gain and window fraction */
-#define GAIN_SHIFT	4			/* g = 1/16 */
-#define MIN_CWND	2U
+#include "tcp_prague.h"
 
 static unsigned int rtt_virt_us __read_mostly = 25000;
 module_param(rtt_virt_us, uint, 0644);
@@ -36,19 +27,13 @@ struct prague {
 	u64	window;		/* W, ONE = a segment */
 	u64	round_mstamp;	/* start of the alpha round */
 	u64	cwr_mstamp;	/* last reduction on CE */
-	u32	round_seq;	/* snd_nxt at the start of the alpha round */
 	u32	cwr_seq;	/* snd_nxt at the last reduction on CE */
-	u32	round_delivered;
-	u32	round_delivered_ce;
-	u32	delivered_ce;	/* tp->delivered_ce at the last ACK */
 	u32	alpha;		/* marked fraction, ONE = all */
 	u32	gain;		/* (srtt / rtt_virt)^2, ONE = 1 */
 	u32	cwr_cwnd;	/* window before the last reduction on CE */
 	u32	loss_cwnd;	/* window before the last loss response */
-	bool	saw_ce;
+	struct prague_marks marks;
 };
-
-static struct tcp_congestion_ops prague_reno;
 
 static u32 prague_segments(u64 window)
 {
@@ -95,20 +80,18 @@ static void prague_start_round(struct tcp_sock *tp, struct prague *ca)
 
 	ca->gain = max_t(u32, (ratio * ratio) >> FRAC_BITS, 1);
 	ca->round_mstamp = tp->tcp_mstamp;
-	ca->round_seq = tp->snd_nxt;
-	ca->round_delivered = tp->delivered;
-	ca->round_delivered_ce = tp->delivered_ce;
+	prague_start_count(tp, &ca->marks);
 }
 
 static void prague_update_alpha(struct tcp_sock *tp, struct prague *ca)
 {
-	u32 delivered = tp->delivered - ca->round_delivered;
-	u32 ce = min(tp->delivered_ce - ca->round_delivered_ce, delivered);
+	u32 delivered = tp->delivered - ca->marks.round_delivered;
+	u32 ce = min(tp->delivered_ce - ca->marks.round_delivered_ce, delivered);
 	s64 error;
 
-	if (!prague_round_over(tp, ca->round_seq, ca->round_mstamp))
+	if (!prague_round_over(tp, ca->marks.round_seq, ca->round_mstamp))
 		return;
-	if (delivered && ca->saw_ce) {
+	if (delivered && ca->marks.saw_ce) {
 		error = (s64)div_u64((u64)ce << FRAC_BITS, delivered) - ca->alpha;
 		WRITE_ONCE(ca->alpha, ca->alpha + (s32)(error >> GAIN_SHIFT));
 	}
@@ -119,9 +102,9 @@ static void prague_reduce_on_ce(struct tcp_sock *tp, struct prague *ca)
 {
 	u64 window = prague_window(tp, ca);
 
-	if (!ca->saw_ce) {
+	if (!ca->marks.saw_ce) {
 		/* The first mark ends slow start as a classic signal would. */
-		ca->saw_ce = true;
+		ca->marks.saw_ce = true;
 		WRITE_ONCE(ca->alpha, ONE);
 		prague_start_round(tp, ca);
 	} else if (!prague_round_over(tp, ca->cwr_seq, ca->cwr_mstamp)) {
@@ -140,7 +123,7 @@ static void prague_reduce_on_ce(struct tcp_sock *tp, struct prague *ca)
 static void prague_reduce_on_loss(struct tcp_sock *tp, struct prague *ca, u32 cwnd)
 {
 	ca->loss_cwnd = cwnd;
-	if (ca->saw_ce && !prague_round_over(tp, ca->cwr_seq, ca->cwr_mstamp))
+	if (ca->marks.saw_ce && !prague_round_over(tp, ca->cwr_seq, ca->cwr_mstamp))
 		cwnd = min(2 * cwnd, max(cwnd, ca->cwr_cwnd));
 	WRITE_ONCE(tp->snd_ssthresh, max(cwnd >> 1, MIN_CWND));
 }
@@ -177,16 +160,9 @@ static void prague_increase(struct sock *sk, const struct rate_sample *rs, u32 a
 static void prague_pace(struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u64 rate = (u64)tp->mss_cache * (USEC_PER_SEC << 3);
 	u64 window = prague_window(tp, inet_csk_ca(sk));
 
-	/* Twice the rate while the window doubles; else just what it carries. */
-	if (tcp_snd_cwnd(tp) < tp->snd_ssthresh / 2)
-		rate <<= 1;
-	if (tp->srtt_us)
-		do_div(rate, tp->srtt_us);
-	rate = mul_u64_u64_shr(rate, window, FRAC_BITS);
-	WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
+	prague_set_pace(sk, mul_u64_u64_shr(prague_segment_rate(tp, tp->mss_cache), window, FRAC_BITS));
 }
 
 static void prague_cong_control(struct sock *sk, u32 ack, int flag,
@@ -194,10 +170,9 @@ static void prague_cong_control(struct sock *sk, u32 ack, int flag,
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct prague *ca = inet_csk_ca(sk);
-	u32 ce = tp->delivered_ce - ca->delivered_ce;
+	u32 ce = prague_new_ce(tp, &ca->marks);
 	u8 state = inet_csk(sk)->icsk_ca_state;
 
-	ca->delivered_ce = tp->delivered_ce;
 	prague_update_alpha(tp, ca);
 	if (state == TCP_CA_Recovery) {
 		/* Held: the loss response set it, and it is the exit's too. */
@@ -207,14 +182,6 @@ static void prague_cong_control(struct sock *sk, u32 ack, int flag,
 		prague_increase(sk, rs, rs->acked_sacked - min(ce, rs->acked_sacked));
 	}
 	prague_pace(sk);
-}
-
-/* The window is this module's own; the core's request to shrink it on ECE or
- * loss is answered in prague_reduce_on_ce() and prague_set_state().
- */
-static u32 prague_ssthresh(struct sock *sk)
-{
-	return tcp_sk(sk)->snd_ssthresh;
 }
 
 static void prague_set_state(struct sock *sk, u8 new_state)
@@ -250,28 +217,11 @@ static u32 prague_undo_cwnd(struct sock *sk)
 	return max(tcp_snd_cwnd(tcp_sk(sk)), ca->loss_cwnd);
 }
 
-/* No more than one segment in a burst when the rate does not ask for it. */
-static u32 prague_min_tso_segs(struct sock *sk)
-{
-	return 1;
-}
-
-static size_t prague_get_info(struct sock *sk, u32 ext, int *attr,
-			      union tcp_cc_info *info)
+static size_t prague_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
 	const struct prague *ca = inet_csk_ca(sk);
-	const struct tcp_sock *tp = tcp_sk(sk);
 
-	if (!(ext & (1 << (INET_DIAG_DCTCPINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1))))
-		return 0;
-	memset(&info->dctcp, 0, sizeof(info->dctcp));
-	info->dctcp.dctcp_enabled = 1;
-	info->dctcp.dctcp_ce_state = ca->saw_ce;
-	info->dctcp.dctcp_alpha = READ_ONCE(ca->alpha) >> (FRAC_BITS - 10);
-	info->dctcp.dctcp_ab_ecn = tp->mss_cache * (tp->delivered_ce - ca->round_delivered_ce);
-	info->dctcp.dctcp_ab_tot = tp->mss_cache * (tp->delivered - ca->round_delivered);
-	*attr = INET_DIAG_DCTCPINFO;
-	return sizeof(info->dctcp);
+	return prague_tell(tcp_sk(sk), &ca->marks, READ_ONCE(ca->alpha) >> (FRAC_BITS - 10), ext, attr, info);
 }
 
 static void prague_init(struct sock *sk)
@@ -279,21 +229,12 @@ static void prague_init(struct sock *sk)
 	struct prague *ca = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	if (!tcp_ecn_mode_accecn(tp) && sk->sk_state != TCP_LISTEN &&
-	    sk->sk_state != TCP_CLOSE) {
-		/* Without accurate feedback: Reno, and no ECT(1) that would lie. */
-		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &prague_reno);
-		INET_ECN_dontxmit(sk);
+	if (!prague_begin(sk))
 		return;
-	}
-	memset(ca, 0, sizeof(*ca));
 	ca->window = (u64)tcp_snd_cwnd(tp) << FRAC_BITS;
-	ca->delivered_ce = tp->delivered_ce;
+	ca->marks.delivered_ce = tp->delivered_ce;
 	tcp_mstamp_refresh(tp);
 	prague_start_round(tp, ca);
-	/* Bursts of at most 1/4096 s = 0.25 ms of the pacing rate. */
-	WRITE_ONCE(sk->sk_pacing_shift, 12);
-	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 }
 
 static struct tcp_congestion_ops prague __read_mostly = {
@@ -305,19 +246,9 @@ static struct tcp_congestion_ops prague __read_mostly = {
 	.undo_cwnd	= prague_undo_cwnd,
 	.min_tso_segs	= prague_min_tso_segs,
 	.get_info	= prague_get_info,
-	.flags		= TCP_CONG_NEEDS_ECN | TCP_CONG_NEEDS_ACCECN |
-			  TCP_CONG_ECT_1_NEGOTIATION | TCP_CONG_NO_FALLBACK_RFC3168 |
-			  TCP_CONG_NON_RESTRICTED,
+	.flags		= PRAGUE_FLAGS,
 	.owner		= THIS_MODULE,
 	.name		= "prague",
-};
-
-static struct tcp_congestion_ops prague_reno __read_mostly = {
-	.ssthresh	= tcp_reno_ssthresh,
-	.cong_avoid	= tcp_reno_cong_avoid,
-	.undo_cwnd	= tcp_reno_undo_cwnd,
-	.owner		= THIS_MODULE,
-	.name		= "prague-reno",
 };
 
 static int __init prague_register(void)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * TCP Prague as it behaved in 2020: the one that published fairness tables were
- * made with ("L4S Tests", L4STeam's kernel 5.4). Written anew for this project;
- * what it does was learned from later versions of L4STeam's sources (GPL-2.0).
+ * made with ("L4S Tests"). Written anew for this project; what it does was read
+ * in the kernel that they name, L4STeam's 5.4 of 4 August 2020 (GPL-2.0).
  * tcp_prague.c beside this file is the draft's. What differs:
  *
  *   RTT		no independence of it: a round is a round trip
@@ -11,54 +11,33 @@
  *   CE		once on each entry of the core's CWR state:  carry -= W * alpha / 2
  *   loss	carry -= W / 2; no increase until the core's state is Open again
  *   alpha	starts at 1, so that the first mark halves
- *   increase	unmarked / W, by ACKs that find the window used up
+ *   increase	unmarked / W, by ACKs that find data held back by the window or
+ *		by TCP's own pace
  *   pace	packets with their headers (3.6 % above the payload's W / srtt)
  */
 
-#include <linux/inet_diag.h>
-#include <linux/math64.h>
-#include <linux/module.h>
-#include <net/tcp.h>
-#include <net/tcp_ecn.h>
-
-#define FRAC_BITS	20
-#define ONE		(1 << FRAC_BITS)	/* signed: the carry may be below 0 */
-#define GAIN_SHIFT	4			/* g = 1/16 */
-#define MIN_CWND	2U
+#include "tcp_prague.h"
 
 struct prague {
 	u64	alphas;		/* alpha / g: what a shift would lose stays in it */
 	s64	carry;		/* segments that the window is behind by, ONE = 1 */
 	s64	loss_carry;
 	u32	loss_cwnd;	/* window and carry before the last loss response */
-	u32	round_seq;	/* snd_nxt at the start of the round */
-	u32	round_delivered;
-	u32	round_delivered_ce;
-	u32	delivered_ce;	/* tp->delivered_ce at the last ACK */
-	bool	saw_ce;
+	struct prague_marks marks;
 	bool	in_loss;
 };
 
-static struct tcp_congestion_ops prague_reno;
-
-static void prague_start_round(const struct tcp_sock *tp, struct prague *ca)
-{
-	ca->round_seq = tp->snd_nxt;
-	ca->round_delivered = tp->delivered;
-	ca->round_delivered_ce = tp->delivered_ce;
-}
-
 static void prague_update_alpha(const struct tcp_sock *tp, struct prague *ca)
 {
-	u32 delivered = tp->delivered - ca->round_delivered;
-	u32 ce = tp->delivered_ce - ca->round_delivered_ce;
+	u32 delivered = tp->delivered - ca->marks.round_delivered;
+	u32 ce = tp->delivered_ce - ca->marks.round_delivered_ce;
 
-	if (before(tp->snd_una, ca->round_seq))
+	if (before(tp->snd_una, ca->marks.round_seq))
 		return;
-	if (ca->saw_ce)
+	if (ca->marks.saw_ce)
 		ca->alphas = min_t(u64, (u64)ONE << GAIN_SHIFT, ca->alphas - (ca->alphas >> GAIN_SHIFT) +
 				   div_u64((u64)ce << FRAC_BITS, max(delivered, 1U)));
-	prague_start_round(tp, ca);
+	prague_start_count(tp, &ca->marks);
 }
 
 /* A whole segment of the carry, if there is one, goes to the window or comes from it. */
@@ -79,46 +58,43 @@ static void prague_step(struct tcp_sock *tp, struct prague *ca)
 		WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
 }
 
+/* By the window, or by its pace where TCP keeps it itself. */
+static bool prague_is_held_back(const struct sock *sk)
+{
+	return tcp_is_cwnd_limited(sk) || (tcp_needs_internal_pacing(sk) && !tcp_write_queue_empty(sk));
+}
+
 static void prague_increase(struct sock *sk, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct prague *ca = inet_csk_ca(sk);
-	u32 cwnd;
 
-	if (!acked || ca->in_loss || !tcp_is_cwnd_limited(sk))
+	if (!acked || ca->in_loss || !prague_is_held_back(sk))
 		return;
 	if (tcp_in_slow_start(tp)) {
 		acked = tcp_slow_start(tp, acked);
 		if (!acked)
 			return;
 	}
-	cwnd = max(tcp_snd_cwnd(tp), 1U);
-	ca->carry += div_u64(((u64)acked << FRAC_BITS) + cwnd / 2, cwnd);
+	ca->carry += DIV_ROUND_CLOSEST_ULL((u64)acked << FRAC_BITS, tcp_snd_cwnd(tp));
 }
 
 static void prague_pace(struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 headers = tp->tcp_header_len + inet_csk(sk)->icsk_af_ops->net_header_len;
-	u64 rate = (u64)(tp->mss_cache + headers) * (USEC_PER_SEC << 3);
+	u64 rate = prague_segment_rate(tp, tp->mss_cache + headers);
 
-	/* Twice the rate while the window doubles. */
-	if (tcp_snd_cwnd(tp) < tp->snd_ssthresh / 2)
-		rate <<= 1;
-	if (tp->srtt_us)
-		do_div(rate, tp->srtt_us);
-	rate *= max(tcp_snd_cwnd(tp), tcp_packets_in_flight(tp));
-	WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
+	prague_set_pace(sk, rate * max(tcp_snd_cwnd(tp), tcp_packets_in_flight(tp)));
 }
 
 static void prague_cong_control(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct prague *ca = inet_csk_ca(sk);
-	u32 ce = tp->delivered_ce - ca->delivered_ce;
+	u32 ce = prague_new_ce(tp, &ca->marks);
 
-	ca->delivered_ce = tp->delivered_ce;
-	ca->saw_ce |= ce > 0;
+	ca->marks.saw_ce |= ce > 0;
 	prague_increase(sk, rs->acked_sacked - min(ce, rs->acked_sacked));
 	prague_step(tp, ca);
 	prague_update_alpha(tp, ca);
@@ -157,11 +133,6 @@ static void prague_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 		prague_halve(tcp_sk(sk), inet_csk_ca(sk));
 }
 
-static u32 prague_ssthresh(struct sock *sk)
-{
-	return tcp_sk(sk)->snd_ssthresh;
-}
-
 static u32 prague_undo_cwnd(struct sock *sk)
 {
 	struct prague *ca = inet_csk_ca(sk);
@@ -170,26 +141,12 @@ static u32 prague_undo_cwnd(struct sock *sk)
 	return max(tcp_snd_cwnd(tcp_sk(sk)), ca->loss_cwnd);
 }
 
-static u32 prague_min_tso_segs(struct sock *sk)
-{
-	return 1;
-}
-
 static size_t prague_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
 	const struct prague *ca = inet_csk_ca(sk);
-	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 alpha = READ_ONCE(ca->alphas) >> (GAIN_SHIFT + FRAC_BITS - 10);
 
-	if (!(ext & (1 << (INET_DIAG_DCTCPINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1))))
-		return 0;
-	memset(&info->dctcp, 0, sizeof(info->dctcp));
-	info->dctcp.dctcp_enabled = 1;
-	info->dctcp.dctcp_ce_state = ca->saw_ce;
-	info->dctcp.dctcp_alpha = READ_ONCE(ca->alphas) >> (GAIN_SHIFT + FRAC_BITS - 10);
-	info->dctcp.dctcp_ab_ecn = tp->mss_cache * (tp->delivered_ce - ca->round_delivered_ce);
-	info->dctcp.dctcp_ab_tot = tp->mss_cache * (tp->delivered - ca->round_delivered);
-	*attr = INET_DIAG_DCTCPINFO;
-	return sizeof(info->dctcp);
+	return prague_tell(tcp_sk(sk), &ca->marks, alpha, ext, attr, info);
 }
 
 static void prague_init(struct sock *sk)
@@ -197,18 +154,11 @@ static void prague_init(struct sock *sk)
 	struct prague *ca = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	if (!tcp_ecn_mode_accecn(tp) && sk->sk_state != TCP_LISTEN && sk->sk_state != TCP_CLOSE) {
-		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &prague_reno);
-		INET_ECN_dontxmit(sk);
+	if (!prague_begin(sk))
 		return;
-	}
-	memset(ca, 0, sizeof(*ca));
 	ca->alphas = (u64)ONE << GAIN_SHIFT;
-	ca->delivered_ce = tp->delivered_ce;
-	prague_start_round(tp, ca);
-	/* Bursts of at most 1/4096 s = 0.25 ms of the pacing rate. */
-	WRITE_ONCE(sk->sk_pacing_shift, 12);
-	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
+	ca->marks.delivered_ce = tp->delivered_ce;
+	prague_start_count(tp, &ca->marks);
 }
 
 static struct tcp_congestion_ops prague __read_mostly = {
@@ -220,20 +170,9 @@ static struct tcp_congestion_ops prague __read_mostly = {
 	.undo_cwnd	= prague_undo_cwnd,
 	.min_tso_segs	= prague_min_tso_segs,
 	.get_info	= prague_get_info,
-	.flags		= TCP_CONG_NEEDS_ECN | TCP_CONG_NEEDS_ACCECN |
-			  TCP_CONG_ECT_1_NEGOTIATION | TCP_CONG_NO_FALLBACK_RFC3168 |
-			  TCP_CONG_NON_RESTRICTED,
+	.flags		= PRAGUE_FLAGS,
 	.owner		= THIS_MODULE,
 	.name		= "prague-2020",
-};
-
-/* Where the peer has no accurate feedback. */
-static struct tcp_congestion_ops prague_reno __read_mostly = {
-	.ssthresh	= tcp_reno_ssthresh,
-	.cong_avoid	= tcp_reno_cong_avoid,
-	.undo_cwnd	= tcp_reno_undo_cwnd,
-	.owner		= THIS_MODULE,
-	.name		= "prague-reno",
 };
 
 static int __init prague_register(void)

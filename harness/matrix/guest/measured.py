@@ -108,10 +108,11 @@ def iperf3_rows(flow: int, start_s: float, sender: dict[str, Any], receiver: dic
 def unheard(cell: Cell, flows: pl.DataFrame, seen: Sequence[dict[str, Any]]) -> str:
     """Return which flow with accurate ECN was told of no CE although the queues on its way marked; empty: none.
 
-    `flows` and `seen` are flows.csv and the lines of queues.jsonl. Cells whose middleboxes change the ECN field and
-    senders that do not tell what was delivered are not judged.
+    `flows` and `seen` are flows.csv and the lines of queues.jsonl. Cells whose middleboxes change the ECN field or
+    whose tunnel drops what is late (a flow that it starves may draw no mark, or lose it) and senders that do not tell
+    what was delivered are not judged.
     """
-    if any(hop.mangle for hop in cell.hops):
+    if cell.tunnel == "ipsec" or any(hop.mangle for hop in cell.hops):
         return ""
     for n, flow in enumerate(cell.flows):
         heard = flows.filter(pl.col("flow") == n)["delivered_ce"].drop_nulls()

@@ -60,6 +60,8 @@ def test_a_prague_that_could_hear_of_none_is_one() -> None:
     assert measured.unheard(cell("dctcp"), flows(0), marked) == ""
     mangled = dumbbell.bottleneck(50, "fq_codel flows 1").model_copy(update={"mangle": "ect1-to-not-ect"})
     assert measured.unheard(cell("prague", mangled), flows(0), marked) == ""
+    late = cell("cubic-accecn").model_copy(update={"tunnel": "ipsec"})
+    assert measured.unheard(late, flows(0), marked) == "", "anti-replay may drop what was marked"
 
 
 def test_a_replay_window_is_read_back_with_what_it_dropped() -> None:
