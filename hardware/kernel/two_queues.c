@@ -120,11 +120,11 @@ static bool passes(struct two_queues *q, struct sk_buff *skb, u64 now)
 {
 	struct flow_bucket *flow = two_queues_flow(q, skb);
 	u64 sojourn = now - two_queues_cb(skb)->entered, waited = sojourn;
-	u32 its = flow->bytes + qdisc_pkt_len(skb), all = q->bulk_bytes + qdisc_pkt_len(skb);
+	u32 backlog = flow->bytes + qdisc_pkt_len(skb), all = q->bulk_bytes + qdisc_pkt_len(skb);
 
 	q->stats.delay_us = div_u64(sojourn, NSEC_PER_USEC);
 	if (q->order->af)
-		waited = mul_u64_u64_div_u64(sojourn, (u64)its * (q->stats.flows + !flow->bytes), all);
+		waited = mul_u64_u64_div_u64(sojourn, (u64)backlog * (q->stats.flows + !flow->bytes), all);
 	if (signals(q, flow, waited, now)) {
 		if (INET_ECN_set_ce(skb)) {
 			q->stats.ecn_mark++;

@@ -41,7 +41,7 @@ class Law:
         return True
 
 
-def told(left_s: list[float]) -> tuple[list[int], int, int]:
+def signalled(left_s: list[float]) -> tuple[list[int], int, int]:
     """Which packets of a burst are dropped, how many are marked CE and SCE, by when after it each leaves."""
     drop, ce, sce = Law(8), Law(40), Law(200)
     before = history = jitter = 0.0
@@ -67,7 +67,7 @@ def test_a_burst_is_told_as_the_law_says(tmp_path: Path) -> None:
     delays = packets["delay_us"].to_list()
     # A packet that is dropped is taken out when the next that is not leaves.
     left = packets["delay_us"].fill_null(strategy="backward").to_list()
-    dropped, much, some = told([us / 1e6 for us in left])
+    dropped, much, some = signalled([us / 1e6 for us in left])
     assert [n for n, delay in enumerate(delays) if delay is None] == dropped and len(dropped) > 3
     assert counts(tmp_path, "receiver") == [some, much]
     queue = json.loads((tmp_path / "tc").read_text())[1]

@@ -45,6 +45,6 @@ def test_deltic_marks_sce_or_not_by_a_target_of_its_own() -> None:
     assert queue.given() == {"target": 20_000, "sce_target": 4000, "drop_target": 100_000, "sce": True}
     shown = {"target": 20_000, "sce-target": 4000, "drop-target": 100_000, "limit": 10_240, "sce": True}
     assert not queue.differences(shown)
-    assert queue.differences({**shown, "sce-target": 5000}) == ["sce-target: asked 4ms, found 5000"]
+    assert queue.differences({**shown, "sce-target": 5000}) == ["sce-target: asked sce-target 4ms, found 5000"]
     with pytest.raises(QdiscError, match="drop-target: 5s is out of range: 1us to 4s"):
         parse_qdisc("deltic drop-target 5s")
