@@ -30,7 +30,13 @@ ADDED = {
     "tcp_sce.h": "include/net",
     "sce.h": "net/sched",
     "sce_ramp.h": "net/sched",
+    "cobalt.h": "net/sched",
+    "two_queues.h": "net/sched",
+    "two_queues.c": "net/sched",
     "sch_cnq.c": "net/sched",
+    "sch_lfq.c": "net/sched",
+    "deltic.h": "net/sched",
+    "sch_deltic.c": "net/sched",
 }
 """Files of kconfig.FRAGMENTS that are ours, and the folder of the kernel source that they are compiled in."""
 COMPILER, COMMON_HEADERS = kconfig.FRAGMENTS / "cc", kconfig.FRAGMENTS / "common.h"

@@ -88,7 +88,8 @@ EDITS = (
     *_offer("LEDBAT", "net/ipv4", "ledbat", "TCP_CONG_LEDBAT", "tcp_ledbat.o"),
     *_offer("SCE's congestion controls", "net/ipv4", "sce", "TCP_CONG_SCE", "tcp_sce.o"),
     *_offer("packet slots", "net/sched", "slots", "NET_SCH_SLOTS", "sch_slots.o"),
-    *_offer("Cheap Nasty Queueing", "net/sched", "cnq", "NET_SCH_CNQ", "sch_cnq.o"),
+    *_offer("a sparse and a bulk queue", "net/sched", "cnq", "NET_SCH_CNQ", "two_queues.o sch_cnq.o sch_lfq.o"),
+    *_offer("Delay Time Control", "net/sched", "deltic", "NET_SCH_DELTIC", "sch_deltic.o"),
     Edit(
         "net/ipv4/tcp_output.c",
         "echo SCE in the former NS flag",

@@ -10,12 +10,14 @@ from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell, Hop, Probe
 from harness.matrix.matrix import Chart, Column, Contrast, Matrix
 
-# Each side's own queue, and one of neither: what a flow does where nobody knows of it.
+# Each side's own queue, one of neither (a flow where nobody knows of it), and two that the bakeoff does not have.
 QUEUES: dict[str, Hop] = {
     "dualpi2": dumbbell.bottleneck(50, "dualpi2"),
     "cake-sce": dumbbell.bottleneck(dumbbell.LINK_MBPS, "cake bandwidth 50mbit besteffort flowblind sce"),
     "cake-sce-single": dumbbell.bottleneck(dumbbell.LINK_MBPS, "cake bandwidth 50mbit besteffort flowblind sce-single"),
     "fq_codel-1q": dumbbell.bottleneck(50, "fq_codel flows 1"),
+    "lfq_cobalt": dumbbell.bottleneck(dumbbell.LINK_MBPS, "lfq_cobalt bandwidth 50mbit sce"),
+    "deltic": dumbbell.bottleneck(50, "deltic sce"),
 }
 PAIRS = {
     "dualpi2": (("prague", "prague"), ("cubic", "prague"), ("cubic", "cubic")),
@@ -25,6 +27,8 @@ PAIRS = {
     ),
     "cake-sce-single": (("reno-sce", "reno-sce"), ("cubic", "reno-sce"), ("cubic", "dctcp-sce"), ("cubic", "cubic")),
     "fq_codel-1q": (("cubic", "prague"), ("cubic", "reno-sce"), ("cubic", "dctcp-sce"), ("cubic", "cubic")),
+    "lfq_cobalt": (("cubic", "prague"), ("cubic", "reno-sce"), ("cubic", "cubic")),
+    "deltic": (("cubic", "reno-sce"), ("cubic", "cubic")),
 }  # fmt: skip
 RTTS = (10, 80)
 
@@ -81,6 +85,9 @@ MATRIX = Matrix(
             beside_cubic("CUBIC beside Prague in fq_codel flows 1", "fq_codel-1q", "prague", rtt),
             beside_cubic("CUBIC beside Reno-SCE in fq_codel flows 1", "fq_codel-1q", "reno-sce", rtt),
             beside_cubic("CUBIC beside DCTCP-SCE in fq_codel flows 1", "fq_codel-1q", "dctcp-sce", rtt),
+            beside_cubic("CUBIC beside Prague in lfq_cobalt", "lfq_cobalt", "prague", rtt),
+            beside_cubic("CUBIC beside Reno-SCE in lfq_cobalt", "lfq_cobalt", "reno-sce", rtt),
+            beside_cubic("CUBIC beside Reno-SCE in deltic", "deltic", "reno-sce", rtt),
         )
     ),
     charts=tuple(

@@ -11,6 +11,7 @@
 
 #define SCE_SINGLE	1024U	/* the ramp begins at the target */
 
+/* cnq_cobalt, cnq_codel_af, lfq_cobalt */
 enum {
 	TCA_CNQ_UNSPEC,
 	TCA_CNQ_PAD,
@@ -31,6 +32,26 @@ struct tc_cnq_xstats {
 	__u32 sparse;		/* packets that passed the sparse queue */
 	__u32 flows;		/* flows with packets in the bulk queue now */
 	__u32 delay_us;		/* how long the last packet of the bulk queue waited */
+};
+
+enum {
+	TCA_DELTIC_UNSPEC,
+	TCA_DELTIC_TARGET,	/* u32, us: of CE */
+	TCA_DELTIC_SCE_TARGET,	/* u32, us */
+	TCA_DELTIC_DROP_TARGET,	/* u32, us */
+	TCA_DELTIC_LIMIT,	/* u32, packets */
+	TCA_DELTIC_SCE,		/* u32: 1 marks SCE, 0 does not */
+	__TCA_DELTIC_MAX
+};
+#define TCA_DELTIC_MAX (__TCA_DELTIC_MAX - 1)
+
+struct tc_deltic_xstats {
+	__u32 ecn_mark;		/* packets marked CE */
+	__u32 sce_mark;		/* packets marked SCE: ECT(0) to ECT(1) */
+	__u32 aqm_drop;		/* packets dropped in place of a mark, or by the third law */
+	__u32 drop_overlimit;
+	__u32 delay_us;		/* how long the last packet waited */
+	__u32 jitter_us;	/* how much of that is taken for the link's jitter */
 };
 
 #endif

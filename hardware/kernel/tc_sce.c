@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What iproute2's tc must know of our queues: cnq_cobalt, cnq_codel_af, and the
- * words that SCE adds to cake. tc loads it as q_<kind>.so from its library
- * directory and uses <kind>_qdisc_util of it.
+ * What iproute2's tc must know of our queues: cnq_cobalt, cnq_codel_af, lfq_cobalt,
+ * deltic, and the words that SCE adds to cake. tc loads it as q_<kind>.so from its
+ * library directory and uses <kind>_qdisc_util of it.
  *
- *	... cnq_codel_af [ bandwidth RATE | unlimited ] [ target TIME ] [ interval TIME ]
- *			 [ limit PACKETS ] [ sce | sce-single | sce-thresh N | no-sce ]
+ *	... lfq_cobalt [ bandwidth RATE | unlimited ] [ target TIME ] [ interval TIME ]
+ *		       [ limit PACKETS ] [ sce | sce-single | sce-thresh N | no-sce ]
+ *	... deltic [ target TIME ] [ sce-target TIME ] [ drop-target TIME ] [ limit PACKETS ] [ sce | no-sce ]
  *	... cake ... [ sce | sce-single | sce-thresh N | no-sce ]
  */
 
@@ -40,6 +41,7 @@ int parse_rtattr(struct rtattr *tb[], int most, struct rtattr *, int size);
 int get_rate64(__u64 *, const char *);
 int get_time(unsigned int *us, const char *);
 int get_u32(__u32 *, const char *, int base);
+int print_color_bool(int type, int color, const char *key, const char *format, bool);
 int print_color_uint(int type, int color, const char *key, const char *format, unsigned int);
 int print_color_rate(bool iec, int type, int color, const char *key, const char *format, unsigned long long);
 int print_color_string(int type, int color, const char *key, const char *format, const char *);
@@ -78,44 +80,87 @@ static void sce_print(__u32 ramp)
 		print_color_uint(PRINT_ANY, COLOR_NONE, "sce-thresh", "sce-thresh %u ", ramp);
 }
 
+/* A word of tc's that a value follows, and the attribute that has the value. */
+struct word {
+	const char *word;
+	int type;
+	enum { COUNT, TIME, RATE } value;
+};
+
+/* The attribute of the word and value at the head of `argv`, added to a message: 0, or -1 where they are wrong. */
+static int add_value(const struct word *words, int argc, char **argv, struct nlmsghdr *message)
+{
+	const char *value = argc > 1 ? argv[1] : NULL;
+	__u32 number = 0;
+	__u64 rate = 0;
+
+	while (words->word && strcmp(words->word, *argv))
+		words++;
+	if (!words->word)
+		return wrong("parameter", *argv);
+	if (!value || (words->value == RATE ? get_rate64(&rate, value) :
+		       words->value == TIME ? get_time(&number, value) : get_u32(&number, value, 10)))
+		return wrong(*argv, value);
+	if (words->value == RATE)
+		return addattr_l(message, MESSAGE, words->type, &rate, sizeof(rate));
+	return addattr_l(message, MESSAGE, words->type, &number, sizeof(number));
+}
+
 static int cnq_parse(const struct qdisc_util *util, int argc, char **argv, struct nlmsghdr *message, const char *dev)
 {
+	static const struct word words[] = {
+		{ "bandwidth", TCA_CNQ_RATE64, RATE }, { "target", TCA_CNQ_TARGET, TIME },
+		{ "interval", TCA_CNQ_INTERVAL, TIME }, { "limit", TCA_CNQ_LIMIT, COUNT }, { 0 },
+	};
 	struct rtattr *nest = addattr_nest(message, MESSAGE, TCA_OPTIONS);
 
 	(void)util;
 	(void)dev;
 	while (argc > 0) {
-		const char *word = *argv, *value = argc > 1 ? argv[1] : NULL;
-		__u32 number = 0;
-		__u64 rate = 0;
-		int words = sce_words(argc, argv, &number), type = TCA_CNQ_SCE;
+		__u32 ramp = 0;
+		__u64 unlimited = 0;
+		int taken = sce_words(argc, argv, &ramp);
 
-		if (words < 0)
+		if (taken < 0)
 			return -1;
-		if (!words && !strcmp(word, "unlimited")) {
-			words = 1;
-			type = TCA_CNQ_RATE64;
-		} else if (!words) {
-			words = 2;
-			if (!strcmp(word, "bandwidth"))
-				type = value && !get_rate64(&rate, value) ? TCA_CNQ_RATE64 : 0;
-			else if (!strcmp(word, "target"))
-				type = value && !get_time(&number, value) ? TCA_CNQ_TARGET : 0;
-			else if (!strcmp(word, "interval"))
-				type = value && !get_time(&number, value) ? TCA_CNQ_INTERVAL : 0;
-			else if (!strcmp(word, "limit"))
-				type = value && !get_u32(&number, value, 10) ? TCA_CNQ_LIMIT : 0;
-			else
-				return wrong("parameter", word);
-			if (!type)
-				return wrong(word, value);
+		if (taken) {
+			addattr_l(message, MESSAGE, TCA_CNQ_SCE, &ramp, sizeof(ramp));
+		} else if (!strcmp(*argv, "unlimited")) {
+			taken = 1;
+			addattr_l(message, MESSAGE, TCA_CNQ_RATE64, &unlimited, sizeof(unlimited));
+		} else {
+			taken = 2;
+			if (add_value(words, argc, argv, message))
+				return -1;
 		}
-		if (type == TCA_CNQ_RATE64)
-			addattr_l(message, MESSAGE, type, &rate, sizeof(rate));
-		else
-			addattr_l(message, MESSAGE, type, &number, sizeof(number));
-		argc -= words;
-		argv += words;
+		argc -= taken;
+		argv += taken;
+	}
+	addattr_nest_end(message, nest);
+	return 0;
+}
+
+static int deltic_parse(const struct qdisc_util *util, int argc, char **argv, struct nlmsghdr *message,
+			const char *dev)
+{
+	static const struct word words[] = {
+		{ "target", TCA_DELTIC_TARGET, TIME }, { "sce-target", TCA_DELTIC_SCE_TARGET, TIME },
+		{ "drop-target", TCA_DELTIC_DROP_TARGET, TIME }, { "limit", TCA_DELTIC_LIMIT, COUNT }, { 0 },
+	};
+	struct rtattr *nest = addattr_nest(message, MESSAGE, TCA_OPTIONS);
+
+	(void)util;
+	(void)dev;
+	while (argc > 0) {
+		__u32 sce = !strcmp(*argv, "sce");
+		int taken = sce || !strcmp(*argv, "no-sce") ? 1 : 2;
+
+		if (taken == 1)
+			addattr_l(message, MESSAGE, TCA_DELTIC_SCE, &sce, sizeof(sce));
+		else if (add_value(words, argc, argv, message))
+			return -1;
+		argc -= taken;
+		argv += taken;
 	}
 	addattr_nest_end(message, nest);
 	return 0;
@@ -151,32 +196,72 @@ static int cnq_print(const struct qdisc_util *util, FILE *file, struct rtattr *o
 
 static int cnq_print_statistics(const struct qdisc_util *util, FILE *file, struct rtattr *statistics)
 {
-	struct tc_cnq_xstats found = { 0 };
+	struct tc_cnq_xstats seen = { 0 };
 	size_t size = statistics ? RTA_PAYLOAD(statistics) : 0;
 
 	(void)util;
 	(void)file;
 	if (!size)
 		return 0;
-	memcpy(&found, RTA_DATA(statistics), size < sizeof(found) ? size : sizeof(found));
-	print_color_uint(PRINT_ANY, COLOR_NONE, "ecn_mark", "  ecn_mark %u", found.ecn_mark);
-	print_color_uint(PRINT_ANY, COLOR_NONE, "sce_mark", " sce_mark %u", found.sce_mark);
-	print_color_uint(PRINT_ANY, COLOR_NONE, "aqm_drop", " aqm_drop %u", found.aqm_drop);
-	print_color_uint(PRINT_ANY, COLOR_NONE, "drop_overlimit", " drop_overlimit %u", found.drop_overlimit);
-	print_color_uint(PRINT_ANY, COLOR_NONE, "sparse", " sparse %u", found.sparse);
-	print_color_uint(PRINT_ANY, COLOR_NONE, "flows", " flows %u", found.flows);
-	print_color_uint(PRINT_ANY, COLOR_NONE, "delay", " delay %uus", found.delay_us);
+	memcpy(&seen, RTA_DATA(statistics), size < sizeof(seen) ? size : sizeof(seen));
+	print_color_uint(PRINT_ANY, COLOR_NONE, "ecn_mark", "  ecn_mark %u", seen.ecn_mark);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "sce_mark", " sce_mark %u", seen.sce_mark);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "aqm_drop", " aqm_drop %u", seen.aqm_drop);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "drop_overlimit", " drop_overlimit %u", seen.drop_overlimit);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "sparse", " sparse %u", seen.sparse);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "flows", " flows %u", seen.flows);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "delay", " delay %uus", seen.delay_us);
 	return 0;
 }
 
-#define CNQ(kind)							\
+static int deltic_print(const struct qdisc_util *util, FILE *file, struct rtattr *options)
+{
+	struct rtattr *tb[TCA_DELTIC_MAX + 1];
+
+	(void)util;
+	(void)file;
+	if (!options)
+		return 0;
+	parse_rtattr(tb, TCA_DELTIC_MAX, RTA_DATA(options), RTA_PAYLOAD(options));
+	print_color_uint(PRINT_ANY, COLOR_NONE, "target", "target %uus ", u32_of(tb[TCA_DELTIC_TARGET]));
+	print_color_uint(PRINT_ANY, COLOR_NONE, "sce-target", "sce-target %uus ", u32_of(tb[TCA_DELTIC_SCE_TARGET]));
+	print_color_uint(PRINT_ANY, COLOR_NONE, "drop-target", "drop-target %uus ",
+			 u32_of(tb[TCA_DELTIC_DROP_TARGET]));
+	print_color_uint(PRINT_ANY, COLOR_NONE, "limit", "limit %up ", u32_of(tb[TCA_DELTIC_LIMIT]));
+	if (u32_of(tb[TCA_DELTIC_SCE]))
+		print_color_bool(PRINT_ANY, COLOR_NONE, "sce", "sce ", true);
+	return 0;
+}
+
+static int deltic_print_statistics(const struct qdisc_util *util, FILE *file, struct rtattr *statistics)
+{
+	struct tc_deltic_xstats seen = { 0 };
+	size_t size = statistics ? RTA_PAYLOAD(statistics) : 0;
+
+	(void)util;
+	(void)file;
+	if (!size)
+		return 0;
+	memcpy(&seen, RTA_DATA(statistics), size < sizeof(seen) ? size : sizeof(seen));
+	print_color_uint(PRINT_ANY, COLOR_NONE, "ecn_mark", "  ecn_mark %u", seen.ecn_mark);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "sce_mark", " sce_mark %u", seen.sce_mark);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "aqm_drop", " aqm_drop %u", seen.aqm_drop);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "drop_overlimit", " drop_overlimit %u", seen.drop_overlimit);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "delay", " delay %uus", seen.delay_us);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "jitter", " jitter %uus", seen.jitter_us);
+	return 0;
+}
+
+#define QUEUE(kind, words)						\
 	struct qdisc_util kind##_qdisc_util = {				\
-		.id = #kind, .parse = cnq_parse, .print = cnq_print,	\
-		.print_statistics = cnq_print_statistics,		\
+		.id = #kind, .parse = words##_parse, .print = words##_print, \
+		.print_statistics = words##_print_statistics,		\
 	}
 
-CNQ(cnq_cobalt);
-CNQ(cnq_codel_af);
+QUEUE(cnq_cobalt, cnq);
+QUEUE(cnq_codel_af, cnq);
+QUEUE(lfq_cobalt, cnq);
+QUEUE(deltic, deltic);
 
 /* Cake is tc's own; ours takes and tells the words of SCE, and leaves the rest to it. */
 static const struct qdisc_util *cake(void)

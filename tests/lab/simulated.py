@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
+
 from hardware import simulation
-from hardware.build import Kernel
-from hardware.guest import Guest
+from hardware.build import Kernel, ensure_kernel
+from hardware.guest import Guest, ensure_guest
+from traffic.endpoints import ensure_endpoints
+from traffic.irtt import TOS
+from traffic.ports import TALK
 
 NETWORK = """#!/bin/sh
 set -e
@@ -73,3 +81,52 @@ def flows(controls: list[str], seconds: int, meanwhile: str = "") -> str:
         for n, control in enumerate(controls)
     )
     return f"{servers}sleep 0.5\n{clients}{meanwhile}wait\n"
+
+
+def counted(namespace: str, *matches: str) -> str:
+    """Script: count what arrives in a namespace by each match of nft."""
+    rules = "".join(f"{match} counter\n" for match in matches)
+    return (
+        f"ip netns exec {namespace} nft -f - <<'END'\n"
+        f"table ip seen {{\nchain seen {{\ntype filter hook input priority 0\n{rules}}}\n}}\nEND\n"
+    )
+
+
+COUNTS = "ip netns exec {0} nft list table ip seen >{0}.nft\n"
+
+
+def counts(folder: Path, namespace: str) -> list[int]:
+    return [int(number) for number in re.findall(r"counter packets (\d+)", (folder / f"{namespace}.nft").read_text())]
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A flow of UDP: so many bytes at once, every so often, in packets of at most 1200 bytes (1242 on the wire)."""
+
+    every_ns: int
+    size: int
+    first_ns: int = 100_000_000
+
+
+def talk(
+    queue: str, talks: Sequence[Talk], folder: Path, seconds: int, *ecn: str, tos: int = TOS["ect0"]
+) -> pl.DataFrame:
+    """Send talks through a queue (a script that sets it up); counts what arrives as each of `ecn`.
+
+    Returns talks.csv: `talk`, `t_s` of sending, `delay_us` of each packet (null: lost) in the order in which they are
+    sent. Leaves the router's `tc -s -j` as `tc`, and the counts for `counts`.
+    """
+    plan = f"cell {seconds}000000000 1000000000 4\nhost sender 1\nhost receiver 1\n" + "".join(
+        f"talk sender receiver 10.42.1.20 {TALK + n} {tos} {flow.first_ns} {flow.every_ns} {flow.size} 0 0\n"
+        for n, flow in enumerate(talks)
+    )
+    shutil.copy(ensure_endpoints(), folder / "bulk")
+    ports = f"{TALK}-{TALK + len(talks) - 1}"
+    (folder / "run").write_text(
+        f"{NETWORK}{queue}"
+        + counted("receiver", *(f"udp dport {ports} ip ecn {field}" for field in ecn))
+        + f"./bulk <<'END'\n{plan}END\n{COUNTS.format('receiver')}tc -n router -s -j qdisc show dev lan >tc\n"
+    )
+    (folder / "run").chmod(0o755)
+    simulation.run(ensure_kernel(), ensure_guest(), folder, timeout=60)
+    return pl.read_csv(folder / "talks.csv", schema_overrides={"delay_us": pl.Float64})

@@ -6,23 +6,19 @@ from __future__ import annotations
 import json
 import random
 import re
-import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from bottleneck.qdiscs import marks
-from hardware import simulation
 from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
-from tests.lab.simulated import NETWORK, Simulated, bottleneck, delay, flows
-from traffic.endpoints import ensure_endpoints
-from traffic.irtt import TOS
-from traffic.ports import TALK
+from tests.lab.simulated import COUNTS, Simulated, Talk, bottleneck, counted, counts, delay, flows, talk
 
 pytestmark = pytest.mark.lab
 BURST = 120
-KINDS = ("cake", "cnq_cobalt", "cnq_codel_af")
+KINDS = ("cake", "cnq_cobalt", "cnq_codel_af", "lfq_cobalt")
 
 
 @pytest.fixture
@@ -30,36 +26,9 @@ def simulated(tmp_path: Path) -> Simulated:
     return Simulated(ensure_kernel(), ensure_guest(), tmp_path)
 
 
-def counted(namespace: str, *matches: str) -> str:
-    """Script: count what arrives in a namespace by each match of nft."""
-    rules = "".join(f"{match} counter\n" for match in matches)
-    return (
-        f"ip netns exec {namespace} nft -f - <<'END'\n"
-        f"table ip seen {{\nchain seen {{\ntype filter hook input priority 0\n{rules}}}\n}}\nEND\n"
-    )
-
-
-COUNTS = "ip netns exec {0} nft list table ip seen >{0}.nft\n"
-
-
-def counts(folder: Path, namespace: str) -> list[int]:
-    return [int(number) for number in re.findall(r"counter packets (\d+)", (folder / f"{namespace}.nft").read_text())]
-
-
 def sent_through(queue: str, folder: Path, seconds: int, every_ns: int, size: int, *ecn: str) -> list[int]:
     """Send `size` bytes of ECT(0) through a queue each `every_ns`: how many packets arrive as each of `ecn`."""
-    plan = (
-        f"cell {seconds}000000000 1000000000 4\nhost sender 1\nhost receiver 1\n"
-        f"talk sender receiver 10.42.1.20 {TALK} {TOS['ect0']} 100000000 {every_ns} {size} 0 0\n"
-    )
-    shutil.copy(ensure_endpoints(), folder / "bulk")
-    (folder / "run").write_text(
-        f"{NETWORK}tc -n router qdisc add dev lan root handle 10: {queue}\n"
-        + counted("receiver", *(f"udp dport {TALK} ip ecn {field}" for field in ecn))
-        + f"./bulk <<'END'\n{plan}END\n{COUNTS.format('receiver')}tc -n router -s -j qdisc show dev lan >tc\n"
-    )
-    (folder / "run").chmod(0o755)
-    simulation.run(ensure_kernel(), ensure_guest(), folder, timeout=60)
+    talk(f"tc -n router qdisc add dev lan root handle 10: {queue}\n", [Talk(every_ns, size)], folder, seconds, *ecn)
     return counts(folder, "receiver")
 
 
@@ -91,7 +60,7 @@ def test_the_marks_on_a_burst(tmp_path: Path, kind: str, words: str, low: int, h
     assert marks(told) == much
 
 
-@pytest.mark.parametrize("kind", ["cnq_cobalt", "cnq_codel_af"])
+@pytest.mark.parametrize("kind", ["cnq_cobalt", "cnq_codel_af", "lfq_cobalt"])
 def test_a_queue_that_signals_without_end_goes_on(tmp_path: Path, kind: str) -> None:
     """More signals than CoDel counts (2^16), each 1 us and less from the last, to a sender that hears of none."""
     queue, size = f"{kind} bandwidth 400mbit target 1us interval 1us", 80_000 // 145 * 1200
@@ -128,7 +97,7 @@ def settings(count: int, seed: int) -> list[str]:
     """Draw tc commands for the queue of the bottleneck, many of them wrong in a value."""
     draw = random.Random(seed)
     number = [0, 1, 2, 7, 1000, 1024, 1025, 2**31 - 1, 2**32 - 1]
-    words = {
+    words: dict[str, Sequence[int | str]] = {
         "bandwidth": [f"{n}bit" for n in (0, 8, 9000)] + ["1mbit", "10mbit", "40gbit"],
         "limit": number,
         "target": [f"{n}us" for n in number],
@@ -138,15 +107,23 @@ def settings(count: int, seed: int) -> list[str]:
         "overhead": [-64, 0, 256],
         "mpu": [0, 256],
         "sce-thresh": number,
+        "sce-target": [f"{n}us" for n in (*number, 4_000_000)],
+        "drop-target": [f"{n}us" for n in (*number, 4_000_000)],
     }
     flags = ["sce", "no-sce", "sce-single", "unlimited"]
     cake = ["flowblind", "triple-isolate", "besteffort", "diffserv8", "nat", "wash", "ack-filter", "ingress", "ptm"]
-    of_cake = {"rtt", "memlimit", "overhead", "mpu"}
+    cnq = ["bandwidth", "limit", "target", "interval", "sce-thresh"]
+    takes = {
+        "cake": ["bandwidth", "rtt", "memlimit", "overhead", "mpu", "sce-thresh"],
+        "cnq_cobalt": cnq,
+        "cnq_codel_af": cnq,
+        "lfq_cobalt": cnq,
+        "deltic": ["target", "sce-target", "drop-target", "limit"],
+    }
     commands = []
     for _ in range(count):
-        kind = draw.choice(KINDS)
-        takes = [word for word in words if (word in of_cake) == (kind == "cake") or word in ("bandwidth", "sce-thresh")]
-        chosen = draw.sample(takes, draw.randint(0, len(takes)))
+        kind = draw.choice(list(takes))
+        chosen = draw.sample(takes[kind], draw.randint(0, len(takes[kind])))
         some = [f"{word} {draw.choice(words[word])}" for word in chosen]
         some += draw.sample(flags + (cake if kind == "cake" else []), draw.randint(0, 3))
         draw.shuffle(some)

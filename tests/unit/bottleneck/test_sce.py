@@ -13,6 +13,7 @@ from bottleneck.qdiscs import QdiscError, parse_qdisc
         ("cake sce-single", 1024, {"sce": "sce-single"}),
         ("cnq_cobalt sce-thresh 16", 16, {"sce-thresh": 16}),
         ("cnq_codel_af no-sce", 0, {}),
+        ("lfq_cobalt sce-single", 1024, {"sce": "sce-single"}),
     ],
 )
 def test_the_ramp_is_read_written_and_compared(text: str, ramp: int, found: dict[str, object]) -> None:
@@ -36,3 +37,14 @@ def test_a_threshold_out_of_range_is_named(text: str) -> None:
 def test_two_words_of_sce_are_one_too_many() -> None:
     with pytest.raises(QdiscError, match='"sce-single" sets sce a second time'):
         parse_qdisc("cake sce sce-single")
+
+
+def test_deltic_marks_sce_or_not_by_a_target_of_its_own() -> None:
+    queue = parse_qdisc("deltic target 20ms sce-target 4ms drop-target 100ms sce")
+    assert queue.marks_sce and queue.marks_ce and not parse_qdisc("deltic no-sce").marks_sce
+    assert queue.given() == {"target": 20_000, "sce_target": 4000, "drop_target": 100_000, "sce": True}
+    shown = {"target": 20_000, "sce-target": 4000, "drop-target": 100_000, "limit": 10_240, "sce": True}
+    assert not queue.differences(shown)
+    assert queue.differences({**shown, "sce-target": 5000}) == ["sce-target: asked sce-target 4ms, found 5000"]
+    with pytest.raises(QdiscError, match="drop-target: 5s is out of range: 1us to 4s"):
+        parse_qdisc("deltic drop-target 5s")

@@ -323,11 +323,12 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
     # Accurate ECN is as it was: only what follows where it is not spoken is new.
     assert "demand = 2;\n\t\t} else if (ecn_edge && tcp_speaks_sce(sk)) {\n" in text["include/net/tcp_ecn.h"]
     sched = text["net/sched/Kconfig"]
-    for option in ("SLOTS", "CNQ"):
+    for option in ("SLOTS", "CNQ", "DELTIC"):
         assert sched.index(f"config NET_SCH_{option}\n") < sched.index("\nconfig NET_SCH_CODEL\n")
     assert text["net/sched/Makefile"].splitlines() == [
         "obj-$(CONFIG_NET_SCH_SLOTS) += sch_slots.o",
-        "obj-$(CONFIG_NET_SCH_CNQ) += sch_cnq.o",
+        "obj-$(CONFIG_NET_SCH_CNQ) += two_queues.o sch_cnq.o sch_lfq.o",
+        "obj-$(CONFIG_NET_SCH_DELTIC) += sch_deltic.o",
         "obj-$(CONFIG_NET_SCH_CODEL)\t+= sch_codel.o",
     ]
     cake = text["net/sched/sch_cake.c"]
@@ -402,6 +403,7 @@ def test_what_goes_into_the_kernel_is_gpl_and_part_of_the_digest(tree: Path) -> 
         "Kconfig.slots": "net/sched/Kconfig",
         "Kconfig.sce": "net/ipv4/Kconfig",
         "Kconfig.cnq": "net/sched/Kconfig",
+        "Kconfig.deltic": "net/sched/Kconfig",
         "fault_ahead.c": "arch/um/kernel/trap.c",
         "interrupt_flags.h": "arch/um/include/asm/irqflags.h",
         "keep_root.c": "fs/hostfs/hostfs_kern.c",

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lfq_cobalt: lightweight fair queueing with CoDel and BLUE (draft-morton-tsvwg-lightweight-fair-queueing)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from bottleneck.qdiscs.cnq_cobalt import CnqCobalt
+
+
+class LfqCobalt(CnqCobalt):
+    """LFQ with one CoDel; parameters as `CnqCobalt`."""
+
+    kind: ClassVar[str] = "lfq_cobalt"
+    examples: ClassVar[tuple[str, ...]] = (
+        "lfq_cobalt",
+        "lfq_cobalt bandwidth 9mbit target 7ms interval 70ms limit 500 sce",
+        "lfq_cobalt unlimited no-sce",
+    )

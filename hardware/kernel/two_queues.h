@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What Cheap Nasty Queueing and Lightweight Fair Queueing have in common: a sparse queue
+ * with strict priority, a bulk queue behind it with an AQM, buckets of flows, a shaper,
+ * tc's words (sce.h). They differ in who is sparse and which bulk packet is next.
+ */
+#ifndef SOJOURN_TWO_QUEUES_H
+#define SOJOURN_TWO_QUEUES_H
+
+#include <linux/skbuff.h>
+#include <net/pkt_sched.h>
+
+#include "cobalt.h"
+#include "sce.h"
+
+struct flow_bucket {
+	u32	bytes;		/* in the bulk queue */
+	u32	packets;	/* in both queues */
+	struct cobalt codel;	/* cnq_codel_af: its own */
+	u32	waits_for;	/* CNQ: the bulk packet after which its next one is a first one again */
+	s32	credit;		/* LFQ: bytes that are left of its turns */
+	u32	turn;		/* LFQ: the last round in which it had one */
+};
+
+struct two_queues {
+	struct sk_buff_head sparse, bulk;
+	struct flow_bucket *buckets;
+	const struct queue_order *order;
+	struct cobalt codel;	/* of all flows, but in cnq_codel_af */
+	struct qdisc_watchdog watchdog;
+	u64	rate;		/* byte/s; 0: unlimited */
+	u64	ready;		/* ns: when the link may carry the next packet */
+	u64	target, interval;	/* ns */
+	u32	sce;
+	u32	blue;		/* probability of a drop, 2^32 = 1 */
+	u32	bulk_bytes;
+	u32	bulk_out;	/* CNQ: packets that ever left the bulk queue */
+	struct sk_buff *scan;	/* LFQ: flows of the bulk packets before it have had their turn; NULL: the first */
+	u32	round;		/* LFQ */
+	u32	quantum;	/* LFQ: bytes of a turn, no less than any packet */
+	struct tc_cnq_xstats stats;
+};
+
+/* Who goes first. */
+struct queue_order {
+	/* Whether a packet that comes has priority, none of its flow waiting. */
+	bool (*sparse)(struct two_queues *q, struct flow_bucket *flow);
+	/* The next of the bulk queue, which is not empty. */
+	struct sk_buff *(*next)(struct two_queues *q);
+	/* A packet of either queue goes out; NULL where none keeps accounts of that. */
+	void (*served)(struct two_queues *q, struct flow_bucket *flow, u32 bytes);
+	bool af;		/* a CoDel for each flow, with approximate fairness */
+};
+
+extern const struct Qdisc_ops two_queues_ops;
+int two_queues_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack,
+		    const struct queue_order *order);
+struct flow_bucket *two_queues_flow(const struct two_queues *q, const struct sk_buff *skb);
+
+#endif
