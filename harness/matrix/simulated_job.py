@@ -22,6 +22,7 @@ from bottleneck.impairment import Impairment
 from bottleneck.spec import IFB_DOWN, IFB_UP, Direction
 from hardware.machine.ip import IpVersion
 from hardware.node import mac
+from hardware.simulation import NO_RDRAND
 from harness.matrix.cell import UNRESPONSIVE, Call, Cell, Flow, Hop, ShortFlows
 from traffic import nstat, ports, tunnel, web
 from traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
@@ -514,6 +515,8 @@ def job(cell: Cell, seed: int, *, iperf3: bool = False, pcap: bool = False) -> s
     parts += [_batch(f"ip netns exec {space} nft -f -", _mangle(cell, hop)) for space, hop in mangled]
     parts += _slots(cell)
     traffic = plan(cell, seed, flows=not iperf3, pcap=pcap).splitlines()
+    if any(flow.contender in PROGRAMS for flow in cell.flows):
+        parts.append(f"export {NO_RDRAND}")
     if iperf3:
         servers, clients = zip(*_iperf3(cell, net, starts(cell, seed)), strict=True)
         parts += [*servers, "mkfifo /tmp/ready", _batch("./bulk >/tmp/ready", traffic, "&"), "bulk=$!"]
