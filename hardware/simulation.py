@@ -29,6 +29,9 @@ START_NS = 1_000_000_000
 """Simulated time at boot, nanoseconds; fixed, so that a run repeats bit for bit."""
 DATE_NS = 1_790_000_000 * 1_000_000_000
 """The same for a machine whose programs look at the date, as certificates make them: 21 September 2026."""
+NO_RDRAND = "OPENSSL_ia32cap='~0x4000000000000000'"
+"""What keeps BoringSSL (Chromium's) and AWS-LC from stirring Intel's RDRAND, which no seed reaches, into all that they
+draw: this bit of what the processor tells of itself is masked."""
 SAID = ("out", "err", "console")
 """Files in a job's folder: what the job said, and what the machine said that did not end well."""
 _LOOK_S = 0.25

@@ -14,7 +14,7 @@ from pathlib import Path
 from hardware.machine import cache
 from hardware.machine.cache import BuildError
 from hardware.machine.plugins import beside, offered
-from traffic import quic
+from traffic import rust
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,23 @@ class Program:
         return self.receiver.format(**words), self.sender.format(**words)
 
 
-def _quic(control: str) -> Program:
-    send = f"{{program}} send {{address}} {{port}} {{from_port}} {control}"
-    return Program(f"quic-{control}", "{program} receive {port}", send, quic.ensure_quic, quic.lacking)
+def _ours(name: str, source: str, words: str) -> Program:
+    sender = f"{{program}} send {{address}} {{port}} {{from_port}} {words}"
+    return Program(name, "{program} receive {address} {port}", sender, lambda: rust.ensure(source), rust.lacking)
 
 
-_OURS = {program.name: program for program in map(_quic, ("cubic", "bbr", "newreno"))}
+# The most that a WebRTC call in Chromium sends of 640x480, the size of a camera that nobody asks for another.
+_WEBRTC_KBPS = 1700
+# Above every path that media is measured on: RFC 8298's video grows by 0.2 Mbit/s a second.
+_SCREAM_KBPS = 20_000
+_OURS = {
+    program.name: program
+    for program in (
+        *(_ours(f"quic-{control}", "quic", control) for control in ("cubic", "bbr", "newreno")),
+        _ours("webrtc", "webrtc", str(_WEBRTC_KBPS)),
+        _ours("scream", "scream", str(_SCREAM_KBPS)),
+    )
+}
 _THEIRS = {program.name: program for program in offered("sojourn.programs", Program)}
 PROGRAMS: Mapping[str, Program] = beside(_OURS, _THEIRS, "sojourn.programs")
 FOREIGN: Mapping[str, Program] = {name: program for name, program in PROGRAMS.items() if name not in _OURS}

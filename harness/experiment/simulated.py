@@ -42,9 +42,6 @@ MEMORY = "4G"
 _SILENCE_S = 300.0
 #: Looks come several a second: what is longer, we were stopped ourselves, and the machine with us.
 _LOOK_S = 1.0
-#: On Intel's processors Chromium's TLS library stirs RDRAND into all that it draws: no seed reaches that. This bit of
-#: what the processor tells of itself, masked, has it leave RDRAND alone.
-_NO_RDRAND = "OPENSSL_ia32cap='~0x4000000000000000'"
 #: A recorder's buffers are given back and taken again for each frame where malloc has its way.
 _PREPARED = f"""#!/bin/sh
 set -e
@@ -53,7 +50,7 @@ mount -t hostfs -o ro,hostfs=/proc/self/cwd/cache/. none {CACHE}
 mount -t hostfs -o ro,hostfs=/proc/self/cwd/sources/. none {SOURCES}
 echo 1 >/proc/sys/vm/overcommit_memory
 export SOJOURN_CACHE={CACHE} PYTHONPATH={SOURCES} PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME=/tmp/cache LANG=C.UTF-8
-export {_NO_RDRAND}
+export {simulation.NO_RDRAND}
 export MALLOC_MMAP_THRESHOLD_=1000000000 MALLOC_TRIM_THRESHOLD_=2000000000
 cd /tmp
 """

@@ -90,8 +90,9 @@ def run_cell(
     (folder / "run").chmod(0o755)
     brought = _bring(cell, folder)
     shutil.copy(program, folder / "bulk")
+    start_ns = simulation.DATE_NS if _programs(cell) else simulation.START_NS
     try:
-        simulation.run(kernel, guest, folder, seed=seed, timeout=timeout_s)
+        simulation.run(kernel, guest, folder, seed=seed, start_ns=start_ns, timeout=timeout_s)
     except SimulationError as failed:
         raise SimulationError(f"cell {cell.name}, seed {seed}: {failed}") from failed
     answers = {file.name.removeprefix("readback-"): file.read_text() for file in sorted(folder.glob("readback-*"))}
@@ -128,13 +129,17 @@ def run_cell(
         (folder / name).unlink()
 
 
+def _programs(cell: Cell) -> list[str]:
+    return sorted({flow.contender for flow in cell.flows} & PROGRAMS.keys())
+
+
 def _bring(cell: Cell, folder: Path) -> list[str]:
     """Put the programs and schedules of `cell` into the job's folder; return their names.
 
     Raises SimulationError when a trace is not there, or another, on this machine.
     """
     names = []
-    for name in sorted({flow.contender for flow in cell.flows} & PROGRAMS.keys()):
+    for name in _programs(cell):
         shutil.copy(PROGRAMS[name].ensure(), folder / name)
         names.append(name)
     for n, hop in enumerate(cell.hops):

@@ -386,6 +386,19 @@ def test_a_program_is_a_contender_and_repeats_with_its_seed(tmp_path: Path) -> N
     assert goodput(one, 0, 1, 4) == pytest.approx(10 * 1472 / 1514, rel=0.06)
 
 
+def test_media_takes_what_its_queue_gives_it_and_repeats_with_its_seed(tmp_path: Path) -> None:
+    if lacks := PROGRAMS["webrtc"].lacking():
+        pytest.skip(f"needs {lacks}")
+    flows = [Flow(contender=name, rtt_us=RTT) for name in ("webrtc", "scream")]
+    asked = Cell(name="media", flows=flows, hops=(Hop(down=way(2, "fq_codel")),), seconds=20, per_packet=True)
+    one, other = (run(asked, tmp_path, name) for name in ("one", "other"))
+    assert hashes(one) == hashes(other)
+    # Of its half of the link each may leave a half; SCReAM's queue is as CoDel wants it.
+    assert all(0.5 < goodput(one, n, 10, 20) < 1.05 for n in range(2))
+    scream = pl.read_csv(one / "packets.csv").filter(pl.col("t_s") > 10, pl.col("flow") == 1)
+    assert scream["delay_us"].quantile(0.95) < 70_000
+
+
 def test_a_program_that_ends_early_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shell = tmp_path / "program"
     shell.write_text("#!/bin/sh\nexit 3\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hardware.simulation import NO_RDRAND
 from harness.matrix.cell import Cell, Hop
 from harness.matrix.guest import gateways, queues
 from harness.matrix.guest.network import HOST_DEV, RECEIVER, SWITCH, Network, devices, hop_name, network, peers, routes
@@ -12,6 +13,7 @@ from harness.matrix.guest.plan import from_port, plan, starts
 from harness.matrix.guest.queues import SLOTS, slots_file, slotted, start_slots
 from traffic import ports
 from traffic.contender import CONTENDERS
+from traffic.program import PROGRAMS
 
 COUNTERS = "counters-"
 """What the files begin with that have the counters of a namespace."""
@@ -40,6 +42,8 @@ def script(cell: Cell, seed: int, *, iperf3: bool = False, pcap: bool = False) -
     parts += [_batch(f"ip netns exec {space} nft -f -", _mangle(cell, hop)) for space, hop in mangled]
     parts += start_slots(cell)
     traffic = plan(cell, seed, flows=not iperf3, pcap=pcap).splitlines()
+    if any(flow.contender in PROGRAMS for flow in cell.flows):
+        parts.append(f"export {NO_RDRAND}")
     if iperf3:
         servers, clients = zip(*_iperf3(cell, net, starts(cell, seed)), strict=True)
         parts += [*servers, "mkfifo /tmp/ready", _batch("./bulk >/tmp/ready", traffic, "&"), "bulk=$!"]

@@ -107,7 +107,8 @@ def test_flows_that_are_no_tcp_keep_their_numbers_and_are_tapped_at_both_ends() 
     assert words[1:9] == ["host0", "receiver", "10.42.1.20", "5201", "40000", "1", "1472", "1000000"]
     assert words[10] == "2000000000"
     head, sender = quic.split("\t")
-    assert head.split()[:4] == ["program", "host0", "receiver", "5203"] and head.endswith(" ./quic-cubic receive 5203")
+    assert head.split()[:4] == ["program", "host0", "receiver", "5203"]
+    assert head.endswith(" ./quic-cubic receive 10.42.1.20 5203")
     assert sender == "./quic-cubic send 10.42.1.20 5203 40002 cubic"
     taps = [line.split() for line in lines if line.startswith("tap")]
     assert [tap[1:6] for tap in taps] == [

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One bulk flow over QUIC (quinn): `receive PORT` takes one connection, `send ADDRESS PORT FROM_PORT CONTROL` fills a
-//! stream until it is killed. CONTROL: cubic, bbr or newreno, as the library has them.
+//! One bulk flow over QUIC (quinn): `receive ADDRESS PORT` takes one connection, `send ADDRESS PORT FROM_PORT CONTROL`
+//! fills a stream until it is killed. CONTROL: cubic, bbr or newreno, as the library has them.
+
+mod certificate;
 
 use std::{env, error::Error, net::SocketAddr, process, sync::Arc};
 
+use certificate::{CERTIFICATE, KEY};
 use quinn::{
     congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig},
     crypto::rustls::QuicClientConfig,
@@ -39,7 +42,7 @@ fn transport(control: Option<Arc<dyn ControllerFactory + Send + Sync>>) -> Arc<T
     Arc::new(config)
 }
 
-/// Takes any certificate: the receiver makes its own at each start.
+/// Takes any certificate: the receiver's is its own.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 
@@ -78,12 +81,11 @@ impl ServerCertVerifier for Anyone {
     }
 }
 
-async fn receive(port: u16) -> Outcome {
-    let made = rcgen::generate_simple_self_signed(vec![NAME.into()])?;
-    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
-    let mut config = ServerConfig::with_single_cert(vec![made.cert.der().clone()], key)?;
+async fn receive(at: SocketAddr) -> Outcome {
+    let key = PrivateKeyDer::Pkcs8(KEY.into());
+    let mut config = ServerConfig::with_single_cert(vec![CERTIFICATE.into()], key)?;
     config.transport_config(transport(None));
-    let endpoint = Endpoint::server(config, SocketAddr::from(([0, 0, 0, 0], port)))?;
+    let endpoint = Endpoint::server(config, at)?;
     let connection = endpoint.accept().await.ok_or("no connection")?.await?;
     let mut stream = connection.accept_uni().await?;
     while stream.read_chunk(WRITE, true).await?.is_some() {}
@@ -116,11 +118,11 @@ async fn send(to: SocketAddr, from_port: u16, control: &str) -> Outcome {
 
 async fn run(words: &[&str]) -> Outcome {
     match words {
-        ["receive", port] => receive(port.parse()?).await,
+        ["receive", address, port] => receive(SocketAddr::new(address.parse()?, port.parse()?)).await,
         ["send", address, port, from_port, control] => {
             send(SocketAddr::new(address.parse()?, port.parse()?), from_port.parse()?, control).await
         }
-        _ => Err("receive PORT | send ADDRESS PORT FROM_PORT CONTROL".into()),
+        _ => Err("receive ADDRESS PORT | send ADDRESS PORT FROM_PORT CONTROL".into()),
     }
 }
 

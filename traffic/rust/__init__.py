@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk flows over QUIC: a program on quinn (https://github.com/quinn-rs/quinn), compiled by cargo, cached."""
+"""Contenders that are Rust programs of ours, on libraries where there are any: compiled by cargo, all at once, cached.
+
+`quic`: a bulk flow on quinn (https://github.com/quinn-rs/quinn); `webrtc`: a video on str0m
+(https://github.com/algesten/str0m); `scream`: a video by RFC 8298.
+"""
 
 from __future__ import annotations
 
@@ -14,34 +18,39 @@ from hardware.machine.cache import BuildError
 HERE = Path(__file__).parent
 LOCK = "Cargo.lock.in"
 """Cargo.lock without the registry's address: whichever one the machine's cargo has is put in."""
-_SOURCES = ("main.rs", "Cargo.toml", LOCK)
+NAMES = ("quic", "scream", "webrtc")
+"""The programs."""
 _LEAST = (1, 88)
 _INSTALL = f"Rust {'.'.join(map(str, _LEAST))} or newer, from https://rustup.rs or the distribution's packages"
 
 
 def lacking() -> str:
-    """Return what this machine lacks to compile it, empty if nothing."""
+    """Return what this machine lacks to compile them, empty if nothing."""
     return "" if shutil.which("cargo") else f"cargo ({_INSTALL})"
 
 
-def ensure_quic() -> Path:
-    """The program, compiled now if the cache does not have it. Raises BuildError when it cannot be."""
+def ensure(name: str) -> Path:
+    """The program of that name, compiled now if the cache does not have it. Raises BuildError when it cannot be."""
     if missing := lacking() or _too_old():
         raise BuildError(f"not installed: {missing}")
     compiler = subprocess.run(["rustc", "-vV"], capture_output=True, check=False).stdout
-    digest = cache.digest([*((name, (HERE / name).read_bytes()) for name in _SOURCES), ("compiler", compiler)])
+    sources = [HERE / "Cargo.toml", HERE / LOCK, *sorted(HERE.glob("*.rs"))]
+    contents = [(path.name, path.read_bytes()) for path in sources]
 
     def build(scratch: Path) -> None:
-        for name in _SOURCES:
-            shutil.copy(HERE / name, scratch)
+        for source, content in contents:
+            (scratch / source).write_bytes(content)
         _cargo(scratch, "generate-lockfile")
         lock = scratch / "Cargo.lock"
         lock.write_text(located((scratch / LOCK).read_text(), lock.read_text()))
         _cargo(scratch, "build", "--release", "--locked")
-        shutil.move(scratch / "target/release/bulk-quic", scratch)
+        (scratch / "programs").mkdir()
+        for program in NAMES:
+            shutil.move(scratch / "target/release" / program, scratch / "programs" / program)
         cache.remove_tree(scratch / "target")
 
-    return cache.build_once(cache.root() / "quic" / digest, build) / "bulk-quic"
+    digest = cache.digest([*contents, ("compiler", compiler)])
+    return cache.build_once(cache.root() / "rust" / digest, build) / "programs" / name
 
 
 def located(lock: str, fresh: str) -> str:
@@ -67,4 +76,4 @@ def _cargo(folder: Path, *command: str) -> None:
     words = ["nice", "cargo", *command, "--quiet"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise BuildError(f"traffic/quic: cargo {command[0]} failed: {done.stderr.strip()[-300:]}")
+        raise BuildError(f"traffic/rust: cargo {command[0]} failed: {done.stderr.strip()[-300:]}")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hardware.machine.cache import BuildError
-from traffic import quic
+from traffic import rust
 
 
 def test_a_cargo_that_is_too_old_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,4 +14,4 @@ def test_a_cargo_that_is_too_old_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     cargo.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     with pytest.raises(BuildError, match=r"cargo 1\.63\.0 \(Rust 1\.88 or newer"):
-        quic.ensure_quic()
+        rust.ensure("quic")

@@ -4,14 +4,14 @@ from __future__ import annotations
 import pytest
 
 from hardware.machine.cache import BuildError
-from traffic import quic
+from traffic import rust
 
 
 def test_the_lock_file_has_the_machines_own_registry() -> None:
-    lock = (quic.HERE / quic.LOCK).read_text()
-    whole = quic.located(lock, 'version = 4\n\n[[package]]\nname = "a"\nsource = "registry+sparse://mine"\n')
+    lock = (rust.HERE / rust.LOCK).read_text()
+    whole = rust.located(lock, 'version = 4\n\n[[package]]\nname = "a"\nsource = "registry+sparse://mine"\n')
     assert (
         whole.count('source = "registry+sparse://mine"') == lock.count('source = "registry"') == lock.count("checksum")
     )
     with pytest.raises(BuildError, match="no registry"):
-        quic.located(lock, "version = 4\n")
+        rust.located(lock, "version = 4\n")
