@@ -16,7 +16,7 @@ from bottleneck.qdiscs import marks
 from harness.matrix.cell import Cell
 from harness.matrix.counters import COUNTERS, shown
 from harness.matrix.matrix import Matrix
-from harness.matrix.results import figure_text
+from harness.matrix.results import figure_text, seeds_text
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
 from scoring.per_packet import BIN_S, PACKETS
 from scoring.transport import FLOWS
@@ -125,9 +125,7 @@ def _setup(cell: Cell) -> list[str]:
 
 def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[int, Path]) -> list[dict[str, Any]]:
     names = _flow_names(cell)
-    over = f"Mean of the seeds {', '.join(map(str, runs))}" + (
-        ", least to largest in brackets." if len(runs) > 1 else "."
-    )
+    over = seeds_text(list(runs)) + (", least to largest in brackets." if len(runs) > 1 else ".")
     tables = []
     for title, key, rows, heads in (
         ("Flows", "flows", _ROWS, names),

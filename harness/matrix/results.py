@@ -108,7 +108,7 @@ class Results:
         return [self._beside_published(one) for one in self.comparisons() if one.pairs]
 
     def _beside_published(self, one: PublishedComparison) -> str:
-        parts = [f"{len(one.pairs)} cells{left_out_text(one)}"]
+        parts = [f"{len(one.pairs)} cell{'s' * (len(one.pairs) > 1)}{left_out_text(one)}"]
         if one.tolerance:
             parts.append(f"{one.agreeing} within {one.tolerance} of the published")
         parts += [
@@ -119,6 +119,7 @@ class Results:
                 ("median log(ours/theirs)", one.median_log_ratio),
                 ("its size", one.median_abs_log_ratio),
             )
+            if value is not None
         ]
         if furthest := ", ".join(furthest_text(pair) for pair in one.furthest(FURTHEST)):
             parts.append(f"furthest: {furthest}")
@@ -199,6 +200,11 @@ def left_out_text(comparison: PublishedComparison) -> str:
 def furthest_text(pair: PublishedPair) -> str:
     """Return a cell and how many times the published figure ours is."""
     return f"{pair.cell} (x {pair.ratio:.3g})"
+
+
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Return of which seeds a figure is."""
+    return f"Seed {seeds[0]}" if len(seeds) == 1 else f"Mean of the seeds {', '.join(map(str, seeds))}"
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -305,8 +305,8 @@ def scatter_plot(dots: Sequence[Dot], across: str, upwards: str, label: str) -> 
 
 
 def _log_ticks(lo: float, hi: float) -> list[float]:
-    """Return round values from `lo` to `hi` for a logarithmic axis: powers of ten, of few decades 2 and 5 times too."""
-    steps = (1, 2, 5) if hi / lo < 300 else (1,)
+    """Return round values from `lo` to `hi` for a logarithmic axis: powers of ten, of few decades more between."""
+    steps = (1, 1.5, 2, 3, 4, 6, 8) if hi / lo < 8 else (1, 2, 5) if hi / lo < 300 else (1,)
     decades = range(math.floor(math.log10(lo)), math.ceil(math.log10(hi)) + 1)
     return [mark for n in decades for m in steps if lo <= (mark := float(f"{m}e{n}")) <= hi]
 
