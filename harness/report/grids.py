@@ -119,7 +119,7 @@ def harm_table(scores: Scores) -> Grid:
             harm = by_key.get((metric, name))
             if harm and len(cells) == 1:
                 cells.append(number(harm.solo))
-            cells += [number(harm.value), f"{harm.harm:.2f}"] if harm else ["–", "–"]
+            cells += [number(harm.value), f"{round(harm.harm, 2) + 0.0:.2f}"] if harm else ["–", "–"]
             if harm and harm.harm >= _MARKED:
                 hurt |= {len(cells) - 2, len(cells) - 1}
         if any((metric, name) in by_key for name in names):
