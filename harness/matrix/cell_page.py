@@ -200,6 +200,8 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
         ]
         for panel, points in zip(panels, (rates, rtts, rtts), strict=True):
             panel.lines = [(f"c{n % 6}", curve) for n, curve in points.items()]
+        # A flow that is no TCP has no TCP RTT.
+        panels = [panel for panel in panels if any(y is not None for _, curve in panel.lines for _, y in curve)]
         svg = time_plot(panels, [("", "solo", 0, cell.seconds)], f"delivery rate and RTT, seed {seed}", axis="time (s)")
         plots.append(
             {

@@ -164,7 +164,7 @@ def _cells(group: TableGroup, found: Results | None, figures: Sequence[_Figure])
     yield _lines(_count(one) for one in figures)
     yield _lines(_times(one.median_log_ratio) for one in compared)
     yield _lines(_within(one.median_abs_log_ratio) for one in compared)
-    yield _lines(f"{_rank(one, group)}; {figure_text(one.pearson, 2)}" for one in compared)
+    yield _lines(_order(one, group) for one in compared)
 
 
 def _count(one: _Figure) -> str:
@@ -174,9 +174,13 @@ def _count(one: _Figure) -> str:
     return (f"{run}" if run == one.published else f"{run} of {one.published}") + lost
 
 
-def _rank(one: PublishedComparison, group: TableGroup) -> str:
-    asked = group.by_order or one.order_tells or one.spearman is None
-    return figure_text(one.spearman, 2) if asked else f"({figure_text(one.spearman, 2)})"
+def _order(one: PublishedComparison, group: TableGroup) -> str:
+    """Both correlations; the one of ranks in brackets where it decides nothing."""
+    if one.spearman is None:
+        return MISSING
+    rank = figure_text(one.spearman, 2)
+    asked = group.by_order or one.order_tells
+    return f"{rank if asked else f'({rank})'}; {figure_text(one.pearson, 2)}"
 
 
 def _times(log_ratio: float | None) -> str:

@@ -32,3 +32,13 @@ def test_names_do_not_cover_each_other() -> None:
     lines = [float(y) for y in re.findall(r'text-anchor:[a-z]+" x="[\d.]+" y="([\d.]+)">scheme', svg)]
     assert len(lines) == 4 and all(abs(a - b) >= 12 for a in lines for b in lines if a is not b and a != b)
     assert len(set(lines)) == 4 and "a &amp; b" in svg
+
+
+def test_a_crowd_is_named_in_a_block_below_it() -> None:
+    crowd = [Scheme(f"scheme-{n}", "c0", 500 + n, 9, "") for n in range(12)]
+    svg = drawn(*crowd, Scheme("published", "c1", 505, 9, ""), Scheme("quick", "c0", 30, 9, ""))
+    texts = re.findall(r'<text class="tick" style="[^"]*" x="[\d.]+" y="([\d.]+)">([^<]+)', svg)
+    block = [(float(y), text) for y, text in texts if "scheme-" in text]
+    assert ", ".join(text.rstrip(",") for _, text in block) == ", ".join(scheme.name for scheme in reversed(crowd))
+    assert all(y > points(svg)[0][1] + 10 for y, _ in block) and 2 <= len(block) < 6, "below the points, in few lines"
+    assert {"published", "quick"} <= {text for _, text in texts}, "what is alone has a name of its own"
