@@ -212,4 +212,5 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def figure_text(value: float | None, digits: int) -> str:
-    return MISSING if value is None else formatted(value, f".{digits}f")
+    # Adding 0.0 takes the sign off a rounded nothing.
+    return MISSING if value is None else formatted(round(value, digits) + 0.0, f".{digits}f")
