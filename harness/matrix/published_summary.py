@@ -25,7 +25,7 @@ MARKS = "<!-- summary of the published tables: made by `sojourn matrix --table` 
 PICTURE = "img/published.png"
 """The picture, from the folder of the page on."""
 Verdict = Literal["agrees", "disagrees", "unexplained", "not run"]
-_HEADS = ("published; matrix", "figure", "verdict", "cells", "ours is", "half within", "rank; Pearson")
+_HEADS = ("published; matrix", "figure", "verdict", "cells", "ours is", "half within factor", "rank; Pearson")
 #: What the figures are of, by how their metrics' names end, and what brings them to one unit.
 _QUANTITIES = {"_mbps": ("rates (Mbit/s)", 1.0), "_ms": ("times (ms)", 1.0), "_s": ("times (ms)", 1000.0)}
 _SHARES = ("indices, ratios, harm, loss", 1.0)
@@ -107,7 +107,8 @@ def markdown(gathered: Mapping[str, Results]) -> str:
     )
     lines += ["", markdown_row(_HEADS), markdown_row(["---"] * len(_HEADS)), *rows, ""]
     lines += [
-        "*ours is*: the median over the cells of ours/theirs. *half within*: how far off the cell in the middle is. A "
+        "*ours is*: the median over the cells of ours/theirs. *half within factor*: how far off, either way, the cell "
+        "in the middle is. A "
         f"figure agrees when half of its cells are within {exp(AGREEING_SIZE) - 1:.0%} of the published one, and the "
         f"rank correlation is at least {AGREEING_RANK:g}; in brackets the latter is not asked for, since all published "
         "figures are as near to their own median. Differences, and figures of another path, are judged by the rank "
@@ -188,7 +189,7 @@ def _times(log_ratio: float | None) -> str:
 
 
 def _within(size: float | None) -> str:
-    return MISSING if size is None else f"{exp(size) - 1:.0%}"
+    return MISSING if size is None else f"{exp(size):.2f}"
 
 
 def _lines(texts: Iterator[str]) -> str:
