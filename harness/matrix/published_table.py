@@ -63,6 +63,9 @@ def gather(known: Mapping[str, Matrix], folder: Path) -> dict[str, Results]:
         if not (matrix := known.get(name)):
             raise MatrixError(f"{TABLES}: unknown matrix {name!r}")
         plan = Campaign(matrix, matrix.runnable, seeds(1, 1), folder, lab=matrix.labs[0])
+        if not plan.folder.is_dir():  # nothing has run, and none is made by looking
+            gathered[name] = Results(matrix, plan.folder)
+            continue
         jobs, _ = prepare(plan)
         gathered[name] = results(matrix, plan.folder, jobs[0].inputs)
     return gathered

@@ -78,6 +78,11 @@ def test_the_table_goes_between_the_marks_of_a_page(tmp_path: Path) -> None:
             published_table.write({MARKS: "x"}, page)
 
 
+def test_looking_makes_no_folder(known: dict[str, Matrix], tmp_path: Path) -> None:
+    found = published_table.gather(known, tmp_path)
+    assert found and not any(one.runs for one in found.values()) and not list(tmp_path.iterdir())
+
+
 def test_a_page_that_lacks_one_place_stays_as_it_is(tmp_path: Path) -> None:
     (page := tmp_path / "page.md").write_text(f"{BEGIN}\n{END}\n")
     with pytest.raises(MatrixError, match="has no place for it: a line `<!-- summary"):
