@@ -15,6 +15,8 @@ import numpy as np
 import polars as pl
 
 FOLDER = Path(__file__).parent / "reference"
+AGREEING_SIZE, AGREEING_RANK = 0.15, 0.8
+"""What is called agreement: the most that the median of |log(ours/theirs)| may be, and the least rank correlation."""
 
 
 @cache
@@ -108,6 +110,28 @@ class PublishedComparison:
     @property
     def _published_digits(self) -> int:
         return max((len(np.format_float_positional(p.theirs).partition(".")[2]) for p in self.pairs), default=0)
+
+    @property
+    def order_tells(self) -> bool:
+        """Whether the published figures differ by so much that their order is more than chance: one is further than
+        AGREEING_SIZE, in log, from their median.
+        """
+        theirs = [p.theirs for p in self.pairs if p.theirs > 0]
+        return any(abs(log(one / median(theirs))) > AGREEING_SIZE for one in theirs)
+
+    @property
+    def ordered(self) -> bool | None:
+        """Whether ours have the order of theirs; None where the rank correlation has no value."""
+        return None if self.spearman is None else self.spearman >= AGREEING_RANK
+
+    @property
+    def similar(self) -> bool | None:
+        """Whether half of the cells are within AGREEING_SIZE of the published figure, and in its order where that tells
+        anything; what is infinite is not. None where no cell has a ratio or is infinite.
+        """
+        if not (sizes := [*map(abs, self._log_ratios), *[inf] * self.infinite]):
+            return None
+        return median(sizes) <= AGREEING_SIZE and not (self.order_tells and self.ordered is False)
 
     @property
     def _finite(self) -> list[PublishedPair]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,11 @@ class QueueSeries:
     drops_per_s: Points = field(default_factory=list)
 
 
-def read_queue(file: Path, device: str, rate_bps: float, step: float = 0.5) -> QueueSeries:
+def read_queue(file: Path, device: str, rate_bps: Callable[[float], float], step: float = 0.5) -> QueueSeries:
     """Return the series of the qdisc that carries the traffic of `device`, a point each `step` s.
 
-    `rate_bps` turns the backlog into ms. Counters that restart (a qdisc replaced) lift the pen. A
-    missing file gives empty series; a last line cut short by a kill is left out.
+    `rate_bps`, the shaper's rate at a time in Unix s, turns the backlog into ms. Counters that restart (a qdisc
+    replaced) lift the pen. A missing file gives empty series; a last line cut short by a kill is left out.
     """
     samples = _samples(file, device)
     series = QueueSeries()
@@ -46,7 +47,7 @@ def read_queue(file: Path, device: str, rate_bps: float, step: float = 0.5) -> Q
             continue
         series.kind = now["kind"]
         # The worst of the samples between two points is drawn: a spike must not hide between them.
-        series.backlog_ms.append((t, worst * 8e3 / rate_bps))
+        series.backlog_ms.append((t, worst * 8e3 / rate_bps(t)))
         worst = 0.0
         delays = [(key, value) for key, value in now.items() if key.startswith("delay")]
         delays += [("ldelay", waited) for waited in class_delays(sample, handle)]

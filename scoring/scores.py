@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -250,3 +251,9 @@ class Scores(BaseModel):
     frame_ccdf: list[Curve] = Field([], description="of a call: how long frames took, one a phase, then solo")
     blind: Blind | None = Field(None, description="of a picture without a strip")
     far: list[PhaseScores] = Field([], description="of a call: what its other end saw, `victim_mbps` upwards")
+
+
+def rate_steps(lab: Mapping[str, Any]) -> list[tuple[float, float]]:
+    """Return when (s of the run) the bottleneck's rate down stepped, and to what (bit/s), by the `lab` of scores."""
+    steps = [step for step in lab.get("rate_steps") or () if step["direction"] == "down"]
+    return [(float(step["t"]), float(step["rate_bps"])) for step in steps]

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
 
 from scoring.latency import ProbeError, read_irtt
 from scoring.queue_series import Points, QueueSeries, read_queue
-from scoring.scores import Scores
+from scoring.scores import Scores, rate_steps
 
 #: Seconds of a point of the probe's round-trip times: dense enough for a spike, and a page stays small.
 _RTT_STEP = 0.5
@@ -49,6 +50,8 @@ class RunSeries:
     queue: QueueSeries = field(default_factory=QueueSeries)
     rtt_p50: Points = field(default_factory=list)  # of the probe
     rtt_max: Points = field(default_factory=list)
+    rates: list[tuple[float, float, float]] = field(default_factory=list)
+    """Start, end and rate (Mbit/s) of each stretch of the way down, where its rate steps; else empty."""
 
     @property
     def end(self) -> float:
@@ -71,7 +74,12 @@ def run_series(scores: Scores, run: Path) -> RunSeries:
     end = phases[-1].end
     queue = QueueSeries()
     if rate := scores.lab.get("rate_down_bps"):
-        queue = _shifted(read_queue(run / "qdisc.jsonl", _bottleneck(run), float(rate)), scores.t0, end)
+        steps = [(0.0, float(rate)), *rate_steps(scores.lab)]
+
+        def at(t: float) -> float:
+            return next(bps for start, bps in reversed(steps) if start <= t - scores.t0 or not start)
+
+        queue = _shifted(read_queue(run / "qdisc.jsonl", _bottleneck(run), at), scores.t0, end)
     contenders = {phase.name: phase.contender for phase in phases}
     rtt_p50, rtt_max = _rtt(run, scores.t0, end)
     # A lone solo phase is called as the baseline, which is told after it.
@@ -90,7 +98,15 @@ def run_series(scores: Scores, run: Path) -> RunSeries:
         queue=queue,
         rtt_p50=rtt_p50,
         rtt_max=rtt_max,
+        rates=_rates(scores, end),
     )
+
+
+def _rates(scores: Scores, end: float) -> list[tuple[float, float, float]]:
+    if not (steps := rate_steps(scores.lab)) or not (first := scores.lab.get("rate_down_bps")):
+        return []
+    starts = [(0.0, float(first)), *steps, (end, 0.0)]
+    return [(start, stop, bps / 1e6) for (start, bps), (stop, _) in pairwise(starts) if start < end]
 
 
 def _rtt(run: Path, t0: float, end: float) -> tuple[Points, Points]:

@@ -76,8 +76,8 @@ MATRIX = Matrix(
         Column(head="TCP RTT ms", metric=RTT),
         Column(head="retransmitted", metric="flows.0.retrans", digits=0),
         Column(head="CE share", metric="flows.0.ce_share", digits=4),
-        Column(head="more than without SCE, share of the rate", metric=MORE, digits=3),
-        Column(head="RTT more than without SCE ms", metric=MORE_RTT),
+        Column(head="SCE adds, share of rate", metric=MORE, digits=3),
+        Column(head="SCE adds to RTT ms", metric=MORE_RTT),
     ),
     reference=Reference(
         csv="sce_one_flow_throughput.csv, sce_one_flow_rtt.csv, sce_one_flow_diff.csv",

@@ -20,10 +20,7 @@ _PYTEST = "Further arguments, after --, are pytest's own: `sojourn harm --repeat
 
 def _choices(option: Option) -> Callable[[str], list[str]]:
     def begin(begun: str) -> list[str]:
-        from apps import SERVICES
-
-        known = ["all", *SERVICES] if option.name == "service" else option.choices
-        return [choice for choice in known if choice.startswith(begun)]
+        return [choice for choice in option.choices if choice.startswith(begun)]
 
     return begin
 

@@ -58,10 +58,10 @@ def matrix(
     if table:
         if name or listed or as_json:
             raise MatrixError("--table: is of all matrices; leave the matrix, --list and --json out")
-        from harness.matrix import published_table
+        from harness.matrix import published_summary
 
-        published_table.write(published_table.markdown(published_table.gather(known, results)), table)
-        print(table)
+        for written in published_summary.write(known, results, table):
+            print(written)
         return
     if not name:
         print_json(matrices_list(known.values())) if as_json else Console().print(matrices_table(known.values()))

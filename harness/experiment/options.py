@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from apps import SERVICES
 from apps.base import Asked, Mode, Service
 from apps.standins.ladder import LADDER, parse_ladder
 from bottleneck.impairment import Impairment
@@ -89,7 +90,10 @@ class Option:
 
 
 OPTIONS = [
-    Option("service", "youtube", "victim", "which service is watched; all: the published runs, each as published"),
+    Option(
+        "service", "youtube", "victim", "which service is watched; all: the published runs, each as published",
+        choices=(*SERVICES, "all"),
+    ),
     Option(
         "live", False, "victim", "open the real service instead of its stand-in (with --lab=virtual or --lab=apu)",
         flag=True,

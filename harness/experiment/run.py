@@ -27,6 +27,7 @@ from harness.experiment.options import Options
 from harness.experiment.progress import ExperimentProgress
 from harness.experiment.recording import run_experiment
 from harness.experiment.rescore import renew_report
+from harness.lab.check import require_reached
 from harness.lab.contract import LabFactory
 from harness.lab.make import lab_maker
 from harness.store.runs import RunDirectory, RunStore
@@ -75,6 +76,7 @@ def perform(
     console = Console(file=terminal)
     described = _machines(options)
     if described:
+        require_reached(described)  # or what was recorded of nothing would lie in the results
         options = options.but(ip_version=described.ip_version, **({"box": described.box.name} if described.box else {}))
     RunStore(options.results).check(options.needed_bytes)
     with ended_by_sigterm(), steps(console) as step:

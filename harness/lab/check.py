@@ -23,7 +23,7 @@ from bottleneck.router import Router, RouterError
 from captures.packets import PacketCapture
 from hardware import tc_objects
 from hardware.console import ConsoleError, answer, open_console
-from hardware.lab_file import FAR, HOSTS, NEAR, LabFile, MachineEntry, RouterEntry
+from hardware.lab_file import FAR, HOSTS, NEAR, LabFile, LabFileError, MachineEntry, RouterEntry
 from hardware.machine.clock import clock_offset
 from hardware.machine.ip import IP_VERSIONS, IpVersion, ip_version
 from hardware.machine.offloads import offloads_on
@@ -103,6 +103,21 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
         yield from _switches(file)
 
 
+def require_reached(file: LabFile) -> None:
+    """Prove that every machine of a lab answers, before a run begins.
+
+    Raises `hardware.lab_file.LabFileError`, with the fix, for the first that does not.
+    """
+    with ExitStack() as stack:
+        for name, place in places_of(file).items():
+            stack.callback(close_master, place)
+            told = _tried(f"{name}: reached", _reached, file, name, place)
+            if told.verdict != "ok":
+                raise LabFileError(
+                    f"--lab-file: {name} is not reached: {told.found}; {told.fix} (`sojourn lab check` proves the rest)"
+                )
+
+
 def _tried(subject: str, look: Callable[..., str], *args: Any, fix: str = "see what it says") -> Finding:
     """Look and tell; `fix` is for what any failure of `look` means."""
     try:
@@ -174,7 +189,7 @@ def _side(file: LabFile, entry: RouterEntry, place: Place, side: str, names: Seq
     addresses = _addresses(place, file.ip_version)
     if mine not in addresses:
         there = ", ".join(sorted(dev for dev, held in addresses.items() if held))
-        raise Wrong("no such interface", f"[router] {side}: one of {there}")
+        raise Wrong(f"no interface {mine}", f"[router] {side}: one of {there}")
     for name in names:
         address = file.hosts[name].address
         dev = _route(place, address).get("dev")
@@ -208,6 +223,9 @@ def _forwarding(place: Place, version: IpVersion) -> str:
 
 
 def _offloads(place: Place, *devices: str) -> str:
+    there = _addresses(place, 4)
+    if lacking := [device for device in devices if device not in there]:
+        raise Wrong(f"no interface {', '.join(lacking)}", f"name one that is there: {', '.join(sorted(there))}")
     still_on = offloads_on(place, *devices)
     if still_on is None:
         raise Wrong("not known", "as root there: apt-get install ethtool", "note")
@@ -275,11 +293,14 @@ def _host(file: LabFile, name: str, place: Place, gateways: Sequence[str] | None
 
 def _address(address: str, interface: str | None, place: Place) -> str:
     addresses = _addresses(place, ip_version(address))
+    if interface and interface not in addresses:
+        raise Wrong(f"no interface {interface}", f"interface: one of {', '.join(sorted(addresses))}")
     dev = next((dev for dev, held in addresses.items() if address in held), None)
     if dev is None:
+        there = ", ".join(one for held in addresses.values() for one in held)
         raise Wrong(
-            f"{address} is not its",
-            f"its addresses: {', '.join(a for held_there in addresses.values() for a in held_there)}",
+            f"no interface has {address}",
+            f"there are {there}: name one of them, or ip address add {address}/… dev {interface or '…'}",
         )
     if interface and interface != dev:
         raise Wrong(f"{address} is {dev}'s, not {interface}'s", f'interface = "{dev}"')

@@ -16,7 +16,7 @@ from bottleneck.qdiscs import marks
 from harness.matrix.cell import Cell
 from harness.matrix.counters import COUNTERS, shown
 from harness.matrix.matrix import Matrix
-from harness.matrix.results import figure_text
+from harness.matrix.results import figure_text, seeds_text
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
 from scoring.per_packet import BIN_S, PACKETS
 from scoring.transport import FLOWS
@@ -131,9 +131,7 @@ def _setup(cell: Cell) -> list[str]:
 
 def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[int, Path]) -> list[dict[str, Any]]:
     names = _flow_names(cell)
-    over = f"Mean of the seeds {', '.join(map(str, runs))}" + (
-        ", least to largest in brackets." if len(runs) > 1 else "."
-    )
+    over = seeds_text(list(runs)) + (", least to largest in brackets." if len(runs) > 1 else ".")
     tables = []
     for title, key, rows, heads in (
         ("Flows", "flows", _ROWS, names),
@@ -208,6 +206,8 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
         ]
         for panel, points in zip(panels, (rates, rtts, rtts), strict=True):
             panel.lines = [(f"c{n % 6}", curve) for n, curve in points.items()]
+        # A flow that is no TCP has no TCP RTT.
+        panels = [panel for panel in panels if any(y is not None for _, curve in panel.lines for _, y in curve)]
         svg = time_plot(panels, [("", "solo", 0, cell.seconds)], f"delivery rate and RTT, seed {seed}", axis="time (s)")
         plots.append(
             {

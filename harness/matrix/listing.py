@@ -33,10 +33,18 @@ def matrices_list(known: Iterable[Matrix]) -> list[dict[str, Any]]:
 def matrices_table(known: Iterable[Matrix]) -> Table:
     """Return the same as a table."""
     table = Table("matrix", "", "cells", "runs", "lab time", "lab", box=None, pad_edge=False, header_style="dim")
-    for one in matrices_list(known):
+    listed = matrices_list(known)
+    for one in listed:
         cells = f"{one['cells']}" + (f" (+{one['lacking']})" if one["lacking"] else "")
         labs = ", ".join(one["labs"])
         table.add_row(one["name"], one["title"], cells, str(one["runs"]), _hours(one["seconds"]), labs)
+    runs, seconds = (sum(one[key] for one in listed) for key in ("runs", "seconds"))
+    lacking = "; (+N): cells that need what is not here" if any(one["lacking"] for one in listed) else ""
+    table.caption = (
+        f"{len(listed)} matrices, {runs} runs, {_hours(seconds)} of lab time{lacking}. "
+        "The cells of one: `sojourn matrix NAME --list`; run it: `sojourn matrix NAME`."
+    )
+    table.caption_justify = "left"
     return table
 
 

@@ -217,6 +217,7 @@ class Matrix(_Frozen):
     def swapped(self, text: str) -> Matrix:
         """Return the matrix with another contender, `OLD=NEW`, in every flow; it keeps its own results.
 
+        Nothing is expected of it: what was is of OLD, as are the published figures beside it, which its title says.
         Raises MatrixError when a name is unknown, no flow has OLD or a cell cannot have NEW in its place.
         """
         old, _, new = text.partition("=")
@@ -228,8 +229,10 @@ class Matrix(_Frozen):
         except ValidationError as wrong:
             raise MatrixError(f"--swap={text}: {first_wrong(wrong)}") from None
         if cells == self.cells:
-            raise MatrixError(f"--swap: no flow of matrix {self.name} is {old}")
-        return self._with(f"{self.name}-{new}-for-{old}", cells)
+            those = ", ".join(dict.fromkeys(flow.contender for cell in self.cells for flow in cell.flows))
+            raise MatrixError(f"--swap: no flow of matrix {self.name} is {old}; there are {those}")
+        changed = f"{new} in place of {old}, by which cells are named"
+        return self._with(f"{self.name}-{new}-for-{old}", cells, changed, expectations=())
 
     def traced(self, file: Path) -> Matrix:
         """Return the matrix with the packet slots of a trace in place of its own; it keeps its own results.
@@ -245,12 +248,12 @@ class Matrix(_Frozen):
         if cells == self.cells:
             raise MatrixError(f"--trace: no cell of matrix {self.name} has packet slots")
         stem = re.sub("[^a-z0-9]+", "-", file.stem.lower()).strip("-") or "trace"
-        return self._with(f"{self.name}-{stem}", cells)
+        return self._with(f"{self.name}-{stem}", cells, f"packet slots of {file.name}")
 
-    def _with(self, name: str, cells: tuple[Cell, ...]) -> Matrix:
+    def _with(self, name: str, cells: tuple[Cell, ...], changed: str, **more: Any) -> Matrix:
         # Made anew: a copy would keep what is cached of the old cells.
         fields = {field: getattr(self, field) for field in type(self).model_fields}
-        return type(self)(**fields | {"name": name, "cells": cells})
+        return type(self)(**fields | {"name": name, "cells": cells, "title": f"{self.title} ({changed})"} | more)
 
     def select(self, text: str = "") -> tuple[Cell, ...]:
         """Return the runnable cells whose name holds every word of `text`. Raises MatrixError when none does."""

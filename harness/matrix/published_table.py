@@ -18,7 +18,8 @@ from scoring.published import PublishedComparison
 
 TABLES = "tables.csv"
 """In scoring/reference/: a row for each published table, with the matrix, cells and metrics of ours that repeat it."""
-BEGIN, END = "<!-- published tables: made by `sojourn matrix --table` -->", "<!-- end of the published tables -->"
+MARKS = "<!-- published tables: made by `sojourn matrix --table` -->", "<!-- end of the published tables -->"
+"""Between these two lines of a page they are written."""
 _HEADS = ("table", "matrix", "figures", "cells", "rank", "Pearson", "log(ours/theirs)", "its size", "furthest; why")
 
 
@@ -27,6 +28,8 @@ class PublishedTable:
     """One published table: where it is, and what of ours repeats it; `cells` is a regular expression of their names."""
 
     source: str
+    group: str
+    """With which others of the source it is told in the summary (`published_summary`)."""
     table: str
     matrix: str
     cells: str
@@ -38,7 +41,13 @@ def tables() -> list[PublishedTable]:
     """Every published table of the sources."""
     return [
         PublishedTable(
-            row["source"], row["table"], row["matrix"], row["cells"], tuple(row["metrics"].split()), row["note"]
+            row["source"],
+            row["group"],
+            row["table"],
+            row["matrix"],
+            row["cells"],
+            tuple(row["metrics"].split()),
+            row["note"],
         )
         for row in published.rows(TABLES)
     ]
@@ -54,28 +63,34 @@ def gather(known: Mapping[str, Matrix], folder: Path) -> dict[str, Results]:
         if not (matrix := known.get(name)):
             raise MatrixError(f"{TABLES}: unknown matrix {name!r}")
         plan = Campaign(matrix, matrix.runnable, seeds(1, 1), folder, lab=matrix.labs[0])
+        if not plan.folder.is_dir():  # nothing has run, and none is made by looking
+            gathered[name] = Results(matrix, plan.folder)
+            continue
         jobs, _ = prepare(plan)
         gathered[name] = results(matrix, plan.folder, jobs[0].inputs)
     return gathered
 
 
 def markdown(gathered: Mapping[str, Results]) -> str:
-    """Return the rows of all tables, grouped by source; what is told of several figures stands in their order."""
+    """Return the rows of all tables, folded by source; what is told of several figures stands in their order."""
     parts = []
     for source, of_source in groupby(tables(), lambda one: one.source):
-        lines = [f"### {source}", "", _row(_HEADS), _row(["---"] * len(_HEADS))]
-        lines += [_row(_cells(one, gathered.get(one.matrix))) for one in of_source]
+        rows = [markdown_row(_cells(one, gathered.get(one.matrix))) for one in of_source]
+        lines = [f"<details><summary>{source}: {len(rows)} tables</summary>", ""]
+        lines += [markdown_row(_HEADS), markdown_row(["---"] * len(_HEADS)), *rows, "", "</details>"]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 
-def write(text: str, file: Path) -> None:
-    """Put `text` between the marks BEGIN and END of a Markdown file. Raises MatrixError when it has none."""
+def write(texts: Mapping[tuple[str, str], str], file: Path) -> None:
+    """Put each text between its two marks, which are lines of a Markdown file. Raises MatrixError when it has none."""
     page = file.read_text() if file.is_file() else ""
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise MatrixError(f"--table: {file} has no place for it: a line `{BEGIN}`, and after it `{END}`")
-    before, after = page.partition(BEGIN)[0], page.partition(END)[2]
-    replace_file(file, f"{before}{BEGIN}\n\n{text}\n{END}{after}".encode())
+    for (begin, end), text in texts.items():
+        if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
+            raise MatrixError(f"--table: {file} has no place for it: a line `{begin}`, and after it `{end}`")
+        before, after = page.partition(begin)[0], page.partition(end)[2]
+        page = f"{before}{begin}\n\n{text}\n{end}{after}"
+    replace_file(file, page.encode())
 
 
 def _cells(one: PublishedTable, found: Results | None) -> Iterator[str]:
@@ -85,20 +100,20 @@ def _cells(one: PublishedTable, found: Results | None) -> Iterator[str]:
         yield from [MISSING] * (len(_HEADS) - 3)
         yield one.note
         return
-    compared = list(_compared(one, found))
-    reference = found.matrix.reference
-    meant = [theirs for cell, theirs in (reference.published if reference else {}).items() if _meant(one, cell)]
+    comparisons = list(_compared(one, found))
     yield " / ".join(column_head(found.matrix, metric) for metric in one.metrics)
     yield _each(
-        f"{len(comparison.pairs)} of {sum(comparison.metric in theirs for theirs in meant)}{left_out_text(comparison)}"
-        for comparison in compared
+        f"{len(comparison.pairs)} of {len(published_cells(one, found, comparison.metric))}{left_out_text(comparison)}"
+        for comparison in comparisons
     )
-    yield _each(figure_text(comparison.spearman, 2) for comparison in compared)
-    yield _each(figure_text(comparison.pearson, 2) for comparison in compared)
-    yield _each(figure_text(comparison.median_log_ratio, 2) for comparison in compared)
-    yield _each(figure_text(comparison.median_abs_log_ratio, 2) for comparison in compared)
+    yield _each(figure_text(comparison.spearman, 2) for comparison in comparisons)
+    yield _each(figure_text(comparison.pearson, 2) for comparison in comparisons)
+    yield _each(figure_text(comparison.median_log_ratio, 2) for comparison in comparisons)
+    yield _each(figure_text(comparison.median_abs_log_ratio, 2) for comparison in comparisons)
     # A cell that is far off in one figure mostly is in another.
-    furthest = dict.fromkeys(f"`{furthest_text(pair)}`" for comparison in compared for pair in comparison.furthest(1))
+    furthest = dict.fromkeys(
+        f"`{furthest_text(pair)}`" for comparison in comparisons for pair in comparison.furthest(1)
+    )
     yield "; ".join([*furthest, *filter(None, [one.note])])
 
 
@@ -108,6 +123,12 @@ def _compared(one: PublishedTable, found: Results) -> Iterator[PublishedComparis
     for metric in one.metrics:
         whole = by_metric.get(metric) or PublishedComparison(metric, None, ())
         yield replace(whole, pairs=tuple(pair for pair in whole.pairs if _meant(one, pair.cell)))
+
+
+def published_cells(one: PublishedTable, found: Results, metric: str) -> list[str]:
+    """Return the cells of a table that have a published figure of this metric, whether they have run or not."""
+    figures = found.matrix.reference.published if found.matrix.reference else {}
+    return [cell for cell, theirs in figures.items() if metric in theirs and _meant(one, cell)]
 
 
 def _meant(one: PublishedTable, cell: str) -> bool:
@@ -120,5 +141,6 @@ def _each(texts: Iterator[str]) -> str:
     return each[0] if len(set(each)) == 1 else " / ".join(each)
 
 
-def _row(cells: Sequence[str] | Iterator[str]) -> str:
+def markdown_row(cells: Sequence[str] | Iterator[str]) -> str:
+    """Return a line of a Markdown table."""
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

@@ -28,6 +28,7 @@ from harness.matrix.results import (
     left_out_text,
     mean,
     results,
+    seeds_text,
 )
 from harness.report.html import write_page
 from harness.report.scheme_plot import Scheme, scheme_plot
@@ -65,6 +66,9 @@ def table(matrix: Matrix, folder: Path, inputs: str) -> Table:
             cell_text = f"{text} ({figure_text(beside.theirs, column.digits)})" if beside else text
             texts.append(Text(cell_text, "red" if beside and beside.agrees is False else ""))
         shown.add_row(cell.name, *texts)
+    if finished.comparisons():
+        shown.caption = "in brackets the published figure; red: further from it than the tolerance"
+        shown.caption_justify = "left"
     return shown
 
 
@@ -88,7 +92,7 @@ def _headlines(finished: Results) -> list[str]:
         lines.append(f"{finished.left_out} {left}")
     if finished.matrix.expectations and runs:
         broken = len(finished.broken())
-        lines.append(f"expectations: {'all met' if not broken else f'not met {broken} times'}")
+        lines.append(f"expectations: {'all met' if not broken else f'not met {broken} times: see {REPORT}'}")
     return lines
 
 
@@ -128,7 +132,7 @@ def _content(finished: Results) -> dict[str, Any]:
         "chart_note": "Thick ticks: the published figure. Thin lines: least to largest of the seeds."
         if matrix.reference
         else "Thin lines: least to largest of the seeds.",
-        "caption": f"Mean of the seeds {', '.join(map(str, seeds))}"
+        "caption": seeds_text(seeds)
         + (", least to largest beside it" if len(seeds) > 1 else "")
         + (". Red: further from the published figure than the tolerance." if comparisons else "."),
         "heads": ["cell", *_heads(finished)],

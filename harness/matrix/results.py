@@ -108,7 +108,7 @@ class Results:
         return [self._beside_published(one) for one in self.comparisons() if one.pairs]
 
     def _beside_published(self, one: PublishedComparison) -> str:
-        parts = [f"{len(one.pairs)} cells{left_out_text(one)}"]
+        parts = [f"{len(one.pairs)} cell{'s' * (len(one.pairs) > 1)}{left_out_text(one)}"]
         if one.tolerance:
             parts.append(f"{one.agreeing} within {one.tolerance} of the published")
         parts += [
@@ -119,6 +119,7 @@ class Results:
                 ("median log(ours/theirs)", one.median_log_ratio),
                 ("its size", one.median_abs_log_ratio),
             )
+            if value is not None
         ]
         if furthest := ", ".join(furthest_text(pair) for pair in one.furthest(FURTHEST)):
             parts.append(f"furthest: {furthest}")
@@ -202,6 +203,11 @@ def furthest_text(pair: PublishedPair) -> str:
     return f"{pair.cell} (x {pair.ratio:.3g})"
 
 
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Return of which seeds a figure is."""
+    return f"Seed {seeds[0]}" if len(seeds) == 1 else f"Mean of the seeds {', '.join(map(str, seeds))}"
+
+
 def mean(values: Sequence[float]) -> float | None:
     """Return the mean; None of nothing."""
     return fmean(values) if values else None
@@ -209,4 +215,5 @@ def mean(values: Sequence[float]) -> float | None:
 
 def figure_text(value: float | None, digits: int) -> str:
     """Return a figure as people are shown it, with so many digits behind the point; MISSING where there is none."""
-    return MISSING if value is None else formatted(value, f".{digits}f")
+    # Adding 0.0 takes the sign off a rounded nothing.
+    return MISSING if value is None else formatted(round(value, digits) + 0.0, f".{digits}f")

@@ -9,7 +9,7 @@ from math import isinf
 from typing import TYPE_CHECKING, Any
 
 from scoring.numbers import formatted
-from scoring.scores import PhaseScores, Scores
+from scoring.scores import PhaseScores, Scores, rate_steps
 
 if TYPE_CHECKING:
     from scoring.intervals import Estimate
@@ -60,9 +60,10 @@ def queue(lab: Mapping[str, Any]) -> str:
 
 
 def rate_and_queue(lab: Mapping[str, Any]) -> str:
-    """Return rate and queue on the way down as text; of a box the rate that it is said to have, if any."""
+    """Return rate, its steps, and queue on the way down as text; of a box the rate it is said to have, if any."""
     rate = lab.get("rate_down_bps")
-    return queue(lab) if "box" in lab and not rate else f"{(rate or 0) / 1e6:g} Mbit/s, {queue(lab)}"
+    steps = "".join(f", {bps / 1e6:g} from {t:g} s on" for t, bps in rate_steps(lab))
+    return queue(lab) if "box" in lab and not rate else f"{(rate or 0) / 1e6:g} Mbit/s{steps}, {queue(lab)}"
 
 
 def bottleneck(lab: Mapping[str, Any]) -> str:
@@ -83,18 +84,34 @@ def outcome(scores: Scores, phase: PhaseScores) -> str:
     lowest, stalls = phase.lowest_height, phase.stalls or 0
     lost = solo is not None and lowest is not None and lowest < solo
     picture = f"the picture falls from {solo}p to {lowest}p" if lost else f"the picture keeps {solo}p"
+    if lost and (before := _height_at(scores, phase.start)) and before < (solo or 0):
+        # What an earlier contender left is not this one's doing.
+        goes = f"falls to {lowest}p" if (lowest or 0) < before else "goes no lower"
+        picture = f"the picture, still at {before}p of {solo}p from before, {goes}"
     stalled = f"stalls {stalls} times ({phase.stall_s:.1f} s)" if stalls > 1 else "stalls once"
     return f"{picture} and {stalled if stalls else 'never stalls'}"
 
 
+def _height_at(scores: Scores, t: float) -> int | None:
+    """The height shown at a time, in s of the run; None where no change tells it."""
+    before = [change.after for change in scores.renditions if change.t <= t]
+    later = [change.before for change in scores.renditions if change.t > t]
+    return before[-1] if before else later[0] if later else None
+
+
 def harm_table(scores: Scores) -> Grid:
+    short = alone_for(scores.baseline.seconds if scores.baseline else None).removesuffix(", ")
     grid = Grid(
-        "Value beside each contender, and harm: 0 none, 1 the worst, below 0 better than alone. "
-        f"Alone: {alone_for(scores.baseline.seconds if scores.baseline else None)}the solo phases, less the time in "
-        "which the player recovers."
+        "Value beside each contender, and harm: 0 none, 1 the worst, below 0 better than alone. Alone: the solo "
+        "phases, less the time in which the player recovers"
+        + (f"; that is {short}, and {_LONG_ALONE_S:g} s are a baseline to rely on." if short else ".")
     )
     names = list(dict.fromkeys(harm.phase for harm in scores.harm))
-    grid.heads = ["", "alone", *(head for name in names for head in (f"beside {name}", "harm"))]
+    grid.heads = [
+        "",
+        f"alone ({short})" if short else "alone",
+        *(head for name in names for head in (f"beside {name}", "harm")),
+    ]
     by_key = {(harm.metric, harm.phase): harm for harm in scores.harm}
     for metric, (label, unit) in METRICS.items():
         cells, hurt = [(f"{label} ({unit})" if unit else label) + (PRIMARY if metric == scores.primary else "")], set()
@@ -102,7 +119,7 @@ def harm_table(scores: Scores) -> Grid:
             harm = by_key.get((metric, name))
             if harm and len(cells) == 1:
                 cells.append(number(harm.solo))
-            cells += [number(harm.value), f"{harm.harm:.2f}"] if harm else ["–", "–"]
+            cells += [number(harm.value), f"{round(harm.harm, 2) + 0.0:.2f}"] if harm else ["–", "–"]
             if harm and harm.harm >= _MARKED:
                 hurt |= {len(cells) - 2, len(cells) - 1}
         if any((metric, name) in by_key for name in names):

@@ -124,8 +124,11 @@ def status_of(scores: Scores, manifest: Manifest | None) -> tuple[str, list[str]
 
 def panels(view: RunSeries) -> list[Panel]:
     """Return the strips of the timeline: goodput, quality with freezes, and what the queue told."""
-    goodput = Panel("goodput (Mbit/s)", 190, _top(view.victim, view.contender))
-    goodput.lines = [("contender", view.contender), ("victim", view.victim)]
+    rate: Points = [(t, mbps) for start, end, mbps in view.rates for t in (start, end)]
+    title = "goodput (Mbit/s)" + ("; dashed: the bottleneck's rate" if rate else "")
+    goodput = Panel(title, 190, _top(view.victim, view.contender, rate))
+    goodput.lines = [("published solo-curve", rate)] if rate else []
+    goodput.lines += [("contender", view.contender), ("victim", view.victim)]
     rungs = {height: rung + 1 for rung, height in enumerate(view.heights)}
     quality = Panel("quality shown", 42 + 26 * len(rungs), len(rungs) + 0.5)
     quality.labels = [(rung, f"{height}p") for height, rung in rungs.items()]

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import count
+from textwrap import wrap
 
 from harness.report.svg import Scale, ticks
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT = 1000.0, 460.0, 64.0, 44.0, 12.0
 _ROOM = 5  # px from a point to its name
 _LETTER, _LINE = 6.2, 13.0  # px that a name's letter and line take
+_CROWDED, _CROWD = 14.0, 5  # px between the points of a crowd, and how many make one
+_WRAPPED = 44  # letters in a line of a crowd's names
 
 
 @dataclass(frozen=True)
@@ -49,32 +52,45 @@ def scheme_plot(schemes: Sequence[Scheme], across: str, upwards: str, label: str
             f'<line class="grid" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y(mark):.1f}" y2="{y(mark):.1f}"/>'
         )
         out.append(f'<text class="tick y" x="{_LEFT - 6:g}" y="{y(mark) + 4:.1f}">{mark:g}</text>')
-    taken: list[tuple[float, float, float]] = []
-    for scheme in sorted(placed, key=lambda one: -one.mbps):
-        at, up = x(scheme.delay_ms), y(scheme.mbps)
-        out.append(
-            f'<circle class="bar {scheme.kind}" cx="{at:.1f}" cy="{up:.1f}" r="4">'
-            f"<title>{escape(scheme.tip)}</title></circle>"
-        )
-        # A name stands beside its point; where another one is, as near below or above as there is room.
-        wide = _LETTER * len(scheme.name)
+    taken: list[tuple[float, float, float, float]] = []
+    for group in _groups(placed, x, y):
+        at = max(x(scheme.delay_ms) for scheme in group)
+        up = max(y(scheme.mbps) for scheme in group)
+        for scheme in group:
+            out.append(
+                f'<circle class="bar {scheme.kind}" cx="{x(scheme.delay_ms):.1f}" cy="{y(scheme.mbps):.1f}" r="4">'
+                f"<title>{escape(scheme.tip)}</title></circle>"
+            )
+        # A name stands beside its point, those of a crowd below it; where others are, as near as there is room.
+        names = [scheme.name for scheme in group]
+        lines = wrap(", ".join(names), _WRAPPED, break_on_hyphens=False) if len(names) > 1 else names
+        up += _LINE if len(names) > 1 else 0
+        wide, high = _LETTER * max(map(len, lines)), _LINE * len(lines)
+        if len(names) > 1:
+            at = min(x(scheme.delay_ms) for scheme in group) - _ROOM - 4
         anchor, start = ("start", at + _ROOM) if at + _ROOM + wide < _WIDTH else ("end", at - _ROOM - wide)
-        lines = (up + 4 + way * n * _LINE / 2 for n in count() for way in (1, -1) if up + way * n * _LINE / 2 > y.b)
-        line = next(
-            line
-            for line in lines
+        # A block of names stands on no other point.
+        points = [(x(one.delay_ms), y(one.mbps)) for one in placed if len(names) > 1 and one not in group]
+        filled = [*taken, *((px - 4, px + 4, py + 9, py + 14) for px, py in points)]
+        tops = (up + 4 + way * n * _LINE / 2 for n in count() for way in (1, -1) if up + way * n * _LINE / 2 > y.b)
+        top = next(
+            top
+            for top in tops
             if not any(
-                start < end and begin < start + wide and abs(line - other) < _LINE for begin, end, other in taken
+                start < right and left < start + wide and top < low and above < top + high
+                for left, right, above, low in filled
             )
         )
-        taken.append((start, start + wide, line))
+        taken.append((start, start + wide, top, top + high))
         beside = at + _ROOM if anchor == "start" else at - _ROOM
-        if abs(line - up - 4) > _LINE:
-            out.append(f'<line class="grid" x1="{at:.1f}" x2="{beside:.1f}" y1="{up:.1f}" y2="{line - 4:.1f}"/>')
-        out.append(
-            f'<text class="tick" style="text-anchor:{anchor}" x="{beside:.1f}" y="{line:.1f}">'
-            f"{escape(scheme.name)}</text>"
-        )
+        if abs(top - up - 4) > _LINE:
+            x1, y1, x2, y2 = (at, up, beside, top - 4) if len(names) == 1 else (at + 9, up - _LINE, at + 9, top - 10)
+            out.append(f'<line class="range" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>')
+        for n, text in enumerate(lines):
+            out.append(
+                f'<text class="tick" style="text-anchor:{anchor}" x="{beside:.1f}" y="{top + n * _LINE:.1f}">'
+                f"{escape(text)}</text>"
+            )
     if lost:
         tips = escape("; ".join(scheme.tip for scheme in lost))
         note = f"{len(lost)} not drawn: lost<title>{tips}</title>"
@@ -83,6 +99,24 @@ def scheme_plot(schemes: Sequence[Scheme], across: str, upwards: str, label: str
     middle = (y.a + y.b) / 2
     out.append(f'<text class="axis" transform="translate(14 {middle:g}) rotate(-90)">{escape(upwards)}</text></svg>')
     return "".join(out)
+
+
+def _groups(schemes: Sequence[Scheme], x: Scale, y: Scale) -> list[list[Scheme]]:
+    """Schemes of one kind that stand too close for a name each, together; the others alone; the fastest first."""
+    groups: list[list[Scheme]] = []
+    for scheme in sorted(schemes, key=lambda one: (one.kind, -one.delay_ms)):
+        here = x(scheme.delay_ms), y(scheme.mbps)
+        near = [
+            group
+            for group in groups
+            if group[0].kind == scheme.kind
+            and any(math.dist(here, (x(one.delay_ms), y(one.mbps))) < _CROWDED for one in group)
+        ]
+        groups = [group for group in groups if group not in near] + [
+            [*(one for group in near for one in group), scheme]
+        ]
+    small = [[one] for group in groups if len(group) < _CROWD for one in group]
+    return sorted([*small, *(group for group in groups if len(group) >= _CROWD)], key=lambda group: -group[0].mbps)
 
 
 def _marks(lo: float, hi: float) -> list[float]:

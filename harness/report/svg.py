@@ -275,14 +275,16 @@ def scatter_plot(dots: Sequence[Dot], across: str, upwards: str, label: str) -> 
 
     What is infinite is drawn at the edge.
     """
-    side, left = 340.0, 52.0
+    side = 340.0
     values = [value for dot in dots for value in (dot.x, dot.y) if math.isfinite(value)] or [1.0]
     # As much room as makes three ticks on an axis.
     middle = math.sqrt(min(values) * max(values))
     lo, hi = min(min(values) / 1.15, middle / 2), max(max(values) * 1.15, middle * 2)
+    marks = _log_ticks(lo, hi)
+    left = 30 + 6.4 * max((len(f"{mark:g}") for mark in marks), default=0)
     x, y = Scale(lo, hi, left, side - 8, log=True), Scale(lo, hi, side - _BOTTOM, 8, log=True)
     out = [f'<svg class="plot" viewBox="0 0 {side:g} {side:g}" role="img" aria-label="{escape(label)}">']
-    for mark in _log_ticks(lo, hi):
+    for mark in marks:
         out.append(f'<line class="grid" x1="{x(mark):.1f}" x2="{x(mark):.1f}" y1="{y.b:g}" y2="{y.a:g}"/>')
         out.append(f'<line class="grid" x1="{x.a:g}" x2="{x.b:g}" y1="{y(mark):.1f}" y2="{y(mark):.1f}"/>')
         out.append(f'<text class="tick x" x="{x(mark):.1f}" y="{y.a + 15:g}">{mark:g}</text>')
@@ -305,8 +307,10 @@ def scatter_plot(dots: Sequence[Dot], across: str, upwards: str, label: str) -> 
 
 
 def _log_ticks(lo: float, hi: float) -> list[float]:
-    """Return round values from `lo` to `hi` for a logarithmic axis: powers of ten, of few decades 2 and 5 times too."""
-    steps = (1, 2, 5) if hi / lo < 300 else (1,)
+    """Return round values from `lo` to `hi` for a logarithmic axis: powers of ten, of few decades more between."""
+    steps = (
+        (1, 1.5, 2, 3, 4, 6, 8) if hi / lo < 8 else (1, 2, 5) if hi / lo < 200 else (1, 3) if hi / lo < 3000 else (1,)
+    )
     decades = range(math.floor(math.log10(lo)), math.ceil(math.log10(hi)) + 1)
     return [mark for n in decades for m in steps if lo <= (mark := float(f"{m}e{n}")) <= hi]
 

@@ -37,9 +37,13 @@ def draw_goodput(axes: Axes, view: RunSeries) -> None:
     ):
         values = [float("nan") if value is None else value for _, value in points]
         axes.plot([t for t, _ in points], values, color=colour, label=label, linewidth=1.6)
+    if view.rates:
+        points = [(t, mbps) for start, end, mbps in view.rates for t in (start, end)]
+        axes.plot(*zip(*points, strict=True), color="#57606a", label="bottleneck", linewidth=1, linestyle="--")
     axes.set_ylabel("goodput (Mbit/s)")
-    axes.set_ylim(bottom=0)
-    axes.legend(loc="upper left", frameon=False, ncols=2)
+    # The key stands above the line of the rate, where there is one.
+    axes.set_ylim(bottom=0, top=1.2 * max(mbps for *_, mbps in view.rates) if view.rates else None)
+    axes.legend(loc="upper left", frameon=False, ncols=3)
 
 
 def draw_quality(axes: Axes, view: RunSeries) -> None:

@@ -183,4 +183,4 @@ QUEUE = {
 def test_queue_samples(place: Path, part: list[int], to: Any, edits: list[tuple[int, int, bytes]] | None) -> None:
     content = "".join(json.dumps(line) + "\n" for line in (QUEUE, altered(QUEUE, part, to), QUEUE)).encode()
     (place / "qdisc.jsonl").write_bytes(damaged(content, edits) if edits else content)
-    read_queue(place / "qdisc.jsonl", "lan", 10e6)
+    read_queue(place / "qdisc.jsonl", "lan", lambda t: 10e6)

@@ -44,7 +44,6 @@ ELSEWHERE = {
     "harness/experiment/inside.py": "lab/test_simulated.py",
     "harness/experiment/plugin.py": "lab/test_bad_input.py",
     "harness/experiment/recording.py": "lab/one_run/test_main_job.py",
-    "harness/lab/check.py": "lab/real_time/test_lab_check.py",
     "harness/lab/contract.py": "lab/real_time/test_virtual.py",
     "harness/lab/instruments.py": "lab/one_run/test_main_job.py",
     "harness/lab/make.py": "lab/real_time/test_virtual.py",

@@ -55,9 +55,9 @@ def test_a_lab_as_described_passes(file: Path, nodes: Bench) -> None:
     [
         ('lan = "lan"\nwan = "wan"', 'lan = "wan"\nwan = "lan"', "router: lan wan", "client (10.42.1.10) is behind lan",
          "lan and wan are the wrong way round: swap them"),
-        ('wan = "wan"', 'wan = "eth9"', "router: wan eth9", "no such interface",
+        ('wan = "wan"', 'wan = "eth9"', "router: wan eth9", "no interface eth9",
          "[router] wan: one of lan, lo, mgmt, wan"),
-        ("10.42.1.20", "10.42.1.21", "receiver: address", "10.42.1.21 is not its", "its addresses: 127.0.0.1, "),
+        ("10.42.1.20", "10.42.1.21", "receiver: address", "no interface has 10.42.1.21", "there are 127.0.0.1, "),
         ('ssh = "receiver"', 'ssh = "nobody"', "receiver: reached", "closed", "is it on, does its sshd"),
         ('netns = "', 'netns = "no-', "client: reached", "no-sojourn-client", "as root: ip netns add no-sojourn-"),
         ("= get", "= on", "router: power", "exit code 1", "see what it says"),

@@ -89,3 +89,33 @@ def test_the_files_say_where_they_come_from_and_hold_their_rows() -> None:
         assert published.rows(path.name), path
     assert len(published.rows("fairness_rfc3168.csv")) == 24
     assert len(published.rows("fairness_rtt.csv")) == 192
+
+
+def compared(factors: list[float], theirs: list[float]) -> published.PublishedComparison:
+    ours = {f"c{n}": {"x": [factor * value]} for n, (factor, value) in enumerate(zip(factors, theirs, strict=True))}
+    (found,) = published.compare(ours, {f"c{n}": {"x": value} for n, value in enumerate(theirs)}, {})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("factors", "theirs", "similar", "order_tells"),
+    [
+        ([1.1, 0.9, 1.0], [1, 10, 100], True, True),
+        ([1.5, 1.4, 1.0], [1, 10, 100], False, True),  # the middle one is 40 % more
+        ([1.1, 1.0, 0.95], [100, 101, 102], True, False),  # another order, of what hardly differs
+        ([1.0, 1.0, 1.0, 6.0, 0.1], [1, 2, 3, 4, 5], False, True),  # half are right, but the order is not
+        ([inf, inf, 1.0], [1, 10, 100], False, True),
+        ([inf], [1], False, False),
+        ([], [], None, False),
+    ],
+)
+def test_agreement_is_of_the_middle_cell_and_of_the_order_where_that_tells(
+    factors: list[float], theirs: list[float], similar: bool | None, order_tells: bool
+) -> None:
+    found = compared(factors, theirs) if theirs else published.PublishedComparison("x", None, ())
+    assert (found.similar, found.order_tells) == (similar, order_tells)
+
+
+def test_an_order_has_no_value_of_few_cells() -> None:
+    assert compared([1.0, 3.0], [1, 2]).ordered is None
+    assert compared([3.0, 3.0, 3.0], [1, 2, 3]).ordered and not compared([9.0, 3.0, 1.0], [1, 2, 3]).ordered

@@ -37,7 +37,7 @@ def test_the_busiest_leaf_is_read_and_counters_become_rates(tmp_path: Path) -> N
         (100.5, [HTB, leaf("10:", bytes=9000, backlog=25_000, drops=10, ecn_mark=30), leaf("20:", bytes=9)]),
         (101.5, [HTB, leaf("10:", bytes=99_000, backlog=0, drops=10, ecn_mark=35), leaf("20:", bytes=9)]),
     ]
-    series = read_queue(write(tmp_path / "qdisc.jsonl", samples), "lan", 10e6)
+    series = read_queue(write(tmp_path / "qdisc.jsonl", samples), "lan", lambda t: 10e6)
     assert series.kind == "fq_codel"
     # 12 500 bytes at 10 Mbit/s are 10 ms; the second point holds the worst of two samples.
     assert series.backlog_ms == [(100.0, 10.0), (100.5, 40.0), (101.5, 0.0)]
@@ -47,15 +47,15 @@ def test_the_busiest_leaf_is_read_and_counters_become_rates(tmp_path: Path) -> N
 
 def test_counters_that_restart_lift_the_pen(tmp_path: Path) -> None:
     samples = [(0.0, [leaf("10:", bytes=9, drops=50)]), (1.0, [leaf("10:", bytes=9, drops=3)])]
-    series = read_queue(write(tmp_path / "q", samples), "lan", 1e6)
+    series = read_queue(write(tmp_path / "q", samples), "lan", lambda t: 1e6)
     assert series.drops_per_s == [(1.0, None)] and series.marks_per_s == [(1.0, 0.0)]
 
 
 def test_a_qdisc_that_tells_its_delay_is_believed(tmp_path: Path) -> None:
     samples = [(0.0, [leaf("10:", kind="dualpi2", bytes=9, delay_l=900, delay_c=15_000)])]
-    series = read_queue(write(tmp_path / "q", samples), "lan", 1e6)
+    series = read_queue(write(tmp_path / "q", samples), "lan", lambda t: 1e6)
     assert series.delays_ms == {"delay_l": [(0.0, 0.9)], "delay_c": [(0.0, pytest.approx(15))]}
 
 
 def test_no_file_gives_empty_series(tmp_path: Path) -> None:
-    assert read_queue(tmp_path / "none", "lan", 1e6) == QueueSeries()
+    assert read_queue(tmp_path / "none", "lan", lambda t: 1e6) == QueueSeries()

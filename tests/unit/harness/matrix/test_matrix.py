@@ -157,9 +157,16 @@ def test_a_swapped_contender_is_another_experiment_with_results_of_its_own() -> 
         "prague", "cubic-accecn", "reno-accecn",
     }  # fmt: skip
     assert swapped.name == "s6-prague-for-prague-2020"
+    # What is beside it and what its cells are named by is of another contender.
+    assert swapped.title == f"{asked.title} (prague in place of prague-2020, by which cells are named)"
+    assert asked.expectations and not swapped.expectations
     assert swapped.runnable == swapped.cells, "not the cells that were asked for first"
     assert not {c.digest() for c in swapped.cells} & {c.digest() for c in asked.cells}
-    for wrong, told in (("prague", "unknown contender ''"), ("vegas=cubic", "no flow"), ("x=cubic", "unknown")):
+    for wrong, told in (
+        ("prague", "unknown contender ''"),
+        ("vegas=cubic", "no flow of matrix s6 is vegas; there are prague-2020, cubic-accecn, reno-accecn$"),
+        ("x=cubic", "unknown"),
+    ):
         with pytest.raises(MatrixError, match=told):
             asked.swapped(wrong)
 
@@ -169,7 +176,7 @@ def test_a_trace_takes_the_place_of_slots_and_has_results_of_its_own(tmp_path: P
     trace.write_text("".join(f"{at}\n" for at in range(1, 1001)))
     known = matrices()
     asked = known["pantheon"].traced(trace)
-    assert asked.name == "pantheon-t-mobile-lte"
+    assert asked.name == "pantheon-t-mobile-lte" and asked.title.endswith(" (packet slots of T-Mobile LTE.down)")
     changed = [cell for cell in asked.cells if cell not in known["pantheon"].cells]
     assert changed and all(cell.name.endswith("-cellular") for cell in changed)
     assert {cell.hops[0].down.rate_bps for cell in changed if cell.hops[0].down} == {12_112_000}

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from hardware.machine.files import CHECKOUT
-from harness.matrix import dumbbell, published_table
+from harness.matrix import dumbbell, published_summary, published_table
 from harness.matrix.cell import Cell
 from harness.matrix.matrix import Column, Matrix, MatrixError, Reference, matrices
-from harness.matrix.published_table import BEGIN, END, PublishedTable, markdown, tables
+from harness.matrix.published_table import MARKS, PublishedTable, markdown, tables
 from harness.matrix.results import Results
 from scoring import published
 
+BEGIN, END = MARKS
 RATES = ("flows.0.d_ss_mbps", "flows.1.d_ss_mbps")
 PUBLISHED = {"a-fq": (40.0, 2.0), "b-fq": (20.0, 4.0), "c-fq": (10.0, 8.0), "d-pie": (5.0, 5.0)}
 
@@ -47,13 +48,15 @@ def ran(**factors: float) -> Results:
 
 def test_a_row_tells_both_flows_of_the_cells_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [
-        PublishedTable("S", "T 1", "m", "-fq$", RATES, "one | draw"),
-        PublishedTable("S", "T 2", "m", "-pie$", RATES, ""),
-        PublishedTable("R", "plots", "", "", (), "published as plots"),
+        PublishedTable("S", "G", "T 1", "m", "-fq$", RATES, "one | draw"),
+        PublishedTable("S", "G", "T 2", "m", "-pie$", RATES, ""),
+        PublishedTable("R", "G", "plots", "", "", (), "published as plots"),
     ]
     monkeypatch.setattr(published_table, "tables", lambda: asked)
     lines = markdown({"m": ran(a=2, b=2, c=1)}).splitlines()
-    assert [line for line in lines if line.startswith("#")] == ["### S", "### R"]
+    heads = [line for line in lines if line.startswith("<details>")]
+    assert heads == [f"<details><summary>{head}</summary>" for head in ("S: 2 tables", "R: 1 tables")]
+    assert lines.count("</details>") == 2
     first, second = (line for line in lines if line.startswith("| T"))
     # By hand: 4, 8, 8 beside 2, 4, 8; log 2 is 0.69.
     told = ["T 1", "`m`", "first / second", "3 of 3", "1.00 / 0.87", "1.00 / 0.76", "0.00 / 0.69", "0.00 / 0.69"]
@@ -67,12 +70,31 @@ def test_the_table_goes_between_the_marks_of_a_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     for text in ("once\n", "twice\n"):
-        published_table.write(text, page)
+        published_table.write({MARKS: text}, page)
     assert page.read_text() == f"before\n{BEGIN}\n\ntwice\n\n{END}\nafter\n"
     for without in ("", END + BEGIN, BEGIN):
         page.write_text(without)
         with pytest.raises(MatrixError, match=r"--table: .*page\.md has no place for it: a line `<!-- published"):
-            published_table.write("x", page)
+            published_table.write({MARKS: "x"}, page)
+
+
+def test_looking_makes_no_folder(known: dict[str, Matrix], tmp_path: Path) -> None:
+    found = published_table.gather(known, tmp_path)
+    assert found and not any(one.runs for one in found.values()) and not list(tmp_path.iterdir())
+
+
+def test_a_page_that_lacks_one_place_stays_as_it_is(tmp_path: Path) -> None:
+    (page := tmp_path / "page.md").write_text(f"{BEGIN}\n{END}\n")
+    with pytest.raises(MatrixError, match="has no place for it: a line `<!-- summary"):
+        published_table.write({MARKS: "x", published_summary.MARKS: "y"}, page)
+    assert page.read_text() == f"{BEGIN}\n{END}\n"
+
+
+def test_no_row_of_published_figures_has_more_or_fewer_fields_than_its_head() -> None:
+    # A comma in a text that is not quoted would cut it off, as it once did a note.
+    for path in published.FOLDER.glob("*.csv"):
+        for row in published.rows(path.name):
+            assert None not in row and None not in row.values(), (path.name, row)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +119,7 @@ def test_every_file_of_published_figures_is_in_a_table(known: dict[str, Matrix])
     named = {name for reference in used if reference for name in reference.csv.split(", ")}
     # Those that a matrix reads beside the one that it names, and those that are no table of figures.
     beside = {"call_induced_delay_ccdf.csv", "call_backoff_series.csv", "pantheon_totals.csv", "video_harm.csv"}
-    no_figures = {"tables.csv", "bakeoff_scenarios.csv", "dualpi2_compare.csv"}
+    no_figures = {"tables.csv", "table_groups.csv", "bakeoff_scenarios.csv", "dualpi2_compare.csv"}
     no_figures |= {f"{name}_matrix.csv" for name in ("variable_rate", "tunnels", "replay")}
     for path in published.FOLDER.glob("*.csv"):
         assert path.name in named or path.name in beside | no_figures, path.name

@@ -30,7 +30,7 @@ from harness.matrix.matrix import (
     Reference,
     Summary,
 )
-from harness.matrix.results import cell_folder, results, run_folder
+from harness.matrix.results import cell_folder, results, run_folder, seeds_text
 from harness.store.manifest import hash_file
 from scoring.per_packet import PACKETS
 from scoring.transport import FLOWS, PROBES, SHORT, completion, probe_scores, score
@@ -128,6 +128,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_the_terminal_says_what_stands_in_brackets(folder: Path) -> None:
+    assert "in brackets the published figure" in str(report.table(MATRIX, folder, INPUTS).caption)
+    assert report.table(MATRIX.model_copy(update={"reference": None}), folder, INPUTS).caption is None
+
+
+def test_of_one_seed_no_mean_is_told() -> None:
+    assert (seeds_text([3]), seeds_text([1, 2])) == ("Seed 3", "Mean of the seeds 1, 2")
+
+
 def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
     page = report.write(MATRIX, folder, INPUTS).read_text()
     (row,) = re.findall(r"<tr><th scope=\"row\">Prague Mbit/s</th>(.*?)</tr>", page)
@@ -140,7 +149,7 @@ def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
     assert line.endswith(
         "median log(ours/theirs) 0.000; its size 0.005; furthest: far <1> (x 0.5), near (x 1.01), mid (x 1)"
     )
-    assert "5 of 5 cells, 10 runs" in page and "1 cells need the SCE kernel" in page
+    assert "5 of 5 cells, 10 runs" in page and "1 cell needs the SCE kernel" in page
     # Means of the seeds, their range, the ratio of the cell that disagrees.
     for text in ("40.20", "40.00–40.40", "0.500", "far &lt;1&gt;", "harm"):
         assert text in page, text

@@ -93,7 +93,32 @@ def test_a_lost_percentile_and_a_short_baseline_are_told(scores: Scores, tmp_pat
     document["ccdf"][1]["percent"] = [90, 5, 3]
     page = Page(write_report(tmp_path, document))
     assert "∞ (lost)" in page.cells and "goodput of the victim (Mbit/s), primary" in page.cells
-    assert "s only, the solo phases" in page.text
+    assert "; that is 10 s only, and 60 s are a baseline to rely on" in page.text and "alone (10 s only)" in page.text
+
+
+def test_a_rate_that_steps_is_in_head_timeline_and_backlog(scores: Scores, tmp_path: Path) -> None:
+    assert not run_series(scores, tmp_path).rates
+    steps = [{"t": 5.0, "direction": "down", "rate_bps": 5e6}, {"t": 6.0, "direction": "up", "rate_bps": 1e6}]
+    stepped = scores.model_copy(update={"lab": scores.lab | {"rate_steps": steps}})
+    samples = [(1.0, 12_500), (8.0, 12_500)]
+    (tmp_path / "qdisc.jsonl").write_text(
+        "".join(
+            json.dumps(
+                {
+                    "t": scores.t0 + t,
+                    "dev": "lan",
+                    "qdiscs": [{"kind": "pie", "handle": "1:", "bytes": 9, "backlog": b}],
+                }
+            )
+            + "\n"
+            for t, b in samples
+        )
+    )
+    view = run_series(stepped, tmp_path)
+    assert view.rates == [(0.0, 5.0, 10.0), (5.0, view.end, 5.0)]
+    assert [ms for _, ms in view.queue.backlog_ms] == [10.0, 20.0], "the same bytes wait twice as long"
+    page = Page(write_report(tmp_path, stepped)).text
+    assert "10 Mbit/s, 5 from 5 s on, fq_codel flows 1" in page and "dashed: the bottleneck's rate" in page
 
 
 def test_the_report_shows_harm_phases_and_proof(scores: Scores, tmp_path: Path) -> None:
@@ -114,6 +139,16 @@ def test_the_headline_says_what_was_lost(scores: Scores) -> None:
     assert headline(spared) == "Beside prague the picture keeps 720p and never stalls."
 
 
+@pytest.mark.parametrize(("before", "goes"), [(240, "goes no lower"), (480, "falls to 240p")])
+def test_the_headline_does_not_blame_a_contender_for_what_the_one_before_left(
+    scores: Scores, before: int, goes: str
+) -> None:
+    earlier = scores.renditions[0].model_copy(update={"t": scores.phases[1].start - 1, "before": 720, "after": before})
+    left = scores.model_copy(update={"renditions": [earlier]})
+    told = f"Beside prague the picture, still at {before}p of 720p from before, {goes} and stalls 2 times (3.5 s)."
+    assert headline(left) == told
+
+
 def test_a_void_run_gives_reasons_and_no_verdict(scores: Scores, tmp_path: Path) -> None:
     gates = [{"name": "g", "ok": False, "measured": "9 ms", "limit": "2 ms", "reason": "g: 9 ms <b>; 2 ms"}]
     void = scores.model_dump() | {"harm": [], "validity": {"valid": False, "gates": gates}}
@@ -131,6 +166,7 @@ def test_a_youtube_run_stands_beside_the_published_one(scores: Scores, tmp_path:
     at = cells.index("this run")
     ours = "the picture falls from 720p to 240p and stalls 2 times (3.5 s)"
     assert cells[at + 1 : at + 5] == ["prague", "10 Mbit/s, fq_codel flows 1", "9.10", ours]
+    assert '<td class="text">the picture falls' in (tmp_path / "report.html").read_text(), "it wraps"
     at = cells.index("resolution reduction 2160p to 1440p")
     assert cells[at - 4 : at] == ["published", "prague", "30 Mbit/s, fq_codel flows 1, QUIC (BBR?)", "19"]
     verdict = scores.validity.model_copy(update={"valid": False})

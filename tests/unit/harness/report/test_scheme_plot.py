@@ -40,3 +40,13 @@ def test_schemes_that_lost_too_much_for_a_delay_are_counted() -> None:
     svg = drawn(Scheme("quick", "c0", 30, 8, ""), *lost)
     assert len(points(svg)) == 1 and "2 not drawn: lost<title>one: a &amp; b; other: a &amp; b</title>" in svg
     assert points(drawn(*lost)) == [] and "not drawn" not in drawn(Scheme("quick", "c0", 30, 8, ""))
+
+
+def test_a_crowd_is_named_in_a_block_below_it() -> None:
+    crowd = [Scheme(f"scheme-{n}", "c0", 500 + n, 9, "") for n in range(12)]
+    svg = drawn(*crowd, Scheme("published", "c1", 505, 9, ""), Scheme("quick", "c0", 30, 9, ""))
+    texts = re.findall(r'<text class="tick" style="[^"]*" x="[\d.]+" y="([\d.]+)">([^<]+)', svg)
+    block = [(float(y), text) for y, text in texts if "scheme-" in text]
+    assert ", ".join(text.rstrip(",") for _, text in block) == ", ".join(scheme.name for scheme in reversed(crowd))
+    assert all(y > points(svg)[0][1] + 10 for y, _ in block) and 2 <= len(block) < 6, "below the points, in few lines"
+    assert {"published", "quick"} <= {text for _, text in texts}, "what is alone has a name of its own"

@@ -87,6 +87,11 @@ def test_a_scatter_has_what_is_infinite_at_its_edge() -> None:
     assert parsed(scatter_plot([Dot("c0", inf, inf, 1, inf, "all")], "x", "y", "l")).findall("s:circle", NS)
 
 
+def test_a_scatter_of_near_figures_has_several_ticks() -> None:
+    root = parsed(scatter_plot([Dot("c0", x, 45.0, 45, 45, "") for x in (44.0, 46.0)], "x", "y", "l"))
+    assert [t.text for t in root.findall("s:text[@class='tick x']", NS)] == ["30", "40", "60", "80"]
+
+
 def test_a_scatter_has_equal_logarithmic_axes_and_their_diagonal() -> None:
     dots = [Dot("c0", x, y, y, y, f"{x} & {y}") for x, y in ((1, 1), (10, 100), (100, 10))]
     root = parsed(scatter_plot([*dots, Dot("hurt", 10, 10, 5, 20, "seeds")], "published", "ours", "D_SS"))

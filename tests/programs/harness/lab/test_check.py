@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hardware.lab_file import LabFileError, read_lab_file
+from hardware.machine.files import CHECKOUT
+from hardware.machine.place import Place
+from harness.lab.check import Wrong, _address, _offloads, require_reached
+
+EXAMPLE = CHECKOUT / "docs" / "examples" / "labs" / "black-box.toml"
+
+
+def test_a_machine_that_does_not_answer_is_named_with_its_fix_before_anything_is_recorded(tmp_path: Path) -> None:
+    (file := tmp_path / "lab.toml").write_text(EXAMPLE.read_text().replace('netns = "wan"', 'netns = "sojourn-none"'))
+    with pytest.raises(
+        LabFileError, match=r"^--lab-file: server is not reached: .*; as root: ip netns add sojourn-none"
+    ):
+        require_reached(read_lab_file(file))
+
+
+def test_an_interface_that_is_not_there_is_named_with_those_that_are() -> None:
+    for look in (lambda: _address("127.0.0.1", "eth77", Place("here")), lambda: _offloads(Place("here"), "eth77")):
+        with pytest.raises(Wrong, match=r"^no interface eth77$") as wrong:
+            look()
+        assert "lo" in wrong.value.fix
+    with pytest.raises(Wrong, match=r"^no interface has 192\.0\.2\.77$"):
+        _address("192.0.2.77", None, Place("here"))
