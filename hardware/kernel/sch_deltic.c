@@ -99,10 +99,13 @@ static struct sk_buff *deltic_dequeue(struct Qdisc *sch)
 	return skb;
 }
 
+/* Beyond the 16 bits of a range in the policy itself. */
+static const struct netlink_range_validation target_us = { .min = 1, .max = DELTIC_MOST_TARGET_US };
+
 static const struct nla_policy deltic_policy[TCA_DELTIC_MAX + 1] = {
-	[TCA_DELTIC_TARGET]		= NLA_POLICY_RANGE(NLA_U32, 1, DELTIC_MOST_TARGET_US),
-	[TCA_DELTIC_SCE_TARGET]		= NLA_POLICY_RANGE(NLA_U32, 1, DELTIC_MOST_TARGET_US),
-	[TCA_DELTIC_DROP_TARGET]	= NLA_POLICY_RANGE(NLA_U32, 1, DELTIC_MOST_TARGET_US),
+	[TCA_DELTIC_TARGET]		= NLA_POLICY_FULL_RANGE(NLA_U32, &target_us),
+	[TCA_DELTIC_SCE_TARGET]		= NLA_POLICY_FULL_RANGE(NLA_U32, &target_us),
+	[TCA_DELTIC_DROP_TARGET]	= NLA_POLICY_FULL_RANGE(NLA_U32, &target_us),
 	[TCA_DELTIC_LIMIT]		= NLA_POLICY_MIN(NLA_U32, 1),
 	[TCA_DELTIC_SCE]		= NLA_POLICY_MAX(NLA_U32, 1),
 };

@@ -34,7 +34,7 @@ from pathlib import Path
 from hardware.machine import cache
 from hardware.machine.cache import BuildError
 
-MOST = {"flows": 64, "probes": 8, "talks": 2, "taps": 8, "steps": 4096, "spaces": 64, "counters": 256}
+MOST = {"flows": 64, "probes": 8, "talks": 8, "taps": 8, "steps": 4096, "spaces": 64, "counters": 256}
 """How many there may be of what in one plan; spaces are namespaces."""
 HERE = Path(__file__).parent
 # Static: the guest's libc is another one.
