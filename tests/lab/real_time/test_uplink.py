@@ -138,8 +138,10 @@ def user(request: pytest.FixtureRequest, scratch: Path, tmp_path: Path) -> Itera
         folder.mkdir()
     for part in ("kernel", "guest", "tls", "web", "bulk"):
         if (kept := cache.root() / part).exists():
-            # With device nodes as such: what is read from a guest's /dev/full has no end.
-            subprocess.run(["cp", "-a", str(kept), str(own["cache"] / part)], check=True)
+            (own["cache"] / part).mkdir()
+            # Not what another builds now; device nodes as such: what is read from a guest's /dev/full has no end.
+            entries = [str(entry) for entry in kept.iterdir() if not entry.name.endswith(".partial")]
+            subprocess.run(["cp", "-a", *entries, str(own["cache"] / part)], check=True)
     subprocess.run(["chown", "-R", f"{_PLAIN}:{_PLAIN}", *map(str, own.values())], check=True)
     become = ("unshare", "--mount", "sh", "-c", _AS_PLAIN, "sh", str(CHECKOUT), sys.prefix, str(scratch), str(_PLAIN))
     places = {"HOME": own["t"], "TMPDIR": own["t"], "SOJOURN_CACHE": own["cache"]}
