@@ -194,6 +194,14 @@ static int cnq_print(const struct qdisc_util *util, FILE *file, struct rtattr *o
 	return 0;
 }
 
+static void print_signals(__u32 ecn_mark, __u32 sce_mark, __u32 aqm_drop, __u32 drop_overlimit)
+{
+	print_color_uint(PRINT_ANY, COLOR_NONE, "ecn_mark", "  ecn_mark %u", ecn_mark);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "sce_mark", " sce_mark %u", sce_mark);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "aqm_drop", " aqm_drop %u", aqm_drop);
+	print_color_uint(PRINT_ANY, COLOR_NONE, "drop_overlimit", " drop_overlimit %u", drop_overlimit);
+}
+
 static int cnq_print_statistics(const struct qdisc_util *util, FILE *file, struct rtattr *statistics)
 {
 	struct tc_cnq_xstats seen = { 0 };
@@ -204,10 +212,7 @@ static int cnq_print_statistics(const struct qdisc_util *util, FILE *file, struc
 	if (!size)
 		return 0;
 	memcpy(&seen, RTA_DATA(statistics), size < sizeof(seen) ? size : sizeof(seen));
-	print_color_uint(PRINT_ANY, COLOR_NONE, "ecn_mark", "  ecn_mark %u", seen.ecn_mark);
-	print_color_uint(PRINT_ANY, COLOR_NONE, "sce_mark", " sce_mark %u", seen.sce_mark);
-	print_color_uint(PRINT_ANY, COLOR_NONE, "aqm_drop", " aqm_drop %u", seen.aqm_drop);
-	print_color_uint(PRINT_ANY, COLOR_NONE, "drop_overlimit", " drop_overlimit %u", seen.drop_overlimit);
+	print_signals(seen.ecn_mark, seen.sce_mark, seen.aqm_drop, seen.drop_overlimit);
 	print_color_uint(PRINT_ANY, COLOR_NONE, "sparse", " sparse %u", seen.sparse);
 	print_color_uint(PRINT_ANY, COLOR_NONE, "flows", " flows %u", seen.flows);
 	print_color_uint(PRINT_ANY, COLOR_NONE, "delay", " delay %uus", seen.delay_us);
@@ -243,10 +248,7 @@ static int deltic_print_statistics(const struct qdisc_util *util, FILE *file, st
 	if (!size)
 		return 0;
 	memcpy(&seen, RTA_DATA(statistics), size < sizeof(seen) ? size : sizeof(seen));
-	print_color_uint(PRINT_ANY, COLOR_NONE, "ecn_mark", "  ecn_mark %u", seen.ecn_mark);
-	print_color_uint(PRINT_ANY, COLOR_NONE, "sce_mark", " sce_mark %u", seen.sce_mark);
-	print_color_uint(PRINT_ANY, COLOR_NONE, "aqm_drop", " aqm_drop %u", seen.aqm_drop);
-	print_color_uint(PRINT_ANY, COLOR_NONE, "drop_overlimit", " drop_overlimit %u", seen.drop_overlimit);
+	print_signals(seen.ecn_mark, seen.sce_mark, seen.aqm_drop, seen.drop_overlimit);
 	print_color_uint(PRINT_ANY, COLOR_NONE, "delay", " delay %uus", seen.delay_us);
 	print_color_uint(PRINT_ANY, COLOR_NONE, "jitter", " jitter %uus", seen.jitter_us);
 	return 0;
