@@ -97,13 +97,13 @@ def markdown(gathered: Mapping[str, Results]) -> str:
     for source, of_source in groupby(groups(), lambda one: one.source):
         rows.append(markdown_row([f"**{source}**", *[""] * (len(_HEADS) - 1)]))
         for group in of_source:
-            figures = list(_figures(group, found := _results(group, gathered)))
+            figures = list(_figures(group, finished := _results(group, gathered)))
             counted += [verdict(one.compared, group) for one in figures]
-            rows.append(markdown_row(_cells(group, found, figures)))
-    told = {word: counted.count(word) for word in ("agrees", "disagrees", "unexplained", "not run")}
+            rows.append(markdown_row(_cells(group, finished, figures)))
+    counts = {word: counted.count(word) for word in ("agrees", "disagrees", "unexplained", "not run")}
     lines.append(
-        f"Of {len(counted)} published figures **{told['agrees']} agree**, {told['disagrees']} disagree with a cause "
-        f"that is known, **{told['unexplained']} are unexplained**, {told['not run']} have not run."
+        f"Of {len(counted)} published figures **{counts['agrees']} agree**, {counts['disagrees']} disagree with a "
+        f"cause that is known, **{counts['unexplained']} are unexplained**, {counts['not run']} have not run."
     )
     lines += ["", markdown_row(_HEADS), markdown_row(["---"] * len(_HEADS)), *rows, ""]
     lines += [
@@ -135,14 +135,14 @@ def quantities(gathered: Mapping[str, Results]) -> list[Quantity]:
     ]
 
 
-def _figures(group: TableGroup, found: Results | None) -> Iterator[_Figure]:
+def _figures(group: TableGroup, finished: Results | None) -> Iterator[_Figure]:
     """A figure for each metric of the group, over the cells of all its tables, each cell once."""
-    if not found:
+    if not finished:
         return
     for metric in dict.fromkeys(metric for one in group.tables for metric in one.metrics):
         of_metric = [one for one in group.tables if metric in one.metrics]
-        cells = dict.fromkeys(cell for one in of_metric for cell in published_cells(one, found, metric))
-        pairs = tuple(pair for cell in cells if (pair := found.pair(cell, metric)))
+        cells = dict.fromkeys(cell for one in of_metric for cell in published_cells(one, finished, metric))
+        pairs = tuple(pair for cell in cells if (pair := finished.pair(cell, metric)))
         yield _Figure(PublishedComparison(metric, None, pairs), len(cells))
 
 
@@ -150,17 +150,17 @@ def _results(group: TableGroup, gathered: Mapping[str, Results]) -> Results | No
     return next((gathered[one.matrix] for one in group.tables if one.metrics and one.matrix in gathered), None)
 
 
-def _cells(group: TableGroup, found: Results | None, figures: Sequence[_Figure]) -> Iterator[str]:
+def _cells(group: TableGroup, finished: Results | None, figures: Sequence[_Figure]) -> Iterator[str]:
     compared = [one.compared for one in figures]
     verdicts = [verdict(one, group) for one in compared]
     matrices = ", ".join(dict.fromkeys(f"`{one.matrix}`" for one in group.tables if one.matrix))
     notes = dict.fromkeys(one.note for one in group.tables if not one.metrics) if not figures else {}
     why = group.cause if "disagrees" in verdicts else "; ".join(notes)
     yield "<br>".join(filter(None, [f"{group.name}{matrices and f'; {matrices}'}", why and f"*{why}*"]))
-    if not found:
+    if not finished:
         yield from [MISSING, "no figures", *[MISSING] * (len(_HEADS) - 3)]
         return
-    yield _lines(column_head(found.matrix, one.metric) for one in compared)
+    yield _lines(column_head(finished.matrix, one.metric) for one in compared)
     yield _lines(f"**{one}**" if one == "unexplained" else one for one in verdicts)
     yield _lines(_count(one) for one in figures)
     yield _lines(_times(one.median_log_ratio) for one in compared)

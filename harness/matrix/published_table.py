@@ -93,17 +93,18 @@ def write(texts: Mapping[tuple[str, str], str], file: Path) -> None:
     replace_file(file, page.encode())
 
 
-def _cells(one: PublishedTable, found: Results | None) -> Iterator[str]:
+def _cells(one: PublishedTable, finished: Results | None) -> Iterator[str]:
     name = f"`{one.matrix}`" if one.matrix else MISSING
     yield from (one.table, name)
-    if not found or not one.metrics:
+    if not finished or not one.metrics:
         yield from [MISSING] * (len(_HEADS) - 3)
         yield one.note
         return
-    comparisons = list(_compared(one, found))
-    yield " / ".join(column_head(found.matrix, metric) for metric in one.metrics)
+    comparisons = list(_compared(one, finished))
+    yield " / ".join(column_head(finished.matrix, metric) for metric in one.metrics)
     yield _each(
-        f"{len(comparison.pairs)} of {len(published_cells(one, found, comparison.metric))}{left_out_text(comparison)}"
+        f"{len(comparison.pairs)} of {len(published_cells(one, finished, comparison.metric))}"
+        + left_out_text(comparison)
         for comparison in comparisons
     )
     yield _each(figure_text(comparison.spearman, 2) for comparison in comparisons)
@@ -117,17 +118,17 @@ def _cells(one: PublishedTable, found: Results | None) -> Iterator[str]:
     yield "; ".join([*furthest, *filter(None, [one.note])])
 
 
-def _compared(one: PublishedTable, found: Results) -> Iterator[PublishedComparison]:
+def _compared(one: PublishedTable, finished: Results) -> Iterator[PublishedComparison]:
     """A comparison for each metric of the table, of its cells alone."""
-    by_metric = {comparison.metric: comparison for comparison in found.comparisons()}
+    by_metric = {comparison.metric: comparison for comparison in finished.comparisons()}
     for metric in one.metrics:
         whole = by_metric.get(metric) or PublishedComparison(metric, None, ())
         yield replace(whole, pairs=tuple(pair for pair in whole.pairs if _meant(one, pair.cell)))
 
 
-def published_cells(one: PublishedTable, found: Results, metric: str) -> list[str]:
+def published_cells(one: PublishedTable, finished: Results, metric: str) -> list[str]:
     """Return the cells of a table that have a published figure of this metric, whether they have run or not."""
-    figures = found.matrix.reference.published if found.matrix.reference else {}
+    figures = finished.matrix.reference.published if finished.matrix.reference else {}
     return [cell for cell, theirs in figures.items() if metric in theirs and _meant(one, cell)]
 
 
