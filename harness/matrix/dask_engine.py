@@ -9,8 +9,9 @@ import ipaddress
 import logging
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -39,17 +40,40 @@ def connected(address: str) -> Any:
         from distributed import Client
     except ImportError as missing:
         raise EngineError("--engine=dask needs the extra: pip install 'sojourn[dask]'") from missing
+    untyped: Any = Client
+
+    class Closing(untyped):  # type: ignore[misc]
+        """One that cannot start ends its thread: Dask's is closed by whoever collects it, which may deadlock."""
+
+        def start(self, **how: Any) -> None:
+            try:
+                super().start(**how)
+            except BaseException:
+                self.status = "closed"
+                self._loop_runner.stop()
+                raise
+
     try:
         if not _is_safe(address):
             _LOG.warning("--engine: %s: whoever reaches it runs what he wants on its workers; use tls://", address)
-        make: Any = Client  # its types are not told
-        client = make(address.replace("dask://", "tcp://"), timeout=_CONNECT_S, set_as_default=False)
-        client.wait_for_workers(1, timeout=_CONNECT_S)
+        client = Closing(address.replace("dask://", "tcp://"), timeout=_CONNECT_S, set_as_default=False)
+        with _closed_on_error(client):
+            client.wait_for_workers(1, timeout=_CONNECT_S)
     except (TypeError, ValueError) as wrong:  # no kind of address, or none of the certificates that one needs
         raise EngineError(f"--engine: {address}: {str(wrong).splitlines()[0]} (docs/matrix.md)") from wrong
     except OSError as silent:  # TimeoutError is one
         raise EngineError(f"--engine: {address}: no Dask scheduler with workers answers ({silent})") from silent
     return client
+
+
+@contextmanager
+def _closed_on_error(client: Any) -> Iterator[None]:
+    """Close the client when what is done with it fails."""
+    try:
+        yield
+    except BaseException:
+        client.close()
+        raise
 
 
 def _is_safe(address: str) -> bool:
@@ -127,7 +151,8 @@ class DaskEngine:
     def __init__(self, address: str, inputs: str, digest: Digest = inputs_digest) -> None:
         self._digest = digest
         self._client = connected(address)
-        check_workers(self._client, inputs, digest)
+        with _closed_on_error(self._client):
+            check_workers(self._client, inputs, digest)
         self._executor = self._client.get_executor(pure=False)
 
     def free(self, running: int) -> int:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -192,9 +194,22 @@ def test_a_worker_with_other_inputs_is_refused(tmp_path: Path) -> None:
         pytest.raises(EngineError, match="kernel, guest or Sojourn is not this machine's"),
     ):
         DaskEngine(address, "other")
+    assert open_clients() == []
 
 
-def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("address", "reason"), [("tcp://127.0.0.1:9", "no Dask scheduler"), ("tcp://localhost:nine", "nine")]
+)
+def test_a_scheduler_that_is_not_there_is_named(address: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.matrix.dask_engine._CONNECT_S", 1)
-    with pytest.raises(EngineError, match=r"--engine: tcp://127.0.0.1:9: no Dask scheduler"):
-        DaskEngine("tcp://127.0.0.1:9", "one")
+    with pytest.raises(EngineError, match=rf"--engine: {address}: .*{reason}"):
+        DaskEngine(address, "one")
+    assert open_clients() == []
+
+
+def open_clients() -> list[object]:
+    """The clients whose collection would close them, and the threads of any: a lock of Dask's may hang on these."""
+    from distributed import Client
+
+    clients = [it for it in gc.get_objects() if isinstance(it, Client) and it.status != "closed"]
+    return [*clients, *(thread for thread in threading.enumerate() if thread.name == "IO loop")]

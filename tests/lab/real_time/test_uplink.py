@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -41,12 +42,14 @@ from hardware.machine.requirements import ToolError
 from harness.lab import uplink
 from harness.lab.contract import Lab
 from harness.lab.virtual import VirtualLab
+from harness.soak import leaks
 from harness.store.loaded import load_run
 from harness.store.runs import RunStore
 from scoring import pcapng, sojourn
 from tests.lab.main_job import main_job, own_film
 from tests.lab.posture_inside import listening
-from tests.lab.real_time.test_virtual import MARK, host_state, marked
+from tests.lab.real_time.test_virtual import host_state
+from tests.processes import outliving
 from tests.programs.apps.jitsi_room import jitsi_room
 from traffic.ports import RELAY
 
@@ -181,32 +184,32 @@ def test_what_is_outside_is_watched_through_the_bottleneck(user: User, site: str
 
 def test_a_killed_job_leaves_nothing(user: User, site: str) -> None:
     before, mark = host_state(), uuid.uuid4().hex
-    marking = replace(user, environment={**user.environment, MARK: mark})
+    marking = replace(user, environment={**user.environment, leaks.MARK: mark})
     job = marking.start("--service=page", f"--url={site}")
     try:
         deadline = time.monotonic() + 300
-        while not {"chromium", "irtt"} <= programs(mark):  # it is under way
+        while not {"chromium", "irtt"} <= (names := set(running := programs(mark))):  # it is under way
             assert job.poll() is None and time.monotonic() < deadline, job.communicate()[0]
             time.sleep(0.1)
-        assert any(name.startswith("pas") for name in programs(mark))  # pasta, or its build for this processor
+        assert any(name.startswith("pas") for name in names)  # pasta, or its build for this processor
     finally:
         job.kill()
         job.wait()
-    psutil.wait_procs(marked(mark), timeout=5)
-    assert [process.cmdline() for process in marked(mark)] == []
+    assert not outliving(process for processes in running.values() for process in processes)
+    assert [process.cmdline() for process in leaks.marked(mark)] == []
     assert host_state() == before
     sweep = [user.python, "-c", "from hardware.machine.scratch import sweep; sweep()"]  # as the next run does
     subprocess.run([*user.before, *sweep], cwd=CHECKOUT, env=marking.surroundings, check=True)
     assert [path for path in user.temporary.iterdir() if path.name.startswith("sojourn-")] == []
 
 
-def programs(mark: str) -> set[str]:
-    """The names of what runs under `mark`."""
-    names = set()
-    for process in marked(mark):
+def programs(mark: str) -> dict[str, list[psutil.Process]]:
+    """What runs under `mark`, by its name."""
+    named = defaultdict(list)
+    for process in leaks.marked(mark):
         with suppress(psutil.NoSuchProcess):
-            names.add(process.name())
-    return names
+            named[process.name()].append(process)
+    return named
 
 
 #: Tells each peer how it is seen.

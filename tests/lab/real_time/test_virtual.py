@@ -12,15 +12,14 @@ import time
 import uuid
 from pathlib import Path
 
-import psutil
 import pytest
 
 from harness.lab.contract import Lab
 from harness.soak import leaks
+from tests.processes import outliving
 
 pytestmark = pytest.mark.lab
 
-MARK = "SOJOURN_TEST_MARK"
 # A lab that says when it is up and then does nothing until it is ended.
 _HOLD = """
 import select, sys
@@ -33,19 +32,6 @@ with virtual_lab(Path(sys.argv[1])) as lab:
     while not select.select([sys.stdin], [], [], 0.05)[0]:
         pass
 """
-
-
-def marked(mark: str) -> list[psutil.Process]:
-    """Return the processes of this host, in whatever namespace, that were started under `mark`."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            environment = Path(f"/proc/{process.pid}/environ").read_bytes()
-        except OSError:
-            continue
-        if f"{MARK}={mark}".encode() in environment.split(b"\0"):
-            found.append(process)
-    return found
 
 
 def host_state() -> tuple[set[str], set[str]]:
@@ -62,7 +48,7 @@ def start(folder: Path, mark: str) -> subprocess.Popen[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {MARK: mark},
+        env=os.environ | {leaks.MARK: mark},
     )
     assert process.stdout and process.stdout.readline() == "starting\n"
     return process
@@ -85,8 +71,8 @@ def test_ten_starts_three_killed_leave_nothing(tmp_path: Path, scratch: Path) ->
         else:
             process.stdin.close()
         process.wait(timeout=20)
-    psutil.wait_procs(marked(mark), timeout=3)
-    assert [p.cmdline() for p in marked(mark)] == []
+    outliving(leaks.marked(mark))  # what was killed takes its time to end
+    assert [p.cmdline() for p in leaks.marked(mark)] == []
     assert host_state() == before
     assert list(scratch.iterdir()) == []
 
