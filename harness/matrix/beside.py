@@ -9,13 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.matrix.cell import Cell
 from harness.matrix.cell_run import RUN, Job, current_scores, recorded
 from harness.matrix.matrix import Column, Matrix, MatrixError, Reference
-from harness.matrix.results import MISSING, Results, cell_folder, finished, mean
+from harness.matrix.results import MISSING, Results, cell_folder, column_head, finished, mean
 from scoring.published import AGREEING_SIZE
+
+if TYPE_CHECKING:
+    from scoring.intervals import Estimate
 
 THEIRS = "other"
 """What the figures of the other runs are called beside ours."""
@@ -42,7 +45,8 @@ class Beside:
         yield from self.coverage()
 
     def coverage(self) -> Iterator[str]:
-        """How many cells both sides have, and which one side has not, a line each."""
+        """What is shifted in the cells together, how many cells both sides have and which one has not, a line each."""
+        yield self._shifted()
         both = len(self.compared.cells) - len(self.ours_alone)
         yield f"{both} cell{'s' * (both != 1)} on both sides"
         for what, cells in (
@@ -52,6 +56,31 @@ class Beside:
         ):
             if cells:
                 yield f"{len(cells)} cell{'s' * (len(cells) > 1)} {what}: {', '.join(cells)}"
+
+    def shifts(self) -> dict[str, Estimate]:
+        """The median over the cells of each figure's log(ours/theirs), with its interval, by the head of its column.
+
+        Cells are what is resampled: one run of each on both sides tells a shift that they share.
+        """
+        from scoring.intervals import estimate  # with SciPy, which runs do without
+
+        return {
+            column_head(self.compared.matrix, one.metric): estimate(ratios, "median")
+            for one in self.compared.comparisons()
+            if (ratios := [pair.log_ratio for pair in one.pairs if pair.log_ratio is not None])
+        }
+
+    def _shifted(self) -> str:
+        shifts = self.shifts()
+        shifted = [
+            f"{head} {one.value:+.3f} ({one.low:+.3f} to {one.high:+.3f})"
+            for head, one in shifts.items()
+            if one.away_from_zero
+        ]
+        return (
+            f"medians of log(ours/theirs) whose 95% interval over the cells leaves 0 out, {len(shifted)} of "
+            f"{len(shifts)}: {', '.join(shifted) or 'none'}"
+        )
 
     def differences(self) -> list[tuple[str, str, str]]:
         """What made the runs: name, ours, the others'; of what is the same on both sides only what must be known."""

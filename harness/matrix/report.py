@@ -64,7 +64,7 @@ def write_beside(beside: Beside) -> Path:
         "headlines": list(beside.coverage()),
         "reference": "",
         "origins": beside.differences(),
-        "ratios": _ratios(compared),
+        "ratios": _ratios(beside),
     }
     return write_page("matrix.html.j2", view, compared.folder / BESIDE)
 
@@ -226,13 +226,9 @@ def _scatters(finished: Results, comparisons: Sequence[PublishedComparison]) -> 
             yield {"title": head + left_out_text(one), "svg": Markup(svg)}
 
 
-def _ratios(finished: Results) -> Markup | None:
-    """How far ours are from the figures beside them: a row a metric, a dot a cell, the middle one a tick."""
-    rows = [
-        Dots(column_head(finished.matrix, one.metric), "c0", ratios, one.median_log_ratio or 0.0, None, None)
-        for one in finished.comparisons()
-        if (ratios := [pair.log_ratio for pair in one.pairs if pair.log_ratio is not None])
-    ]
+def _ratios(beside: Beside) -> Markup | None:
+    """How far ours are from the other figures: a row a metric, a dot a cell."""
+    rows = [Dots(head, "c0", one.values, one.value, one.low, one.high) for head, one in beside.shifts().items()]
     return Markup(dot_plot(rows, "log(ours/theirs) of every cell", zero=True, width=760)) if rows else None
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +67,20 @@ def test_figures_stand_beside_those_of_the_same_cells(ours: Results, tmp_path: P
     assert "runs: 2 of 2 cells, seeds 3; other: 3 of 2 cells, seeds 1, 2" in lines
     assert any(line.startswith("CUBIC Mbit/s: 1 cell; 0 within 16% of the other;") for line in lines)
     assert "1 cell not in the other folder: b" in lines and "1 cell in the other folder only: c" in lines
+
+
+def test_a_shift_that_the_cells_share_is_told_with_its_interval(tmp_path: Path) -> None:
+    cells = [cell_runs.cell(f"cell {n}") for n in range(6)]
+    matrix = MATRIX.model_copy(update={"cells": tuple(cells)})
+    sides = [tmp_path / name / "m" for name in ("ours", "alike", "base")]
+    for n, cell in enumerate(cells):
+        for folder, seed in zip(sides, (20 + n, 10 + (n % 2), 10), strict=True):
+            made(folder, cell, seed, "all")
+    ours, alike, base = (other_results(matrix, folder) for folder in sides)
+    shift = beside(ours, base, cells).shifts()["CUBIC Mbit/s"]
+    assert shift.value == pytest.approx(math.log(2.25), abs=1e-3) and shift.away_from_zero
+    assert "leaves 0 out, 1 of 1: CUBIC Mbit/s +0.811 (+0." in "\n".join(beside(ours, base, cells).coverage())
+    assert "leaves 0 out, 0 of 1: none" in "\n".join(beside(alike, base, cells).coverage())
 
 
 def test_only_the_cells_that_were_chosen_are_compared(ours: Results, tmp_path: Path) -> None:
