@@ -37,6 +37,7 @@ lint:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	if cargo fmt --version >/dev/null 2>&1; then cargo fmt --check --manifest-path traffic/rust/Cargo.toml; fi
 
 unit:
 	$(PYTEST) tests/unit $(SIDE_BY_SIDE)

@@ -14,6 +14,8 @@ ROUTER = ("base", "qdiscs", "tcp", "tunnels")
 """Fragments of any router or traffic host."""
 VIRTUAL = ("uml", *ROUTER)
 """Fragments of a User-Mode Linux node."""
+RENAMED = {"CONFIG_PROC_SYSCTL": "CONFIG_SYSCTL"}
+"""Options of the fragments → what newer sources call them: since 7.3."""
 
 
 def parse(text: str) -> dict[str, str]:
@@ -28,14 +30,19 @@ def parse(text: str) -> dict[str, str]:
 
 
 def fragment(names: Iterable[str]) -> str:
-    """The text of the named fragments, one after another."""
-    return "".join((FRAGMENTS / f"{name}.config").read_text() for name in names)
+    """The text of the named fragments, one after another, then the newer names of options that have one."""
+    text = "".join((FRAGMENTS / f"{name}.config").read_text() for name in names)
+    options = parse(text)
+    return text + "".join(f"{new}={options[old]}\n" for old, new in RENAMED.items() if old in options)
 
 
 def unmet(wanted: dict[str, str], got: dict[str, str]) -> list[str]:
-    """What was asked for and is not so, as `CONFIG_X=y (is n)`; an option that is absent counts as n."""
+    """What was asked for and is not so, as `CONFIG_X=y (is n)`; an option that is absent counts as n, one that goes by
+    its newer name as that.
+    """
+    known = {old: got[new] for old, new in RENAMED.items() if new in got} | got
     return [
-        f"{option}={value} (is {got.get(option, 'n')})"
+        f"{option}={value} (is {known.get(option, 'n')})"
         for option, value in wanted.items()
-        if got.get(option, "n") != value
+        if known.get(option, "n") != value
     ]

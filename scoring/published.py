@@ -7,7 +7,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import inf, isfinite, log
+from math import inf, isfinite, isinf, log
 from pathlib import Path
 from statistics import median
 
@@ -37,7 +37,9 @@ class Tolerance:
         return f"{self.most:g}" if self.absolute else f"{self.most:.0%}"
 
     def holds(self, ours: float, theirs: float) -> bool:
-        """Whether ours is near enough to theirs."""
+        """Whether ours is near enough to theirs; where both are infinite, it is."""
+        if isinf(ours) or isinf(theirs):
+            return ours == theirs
         return abs(ours - theirs) <= self.most * (1 if self.absolute else abs(theirs)) + 1e-12
 
 
@@ -55,23 +57,29 @@ class PublishedPair:
 
     @property
     def ratio(self) -> float | None:
-        """Ours over theirs; None where theirs is 0."""
-        return self.ours / self.theirs if self.theirs else None
+        """Ours over theirs; None where theirs is 0 or infinite."""
+        return self.ours / self.theirs if self.theirs and isfinite(self.theirs) else None
+
+    @property
+    def deviation(self) -> float:
+        """How far ours is from theirs, over theirs where that is not 0; infinite where one side is."""
+        apart = abs(self.ours - self.theirs)
+        return apart if isinf(self.theirs) else apart / (abs(self.theirs) or 1)
 
     @property
     def log_ratio(self) -> float | None:
-        """Natural logarithm of ours over theirs, 0.15 for 16 % more; None where one of them is not above 0 or ours is
+        """Natural logarithm of ours over theirs, 0.15 for 16 % more; None where one of them is not above 0 or is
         infinite.
         """
-        return log(self.ours / self.theirs) if 0 < self.ours < inf and self.theirs > 0 else None
+        return log(self.ours / self.theirs) if 0 < self.ours < inf and 0 < self.theirs < inf else None
 
 
 @dataclass(frozen=True)
 class PublishedComparison:
     """One metric over the cells that have it on both sides.
 
-    Where ours is infinite (something never came) a cell is in no figure of agreement, but disagrees if there is a
-    tolerance; `infinite` counts such cells.
+    Where a side is infinite (something never came) a cell is in no figure of agreement; if there is a tolerance, it
+    agrees where both are. `infinite` counts such cells.
     """
 
     metric: str
@@ -94,7 +102,7 @@ class PublishedComparison:
 
     @property
     def infinite(self) -> int:
-        """In how many cells ours is infinite."""
+        """In how many cells ours is infinite, or theirs."""
         return len(self.pairs) - len(self._finite)
 
     @property
@@ -109,7 +117,7 @@ class PublishedComparison:
 
     @property
     def _published_digits(self) -> int:
-        return max((len(np.format_float_positional(p.theirs).partition(".")[2]) for p in self.pairs), default=0)
+        return max((len(np.format_float_positional(p.theirs).partition(".")[2]) for p in self._finite), default=0)
 
     @property
     def order_tells(self) -> bool:
@@ -135,7 +143,7 @@ class PublishedComparison:
 
     @property
     def _finite(self) -> list[PublishedPair]:
-        return [p for p in self.pairs if isfinite(p.ours)]
+        return [p for p in self.pairs if isfinite(p.ours) and isfinite(p.theirs)]
 
     @property
     def _log_ratios(self) -> list[float]:
@@ -153,9 +161,7 @@ class PublishedComparison:
     @property
     def disagreeing(self) -> list[PublishedPair]:
         """The cells that differ by more than the tolerance, the worst first."""
-        return sorted(
-            (p for p in self.pairs if p.agrees is False), key=lambda p: -abs(p.ours - p.theirs) / (abs(p.theirs) or 1)
-        )
+        return sorted((p for p in self.pairs if p.agrees is False), key=lambda p: -p.deviation)
 
 
 def compare(

@@ -38,9 +38,6 @@ class LoadFlow:
         """Whether it is a bulk flow."""
         return self.contender not in APPLICATIONS
 
-    def __str__(self) -> str:
-        return f"{self.contender}@up" if self.up else self.contender
-
 
 def parse_load(text: str) -> tuple[LoadFlow, ...]:
     """Return the parts of `cubic`, `cubic*4` (four at once), `cubic@up` (an upload) or, together, `cubic@up*2+web`.

@@ -38,6 +38,13 @@ def matrix(
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Packet slots (ms, one a line) in place of the matrix's own.")
     ] = None,
+    kernel_source: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A kernel.org tarball to build the simulated kernel from.")
+    ] = None,
+    beside: Annotated[
+        Path | None,
+        typer.Option(metavar="RESULTS", help="Put the figures beside those of the same cells in other results."),
+    ] = None,
     table: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write how all results stand to every published table into a Markdown file."),
@@ -64,6 +71,8 @@ def matrix(
             print(written)
         return
     if not name:
+        if beside:
+            raise MatrixError("--beside: is of one matrix: name it")
         print_json(matrices_list(known.values())) if as_json else Console().print(matrices_table(known.values()))
         return
     chosen = scenario_matrix(Path(name)) if name.endswith(".toml") else named(name, known)
@@ -74,7 +83,7 @@ def matrix(
     plan = Campaign(
         chosen, chosen.select(keyword), seeds(seed, repeat or chosen.repeat), results, engine, workers, again,
         endpoints_named(endpoints), lab_named(lab) or chosen.labs[0], lab_file if lab == "apu" else None,
-        limits_of(jitter_gate), pcap,
+        limits_of(jitter_gate), pcap, kernel_source and kernel_source.absolute(), beside,
     )  # fmt: skip
     if listed:
         print_json(cells_list(plan)) if as_json else Console().print(cells_table(plan))

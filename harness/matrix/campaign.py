@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -51,12 +52,19 @@ class Campaign:
     """Of the gates of runs in real time."""
     pcap: bool = False
     """Whether the ends of runs in simulated time are captured."""
+    kernel_source: Path | None = None
+    """A tarball of the kernel in place of Debian's newest, see `hardware.build.ensure_kernel`."""
+    beside: Path | None = None
+    """Other results of the same matrix, to stand beside these, see `harness.matrix.beside`."""
 
     @property
     def folder(self) -> Path:
-        """Where the runs of the matrix are kept: those of each lab, and of endpoints that are not ours, apart."""
+        """Where the runs of the matrix are kept: those of each lab, of endpoints that are not ours, of each kernel that
+        was given, apart.
+        """
         apart = self.lab if self.lab != "sim" else self.endpoints if self.endpoints != "bulk" else ""
-        return self.results / "-".join(filter(None, (self.matrix.name, apart)))
+        kernel = re.sub(r"\.tar(\.\w+)?$", "", self.kernel_source.name) if self.kernel_source else ""
+        return self.results / "-".join(filter(None, (self.matrix.name, apart, kernel)))
 
     @property
     def left_out(self) -> dict[str, list[str]]:
@@ -92,7 +100,7 @@ def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], 
     fields, engine = way(plan, cells, console)
     plan.folder.mkdir(parents=True, exist_ok=True)
     jobs = [
-        Job(cell, seed, matrix.window_s, matrix.tail_s, pcap=plan.pcap, **fields)
+        Job(cell, seed, matrix.window_s, matrix.tail_s, pcap=plan.pcap, kernel_source=plan.kernel_source, **fields)
         for cell in cells
         for seed in plan.seeds
     ]
@@ -114,6 +122,10 @@ def _refuse(plan: Campaign, *, real_calls: bool) -> None:
     if plan.pcap and (real_time or real_calls):
         which = f"the {plan.lab} lab" if real_time else f"matrix {plan.matrix.name}, whose calls are of browsers,"
         raise EngineError(f"--pcap: {which} keeps captures anyway, in each run's evidence/: leave it out")
+    if plan.kernel_source and plan.lab == "apu":
+        raise EngineError("--kernel-source: a physical router has its own kernel; leave it out")
+    if plan.kernel_source and not plan.kernel_source.is_file():
+        raise EngineError(f"--kernel-source: no such file: {plan.kernel_source}; want a linux-*.tar.xz")
 
 
 _Way = tuple[dict[str, Any], Callable[[], Engine]]
@@ -121,8 +133,9 @@ _Way = tuple[dict[str, Any], Callable[[], Engine]]
 
 
 def _simulated(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
-    _build(console)
-    inputs, digest = inputs_digest(plan.endpoints), partial(inputs_digest, plan.endpoints)
+    _build(plan, console)
+    digest = partial(inputs_digest, plan.endpoints, plan.kernel_source)
+    inputs = digest()
     local = partial(LocalEngine, plan.workers)
     return {"inputs": inputs, "endpoints": plan.endpoints}, local if plan.engine == LOCAL else _dask(
         plan, inputs, digest
@@ -133,12 +146,13 @@ def _with_browsers(plan: Campaign, cells: Sequence[Cell], console: Console | Non
     """In simulated time by the code of the labs in real time."""
     from harness.matrix import simulated_call
 
-    _build(console)
-    inputs = simulated_call.inputs()
+    _build(plan, console)
+    digest = partial(simulated_call.inputs, plan.kernel_source)
+    inputs = digest()
     fields = {"inputs": inputs, "endpoints": "iperf3", "run": simulated_call.run_cell}
     if plan.engine != LOCAL:
-        return fields, _dask(plan, inputs, simulated_call.inputs)
-    return fields, lambda: LocalEngine(plan.workers, simulated_call.machine().bytes)
+        return fields, _dask(plan, inputs, digest)
+    return fields, lambda: LocalEngine(plan.workers, simulated_call.machine(plan.kernel_source).bytes)
 
 
 def _in_real_time(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
@@ -146,8 +160,8 @@ def _in_real_time(plan: Campaign, cells: Sequence[Cell], console: Console | None
     from harness.matrix.real_call import browsers
 
     if plan.lab == "virtual":
-        _build(console)
-    inputs = real_time_inputs_digest(None if plan.lab == "virtual" else plan.lab_file, plan.limits)
+        _build(plan, console)
+    inputs = real_time_inputs_digest(None if plan.lab == "virtual" else plan.lab_file, plan.limits, plan.kernel_source)
     for cell in cells:
         if cell.call:
             browsers(cell.call)  # paints the cameras' film, if need be
@@ -177,17 +191,19 @@ def _lab(plan: Campaign) -> Callable[[], LabFactory]:
             "give the hosts such ones"
         )
     rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
-    make = lab_maker(machines, rates, lambda text: print(text, file=sys.stderr), version=version)
+    make = lab_maker(
+        machines, rates, lambda text: print(text, file=sys.stderr), kernel_source=plan.kernel_source, version=version
+    )
     return lambda: make(plan.folder)
 
 
-def _build(console: Console | None) -> None:
+def _build(plan: Campaign, console: Console | None) -> None:
     from hardware.build import ensure_kernel
     from hardware.guest import ensure_guest
 
     with steps(console) as step:
         ensure_guest(progress=named(step("guest root")))
-        ensure_kernel(progress=named(step("kernel")))
+        ensure_kernel(plan.kernel_source, named(step("kernel")))
 
 
 def run_matrix(plan: Campaign, console: Console | None = None) -> list[Outcome]:
@@ -207,24 +223,32 @@ def run_matrix(plan: Campaign, console: Console | None = None) -> list[Outcome]:
 
 
 def run_and_report(plan: Campaign) -> list[Outcome]:
-    """Run a plan, write and print its report, tell every failure; return those that failed."""
-    from harness.matrix.report import summary, table, write
+    """Run a plan, write and print its report, tell every failure; return those that failed.
 
+    Raises MatrixError for other results that cannot stand beside these, before anything runs; else as `prepare`.
+    """
+    from harness.matrix.beside import beside, other_folder, other_results
+    from harness.matrix.report import summary, table, write, write_beside
+    from harness.matrix.results import results
+
+    other = plan.beside and other_results(plan.matrix, other_folder(plan.matrix, plan.folder, plan.beside))
     console, began = Console(stderr=True), time.monotonic()
     outcomes = run_matrix(plan, console)
     ran = time.monotonic() - began
     told_of = plan.matrix, plan.folder, outcomes[0].job.inputs
-    report = write(*told_of)
+    report, gathered = write(*told_of), results(*told_of)
+    both = other and beside(gathered, other, plan.cells)
     counts = {status: sum(outcome.status == status for outcome in outcomes) for status in ("ran", "kept", "failed")}
     lab_s = sum(outcome.job.cell.seconds for outcome in outcomes if outcome.status == "ran")
     speed = f", {lab_s / ran:.3g} s of lab time per s" if lab_s else ""
     text = ", ".join(f"{count} {_TOLD[status]}" for status, count in counts.items() if count)
     out = Console(width=None if sys.stdout.isatty() else _WIDE)
-    out.print(table(*told_of))
-    for line in summary(*told_of):
+    out.print(table(both.compared if both else gathered))
+    for line in both.lines() if both else summary(gathered):
         out.print(Text(line))
     out.print(Text(f"{text} in {time.monotonic() - began:.1f} s{speed}"))
-    print(report)
+    for page in filter(None, (report, both and write_beside(both))):
+        print(page)
     failed = [outcome for outcome in outcomes if outcome.status == "failed"]
     for outcome in failed:
         print(

@@ -18,6 +18,7 @@ from hardware.machine.cache import digest
 from hardware.machine.files import replace_file
 from harness.matrix.cell import Cell
 from harness.matrix.deciding import sources
+from harness.store import runs
 from harness.store.manifest import hash_file
 from scoring.scores import SCORES
 from scoring.validity import Limits
@@ -46,6 +47,8 @@ class Job:
     timeout_s: float = 300
     pcap: bool = False
     """Whether the run is to have captures of both ends; it is the same run with and without."""
+    kernel_source: Path | None = None
+    """The tarball of its kernel; None: Debian's newest. What it makes is part of `inputs`."""
     run: Callable[..., None] | None = None
     """What runs it, in place of `harness.matrix.simulated.run_cell`; another process must import it by name."""
 
@@ -59,7 +62,7 @@ class Job:
 
 
 @functools.cache
-def real_time_inputs_digest(lab_file: Path | None, limits: Limits) -> str:
+def real_time_inputs_digest(lab_file: Path | None, limits: Limits, kernel_source: Path | None = None) -> str:
     """Name what decides a run in a lab of real time: the nodes' kernel and guest or a physical lab's file, the gates.
 
     Raises BuildError when they cannot be built, OSError when the file cannot be read.
@@ -67,19 +70,21 @@ def real_time_inputs_digest(lab_file: Path | None, limits: Limits) -> str:
     from hardware.build import ensure_kernel
     from hardware.guest import ensure_guest
 
-    lab = lab_file.read_bytes() if lab_file else f"{ensure_kernel().digest} {ensure_guest().digest}".encode()
+    lab = (
+        lab_file.read_bytes() if lab_file else f"{ensure_kernel(kernel_source).digest} {ensure_guest().digest}".encode()
+    )
     return digest([("lab", lab), ("limits", limits.model_dump_json().encode()), *sources(*_REAL_TIME)])
 
 
 @functools.cache
-def inputs_digest(endpoints: Endpoints = "bulk") -> str:
+def inputs_digest(endpoints: Endpoints = "bulk", kernel_source: Path | None = None) -> str:
     """Name the kernel, the guest, the endpoints and the sources that decide what a run gives; builds what is missing.
 
     Raises BuildError when they cannot be built.
     """
     from harness.matrix.simulated import versions
 
-    parts = {**versions(), "endpoints": endpoints}.items()
+    parts = {**versions(kernel_source), "endpoints": endpoints}.items()
     return digest([(name, text.encode()) for name, text in parts] + list(sources(*_SIMULATED)))
 
 
@@ -98,13 +103,17 @@ def perform(job: Job, folder: Path) -> None:
     run = job.run or run_cell
     empty(folder)
     started = time.monotonic()
-    run(job.cell, folder, seed=job.seed, endpoints=job.endpoints, timeout_s=job.timeout_s, pcap=job.pcap)
+    run(
+        job.cell, folder, seed=job.seed, endpoints=job.endpoints, timeout_s=job.timeout_s, pcap=job.pcap,
+        kernel_source=job.kernel_source,
+    )  # fmt: skip
     ran = time.monotonic()
     score(job, folder)
     about: dict[str, Any] = {
         "cell": job.cell.name,
         "seed": job.seed,
         "inputs": job.inputs,
+        "git": _commit(),
         "programs": _programs(job.cell),
         "scoring": scoring_digest(job),
         "result": result_digest(folder),
@@ -124,11 +133,16 @@ def empty(folder: Path) -> None:
 
 def score(job: Job, folder: Path) -> None:
     """Write `scores.json` from the raw files of a run."""
+    _write(folder / SCORES, scored(job, folder))
+
+
+def scored(job: Job, folder: Path) -> dict[str, Any]:
+    """Return the scores of the raw files of a run, as this version makes them."""
     import polars as pl
 
     from scoring.per_packet import PACKETS
     from scoring.transport import FLOWS, PROBES, REPLAY, SHORT, TALKS, WIRE
-    from scoring.transport import score as scored
+    from scoring.transport import score as scores_of
 
     def frame(name: str, schema: Any) -> pl.DataFrame:
         path = folder / name
@@ -145,11 +159,10 @@ def score(job: Job, folder: Path) -> None:
     packets, replay = frame("packets.csv", PACKETS), frame("replay.csv", REPLAY)
     lines = (folder / RAW[3]).read_text().splitlines() if (folder / RAW[3]).exists() else []
     cell = job.cell.model_dump(mode="json")
-    scores = scored(
+    return scores_of(
         cell, flows, probes, short, wire=wire, talks=talks, packets=packets, replay=replay,
         queues=map(json.loads, lines), window_s=job.window_s, tail_s=job.tail_s,
     )  # fmt: skip
-    _write(folder / SCORES, scores)
 
 
 def rescore(job: Job, folder: Path) -> None:
@@ -179,6 +192,17 @@ def standing(job: Job, folder: Path) -> Literal["stale", "unscored", "done"]:
     return "done" if (about.get("scoring"), about.get("scores")) == (scoring_digest(job), written) else "unscored"
 
 
+def current_scores(job: Job, folder: Path) -> dict[str, Any]:
+    """Return the scores of a finished run, whatever made it, as this version makes them; the folder stays as it is."""
+    about = recorded(folder) or {}
+    written = folder / SCORES
+    if (about.get("scoring"), about.get("scores")) == (scoring_digest(job), hash_file(written).sha256):
+        scores: dict[str, Any] = json.loads(written.read_bytes())
+        return scores
+    # As they would be read from a file.
+    return json.loads(json.dumps(scored(job, folder)))  # type: ignore[no-any-return]
+
+
 def recorded(folder: Path) -> dict[str, Any] | None:
     """Return what `run.json` says of a finished run; None where there is none, or raw files are not as it recorded."""
     try:
@@ -192,6 +216,12 @@ def _programs(cell: Cell) -> dict[str, str]:
     """Programs of other packages among the cell's flows, by name: what each is now. Ours are part of the inputs."""
     names = sorted({flow.contender for flow in cell.flows} & FOREIGN.keys())
     return {name: FOREIGN[name].digest() for name in names}
+
+
+@functools.cache
+def _commit() -> dict[str, Any] | None:
+    """The commit of this checkout, and whether it is changed; only told, since `inputs` has what decides a run."""
+    return state.model_dump() if (state := runs.git_state()) else None
 
 
 def result_digest(folder: Path) -> str:

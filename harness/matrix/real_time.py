@@ -307,7 +307,9 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
         gates += marked(cell.call, arrived(run.call, run.lab, seen["client"], seen["server"]), run.began)
     if cell.tunnel:
         return gates
-    controls = [(line["flow"], line["cc"]) for line in map(json.loads, run.lines("sending-*.jsonl"))]
+    # Until a program has chosen its own, a socket has the kernel's.
+    sampled = (line for line in map(json.loads, run.lines("sending-*.jsonl")) if line["bytes_sent"])
+    controls = [(line["flow"], line["cc"]) for line in sampled]
     for n, (flow, asked) in enumerate(run.pairs):
         sent, behind = (packets.flow_table(_of(flow, seen[side])) for side in _sides(asked))
         row = sent.row(0, named=True) if sent.height else None

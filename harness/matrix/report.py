@@ -15,6 +15,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from harness.matrix.beside import Beside
 from harness.matrix.cell_page import COLOURS, ccdf_points, cell_page
 from harness.matrix.matrix import Chart, Column, Matrix, Summary
 from harness.matrix.results import (
@@ -32,12 +33,14 @@ from harness.matrix.results import (
 )
 from harness.report.html import write_page
 from harness.report.scheme_plot import Scheme, scheme_plot
-from harness.report.svg import Bar, Dot, Panel, Points, bar_chart, ccdf_plot, scatter_plot, time_plot
+from harness.report.svg import Bar, Dot, Dots, Panel, Points, bar_chart, ccdf_plot, dot_plot, scatter_plot, time_plot
 from scoring.numbers import formatted
-from scoring.published import PublishedComparison, PublishedPair
+from scoring.published import PublishedComparison
 from scoring.transport import FLOWS, goodput_series, pooled_ccdf
 
 REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
+BESIDE, BESIDE_TABLE = "beside.html", "beside.csv"
+"""The same two of runs beside those of another folder."""
 _DASHED, _THEIRS = "solo-curve", "published"  # classes of the style sheet
 
 
@@ -51,9 +54,24 @@ def write(matrix: Matrix, folder: Path, inputs: str) -> Path:
     return write_page("matrix.html.j2", _content(finished), folder / REPORT)
 
 
-def table(matrix: Matrix, folder: Path, inputs: str) -> Table:
-    """Return the matrix's table for a terminal: the mean of the seeds, in brackets the published figure."""
-    finished = results(matrix, folder, inputs)
+def write_beside(beside: Beside) -> Path:
+    """Write page and table of runs beside those of another folder into ours; return the page's path."""
+    compared = beside.compared
+    _write_table(compared, compared.folder / BESIDE_TABLE)
+    view = _content(compared) | {
+        "state": "beside other runs",
+        "bad": False,
+        "headlines": list(beside.coverage()),
+        "reference": "",
+        "origins": beside.differences(),
+        "ratios": _ratios(beside),
+    }
+    return write_page("matrix.html.j2", view, compared.folder / BESIDE)
+
+
+def table(finished: Results) -> Table:
+    """Return the matrix's table for a terminal: the mean of the seeds, in brackets the figure that stands beside it."""
+    matrix = finished.matrix
     shown = Table(title=matrix.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     shown.add_column("cell", overflow="fold")
     for column in matrix.columns:
@@ -67,14 +85,13 @@ def table(matrix: Matrix, folder: Path, inputs: str) -> Table:
             texts.append(Text(cell_text, "red" if beside and beside.agrees is False else ""))
         shown.add_row(cell.name, *texts)
     if finished.comparisons():
-        shown.caption = "in brackets the published figure; red: further from it than the tolerance"
+        shown.caption = f"in brackets the {finished.theirs} figure; red: further from it than the tolerance"
         shown.caption_justify = "left"
     return shown
 
 
-def summary(matrix: Matrix, folder: Path, inputs: str) -> list[str]:
+def summary(finished: Results) -> list[str]:
     """Return the headline figures and how ours stand to the published ones, one line each."""
-    finished = results(matrix, folder, inputs)
     return [*finished.beside_published(), *_headlines(finished)]
 
 
@@ -112,7 +129,12 @@ def _content(finished: Results) -> dict[str, Any]:
         "bad": bad,
         "headlines": [*_headlines(finished), *broken],
         "notes": matrix.notes,
-        "reference": f"Published: {matrix.source}; {matrix.reference.csv}." if matrix.reference else "",
+        "origins": (),
+        "ratios": None,
+        "theirs": finished.theirs,
+        "reference": f"{finished.theirs.capitalize()}: {matrix.source}; {matrix.reference.csv}."
+        if matrix.reference
+        else "",
         "comparisons": [_comparison(matrix, one) for one in comparisons if one.pairs],
         "scatters": list(_scatters(finished, comparisons)),
         "disagreeing": [
@@ -129,12 +151,12 @@ def _content(finished: Results) -> dict[str, Any]:
         ],
         "summaries": [drawn for one in matrix.summaries for drawn in _summary(finished, one)],
         "charts": [drawn for chart in matrix.charts for drawn in _chart(finished, chart)],
-        "chart_note": "Thick ticks: the published figure. Thin lines: least to largest of the seeds."
+        "chart_note": f"Thick ticks: the {finished.theirs} figure. Thin lines: least to largest of the seeds."
         if matrix.reference
         else "Thin lines: least to largest of the seeds.",
         "caption": seeds_text(seeds)
         + (", least to largest beside it" if len(seeds) > 1 else "")
-        + (". Red: further from the published figure than the tolerance." if comparisons else "."),
+        + (f". Red: further from the {finished.theirs} figure than the tolerance." if comparisons else "."),
         "heads": ["cell", *_heads(finished)],
         "rows": [
             {"name": cell.name, "link": _link(finished, cell.name), "cells": list(_cells(finished, cell.name))}
@@ -153,7 +175,7 @@ def _heads(finished: Results) -> Iterator[str]:
     for column in finished.matrix.columns:
         yield column.head
         if column.metric in published:
-            yield "published"
+            yield finished.theirs
             yield "ratio"
 
 
@@ -192,19 +214,22 @@ def _comparison(matrix: Matrix, one: PublishedComparison) -> list[str]:
 def _scatters(finished: Results, comparisons: Sequence[PublishedComparison]) -> Iterator[dict[str, Any]]:
     """Ours against the published figures, one plot a metric: to look at before its numbers are read."""
     for one in comparisons:
-        dots = [
-            Dot("hurt" if pair.agrees is False else "c0", pair.theirs, pair.ours, pair.low, pair.high, _tip(pair))
-            for pair in one.pairs
-            if pair.log_ratio is not None
-        ]
+        dots = []
+        for pair in one.pairs:
+            if pair.log_ratio is not None:
+                tip = f"{pair.cell}: {pair.ours:.4g}, {finished.theirs} {pair.theirs:.6g}"
+                kind = "hurt" if pair.agrees is False else "c0"
+                dots.append(Dot(kind, pair.theirs, pair.ours, pair.low, pair.high, tip))
         if dots:
-            head = column_head(finished.matrix, one.metric)
-            svg = scatter_plot(dots, f"{head}, published", f"{head}, ours", f"{head}: ours against the published")
+            head, theirs = column_head(finished.matrix, one.metric), finished.theirs
+            svg = scatter_plot(dots, f"{head}, {theirs}", f"{head}, ours", f"{head}: ours against the {theirs}")
             yield {"title": head + left_out_text(one), "svg": Markup(svg)}
 
 
-def _tip(pair: PublishedPair) -> str:
-    return f"{pair.cell}: {formatted(pair.ours, '.4g')}, published {pair.theirs:g}"
+def _ratios(beside: Beside) -> Markup | None:
+    """How far ours are from the other figures: a row a metric, a dot a cell."""
+    rows = [Dots(head, "c0", one.values, one.value, one.low, one.high) for head, one in beside.shifts().items()]
+    return Markup(dot_plot(rows, "log(ours/theirs) of every cell", zero=True, width=760)) if rows else None
 
 
 def _chart(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
@@ -220,7 +245,9 @@ def _bars(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
             if values := finished.values(cell, metric):
                 beside, mean = finished.pair(cell, metric), fmean(values)
                 told = formatted(mean, ".3g")
-                tip = f"{label}, {name}: {told} {chart.unit}" + (f", published {beside.theirs:g}" if beside else "")
+                tip = f"{label}, {name}: {told} {chart.unit}" + (
+                    f", {finished.theirs} {formatted(beside.theirs, '.6g')}" if beside else ""
+                )
                 theirs = beside.theirs if beside else None
                 bars.append(Bar(f"c{n % 6}", mean, min(values), max(values), theirs, tip))
         if bars:
@@ -264,23 +291,29 @@ def _ccdfs(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
     for label, cell in chart.cells.items():
         for name, metric in chart.series.items():
             probe = metric.removesuffix(".ccdf")
-            seeds = finished.runs.get(cell, {}).values()
-            if probes := [scored for scores in seeds if "ccdf" in (scored := _at(scores, probe) or {})]:
-                curve = pooled_ccdf(probes)
-                curves.append((" ".join(filter(None, (name, label))), ccdf_points(curve), chart.published.get(label)))
-    if curves:  # published ones alone are no result
+            if mine := _pooled(finished, cell, probe):
+                theirs = chart.published.get(label) if finished.other is None else _pooled(finished.other, cell, probe)
+                curves.append((" ".join(filter(None, (name, label))), mine, theirs))
+    if curves and finished.other is None:  # published ones alone are no result
         curves += [(name, None, theirs) for name, theirs in chart.published.items() if name not in chart.cells]
     parts = [curves[n : n + len(COLOURS)] for n in range(0, len(curves), len(COLOURS))]
     for n, part in enumerate(parts, 1):
         title = chart.title + (f" ({n} of {len(parts)})" if len(parts) > 1 else "")
         key, drawn = [], []
         for at, (name, mine, theirs) in enumerate(part):
-            for points, whose, kind in ((mine, "", ""), (theirs, ", published", _DASHED)):
+            for points, whose, kind in ((mine, "", ""), (theirs, f", {finished.theirs}", _DASHED)):
                 if points is not None:
                     key.append((name + whose, COLOURS[at], "dashed" if kind else ""))
                     drawn.append((name + whose, f"c{at} {kind}".rstrip(), points))
         svg = ccdf_plot(drawn, title, axis=f"queue delay ({chart.unit})")
         yield {"title": title, "key": key, "svg": Markup(svg)}
+
+
+def _pooled(finished: Results, cell: str, probe: str) -> Points | None:
+    """The CCDF of a probe of a cell over all seeds; None where there is none."""
+    seeds = finished.runs.get(cell, {}).values()
+    probes = [scored for scores in seeds if "ccdf" in (scored := _at(scores, probe) or {})]
+    return ccdf_points(pooled_ccdf(probes)) if probes else None
 
 
 def _summary(finished: Results, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -316,7 +349,7 @@ def _write_table(finished: Results, path: Path) -> None:
     columns = _all_columns(finished.matrix)
     with path.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
-        out.writerow(["cell", "metric", "seeds", "mean", "min", "max", "published", "ratio", "within_tolerance"])
+        out.writerow(["cell", "metric", "seeds", "mean", "min", "max", finished.theirs, "ratio", "within_tolerance"])
         for cell in finished.cells:
             for column in columns:
                 if values := finished.values(cell.name, column.metric):

@@ -51,11 +51,33 @@ class Results:
     paths: dict[str, dict[int, Path]] = field(default_factory=dict)
     left_out: int = 0
     """Finished runs of other inputs or other scorers, which are not comparable."""
+    theirs: str = "published"
+    """What the figures beside ours are called, those of the matrix's reference."""
+    other: Results | None = None
+    """The runs whose figures these are, if they are not published ones."""
 
     @property
     def cells(self) -> list[Cell]:
         """The cells with a finished run, in the matrix's order."""
         return [cell for cell in self.matrix.cells if cell.name in self.runs]
+
+    def take(self, cell: Cell, seed: int, run: Path, scores: dict[str, Any]) -> None:
+        """Take a finished run and its scores."""
+        self.runs.setdefault(cell.name, {})[seed] = scores
+        self.paths.setdefault(cell.name, {})[seed] = run
+
+    def derive(self) -> None:
+        """Add to the scores what is told of two runs together: the harm to short flows, the differences asked for."""
+        for beside, solo in self.matrix.solo.items():
+            for seed, scores in self.runs.get(beside, {}).items():
+                if alone := self.runs.get(solo, {}).get(seed):
+                    scores["harm"] = completion_harm(alone.get("short", {}), scores.get("short", {}))
+        for one in self.matrix.differences:
+            for seed, scores in self.runs.get(one.cell, {}).items():
+                sides = (self.runs.get(cell, {}).get(seed, {}) for cell in (one.more, one.less))
+                more, less = (figure(side, one.of) for side in sides)
+                if more is not None and less is not None:
+                    scores[one.metric] = round((more - less) / one.per, 6)
 
     def values(self, cell: str, metric: str) -> list[float]:
         """A figure of every seed that has it."""
@@ -110,7 +132,7 @@ class Results:
     def _beside_published(self, one: PublishedComparison) -> str:
         parts = [f"{len(one.pairs)} cell{'s' * (len(one.pairs) > 1)}{left_out_text(one)}"]
         if one.tolerance:
-            parts.append(f"{one.agreeing} within {one.tolerance} of the published")
+            parts.append(f"{one.agreeing} within {one.tolerance} of the {self.theirs}")
         parts += [
             f"{name} {figure_text(value, 3)}"
             for name, value in (
@@ -173,18 +195,8 @@ def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
         if standing(Job(cell, seed, matrix.window_s, matrix.tail_s, inputs), run) != "done":
             gathered.left_out += 1
             continue
-        gathered.runs.setdefault(cell.name, {})[seed] = json.loads((run / "scores.json").read_bytes())
-        gathered.paths.setdefault(cell.name, {})[seed] = run
-    for beside, solo in matrix.solo.items():
-        for seed, scores in gathered.runs.get(beside, {}).items():
-            if alone := gathered.runs.get(solo, {}).get(seed):
-                scores["harm"] = completion_harm(alone.get("short", {}), scores.get("short", {}))
-    for one in matrix.differences:
-        for seed, scores in gathered.runs.get(one.cell, {}).items():
-            sides = (gathered.runs.get(cell, {}).get(seed, {}) for cell in (one.more, one.less))
-            more, less = (figure(side, one.of) for side in sides)
-            if more is not None and less is not None:
-                scores[one.metric] = round((more - less) / one.per, 6)
+        gathered.take(cell, seed, run, json.loads((run / "scores.json").read_bytes()))
+    gathered.derive()
     return gathered
 
 

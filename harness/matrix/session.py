@@ -24,9 +24,6 @@ class MatrixSession:
     """The matrices of one session of tests, each in one lab or more."""
 
     def __init__(self, options: Options) -> None:
-        """Raises OptionsError for an option that no matrix takes."""
-        if options.kernel_source:
-            raise OptionsError("--kernel-source: matrices run on the kernel that `sojourn build` makes; leave it out")
         self._options = options
         self._plans: dict[Key, Campaign] = {}
         self._inputs: dict[Key, str] = {}
@@ -92,6 +89,7 @@ class MatrixSession:
             lab=lab,
             lab_file=options.lab_file,
             limits=Limits() if options.jitter_gate_ms is None else Limits(jitter_ms=options.jitter_gate_ms),
+            kernel_source=options.kernel_source,
         )
         jobs, engine = prepare(plan)
         self._plans[key], self._known[key], self._inputs[key] = plan, {}, jobs[0].inputs

@@ -36,17 +36,17 @@ CAPTURES = ("client.pcapng.zst", "server.pcapng.zst")
 
 
 @cache
-def parts() -> tuple[Kernel, Guest, Path]:
+def parts(kernel_source: Path | None = None) -> tuple[Kernel, Guest, Path]:
     """Kernel, guest and the program of all endpoints, built if need be; once for a process.
 
     Raises `hardware.machine.cache.BuildError`.
     """
-    return ensure_kernel(), ensure_guest(), ensure_endpoints()
+    return ensure_kernel(kernel_source), ensure_guest(), ensure_endpoints()
 
 
-def versions() -> dict[str, str]:
+def versions(kernel_source: Path | None = None) -> dict[str, str]:
     """What the results depend on besides cell and seed: kernel, guest and the program of all endpoints, by digest."""
-    kernel, guest, program = parts()
+    kernel, guest, program = parts(kernel_source)
     return {
         "kernel": kernel.digest,
         "release": kernel.version,
@@ -64,6 +64,7 @@ def run_cell(
     endpoints: Endpoints = "bulk",
     timeout_s: float = 300,
     pcap: bool = False,
+    kernel_source: Path | None = None,
 ) -> None:
     """Run `cell` in simulated time and leave its results in `folder`, which is there and empty.
 
@@ -72,6 +73,7 @@ def run_cell(
     Args:
         timeout_s: wall time, s.
         pcap: whether to leave `CAPTURES` too; nothing else is changed by it.
+        kernel_source: see `hardware.build.ensure_kernel`.
 
     Raises:
         SimulationError: the cell cannot run here, the node hung or failed, or its configuration is not the one asked
@@ -84,7 +86,7 @@ def run_cell(
         raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends bulk flows, and this cell has none")
     if endpoints == "iperf3" and (odd := [f.contender for f in cell.flows if f.contender not in CONTENDERS]):
         raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends TCP, and not {odd[0]}")
-    kernel, guest, program = parts()
+    kernel, guest, program = parts(kernel_source)
     job = script.script(cell, seed, iperf3=endpoints == "iperf3", pcap=pcap)
     (folder / "run").write_text(job)
     (folder / "run").chmod(0o755)
@@ -119,7 +121,8 @@ def run_cell(
     if pcap:
         for side in plan.captured(cell):
             compress(folder / plan.capture_name(side))
-    made = {"cell": cell.model_dump(mode="json"), "seed": seed, "endpoints": endpoints, "kernel": versions()}
+    made = {"cell": cell.model_dump(mode="json"), "seed": seed, "endpoints": endpoints}
+    made["kernel"] = versions(kernel_source)
     if programs := {name: hash_file(folder / name).sha256 for name in brought if name in PROGRAMS}:
         made["programs"] = programs
     (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")

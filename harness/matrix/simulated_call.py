@@ -21,17 +21,17 @@ _TIMEOUT_A_SECOND, _TIMEOUT_S = 15.0, 300.0
 
 
 @functools.cache
-def machine() -> Machine:
+def machine(kernel_source: Path | None = None) -> Machine:
     """What such cells run in, built if need be; once for a process. Raises BuildError."""
-    return Machine(ensure_kernel(), ensure_desktop())
+    return Machine(ensure_kernel(kernel_source), ensure_desktop())
 
 
-def inputs() -> str:
+def inputs(kernel_source: Path | None = None) -> str:
     """Name all that decides what such a cell gives: kernel, guest and this project's sources. Raises BuildError."""
-    return machine().digest
+    return machine(kernel_source).digest
 
 
-def run_cell(cell: Cell, folder: Path, *, seed: int, **_: Any) -> None:
+def run_cell(cell: Cell, folder: Path, *, seed: int, kernel_source: Path | None = None, **_: Any) -> None:
     """Run `cell` and leave in `folder` what `harness.matrix.real_time.run_cell` leaves.
 
     The same seed gives the same bytes. Raises SimulatedError, ServiceError, BuildError.
@@ -41,10 +41,10 @@ def run_cell(cell: Cell, folder: Path, *, seed: int, **_: Any) -> None:
     job = scratch_folder("-job")
     try:
         write_cell(job, cell, seed)
-        with place(machine()):
+        with place(machine(kernel_source)):
             start(
-                machine(), job, "exec python3 -m harness.experiment.inside /job cell", evidence=folder, seed=seed,
-                timeout=_TIMEOUT_S + _TIMEOUT_A_SECOND * cell.seconds,
+                machine(kernel_source), job, "exec python3 -m harness.experiment.inside /job cell", evidence=folder,
+                seed=seed, timeout=_TIMEOUT_S + _TIMEOUT_A_SECOND * cell.seconds,
             )  # fmt: skip
     finally:
         shutil.rmtree(job, ignore_errors=True)

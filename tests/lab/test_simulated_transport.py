@@ -101,6 +101,24 @@ def test_a_seed_gives_the_same_bytes_alone_and_beside_another_cell(tmp_path: Pat
     assert not [name for name, digest in different.items() if digest == alone[name]]
 
 
+def test_a_processor_of_another_generation_gives_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, written = cell("prague", "cubic", seconds=3), simulated.script.script
+
+    def told(mask: str, name: str) -> dict[str, str]:
+        """What the cell gives where the job's programs see a processor without the features of `mask`."""
+        line = f"export GLIBC_TUNABLES=glibc.cpu.hwcaps={mask}\n"
+        monkeypatch.setattr(simulated.script, "script", lambda *a, **k: written(*a, **k).replace("\n", f"\n{line}", 1))
+        return {file: content for file, content in hashes(run(asked, tmp_path, name)).items() if file != "setup.log"}
+
+    word = simulation.ANY_PROCESSOR.partition("hwcaps=")[2]
+    older = f"{word},-AVX512BW,-AVX512CD,-AVX512DQ,-AVX512VL,-AVX,-BMI1,-BMI2,-FMA,-LZCNT,-MOVBE,-SSSE3,-SSE4_1,-POPCNT"
+    assert told(word, "any") == told(older, "older")
+    if "avx2" in Path("/proc/cpuinfo").read_text():
+        assert told("", "unmasked") != told("-AVX512F,-AVX2,-AVX", "old"), "nothing to be masked any more"
+
+
 def test_captures_change_nothing_and_hold_what_the_counters_tell(tmp_path: Path) -> None:
     asked = cell(
         "prague", "cubic-noecn", qdisc="fq_codel flows 1", seconds=5, probes=[Probe(rtt_us=RTT, round_trip=True)]

@@ -28,6 +28,15 @@ def test_unmet_names_options_that_are_not_so() -> None:
     assert kconfig.unmet(wanted, got) == ["CONFIG_B=y (is m)", "CONFIG_C=y (is n)", "CONFIG_E=n (is y)"]
 
 
+def test_an_option_is_met_by_its_newer_name() -> None:
+    wanted = kconfig.parse(kconfig.fragment(["base"]))
+    assert wanted["CONFIG_PROC_SYSCTL"] == wanted["CONFIG_SYSCTL"] == "y"  # each source takes the one that it knows
+    before, since, without = ({k: v for k, v in wanted.items() if k != gone} for gone in (
+        "", "CONFIG_PROC_SYSCTL", "CONFIG_SYSCTL"))  # fmt: skip
+    assert kconfig.unmet(wanted, before) == kconfig.unmet(wanted, since) == []
+    assert kconfig.unmet(wanted, without) == ["CONFIG_SYSCTL=y (is n)"]
+
+
 @pytest.mark.parametrize(
     "option",
     [

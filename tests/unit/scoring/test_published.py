@@ -59,6 +59,16 @@ def test_what_is_infinite_is_left_out_of_the_agreement_and_counted() -> None:
     assert "lost" not in [pair.cell for pair in found.furthest(4)]
 
 
+def test_what_is_infinite_there_agrees_with_the_same_here_alone() -> None:
+    theirs = {cell: {"x": inf} for cell in "ab"} | {cell: {"x": 1.0} for cell in "cd"}
+    ours = {"a": {"x": [inf]}, "b": {"x": [5.0]}, "c": {"x": [1.0]}, "d": {"x": [2.0]}}
+    (found,) = published.compare(ours, theirs, {"x": published.Tolerance(0.1)})
+    assert [pair.agrees for pair in found.pairs] == [True, False, True, False]
+    assert [pair.cell for pair in found.disagreeing] == ["b", "d"], "further than any share"
+    assert [pair.ratio for pair in found.pairs] == [None, None, 1, 2]
+    assert (found.infinite, [pair.cell for pair in found.furthest(4)]) == (2, ["d", "c"])
+
+
 def test_a_tolerance_is_a_share_or_in_the_figures_unit() -> None:
     share, unit = published.Tolerance(0.1), published.Tolerance(0.1, absolute=True)
     assert share.holds(11, 10) and not share.holds(0.6, 0.5) and str(share) == "10%"

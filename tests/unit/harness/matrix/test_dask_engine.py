@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from distributed.comm import CommClosedError
@@ -47,10 +48,13 @@ def test_a_folder_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_a_matrix_of_calls_is_made_by_workers_with_its_own_machine(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(campaign, "_build", lambda _: None)
-    monkeypatch.setattr(simulated_call, "inputs", lambda: "machine")
+    monkeypatch.setattr(campaign, "_build", lambda *_: None)
+    monkeypatch.setattr(simulated_call, "inputs", lambda source: f"machine of {source}")
     monkeypatch.setattr("harness.matrix.dask_engine.DaskEngine", lambda *given: given)
-    plan = campaign.Campaign(MATRIX, MATRIX.cells[:4], (1,), tmp_path, "dask://far:8786")
+    plan = campaign.Campaign(MATRIX, MATRIX.cells[:4], (1,), tmp_path, "dask://far:8786", kernel_source=Path(__file__))
     jobs, engine = campaign.prepare(plan)
-    assert engine == ("dask://far:8786", "machine", simulated_call.inputs)
-    assert {(job.inputs, job.run, job.endpoints) for job in jobs} == {("machine", simulated_call.run_cell, "iperf3")}
+    machine = f"machine of {__file__}"
+    address, inputs, digest = cast(tuple[str, str, Callable[[], str]], engine)
+    assert (address, inputs, digest()) == ("dask://far:8786", machine, machine)
+    assert {(job.inputs, job.run, job.endpoints) for job in jobs} == {(machine, simulated_call.run_cell, "iperf3")}
+    assert {job.kernel_source for job in jobs} == {Path(__file__)}

@@ -129,8 +129,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_terminal_says_what_stands_in_brackets(folder: Path) -> None:
-    assert "in brackets the published figure" in str(report.table(MATRIX, folder, INPUTS).caption)
-    assert report.table(MATRIX.model_copy(update={"reference": None}), folder, INPUTS).caption is None
+    assert "in brackets the published figure" in str(report.table(results(MATRIX, folder, INPUTS)).caption)
+    alone = MATRIX.model_copy(update={"reference": None})
+    assert report.table(results(alone, folder, INPUTS)).caption is None
 
 
 def test_of_one_seed_no_mean_is_told() -> None:
@@ -144,7 +145,7 @@ def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
     told = ["3", "2", "3%", "1.000", "0.983", "0.000", "0.005", "far &lt;1&gt; (x 0.5), near (x 1.01), mid (x 1)"]
     assert re.findall(r"<td[^>]*>(.*?)</td>", row) == told
     assert page.count('<circle class="bar dot c0"') == 2 and page.count('<circle class="bar dot hurt"') == 1
-    (line,) = (line for line in report.summary(MATRIX, folder, INPUTS) if line.startswith("Prague Mbit/s"))
+    (line,) = (line for line in report.summary(results(MATRIX, folder, INPUTS)) if line.startswith("Prague Mbit/s"))
     assert "3 cells; 2 within 3% of the published; rank correlation 1.000" in line
     assert line.endswith(
         "median log(ours/theirs) 0.000; its size 0.005; furthest: far <1> (x 0.5), near (x 1.01), mid (x 1)"
@@ -263,7 +264,7 @@ def test_an_infinite_figure_that_has_a_published_one_is_left_out_and_counted(fol
     assert re.search(r"1 not drawn: lost<title>B: [\d.]+ Mbit/s, ∞ \(lost\) ms</title>", page)
     ((told, met),) = results(matrix, folder, INPUTS).agreements()
     assert met is True and "0.1682 over 3 cells (1 infinite: left out)" in told
-    assert "3 cells (1 infinite: left out); 1 within 10%" in report.summary(matrix, folder, INPUTS)[0]
+    assert "3 cells (1 infinite: left out); 1 within 10%" in report.summary(results(matrix, folder, INPUTS))[0]
     rows = {row["cell"]: row for row in csv.DictReader((folder / "table.csv").open()) if row["metric"] == metric}
     assert (rows["mid"]["mean"], rows["mid"]["within_tolerance"]) == ("inf", "false")
 
@@ -413,7 +414,7 @@ def test_the_table_is_there_for_programs_and_terminals(folder: Path) -> None:
     far = next(row for row in rows if (row["cell"], row["metric"]) == ("far <1>", "flows.0.d_ss_mbps"))
     assert (far["mean"], far["seeds"], far["published"], far["ratio"]) == ("10", "2", "20", "0.5000")
     assert far["within_tolerance"] == "false"
-    table = report.table(MATRIX, folder, INPUTS)
+    table = report.table(results(MATRIX, folder, INPUTS))
     assert table.row_count == 5
     assert list(table.columns[1].cells)[1].plain == "10.00 (20.00)"  # type: ignore[union-attr]
 
