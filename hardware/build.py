@@ -8,14 +8,14 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardware import kbuild, kconfig
+from hardware import kbuild, kconfig, training
 from hardware.guest import ensure_guest
 from hardware.kbuild import Recipe
 from hardware.machine import cache
 from hardware.machine.cache import Progress
 from hardware.self_check import self_check
 
-RECIPE = Recipe("um", kconfig.VIRTUAL, files=1000, headers_once=True)
+RECIPE = Recipe("um", kconfig.VIRTUAL, files=1000, headers_once=True, hot=training.HOT, trained_by=training.job())
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Kernel:
     source: str
     """Debian package and version, or the given tarball's name; with the tarball's sha256."""
     digest: str
-    """Names the inputs: fragments, TCP Prague, patches (with the files they insert), compiler, a given tarball."""
+    """Names the inputs: fragments, TCP Prague, patches (with what they insert), training, compiler, a given tarball."""
 
 
 def ensure_kernel(source: Path | None = None, progress: Progress | None = None) -> Kernel:
@@ -54,13 +54,18 @@ def ensure_kernel(source: Path | None = None, progress: Progress | None = None) 
 
 def _build(scratch: Path, given: Path | None, digest: str, tell: Progress) -> None:
     log = cache.root() / "kernel" / f"{digest}.log"
-    tree = kbuild.compile_kernel(RECIPE, scratch, given, log, tell)
+    guest = ensure_guest()
+
+    def train(linux: Path, profile: Path) -> None:
+        training.train(Kernel(linux, scratch / "config", "", "", digest), guest, profile)
+
+    tree = kbuild.compile_kernel(RECIPE, scratch, given, log, tell, train)
     shutil.copy(tree.objects / "linux", scratch / "linux")
     shutil.copy(tree.objects / ".config", scratch / "config")
     tell("trying the kernel", 0.98)
     kbuild.call(["strip", "--strip-debug", str(scratch / "linux")], log)
     # Only a kernel that passed enters the cache, so a warm start checks nothing.
-    self_check(Kernel(scratch / "linux", scratch / "config", tree.version, tree.name, digest), ensure_guest())
+    self_check(Kernel(scratch / "linux", scratch / "config", tree.version, tree.name, digest), guest)
     (scratch / "kernel.json").write_text(json.dumps({"version": tree.version, "source": tree.name}, indent=1) + "\n")
     tree.remove()
     log.unlink()

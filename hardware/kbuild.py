@@ -8,10 +8,12 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from hardware import kconfig, patches
 from hardware.archive import Archive
@@ -60,6 +62,10 @@ class Recipe:
     files: int
     """About how many files it compiles; only the progress display depends on it."""
     edits: tuple[Edit, ...] = patches.EDITS
+    hot: tuple[str, ...] = ()
+    """Files, without `.c`, that are compiled by a profile where there is a training; only with `headers_once`."""
+    trained_by: str = ""
+    """What the training runs; only the digest depends on it."""
     headers_once: bool = False
     """Whether the headers of nearly every file are parsed once for all (kernel/cc); not where user code is linked."""
     goals: tuple[str, ...] = ()
@@ -100,6 +106,8 @@ def digest(recipe: Recipe, source: Path | None) -> str:
         for path in (*added, *((COMPILER, COMMON_HEADERS) if recipe.headers_once else ()))
     ]
     parts.append(("edits", repr(recipe.edits).encode()))
+    if recipe.hot:
+        parts.append(("training", repr((recipe.hot, recipe.trained_by)).encode()))
     parts.append(("compiler", _compiler().encode()))
     if source:
         parts.append(("source", _sha256(source).encode()))
@@ -112,8 +120,20 @@ def digest_with_modules(recipe: Recipe, source: Path | None) -> str:
     return cache.digest([*parts, ("kernel", digest(recipe, source).encode())])
 
 
-def compile_kernel(recipe: Recipe, scratch: Path, given: Path | None, log: Path, tell: Progress) -> Tree:
+def compile_kernel(
+    recipe: Recipe,
+    scratch: Path,
+    given: Path | None,
+    log: Path,
+    tell: Progress,
+    train: Callable[[Path, Path], None] | None = None,
+) -> Tree:
     """Compile a kernel in `scratch`; what the tools say goes into `log`.
+
+    Args:
+        train: runs a kernel, the executable given first, that leaves counts in the folder given second. By these the
+            recipe's hot files are compiled. What it is compiled by changes no result, so where this fails (BuildError)
+            a line says so and the kernel is compiled without.
 
     Raises:
         BuildError: a tool, an option or the source is missing, or the kernel fails to compile.
@@ -150,21 +170,48 @@ def compile_kernel(recipe: Recipe, scratch: Path, given: Path | None, log: Path,
         if recipe.headers_once:  # these include some that make writes first
             call([*make, "prepare"], log)
             shutil.copy(COMMON_HEADERS, compiler.parent)
-        compiled = 0
         jobs = ["nice", *make, f"-j{len(os.sched_getaffinity(0))}", *recipe.goals]
-        with subprocess.Popen(
-            jobs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment(), text=True
-        ) as build:
-            assert build.stdout is not None
-            for line in build.stdout:
-                out.write(line.encode())
-                if line.startswith("  CC "):
-                    compiled += 1
-                    tell("compiling the kernel", 0.13 + 0.84 * min(1, compiled / recipe.files))
-        if build.returncode:
-            raise BuildError(f"the kernel does not compile (see {log}): {_last_error(log)}")
+        if recipe.hot and train:
+            (compiler.parent / "hot").write_text("".join(f"{file}.o\n" for file in recipe.hot))
+            try:
+                _compile(recipe, jobs, out, tell, "generate")
+                tell("training the compiler", 0.9)
+                train(objects / "linux", compiler.parent / "profile")
+                _compile_again(recipe, jobs, objects, out, tell, "use")
+            except BuildError as failed:
+                print(f"a slower kernel, compiled without a profile: {failed}", file=sys.stderr)
+                _compile_again(recipe, jobs, objects, out, tell)
+        else:
+            _compile(recipe, jobs, out, tell)
     version = (objects / "include/config/kernel.release").read_text().strip()
     return Tree(tree, objects, version, name)
+
+
+def _compile(recipe: Recipe, jobs: list[str], out: IO[bytes], tell: Progress, profile: str = "") -> None:
+    compiled, log = 0, Path(out.name)
+    with subprocess.Popen(
+        jobs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment(profile), text=True
+    ) as build:
+        assert build.stdout is not None
+        for line in build.stdout:
+            out.write(line.encode())
+            if line.startswith("  CC "):
+                compiled += 1
+                tell("compiling the kernel", 0.13 + 0.77 * min(1, compiled / recipe.files))
+    out.flush()
+    if build.returncode:
+        raise BuildError(f"the kernel does not compile (see {log}): {_last_error(log)}")
+
+
+def _compile_again(
+    recipe: Recipe, jobs: list[str], objects: Path, out: IO[bytes], tell: Progress, profile: str = ""
+) -> None:
+    """Compile the hot files once more, another way, and link."""
+    for file in recipe.hot:
+        (objects / f"{file}.o").unlink(missing_ok=True)
+    _compile(
+        recipe, jobs, out, lambda _what, _fraction: tell("compiling the packets' path by its profile", 0.93), profile
+    )
 
 
 def compile_modules(recipe: Recipe, tree: Tree, folder: Path, log: Path) -> list[Path]:
@@ -223,10 +270,11 @@ def _sha256(path: Path) -> str:
         raise BuildError(f"--kernel-source {path}: {error.strerror}") from error
 
 
-def _environment() -> dict[str, str]:
-    """Fixed build names, so that the same inputs give the same kernel."""
-    fixed = {"KBUILD_BUILD_USER": "sojourn", "KBUILD_BUILD_HOST": "sojourn", "KBUILD_BUILD_TIMESTAMP": "@0"}
-    return {**os.environ, **fixed, "LC_ALL": "C.UTF-8", "MAKEFLAGS": ""}
+def _environment(profile: str = "") -> dict[str, str]:
+    """Fixed build names, so that the same inputs give the same kernel, linked once or twice: they reach its entropy."""
+    names = {"USER": "sojourn", "HOST": "sojourn", "TIMESTAMP": "@0", "VERSION": "1"}
+    fixed = {f"KBUILD_BUILD_{name}": value for name, value in names.items()}
+    return {**os.environ, **fixed, "LC_ALL": "C.UTF-8", "MAKEFLAGS": "", "SOJOURN_PROFILE": profile}
 
 
 def call(command: list[str], log: Path) -> None:

@@ -405,6 +405,18 @@ EDITS = (
         "static int unscheduled_userspace_iterations;\nextern void um_clock_update(void);\n",
     ),
     Edit(
+        "arch/um/os-Linux/main.c",
+        "leave the counts of a kernel that trains the compiler: its link script has no place for destructors",
+        r"(\n\treturn uml_exitcode;\n)",
+        r"\n\tif (__gcov_dump)\n\t\t__gcov_dump();\1",
+    ),
+    Edit(
+        "arch/um/os-Linux/main.c",
+        "name what leaves them, where it is linked",
+        r"\n(int __init main\()",
+        r"\nextern void __gcov_dump(void) __attribute__((weak));\n\n\1",
+    ),
+    Edit(
         "arch/um/os-Linux/util.c",
         "take random numbers from a seed",
         r"(ssize_t os_getrandom\(void \*buf, size_t len, unsigned int flags\)\n\{\n)",

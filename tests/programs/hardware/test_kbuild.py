@@ -3,12 +3,15 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hardware import build, kbuild, kconfig, patches
-from hardware.kbuild import digest, newest_source
+from hardware.kbuild import Recipe, digest, newest_source
 from hardware.machine.cache import BuildError
 
 
@@ -41,7 +44,9 @@ def test_the_digest_changes_with_each_input(tmp_path: Path, monkeypatch: pytest.
     other = dataclasses.replace(patches.EDITS[0], replacement="")
     seen.add(digest(dataclasses.replace(recipe, edits=(other, *patches.EDITS[1:])), None))
     seen.add(digest(dataclasses.replace(recipe, fragments=kconfig.ROUTER), None))
-    assert len(seen) == 8 + len(kbuild.ADDED)
+    seen.add(digest(dataclasses.replace(recipe, hot=recipe.hot[1:]), None))
+    seen.add(digest(dataclasses.replace(recipe, trained_by="nothing"), None))
+    assert len(seen) == 10 + len(kbuild.ADDED)
     assert digest(recipe, None) == digest(recipe, None) in seen
 
 
@@ -61,3 +66,63 @@ def test_what_a_build_needs_and_lacks_is_named_with_the_fix(tmp_path: Path, monk
     recipe = dataclasses.replace(build.RECIPE, header=tmp_path / "libelf.h", apt_line="apt-get install libelf-dev")
     with pytest.raises(BuildError, match=r"not installed: no-such-tool, .*libelf.h; as root: apt-get .* libelf-dev"):
         kbuild.compile_kernel(recipe, tmp_path, None, tmp_path / "log", lambda _what, _share: None)
+
+
+MAKEFILE = """
+linux: $(O)/linux
+$(O)/linux: $(O)/hot.o
+	cd $(O) && $(CC) -o vmlinux hot.o && cp vmlinux linux
+$(O)/hot.o:
+	cd $(O) && $(CC) -O2 -DVERSION=$(KBUILD_BUILD_VERSION) -c -o hot.o $(CURDIR)/hot.c
+allnoconfig:
+	cp $(KCONFIG_ALLCONFIG) $(O)/.config
+prepare:
+	mkdir -p $(O)/include/config
+	echo 7.2 >$(O)/include/config/kernel.release
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A tarball that is compiled as a kernel is, and is one file."""
+    tree = tmp_path / "linux"
+    for folder in kbuild.ADDED.values():
+        (tree / folder).mkdir(parents=True, exist_ok=True)
+    (tree / "Makefile").write_text(MAKEFILE)
+    (tree / "hot.c").write_text("int main(int argc, char **argv) { return argc > 1 ? argc * 3 : VERSION - 1; }\n")
+    with tarfile.open(tmp_path / "linux.tar.xz", "w:xz") as tarball:
+        tarball.add(tree, "linux")
+    return tmp_path / "linux.tar.xz"
+
+
+def compiled(source: Path, scratch: Path, train: Callable[[Path, Path], None] | None) -> bytes:
+    scratch.mkdir()
+    recipe = Recipe("um", kconfig.VIRTUAL, files=1, edits=(), hot=("hot",), headers_once=True)
+    tree = kbuild.compile_kernel(recipe, scratch, source, scratch / "log", lambda _what, _share: None, train)
+    return (tree.objects / "linux").read_bytes()
+
+
+def test_the_hot_files_are_compiled_by_what_the_training_counted(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(linux: Path, profile: Path) -> None:
+        assert not profile.exists()
+        subprocess.run([linux], check=True)
+        assert [file.suffix for file in profile.iterdir()] == [".gcda"]
+
+    plain, trained = compiled(source, tmp_path / "plain", None), compiled(source, tmp_path / "trained", train)
+    assert b"__gcov" not in trained
+    assert trained != plain
+    assert capsys.readouterr().err == ""
+
+
+def test_without_a_profile_a_line_says_so_and_the_kernel_is_the_plain_one(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(linux: Path, profile: Path) -> None:
+        assert b"__gcov_dump" in linux.read_bytes()
+        raise BuildError("the training fails: no memory")
+
+    assert compiled(source, tmp_path / "failed", train) == compiled(source, tmp_path / "plain", None)
+    said = "a slower kernel, compiled without a profile: the training fails: no memory\n"
+    assert capsys.readouterr().err == said

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -78,3 +79,35 @@ def test_a_complaint_is_gccs_own_about_the_file(tree: Path) -> None:
     assert answer.returncode
     assert answer.stderr.startswith("file.c: In function")
     assert "file.c:1:25: error: 'missing' undeclared" in answer.stderr.replace("‘", "'").replace("’", "'")
+
+
+HOT = """
+int main(int argc, char **argv) {
+    unsigned sum = 0;
+    for (int n = 0; n < 100000; n++)
+        sum += argc > 5 ? n * 3 : n ^ argc;
+    return sum == 1;
+}
+"""
+
+
+def test_a_hot_file_counts_what_it_does_and_is_compiled_by_that(tree: Path) -> None:
+    (tree / "hot.c").write_text(HOT)
+    (tree / "cold.c").write_text(HOT)
+    (tree / "hot").write_text("other/hot.o\nhot.o\n")
+
+    def compiled(name: str, profile: str) -> bytes:
+        for words in (["-O2", "-c", "-o", f"{name}.o", f"{name}.c"], ["-o", "vmlinux", f"{name}.o"]):
+            environment = os.environ | {"SOJOURN_PROFILE": profile}
+            subprocess.run([str(tree / "cc"), *words], cwd=tree, check=True, env=environment)
+        return (tree / f"{name}.o").read_bytes()
+
+    plain, cold = compiled("hot", ""), compiled("cold", "")
+    assert compiled("cold", "generate") == cold
+    subprocess.run([tree / "vmlinux"], check=True)
+    assert not (tree / "profile").exists()
+    compiled("hot", "generate")
+    subprocess.run([tree / "vmlinux"], check=True)
+    assert len(list((tree / "profile").iterdir())) == 1
+    assert plain != compiled("hot", "use") == compiled("hot", "use")
+    assert compiled("cold", "use") == cold

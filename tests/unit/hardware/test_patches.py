@@ -282,6 +282,16 @@ void userspace(struct uml_pt_regs *regs)
 \t\t\tstruct stub_data *proc_data = (void *) mm_id->stack;
 }
 """,
+    "arch/um/os-Linux/main.c": """#include <sysdep/stub.h>
+
+int __init main(int argc, char **argv, char **envp)
+{
+\tif (ret) {
+\t\tret = 1;
+\t}
+\treturn uml_exitcode;
+}
+""",
     "arch/um/os-Linux/util.c": """ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)
 {
 \treturn getrandom(buf, len, flags);
@@ -337,6 +347,9 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
     )
     assert "TCA_CAKE_MAX" not in cake and cake.count("TCA_CAKE_SCE") == 7
     assert text["arch/um/Kconfig"] == "config HZ\n\tint\n\tdefault 250\n\nconfig SMP\n"
+    main = text["arch/um/os-Linux/main.c"]
+    assert main.index("extern void __gcov_dump(void) __attribute__((weak));\n") < main.index("int __init main(")
+    assert main.endswith("\t}\n\tif (__gcov_dump)\n\t\t__gcov_dump();\n\treturn uml_exitcode;\n}\n")
     util = text["arch/um/os-Linux/util.c"]
     assert util.index("static ssize_t seeded_random(") < util.index("ssize_t os_getrandom(")
     assert util.endswith("\t\treturn seeded_random(seed, buf, len);\n\treturn getrandom(buf, len, flags);\n}\n")

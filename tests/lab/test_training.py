@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hardware import training
+from hardware.build import ensure_kernel
+from hardware.guest import ensure_guest
+from hardware.machine.cache import BuildError
+
+
+def test_the_training_runs_and_a_kernel_that_does_not_count_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="the training leaves no counts"):
+        training.train(ensure_kernel(), ensure_guest(), tmp_path)
