@@ -15,7 +15,8 @@
  *			sojourn * flow's backlog * flows / whole backlog,
  *
  *		  instead of the sojourn time: a flow that has more than its
- *		  share of the queue is told so, one that has less is not.
+ *		  share of the queue is told so, one that has less is not. The
+ *		  backlogs are what the packet leaves behind in the bulk queue.
  */
 
 #include <linux/module.h>

@@ -104,15 +104,14 @@ static int two_queues_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_
 /* Whether CoDel signals a packet that has just left the bulk queue; `waited`: as long as counts for it, ns. */
 static bool signals(struct two_queues *q, struct flow_bucket *flow, u64 waited, u64 now)
 {
-	bool alone = q->order->af ? !flow->bytes : !q->bulk_bytes;
 	const struct sk_buff *oldest = skb_peek(&q->bulk);
 
 	if (q->order->af)
-		return cobalt_signals(&flow->codel, now, q->interval, waited > q->target && !alone);
+		return cobalt_signals(&flow->codel, now, q->interval, waited > q->target);
 	/* A packet that passed others says nothing of the queue in which those wait longer. */
 	if (waited <= q->target && oldest && now - two_queues_cb(oldest)->entered > q->target)
 		return false;
-	return cobalt_signals(&q->codel, now, q->interval, waited > q->target && !alone);
+	return cobalt_signals(&q->codel, now, q->interval, waited > q->target && q->bulk_bytes);
 }
 
 /* Whether the AQM lets a packet of the bulk queue through, marked or not. */
@@ -120,11 +119,10 @@ static bool passes(struct two_queues *q, struct sk_buff *skb, u64 now)
 {
 	struct flow_bucket *flow = two_queues_flow(q, skb);
 	u64 sojourn = now - two_queues_cb(skb)->entered, waited = sojourn;
-	u32 backlog = flow->bytes + qdisc_pkt_len(skb), all = q->bulk_bytes + qdisc_pkt_len(skb);
 
 	q->stats.delay_us = div_u64(sojourn, NSEC_PER_USEC);
 	if (q->order->af)
-		waited = mul_u64_u64_div_u64(sojourn, (u64)backlog * (q->stats.flows + !flow->bytes), all);
+		waited = mul_u64_u64_div_u64(sojourn, (u64)flow->bytes * q->stats.flows, q->bulk_bytes ?: 1);
 	if (signals(q, flow, waited, now)) {
 		if (INET_ECN_set_ce(skb)) {
 			q->stats.ecn_mark++;
