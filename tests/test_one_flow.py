@@ -32,11 +32,13 @@ def name(cc: str, rate: float, delay: int) -> str:
 
 def cell(cc: str, rate: float, delay: int) -> Cell:
     # Cake shapes; the class around it has the rate of the source's links.
-    cake = f"cake bandwidth {dumbbell.bps(rate)}bit flowblind{' sce' if cc in SCE else ''}"
+    # The source marks SCE always, which is nothing to CUBIC, Reno and Prague.
+    marking = " sce" if cc in SCE or cc == "dctcp" else ""
+    cake = f"cake bandwidth {dumbbell.bps(rate)}bit flowblind{marking}"
     return Cell(
         name=name(cc, rate, delay),
         flows=dumbbell.flows([cc], delay),
-        hops=(dumbbell.bottleneck(dumbbell.LINK_MBPS, cake),),
+        hops=(dumbbell.bottleneck(dumbbell.LINK_MBPS, cake), *dumbbell.before_sce_receiver([cc])),
         seconds=seconds(rate, delay),
     )
 
@@ -86,6 +88,7 @@ MATRIX = Matrix(
         absolute={MORE: 0.05, MORE_RTT: 2},
     ),
     differences=tuple(one for point in product(SCE, RATES, DELAYS) for one in differences(*point)),
-    notes="Mean of the whole flow, slow start included. The delay is what netem adds there and back.",
+    notes="Mean of the whole flow, slow start included. The delay is what netem adds there and back. DCTCP's receiver "
+    "hears of no packet that is marked SCE, as the source's: a middlebox clears ECT(1) of its flow.",
 )
 test_cell = matrix_tests(MATRIX)

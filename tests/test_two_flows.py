@@ -40,13 +40,16 @@ def name(mode: str, pair: tuple[str, str], rate: float, delay: int) -> str:
 
 
 def cell(mode: str, pair: tuple[str, str], rate: int, delay: int) -> Cell:
-    # The source marks SCE always: to flows that do not speak it, it is nothing.
-    marking = " sce" if mode in MODES and pair in SCE_PAIRS else ""
+    # The source marks SCE always, which is nothing to CUBIC and Reno.
+    marking = " sce" if mode in MODES and (pair in SCE_PAIRS or "dctcp" in pair) else ""
     return Cell(
         name=name(mode, pair, rate, delay),
         flows=dumbbell.flows(pair, delay),
-        hops=(dumbbell.bottleneck(dumbbell.LINK_MBPS, f"cake bandwidth {rate}mbit {mode}{marking}"),),
-        seconds=sce_seconds(delay) if marking or mode == SINGLE else seconds(rate, delay),
+        hops=(
+            dumbbell.bottleneck(dumbbell.LINK_MBPS, f"cake bandwidth {rate}mbit {mode}{marking}"),
+            *dumbbell.before_sce_receiver(pair),
+        ),
+        seconds=sce_seconds(delay) if pair in SCE_PAIRS or mode == SINGLE else seconds(rate, delay),
     )
 
 
@@ -104,6 +107,7 @@ MATRIX = Matrix(
         )
         for mode, delay in product((*MODES, SINGLE), (10, 80))
     ),
-    notes="Mean of the whole flow, slow start included.",
+    notes="Mean of the whole flow, slow start included. DCTCP's receiver hears of no packet that is marked SCE, as the "
+    "source's: a middlebox clears ECT(1) of its flows.",
 )
 test_cell = matrix_tests(MATRIX)

@@ -59,6 +59,17 @@ def bleached(hop: Hop, flow: int) -> Hop:
     return hop.model_copy(update={"mangle": "to-not-ect", "mangled_flows": (flow,)})
 
 
+def before_sce_receiver(contenders: Sequence[str]) -> tuple[Hop, ...]:
+    """Return the middlebox that makes DCTCP's receiver echo as one of the SCE kernel does; none without a DCTCP flow.
+
+    A receiver with `net.ipv4.tcp_sce=1` (chromi/sce, net/ipv4/tcp_input.c), as the SCE publications have it, tells its
+    DCTCP of packets with CE and with ECT(0), not of those with ECT(1): in a queue that marks SCE, an echo of CE goes on
+    until an ECT(0) comes. Mainline's is told of no packet that is Not-ECT, so ECT(1) is cleared behind the queue.
+    """
+    numbers = tuple(n for n, name in enumerate(contenders) if name == "dctcp")
+    return (Hop(mangle="ect1-to-not-ect", mangled_flows=numbers),) if numbers else ()
+
+
 def asymmetric(down_mbps: float, down: str, up_mbps: float, up: str) -> Hop:
     """Return a middlebox with a rate (Mbit/s) and qdisc of its own each way."""
     return Hop.model_validate(

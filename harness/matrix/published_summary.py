@@ -12,7 +12,7 @@ from typing import Literal
 
 from harness.matrix import published_table
 from harness.matrix.matrix import Matrix
-from harness.matrix.published_table import PublishedTable, markdown_row, published_cells, tables
+from harness.matrix.published_table import PublishedTable, TableFigure, markdown_row, tables
 from harness.matrix.results import MISSING, Results, column_head, figure_text
 from harness.report.agreement_figure import Quantity, SourceDots, draw
 from scoring import published
@@ -43,14 +43,6 @@ class TableGroup:
     tables: tuple[PublishedTable, ...]
     by_order: bool
     cause: str
-
-
-@dataclass(frozen=True)
-class _Figure:
-    """One metric of a group of tables: how ours stand to the published, and how many cells have a published one."""
-
-    compared: PublishedComparison
-    published: int
 
 
 def write(known: Mapping[str, Matrix], results: Path, page: Path) -> tuple[Path, Path]:
@@ -97,7 +89,7 @@ def markdown(gathered: Mapping[str, Results]) -> str:
     for source, of_source in groupby(groups(), lambda one: one.source):
         rows.append(markdown_row([f"**{source}**", *[""] * (len(_HEADS) - 1)]))
         for group in of_source:
-            figures = list(_figures(group, finished := _results(group, gathered)))
+            figures = _figures(group, finished := _results(group, gathered))
             counted += [verdict(one.compared, group) for one in figures]
             rows.append(markdown_row(_cells(group, finished, figures)))
     counts = {word: counted.count(word) for word in ("agrees", "disagrees", "unexplained", "not run")}
@@ -135,22 +127,15 @@ def quantities(gathered: Mapping[str, Results]) -> list[Quantity]:
     ]
 
 
-def _figures(group: TableGroup, finished: Results | None) -> Iterator[_Figure]:
-    """A figure for each metric of the group, over the cells of all its tables, each cell once."""
-    if not finished:
-        return
-    for metric in dict.fromkeys(metric for one in group.tables for metric in one.metrics):
-        of_metric = [one for one in group.tables if metric in one.metrics]
-        cells = dict.fromkeys(cell for one in of_metric for cell in published_cells(one, finished, metric))
-        pairs = tuple(pair for cell in cells if (pair := finished.pair(cell, metric)))
-        yield _Figure(PublishedComparison(metric, None, pairs), len(cells))
+def _figures(group: TableGroup, finished: Results | None) -> list[TableFigure]:
+    return published_table.figures(group.tables, finished) if finished else []
 
 
 def _results(group: TableGroup, gathered: Mapping[str, Results]) -> Results | None:
     return next((gathered[one.matrix] for one in group.tables if one.metrics and one.matrix in gathered), None)
 
 
-def _cells(group: TableGroup, finished: Results | None, figures: Sequence[_Figure]) -> Iterator[str]:
+def _cells(group: TableGroup, finished: Results | None, figures: Sequence[TableFigure]) -> Iterator[str]:
     compared = [one.compared for one in figures]
     verdicts = [verdict(one, group) for one in compared]
     matrices = ", ".join(dict.fromkeys(f"`{one.matrix}`" for one in group.tables if one.matrix))
@@ -168,7 +153,7 @@ def _cells(group: TableGroup, finished: Results | None, figures: Sequence[_Figur
     yield _lines(_order(one, group) for one in compared)
 
 
-def _count(one: _Figure) -> str:
+def _count(one: TableFigure) -> str:
     """How many cells have run, of how many if not all."""
     run = len(one.compared.pairs)
     lost = f", {one.compared.infinite} ∞" if one.compared.infinite else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -35,6 +35,14 @@ class PublishedTable:
     cells: str
     metrics: tuple[str, ...]
     note: str
+
+
+@dataclass(frozen=True)
+class TableFigure:
+    """One metric of published tables: how ours stand to the published, and how many cells have a published one."""
+
+    compared: PublishedComparison
+    published: int
 
 
 def tables() -> list[PublishedTable]:
@@ -82,6 +90,18 @@ def markdown(gathered: Mapping[str, Results]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def figures(of: Sequence[PublishedTable], finished: Results) -> list[TableFigure]:
+    """Return a figure for each metric of the tables, over the published cells of all that have it, each cell once."""
+    theirs = finished.matrix.reference.published if finished.matrix.reference else {}
+    told = []
+    for metric in dict.fromkeys(metric for one in of for metric in one.metrics):
+        meant = [one.cells for one in of if metric in one.metrics]
+        cells = [cell for cell in theirs if metric in theirs[cell] and any(re.search(each, cell) for each in meant)]
+        pairs = tuple(pair for cell in cells if (pair := finished.pair(cell, metric)))
+        told.append(TableFigure(PublishedComparison(metric, None, pairs), len(cells)))
+    return told
+
+
 def write(texts: Mapping[tuple[str, str], str], file: Path) -> None:
     """Put each text between its two marks, which are lines of a Markdown file. Raises MatrixError when it has none."""
     page = file.read_text() if file.is_file() else ""
@@ -100,13 +120,10 @@ def _cells(one: PublishedTable, finished: Results | None) -> Iterator[str]:
         yield from [MISSING] * (len(_HEADS) - 3)
         yield one.note
         return
-    comparisons = list(_compared(one, finished))
+    told = figures([one], finished)
+    comparisons = [figure.compared for figure in told]
     yield " / ".join(column_head(finished.matrix, metric) for metric in one.metrics)
-    yield _each(
-        f"{len(comparison.pairs)} of {len(published_cells(one, finished, comparison.metric))}"
-        + left_out_text(comparison)
-        for comparison in comparisons
-    )
+    yield _each(f"{len(it.compared.pairs)} of {it.published}{left_out_text(it.compared)}" for it in told)
     yield _each(figure_text(comparison.spearman, 2) for comparison in comparisons)
     yield _each(figure_text(comparison.pearson, 2) for comparison in comparisons)
     yield _each(figure_text(comparison.median_log_ratio, 2) for comparison in comparisons)
@@ -116,24 +133,6 @@ def _cells(one: PublishedTable, finished: Results | None) -> Iterator[str]:
         f"`{furthest_text(pair)}`" for comparison in comparisons for pair in comparison.furthest(1)
     )
     yield "; ".join([*furthest, *filter(None, [one.note])])
-
-
-def _compared(one: PublishedTable, finished: Results) -> Iterator[PublishedComparison]:
-    """A comparison for each metric of the table, of its cells alone."""
-    by_metric = {comparison.metric: comparison for comparison in finished.comparisons()}
-    for metric in one.metrics:
-        whole = by_metric.get(metric) or PublishedComparison(metric, None, ())
-        yield replace(whole, pairs=tuple(pair for pair in whole.pairs if _meant(one, pair.cell)))
-
-
-def published_cells(one: PublishedTable, finished: Results, metric: str) -> list[str]:
-    """Return the cells of a table that have a published figure of this metric, whether they have run or not."""
-    figures = finished.matrix.reference.published if finished.matrix.reference else {}
-    return [cell for cell, theirs in figures.items() if metric in theirs and _meant(one, cell)]
-
-
-def _meant(one: PublishedTable, cell: str) -> bool:
-    return re.search(one.cells, cell) is not None
 
 
 def _each(texts: Iterator[str]) -> str:

@@ -25,7 +25,7 @@ from hardware.build import ensure_kernel
 from hardware.guest import ensure_guest
 from hardware.machine.ip import IP_VERSIONS
 from hardware.simulation import SimulationError
-from harness.matrix import simulated
+from harness.matrix import dumbbell, simulated
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from scoring import pcapng
 from scoring.transport import FLOWS, active_queues
@@ -64,6 +64,13 @@ def goodput(folder: Path, flow: int, start_s: float, end_s: float) -> float:
     return (rows["received_bytes"][-1] - rows["received_bytes"][0]) * 8e-6 / (rows["t_s"][-1] - rows["t_s"][0])
 
 
+def heard_and_told(folder: Path) -> tuple[int, int]:
+    """The packets that the only flow's sender takes as marked CE, and those that the queue down tells of."""
+    lines = [json.loads(line) for line in (folder / "queues.jsonl").read_text().splitlines()]
+    last = next(line["qdiscs"] for line in reversed(lines) if line["dev"] == "lan" and line["hop"] == 0)
+    return pl.read_csv(folder / "flows.csv")["delivered_ce"][-1], sum(marks(qdisc) or 0 for qdisc in last)
+
+
 @pytest.mark.parametrize(
     "qdisc",
     [
@@ -74,13 +81,21 @@ def goodput(folder: Path, flow: int, start_s: float, end_s: float) -> float:
 )  # fmt: skip
 def test_a_queue_tells_the_marks_that_the_sender_hears_of(qdisc: str, tmp_path: Path) -> None:
     folder = run(cell("prague", qdisc=qdisc), tmp_path)
-    heard = pl.read_csv(folder / "flows.csv")["delivered_ce"][-1]
-    lines = [json.loads(line) for line in (folder / "queues.jsonl").read_text().splitlines()]
-    last = next(line["qdiscs"] for line in reversed(lines) if line["dev"] == "lan")
-    told = sum(marks(statistics) or 0 for statistics in last)
+    heard, told = heard_and_told(folder)
     assert told > 0
     # As many packets as the deepest of these queues holds are on their way at the end.
     assert heard == pytest.approx(told, rel=0.02, abs=66), "but for those in flight at the end"
+
+
+def test_dctcp_that_hears_of_no_sce_echoes_a_mark_on(tmp_path: Path) -> None:
+    """As with the receiver of the SCE kernel: until a packet comes that carries no mark."""
+    box = Hop(down=way(1000, "cake bandwidth 50mbit flowblind sce"))
+    exact, on = (
+        heard_and_told(run(cell("dctcp", hops=[box, *behind]), tmp_path, str(len(behind))))
+        for behind in ((), dumbbell.before_sce_receiver(["dctcp"]))
+    )
+    assert exact[0] == pytest.approx(exact[1], rel=0.02, abs=2) and exact[1] > 20
+    assert on[0] > 3 * on[1] > 0
 
 
 def test_a_seed_gives_the_same_bytes_alone_and_beside_another_cell(tmp_path: Path) -> None:

@@ -17,3 +17,9 @@ def test_a_rate_changes_both_ways_under_one_flow_that_begins_late(burstiness: st
     steps = (RateStep(at_s=25, rate_bps=5_000_000), RateStep(at_s=30, rate_bps=500_000))
     assert hop.schedule == hop.schedule_up == steps and hop.down == hop.up and hop.down
     assert hop.down.rate_bps == 50_000_000 and hop.down.path.slot_packets == (16 if burstiness == "bursty" else None)
+
+
+def test_dctcps_marks_of_sce_are_cleared_before_the_receiver_and_no_others() -> None:
+    (hop,) = dumbbell.before_sce_receiver(["reno-sce", "dctcp"])
+    assert (hop.mangle, hop.mangled_flows, hop.down) == ("ect1-to-not-ect", (1,), None)
+    assert dumbbell.before_sce_receiver(["cubic", "dctcp-sce"]) == ()
