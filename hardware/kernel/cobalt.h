@@ -25,21 +25,34 @@ static inline u64 cobalt_gap(u64 interval, u32 count)
 	return div_u64(interval << 8, int_sqrt(max(count, 1U) << 16));
 }
 
-/* Whether the packet that leaves at `now` (ns) is to be signalled; `over`: it waited longer than the target. */
+/* What leaves at `now` (ns) did not wait: the rate decays step by step. */
+static inline void cobalt_decays(struct cobalt *codel, u64 now, u64 interval)
+{
+	while (codel->count && now >= codel->next) {
+		codel->count--;
+		codel->next += cobalt_gap(interval, codel->count);
+	}
+	if (codel->over)
+		codel->next = now + cobalt_gap(interval, codel->count);
+	codel->over = false;
+}
+
+/*
+ * Whether the packet that leaves at `now` (ns) is to be signalled; `over`: it waited longer than the target.
+ * Of which none came for an interval is not given another to come down.
+ */
 static inline bool cobalt_signals(struct cobalt *codel, u64 now, u64 interval, bool over)
 {
 	if (!over) {
-		codel->over = false;
-		while (codel->count && now >= codel->next) {
-			codel->count--;
-			codel->next += cobalt_gap(interval, codel->count);
-		}
+		cobalt_decays(codel, now, interval);
+		if (!codel->count)
+			codel->next = now + interval;
 		return false;
 	}
 	if (!codel->over) {
 		codel->over = true;
 		codel->count = max(codel->count, 1U);
-		codel->next = now + cobalt_gap(interval, codel->count);
+		codel->next = codel->next < now ? now : now + cobalt_gap(interval, codel->count);
 		return false;
 	}
 	if (now < codel->next)

@@ -3,13 +3,9 @@
  * The ramp of Some Congestion Experienced (draft-morton-tsvwg-sce): ECT(0) packets
  * become ECT(1) with a probability that grows with their sojourn time.
  *
- * It rises from 0 to 1 over half of CoDel's target T. It begins at
- *
- *	T/2 (1 + (n - 1) / (n + 6))
- *
- * that is at T/2 for n = 1 ("sce"), half way to T for n = 8 and at T for n = 1024
- * but for 0.7 % of T/2 ("sce-single" is at T exactly). The description has these
- * three points ("sce-thresh n"); the curve through them is ours.
+ * With n ("sce-thresh n"; "sce" is n = 1) and CoDel's target T it rises from 0 at T/2
+ * to 1/n at T, and from there to 1 at 2 T. Of "sce-single" only the second slope is
+ * left, from 0 at T on. As the kernel of the SCE project has it.
  */
 #ifndef SOJOURN_SCE_RAMP_H
 #define SOJOURN_SCE_RAMP_H
@@ -23,14 +19,16 @@
 /* Marks a packet that has waited `sojourn` when the draw says so; `target` is in the same unit. */
 static inline bool sce_mark(struct sk_buff *skb, u32 ramp, u64 sojourn, u64 target)
 {
-	u64 half = max_t(u64, target / 2, 1), start;
+	u64 half = max_t(u64, target / 2, 1), knee, chance;
 
-	if (!ramp)
+	if (!ramp || sojourn <= half)
 		return false;
-	start = half + (ramp == SCE_SINGLE ? half : div_u64(half * (ramp - 1), ramp + 6));
-	if (sojourn <= start)
-		return false;
-	if (sojourn - start < half && get_random_u32() >= mul_u64_u64_div_u64(sojourn - start, 1ULL << 32, half))
+	knee = ramp == SCE_SINGLE ? 0 : div_u64(1ULL << 32, ramp);
+	if (sojourn <= 2 * half)
+		chance = mul_u64_u64_div_u64(sojourn - half, knee, half);
+	else
+		chance = knee + mul_u64_u64_div_u64(sojourn - 2 * half, (1ULL << 32) - knee, 2 * half);
+	if (get_random_u32() >= chance)
 		return false;
 	return INET_ECN_set_ect1(skb);
 }

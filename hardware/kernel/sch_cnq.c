@@ -3,20 +3,20 @@
  * Cheap Nasty Queueing: one FIFO for bulk flows, one with strict priority for the
  * first packet of a flow that has none waiting, and an AQM on the bulk queue.
  *
- * Written from draft-morton-tsvwg-cheap-nasty-queueing and the abstract of
- * draft-morton-tsvwg-codel-approx-fair; README.md beside this file says what
- * these leave open and how it is filled here. Two disciplines:
+ * Written from draft-morton-tsvwg-cheap-nasty-queueing, the abstract of
+ * draft-morton-tsvwg-codel-approx-fair and a description of how the kernel of the SCE
+ * project behaves; README.md beside this file says what is ours. Two disciplines:
  *
  *   cnq_cobalt	  CoDel and BLUE on the whole bulk queue.
  *   cnq_codel_af  CoDel with Approximate Fairness: each flow has a CoDel of its
- *		  own, which is shown the time in which the flow's backlog would
- *		  drain at its fair share of the link,
+ *		  own, which is shown, instead of the sojourn time,
  *
- *			sojourn * flow's backlog * flows / whole backlog,
+ *			sojourn * flow's packets * flows / packets
  *
- *		  instead of the sojourn time: a flow that has more than its
- *		  share of the queue is told so, one that has less is not. The
- *		  backlogs are what the packet leaves behind in the bulk queue.
+ *		  of the bulk queue, the one that leaves it among the packets: a
+ *		  flow that has more than its share of the queue is told so, one
+ *		  that has less is not. A flow counts once its first packet's ghost
+ *		  is gone, and as long as it leaves packets behind.
  */
 
 #include <linux/module.h>
@@ -26,9 +26,9 @@
 /* The next of a flow waits until all that was in the bulk queue when this one came is gone. */
 static bool cnq_sparse(struct two_queues *q, struct flow_bucket *flow)
 {
-	if ((s32)(flow->waits_for - q->bulk_out) > 0)
+	if (flow->ghost)
 		return false;
-	flow->waits_for = q->bulk_out + skb_queue_len(&q->bulk);
+	two_queues_leave_ghost(q, flow);
 	return true;
 }
 
@@ -38,7 +38,9 @@ static struct sk_buff *cnq_next(struct two_queues *q)
 }
 
 static const struct queue_order cnq_order = { .sparse = cnq_sparse, .next = cnq_next };
-static const struct queue_order cnq_af_order = { .sparse = cnq_sparse, .next = cnq_next, .af = true };
+static const struct queue_order cnq_af_order = {
+	.sparse = cnq_sparse, .next = cnq_next, .own_codel = true, .af = true,
+};
 
 static int cnq_cobalt_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
 {

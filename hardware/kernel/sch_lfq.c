@@ -61,7 +61,9 @@ static void lfq_served(struct two_queues *q, struct flow_bucket *flow, u32 bytes
 	flow->turn = q->round;
 }
 
-static const struct queue_order lfq_order = { .sparse = lfq_sparse, .next = lfq_next, .served = lfq_served };
+static const struct queue_order lfq_order = {
+	.sparse = lfq_sparse, .next = lfq_next, .served = lfq_served, .own_codel = true,
+};
 
 static int lfq_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
 {

@@ -27,12 +27,35 @@ struct flow_bucket *two_queues_flow(const struct two_queues *q, const struct sk_
 	return &q->buckets[two_queues_cb(skb)->bucket];
 }
 
+void two_queues_leave_ghost(struct two_queues *q, struct flow_bucket *flow)
+{
+	q->ghosts[q->ghosts_in++ % BUCKETS] = (struct ghost){ q->bulk_out + skb_queue_len(&q->bulk), flow - q->buckets };
+	flow->ghost = true;
+}
+
+/* Those before the first bulk packet go, which is about to. */
+static void clear_ghosts(struct two_queues *q)
+{
+	for (; q->ghosts_out != q->ghosts_in; q->ghosts_out++) {
+		const struct ghost *ghost = &q->ghosts[q->ghosts_out % BUCKETS];
+		struct flow_bucket *flow = &q->buckets[ghost->bucket];
+
+		if ((s32)(ghost->before - q->bulk_out) > 0)
+			return;
+		flow->ghost = false;
+		q->sharing += !!flow->bytes;
+	}
+}
+
 static struct sk_buff *take_sparse(struct two_queues *q)
 {
 	struct sk_buff *skb = __skb_dequeue(&q->sparse);
 
-	if (skb)
+	if (skb) {
 		two_queues_flow(q, skb)->packets--;
+		if (q->order->af)
+			cobalt_decays(&two_queues_flow(q, skb)->codel, ktime_get_ns(), q->interval);
+	}
 	return skb;
 }
 
@@ -45,11 +68,13 @@ static struct sk_buff *take_bulk(struct two_queues *q, struct sk_buff *skb)
 	if (q->scan == skb)
 		q->scan = skb_queue_is_last(&q->bulk, skb) ? NULL : skb->next;
 	__skb_unlink(skb, &q->bulk);
+	clear_ghosts(q);
 	flow = two_queues_flow(q, skb);
 	flow->packets--;
 	flow->bytes -= qdisc_pkt_len(skb);
 	q->bulk_bytes -= qdisc_pkt_len(skb);
 	q->stats.flows -= !flow->bytes;
+	q->sharing -= !flow->bytes;
 	q->bulk_out++;
 	return skb;
 }
@@ -101,32 +126,20 @@ static int two_queues_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_
 	return NET_XMIT_SUCCESS;
 }
 
-/* Whether CoDel signals a packet that has just left the bulk queue; `waited`: as long as counts for it, ns. */
-static bool signals(struct two_queues *q, struct flow_bucket *flow, u64 waited, u64 now)
-{
-	const struct sk_buff *oldest = skb_peek(&q->bulk);
-
-	if (q->order->af)
-		return cobalt_signals(&flow->codel, now, q->interval, waited > q->target);
-	/* A packet that passed others says nothing of the queue in which those wait longer. */
-	if (waited <= q->target && oldest && now - two_queues_cb(oldest)->entered > q->target)
-		return false;
-	return cobalt_signals(&q->codel, now, q->interval, waited > q->target && q->bulk_bytes);
-}
-
 /* Whether the AQM lets a packet of the bulk queue through, marked or not. */
 static bool passes(struct two_queues *q, struct sk_buff *skb, u64 now)
 {
 	struct flow_bucket *flow = two_queues_flow(q, skb);
+	struct cobalt *codel = q->order->own_codel ? &flow->codel : &q->codel;
 	u64 sojourn = now - two_queues_cb(skb)->entered, waited = sojourn;
 
 	q->stats.delay_us = div_u64(sojourn, NSEC_PER_USEC);
 	if (q->order->af)
-		waited = mul_u64_u64_div_u64(sojourn, (u64)flow->bytes * q->stats.flows, q->bulk_bytes ?: 1);
-	if (signals(q, flow, waited, now)) {
+		waited = mul_u64_u64_div_u64(sojourn, (u64)(flow->packets + 1) * q->sharing, skb_queue_len(&q->bulk) + 1);
+	if (cobalt_signals(codel, now, q->interval, waited > q->target && q->bulk_bytes)) {
 		if (INET_ECN_set_ce(skb)) {
 			q->stats.ecn_mark++;
-		} else {
+		} else if (!q->order->own_codel || flow->packets) {  /* the last of a flow is spared */
 			q->stats.aqm_drop++;
 			return false;
 		}
@@ -225,6 +238,7 @@ static void two_queues_reset(struct Qdisc *sch)
 	memset(q->buckets, 0, BUCKETS * sizeof(*q->buckets));
 	memset(&q->codel, 0, sizeof(q->codel));
 	q->bulk_bytes = q->bulk_out = q->blue = q->stats.flows = 0;
+	q->ghosts_in = q->ghosts_out = q->sharing = 0;
 	q->scan = NULL;
 	q->round = 1;
 	q->quantum = psched_mtu(qdisc_dev(sch));
@@ -245,7 +259,8 @@ int two_queues_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ac
 	q->interval = 100 * NSEC_PER_MSEC;
 	sch->limit = 10240;
 	q->buckets = kvcalloc(BUCKETS, sizeof(*q->buckets), GFP_KERNEL);
-	if (!q->buckets)
+	q->ghosts = kvcalloc(BUCKETS, sizeof(*q->ghosts), GFP_KERNEL);
+	if (!q->buckets || !q->ghosts)
 		return -ENOMEM;
 	return opt ? two_queues_change(sch, opt, extack) : 0;
 }
@@ -256,6 +271,7 @@ static void two_queues_destroy(struct Qdisc *sch)
 
 	qdisc_watchdog_cancel(&q->watchdog);
 	kvfree(q->buckets);
+	kvfree(q->ghosts);
 }
 
 static int two_queues_dump(struct Qdisc *sch, struct sk_buff *skb)

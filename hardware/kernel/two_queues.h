@@ -16,17 +16,23 @@
 struct flow_bucket {
 	u32	bytes;		/* in the bulk queue */
 	u32	packets;	/* in both queues */
-	struct cobalt codel;	/* cnq_codel_af: its own */
-	u32	waits_for;	/* CNQ: the bulk packet after which its next one is a first one again */
+	struct cobalt codel;	/* where each has its own */
+	bool	ghost;		/* CNQ: of its last first one, in the bulk queue */
 	s32	credit;		/* LFQ: bytes that are left of its turns */
 	u32	turn;		/* LFQ: the last round in which it had one */
+};
+
+/* What a first packet leaves in the bulk queue, where it would have been: its flow waits for that to go. */
+struct ghost {
+	u32	before;		/* the bulk packet that it is before, counted as bulk_out */
+	u32	bucket;
 };
 
 struct two_queues {
 	struct sk_buff_head sparse, bulk;
 	struct flow_bucket *buckets;
 	const struct queue_order *order;
-	struct cobalt codel;	/* of all flows, but in cnq_codel_af */
+	struct cobalt codel;	/* of all flows, where these have none */
 	struct qdisc_watchdog watchdog;
 	u64	rate;		/* byte/s; 0: unlimited */
 	u64	ready;		/* ns: when the link may carry the next packet */
@@ -34,7 +40,10 @@ struct two_queues {
 	u32	sce;
 	u32	blue;		/* probability of a drop, 2^32 = 1 */
 	u32	bulk_bytes;
-	u32	bulk_out;	/* CNQ: packets that ever left the bulk queue */
+	u32	bulk_out;	/* packets that ever left the bulk queue */
+	struct ghost *ghosts;	/* CNQ: a ring of those in the bulk queue, at most one a bucket */
+	u32	ghosts_in, ghosts_out;
+	u32	sharing;	/* CNQ: flows with bulk packets and no ghost */
 	struct sk_buff *scan;	/* LFQ: flows of the bulk packets before it have had their turn; NULL: the first */
 	u32	round;		/* LFQ */
 	u32	quantum;	/* LFQ: bytes of a turn, no less than any packet */
@@ -49,12 +58,14 @@ struct queue_order {
 	struct sk_buff *(*next)(struct two_queues *q);
 	/* A packet of either queue goes out; NULL where none keeps accounts of that. */
 	void (*served)(struct two_queues *q, struct flow_bucket *flow, u32 bytes);
-	bool af;		/* a CoDel for each flow, with approximate fairness */
+	bool own_codel;		/* each flow */
+	bool af;		/* with approximate fairness */
 };
 
 extern const struct Qdisc_ops two_queues_ops;
 int two_queues_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack,
 		    const struct queue_order *order);
 struct flow_bucket *two_queues_flow(const struct two_queues *q, const struct sk_buff *skb);
+void two_queues_leave_ghost(struct two_queues *q, struct flow_bucket *flow);
 
 #endif
