@@ -3,18 +3,19 @@
  * Reno, DCTCP and CUBIC with Some Congestion Experienced (SCE).
  *
  * Written from draft-morton-tsvwg-sce, draft-grimes-tcpm-tcpsce and what the
- * publications say of their senders; README.md beside this file tells which part
- * is from where.
+ * publications say of their senders, and a description of how those of the SCE
+ * project's kernel behave; README.md beside this file tells which part is from where.
  *
  * Receiver: of the bytes that it acknowledges, as many are acknowledged with the
  * former NS flag (ESCE) as have come marked ECT(1).
- * Sender, W being the window in segments:
- *   segment acknowledged	W += 1 / W
- *   with ESCE as well		W -= 1 / sqrt(W)	reno-sce
- *				W -= 1			dctcp-sce
+ * Sender, W being the window in segments and m its segments' size over that of the
+ * peer's, which the stack takes for 536 bytes as long as the peer sends no data:
+ *   segment acknowledged	W += m / W
+ *   with ESCE instead		W -= m / sqrt(W)	reno-sce
+ *				W -= m / 2		dctcp-sce
  *   ECE, once a round	W *= 0.8 (RFC 8511)
  *   loss			W /= 2
- * cubic-sce takes 1 / sqrt(W) too, but grows and answers ECE and loss as the kernel's
+ * cubic-sce takes m / sqrt(W) too, but grows and answers ECE and loss as the kernel's
  * CUBIC, by its functions; with each ESCE CUBIC's curve begins anew.
  * The first ESCE or ECE ends slow start, ESCE without a reduction.
  * Pacing at W / srtt times net.ipv4.tcp_pacing_ss_ratio in slow start, …_ca_ratio after it.
@@ -97,10 +98,18 @@ static void sce_set_window(struct tcp_sock *tp, struct sce *ca, u64 window)
 	ca->frac = tcp_snd_cwnd(tp) < tp->snd_cwnd_clamp ? window & (ONE - 1) : 0;
 }
 
+/* m, in 2^-20 */
+static u64 sce_segment(const struct sock *sk)
+{
+	return div_u64((u64)tcp_sk(sk)->mss_cache << FRAC_BITS, max_t(u32, inet_csk(sk)->icsk_ack.rcv_mss, 1));
+}
+
 /* One segment's reduction on ESCE: 2^20 / sqrt(W), the root of W 2^20 being 2^10 sqrt(W). */
 static u64 sce_reduction(const struct sock *sk, u64 window)
 {
-	return inet_csk(sk)->icsk_ca_ops == &dctcp_sce ? ONE : div_u64((u64)ONE << 10, int_sqrt64(window));
+	if (inet_csk(sk)->icsk_ca_ops == &dctcp_sce)
+		return sce_segment(sk) / 2;
+	return div_u64(sce_segment(sk) << 10, int_sqrt64(window));
 }
 
 static void sce_pace(struct sock *sk)
@@ -137,7 +146,7 @@ static void sce_cong_control(struct sock *sk, u32 ack, int flag, const struct ra
 		sce_set_window(tp, ca, window);
 		WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
 	}
-	if (state == TCP_CA_CWR || rs->is_app_limited || !acked)
+	if (state == TCP_CA_CWR || rs->is_app_limited || !acked || (marked && !is_cubic(sk)))
 		goto pace;
 	if (is_cubic(sk)) {
 		cubic->cong_avoid(sk, ack, acked);
@@ -146,7 +155,7 @@ static void sce_cong_control(struct sock *sk, u32 ack, int flag, const struct ra
 	if (tcp_in_slow_start(tp))
 		acked = tcp_slow_start(tp, acked);
 	window = sce_window(tp, ca);
-	sce_set_window(tp, ca, window + div_u64((u64)acked << FRAC_BITS, tcp_snd_cwnd(tp)));
+	sce_set_window(tp, ca, window + div_u64(acked * sce_segment(sk), tcp_snd_cwnd(tp)));
 pace:
 	sce_pace(sk);
 }
