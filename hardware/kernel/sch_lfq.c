@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Lightweight Fair Queueing with COBALT (lfq_cobalt), written from what is said of
- * draft-morton-tsvwg-lightweight-fair-queueing: two queues and one AQM for all flows,
- * a scan through the bulk queue that passes over those who have had their share.
+ * draft-morton-tsvwg-lightweight-fair-queueing: two queues, a CoDel for each flow, a
+ * scan through the bulk queue that passes over those who have had their share.
  * README.md beside this file says what that leaves open and how it is filled here.
  *
  * Time goes in rounds. In each, a flow has one turn of a quantum of bytes; it keeps
