@@ -18,6 +18,7 @@ struct cobalt {
 	u64	next;		/* ns: of the next signal, or of the next step of the decay */
 	u32	count;		/* signals come each interval / sqrt(count) */
 	bool	over;
+	bool	counted;	/* count has changed since it is there */
 };
 
 static inline u64 cobalt_gap(u64 interval, u32 count)
@@ -30,6 +31,7 @@ static inline void cobalt_decays(struct cobalt *codel, u64 now, u64 interval)
 {
 	while (codel->count && now >= codel->next) {
 		codel->count--;
+		codel->counted = true;
 		codel->next += cobalt_gap(interval, codel->count);
 	}
 	if (codel->over)
@@ -39,10 +41,12 @@ static inline void cobalt_decays(struct cobalt *codel, u64 now, u64 interval)
 
 /*
  * Whether the packet that leaves at `now` (ns) is to be signalled; `over`: it waited longer than the target.
- * Of which none came for an interval is not given another to come down.
+ * What is new, or none of which came for an interval, is not given another to come down.
  */
 static inline bool cobalt_signals(struct cobalt *codel, u64 now, u64 interval, bool over)
 {
+	bool late = codel->next < now;
+
 	if (!over) {
 		cobalt_decays(codel, now, interval);
 		if (!codel->count)
@@ -52,11 +56,14 @@ static inline bool cobalt_signals(struct cobalt *codel, u64 now, u64 interval, b
 	if (!codel->over) {
 		codel->over = true;
 		codel->count = max(codel->count, 1U);
-		codel->next = codel->next < now ? now : now + cobalt_gap(interval, codel->count);
+		codel->next = now;
+		if (codel->counted && !late)
+			codel->next += cobalt_gap(interval, codel->count);
 		return false;
 	}
 	if (now < codel->next)
 		return false;
+	codel->counted = true;
 	codel->count = min(codel->count + 1, COBALT_MOST);
 	codel->next = max(codel->next + cobalt_gap(interval, codel->count), now);
 	return true;

@@ -114,6 +114,7 @@ static int two_queues_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_
 		q->stats.sparse++;
 	} else {
 		q->stats.flows += !flow->bytes;
+		q->sharing += !flow->bytes && !flow->ghost;
 		flow->bytes += qdisc_pkt_len(skb);
 		q->bulk_bytes += qdisc_pkt_len(skb);
 		__skb_queue_tail(&q->bulk, skb);

@@ -43,7 +43,7 @@ struct two_queues {
 	u32	bulk_out;	/* packets that ever left the bulk queue */
 	struct ghost *ghosts;	/* CNQ: a ring of those in the bulk queue, at most one a bucket */
 	u32	ghosts_in, ghosts_out;
-	u32	sharing;	/* CNQ: flows with bulk packets and no ghost */
+	u32	sharing;	/* flows with bulk packets and no ghost */
 	struct sk_buff *scan;	/* LFQ: flows of the bulk packets before it have had their turn; NULL: the first */
 	u32	round;		/* LFQ */
 	u32	quantum;	/* LFQ: bytes of a turn, no less than any packet */
