@@ -123,8 +123,7 @@ def talk(
     shutil.copy(ensure_endpoints(), folder / "bulk")
     ports = f"{TALK}-{TALK + len(talks) - 1}"
     (folder / "run").write_text(
-        # Who waits for a neighbour's address is queued for 92 packets at most.
-        f"{NETWORK}ip netns exec sender ping -q -c 1 10.42.1.20 >ping\n{queue}"
+        f"{NETWORK}{queue}"
         + counted("receiver", *(f"udp dport {ports} ip ecn {field}" for field in ecn))
         + f"./bulk <<'END'\n{plan}END\n{COUNTS.format('receiver')}tc -n router -s -j qdisc show dev lan >tc\n"
     )

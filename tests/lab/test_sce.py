@@ -28,7 +28,10 @@ def simulated(tmp_path: Path) -> Simulated:
 
 def sent_through(queue: str, folder: Path, seconds: int, every_ns: int, size: int, *ecn: str) -> list[int]:
     """Send `size` bytes of ECT(0) through a queue each `every_ns`: how many packets arrive as each of `ecn`."""
-    talk(f"tc -n router qdisc add dev lan root handle 10: {queue}\n", [Talk(every_ns, size)], folder, seconds, *ecn)
+    # Who waits for a neighbour's address has room for 92 packets.
+    asked = "ip netns exec sender ping -q -c 1 10.42.1.20 >ping\n"
+    script = f"{asked}tc -n router qdisc add dev lan root handle 10: {queue}\n"
+    talk(script, [Talk(every_ns, size)], folder, seconds, *ecn)
     return counts(folder, "receiver")
 
 
