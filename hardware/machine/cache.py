@@ -89,6 +89,7 @@ def build_once(entry: Path, build: Callable[[Path], None]) -> Path:
             if entry.exists():
                 check_owner(entry)
                 _LOG.warning("%s: has no seal or is not as it was built: it is built again", entry)
+            _sweep(entry.parent)
             remove_tree(scratch)
             scratch.mkdir(parents=True)
             build(scratch)
@@ -102,6 +103,14 @@ def build_once(entry: Path, build: Callable[[Path], None]) -> Path:
             sync_folder(entry.parent)
             remove_tree(damaged)
     return entry
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the scratch directories of builders that were killed: nobody has their locks."""
+    for scratch in folder.glob(".*.partial"):
+        with scratch.with_suffix(".lock").open("w") as file:
+            if lock(file.fileno()):
+                remove_tree(scratch)
 
 
 def check_owner(folder: Path | None = None) -> None:

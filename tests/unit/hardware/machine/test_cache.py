@@ -51,6 +51,16 @@ def test_a_failed_build_leaves_no_entry_and_the_next_starts_afresh(tmp_path: Pat
     assert [path.name for path in entry.iterdir()] == ["made"]
 
 
+def test_a_build_removes_what_killed_builders_left_and_nothing_of_one_at_work(tmp_path: Path) -> None:
+    killed, at_work = (tmp_path / f".{name}.partial" for name in ("killed", "at-work"))
+    for scratch in (killed, at_work):
+        (scratch / "deep").mkdir(parents=True)
+    (killed / "deep").chmod(0o500)
+    with cache.locked(tmp_path / ".at-work.lock"):
+        cache.build_once(tmp_path / "entry", lambda scratch: None)
+    assert at_work.exists() and not killed.exists()
+
+
 def test_the_cache_moves_with_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path))
     assert cache.root() == tmp_path
