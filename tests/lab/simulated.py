@@ -123,7 +123,10 @@ def talk(
     shutil.copy(ensure_endpoints(), folder / "bulk")
     ports = f"{TALK}-{TALK + len(talks) - 1}"
     (folder / "run").write_text(
-        f"{NETWORK}{queue}"
+        # Nobody else sends: IPv6 looks for routers and neighbours when it draws to.
+        f"{NETWORK}for end in sender router receiver; do\n"
+        "ip netns exec $end sh -c 'echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6'\ndone\n"
+        f"{queue}"
         + counted("receiver", *(f"udp dport {ports} ip ecn {field}" for field in ecn))
         + f"./bulk <<'END'\n{plan}END\n{COUNTS.format('receiver')}tc -n router -s -j qdisc show dev lan >tc\n"
     )
