@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.matrix.cell import Cell
 from harness.matrix.cell_run import RUN, Job, current_scores, recorded
@@ -180,7 +180,7 @@ def origin(side: Results) -> dict[str, str]:
     seeds = sorted({seed for by_seed in side.runs.values() for seed in by_seed})
     made = {"folder": str(side.folder)}
     if runs:
-        of_cell, of_run = (_read(runs[0] / name) for name in ("cell.json", RUN))
+        of_cell, of_run = (json.loads((runs[0] / name).read_bytes()) for name in ("cell.json", RUN))
         git = of_run.get("git")
         made["Sojourn"] = f"{git['commit'][:12]}{' (changed)' * git['dirty']}" if git else "not recorded"
         made |= {name: str(text) for name, text in of_cell.get("kernel", {}).items()}
@@ -190,11 +190,6 @@ def origin(side: Results) -> dict[str, str]:
     made["runs"] = f"{sum(map(len, side.runs.values()))} of {len(side.runs)} cells, seeds {', '.join(map(str, seeds))}"
     made["left out"] = f"{side.left_out} runs of other inputs, or changed since"
     return made
-
-
-def _read(file: Path) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(file.read_bytes())
-    return read
 
 
 def _queues(cells: Sequence[Cell]) -> list[str]:

@@ -235,8 +235,8 @@ def run_and_report(plan: Campaign) -> list[Outcome]:
     console, began = Console(stderr=True), time.monotonic()
     outcomes = run_matrix(plan, console)
     ran = time.monotonic() - began
-    told_of = plan.matrix, plan.folder, outcomes[0].job.inputs
-    report, gathered = write(*told_of), results(*told_of)
+    gathered = results(plan.matrix, plan.folder, outcomes[0].job.inputs)
+    report = write(gathered)
     both = other and beside(gathered, other, plan.cells)
     counts = {status: sum(outcome.status == status for outcome in outcomes) for status in ("ran", "kept", "failed")}
     lab_s = sum(outcome.job.cell.seconds for outcome in outcomes if outcome.status == "ran")

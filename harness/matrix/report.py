@@ -28,7 +28,6 @@ from harness.matrix.results import (
     furthest_text,
     left_out_text,
     mean,
-    results,
     seeds_text,
 )
 from harness.report.html import write_page
@@ -44,11 +43,11 @@ BESIDE, BESIDE_TABLE = "beside.html", "beside.csv"
 _DASHED, _THEIRS = "solo-curve", "published"  # classes of the style sheet
 
 
-def write(matrix: Matrix, folder: Path, inputs: str) -> Path:
-    """Write report, table and cell pages of the finished runs under `folder`; return the report's path."""
-    finished = results(matrix, folder, inputs)
+def write(finished: Results) -> Path:
+    """Write report, table and cell pages of finished runs into their folder; return the report's path."""
+    folder = finished.folder
     for cell in finished.cells:
-        view = cell_page(matrix, cell, finished.runs[cell.name], finished.paths[cell.name], REPORT)
+        view = cell_page(finished.matrix, cell, finished.runs[cell.name], finished.paths[cell.name], REPORT)
         write_page("cell.html.j2", view, cell_folder(folder, cell) / CELL)
     _write_table(finished, folder / TABLE)
     return write_page("matrix.html.j2", _content(finished), folder / REPORT)

@@ -104,10 +104,11 @@ class MatrixSession:
     def close(self) -> list[Path]:
         """End what still runs; write the report of every matrix that ran and return where."""
         from harness.matrix.report import write
+        from harness.matrix.results import results
 
         for running in self._running.values():
             running.close()
-        return [write(plan.matrix, plan.folder, self._inputs[key]) for key, plan in self._plans.items()]
+        return [write(results(plan.matrix, plan.folder, self._inputs[key])) for key, plan in self._plans.items()]
 
 
 def scores(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:

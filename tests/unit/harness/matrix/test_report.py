@@ -139,7 +139,7 @@ def test_of_one_seed_no_mean_is_told() -> None:
 
 
 def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
-    page = report.write(MATRIX, folder, INPUTS).read_text()
+    page = report.write(results(MATRIX, folder, INPUTS)).read_text()
     (row,) = re.findall(r"<tr><th scope=\"row\">Prague Mbit/s</th>(.*?)</tr>", page)
     # By hand, of 40.2, 10 and 30 beside 40, 20 and 30.
     told = ["3", "2", "3%", "1.000", "0.983", "0.000", "0.005", "far &lt;1&gt; (x 0.5), near (x 1.01), mid (x 1)"]
@@ -166,7 +166,7 @@ def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
 def test_runs_that_do_not_compare_are_left_out_and_counted(folder: Path, other: dict[str, str]) -> None:
     cell = MATRIX.cells[0]
     describe(run_folder(folder, cell, 2), cell, 2, **other)
-    page = report.write(MATRIX, folder, INPUTS).read_text()
+    page = report.write(results(MATRIX, folder, INPUTS)).read_text()
     assert "1 runs of another kernel, guest, source or scoring, or changed since, are left out" in page
     assert "40.00–40.40" not in page and "5 of 5 cells, 9 runs" in page
 
@@ -180,7 +180,7 @@ def test_a_target_of_the_whole_matrix_is_told_and_judged(folder: Path, least: fl
     ((told, found),) = results(whole, folder, INPUTS).agreements()
     assert found is met and told.startswith("Prague Mbit/s: Pearson's correlation 0.98")
     assert told.endswith(f"over 3 cells, at least {least:g}: {'met' if met else 'NOT met'}")
-    page = report.write(whole, folder, INPUTS).read_text()
+    page = report.write(results(whole, folder, INPUTS)).read_text()
     assert ("not as expected" in page) is not met
     for seed in (1, 2):
         describe(run_folder(folder, MATRIX.cells[0], seed), MATRIX.cells[0], seed, inputs="others")
@@ -218,7 +218,7 @@ def test_a_contrast_of_two_cells_is_told_and_judged(
     matrix = MATRIX.model_copy(update={"contrasts": (asked,)})
     found = results(matrix, folder, INPUTS)
     assert found.contrasts() == [(told, met)] and found.missed() == ([told] if met is False else [])
-    page = report.write(matrix, folder, INPUTS).read_text()
+    page = report.write(results(matrix, folder, INPUTS)).read_text()
     assert told in page and ("not as expected" in page) is (met is False)
 
 
@@ -234,7 +234,9 @@ def test_a_flow_that_never_ended_is_infinitely_late_and_all_harm(folder: Path) -
     metric = "short.median_s"
     chart = Chart(title="times", unit="s", series={"": metric}, cells={"A": "alone", "B": "beside"})
     columns = (*MATRIX.columns, Column(head="median s", metric=metric))
-    text = report.write(MATRIX.model_copy(update={"columns": columns, "charts": (chart,)}), folder, INPUTS).read_text()
+    text = report.write(
+        results(MATRIX.model_copy(update={"columns": columns, "charts": (chart,)}), folder, INPUTS)
+    ).read_text()
     assert "∞ (lost)" in text and "nan" not in text
     page = run_folder(folder, MATRIX.cells[4], 1).parent / "cell.html"
     assert "∞ (lost)" in page.read_text()
@@ -258,7 +260,7 @@ def test_an_infinite_figure_that_has_a_published_one_is_left_out_and_counted(fol
     summary = Summary(title="s", cells={"A": "near", "B": "mid"}, mbps="flows.0.d_ss_mbps", delay_ms=metric)
     changed = {"reference": reference, "charts": (chart,), "summaries": (summary,)}
     matrix = MATRIX.model_copy(update=changed)
-    page = report.write(matrix, folder, INPUTS).read_text()
+    page = report.write(results(matrix, folder, INPUTS)).read_text()
     assert page.count('<circle class="bar dot') == 2 and f"{metric} (1 infinite: left out)" in page
     assert "B, C: ∞ (lost) ms, published 30" in page and page.count("B: ") == 1
     assert re.search(r"1 not drawn: lost<title>B: [\d.]+ Mbit/s, ∞ \(lost\) ms</title>", page)
@@ -282,7 +284,7 @@ def test_a_difference_of_two_cells_is_a_figure_of_one_seed_by_seed(folder: Path)
 def test_a_chart_of_many_ccdfs_is_split_and_pools_the_seeds(folder: Path) -> None:
     cells = {f"again {n}": "near" for n in range(7)}
     chart = Chart(title="delays", unit="ms", series={"": "probes.0.ccdf"}, cells=cells, ccdf=True)
-    page = report.write(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS).read_text()
+    page = report.write(results(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS)).read_text()
     assert page.count("<figure>") == 3 and "delays (1 of 2)" in page and "delays (2 of 2)" in page
 
 
@@ -295,7 +297,7 @@ def test_a_curve_of_which_all_was_lost_is_at_the_top(folder: Path) -> None:
         (run / "scores.json").write_text(json.dumps(scores, allow_nan=False))
         describe(run, MATRIX.cells[0], seed)
     chart = Chart(title="delays", unit="ms", series={"": "probes.0.ccdf"}, cells={"A": "near"}, ccdf=True)
-    pages = [report.write(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS)]
+    pages = [report.write(results(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS))]
     pages.append(cell_folder(folder, MATRIX.cells[0]) / "cell.html")
     for page in pages:
         assert re.search(r'<path class="line c0" d="M64.0,12.0L[\d.]+,12.0">', page.read_text()), page
@@ -306,7 +308,7 @@ def test_published_curves_are_dashed_beside_ours(folder: Path) -> None:
         title="delays", unit="ms", series={"": "probes.0.ccdf"}, cells={"A": "near"}, ccdf=True,
         published={"A": ((0.0, 100.0), (9.0, 1.0)), "again": ((0.0, 50.0), (9.0, 2.0))},
     )  # fmt: skip
-    page = report.write(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS).read_text()
+    page = report.write(results(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS)).read_text()
     keys = re.findall(r'<li class="(\w*)" style="--c: var\(--(\w+)\)">(.*?)</li>', page)
     assert keys == [
         ("", "victim", "A"),
@@ -316,7 +318,7 @@ def test_published_curves_are_dashed_beside_ours(folder: Path) -> None:
     assert page.count('class="line c0 solo-curve"') == page.count('class="line c1 solo-curve"') == 1
     # Alone the published curves are no result of ours.
     alone = chart.model_copy(update={"cells": {"A": "needy"}})
-    page = report.write(MATRIX.model_copy(update={"charts": (alone,)}), folder, INPUTS).read_text()
+    page = report.write(results(MATRIX.model_copy(update={"charts": (alone,)}), folder, INPUTS)).read_text()
     assert "solo-curve" not in page.partition("</style>")[2]
 
 
@@ -325,7 +327,7 @@ def test_goodput_over_time_has_a_panel_a_cell_and_the_published_series(folder: P
         title="each second", unit="Mbit/s", series={"": "flows.0"}, cells={"A": "near", "B": "mid"}, over_time=True,
         published={"A": ((0.5, 50.0), (1.5, 20.0))},
     )  # fmt: skip
-    page = report.write(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS).read_text()
+    page = report.write(results(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS)).read_text()
     (figure,) = re.findall(r"<figcaption>each second</figcaption>(.*?)</figure>", page, re.DOTALL)
     assert figure.count('class="line c0"') == 4, "two seeds of each cell"
     assert figure.count('class="line published solo-curve"') == 1
@@ -340,7 +342,7 @@ def test_the_summary_has_our_schemes_and_the_published_ones(folder: Path) -> Non
         delay_ms="probes.0.p99_ms",
         published={"Copa": (2.5, 30.0)},
     )
-    html = report.write(MATRIX.model_copy(update={"summaries": (summary,)}), folder, INPUTS).read_text()
+    html = report.write(results(MATRIX.model_copy(update={"summaries": (summary,)}), folder, INPUTS)).read_text()
     chart = html[html.index("Throughput against delay") :].partition("</section>")[0]
     assert re.findall(r"<title>([^<]+)</title>", chart) == [
         "Prague: 40.2 Mbit/s, 14 ms",
@@ -348,7 +350,7 @@ def test_the_summary_has_our_schemes_and_the_published_ones(folder: Path) -> Non
     ]
     assert ">needy</text>" not in chart and "published</li>" in chart
     unrun = summary.model_copy(update={"cells": {"needy": "needy"}})
-    html = report.write(MATRIX.model_copy(update={"summaries": (unrun,)}), folder, INPUTS).read_text()
+    html = report.write(results(MATRIX.model_copy(update={"summaries": (unrun,)}), folder, INPUTS)).read_text()
     assert "Throughput against delay" not in html, "published ones alone are no result"
 
 
@@ -392,13 +394,13 @@ def test_the_page_of_a_cell_tells_what_it_is_about(tmp_path: Path) -> None:
 
 def test_an_expectation_not_met_is_told(folder: Path) -> None:
     strict = MATRIX.model_copy(update={"expectations": (Expectation(metric="ratio", low=6, cells="near|far"),)})
-    page = report.write(strict, folder, INPUTS).read_text()
+    page = report.write(results(strict, folder, INPUTS)).read_text()
     assert "far &lt;1&gt;, seed 1: ratio is 5" in page
     assert "not as expected" in page
 
 
 def test_every_cell_has_a_page_that_the_report_links(folder: Path) -> None:
-    page = report.write(MATRIX, folder, INPUTS).read_text()
+    page = report.write(results(MATRIX, folder, INPUTS)).read_text()
     for cell in MATRIX.runnable:
         link = f"{cell_folder(Path(), cell).name}/cell.html"
         assert f'href="{link}"' in page
@@ -409,7 +411,7 @@ def test_every_cell_has_a_page_that_the_report_links(folder: Path) -> None:
 
 
 def test_the_table_is_there_for_programs_and_terminals(folder: Path) -> None:
-    report.write(MATRIX, folder, INPUTS)
+    report.write(results(MATRIX, folder, INPUTS))
     rows = list(csv.DictReader((folder / "table.csv").open()))
     far = next(row for row in rows if (row["cell"], row["metric"]) == ("far <1>", "flows.0.d_ss_mbps"))
     assert (far["mean"], far["seeds"], far["published"], far["ratio"]) == ("10", "2", "20", "0.5000")
@@ -420,7 +422,7 @@ def test_the_table_is_there_for_programs_and_terminals(folder: Path) -> None:
 
 
 def test_a_matrix_without_runs_has_a_report(tmp_path: Path) -> None:
-    assert "0 of 5 cells" in report.write(MATRIX, tmp_path, INPUTS).read_text()
+    assert "0 of 5 cells" in report.write(results(MATRIX, tmp_path, INPUTS)).read_text()
 
 
 def test_series_are_rates_between_samples() -> None:
