@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Some Congestion Experienced as a queue's parameter (draft-morton-tsvwg-sce; hardware/kernel/sce_ramp.h)."""
+"""Some Congestion Experienced as a queue's parameter (draft-morton-tsvwg-sce; hardware/kernel/sce_ramp.h, cobalt.h)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from bottleneck.parameters import Parameter, ParameterError
 
 SINGLE = 1024
 """The ramp begins at CoDel's target."""
-_WORDS = {"sce": 1, "sce-single": SINGLE, "no-sce": 0}
+_PLAIN = {"sce": 1, "no-sce": 0}
+_WORDS = {**_PLAIN, "sce-single": SINGLE}
 _THRESHOLD = "sce-thresh"
 
 
@@ -19,17 +20,20 @@ _THRESHOLD = "sce-thresh"
 class Ramp(Parameter):
     """Where marking ECT(1) begins: 1 at half the target, 1024 at the target, 0 not at all."""
 
+    named: ClassVar[Mapping[str, int]] = _WORDS
+    """Words that stand for a number."""
+
     @property
     def help(self) -> str:
-        return " | ".join((*_WORDS, f"{_THRESHOLD} 1…{SINGLE}"))
+        return " | ".join((*self.named, f"{_THRESHOLD} 1…{SINGLE}"))
 
     @property
     def words(self) -> tuple[str, ...]:
-        return (*_WORDS, _THRESHOLD)
+        return (*self.named, _THRESHOLD)
 
     def match(self, tokens: Sequence[str]) -> tuple[Any, int] | None:
-        if tokens[0] in _WORDS:
-            return _WORDS[tokens[0]], 1
+        if tokens[0] in self.named:
+            return self.named[tokens[0]], 1
         if tokens[0] != _THRESHOLD:
             return None
         if len(tokens) < 2 or not tokens[1].isdecimal() or not 1 <= int(tokens[1]) <= SINGLE:
@@ -37,7 +41,7 @@ class Ramp(Parameter):
         return int(tokens[1]), 2
 
     def tokens(self, value: int) -> list[str]:
-        return next(([word] for word, ramp in _WORDS.items() if ramp == value), [_THRESHOLD, str(value)])
+        return next(([word] for word, ramp in self.named.items() if ramp == value), [_THRESHOLD, str(value)])
 
     def check(self, value: int) -> None:
         if not 0 <= value <= SINGLE:
@@ -46,3 +50,10 @@ class Ramp(Parameter):
     def differences(self, value: int, found: Mapping[str, Any]) -> list[str]:
         shown = found.get(_THRESHOLD, _WORDS.get(found.get("sce", ""), 0))
         return [] if shown == value else [f"sce: asked {' '.join(self.tokens(value))}, found ramp {shown}"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part(Ramp):
+    """Which part of CE's interval is that of SCE, which a second CoDel at half the target marks: 0 none."""
+
+    named: ClassVar[Mapping[str, int]] = _PLAIN

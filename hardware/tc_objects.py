@@ -10,7 +10,7 @@ from hardware.build_tool import call
 from hardware.kconfig import FRAGMENTS
 from hardware.machine.cache import BuildError
 
-KINDS = ("cake", "cnq_cobalt", "cnq_codel_af", "deltic", "lfq_cobalt")
+KINDS = ("cake", "cnq_cobalt", "cnq_codel_af", "deltic", "lfq_cobalt", "twin_codel_af")
 _SOURCES = ("tc_sce.c", "sce.h")
 _COMPILE = ("gcc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror")
 _APT_LINE = "apt-get install --no-install-recommends gcc libc6-dev"

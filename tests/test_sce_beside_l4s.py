@@ -10,13 +10,17 @@ from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell, Hop, Probe
 from harness.matrix.matrix import Chart, Column, Contrast, Matrix
 
-# Each side's own queue, one of neither (a flow where nobody knows of it), and two that the bakeoff does not have.
+# Each side's own queue, one of neither (a flow where nobody knows of it), and those that the bakeoff does not have.
 QUEUES: dict[str, Hop] = {
     "dualpi2": dumbbell.bottleneck(50, "dualpi2"),
     "cake-sce": dumbbell.bottleneck(dumbbell.LINK_MBPS, "cake bandwidth 50mbit besteffort flowblind sce"),
     "cake-sce-single": dumbbell.bottleneck(dumbbell.LINK_MBPS, "cake bandwidth 50mbit besteffort flowblind sce-single"),
     "fq_codel-1q": dumbbell.bottleneck(50, "fq_codel flows 1"),
-    "lfq_cobalt": dumbbell.bottleneck(dumbbell.LINK_MBPS, "lfq_cobalt bandwidth 50mbit sce"),
+    "lfq_cobalt": dumbbell.bottleneck(dumbbell.LINK_MBPS, "lfq_cobalt bandwidth 50mbit sce-thresh 4"),
+    # The second flow asks for low delay, so that each has a pair of queues.
+    "twin_codel_af": dumbbell.bottleneck(dumbbell.LINK_MBPS, "twin_codel_af bandwidth 50mbit").model_copy(
+        update={"mangle": "to-dscp-4", "mangled_flows": (1,)}
+    ),
     "deltic": dumbbell.bottleneck(50, "deltic sce"),
 }
 PAIRS = {
@@ -28,6 +32,7 @@ PAIRS = {
     "cake-sce-single": (("reno-sce", "reno-sce"), ("cubic", "reno-sce"), ("cubic", "dctcp-sce"), ("cubic", "cubic")),
     "fq_codel-1q": (("cubic", "prague"), ("cubic", "reno-sce"), ("cubic", "dctcp-sce"), ("cubic", "cubic")),
     "lfq_cobalt": (("cubic", "prague"), ("cubic", "reno-sce"), ("cubic", "cubic")),
+    "twin_codel_af": (("cubic", "prague"), ("cubic", "reno-sce"), ("cubic", "dctcp-sce"), ("cubic", "cubic")),
     "deltic": (("cubic", "reno-sce"), ("cubic", "cubic")),
 }  # fmt: skip
 RTTS = (10, 80)
@@ -87,6 +92,9 @@ MATRIX = Matrix(
             beside_cubic("CUBIC beside DCTCP-SCE in fq_codel flows 1", "fq_codel-1q", "dctcp-sce", rtt),
             beside_cubic("CUBIC beside Prague in lfq_cobalt", "lfq_cobalt", "prague", rtt),
             beside_cubic("CUBIC beside Reno-SCE in lfq_cobalt", "lfq_cobalt", "reno-sce", rtt),
+            beside_cubic("CUBIC beside Prague in twin_codel_af", "twin_codel_af", "prague", rtt),
+            beside_cubic("CUBIC beside Reno-SCE in twin_codel_af", "twin_codel_af", "reno-sce", rtt),
+            beside_cubic("CUBIC beside DCTCP-SCE in twin_codel_af", "twin_codel_af", "dctcp-sce", rtt),
             beside_cubic("CUBIC beside Reno-SCE in deltic", "deltic", "reno-sce", rtt),
         )
     ),

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from bottleneck.qdiscs.cnq_cobalt import CnqCobalt
+from bottleneck.sce import Part
 
 
 class CnqCodelAf(CnqCobalt):
-    """CNQ with a CoDel for each flow; parameters as `CnqCobalt`."""
+    """CNQ with a CoDel for each flow, and another for SCE; other parameters as `CnqCobalt`."""
 
     kind: ClassVar[str] = "cnq_codel_af"
     examples: ClassVar[tuple[str, ...]] = (
         "cnq_codel_af",
-        "cnq_codel_af bandwidth 9mbit target 7ms interval 70ms limit 500 sce-single",
+        "cnq_codel_af bandwidth 9mbit target 7ms interval 70ms limit 500 sce-thresh 4",
         "cnq_codel_af unlimited no-sce",
     )
+
+    sce: Annotated[int | None, Part()] = None

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from bottleneck.qdiscs.cnq_cobalt import CnqCobalt
+from bottleneck.qdiscs.cnq_codel_af import CnqCodelAf
 
 
-class LfqCobalt(CnqCobalt):
-    """LFQ with one CoDel; parameters as `CnqCobalt`."""
+class LfqCobalt(CnqCodelAf):
+    """LFQ with a CoDel and BLUE for each flow; parameters as `CnqCodelAf`."""
 
     kind: ClassVar[str] = "lfq_cobalt"
     examples: ClassVar[tuple[str, ...]] = (

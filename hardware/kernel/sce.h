@@ -11,7 +11,7 @@
 
 #define SCE_SINGLE	1024U	/* the ramp begins at the target */
 
-/* cnq_cobalt, cnq_codel_af, lfq_cobalt */
+/* cnq_cobalt, cnq_codel_af, lfq_cobalt, twin_codel_af */
 enum {
 	TCA_CNQ_UNSPEC,
 	TCA_CNQ_PAD,
@@ -19,7 +19,7 @@ enum {
 	TCA_CNQ_TARGET,		/* u32, us */
 	TCA_CNQ_INTERVAL,	/* u32, us */
 	TCA_CNQ_LIMIT,		/* u32, packets */
-	TCA_CNQ_SCE,		/* u32: 0 no SCE, 1 to 1024 where its ramp begins */
+	TCA_CNQ_SCE,		/* u32: 0 no SCE; cnq_cobalt: 1 to 1024 where its ramp begins; else the part of the interval */
 	__TCA_CNQ_MAX
 };
 #define TCA_CNQ_MAX (__TCA_CNQ_MAX - 1)
@@ -32,6 +32,7 @@ struct tc_cnq_xstats {
 	__u32 sparse;		/* packets that passed the sparse queue */
 	__u32 flows;		/* flows with packets in the bulk queue now */
 	__u32 delay_us;		/* how long the last packet of the bulk queue waited */
+	__u32 second;		/* packets that passed the second pair of queues */
 };
 
 enum {

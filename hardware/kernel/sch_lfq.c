@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Lightweight Fair Queueing with COBALT (lfq_cobalt), written from what is said of
- * draft-morton-tsvwg-lightweight-fair-queueing: two queues, a CoDel for each flow, a
+ * draft-morton-tsvwg-lightweight-fair-queueing: two queues, an AQM for each flow, a
  * scan through the bulk queue that passes over those who have had their share.
  * README.md beside this file says what that leaves open and how it is filled here.
  *
@@ -39,7 +39,7 @@ static struct sk_buff *lfq_next(struct two_queues *q)
 	struct sk_buff *skb = q->scan ?: skb_peek(&q->bulk);
 
 	/* One that has the queue for itself is not passed over. */
-	if (q->stats.flows > 1)
+	if (q->flows > 1)
 		while (skb && two_queues_flow(q, skb)->turn == q->round)
 			skb = skb_peek_next(skb, &q->bulk);
 	else if (two_queues_flow(q, skb)->turn == q->round)
@@ -62,7 +62,7 @@ static void lfq_served(struct two_queues *q, struct flow_bucket *flow, u32 bytes
 }
 
 static const struct queue_order lfq_order = {
-	.sparse = lfq_sparse, .next = lfq_next, .served = lfq_served, .own_codel = true,
+	.sparse = lfq_sparse, .next = lfq_next, .served = lfq_served, .own_aqm = true,
 };
 
 static int lfq_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)

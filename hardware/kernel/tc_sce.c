@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What iproute2's tc must know of our queues: cnq_cobalt, cnq_codel_af, lfq_cobalt,
- * deltic, and the words that SCE adds to cake. tc loads it as q_<kind>.so from its
+ * twin_codel_af, deltic, and the words that SCE adds to cake. tc loads it as q_<kind>.so from its
  * library directory and uses <kind>_qdisc_util of it.
  *
  *	... lfq_cobalt [ bandwidth RATE | unlimited ] [ target TIME ] [ interval TIME ]
@@ -207,7 +207,6 @@ static int cnq_print_statistics(const struct qdisc_util *util, FILE *file, struc
 	struct tc_cnq_xstats seen = { 0 };
 	size_t size = statistics ? RTA_PAYLOAD(statistics) : 0;
 
-	(void)util;
 	(void)file;
 	if (!size)
 		return 0;
@@ -216,6 +215,8 @@ static int cnq_print_statistics(const struct qdisc_util *util, FILE *file, struc
 	print_color_uint(PRINT_ANY, COLOR_NONE, "sparse", " sparse %u", seen.sparse);
 	print_color_uint(PRINT_ANY, COLOR_NONE, "flows", " flows %u", seen.flows);
 	print_color_uint(PRINT_ANY, COLOR_NONE, "delay", " delay %uus", seen.delay_us);
+	if (!strcmp(util->id, "twin_codel_af"))
+		print_color_uint(PRINT_ANY, COLOR_NONE, "second", " second %u", seen.second);
 	return 0;
 }
 
@@ -263,6 +264,7 @@ static int deltic_print_statistics(const struct qdisc_util *util, FILE *file, st
 QUEUE(cnq_cobalt, cnq);
 QUEUE(cnq_codel_af, cnq);
 QUEUE(lfq_cobalt, cnq);
+QUEUE(twin_codel_af, cnq);
 QUEUE(deltic, deltic);
 
 /* Cake is tc's own; ours takes and tells the words of SCE, and leaves the rest to it. */

@@ -127,9 +127,10 @@ class Hop(_Frozen):
     """The same of `up`."""
     host_queue: bool = False
     """Whether a filter sends all that goes down to one host to one flow queue of the qdisc `down`."""
-    mangle: Literal["", "ect1-to-not-ect", "to-ect1", "to-not-ect"] = ""
+    mangle: Literal["", "ect1-to-not-ect", "to-ect1", "to-not-ect", "to-dscp-4"] = ""
     """What it does to the ECN field of packets that go down; `to-ect1` is gaming, whatever it was but a SYN, and
-    `to-not-ect` clears it, as the source of S6 does for its flows "noecn"."""
+    `to-not-ect` clears it, as the source of S6 does for its flows "noecn". `to-dscp-4` asks for low delay, as the
+    former TOS byte has it."""
     mangled_flows: tuple[int, ...] = ()
     """Numbers of the cell's flows that `mangle` is for; empty: all that goes down."""
     slots: Slots | None = None
@@ -199,7 +200,7 @@ class Cell(_Frozen):
         if not (self.flows or self.short_flows or self.call or self.probes):
             yield "needs a flow, a call or a probe"
         if self.ip_version == 6 and (self.tunnel or any(hop.mangle for hop in self.hops)):
-            yield "tunnels, and middleboxes that change the ECN field, are IPv4 only"
+            yield "tunnels, and middleboxes that change ECN field or DSCP, are IPv4 only"
         if self.ip_version == 6 and any(hop.host_queue for hop in self.hops):
             yield "host_queue: its filter is of IPv4 only"
         if self.per_packet and (self.ip_version == 6 or self.tunnel):

@@ -19,7 +19,7 @@ def lacking(cell: Cell, lab: str) -> str:
     lacks = {
         f"only one middlebox, not {len(boxes)}": len(boxes) > 1,
         "no middlebox that shapes one direction alone": not (first.down and first.up),
-        "no middlebox that changes the ECN field": bool(first.mangle),
+        "no middlebox that changes ECN field or DSCP": bool(first.mangle),
         f"only one RTT, not {len(cell.rtts_us)}": len(cell.rtts_us) > 1,
         "no flows whose sending rate has a limit": any(flow.pacing_bps for flow in cell.flows),
         "no filter of the queue's own": first.host_queue,

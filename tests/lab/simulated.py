@@ -106,6 +106,7 @@ class Talk:
     every_ns: int
     size: int
     first_ns: int = 100_000_000
+    dscp: int = 0
 
 
 def talk(
@@ -117,7 +118,8 @@ def talk(
     sent. Leaves the router's `tc -s -j` as `tc`, and the counts for `counts`.
     """
     plan = f"cell {seconds}000000000 1000000000 4\nhost sender 1\nhost receiver 1\n" + "".join(
-        f"talk sender receiver 10.42.1.20 {TALK + n} {tos} {flow.first_ns} {flow.every_ns} {flow.size} 0 0\n"
+        f"talk sender receiver 10.42.1.20 {TALK + n} {tos | flow.dscp << 2} "
+        f"{flow.first_ns} {flow.every_ns} {flow.size} 0 0\n"
         for n, flow in enumerate(talks)
     )
     shutil.copy(ensure_endpoints(), folder / "bulk")

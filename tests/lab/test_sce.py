@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from bottleneck.qdiscs import marks
@@ -18,7 +19,8 @@ from tests.lab.simulated import COUNTS, Simulated, Talk, bottleneck, counted, co
 
 pytestmark = pytest.mark.lab
 BURST = 120
-KINDS = ("cake", "cnq_cobalt", "cnq_codel_af", "lfq_cobalt")
+OWN_AQM = ("cnq_codel_af", "lfq_cobalt", "twin_codel_af")
+"""Each flow has one."""
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def burst(queue: str, folder: Path) -> tuple[int, int, dict[str, int]]:
         ("no-sce", 0, 0),
     ],
 )
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["cake", "cnq_cobalt"])
 def test_the_marks_on_a_burst(tmp_path: Path, kind: str, words: str, low: int, high: int) -> None:
     queue = f"{kind} bandwidth 10mbit {'besteffort flowblind ' if kind == 'cake' else ''}{words}"
     some, much, told = burst(queue, tmp_path)
@@ -62,7 +64,43 @@ def test_the_marks_on_a_burst(tmp_path: Path, kind: str, words: str, low: int, h
     assert marks(told) == much
 
 
-@pytest.mark.parametrize("kind", ["cnq_cobalt", "cnq_codel_af", "lfq_cobalt"])
+# The flow's second CoDel has a target of 2.5 ms and this part of 100 ms: of those that wait longer the second is marked
+# at once, mark c comes 100 ms / part / sqrt(c) after the one before, and none that is due is forgotten.
+@pytest.mark.parametrize(("words", "marked"), [("sce", 2), ("sce-thresh 4", 11), ("sce-thresh 16", 89), ("no-sce", 0)])
+@pytest.mark.parametrize("kind", OWN_AQM)
+def test_the_marks_on_a_burst_where_each_flow_has_its_own_codel(
+    tmp_path: Path, kind: str, words: str, marked: int
+) -> None:
+    some, much, told = burst(f"{kind} bandwidth 10mbit {words}", tmp_path)
+    assert (some, much) == (marked, 2)
+    assert (told["sce_mark"], marks(told)) == (some, much)
+
+
+def shaped(queue: str) -> str:
+    return f"tc -n router qdisc add dev lan root handle 10: {queue} bandwidth 10mbit\n"
+
+
+def test_the_second_pair_of_queues_has_a_fifth_of_the_times(tmp_path: Path) -> None:
+    """A target of 1 ms, signals of CE each 20 ms / sqrt(c) from the 2nd on, of SCE, unasked, each 5 ms / sqrt(c)."""
+    talk(shaped("twin_codel_af"), [Talk(2_000_000_000, 70 * 1200, dscp=4)], tmp_path, 1, "ect1", "ce")
+    (told,) = json.loads((tmp_path / "tc").read_text())
+    assert (told["second"], told["sce_mark"], marks(told)) == (70, 49, 7)
+    assert counts(tmp_path, "receiver") == [49, 7]
+
+
+@pytest.mark.parametrize(("one", "three"), [(0, 4), (4, 0)])
+def test_two_pairs_of_queues_are_served_by_how_many_flows_have_packets_in_each(
+    tmp_path: Path, one: int, three: int
+) -> None:
+    """A flow alone in its pair, that sends twice as much as each of three in the other, has a quarter all the same."""
+    flows = [Talk(500_000, 1200, dscp=one), *[Talk(1_000_000, 1200, dscp=three)] * 3]
+    packets = talk(shaped("twin_codel_af target 4s interval 4s"), flows, tmp_path, 1)
+    busy = packets.filter((pl.col("t_s") * 1e6 + pl.col("delay_us")).is_between(0.2e6, 0.9e6))
+    shares = busy.group_by("talk").len().sort("talk")["len"] / len(busy)
+    assert shares.to_list() == pytest.approx([0.25] * 4, abs=0.01)
+
+
+@pytest.mark.parametrize("kind", ["cnq_cobalt", *OWN_AQM])
 def test_a_queue_that_signals_without_end_goes_on(tmp_path: Path, kind: str) -> None:
     """More signals than CoDel counts (2^16), each 1 us and less from the last, to a sender that hears of none."""
     queue, size = f"{kind} bandwidth 400mbit target 1us interval 1us", 80_000 // 145 * 1200
@@ -120,6 +158,7 @@ def settings(count: int, seed: int) -> list[str]:
         "cnq_cobalt": cnq,
         "cnq_codel_af": cnq,
         "lfq_cobalt": cnq,
+        "twin_codel_af": cnq,
         "deltic": ["target", "sce-target", "drop-target", "limit"],
     }
     commands = []

@@ -96,11 +96,12 @@ def _iperf3(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[tuple
 
 
 def _mangle(cell: Cell, hop: Hop) -> list[str]:
-    """The nftables rules of what `hop` does to the ECN field of packets that go down."""
+    """The nftables rules of what `hop` does to the ECN field or the DSCP of packets that go down."""
     what = {
         "ect1-to-not-ect": "ip ecn ect1 ip ecn set not-ect",
         "to-ect1": f"{_NO_SYN}ip ecn != ce ip ecn set ect1",
         "to-not-ect": "ip ecn set not-ect",
+        "to-dscp-4": "ip dscp set 4",
     }[hop.mangle]
     numbers = ", ".join(str(from_port(n, cell.flows[n])) for n in hop.mangled_flows)
     which = f"tcp sport {{ {numbers} }} " if numbers else ""

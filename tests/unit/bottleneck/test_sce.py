@@ -13,7 +13,9 @@ from bottleneck.qdiscs import QdiscError, parse_qdisc
         ("cake sce-single", 1024, {"sce": "sce-single"}),
         ("cnq_cobalt sce-thresh 16", 16, {"sce-thresh": 16}),
         ("cnq_codel_af no-sce", 0, {}),
-        ("lfq_cobalt sce-single", 1024, {"sce": "sce-single"}),
+        ("cnq_cobalt sce-single", 1024, {"sce": "sce-single"}),
+        ("lfq_cobalt sce-thresh 4", 4, {"sce-thresh": 4}),
+        ("twin_codel_af sce", 1, {"sce": "sce"}),
     ],
 )
 def test_the_ramp_is_read_written_and_compared(text: str, ramp: int, found: dict[str, object]) -> None:
@@ -32,6 +34,16 @@ def test_a_queue_that_is_not_asked_for_sce_may_have_it_or_not() -> None:
 def test_a_threshold_out_of_range_is_named(text: str) -> None:
     with pytest.raises(QdiscError, match="sce-thresh needs a number of 1 to 1024"):
         parse_qdisc(text)
+
+
+@pytest.mark.parametrize("kind", ["cnq_codel_af", "lfq_cobalt", "twin_codel_af"])
+def test_a_codel_that_marks_sce_has_no_second_slope(kind: str) -> None:
+    with pytest.raises(QdiscError, match=f'{kind}: unknown parameter "sce-single"'):
+        parse_qdisc(f"{kind} sce-single")
+
+
+def test_twin_codel_af_marks_sce_unless_told_not_to() -> None:
+    assert parse_qdisc("twin_codel_af").marks_sce and not parse_qdisc("twin_codel_af no-sce").marks_sce
 
 
 def test_two_words_of_sce_are_one_too_many() -> None:

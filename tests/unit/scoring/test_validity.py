@@ -165,7 +165,7 @@ def test_sce_is_proven_by_its_marks_and_their_echoes_where_the_queue_makes_them(
         assert f"SCE {flow['sce']}, ESCE {flow['esce']}" in found.measured
         return found.ok
 
-    assert ok("cake sce") and not ok("cake sce", sce=0) and not ok("cnq_codel_af sce-single", esce=0)
+    assert ok("cake sce") and not ok("cake sce", sce=0) and not ok("cnq_codel_af sce-thresh 4", esce=0)
     assert ok("dualpi2", sce=0, esce=0) and ok("cake no-sce", sce=0, esce=0)
 
 
