@@ -18,7 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import IO
+from tarfile import EmptyHeaderError, EOFHeaderError, HeaderError, TarFile  # type: ignore[attr-defined]
+from typing import IO, Self
 
 import zstandard
 
@@ -337,17 +338,20 @@ class _Header(tarfile.TarInfo):
     """A member's header, and nothing that stands for more of it."""
 
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> _Header:
+    def fromtarfile(cls, tarfile: TarFile) -> Self:
         try:
-            header = super().frombuf(buf, encoding, errors)  # type: ignore[arg-type]
-        except tarfile.HeaderError as wrong:
-            if not any(buf):
-                raise
+            return super().fromtarfile(tarfile)
+        except (EOFHeaderError, EmptyHeaderError):
+            raise
+        except HeaderError as wrong:
             # tarfile would take it for the archive's end, GNU tar looks for members behind it.
             raise BundleError(f"damaged archive: {wrong}") from wrong
-        if header.type in _EXTENSIONS:
-            raise BundleError(f"{header.name}: no bundle: a header of kind {header.type!r}")
-        return header
+
+    # What a subclass may do when a header has been read, before anything of what it announces is.
+    def _proc_member(self, archive: TarFile) -> Self:
+        if self.type in _EXTENSIONS:
+            raise BundleError(f"{self.name}: no bundle: a header of kind {self.type!r}")
+        return super()._proc_member(archive)  # type: ignore[misc, no-any-return]
 
 
 @contextmanager

@@ -223,7 +223,9 @@ def _placed(folder: Path, text: str, where: str) -> Path:
     try:
         path = folder / Path(text).expanduser()
         path.resolve()  # a path at all, and no loop of links
-    except (RuntimeError, OSError, ValueError) as wrong:
+    except ValueError as wrong:  # which each Python tells in words of its own
+        raise PlanError(f"{where}: {text!r}: no path has a null character") from wrong
+    except (RuntimeError, OSError) as wrong:
         raise PlanError(f"{where}: {text!r}: {wrong}") from wrong
     return path
 

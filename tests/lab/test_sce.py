@@ -103,7 +103,7 @@ def test_two_pairs_of_queues_are_served_by_how_many_flows_have_packets_in_each(
 
 @pytest.mark.parametrize("kind", ["cnq_cobalt", *OWN_AQM])
 def test_a_queue_that_signals_without_end_goes_on(tmp_path: Path, kind: str) -> None:
-    """More signals than CoDel counts (2^16) to a sender that hears of none; no wait of four intervals, as BLUE has it."""
+    """More signals than CoDel counts (2^16) to a sender that hears of none, which no BLUE keeps from queueing."""
     queue = f"{kind} bandwidth 400mbit target 1us interval 5ms limit 500"
     (marked,) = sent_through(queue, tmp_path, 4, 1_000_000, 45 * 1200, "ce")
     assert marked > 1 << 16

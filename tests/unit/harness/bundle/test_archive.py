@@ -48,7 +48,9 @@ def pack(path: Path, members: Members, *extra: tarfile.TarInfo) -> Path:
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
         for info in extra:
-            tar.addfile(info)
+            header = info.tobuf()
+            raw.write(header)
+            tar.offset += len(header)
     path.write_bytes(zstandard.compress(raw.getvalue()))
     return path
 

@@ -85,7 +85,7 @@ def test_a_scenario_is_a_cell_and_may_change_in_the_night(tmp_path: Path) -> Non
         ("[disk]\nkeep_free_gb = inf\n[cells.a]\n", "plan.toml: [disk] keep_free_gb: input should be a finite number"),
         ("[disk]\nkeep_free_gb = 1e300\n[cells.a]\n", "plan.toml: [disk] keep_free_gb: input should be less than"),
         ('results = "~nosuchuser/n"\n[cells.a]\n', "plan.toml: results: '~nosuchuser/n': Could not determine home"),
-        ('results = "a\\u0000b"\n[cells.a]\n', "plan.toml: results: 'a\\x00b': embedded null byte"),
+        ('results = "a\\u0000b"\n[cells.a]\n', "plan.toml: results: 'a\\x00b': no path has a null character"),
         (
             '[cells.a]\nlab = "apu"\nlab-file = "~nosuchuser/lab.toml"\n',
             "plan.toml: [cells.a] lab-file: '~nosuchuser/lab.toml': Could not determine home",
