@@ -223,11 +223,12 @@ static struct sk_buff *two_queues_dequeue(struct Qdisc *sch)
 			return NULL;
 		}
 		skb = take_sparse(q);
-		flow = skb ? two_queues_flow(q, skb) : NULL;
-		if (flow && pairs->order->af)
-			flow_aqm_rests(&flow->aqm, now, &q->limits);
-		if (flow)
+		if (skb) {
+			flow = two_queues_flow(q, skb);
+			if (pairs->order->af)
+				flow_aqm_rests(&flow->aqm, now, &q->limits);
 			break;
+		}
 		skb = take_bulk(q, pairs->order->next(q));
 		flow = two_queues_flow(q, skb);
 		if (passes(pairs, q, skb, now, sch->q.qlen))
