@@ -190,7 +190,7 @@ static bool passes_own(struct queue_pairs *pairs, const struct flow_limits *limi
 	return !aqm->blue || get_random_u32() >= aqm->blue;
 }
 
-/* Whether the AQM lets a packet of the bulk queue through, marked or not, `packets` being left with it in all queues. */
+/* Whether the AQM lets a packet of the bulk queue through, marked or not; `packets` are left in all queues with it. */
 static bool passes(struct queue_pairs *pairs, struct two_queues *q, struct sk_buff *skb, u64 now, u32 packets)
 {
 	struct flow_bucket *flow = two_queues_flow(q, skb);
