@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,8 @@ from traffic import web
 PROGRAM = [sys.executable, "-P", web.__file__]
 SOON = "i"
 """A seed whose first two flows come within a second."""
+CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+"""The host's own, which any user may ask for."""
 
 
 @pytest.fixture
@@ -37,7 +40,7 @@ def test_a_seed_says_when_and_how_much() -> None:
 
 
 def test_two_programs(at: tuple[str, str]) -> None:
-    with subprocess.Popen([*PROGRAM, "serve", *at], stderr=-1, text=True) as server:
+    with subprocess.Popen([*PROGRAM, "serve", *at, f"--control={CONTROL}"], stderr=-1, text=True) as server:
         assert server.stderr and server.stderr.readline() == "listening\n"
         with subprocess.Popen([*PROGRAM, "fetch", *at, f"--seed={SOON}"], stdout=-1, text=True) as user:
             assert user.stdout
