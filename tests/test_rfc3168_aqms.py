@@ -34,6 +34,7 @@ def cell(row: dict[str, str]) -> Cell:
         flows=dumbbell.flows(contenders, float(row["rtt1_ms"]), start_s=dumbbell.FLENT_DELAY_S),
         hops=(hop,),
         seconds=60 + dumbbell.FLENT_DELAY_S,
+        tso_2020=True,
     )
 
 

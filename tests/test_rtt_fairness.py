@@ -40,6 +40,7 @@ def cell(row: dict[str, str]) -> Cell:
         ),
         hops=(middlebox(row),),
         seconds=180,
+        tso_2020=True,
     )
 
 
