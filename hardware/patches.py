@@ -84,6 +84,26 @@ EDITS = (
         r"\1INET_ECN_xmit_ect_1_negotiation(sk);",
         done=r"if \(tcp_ca_needs_ecn\(sk\)\)\s+INET_ECN_xmit_ect_1_negotiation\(sk\);",
     ),
+    Edit(
+        "net/ipv4/tcp_output.c",
+        "offer TSO as it was in 2020",
+        r"(?=static bool tcp_tso_should_defer\(struct sock \*sk, struct sk_buff \*skb,)",
+        "/* A segment that the window lets go alone waits for the next ACK (until Linux 6.17), and segments left over\n"
+        " * from a larger packet are not made up to one of two (until 6.9).\n */\n"
+        "static bool tso_2020;\nmodule_param(tso_2020, bool, 0644);\n\n",
+    ),
+    Edit(
+        "net/ipv4/tcp_output.c",
+        "wait for ACKs that are more than 1 ms away",
+        r"threshold = min\(srtt_in_ns >> 1, NSEC_PER_MSEC\);",
+        "threshold = tso_2020 ? srtt_in_ns >> 1 : min(srtt_in_ns >> 1, NSEC_PER_MSEC);",
+    ),
+    Edit(
+        "net/ipv4/tcp_output.c",
+        "leave packets as large as they are",
+        r"if \(missing_bytes > 0\)(\s+tcp_grow_skb\()",
+        r"if (missing_bytes > 0 && !tso_2020)\1",
+    ),
     *_offer("TCP Prague", "net/ipv4", "prague", "TCP_CONG_PRAGUE", "tcp_prague.o tcp_prague_2020.o"),
     *_offer("LEDBAT", "net/ipv4", "ledbat", "TCP_CONG_LEDBAT", "tcp_ledbat.o"),
     *_offer("SCE's congestion controls", "net/ipv4", "sce", "TCP_CONG_SCE", "tcp_sce.o"),

@@ -180,6 +180,9 @@ class Cell(_Frozen):
     """Whether segmentation offloads stay on, as in namespaces left as they come: a queue's packet is up to 64 KiB."""
     pacing_percent: tuple[PositiveInt, PositiveInt] | None = None
     """net.ipv4.tcp_pacing_ss_ratio and tcp_pacing_ca_ratio of all that send, percent; None: the kernel's own."""
+    tso_2020: bool = False
+    """Whether TCP makes and holds back packets of several segments as Linux did in 2020: a segment that
+    the window lets go alone waits for the next ACK (until 6.17), and left-over segments stay single (until 6.9)."""
     sample_s: float = Field(default=0.05, gt=0)
     """Interval of the samples of every flow (tcp_info), s."""
     per_packet: bool = False

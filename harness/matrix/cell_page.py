@@ -114,6 +114,8 @@ def _setup(cell: Cell) -> list[str]:
     if cell.pacing_percent:
         start, steady = cell.pacing_percent
         lines.append(f"TCP paces at {start} % of cwnd/RTT in slow start, {steady} % after it")
+    if cell.tso_2020:
+        lines.append("TCP makes packets of several segments as Linux did in 2020")
     if cell.offloads:
         lines.append("segmentation offloads are on: a packet of a queue has up to 64 KiB")
     if cell.tunnel:

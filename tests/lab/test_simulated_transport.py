@@ -432,6 +432,20 @@ def test_media_takes_what_its_queue_gives_it_and_repeats_with_its_seed(tmp_path:
     assert scream["delay_us"].quantile(0.95) < 70_000
 
 
+def test_a_segment_that_the_window_lets_go_alone_waits_for_the_next_ack_as_in_2020(tmp_path: Path) -> None:
+    """Where the window has grown by one an ACK of two lets three go; in 2020 the third waited, to go as one of four."""
+
+    def sent_at_once(tso_2020: bool) -> dict[int, int]:
+        hop = Hop(down=way(10, "fq_codel"))  # an ACK each 2.4 ms
+        asked = cell("reno", hops=[hop], seconds=15, per_packet=True, tso_2020=tso_2020)
+        packets = pl.read_csv(run(asked, tmp_path, f"tso-{tso_2020}") / "packets.csv").filter(pl.col("t_s") > 3)
+        return dict(packets.group_by("t_s").len("packets").group_by("packets").len().iter_rows())
+
+    now, then = sent_at_once(False), sent_at_once(True)
+    assert now[3] > 5 * now.get(4, 0) and then[4] > then[3], (now, then)
+    assert now[2] > 1000 and then[2] > 1000
+
+
 def test_a_program_that_ends_early_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shell = tmp_path / "program"
     shell.write_text("#!/bin/sh\nexit 3\n")

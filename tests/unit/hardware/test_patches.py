@@ -11,7 +11,13 @@ from hardware.patches import EDITS, PatchError, apply_all
 
 # As in Linux 7.2.
 SOURCE = {
-    "net/ipv4/tcp_output.c": """\tif (tcp_ecn_mode_accecn(tp)) {
+    "net/ipv4/tcp_output.c": """static bool tcp_tso_should_defer(struct sock *sk, struct sk_buff *skb,
+\tthreshold = min(srtt_in_ns >> 1, NSEC_PER_MSEC);
+
+\t\tif (missing_bytes > 0)
+\t\t\ttcp_grow_skb(sk, skb, missing_bytes);
+
+\tif (tcp_ecn_mode_accecn(tp)) {
 \t\tif (!tcp_accecn_ace_fail_recv(tp) &&
 \t\t    !tcp_accecn_ace_fail_send(tp))
 \t\t\tINET_ECN_xmit(sk);
@@ -316,6 +322,8 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
     assert f"!tcp_accecn_ace_fail_send(tp))\n\t\t\t{ect1}\n" in output
     assert "if (skb->len != tcp_header_len) {\n\t\t\tINET_ECN_xmit(sk);" in output  # RFC 3168 stays ECT(0)
     assert f"if (tcp_ca_needs_ecn(sk))\n\t\t{ect1}\n" in text["net/ipv4/tcp_cong.c"]
+    assert output.index("static bool tso_2020;\n") < output.index("threshold = tso_2020 ? srtt_in_ns >> 1 : min(")
+    assert "if (missing_bytes > 0 && !tso_2020)\n\t\t\ttcp_grow_skb(" in output
     kconfig = text["net/ipv4/Kconfig"]
     assert kconfig.count("TCP_CONG_PRAGUE") == 1
     for option in ("PRAGUE", "LEDBAT", "SCE"):

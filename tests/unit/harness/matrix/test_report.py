@@ -378,7 +378,7 @@ def test_the_page_of_a_cell_tells_what_it_is_about(tmp_path: Path) -> None:
     down = Direction(rate_bps=50_000_000, qdisc="fq_codel")  # type: ignore[arg-type]
     asked = Cell(
         name="all", flows=flows, hops=(Hop(down=down, host_queue=True, mangle="to-ect1", mangled_flows=(1,)),),
-        seconds=9, sender_queue="fq", pacing_percent=(100, 40), offloads=True,
+        seconds=9, sender_queue="fq", pacing_percent=(100, 40), tso_2020=True, offloads=True,
         short_flows=ShortFlows(rtt_us=0, remember_ssthresh=True),
     )  # fmt: skip
     assert cell_page(MATRIX, asked, {1: {}}, {1: tmp_path}, "report.html")["setup"] == [
@@ -387,6 +387,7 @@ def test_the_page_of_a_cell_tells_what_it_is_about(tmp_path: Path) -> None:
         "middlebox 1: down 50 Mbit/s, fq_codel; to-ect1 for 2 cubic 0 ms; one queue for all that goes down to one host",
         "root qdisc of the sending hosts: fq",
         "TCP paces at 100 % of cwnd/RTT in slow start, 40 % after it",
+        "TCP makes packets of several segments as Linux did in 2020",
         "segmentation offloads are on: a packet of a queue has up to 64 KiB",
         "900 short flows of cubic from 0 s, 0.2 s apart, from the slow start threshold of earlier ones",
     ]

@@ -40,3 +40,8 @@ def test_programs_draw_only_what_the_seed_decides() -> None:
     quic = cell(flows=[Flow(contender="quic-bbr", rtt_us=0)], per_packet=True)
     assert "export OPENSSL_ia32cap=" in script.script(quic, 1)
     assert "OPENSSL" not in script.script(cell(0), 1)
+
+
+def test_tso_is_that_of_2020_where_asked() -> None:
+    assert f"echo 1 >{script.TSO_2020}\n" in script.script(cell(0, tso_2020=True), 1)
+    assert script.TSO_2020 not in script.script(cell(0), 1)
