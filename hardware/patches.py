@@ -124,13 +124,12 @@ EDITS = (
         r"\t\ttcp_sce_heard(sk, tcp_hdr(skb)->ae);\n\2",
     ),
     Edit(
-        "include/net/tcp_ecn.h",
-        "acknowledge at once where SCE begins and ends",
-        r"(\t\tif \(tcp_ecn_mode_accecn\(tp\)\) \{\n\t\t\tif \(ecn_edge\)\n"
-        r"\t\t\t\tinet_csk\(sk\)->icsk_ack\.pending \|= ICSK_ACK_NOW;\n"
-        r"\t\t\ttp->accecn_opt_demand = 2;\n\t\t\})\n",
-        r"\1 else if (ecn_edge && tcp_speaks_sce(sk)) {\n"
-        r"\t\t\tinet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;\n\t\t}\n",
+        "net/ipv4/tcp_input.c",
+        "acknowledge what came before and then at once where SCE begins and ends",
+        r"(\tif \(tcp_ecn_disabled\(tp\)\)\n\t\treturn;\n\n)(\tswitch \(TCP_SKB_CB\(skb\)->ip_dsfield & )",
+        r"\1\tif (tcp_ecn_mode_rfc3168(tp) && tcp_speaks_sce(sk) &&\n"
+        r"\t    tcp_sce_arrived(sk, TCP_SKB_CB(skb)->ip_dsfield & INET_ECN_MASK))\n"
+        r"\t\ttcp_enter_quickack_mode(sk, 1);\n\n\2",
     ),
     Edit(
         "include/net/tcp_ecn.h",

@@ -6,49 +6,45 @@
  * publications say of their senders, and a description of how those of the SCE
  * project's kernel behave; README.md beside this file tells which part is from where.
  *
- * Receiver: of the bytes that it acknowledges, as many are acknowledged with the
- * former NS flag (ESCE) as have come marked ECT(1).
+ * Receiver: an ACK of segments that came marked ECT(1) carries the former NS flag
+ * (ESCE), one of segments that came as ECT(0) does not; where marks begin or end, what
+ * came before is acknowledged first.
  * Sender, W being the window in segments and m its segments' size over that of the
  * peer's, which the stack takes for 536 bytes as long as the peer sends no data:
  *   segment acknowledged	W += m / W
- *   with ESCE instead		W -= m / sqrt(W)	reno-sce
+ *   with ESCE instead		W -= m r / W		reno-sce, r following sqrt(W)
  *				W -= m / 2		dctcp-sce
- *   ECE, once a round	W *= 0.8 (RFC 8511)
- *   loss			W /= 2
- * cubic-sce takes m / sqrt(W) too, but grows and answers ECE and loss as the kernel's
- * CUBIC, by its functions; with each ESCE CUBIC's curve begins anew.
- * The first ESCE or ECE ends slow start, ESCE without a reduction.
- * Pacing at W / srtt times net.ipv4.tcp_pacing_ss_ratio in slow start, …_ca_ratio after it.
- *
- * W is kept in 2^-20 segments, its whole part in snd_cwnd.
+ *   ECE once a round, loss	W = 0.75 max(S, L / 2), 0.875 if an ESCE came in the last W ACKs
+ * L is W at the last ESCE, or what it has grown to since. S, the slow start threshold, is half
+ * of L after an ESCE, so that the first one ends slow start. cubic-sce takes m sqrt(W) / W, but
+ * grows and answers ECE and loss as the kernel's CUBIC, by its functions; with each ESCE
+ * CUBIC's curve begins anew.
  */
 
 #include <linux/inet_diag.h>
-#include <linux/math64.h>
 #include <linux/module.h>
 #include <net/tcp.h>
 #include <net/tcp_ecn.h>
 #include <net/tcp_sce.h>
 
-#define FRAC_BITS	20
-#define ONE		(1U << FRAC_BITS)
 #define MIN_CWND	2U
-#define CE_KEEPS	(ONE / 10 * 8)
+#define CUBIC_SIZE	64	/* of ICSK_CA_PRIV_SIZE for the state of the kernel's CUBIC (60) */
 
 struct sce {
 	/* As receiver */
-	u32	acked_to;	/* sequence number up to which it has acknowledged */
-	u32	echoed;		/* bytes acknowledged with ESCE, of the count of bytes that came as ECT(1) */
+	u32	prior_rcv_nxt;	/* before the last segment */
+	bool	run;		/* of marked segments */
+	bool	due;		/* the next segment that leaves carries ESCE */
 	/* As sender */
-	u32	frac;		/* fraction of the window, < ONE */
-	u32	loss_cwnd;
-	u32	marked;		/* segments acknowledged with ESCE */
 	bool	esce;		/* on the ACK that is being processed */
 	bool	heard;		/* ever */
+	s64	credit;		/* bytes of the peer's segments: a window of them is a segment */
+	u32	una;		/* acknowledged so far */
+	u32	most;		/* L */
+	u32	root;		/* r */
+	u32	recent;		/* ACKs that an ESCE counts for, still */
+	u32	marked;		/* bytes acknowledged with ESCE */
 };
-
-/* The kernel's CUBIC has the other end of the socket's room for a congestion control. */
-#define CUBIC_SIZE	(ICSK_CA_PRIV_SIZE - sizeof(struct sce))
 
 static struct tcp_congestion_ops dctcp_sce, cubic_sce;
 static const struct tcp_congestion_ops *cubic __read_mostly;
@@ -63,19 +59,31 @@ static bool is_cubic(const struct sock *sk)
 	return inet_csk(sk)->icsk_ca_ops == &cubic_sce;
 }
 
-/* Called for each segment that leaves: whether it carries ESCE. A half of what it acknowledges must be due. */
+/* Called for each segment with data: whether it is to be acknowledged at once. */
+bool tcp_sce_arrived(struct sock *sk, u8 ecn)
+{
+	struct sce *ca = sce_ca(sk);
+	bool marked = ecn == INET_ECN_ECT_1, at_once = false;
+
+	if (marked || ecn == INET_ECN_ECT_0) {
+		at_once = marked != ca->run && inet_csk(sk)->icsk_ack.pending & ICSK_ACK_TIMER;
+		if (at_once)
+			__tcp_send_ack(sk, ca->prior_rcv_nxt, 0);
+		ca->run = marked;
+		ca->due = marked;
+	}
+	ca->prior_rcv_nxt = tcp_sk(sk)->rcv_nxt;
+	return at_once;
+}
+
+/* Called for each segment that leaves: whether it carries ESCE. */
 bool tcp_sce_echo(struct sock *sk)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
 	struct sce *ca = sce_ca(sk);
-	u32 acks = tp->rcv_nxt - ca->acked_to;
-	s32 due = tp->received_ecn_bytes[INET_ECN_ECT_1 - 1] - ca->echoed;
+	bool due = ca->due;
 
-	ca->acked_to = tp->rcv_nxt;
-	if (due <= 0 || !acks || (u32)due * 2 < acks)
-		return false;
-	ca->echoed += acks;
-	return true;
+	ca->due = false;
+	return due;
 }
 
 void tcp_sce_heard(struct sock *sk, bool esce)
@@ -86,114 +94,118 @@ void tcp_sce_heard(struct sock *sk, bool esce)
 	ca->heard |= esce;
 }
 
-static u64 sce_window(const struct tcp_sock *tp, const struct sce *ca)
+/* Whole segments of the credit go to the window or from it, and the root of the window follows by one at most. */
+static void sce_settle(struct tcp_sock *tp, struct sce *ca, s64 window_bytes)
 {
-	return ((u64)tcp_snd_cwnd(tp) << FRAC_BITS) + ca->frac;
+	u32 cwnd = tcp_snd_cwnd(tp);
+
+	for (; ca->credit <= -window_bytes; ca->credit += window_bytes) {
+		cwnd = max(cwnd - 1, MIN_CWND);
+		if (ca->root > 1 && ca->root * ca->root >= cwnd)
+			ca->root--;
+	}
+	for (; ca->credit >= window_bytes; ca->credit -= window_bytes) {
+		cwnd = min(cwnd + 1, tp->snd_cwnd_clamp);
+		if (ca->root * ca->root < cwnd)
+			ca->root++;
+	}
+	tcp_snd_cwnd_set(tp, cwnd);
 }
 
-static void sce_set_window(struct tcp_sock *tp, struct sce *ca, u64 window)
+static void sce_reduce(struct sock *sk, struct sce *ca, u32 cwnd, u32 bytes)
 {
-	window = max_t(u64, window, (u64)MIN_CWND << FRAC_BITS);
-	tcp_snd_cwnd_set(tp, min_t(u64, window >> FRAC_BITS, tp->snd_cwnd_clamp));
-	ca->frac = tcp_snd_cwnd(tp) < tp->snd_cwnd_clamp ? window & (ONE - 1) : 0;
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (is_cubic(sk)) {
+		cubic->ssthresh(sk);	/* ends the curve; its reduction is not taken */
+		ca->credit -= (s64)bytes * int_sqrt(cwnd);
+	} else if (inet_csk(sk)->icsk_ca_ops == &dctcp_sce) {
+		ca->credit -= (s64)bytes * cwnd / 2;
+	} else {
+		ca->credit -= (s64)bytes * ca->root;
+	}
+	WRITE_ONCE(tp->snd_ssthresh, max(cwnd / 2, MIN_CWND));
+	ca->most = cwnd;
+	ca->recent = cwnd + 1;
 }
 
-/* m, in 2^-20 */
-static u64 sce_segment(const struct sock *sk)
-{
-	return div_u64((u64)tcp_sk(sk)->mss_cache << FRAC_BITS, max_t(u32, inet_csk(sk)->icsk_ack.rcv_mss, 1));
-}
-
-/* One segment's reduction on ESCE: 2^20 / sqrt(W), the root of W 2^20 being 2^10 sqrt(W). */
-static u64 sce_reduction(const struct sock *sk, u64 window)
-{
-	if (inet_csk(sk)->icsk_ca_ops == &dctcp_sce)
-		return sce_segment(sk) / 2;
-	return div_u64(sce_segment(sk) << 10, int_sqrt64(window));
-}
-
-static void sce_pace(struct sock *sk)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-	u64 rate = (u64)tp->mss_cache * (USEC_PER_SEC << 3) / 100;
-
-	rate *= tcp_in_slow_start(tp) ? READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_pacing_ss_ratio) :
-					READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_pacing_ca_ratio);
-	rate *= tcp_snd_cwnd(tp);
-	if (tp->srtt_us)
-		do_div(rate, tp->srtt_us);
-	WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
-}
-
-static void sce_cong_control(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
+static void sce_in_ack_event(struct sock *sk, u32 flags)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct sce *ca = sce_ca(sk);
-	u8 state = inet_csk(sk)->icsk_ca_state;
-	u32 acked = rs->acked_sacked, marked = ca->esce ? acked : 0;
-	u64 window = sce_window(tp, ca);
+	u32 segment = max_t(u32, inet_csk(sk)->icsk_ack.rcv_mss, 1);
+	u32 cwnd = tcp_snd_cwnd(tp), bytes = tp->snd_una - ca->una;
+	bool esce = ca->esce;
 
+	ca->una = tp->snd_una;
 	ca->esce = false;
-	ca->marked += marked;
-	if (state == TCP_CA_Recovery)
-		goto pace;	/* held: the loss response set it */
-	if (marked && is_cubic(sk))
-		cubic->ssthresh(sk);	/* ends the curve; its reduction is not taken */
-	if (marked && tcp_in_slow_start(tp)) {
-		WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
-	} else if (marked) {
-		window -= min(window, marked * sce_reduction(sk, window));
-		sce_set_window(tp, ca, window);
-		WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
+	if (!bytes && !(flags & CA_ACK_WIN_UPDATE))
+		bytes = segment;
+	if (!bytes)
+		return;
+	if (esce)
+		ca->marked += bytes;
+	if (esce && !(flags & CA_ACK_ECE)) {
+		sce_reduce(sk, ca, cwnd, bytes);
+	} else if (!is_cubic(sk) && !tcp_in_slow_start(tp) && !tp->app_limited) {
+		ca->credit += bytes;
+		ca->most = max(ca->most, cwnd);
 	}
-	if (state == TCP_CA_CWR || rs->is_app_limited || !acked || (marked && !is_cubic(sk)))
-		goto pace;
-	if (is_cubic(sk)) {
+	sce_settle(tp, ca, (s64)segment * cwnd);
+	if (ca->recent)
+		ca->recent--;
+}
+
+static void sce_cong_avoid(struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (is_cubic(sk))
 		cubic->cong_avoid(sk, ack, acked);
-		goto pace;
-	}
-	if (tcp_in_slow_start(tp))
-		acked = tcp_slow_start(tp, acked);
-	window = sce_window(tp, ca);
-	sce_set_window(tp, ca, window + div_u64(acked * sce_segment(sk), tcp_snd_cwnd(tp)));
-pace:
-	sce_pace(sk);
+	else if (tcp_in_slow_start(tp) && tcp_is_cwnd_limited(sk))
+		sce_ca(sk)->credit += (s64)tcp_slow_start(tp, acked) * tp->mss_cache;
 }
 
 static u32 sce_ssthresh(struct sock *sk)
 {
+	const struct tcp_sock *tp = tcp_sk(sk);
 	struct sce *ca = sce_ca(sk);
 
-	ca->loss_cwnd = tcp_snd_cwnd(tcp_sk(sk));
-	if (is_cubic(sk))
-		return cubic->ssthresh(sk);
-	return max(ca->loss_cwnd >> 1, MIN_CWND);
+	if (!is_cubic(sk))
+		return max3(tp->snd_ssthresh, ca->most / 2, MIN_CWND);
+	ca->most = tcp_snd_cwnd(tp);
+	return cubic->ssthresh(sk);
+}
+
+static void sce_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct sce *ca = sce_ca(sk);
+	u32 cwnd = tcp_snd_cwnd(tp), less = max(ca->recent ? cwnd / 8 : cwnd / 4, 1U);
+
+	if (is_cubic(sk) || (event != CA_EVENT_COMPLETE_CWR && event != CA_EVENT_LOSS))
+		return;
+	if (event == CA_EVENT_LOSS)
+		less = cwnd / 2;
+	else
+		ca->most = cwnd;
+	WRITE_ONCE(tp->snd_ssthresh, max(cwnd / 2, MIN_CWND));
+	cwnd = max(cwnd - min(less, cwnd), MIN_CWND);
+	tcp_snd_cwnd_set(tp, cwnd);
+	ca->credit = 0;
+	while (ca->root > 1 && ca->root * ca->root >= cwnd)
+		ca->root--;
 }
 
 static void sce_set_state(struct sock *sk, u8 new_state)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct sce *ca = sce_ca(sk);
-
-	if (new_state == inet_csk(sk)->icsk_ca_state)
-		return;
 	if (is_cubic(sk))
 		cubic->set_state(sk, new_state);
-	if (new_state == TCP_CA_CWR && !is_cubic(sk)) {
-		sce_set_window(tp, ca, sce_window(tp, ca) * CE_KEEPS >> FRAC_BITS);
-		WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
-	} else if (new_state == TCP_CA_CWR || new_state == TCP_CA_Recovery) {
-		sce_set_window(tp, ca, (u64)tp->snd_ssthresh << FRAC_BITS);
-	} else if (new_state == TCP_CA_Loss) {
-		ca->frac = 0;
-	}
 }
 
 static u32 sce_undo_cwnd(struct sock *sk)
 {
-	const struct sce *ca = sce_ca(sk);
-
-	return max(tcp_snd_cwnd(tcp_sk(sk)), ca->loss_cwnd);
+	return max(tcp_snd_cwnd(tcp_sk(sk)), sce_ca(sk)->most);
 }
 
 static u32 sce_min_tso_segs(struct sock *sk)
@@ -212,7 +224,7 @@ static size_t sce_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_inf
 	memset(&info->dctcp, 0, sizeof(info->dctcp));
 	info->dctcp.dctcp_enabled = 1;
 	info->dctcp.dctcp_ce_state = ca->heard;
-	info->dctcp.dctcp_ab_ecn = tp->mss_cache * ca->marked;
+	info->dctcp.dctcp_ab_ecn = ca->marked;
 	info->dctcp.dctcp_ab_tot = tp->mss_cache * tp->delivered;
 	*attr = INET_DIAG_DCTCPINFO;
 	return sizeof(info->dctcp);
@@ -223,8 +235,9 @@ static void sce_init(struct sock *sk)
 	struct sce *ca = sce_ca(sk);
 
 	memset(ca, 0, sizeof(*ca));
-	ca->acked_to = tcp_sk(sk)->rcv_nxt;
-	ca->echoed = tcp_sk(sk)->received_ecn_bytes[INET_ECN_ECT_1 - 1];
+	ca->prior_rcv_nxt = tcp_sk(sk)->rcv_nxt;
+	ca->una = tcp_sk(sk)->snd_una;
+	ca->root = 1;
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 	if (is_cubic(sk))
 		cubic->init(sk);
@@ -232,8 +245,10 @@ static void sce_init(struct sock *sk)
 
 static struct tcp_congestion_ops reno_sce __read_mostly = {
 	.init		= sce_init,
-	.cong_control	= sce_cong_control,
+	.in_ack_event	= sce_in_ack_event,
+	.cong_avoid	= sce_cong_avoid,
 	.ssthresh	= sce_ssthresh,
+	.cwnd_event	= sce_cwnd_event,
 	.set_state	= sce_set_state,
 	.undo_cwnd	= sce_undo_cwnd,
 	.min_tso_segs	= sce_min_tso_segs,
@@ -246,7 +261,7 @@ static struct tcp_congestion_ops dctcp_sce __read_mostly, cubic_sce __read_mostl
 
 static int __init sce_register(void)
 {
-	BUILD_BUG_ON(sizeof(struct sce) > ICSK_CA_PRIV_SIZE / 4);
+	BUILD_BUG_ON(sizeof(struct sce) > ICSK_CA_PRIV_SIZE - CUBIC_SIZE);
 	rcu_read_lock();
 	cubic = tcp_ca_find("cubic");
 	rcu_read_unlock();

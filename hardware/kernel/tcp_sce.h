@@ -9,6 +9,7 @@
 #define TCP_CONG_SCE	BIT(7)
 
 #ifdef CONFIG_TCP_CONG_SCE
+bool tcp_sce_arrived(struct sock *sk, u8 ecn);
 bool tcp_sce_echo(struct sock *sk);
 void tcp_sce_heard(struct sock *sk, bool esce);
 
@@ -17,6 +18,7 @@ static inline bool tcp_speaks_sce(const struct sock *sk)
 	return inet_csk(sk)->icsk_ca_ops->flags & TCP_CONG_SCE;
 }
 #else
+static inline bool tcp_sce_arrived(struct sock *sk, u8 ecn) { return false; }
 static inline bool tcp_sce_echo(struct sock *sk) { return false; }
 static inline void tcp_sce_heard(struct sock *sk, bool esce) { }
 static inline bool tcp_speaks_sce(const struct sock *sk) { return false; }

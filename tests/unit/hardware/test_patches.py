@@ -30,19 +30,18 @@ SOURCE = {
 \t\tif (tp->ecn_flags & TCP_ECN_DEMAND_CWR)
 \t\t\tth->ece = 1;
 """,
-    "net/ipv4/tcp_input.c": """\ttcp_ecn_accept_cwr(sk, skb);
+    "net/ipv4/tcp_input.c": """\tif (tcp_ecn_disabled(tp))
+\t\treturn;
+
+\tswitch (TCP_SKB_CB(skb)->ip_dsfield & INET_ECN_MASK) {
+\tcase INET_ECN_NOT_ECT:
+
+\ttcp_ecn_accept_cwr(sk, skb);
 
 \t/* We passed data and got it acked, remove any soft error
 """,
     "include/net/tcp_ecn.h": """#include <net/tcp.h>
 #include <net/inet_ecn.h>
-
-\t\tif (tcp_ecn_mode_accecn(tp)) {
-\t\t\tif (ecn_edge)
-\t\t\t\tinet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
-\t\t\ttp->accecn_opt_demand = 2;
-\t\t}
-\t}
 """,
     "net/sched/Kconfig": """config NET_SCH_CODEL
 \ttristate "Controlled Delay AQM (CODEL)"
@@ -338,8 +337,9 @@ def test_every_edit_changes_its_place_and_nothing_else(tree: Path) -> None:
     assert "\t\t\tth->ece = 1;\n\t\tif (tcp_speaks_sce(sk))\n\t\t\tth->ae = tcp_sce_echo(sk);\n" in output
     heard = "\ttcp_ecn_accept_cwr(sk, skb);\n\tif (tcp_ecn_mode_rfc3168(tp) && tcp_speaks_sce(sk))\n"
     assert heard in text["net/ipv4/tcp_input.c"]
-    # Accurate ECN is as it was: only what follows where it is not spoken is new.
-    assert "demand = 2;\n\t\t} else if (ecn_edge && tcp_speaks_sce(sk)) {\n" in text["include/net/tcp_ecn.h"]
+    # Accurate ECN is as it was: only where classic ECN was negotiated a mark is told of.
+    arrived = "\tif (tcp_ecn_mode_rfc3168(tp) && tcp_speaks_sce(sk) &&\n\t    tcp_sce_arrived(sk, "
+    assert f"\t\treturn;\n\n{arrived}" in text["net/ipv4/tcp_input.c"]
     sched = text["net/sched/Kconfig"]
     for option in ("SLOTS", "CNQ", "DELTIC"):
         assert sched.index(f"config NET_SCH_{option}\n") < sched.index("\nconfig NET_SCH_CODEL\n")
