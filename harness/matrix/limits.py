@@ -32,7 +32,6 @@ def lacking(cell: Cell, lab: str) -> str:
         "no flows but the kernel's TCP": any(flow.contender not in CONTENDERS for flow in cell.flows),
         "no tap of single packets": cell.per_packet,
         "no setting of the senders' pacing": cell.pacing_percent is not None,
-        "no TSO of 2020": cell.tso_2020,
         "no OpenVPN": cell.tunnel.startswith("openvpn"),
         "no probe of its own jitter that a path's bursts would spare": any(
             way.path.slot_us or way.path.jitter_us for way in (first.down, first.up) if way

@@ -32,6 +32,7 @@ from scoring.validity import Gate, Limits, Validity
 from traffic import nstat, ports
 from traffic.iperf3 import BulkFlow
 from traffic.ss import SsSampler
+from traffic.tso import tso_2020
 from traffic.tunnel import FAR, NEAR, tunnel
 
 EVIDENCE = "evidence"
@@ -74,6 +75,8 @@ def run_cell(
         if cell.tunnel in ("wireguard", "fou", "fou-auto"):
             outer = lab.addresses
             stack.enter_context(tunnel(cell.tunnel, lab.sender, outer.sender, lab.receiver, outer.receiver))
+        if cell.tso_2020:
+            stack.enter_context(tso_2020((lab.sender, lab.receiver)))
         call = stack.enter_context(browser_call(lab, cell.call, evidence)) if cell.call else None
         run = _Run(lab, router, cell, evidence, stopped or Event(), call)
         run.play()

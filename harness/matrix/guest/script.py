@@ -14,11 +14,10 @@ from harness.matrix.guest.queues import SLOTS, slots_file, slotted, start_slots
 from traffic import ports
 from traffic.contender import CONTENDERS
 from traffic.program import PROGRAMS
+from traffic.tso import SWITCH_2020
 
 COUNTERS = "counters-"
 """What the files begin with that have the counters of a namespace."""
-TSO_2020 = "/sys/module/tcp_output/parameters/tso_2020"
-"""The switch of `Cell.tso_2020`, for the whole node (hardware/patches.py)."""
 #: ECN is not agreed on by a SYN that is ECT itself (RFC 3168, 6.1.1).
 _NO_SYN = "tcp flags & syn == 0 "
 #: What all namespaces inherit: it is there, at once, with the addresses that are given alone.
@@ -38,7 +37,7 @@ def script(cell: Cell, seed: int, *, iperf3: bool = False, pcap: bool = False) -
     if cell.ip_version == 6:
         parts += [f"echo {value} >/proc/sys/net/ipv6/conf/{name}" for name, value in _OVER_IPV6.items()]
     if cell.tso_2020:
-        parts.append(f"echo 1 >{TSO_2020}")
+        parts.append(f"echo 1 >{SWITCH_2020}")
     parts.append(_batch("ip -batch -", devices(cell)))
     parts += [_batch(f"ip -n {space} -batch -", addresses(cell, space)) for space in net.spaces]
     parts += gateways.commands(cell, net)

@@ -7,6 +7,7 @@ from bottleneck.qdiscs import parse_qdisc
 from harness.matrix.cell import Flow, Hop
 from harness.matrix.guest import script
 from tests.unit.harness.matrix.guest.cells import SHAPED, cell
+from traffic.tso import SWITCH_2020
 
 
 def test_a_mangler_may_be_for_some_flows() -> None:
@@ -43,5 +44,5 @@ def test_programs_draw_only_what_the_seed_decides() -> None:
 
 
 def test_tso_is_that_of_2020_where_asked() -> None:
-    assert f"echo 1 >{script.TSO_2020}\n" in script.script(cell(0, tso_2020=True), 1)
-    assert script.TSO_2020 not in script.script(cell(0), 1)
+    assert f"echo 1 >{SWITCH_2020}\n" in script.script(cell(0, tso_2020=True), 1)
+    assert SWITCH_2020 not in script.script(cell(0), 1)
