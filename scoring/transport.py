@@ -414,7 +414,8 @@ def _together(
     if len(flows) == 2:
         scores["ratio"] = _r(steady[0] / steady[1], 3) if steady[1] else None
         scores["inverse_ratio"] = _r(steady[1] / steady[0], 3) if steady[0] else None
-    scores["convergence_s"] = convergence_s(curves, *overlap)
+    alike = convergence_s(curves, *overlap)
+    scores["convergence_s"] = None if alike is None else in_json(alike)
     return {prefix + name: value for name, value in scores.items()}
 
 
