@@ -208,6 +208,7 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
     for flow in scores.flows:
         rate = "" if flow.d_ss_mbps is None else f"D_SS {number(flow.d_ss_mbps)} Mbit/s, "
         ecn = f"ECT(1) {flow.ect1}, ECT(0) {flow.ect0}, Not-ECT {flow.not_ect}, CE {flow.ce}"
+        ecn += f", SCE {flow.sce}, echoed {flow.esce}" if flow.sce or flow.esce else ""
         text = f"{rate}{flow.data_packets} data packets: {ecn}; resent {flow.resent}"
         which = f" ({flow.contender}{', up' if flow.up else ''})" if len(scores.flows) > len(beside) else ""
         setup.append((f"contender in {flow.phase}{which}", text))
