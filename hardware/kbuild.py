@@ -206,12 +206,11 @@ def _compile(recipe: Recipe, jobs: list[str], out: IO[bytes], tell: Progress, pr
 def _compile_again(
     recipe: Recipe, jobs: list[str], objects: Path, out: IO[bytes], tell: Progress, profile: str = ""
 ) -> None:
-    """Compile the hot files once more, another way, and link."""
+    """Compile the hot files once more, by a profile or without one, and link."""
+    what = f"compiling the packets' path {'by its profile' if profile else 'without a profile'}"
     for file in recipe.hot:
         (objects / f"{file}.o").unlink(missing_ok=True)
-    _compile(
-        recipe, jobs, out, lambda _what, _fraction: tell("compiling the packets' path by its profile", 0.93), profile
-    )
+    _compile(recipe, jobs, out, lambda _what, _fraction: tell(what, 0.93), profile)
 
 
 def compile_modules(recipe: Recipe, tree: Tree, folder: Path, log: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bottleneck.qdiscs import marks
+from bottleneck.qdiscs import marks, sce_marks
 from scoring import records
 from scoring.queue_delay import carrier, class_delays
 
@@ -22,7 +22,8 @@ class QueueSeries:
     kind: str = ""
     backlog_ms: Points = field(default_factory=list)  # backlog over the shaper's rate
     delays_ms: dict[str, Points] = field(default_factory=dict)  # what the qdisc itself says, e.g. delay_l
-    marks_per_s: Points = field(default_factory=list)
+    marks_per_s: Points = field(default_factory=list)  # CE
+    sce_per_s: Points = field(default_factory=list)  # ECT(0) made ECT(1)
     drops_per_s: Points = field(default_factory=list)
 
 
@@ -56,6 +57,7 @@ def read_queue(file: Path, device: str, rate_bps: Callable[[float], float], step
                 series.delays_ms.setdefault(key, []).append((t, value / 1e3))
         if before:
             series.marks_per_s.append((t, _rate(before, (t, now), lambda qdisc: marks(qdisc) or 0)))
+            series.sce_per_s.append((t, _rate(before, (t, now), lambda qdisc: sce_marks(qdisc) or 0)))
             series.drops_per_s.append((t, _rate(before, (t, now), _drops)))
         before = (t, now)
     return series

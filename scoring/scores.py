@@ -13,7 +13,7 @@ from scoring.numbers import Number
 from scoring.validity import Text, Validity
 
 SCHEMA = 1
-SCORER = "2.0"
+SCORER = "2.1"
 SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # what follows the name of such a curve
 

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 from polars._typing import PolarsDataType
 
-from bottleneck.qdiscs import marks
+from bottleneck.qdiscs import marks, sce_marks
 from scoring import frames, latency, packets, records, rendition
 from scoring.curves import crossings_down
 from scoring.evidence import Setting, capture_file, first_of, read_capture
@@ -131,7 +131,8 @@ def _queue(run: Path, _: Setting) -> pl.DataFrame | None:
     if not file.exists():
         return None
     rows = [
-        {"t": sample["t"], "dev": sample["dev"], **qdisc, "backlog_bytes": qdisc.get("backlog"), "marks": marks(qdisc)}
+        {"t": sample["t"], "dev": sample["dev"], **qdisc, "backlog_bytes": qdisc.get("backlog")}
+        | {"marks": marks(qdisc), "sce_marks": sce_marks(qdisc)}
         | {name: _ms(qdisc.get(told)) for name, told in (("delay_c_ms", "delay-c"), ("delay_l_ms", "delay-l"))}
         for sample in records.read_lines(file, records.QDISC)
         for qdisc in sample["qdiscs"]
@@ -270,6 +271,7 @@ TABLES: Mapping[str, Table] = {
             "packets": (pl.Float64, "sent so far"),
             "drops": (pl.Float64, "so far"),
             "marks": (pl.Float64, "CE marks so far; null where the kind has none"),
+            "sce_marks": (pl.Float64, "packets made ECT(1) for SCE so far; null where it marks none"),
             "delay_c_ms": (pl.Float64, "dualpi2: how long the head of its C queue has waited"),
             "delay_l_ms": (pl.Float64, "the same of the L queue"),
         },

@@ -166,5 +166,6 @@ def _shifted(queue: QueueSeries, t0: float, end: float) -> QueueSeries:
         shift(queue.backlog_ms),
         {name: shift(points) for name, points in queue.delays_ms.items()},
         shift(queue.marks_per_s),
+        shift(queue.sce_per_s),
         shift(queue.drops_per_s),
     )

@@ -97,7 +97,9 @@ def steady_window(flows: Sequence[Mapping[str, Any]], seconds: float, window_s: 
 
 
 def convergence_s(curves: Sequence[tuple[Floats, Floats]], start: float, end: float) -> float | None:
-    """Time in s from `start`, when the last flow starts, until the flows share alike; None if never before `end`.
+    """Time in s from `start`, when the last flow starts, until the flows share alike; infinite if not before `end`.
+
+    None of one flow, or where the rule fits in nowhere. A pair that crosses on its way to unlike shares has been alike.
 
     The rule: the first moment (in steps of 0.1 s) from which the goodputs over the next 5 s have a Jain's index of at
     least 0.95, which is 1.6 : 1 for two flows. 5 s are more than a sawtooth of CUBIC at the rates and RTTs of the
@@ -106,11 +108,13 @@ def convergence_s(curves: Sequence[tuple[Floats, Floats]], start: float, end: fl
     if len(curves) < 2:
         return None
     moments = np.arange(start, end - CONVERGED_OVER_S + 1e-9, 0.1)
+    if not moments.size:
+        return None
     got = np.array([np.interp(moments + CONVERGED_OVER_S, *c) - np.interp(moments, *c) for c in curves])
     squares = len(curves) * (got**2).sum(axis=0)
     index = np.divide(got.sum(axis=0) ** 2, squares, out=np.zeros_like(squares), where=squares > 0)
     alike = np.flatnonzero(index >= CONVERGED_JAIN)
-    return round(float(moments[alike[0]] - start), 1) if alike.size else None
+    return round(float(moments[alike[0]] - start), 1) if alike.size else inf
 
 
 def spike(t: Floats, srtt_ms: Floats, start: float, end: float, base_ms: float, rate_mbps: float) -> Json:
@@ -410,7 +414,8 @@ def _together(
     if len(flows) == 2:
         scores["ratio"] = _r(steady[0] / steady[1], 3) if steady[1] else None
         scores["inverse_ratio"] = _r(steady[1] / steady[0], 3) if steady[0] else None
-    scores["convergence_s"] = convergence_s(curves, *overlap)
+    alike = convergence_s(curves, *overlap)
+    scores["convergence_s"] = None if alike is None else in_json(alike)
     return {prefix + name: value for name, value in scores.items()}
 
 

@@ -51,7 +51,7 @@ MATRIX = Matrix(
     ),
     contrasts=tuple(
         Contrast(
-            title=f"Reno-SCE's rate, the ramp at the target over half of it, {delay} ms",
+            title=f"Reno-SCE's rate at sce-thresh 1024 over that at 1, {delay} ms",
             metric="flows.1.d_ss_mbps",
             cell=name(1024, delay),
             beside=name(1, delay),

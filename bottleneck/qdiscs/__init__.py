@@ -24,13 +24,18 @@ KINDS = beside(_OURS, _THEIRS, "sojourn.qdiscs")
 EXAMPLES = tuple(text for qdisc in _OURS.values() for text in qdisc.examples)
 """Texts that together use every parameter of every kind of ours."""
 
-__all__ = ["EXAMPLES", "KINDS", "Qdisc", "QdiscError", "marks", "parse_qdisc"]
+__all__ = ["EXAMPLES", "KINDS", "Qdisc", "QdiscError", "marks", "parse_qdisc", "sce_marks"]
 
 
 def marks(statistics: Mapping[str, Any]) -> int | None:
     """Return how many packets a queue has marked CE, by its object of `tc -s -j qdisc`; None where none is told."""
     kind = KINDS.get(statistics.get("kind", ""))
     return kind.marks(statistics) if kind else None
+
+
+def sce_marks(statistics: Mapping[str, Any]) -> int | None:
+    """Return how many packets a queue has made ECT(1) for SCE, by the same object; None where it marks none."""
+    return statistics.get("sce_mark")
 
 
 def parse_qdisc(text: str, option: str = "--qdisc") -> Qdisc:

@@ -38,12 +38,12 @@ def rescore(
         told |= {"differing": outcome.differing, "void_now": outcome.void_now, "altered": outcome.altered}
         print_json({**told, "replaced": write and bool(outcome.differing)})
     if not as_json and outcome.differing:
-        print(f"scores {outcome.scorer or 'of no scorer'} → {outcome.scores.scorer}")
         for line in outcome.fields:
             print(printable(line))
     if outcome.differing and not write:
-        what = f"{len(outcome.differing)} scores differ from the stored ones; --write replaces them"
-        print(f"sojourn: {run}: {what}", file=sys.stderr)
+        before, now = outcome.scorer or "of no scorer", outcome.scores.scorer
+        scorers = f"of scorer {now}, which gives others now" if before == now else f"{before} → {now}"
+        print(f"sojourn: {run}: scores {scorers}: {outcome.counted}; --write replaces them", file=sys.stderr)
         raise typer.Exit(1)
     if write:
         replace(run, outcome.scores)

@@ -22,7 +22,9 @@ _STYLE = {"met": "green", "not met": "red", "no figure": "red"}
 @app.command()
 def verdict(
     places: Annotated[list[Path], typer.Argument(metavar="RUN_OR_RESULTS...", help="Runs, or folders of runs.")],
-    thresholds: Annotated[Path, typer.Option(metavar="FILE", help="What is demanded (docs/pipelines.md).")],
+    thresholds: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What is demanded (docs/pipelines.md); needed.")
+    ] = None,
     sure: Annotated[
         bool, typer.Option("--sure", help="Judge by the whole 95 % interval over the runs, not by the figure.")
     ] = False,
@@ -34,6 +36,8 @@ def verdict(
     from harness.report import verdict as report
 
     try:
+        if thresholds is None:
+            raise ValueError("--thresholds: not given; name the file of what is demanded (docs/pipelines.md)")
         given = report.verdicts(places, report.read_thresholds(thresholds), sure=sure)
         if junit:
             junit.write_bytes(report.junit(given))

@@ -24,6 +24,13 @@ _NAMES = (("phase", "metric"), ("phase", "of", "queue"), ("name",))
 _SHOWN = 3
 
 
+class _Absent:
+    """What one of two scores does not have; a null is there, and says that there is no figure."""
+
+
+_ABSENT = _Absent()
+
+
 @dataclass(frozen=True)
 class Rescored:
     """What the raw files of a run say now."""
@@ -32,9 +39,11 @@ class Rescored:
     scorer: str | None
     """Which scorer made the stored scores."""
     differing: tuple[str, ...]
-    """A line for each stored score that differs."""
+    """A line for each stored score that differs, and for each that only one of the two has."""
     fields: tuple[str, ...]
     """The same, a line a field."""
+    counted: str
+    """How many have other values, how many are new, how many are gone."""
     void_now: tuple[str, ...]
     """Reasons that the stored scores do not give."""
     altered: bool
@@ -59,6 +68,7 @@ def rescored(run: Path) -> Rescored:
         stored.get("scorer"),
         tuple(differences(stored, fresh)),
         tuple(fields(stored, fresh)),
+        counted(stored, fresh),
         tuple(reason for reason in scores.validity.reasons if reason not in known),
         (run / SCORES).exists() and manifest.files.get(SCORES) != hash_file(run / SCORES),
     )
@@ -103,13 +113,21 @@ def fields(stored: Any, fresh: Any) -> Iterator[str]:
         yield f"{field}: {'; '.join(shown)}{further}"
 
 
+def counted(stored: Any, fresh: Any) -> str:
+    """How many scores differ in two documents and how many only one has: whether a figure that was told still holds."""
+    changes = [change for change in _changes(stored, fresh, "") if change[0] != ".scorer"]
+    new, gone = (sum(change[side] is _ABSENT for change in changes) for side in (1, 2))
+    told = {"with other values": len(changes) - new - gone, "new": new, "gone": gone}
+    return ", ".join(f"{count} {what}" for what, count in told.items() if count) or "no value differs"
+
+
 def _changes(stored: Any, fresh: Any, where: str) -> Iterator[tuple[str, Any, Any]]:
-    """The path, the stored and the fresh value of each leaf that differs; None where one side has none."""
+    """The path, the stored and the fresh value of each leaf that differs; _ABSENT where one side has none."""
     if isinstance(stored, list) and isinstance(fresh, list):
         named = _named(stored), _named(fresh)
         if all(named):
             for key in dict.fromkeys([*named[0], *named[1]]):
-                yield from _changes(named[0].get(key), named[1].get(key), f"{where}[{key}]")
+                yield from _changes(named[0].get(key, _ABSENT), named[1].get(key, _ABSENT), f"{where}[{key}]")
             return
         if len(stored) == len(fresh):
             for index, (one, other) in enumerate(zip(stored, fresh, strict=True)):
@@ -117,7 +135,7 @@ def _changes(stored: Any, fresh: Any, where: str) -> Iterator[tuple[str, Any, An
             return
     if isinstance(stored, dict) and isinstance(fresh, dict):
         for key in sorted(stored.keys() | fresh.keys()):
-            yield from _changes(stored.get(key), fresh.get(key), f"{where}.{key}")
+            yield from _changes(stored.get(key, _ABSENT), fresh.get(key, _ABSENT), f"{where}.{key}")
     elif stored != fresh:
         yield where, stored, fresh
 
@@ -148,5 +166,5 @@ def _reasons(stored: dict[str, Any]) -> set[str]:
 
 
 def _short(value: Any, most: int = 60) -> str:
-    text = json.dumps(value)
+    text = "absent" if value is _ABSENT else json.dumps(value)
     return text if len(text) <= most else text[: most - 1] + "…"

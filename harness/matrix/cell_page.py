@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup
 
-from bottleneck.qdiscs import marks
+from bottleneck.qdiscs import marks, sce_marks
 from harness.matrix.cell import Cell
 from harness.matrix.counters import COUNTERS, shown
 from harness.matrix.matrix import Matrix
@@ -157,7 +157,7 @@ def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[in
         rows_shown = [[key.replace("_", " "), _spread([short.get(key) for short in shorts], 3)] for key in keys]
         tables.append({"title": "Short flows", "caption": over, "heads": ["", "s"], "rows": rows_shown})
     if queues := _queues(next(iter(paths.values()))):
-        heads = ["queue", "packets", "Mbyte", "dropped", "marked CE"]
+        heads = ["queue", "packets", "Mbyte", "dropped", "marked CE", "marked SCE"]
         caption = f"The kernel's counters at the end of seed {next(iter(paths))}."
         tables.append({"title": "Queues", "caption": caption, "heads": heads, "rows": queues})
     ends, counted = shown(next(iter(paths.values())))
@@ -182,7 +182,8 @@ def _queues(run: Path) -> list[list[str]]:
             if q.get("packets") and q["kind"] not in ("htb", "ingress", "noqueue"):
                 name = f"middlebox {hop + 1} {'down' if dev == 'lan' else 'up'}: {q['kind']}"
                 counts = [str(q["packets"]), f"{q.get('bytes', 0) / 1e6:.1f}", str(q.get("drops", 0))]
-                rows.append([name, *counts, "–" if (marked := marks(q)) is None else str(marked)])
+                marked = ["–" if n is None else str(n) for n in (marks(q), sce_marks(q))]
+                rows.append([name, *counts, *marked])
     return rows
 
 

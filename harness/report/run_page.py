@@ -151,10 +151,14 @@ def panels(view: RunSeries) -> list[Panel]:
         strips.append(Panel(title, 100, _top(queue.backlog_ms), lines=[("c2", queue.backlog_ms)]))
     for name, points in queue.delays_ms.items():
         strips.append(Panel(f"{name} of {queue.kind} (ms)", 80, _top(points), lines=[("c3", points)]))
-    if any(value for _, value in [*queue.marks_per_s, *queue.drops_per_s]):
-        title = f"CE marks (purple) and drops (red) per second of {queue.kind}"
-        lines = [("c2", queue.marks_per_s), ("c5", queue.drops_per_s)]
-        strips.append(Panel(title, 100, _top(queue.marks_per_s, queue.drops_per_s), lines=lines))
+    counted = [("c2", "CE marks (purple)", queue.marks_per_s), ("c5", "drops (red)", queue.drops_per_s)]
+    if any(value for _, value in queue.sce_per_s):
+        counted.insert(1, ("c0", "SCE marks (blue)", queue.sce_per_s))
+    if any(value for *_, points in counted for _, value in points):
+        names = [name for _, name, _ in counted]
+        title = f"{', '.join(names[:-1])} and {names[-1]} per second of {queue.kind}"
+        lines = [(colour, points) for colour, _, points in counted]
+        strips.append(Panel(title, 100, _top(*(points for *_, points in counted)), lines=lines))
     return strips
 
 
@@ -204,6 +208,7 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
     for flow in scores.flows:
         rate = "" if flow.d_ss_mbps is None else f"D_SS {number(flow.d_ss_mbps)} Mbit/s, "
         ecn = f"ECT(1) {flow.ect1}, ECT(0) {flow.ect0}, Not-ECT {flow.not_ect}, CE {flow.ce}"
+        ecn += f", SCE {flow.sce}, echoed {flow.esce}" if flow.sce or flow.esce else ""
         text = f"{rate}{flow.data_packets} data packets: {ecn}; resent {flow.resent}"
         which = f" ({flow.contender}{', up' if flow.up else ''})" if len(scores.flows) > len(beside) else ""
         setup.append((f"contender in {flow.phase}{which}", text))

@@ -73,6 +73,7 @@ linux: $(O)/linux
 $(O)/linux: $(O)/hot.o
 	cd $(O) && $(CC) -o vmlinux hot.o && cp vmlinux linux
 $(O)/hot.o:
+	@echo "  CC      hot.o"
 	cd $(O) && $(CC) -O2 -DVERSION=$(KBUILD_BUILD_VERSION) -c -o hot.o $(CURDIR)/hot.c
 allnoconfig:
 	cp $(KCONFIG_ALLCONFIG) $(O)/.config
@@ -95,10 +96,13 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "linux.tar.xz"
 
 
-def compiled(source: Path, scratch: Path, train: Callable[[Path, Path], None] | None) -> bytes:
+def compiled(
+    source: Path, scratch: Path, train: Callable[[Path, Path], None] | None, steps: list[str] | None = None
+) -> bytes:
     scratch.mkdir()
+    tell = (lambda what, _share: steps.append(what)) if steps is not None else (lambda _what, _share: None)
     recipe = Recipe("um", kconfig.VIRTUAL, files=1, edits=(), hot=("hot",), headers_once=True)
-    tree = kbuild.compile_kernel(recipe, scratch, source, scratch / "log", lambda _what, _share: None, train)
+    tree = kbuild.compile_kernel(recipe, scratch, source, scratch / "log", tell, train)
     return (tree.objects / "linux").read_bytes()
 
 
@@ -110,7 +114,9 @@ def test_the_hot_files_are_compiled_by_what_the_training_counted(
         subprocess.run([linux], check=True)
         assert [file.suffix for file in profile.iterdir()] == [".gcda"]
 
-    plain, trained = compiled(source, tmp_path / "plain", None), compiled(source, tmp_path / "trained", train)
+    steps: list[str] = []
+    plain, trained = compiled(source, tmp_path / "plain", None), compiled(source, tmp_path / "trained", train, steps)
+    assert steps[-1] == "compiling the packets' path by its profile"
     assert b"__gcov" not in trained
     assert trained != plain
     assert capsys.readouterr().err == ""
@@ -123,6 +129,8 @@ def test_without_a_profile_a_line_says_so_and_the_kernel_is_the_plain_one(
         assert b"__gcov_dump" in linux.read_bytes()
         raise BuildError("the training fails: no memory")
 
-    assert compiled(source, tmp_path / "failed", train) == compiled(source, tmp_path / "plain", None)
+    steps: list[str] = []
+    assert compiled(source, tmp_path / "failed", train, steps) == compiled(source, tmp_path / "plain", None)
+    assert steps[-1] == "compiling the packets' path without a profile"
     said = "a slower kernel, compiled without a profile: the training fails: no memory\n"
     assert capsys.readouterr().err == said

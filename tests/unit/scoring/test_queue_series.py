@@ -45,6 +45,13 @@ def test_the_busiest_leaf_is_read_and_counters_become_rates(tmp_path: Path) -> N
     assert series.drops_per_s == [(100.5, 10.0), (101.5, 0.0)]
 
 
+def test_marks_of_sce_stand_beside_those_of_ce(tmp_path: Path) -> None:
+    counts = ((0.0, 3, 7), (0.5, 4, 57))
+    queue = [(t, [leaf("10:", kind="deltic", bytes=9, ecn_mark=ce, sce_mark=sce)]) for t, ce, sce in counts]
+    series = read_queue(write(tmp_path / "q", queue), "lan", lambda t: 1e6)
+    assert series.marks_per_s == [(0.5, 2.0)] and series.sce_per_s == [(0.5, 100.0)]
+
+
 def test_counters_that_restart_lift_the_pen(tmp_path: Path) -> None:
     samples = [(0.0, [leaf("10:", bytes=9, drops=50)]), (1.0, [leaf("10:", bytes=9, drops=3)])]
     series = read_queue(write(tmp_path / "q", samples), "lan", lambda t: 1e6)

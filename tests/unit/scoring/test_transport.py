@@ -123,7 +123,8 @@ def test_convergence_is_when_the_next_five_seconds_are_alike() -> None:
     x = next(x for x in np.arange(0, 5, 0.1) if transport.jain([4 * x, 40 - 4 * x]) >= 0.95)
     assert found["convergence_s"] == pytest.approx(10 - 5 + x, abs=0.11)
     never = pl.concat([samples([(0, 60, 40)]), samples([(10, 60, 2)], flow=1)])
-    assert score(cell(*flows), never)["convergence_s"] is None
+    assert score(cell(*flows), never)["convergence_s"] == "Infinity"
+    assert transport.convergence_s([(np.array([0.0, 60]), np.array([0.0, 60]))], 10, 60) is None
 
 
 def test_spike_ends_when_the_rtt_stays_down() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.experiment.rescore import differences, fields
+from harness.experiment.rescore import counted, differences, fields
 from harness.store.manifest import read_manifest, write_manifest
 from harness.store.runs import RunStore
 from scoring.score import score_run
@@ -28,7 +28,12 @@ def bare(tmp_path: Path) -> Path:
 
 def test_rescore_renews_scores_status_and_reasons(bare: Path) -> None:
     code, out, err = sojourn("rescore", bare)
-    assert code == 1 and "--write replaces them" in err and read_manifest(bare).status == "valid"
+    assert (
+        code == 1
+        and "scores of no scorer → " in err
+        and "--write replaces them" in err
+        and read_manifest(bare).status == "valid"
+    )
     assert all(f"{bare}: void now: {gate.reason}" in err for gate in score_run(bare).validity.gates if not gate.ok)
     code, out, _ = sojourn("rescore", bare, "--write")
     assert code == 0 and "scores replaced" in out
@@ -55,7 +60,7 @@ def test_differences_name_the_leaf() -> None:
     stored = {"phases": [{"rtt": 20.0, "gone": 1}], "same": [1, 2]}
     fresh = {"phases": [{"rtt": 20.5}], "same": [1, 2]}
     assert list(differences(stored, fresh)) == [
-        "scores.phases[0].gone: stored 1, now null",
+        "scores.phases[0].gone: stored 1, now absent",
         "scores.phases[0].rtt: stored 20.0, now 20.5",
     ]
     assert list(differences(fresh, fresh)) == []
@@ -68,13 +73,25 @@ def test_fields_tell_before_and_after_by_name_wherever_an_entry_stands() -> None
     fresh = {"phases": [{"name": "solo", "p99": 20.0}, {"name": "prague", "p99": "Infinity"}]}
     fresh |= {"harm": [{"phase": "prague", "metric": "played", "harm": 0.2}], "t": [1, 2, 3]}
     assert list(fields(stored, fresh)) == [
-        'harm[]: prague stalls: {"phase": "prague", "me… → null; prague played: null → {"phase": "prague", "me…',
-        "phases[].gone: prague: 1 → null",
+        'harm[]: prague stalls: {"phase": "prague", "me… → absent; prague played: absent → {"phase": "prague", "me…',
+        "phases[].gone: prague: 1 → absent",
         'phases[].p99: prague: 90.0 → "Infinity"',
         "t: [1, 2] → [1, 2, 3]",
     ]
     series = {"mbps": list(range(9))}
     assert list(fields(series, {"mbps": [0, *range(2, 10)]})) == ["mbps[]: 1: 1 → 2; 2: 2 → 3; 3: 3 → 4 and 5 more"]
+
+
+def test_what_is_new_is_told_from_what_has_another_value() -> None:
+    stored = {"scorer": "2.0", "phases": [{"name": "solo", "p50": 20.0, "p99": None, "gone": 1}]}
+    fresh = {"scorer": "2.1", "phases": [{"name": "solo", "p50": 21.0, "p99": 30.0, "new": None}]}
+    assert counted(stored, fresh) == "2 with other values, 1 new, 1 gone"
+    assert counted(fresh, {**fresh, "scorer": "2.2"}) == "no value differs"
+    assert list(fields(stored, fresh))[1:4] == [
+        "phases[].new: solo: absent → null",
+        "phases[].p50: solo: 20.0 → 21.0",
+        "phases[].p99: solo: null → 30.0",
+    ]
 
 
 def test_what_another_package_judged_is_not_scored_without_it(bare: Path) -> None:

@@ -249,6 +249,10 @@ def test_the_queue_gets_a_panel_when_it_was_sampled(scores: Scores, tmp_path: Pa
         "backlog of pie at the bottleneck's rate (ms)",
         "CE marks (purple) and drops (red) per second of pie",
     ]
+    view.queue.sce_per_s = [(0.0, None), (1.0, 40.0)]
+    last = panels(view)[-1]
+    assert last.title == "CE marks (purple), SCE marks (blue) and drops (red) per second of pie"
+    assert dict(last.lines)["c0"] == view.queue.sce_per_s and last.top > 40
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
