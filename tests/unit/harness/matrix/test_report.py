@@ -242,6 +242,18 @@ def test_a_flow_that_never_ended_is_infinitely_late_and_all_harm(folder: Path) -
     assert "∞ (lost)" in page.read_text()
 
 
+def test_a_cell_tells_its_queues_marks_of_ce_and_of_sce(folder: Path) -> None:
+    run = run_folder(folder, MATRIX.cells[0], 1)
+    counts = {"packets": 7, "ecn_mark": 5}
+    queues = [{"kind": "pie", **counts}, {"kind": "deltic", **counts, "sce_mark": 31}]
+    (run / "queues.jsonl").write_text(json.dumps({"hop": 0, "dev": "lan", "qdiscs": queues}))
+    scores = json.loads((run / "scores.json").read_text())
+    tables = cell_page(MATRIX, MATRIX.cells[0], {1: scores}, {1: run}, "report.html")["tables"]
+    (told,) = (table for table in tables if table["title"] == "Queues")
+    assert told["heads"][-2:] == ["marked CE", "marked SCE"]
+    assert [row[-2:] for row in told["rows"]] == [["5", "–"], ["5", "31"]]
+
+
 def test_an_infinite_figure_that_has_a_published_one_is_left_out_and_counted(folder: Path) -> None:
     for name in ("far <1>", "mid"):
         cell = next(cell for cell in MATRIX.cells if cell.name == name)
