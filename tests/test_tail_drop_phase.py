@@ -30,7 +30,8 @@ def cell(path: str, rtt_ms: int) -> Cell:
     assert hop.down
     hop = hop.model_copy(update={"down": hop.down.model_copy(update={"path": PATHS[path]})})
     contenders = [dumbbell.PUBLISHED[control] for control in ("prague", "cubic")]
-    return Cell(name=name(path, rtt_ms), flows=dumbbell.flows(contenders, rtt_ms), hops=(hop,), seconds=180)
+    flows = dumbbell.flows(contenders, rtt_ms)
+    return Cell(name=name(path, rtt_ms), flows=flows, hops=(hop,), seconds=180, tso_2020=True)
 
 
 MATRIX = Matrix(
