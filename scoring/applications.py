@@ -11,8 +11,9 @@ from typing import Any
 import polars as pl
 
 from scoring import packets, rendition, validity
+from scoring.columns import SHORT
 from scoring.evidence import SideCapture
-from scoring.transport import SHORT, completion
+from scoring.transport import completion
 from scoring.validity import Gate, Limits
 from scoring.windows import Window
 from traffic import ports

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import polars as pl
 
-from scoring.transport import FLOWS, PROBES
+from scoring.columns import FLOWS, PROBES
 
 STATES = ("srtt_us", "min_rtt_us", "cwnd", "retrans", "lost", "delivered", "delivered_ce", "delivery_rate_bps")
 """Columns of FLOWS that the sender tells."""

@@ -18,8 +18,8 @@ from harness.matrix.counters import COUNTERS, shown
 from harness.matrix.matrix import Matrix
 from harness.matrix.results import figure_text, seeds_text
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
+from scoring.columns import FLOWS
 from scoring.per_packet import BIN_S, PACKETS
-from scoring.transport import FLOWS
 
 COLOURS = ("victim", "contender", "third", "fourth", "quality", "stall")
 """The page's colours of the curves c0 to c5."""

@@ -140,8 +140,8 @@ def scored(job: Job, folder: Path) -> dict[str, Any]:
     """Return the scores of the raw files of a run, as this version makes them."""
     import polars as pl
 
+    from scoring.columns import FLOWS, PROBES, REPLAY, SHORT, TALKS, WIRE
     from scoring.per_packet import PACKETS
-    from scoring.transport import FLOWS, PROBES, REPLAY, SHORT, TALKS, WIRE
     from scoring.transport import score as scores_of
 
     def frame(name: str, schema: Any) -> pl.DataFrame:

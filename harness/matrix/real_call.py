@@ -17,7 +17,7 @@ from hardware.machine.files import log_file
 from harness.lab.contract import Lab
 from harness.matrix import cell
 from scoring import packets
-from scoring.transport import TALKS
+from scoring.columns import TALKS
 from scoring.validity import Gate, gate
 from traffic.irtt import TOS
 

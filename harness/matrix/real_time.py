@@ -27,7 +27,7 @@ from harness.matrix.counters import COUNTERS
 from harness.matrix.limits import lacking, working_hops
 from harness.matrix.real_call import arrived, browser_call, marked, talks
 from scoring import latency, packets, pcapng, samples, validity
-from scoring.transport import WIRE
+from scoring.columns import WIRE
 from scoring.validity import Gate, Limits, Validity
 from traffic import nstat, ports
 from traffic.iperf3 import BulkFlow

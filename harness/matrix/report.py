@@ -33,9 +33,10 @@ from harness.matrix.results import (
 from harness.report.html import write_page
 from harness.report.scheme_plot import Scheme, scheme_plot
 from harness.report.svg import Bar, Dot, Dots, Panel, Points, bar_chart, ccdf_plot, dot_plot, scatter_plot, time_plot
+from scoring.columns import FLOWS
 from scoring.numbers import formatted
 from scoring.published import PublishedComparison
-from scoring.transport import FLOWS, goodput_series, pooled_ccdf
+from scoring.transport import goodput_series, pooled_ccdf
 
 REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
 BESIDE, BESIDE_TABLE = "beside.html", "beside.csv"

@@ -28,7 +28,8 @@ from hardware.simulation import SimulationError
 from harness.matrix import dumbbell, simulated
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from scoring import pcapng
-from scoring.transport import FLOWS, active_queues
+from scoring.columns import FLOWS
+from scoring.transport import active_queues
 from traffic import ports
 from traffic.program import PROGRAMS, Program
 

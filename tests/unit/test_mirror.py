@@ -14,6 +14,7 @@ ELSEWHERE = {
     "scoring/baseline.py": "programs/scoring/test_score.py",
     "scoring/blind/motion.py": "unit/scoring/blind/test_stills.py",
     "scoring/blind/viewer.py": "lab/test_scorers.py",
+    "scoring/columns.py": "unit/scoring/test_transport.py",
     "scoring/contenders.py": "programs/scoring/test_score.py",
     "scoring/curves.py": "programs/scoring/test_score.py",
     "scoring/evidence.py": "programs/scoring/test_damaged_run.py",

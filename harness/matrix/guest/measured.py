@@ -20,8 +20,8 @@ from harness.matrix.guest import gateways
 from harness.matrix.guest.network import hop_name, network
 from harness.matrix.guest.plan import starts, tap_name
 from scoring import pcapng
+from scoring.columns import FLOWS, REPLAY
 from scoring.per_packet import crossed, received
-from scoring.transport import FLOWS, REPLAY
 from traffic import ports
 from traffic.contender import ACCURATE_ECN, CONTENDERS
 from traffic.program import PROGRAMS

@@ -11,7 +11,8 @@ import pytest
 from harness.matrix import dumbbell
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from scoring import transport
-from scoring.transport import FLOWS, PROBES, SHORT, TALKS, score
+from scoring.columns import FLOWS, PROBES, SHORT, TALKS, WIRE
+from scoring.transport import score
 
 STEP = 0.05
 
@@ -265,8 +266,8 @@ def test_the_wire_is_told_by_outer_headers() -> None:
     rows = [(1, 9000, 1500, 6000, 500, 1000, 12_000_000, 1480), (2, 10, 10, 0, 0, 0, 900, 240)]
     named = ("sport", "data_packets", "not_ect", "ect1", "ect0", "ce", "bytes", "largest")
     columns: dict[str, list[Any]] = {name: [row[n] for row in rows] for n, name in enumerate(named)}
-    blank = {name: [None] * 2 for name in transport.WIRE if name not in named}
-    wire = pl.DataFrame(columns | blank, schema=transport.WIRE)
+    blank = {name: [None] * 2 for name in WIRE if name not in named}
+    wire = pl.DataFrame(columns | blank, schema=WIRE)
     assert transport.wire_scores(wire) == {
         "flows": 1, "largest_bytes": 1480, "not_ect": 0.1676, "ect0": 0.0555, "ect1": 0.6659, "ce": 0.111,
     }  # fmt: skip
@@ -295,7 +296,7 @@ def test_the_ccdf_of_two_runs_counts_each_packet_once() -> None:
 
 def test_goodput_of_each_second_is_drawn_at_its_middle() -> None:
     rows = [(t, 0, round(1e6 * t * t / 8), 0, 0, 0, 0, 0, 0, 0, 0) for t in (2.5, 3.0, 3.5, 4.0, 4.5)]
-    flows = pl.DataFrame(rows, schema=transport.FLOWS, orient="row")
+    flows = pl.DataFrame(rows, schema=FLOWS, orient="row")
     # Bytes grow with the square of the time: 9 - 0 Mbit in the first second, which begins with nothing, then 7.
     assert transport.goodput_series(flows, 0, 2, 4.5) == [(2.5, 9.0), (3.5, 7.0)]
 

@@ -68,3 +68,8 @@ def test_the_real_runs_follow_their_own_sources(modules: tuple[str, ...], some: 
     names = {name for name, _ in sources(*modules)}
     assert some <= names
     assert not any(name.startswith(("harness/report", "harness/soak", "harness/cli", "tests/")) for name in names)
+
+
+@pytest.mark.parametrize("modules", [cell_run._SIMULATED, cell_run._REAL_TIME])
+def test_a_change_of_how_cells_are_scored_makes_no_run_again(modules: tuple[str, ...]) -> None:
+    assert "scoring/transport.py" not in {name for name, _ in sources(*modules)}
