@@ -11,11 +11,13 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 _COLOURS = ("#0b62c4", "#c4420b", "#1a7f37", "#8250df", "#9a6700")
 _FEW = 100
 """Up to so many dots are drawn larger and on top of the others."""
+_TICKS = 5
+"""At most, so that their labels do not meet where a panel has many decades."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ def _panel(axes: Axes, quantity: Quantity, within: float) -> None:
             zorder=4 if few else 3,
         )  # fmt: skip
     for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(numticks=_TICKS))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlabel("published")
     axes.set_ylabel("ours")
