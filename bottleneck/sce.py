@@ -22,6 +22,8 @@ class Ramp(Parameter):
 
     named: ClassVar[Mapping[str, int]] = _WORDS
     """Words that stand for a number."""
+    number: ClassVar[str] = "ramp"
+    """What it is the number of."""
 
     @property
     def help(self) -> str:
@@ -49,11 +51,12 @@ class Ramp(Parameter):
 
     def differences(self, value: int, found: Mapping[str, Any]) -> list[str]:
         shown = found.get(_THRESHOLD, _WORDS.get(found.get("sce", ""), 0))
-        return [] if shown == value else [f"sce: asked {' '.join(self.tokens(value))}, found ramp {shown}"]
+        return [] if shown == value else [f"sce: asked {' '.join(self.tokens(value))}, found {self.number} {shown}"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part(Ramp):
-    """Which part of CE's interval is that of SCE, which a second CoDel at half the target marks: 0 none."""
+class IntervalDivisor(Ramp):
+    """What CE's interval is divided by to be that of SCE, which a second CoDel at half the target marks; 0: no SCE."""
 
     named: ClassVar[Mapping[str, int]] = _PLAIN
+    number: ClassVar[str] = "divisor"

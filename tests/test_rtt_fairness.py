@@ -93,8 +93,8 @@ MATRIX = Matrix(
     notes="Prague is prague-2020 and CUBIC negotiates AccECN, as in the source (dumbbell.PUBLISHED); "
     "--swap prague-2020=prague runs the draft's. dualpi2's step marks from two packets on, as in 2020. "
     "D_SS is the mean of the sender's delivery rates, 60 s that end 1 s before the end. Asked of both flows' D_SS is a "
-    "Pearson's correlation of 0.99 (reached: 0.994 and 0.995), of Jain's index a rank correlation of 0.9; 0.95 is "
-    "the aim, two seeds have 0.93 and 0.95, and 0.97 with each other: alike flows share by chance. "
+    "Pearson's correlation of 0.99, of Jain's index a rank correlation of 0.9; 0.95 is the aim, which one seed meets "
+    "or misses by chance: alike flows share by it. "
     "Packets of several segments are made as in 2020 (tso_2020). "
     "Furthest off is Prague beside CUBIC in a pfifo; see hardware/kernel/README.md.",
 )

@@ -11,19 +11,28 @@ from traffic.contender import ContenderError
 
 SWITCH_2020 = "/sys/module/tcp_output/parameters/tso_2020"
 """1: as in 2020, for the whole machine; a file that kernels have which Sojourn built (hardware/patches.py)."""
+_ON = ("1", "Y")
 
 
 @contextmanager
-def tso_2020(places: Sequence[Place]) -> Iterator[None]:
-    """Have TCP at `places` do it as in 2020 within the block. Raises `ContenderError` where the kernel cannot."""
+def tso_2020(places: Sequence[Place], on: bool) -> Iterator[None]:
+    """Have TCP at `places` do it as in 2020, or as their kernels do, within the block; then it is as it was.
+
+    Raises `ContenderError` where the kernel cannot.
+    """
+    before: list[tuple[Place, str]] = []
     try:
         for place in places:
-            on = place.run(["sh", "-c", f"echo 1 >{SWITCH_2020} && cat {SWITCH_2020}"], check=False).strip()
-            if on not in ("1", "Y"):
+            script = f"[ -e {SWITCH_2020} ] || exit 0; cat {SWITCH_2020}; echo {on:d} >{SWITCH_2020}; cat {SWITCH_2020}"
+            told = place.run(["sh", "-c", script], check=False).split()
+            if told:
+                before.append((place, told[0]))
+            if (bool(told) and told[-1] in _ON) is not on:
+                what = f"has {'no TSO of 2020' if on else 'TSO of 2020 for good'} ({SWITCH_2020})"
                 raise ContenderError(
-                    f"{place.name}: its kernel has no TSO of 2020 ({SWITCH_2020}); `sojourn build` has"
+                    f"{place.name}: its kernel {what}; be root there, with the kernel of `sojourn build`"
                 )
         yield
     finally:
-        for place in places:
-            place.run(["sh", "-c", f"echo 0 >{SWITCH_2020}"], check=False)
+        for place, was in before:
+            place.run(["sh", "-c", f"echo {was} >{SWITCH_2020}"], check=False)

@@ -34,8 +34,9 @@ def marks(statistics: Mapping[str, Any]) -> int | None:
 
 
 def sce_marks(statistics: Mapping[str, Any]) -> int | None:
-    """Return how many packets a queue has made ECT(1) for SCE, by the same object; None where it marks none."""
-    return statistics.get("sce_mark")
+    """Return how many packets a queue has marked SCE, by its object of `tc -s -j qdisc`; None where none is told."""
+    kind = KINDS.get(statistics.get("kind", ""))
+    return kind.sce_marks(statistics) if kind else None
 
 
 def parse_qdisc(text: str, option: str = "--qdisc") -> Qdisc:

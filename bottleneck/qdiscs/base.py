@@ -117,6 +117,11 @@ class Qdisc(BaseModel):
         return sum(counts) if counts else None
 
     @classmethod
+    def sce_marks(cls, statistics: Mapping[str, Any]) -> int | None:
+        """Return how many packets it has made ECT(1) for SCE, by the same object; None where none is told."""
+        return statistics.get("sce_mark")
+
+    @classmethod
     def counters(cls, statistics: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
         """Return the objects in which its counters stand."""
         return (statistics,)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 from bottleneck.qdiscs.cnq_cobalt import CnqCobalt
-from bottleneck.sce import Part
+from bottleneck.sce import IntervalDivisor
 
 
 class CnqCodelAf(CnqCobalt):
@@ -19,4 +19,4 @@ class CnqCodelAf(CnqCobalt):
         "cnq_codel_af unlimited no-sce",
     )
 
-    sce: Annotated[int | None, Part()] = None
+    sce: Annotated[int | None, IntervalDivisor()] = None

@@ -12,8 +12,8 @@
 #include <linux/minmax.h>
 
 #define COBALT_MOST	0xffffU		/* whose 2^16-fold is 32 bits */
-#define BLUE_UP		(1U << 24)	/* 1/256 for each overflow */
-#define BLUE_DOWN	(1U << 20)	/* 1/4096 each time that the queue is empty */
+#define BLUE_UP		(1U << 24)	/* 1/256 for each overflow; a flow's own: each target */
+#define BLUE_DOWN	(1U << 20)	/* 1/4096 each time that the queue, or the flow, has nothing waiting */
 #define BLUE_AFTER	4		/* intervals that a packet waits, where each flow has its own */
 
 struct cobalt {
@@ -55,7 +55,7 @@ static inline void cobalt_decays(struct cobalt *codel, u64 now, u64 interval)
 
 /*
  * Whether the packet that leaves at `now` (ns) is to be signalled; `over`: it waited longer than the target.
- * What is new, or none of which came for an interval, is not given another to come down.
+ * The flow that is new, or idle for longer than an interval, is signalled with its next packet, not an interval later.
  */
 static inline bool cobalt_signals(struct cobalt *codel, u64 now, u64 interval, bool over)
 {
@@ -119,7 +119,7 @@ static inline void cobalt_is_due(struct cobalt *codel, u64 now)
 }
 
 /* What leaves at `now` (ns) waits far longer than its flow was told to: both signals are due, and drops come. */
-static inline void flow_aqm_presses(struct flow_aqm *aqm, u64 now, const struct flow_limits *limits)
+static inline void flow_aqm_overdue(struct flow_aqm *aqm, u64 now, const struct flow_limits *limits)
 {
 	if (now - aqm->blue_since > limits->target) {
 		aqm->blue = min_t(u64, (u64)aqm->blue + BLUE_UP, U32_MAX);
@@ -130,7 +130,7 @@ static inline void flow_aqm_presses(struct flow_aqm *aqm, u64 now, const struct 
 }
 
 /* A packet of the flow leaves at `now` (ns) and did not wait. */
-static inline void flow_aqm_rests(struct flow_aqm *aqm, u64 now, const struct flow_limits *limits)
+static inline void flow_aqm_idle(struct flow_aqm *aqm, u64 now, const struct flow_limits *limits)
 {
 	if (aqm->blue && now - aqm->blue_since > limits->target) {
 		aqm->blue -= min(aqm->blue, BLUE_DOWN);

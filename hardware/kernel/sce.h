@@ -19,7 +19,7 @@ enum {
 	TCA_CNQ_TARGET,		/* u32, us */
 	TCA_CNQ_INTERVAL,	/* u32, us */
 	TCA_CNQ_LIMIT,		/* u32, packets */
-	TCA_CNQ_SCE,		/* u32: 0 no SCE; cnq_cobalt: 1 to 1024 where its ramp begins; else the part of the interval */
+	TCA_CNQ_SCE,		/* u32: 0 no SCE, n = 1 to 1024: sce_ramp.h, or of a flow's own AQM CE's interval / n */
 	__TCA_CNQ_MAX
 };
 #define TCA_CNQ_MAX (__TCA_CNQ_MAX - 1)
@@ -29,10 +29,10 @@ struct tc_cnq_xstats {
 	__u32 sce_mark;		/* packets marked SCE: ECT(0) to ECT(1) */
 	__u32 aqm_drop;		/* packets dropped in place of a mark */
 	__u32 drop_overlimit;
-	__u32 sparse;		/* packets that passed the sparse queue */
+	__u32 sparse;		/* packets that entered the sparse queue */
 	__u32 flows;		/* flows with packets in the bulk queue now */
 	__u32 delay_us;		/* how long the last packet of the bulk queue waited */
-	__u32 second;		/* packets that passed the second pair of queues */
+	__u32 second;		/* packets that entered the second pair of queues */
 };
 
 enum {

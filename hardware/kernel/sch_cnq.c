@@ -13,9 +13,9 @@
  *
  *			sojourn * flow's packets * flows / packets
  *
- *		  of the bulk queue, the one that leaves it among the packets: a
- *		  flow that has more than its share of the queue is told so, one
- *		  that has less is not. A flow counts once its first packet's ghost
+ *		  of all queues, the one that leaves among the packets: a flow
+ *		  that has more than its share is told so, one that has less is
+ *		  not. A flow counts once its first packet's ghost
  *		  is gone, and as long as it leaves packets behind.
  *   twin_codel_af Two such pairs of queues. Packets of DSCP 4 have the second, with a
  *		  fifth of the times; both are served by how many flows wait in each, in

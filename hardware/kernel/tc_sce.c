@@ -5,7 +5,7 @@
  * library directory and uses <kind>_qdisc_util of it.
  *
  *	... lfq_cobalt [ bandwidth RATE | unlimited ] [ target TIME ] [ interval TIME ]
- *		       [ limit PACKETS ] [ sce | sce-single | sce-thresh N | no-sce ]
+ *		       [ limit PACKETS ] [ sce | sce-thresh N | no-sce ]
  *	... deltic [ target TIME ] [ sce-target TIME ] [ drop-target TIME ] [ limit PACKETS ] [ sce | no-sce ]
  *	... cake ... [ sce | sce-single | sce-thresh N | no-sce ]
  */
@@ -114,7 +114,6 @@ static int cnq_parse(const struct qdisc_util *util, int argc, char **argv, struc
 	};
 	struct rtattr *nest = addattr_nest(message, MESSAGE, TCA_OPTIONS);
 
-	(void)util;
 	(void)dev;
 	while (argc > 0) {
 		__u32 ramp = 0;
@@ -123,6 +122,9 @@ static int cnq_parse(const struct qdisc_util *util, int argc, char **argv, struc
 
 		if (taken < 0)
 			return -1;
+		/* SCE is a ramp in cnq_cobalt alone. */
+		if (!strcmp(*argv, "sce-single") && strcmp(util->id, "cnq_cobalt"))
+			return wrong("parameter", *argv);
 		if (taken) {
 			addattr_l(message, MESSAGE, TCA_CNQ_SCE, &ramp, sizeof(ramp));
 		} else if (!strcmp(*argv, "unlimited")) {

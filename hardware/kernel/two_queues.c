@@ -10,7 +10,7 @@
 #include "two_queues.h"
 
 #define BUCKETS		1024
-#define SECOND_PART	5	/* of the first pair's limits are the second's */
+#define SECOND_DIVISOR	5	/* the second pair's times are the first's / 5 */
 
 struct two_queues_cb {
 	u64	entered;	/* ns */
@@ -86,8 +86,9 @@ static bool waits(const struct two_queues *q)
 static bool drop_first(struct Qdisc *sch, struct sk_buff **to_free)
 {
 	struct queue_pairs *pairs = qdisc_priv(sch);
-	struct two_queues *q = &pairs->pair[pairs->pair[1].bulk_bytes > pairs->pair[0].bulk_bytes];
-	struct sk_buff *skb = take_bulk(q, skb_peek(&q->bulk)) ?: take_sparse(&pairs->pair[0]) ?: take_sparse(&pairs->pair[1]);
+	bool second = pairs->pair[1].bulk_bytes > pairs->pair[0].bulk_bytes;
+	struct two_queues *fuller = &pairs->pair[second], *other = &pairs->pair[!second];
+	struct sk_buff *skb = take_bulk(fuller, skb_peek(&fuller->bulk)) ?: take_sparse(fuller) ?: take_sparse(other);
 
 	if (!skb)
 		return false;
@@ -175,7 +176,7 @@ static bool passes_own(struct queue_pairs *pairs, const struct flow_limits *limi
 	bool marks;
 
 	if (waited > BLUE_AFTER * limits->interval)
-		flow_aqm_presses(aqm, now, limits);
+		flow_aqm_overdue(aqm, now, limits);
 	marks = limits->sce_interval && cobalt_marks(&aqm->sce, now, limits->sce_interval, waited > limits->target / 2);
 	if (cobalt_signals(&aqm->ce, now, limits->interval, waited > limits->target)) {
 		if (INET_ECN_set_ce(skb))
@@ -204,6 +205,18 @@ static bool passes(struct queue_pairs *pairs, struct two_queues *q, struct sk_bu
 	return passes_all(pairs, &q->limits, skb, now, waited);
 }
 
+/* One bucket after another: what a flow that sends no more was told wears off. */
+static void visit_next(struct queue_pairs *pairs, u64 now)
+{
+	pairs->visited = (pairs->visited + 1) % BUCKETS;
+	for (u32 n = 0; n < ARRAY_SIZE(pairs->pair); n++) {
+		struct two_queues *q = &pairs->pair[n];
+
+		if (q->buckets && !q->buckets[pairs->visited].packets)
+			flow_aqm_idle(&q->buckets[pairs->visited].aqm, now, &q->limits);
+	}
+}
+
 static struct sk_buff *two_queues_dequeue(struct Qdisc *sch)
 {
 	struct queue_pairs *pairs = qdisc_priv(sch);
@@ -226,7 +239,7 @@ static struct sk_buff *two_queues_dequeue(struct Qdisc *sch)
 		if (skb) {
 			flow = two_queues_flow(q, skb);
 			if (pairs->order->af)
-				flow_aqm_rests(&flow->aqm, now, &q->limits);
+				flow_aqm_idle(&flow->aqm, now, &q->limits);
 			break;
 		}
 		skb = take_bulk(q, pairs->order->next(q));
@@ -247,10 +260,12 @@ static struct sk_buff *two_queues_dequeue(struct Qdisc *sch)
 	qdisc_bstats_update(sch, skb);
 	if (pairs->rate)
 		pairs->ready += div64_u64((u64)qdisc_pkt_len(skb) * NSEC_PER_SEC, pairs->rate);
-	/* A flow of which only the ghost is left in a pair that is not served for long is none that shares. */
+	/* Else a pair all of whose flows have a ghost would weigh nothing. */
 	for (u32 n = 0; pairs->order->second && n < ARRAY_SIZE(pairs->pair); n++)
 		if (skb_queue_empty(&pairs->pair[n].sparse))
 			clear_ghosts(&pairs->pair[n]);
+	if (pairs->order->own_aqm)
+		visit_next(pairs, now);
 	return skb;
 }
 
@@ -267,7 +282,7 @@ static void set_limits(struct queue_pairs *pairs, const struct nlattr *target, c
 {
 	for (u32 n = 0; n < ARRAY_SIZE(pairs->pair); n++) {
 		struct flow_limits *limits = &pairs->pair[n].limits;
-		u32 part = n ? SECOND_PART : 1;
+		u32 part = n ? SECOND_DIVISOR : 1;
 
 		if (target)
 			limits->target = (u64)nla_get_u32(target) * NSEC_PER_USEC / part;
@@ -328,7 +343,7 @@ static void two_queues_reset(struct Qdisc *sch)
 	for (u32 n = 0; n < ARRAY_SIZE(pairs->pair); n++)
 		empty(&pairs->pair[n], psched_mtu(qdisc_dev(sch)));
 	memset(&pairs->codel, 0, sizeof(pairs->codel));
-	pairs->blue = 0;
+	pairs->blue = pairs->visited = 0;
 }
 
 int two_queues_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack,
@@ -345,8 +360,8 @@ int two_queues_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ac
 
 		__skb_queue_head_init(&q->sparse);
 		__skb_queue_head_init(&q->bulk);
-		q->limits.target = 5 * NSEC_PER_MSEC / (n ? SECOND_PART : 1);
-		q->limits.interval = 100 * NSEC_PER_MSEC / (n ? SECOND_PART : 1);
+		q->limits.target = 5 * NSEC_PER_MSEC / (n ? SECOND_DIVISOR : 1);
+		q->limits.interval = 100 * NSEC_PER_MSEC / (n ? SECOND_DIVISOR : 1);
 		empty(q, psched_mtu(qdisc_dev(sch)));
 		if (n && !order->second)
 			break;

@@ -39,7 +39,7 @@ struct two_queues {
 	struct ghost *ghosts;	/* CNQ: a ring of those in the bulk queue, at most one a bucket */
 	u32	ghosts_in, ghosts_out;
 	u32	sharing;	/* flows with bulk packets and no ghost */
-	u32	debt;		/* of two pairs: turns that it has had more than the other */
+	u32	debt;		/* of two pairs: turns that it owes the other */
 	struct sk_buff *scan;	/* LFQ: flows of the bulk packets before it have had their turn; NULL: the first */
 	u32	round;		/* LFQ */
 	u32	quantum;	/* LFQ: bytes of a turn, no less than any packet */
@@ -53,7 +53,7 @@ struct queue_order {
 	struct sk_buff *(*next)(struct two_queues *q);
 	/* A packet of either queue goes out; NULL where none keeps accounts of that. */
 	void (*served)(struct two_queues *q, struct flow_bucket *flow, u32 bytes);
-	/* Whether a packet belongs in the second pair of queues; NULL where there is none. */
+	/* Whether a packet belongs in the second pair of queues, that of low delay; NULL where there is none. */
 	bool (*second)(struct sk_buff *skb);
 	bool own_aqm;		/* each flow, and SCE by a CoDel */
 	bool af;		/* with approximate fairness */
@@ -70,6 +70,7 @@ struct queue_pairs {
 	u64	rate;		/* byte/s; 0: unlimited */
 	u64	ready;		/* ns: when the link may carry the next packet */
 	u32	sce;
+	u32	visited;	/* the bucket that was looked at last, where each flow has an AQM */
 	struct tc_cnq_xstats stats;
 };
 

@@ -114,7 +114,7 @@ def fields(stored: Any, fresh: Any) -> Iterator[str]:
 
 
 def counted(stored: Any, fresh: Any) -> str:
-    """How many scores differ in two documents and how many only one has: whether a figure that was told still holds."""
+    """In how many places two documents differ, and what only one has: whether a figure that was told still holds."""
     changes = [change for change in _changes(stored, fresh, "") if change[0] != ".scorer"]
     new, gone = (sum(change[side] is _ABSENT for change in changes) for side in (1, 2))
     told = {"with other values": len(changes) - new - gone, "new": new, "gone": gone}

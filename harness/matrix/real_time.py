@@ -70,13 +70,12 @@ def run_cell(
     evidence.mkdir()
     asked = bottleneck(cell)
     with command_log(folder / "setup.log"), ExitStack() as stack:
+        stack.enter_context(tso_2020((lab.sender, lab.receiver), cell.tso_2020))
         router.apply(asked)
         stack.callback(router.clear)
         if cell.tunnel in ("wireguard", "fou", "fou-auto"):
             outer = lab.addresses
             stack.enter_context(tunnel(cell.tunnel, lab.sender, outer.sender, lab.receiver, outer.receiver))
-        if cell.tso_2020:
-            stack.enter_context(tso_2020((lab.sender, lab.receiver)))
         call = stack.enter_context(browser_call(lab, cell.call, evidence)) if cell.call else None
         run = _Run(lab, router, cell, evidence, stopped or Event(), call)
         run.play()
