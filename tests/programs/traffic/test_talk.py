@@ -52,6 +52,15 @@ def test_loss_and_percentiles() -> None:
     assert talk.summary(None, packets)["loss"] is None
 
 
+def test_a_packet_that_left_as_its_talker_was_interrupted_counts_as_sent() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as at:
+        at.bind(("127.0.0.1", 0))
+        for number, frame in ((0, 0), (1, 0), (talk._LAST, 1)):
+            at.sendto(talk._HEADER.pack(number, frame, 0), at.getsockname())
+        heard = talk.listen(at, 5)
+    assert heard["sent"] == 2 and talk.summary(**heard)["loss"] == 0
+
+
 def test_nobody_talks() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as at:
         at.bind(("127.0.0.1", 0))
