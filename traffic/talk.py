@@ -101,7 +101,7 @@ def listen(at: socket.socket, first_s: float = 60.0) -> dict[str, Any]:
         number, frame, left = _HEADER.unpack_from(data)
         if number == _LAST:
             # An interrupt may come between a packet's leaving and its being counted.
-            return {"sent": max(frame, *(each[0] + 1 for each in packets), 0), "packets": packets}
+            return {"sent": max([frame, *(number + 1 for number, *_ in packets)]), "packets": packets}
         packets.append((number, frame, left, arrived))
 
 
