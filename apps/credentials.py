@@ -74,9 +74,7 @@ def read_credentials(service: str, file: Path | None, enough: Sequence[Sequence[
     if file is not None:
         source, given = f"--credentials={file}", _toml(file)
     else:
-        prefix = f"SOJOURN_{service.upper()}_"
-        named = {key: prefix + key.upper().replace("-", "_") for key in _KEYS}
-        source, given = f"{prefix}*", {key: os.environ.get(name, "") for key, name in named.items()}
+        source, given = f"{_prefix(service)}*", {k: os.environ.get(name, "") for k, name in _variables(service).items()}
         if not any(given.values()):
             return None
     if unknown := given.keys() - set(_KEYS):
@@ -89,6 +87,11 @@ def read_credentials(service: str, file: Path | None, enough: Sequence[Sequence[
         raise ServiceError(f"{source}: give {', or '.join(' and '.join(keys) for keys in enough)}")
     named_state = given.pop("storage-state", "")
     return Credentials(source, **given, state=_state(source, file, named_state) if named_state else NOTHING)
+
+
+def account_variables(service: str) -> list[str]:
+    """Return the names of the environment's variables that give an account of `service`."""
+    return [name for name in _variables(service).values() if os.environ.get(name)]
 
 
 def let_in(browser: Driver, credentials: Credentials | None, url: str) -> None:
@@ -105,6 +108,14 @@ def let_in(browser: Driver, credentials: Credentials | None, url: str) -> None:
             browser.keep_state(credentials.state, credentials.sites(url))
     except AccountError as error:
         raise ServiceError(f"{credentials.source}: {error}") from error
+
+
+def _prefix(service: str) -> str:
+    return f"SOJOURN_{service.upper()}_"
+
+
+def _variables(service: str) -> dict[str, str]:
+    return {key: _prefix(service) + key.upper().replace("-", "_") for key in _KEYS}
 
 
 def _state(source: str, beside: Path | None, name: str) -> StorageState:

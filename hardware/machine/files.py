@@ -6,7 +6,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import grp
 import os
+import pwd
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -108,12 +110,32 @@ def distrust(path: Path) -> str | None:
 
     In a folder where others write it may be theirs, and what it says runs as us. Raises OSError.
     """
-    seen = path.stat()
-    if seen.st_uid not in (0, os.geteuid()):
-        return f"it is user {seen.st_uid}'s, not yours; if you trust it, name it by its whole path"
+    for seen, what in ((path.lstat(), "link" if path.is_symlink() else "file"), (path.stat(), "file")):
+        if seen.st_uid not in (0, os.geteuid()):
+            return f"the {what} is user {seen.st_uid}'s, not yours; if you trust it, name it by its whole path"
     if seen.st_mode & stat.S_IWOTH:
         return f"everybody may write it; `chmod o-w {path}`, or name it by its whole path"
+    if seen.st_mode & stat.S_IWGRP and (_listed(path) or not _alone_in(seen.st_gid)):
+        return f"others of group {seen.st_gid} may write it; `chmod g-w {path}`, or name it by its whole path"
     return None
+
+
+def _listed(path: Path) -> bool:
+    """Whether a file has an access list, whose mask stands in place of the group's rights (acl(5))."""
+    try:
+        return "system.posix_acl_access" in os.listxattr(path)
+    except OSError:  # a file system that has none
+        return False
+
+
+def _alone_in(group: int) -> bool:
+    """Whether we are the only account in a group, as in the one that many systems make for each user."""
+    others = (account for account in pwd.getpwall() if account.pw_uid != os.geteuid())
+    try:
+        us, members = pwd.getpwuid(os.geteuid()), grp.getgrgid(group).gr_mem
+    except KeyError:  # of no account, or no group, that is known here
+        return False
+    return us.pw_gid == group and {*members} <= {us.pw_name} and all(one.pw_gid != group for one in others)
 
 
 def expanded(text: str) -> Path:

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hardware.machine.files import distrust
 from hardware.machine.messages import did_you_mean
 from harness.experiment.options import OPTIONS, OptionsError
-from harness.experiment.scenario import FLAGS, is_path, option_value, read_toml, with_scenario
+from harness.experiment.scenario import FLAGS, SAYS, WHY, content, is_path, option_value, read_toml, with_scenario
 
 FILE = "sojourn.toml"
 WHERE = "SOJOURN_DEFAULTS"
@@ -54,22 +56,29 @@ def user_defaults(environment: Mapping[str, str], folder: Path, services: Collec
     """Return what `sojourn.toml` in `folder` and the variables SOJOURN_<OPTION> of an environment set.
 
     The file has options at its top and a table for each service that has other ones:
-    `qdisc = "dualpi2"`, `[o2tv]`, `rate = "20mbit"`. Raises OptionsError for what is no option or has no value.
+    `qdisc = "dualpi2"`, `[o2tv]`, `rate = "20mbit"`. A file that the environment does not name may come with a folder
+    of somebody else's: it names no program, account or machine, and no path out of the folder. Raises OptionsError for
+    what is no option, has no value or is not for such a file.
     """
     where = environment.get(WHERE)
     file = None if where == "" else folder / (where or FILE)
     tables: dict[str, dict[str, str | bool]] = {"": {}}
-    if file and (where or file.exists()):
-        if not where and (why := distrust(file)):
+    if file and (where or os.path.lexists(file)):
+        try:
+            why = None if where else distrust(file)
+        except OSError as missing:  # what a link leads to
+            raise OptionsError(f"{file}: {missing.strerror}") from missing
+        if why:
             raise OptionsError(f"{file}: {why} ({WHERE}={file})")
+        read = partial(_value, file, named=bool(where))
         for name, value in read_toml(file).items():
             if isinstance(value, dict):
                 if name not in services:
                     known = ", ".join(services)
                     raise OptionsError(f"{file}: [{name}]: no service is called so; {_hint(name, services, known)}")
-                tables[name] = {key: _value(file, f"[{name}]: {key}", key, text) for key, text in value.items()}
+                tables[name] = {key: read(f"[{name}]: {key}", key, text) for key, text in value.items()}
             else:
-                tables[""][name] = _value(file, name, name, value)
+                tables[""][name] = read(name, name, value)
     else:
         file = None
     variables = {f"{_PREFIX}{option.name.replace('-', '_').upper()}": option.name for option in OPTIONS}
@@ -83,12 +92,18 @@ def user_defaults(environment: Mapping[str, str], folder: Path, services: Collec
     return Defaults(tables.pop(""), tables, with_scenario(given, folder), file)
 
 
-def _value(file: Path, where: str, name: str, value: Any) -> str | bool:
-    """The value of an option in a file; a path is relative to the file."""
+def _value(file: Path, where: str, name: str, value: Any, *, named: bool) -> str | bool:
+    """The value of an option in a file, which the user `named` or not; a path is relative to the file."""
     if name not in (known := [option.name for option in OPTIONS]):
         hint = _hint(name, known, "`sojourn harm --help` lists them")
         raise OptionsError(f"{file}: {where}: no such option; {hint}")
+    if not named and SAYS[name] == "who":
+        variable = f"{_PREFIX}{name.replace('-', '_').upper()}"
+        right = f"give --{name}, set {variable}, or name the file ({WHERE}={file})"
+        raise OptionsError(f"{file}: {where}: {WHY['who']}; {right}")
     text = option_value(f"{file}: {where}", name, value)
+    if not named and SAYS[name] == "content":
+        return content(file, name, str(text))
     return str(file.parent / Path(str(text)).expanduser()) if is_path(name, text) and name != "scenario" else text
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from apps import SERVICES
 from apps.base import Asked, Mode, Service
+from apps.credentials import account_variables
 from apps.standins.ladder import LADDER, parse_ladder
 from bottleneck.impairment import Impairment
 from bottleneck.qdiscs import KINDS, Qdisc, parse_qdisc
@@ -69,6 +70,25 @@ _RELAYED = "origin-cc"
 #: What a box decides by itself; of its rates a user may say what they are.
 _DECIDED, _SAID = ("qdisc", "qdisc-up", "rtt", "loss", "jitter", "bursts"), ("rate", "rate-up")
 
+Says = Literal["what", "content", "how", "who"]
+"""What an option says, which decides where it may stand.
+
+`what` is measured: any file. `content`, which is played: any file, as an address or a path in the file's own folder.
+`how` often, by which instruments, and where the evidence goes: a defaults file too. `who`: a program, an account or a
+machine, from the command line and the user's own environment alone.
+"""
+
+
+class FromFile(str):
+    """The value of an option that a scenario, or a defaults file that nobody named, gives."""
+
+    file: Path
+
+    def __new__(cls, value: str, file: Path) -> Self:
+        text = super().__new__(cls, value)
+        text.file = file
+        return text
+
 
 @dataclass(frozen=True)
 class Option:
@@ -77,6 +97,7 @@ class Option:
     name: str
     default: Any
     group: str
+    says: Says
     help: str
     flag: bool = False
     choices: tuple[str, ...] = ()
@@ -91,124 +112,128 @@ class Option:
 
 OPTIONS = [
     Option(
-        "service", "youtube", "victim", "which service is watched; all: the published runs, each as published",
+        "service", "youtube", "victim", "what", "which service is watched; all: the published runs, each as published",
         choices=(*SERVICES, "all"),
     ),
     Option(
-        "live", False, "victim", "open the real service instead of its stand-in (with --lab=virtual or --lab=apu)",
-        flag=True,
+        "live", False, "victim", "who",
+        "open the real service instead of its stand-in (with --lab=virtual or --lab=apu)", flag=True,
     ),
-    Option("video-id", "aqz-KE-bpKQ", "victim", "with --live: which YouTube video is watched"),
+    Option("video-id", "aqz-KE-bpKQ", "victim", "what", "with --live: which YouTube video is watched"),
     Option(
-        "url", "", "victim",
+        "url", "", "victim", "content",
         "television: an HLS or DASH stream, or with --live the channel's page; page: any page with a video; with "
         "--live: a meeting's link. A file of yours is served by the lab's own origin, with all that is in its folder",
     ),
     Option(
-        "script", None, "victim",
+        "script", None, "victim", "who",
         "page: a file with a JavaScript function that has the page play, called until a video does",
     ),
     Option(
-        "credentials", None, "victim",
+        "credentials", None, "victim", "who",
         "with --live: a file with your account that only you may read (docs/services.md)",
     ),
     Option(
-        "browser", None, "victim",
+        "browser", None, "victim", "who",
         "the program of another browser of Chromium's family than Debian's Chromium: Chrome, Edge (docs/drivers.md)",
     ),
     Option(
-        "profile", None, "victim",
+        "profile", None, "victim", "who",
         "with --live: a browser's profile of yours, with its logins; it is copied for the run and not written to",
     ),
-    Option("buffer", "12", "victim", "seconds of video that the stand-in's player tries to hold"),
+    Option("buffer", "12", "victim", "what", "seconds of video that the stand-in's player tries to hold"),
     Option(
-        "max-quality", None, "victim",
+        "max-quality", None, "victim", "what",
         "youtube's stand-in: the best rendition that it offers (without it 720p, all that its window shows)",
         choices=QUALITIES,
     ),
     Option(
-        "clip", None, "victim",
+        "clip", None, "victim", "content",
         "a film of your own that the stand-in plays, its first 5 minutes again and again; a strip is put into it",
     ),
-    Option("ladder", None, "victim", "the stand-in's renditions: 240p:300k,480p:1mbit,720p:2.5mbit"),
+    Option("ladder", None, "victim", "what", "the stand-in's renditions: 240p:300k,480p:1mbit,720p:2.5mbit"),
     Option(
-        "origin-cc", "bbr", "victim", "TCP congestion control of the video's origin", choices=("bbr", "cubic", "reno")
+        "origin-cc", "bbr", "victim", "what", "TCP congestion control of the video's origin",
+        choices=("bbr", "cubic", "reno"),
     ),
     Option(
-        "origin-protocol", "h2", "victim", "h2 (TCP) or h3 (QUIC) between the browser and the origin",
+        "origin-protocol", "h2", "victim", "what", "h2 (TCP) or h3 (QUIC) between the browser and the origin",
         choices=("h2", "h3"),
     ),
     Option(
-        "call-bitrate", None, "victim",
+        "call-bitrate", None, "victim", "what",
         "a call's video each way, at most (default: 2.5mbit; 1mbit where a host in real time is too slow)",
     ),
-    Option("call-ecn", "not-ect", "victim", "ECN codepoint of a call's packets", choices=("not-ect", "ect1")),
+    Option("call-ecn", "not-ect", "victim", "what", "ECN codepoint of a call's packets", choices=("not-ect", "ect1")),
     Option(
-        "qdisc", "fq_codel flows 1", "path", "the bottleneck's queue discipline, as tc would take it",
+        "qdisc", "fq_codel flows 1", "path", "what", "the bottleneck's queue discipline, as tc would take it",
         choices=tuple(KINDS),
     ),
-    Option("qdisc-up", None, "path", "the same for the uplink (default: as --qdisc)", choices=tuple(KINDS)),
+    Option("qdisc-up", None, "path", "what", "the same for the uplink (default: as --qdisc)", choices=tuple(KINDS)),
     Option(
-        "rate", "10mbit", "path",
+        "rate", "10mbit", "path", "what",
         "the bottleneck's rate towards the client; 10mbit,30s:5mbit: from 30 s on in the timeline another; "
         "of a black box: what it is said to have",
     ),
-    Option("rate-up", None, "path", "the rate away from the client (default: as --rate)"),
-    Option("rtt", "20ms", "path", "round-trip time that the router's path adds, half in each direction"),
+    Option("rate-up", None, "path", "what", "the rate away from the client (default: as --rate)"),
+    Option("rtt", "20ms", "path", "what", "round-trip time that the router's path adds, half in each direction"),
     Option(
-        "ip-version", None, "path",
+        "ip-version", None, "path", "what",
         "4 or 6: the IP version of all that is sent (default: 4; with a lab file: that of its addresses)",
         choices=tuple(map(str, IP_VERSIONS)),
     ),
-    Option("loss", None, "path", "share of the packets that the path loses at random, each way: 0.5%"),
-    Option("jitter", None, "path", "by how much the path's delay varies at random, each way (it reorders): 2ms"),
+    Option("loss", None, "path", "what", "share of the packets that the path loses at random, each way: 0.5%"),
     Option(
-        "bursts", None, "path",
+        "jitter", None, "path", "what",
+        "by how much the path's delay varies at random, each way (it reorders): 2ms",
+    ),
+    Option(
+        "bursts", None, "path", "what",
         "the path lets packets out in bursts, as Wi-Fi and LTE do, each way: one each 5ms, or at random 1ms-8ms",
     ),
     Option(
-        "timeline", "short", "contenders",
+        "timeline", "short", "contenders", "what",
         "short (20/40/20/40/20 s), published (60/120/60/120/60 s; with --live unless another is named) or "
         "solo:20,cubic:40,…",
         choices=("short", "published"),
     ),
     Option(
-        "contenders", "cubic,prague", "contenders",
+        "contenders", "cubic,prague", "contenders", "what",
         "who competes, in order, in a named timeline; several at once and uploads: cubic*4, prague+cubic@up, cubic+web "
         "(web is a user who fetches pages, video a second video, call a call). Known: " + ", ".join(KNOWN),
         choices=KNOWN,
     ),
     Option(
-        "scenario", None, "contenders",
+        "scenario", None, "contenders", "how",
         "a TOML file with options about victim, path and contenders; those given beside it go before (docs/options.md)",
     ),
-    Option("driver", "playwright", "recording", "what drives the browser", choices=DRIVERS),
-    Option("recorder", "ffmpeg", "recording", "what records the screen", choices=RECORDERS),
-    Option("probe-ecn", "not-ect", "recording", "ECN codepoint of the latency probe", choices=ECN_CODEPOINTS),
+    Option("driver", "playwright", "recording", "how", "what drives the browser", choices=DRIVERS),
+    Option("recorder", "ffmpeg", "recording", "how", "what records the screen", choices=RECORDERS),
+    Option("probe-ecn", "not-ect", "recording", "how", "ECN codepoint of the latency probe", choices=ECN_CODEPOINTS),
     Option(
-        "jitter-gate", None, "recording",
+        "jitter-gate", None, "recording", "how",
         "a run is void when the lab adds more than this at P99 to an unshaped probe (default: 50us in sim, else 2ms)",
     ),
     Option(
-        "lab", None, "lab",
+        "lab", None, "lab", "who",
         "sim (default: simulated time), virtual (real time here), apu (a router over ssh), black-box (any device, "
         "between two captures)",
         choices=LABS,
     ),
-    Option("lab-file", "lab.toml", "lab", "with --lab=apu and --lab=black-box: where the lab is described"),
+    Option("lab-file", "lab.toml", "lab", "who", "with --lab=apu and --lab=black-box: where the lab is described"),
     Option(
-        "kernel-source", None, "lab",
+        "kernel-source", None, "lab", "who",
         "a kernel.org tarball to build the simulated or virtual APU from (default: Debian's newest 7.x)",
     ),
     Option(
-        "engine", LOCAL, "lab",
+        "engine", LOCAL, "lab", "who",
         "where runs in simulated time are made: local or dask://HOST:PORT, the workers of a Dask cluster; each seed of "
         "--repeat, each cell of a matrix is one",
     ),
-    Option("results", "results", "evidence", "folder that takes the evidence directories"),
-    Option("seed", "1", "evidence", "seed of everything random; stored in the evidence"),
+    Option("results", "results", "evidence", "how", "folder that takes the evidence directories"),
+    Option("seed", "1", "evidence", "how", "seed of everything random; stored in the evidence"),
     Option(
-        "repeat", None, "evidence",
+        "repeat", None, "evidence", "how",
         "valid runs wanted, with seeds from --seed on and the contenders in random order; at most 2 attempts more "
         "(default: 1 run; matrices: runs of each cell, default the matrix's own)",
     ),
@@ -521,6 +546,7 @@ def parse_options(
     for rule in _RULES:
         if rule.when(asked):
             raise OptionsError(f"--{rule.option}: {rule.why.format(lab=asked.lab)}")
+    _keep_account(asked)
     phases = _phases(asked)
     return Options(
         phases=phases,
@@ -545,6 +571,19 @@ def _leave_useless(asked: _Given) -> None:
             asked.raw[name] = _BY_NAME[name].default
 
 
+def _keep_account(asked: _Given) -> None:
+    """Raise OptionsError where a file says to which site the user's account goes, and the user does not."""
+    url = asked.raw["url"]
+    if not (asked.live and isinstance(url, FromFile)):
+        return
+    named = [f"--{name}" for name in ("credentials", "profile") if asked.raw[name]]
+    if account := named or account_variables(asked.service):
+        raise OptionsError(
+            f"--url: {url.file} sends your account ({', '.join(account)}) to {url}; confirm it with --url={url}, or "
+            "leave the account out"
+        )
+
+
 def _complete(asked: _Given) -> None:
     """Fill in what depends on other options: what a live run, a lab of its own and a black box have for default."""
     raw = asked.raw
@@ -564,7 +603,7 @@ def _phases(asked: _Given) -> tuple[Phase, ...]:
     phases = asked.parsed("timeline", lambda text: parse_timeline(text, contenders))
     try:
         for phase in phases:
-            parse_load(phase.contender or "cubic")
+            parse_load("cubic" if phase.contender is None else phase.contender)
     except ValueError as wrong:
         raise OptionsError(f"--timeline/--contenders: {wrong}") from wrong
     return tuple(phases)

@@ -12,13 +12,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hardware.machine.files import expanded
 from hardware.machine.messages import did_you_mean
-from harness.experiment.options import OPTIONS, OptionsError
+from harness.experiment.options import OPTIONS, FromFile, OptionsError
 
 Value = str | bool
-GROUPS = ("victim", "path", "contenders")
-"""Of the options that a scenario may have."""
-NAMES = tuple(option.name for option in OPTIONS if option.group in GROUPS and option.name != "scenario")
+SAYS = {option.name: option.says for option in OPTIONS}
+WHY = {
+    "who": "only you name programs, accounts, machines and the real service",
+    "how": "says where it runs or what becomes of it, not what it is",
+}
+"""Why a file may not set an option that says this."""
+NAMES = tuple(option.name for option in OPTIONS if option.says in ("what", "content"))
+"""The options that a scenario may have."""
 FLAGS = frozenset(option.name for option in OPTIONS if option.flag)
 _PATHS = frozenset({"credentials", "browser", "profile", "clip", "script", "lab-file", "kernel-source", "scenario"})
 
@@ -42,16 +48,38 @@ def read_scenario(file: Path) -> dict[str, Value | list[Value]]:
     values: dict[str, Value | list[Value]] = {}
     for name, value in read_toml(file).items():
         if name not in NAMES:
-            place = next((option.group for option in OPTIONS if option.name == name), "")
-            why = f"says where it runs or what becomes of it, not what it is; give --{name}" if place else "no option"
-            hint = f"; {did_you_mean(name, NAMES) or 'known: ' + ', '.join(NAMES)}" if not place else ""
-            raise OptionsError(f"{file}: {name}: {why}{hint}")
+            if says := SAYS.get(name):
+                raise OptionsError(f"{file}: {name}: {WHY[says]}; give --{name} on the command line")
+            hint = did_you_mean(name, NAMES) or f"known: {', '.join(NAMES)}"
+            raise OptionsError(f"{file}: {name}: no option; {hint}")
         if value == []:
             raise OptionsError(f"{file}: {name}: an empty list; give one value or several")
         texts = [option_value(f"{file}: {name}", name, it) for it in (value if isinstance(value, list) else [value])]
-        placed = [str(file.parent / Path(str(it)).expanduser()) if is_path(name, it) else it for it in texts]
+        placed = [content(file, name, str(it)) if SAYS[name] == "content" else it for it in texts]
         values[name] = placed if isinstance(value, list) else placed[0]
     return values
+
+
+def content(file: Path, name: str, text: str) -> FromFile:
+    """Return the address or the path of what is played, as `file` gives it, which may be a stranger's.
+
+    A path is relative to the file and stays in its folder. Raises OptionsError.
+    """
+    if not is_path(name, text):
+        return FromFile(text, file)
+    try:
+        folder = file.parent.resolve()
+        path = (folder / expanded(text)).resolve()
+    except (OSError, ValueError, RuntimeError) as wrong:  # which Python's versions tell in several ways
+        raise OptionsError(f"{file}: {name}: {text!r} is no path: {wrong}") from wrong
+    right = f"or give --{name} on the command line"
+    if not path.is_relative_to(folder):
+        raise OptionsError(f"{file}: {name}: {text!r} is outside the file's folder; put it in there, {right}")
+    if name == "url" and path.parent == folder:
+        raise OptionsError(
+            f"{file}: {name}: {text!r} would serve all files next to it; put it in a folder of its own, {right}"
+        )
+    return FromFile(str(path), file)
 
 
 def is_path(name: str, value: Value) -> bool:

@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import pytest
 
 from apps import SERVICES
 from harness.experiment.defaults import user_defaults
-from harness.experiment.options import OptionsError, parse_options
+from harness.experiment.options import OPTIONS, Option, OptionsError, parse_options
 
+#: user::rw-, user:65534:rw-, group::r--, mask::rw-, other::r-- as the kernel takes it (acl_ea.h).
+WRITABLE_BY_65534 = struct.pack("<I" + 5 * "HHI", 2, 1, 6, ANYONE := 0xFFFFFFFF, 2, 6, 65534, 4, 4, ANYONE,
+                                16, 6, ANYONE, 32, 4, ANYONE)  # fmt: skip
 FILE = """
 qdisc = "dualpi2"
 rate = "30mbit"
@@ -51,7 +55,7 @@ def test_nothing_set_is_no_default(tmp_path: Path) -> None:
     [
         ("qdsic = 'pie'", r"sojourn\.toml: qdsic: no such option; did you mean qdisc\?"),
         ("[youtub]\nrate = '1mbit'", r"sojourn\.toml: \[youtub\]: no service is called so; did you mean youtube\?"),
-        ("live = 'yes'", r"sojourn\.toml: live: give true or false"),
+        ("clip = '../film.mp4'", r"sojourn\.toml: clip: '\.\./film\.mp4' is outside the file's folder"),
         ("rate = true", r"sojourn\.toml: rate: give a text in quotes, as after --rate="),
         ("rate = [1]", r"sojourn\.toml: rate: give a text in quotes"),
         ("rate", r"sojourn\.toml: no TOML: "),
@@ -76,9 +80,68 @@ def test_a_file_that_others_write_is_followed_by_name_alone(tmp_path: Path) -> N
     if os.geteuid() == 0:
         os.chown(file, 65534, 65534)
         with pytest.raises(
-            OptionsError, match=r"sojourn\.toml: it is user 65534's, not yours; if you trust it, name it"
+            OptionsError, match=r"sojourn\.toml: the file is user 65534's, not yours; if you trust it, name it"
         ):
             user_defaults({}, tmp_path, SERVICES)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of others")
+def test_a_link_of_somebody_elses_is_not_followed(tmp_path: Path) -> None:
+    """In everybody's folder a link may lead to a file of ours that was written for another purpose."""
+    (mine := tmp_path / "mine.toml").write_text(FILE)
+    (link := tmp_path / "sojourn.toml").symlink_to(mine)
+    assert user_defaults({}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
+    os.lchown(link, 65534, 65534)
+    with pytest.raises(OptionsError, match=r"sojourn\.toml: the link is user 65534's, not yours"):
+        user_defaults({}, tmp_path, SERVICES)
+    mine.unlink()
+    os.lchown(link, 0, 0)
+    with pytest.raises(OptionsError, match=r"sojourn\.toml: No such file"):
+        user_defaults({}, tmp_path, SERVICES)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to other groups")
+def test_a_file_that_a_group_writes_is_followed_where_the_group_is_the_users_alone(tmp_path: Path) -> None:
+    (file := tmp_path / "sojourn.toml").write_text(FILE)
+    file.chmod(0o664)
+    assert user_defaults({}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
+    os.chown(file, 0, 100)
+    with pytest.raises(OptionsError, match=r"sojourn\.toml: others of group 100 may write it; `chmod g-w .*DEFAULTS="):
+        user_defaults({}, tmp_path, SERVICES)
+    os.chown(file, 0, 0)
+    os.setxattr(file, "system.posix_acl_access", WRITABLE_BY_65534)
+    with pytest.raises(OptionsError, match=r"sojourn\.toml: others of group 0 may write it"):
+        user_defaults({}, tmp_path, SERVICES)
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_a_file_that_nobody_named_names_no_program_account_or_machine(tmp_path: Path, option: Option) -> None:
+    text = option.name + (" = true\n" if option.flag else ' = "site/x"\n')
+    if option.name == "scenario":
+        (tmp_path / "site").mkdir()
+        (tmp_path / "site" / "x").touch()
+    variable = f"SOJOURN_{option.name.replace('-', '_').upper()}"
+    for table in ("", "[o2tv]\n"):
+        (file := tmp_path / "sojourn.toml").write_text(table + text)
+        by_name = user_defaults({"SOJOURN_DEFAULTS": str(file)}, tmp_path, SERVICES).of("o2tv")
+        if option.says != "who":
+            assert user_defaults({}, tmp_path, SERVICES).of("o2tv").keys() == by_name.keys()
+            continue
+        with pytest.raises(OptionsError, match=f"sojourn.toml: .*{option.name}: only you name .*; give --") as refused:
+            user_defaults({}, tmp_path, SERVICES)
+        assert f"set {variable}, or name the file (SOJOURN_DEFAULTS={file})" in str(refused.value)
+        assert option.name in by_name
+    file.unlink()
+    value = "1" if option.flag else "site/x"
+    assert option.name in user_defaults({variable: value}, tmp_path, SERVICES).of("o2tv")
+
+
+def test_a_scenario_of_the_users_own_defaults_names_no_program_either(tmp_path: Path) -> None:
+    (tmp_path / "evening.toml").write_text('browser = "evil.sh"\n')
+    (tmp_path / "mine.toml").write_text('scenario = "evening.toml"\n')
+    for environment in ({"SOJOURN_DEFAULTS": "mine.toml"}, {"SOJOURN_SCENARIO": "evening.toml"}):
+        with pytest.raises(OptionsError, match=r"evening\.toml: browser: only you name programs"):
+            user_defaults(environment, tmp_path, SERVICES)
 
 
 def test_a_scenario_and_paths_are_relative_to_the_file(tmp_path: Path) -> None:

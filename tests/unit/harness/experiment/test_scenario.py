@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from apps import SERVICES
-from harness.experiment.options import OptionsError, parse_options
-from harness.experiment.scenario import combined, read_scenario, with_scenario
+from harness.experiment.options import OPTIONS, Option, Options, OptionsError, parse_options
+from harness.experiment.scenario import SAYS, combined, read_scenario, with_scenario
 
 HOUSEHOLD = 'service = "iptv"\nrate = "20mbit,30s:5mbit"\nloss = "0.1%"\ncontenders = "cubic*4,prague+cubic@up"\n'
 
@@ -44,12 +45,13 @@ def test_an_option_of_it_that_cannot_take_effect_is_refused(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('lab = "virtual"', r"lab: says where it runs or what becomes of it, not what it is; give --lab$"),
+        ('driver = "selenium"', r"driver: says where it runs or what becomes of it, not what it is; give --driver on"),
+        ('lab = "virtual"', r"lab: only you name programs, accounts, machines and the real service; give --lab on the"),
         ('repeat = "5"', "repeat: says where it runs"),
         ('scenario = "other.toml"', "scenario: "),
         ('rat = "5mbit"', r"rat: no option; did you mean rate\?"),
         ("rate = true", "rate: give a text in quotes"),
-        ('live = "yes"', "live: give true or false"),
+        ("live = true", "live: only you name .* the real service; give --live on the command line$"),
         ("rate = []", "rate: an empty list"),
         ('rate = ["5mbit", "9mbit"]', "rate: a run has one; give one here, or run `sojourn matrix .*household.toml`"),
         ("rate", "no TOML"),
@@ -67,8 +69,93 @@ def test_a_missing_one_is_told(tmp_path: Path) -> None:
 
 
 def test_a_path_in_it_is_relative_to_it(tmp_path: Path) -> None:
-    values = read_scenario(scenario(tmp_path, 'credentials = "account.toml"\nprofile = "mine"'))
-    assert values == {"credentials": str(tmp_path / "account.toml"), "profile": str(tmp_path / "mine")}
+    values = read_scenario(scenario(tmp_path, 'clip = "film.mp4"\nurl = ["site/index.html", "https://a.example/"]'))
+    assert values == {
+        "clip": str(tmp_path / "film.mp4"), "url": [str(tmp_path / "site" / "index.html"), "https://a.example/"]
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/etc/passwd", "is outside the file's folder; put it in there, or give --"),
+        ("../secret/film.mp4", "is outside the file's folder"),
+        ("~/film.mp4", "is outside the file's folder"),
+        ("~nobody-of-that-name/x", "is no path: '~nobody-of-that-name/x': "),
+        ("site/../../secret/film.mp4", "is outside the file's folder"),
+        ("link/film.mp4", "is outside the file's folder"),
+        ("film\\u0000.mp4", "is no path: "),
+    ],
+)
+def test_a_path_in_it_stays_in_its_folder(tmp_path: Path, path: str, why: str) -> None:
+    """Whoever wrote it shall see no file but those that came with it."""
+    for folder in ("given", "secret"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "secret" / "film.mp4").touch()
+    (tmp_path / "given" / "link").symlink_to(tmp_path / "secret")
+    for name in ("clip", "url"):
+        with pytest.raises(OptionsError, match=f"household.toml: {name}: .*{why}") as refused:
+            read_scenario(scenario(tmp_path / "given", f'{name} = "{path}"'))
+        assert "\n" not in str(refused.value)
+
+
+def test_a_page_next_to_it_is_refused_for_all_that_is_there_would_be_served(tmp_path: Path) -> None:
+    with pytest.raises(
+        OptionsError, match=r"url: 'index\.html' would serve all files next to it; put it in a folder of"
+    ):
+        read_scenario(scenario(tmp_path, 'url = "index.html"'))
+    assert read_scenario(scenario(tmp_path, 'clip = "film.mp4"')) == {"clip": str(tmp_path / "film.mp4")}
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_it_has_what_is_measured_and_no_other_option(tmp_path: Path, option: Option) -> None:
+    file = scenario(tmp_path, option.name + (" = true" if option.flag else ' = "site/x"'))
+    if option.says in ("what", "content"):
+        assert list(read_scenario(file)) == [option.name]
+        return
+    with pytest.raises(OptionsError, match=f"household.toml: {option.name}: .*; give --{option.name} on the command"):
+        read_scenario(file)
+
+
+def test_what_names_a_file_or_an_address_of_the_users_is_no_scenarios() -> None:
+    """An option that is parsed to a path is a program, an account or a machine, unless it is played or written."""
+    paths = {field.name.replace("_", "-") for field in fields(Options) if "Path" in str(field.type)}
+    assert {name for name in paths if SAYS[name] != "who"} == {"clip", "results"}
+    assert {option.name for option in OPTIONS if option.group == "lab"} <= {
+        n for n, says in SAYS.items() if says == "who"
+    }
+
+
+ACCOUNTS = [
+    ({"credentials": "mine.toml"}, {}, "--credentials"),
+    ({"profile": "mine"}, {}, "--profile"),
+    ({}, {"SOJOURN_IPTV_USER": "ann", "SOJOURN_IPTV_PASSWORD": "x"}, "SOJOURN_IPTV_USER, SOJOURN_IPTV_PASSWORD"),
+    ({}, {"SOJOURN_IPTV_COOKIE": "session=1"}, "SOJOURN_IPTV_COOKIE"),
+]
+
+
+@pytest.mark.parametrize(("given", "environment", "named"), ACCOUNTS)
+def test_an_account_goes_to_no_site_that_only_a_file_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], environment: dict[str, str], named: str
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    file = scenario(tmp_path, 'service = "iptv"\nurl = "https://evil.example/"')
+    asked = {"lab": "virtual", "live": True, "scenario": str(file), **given}
+    with pytest.raises(OptionsError) as refused:
+        parse_options(with_scenario(asked), SERVICES)
+    assert str(refused.value) == (
+        f"--url: {file} sends your account ({named}) to https://evil.example/; confirm it with "
+        "--url=https://evil.example/, or leave the account out"
+    )
+    confirmed = with_scenario(asked | {"url": "https://evil.example/"})
+    assert parse_options(confirmed, SERVICES).url == "https://evil.example/"
+
+
+def test_a_site_of_a_file_without_an_account_is_opened(tmp_path: Path) -> None:
+    file = scenario(tmp_path, 'service = "iptv"\nurl = "https://tv.example/"')
+    asked = {"lab": "virtual", "live": True, "scenario": str(file)}
+    assert parse_options(with_scenario(asked), SERVICES).url == "https://tv.example/"
 
 
 def test_lists_are_combined_in_their_order() -> None:

@@ -71,7 +71,7 @@ def test_a_cell_has_one_call(tmp_path: Path) -> None:
     [
         ('timeline = "solo:20"', "no phase of its timeline has a contender"),
         ('rate = "fast"', "--rate: "),
-        ('lab = "sim"', "says where it runs"),
+        ('lab = "sim"', "lab: only you name programs"),
     ],
 )
 def test_what_gives_no_cell_is_refused_with_the_file(tmp_path: Path, text: str, why: str) -> None:
