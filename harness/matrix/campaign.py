@@ -19,7 +19,7 @@ from bottleneck.units import UnitError, parse_time
 from harness.experiment.options import LOCAL, engine_named
 from harness.lab.contract import LabFactory
 from harness.matrix.cell import Cell
-from harness.matrix.cell_run import Endpoints, Job, inputs_digest, real_time_inputs_digest
+from harness.matrix.cell_run import Endpoints, Job, SimulatedInputs, real_time_inputs_digest
 from harness.matrix.engine import Engine, EngineError, LocalEngine, Outcome, complete
 from harness.matrix.limits import LABS, lacking
 from harness.matrix.matrix import Matrix, MatrixError
@@ -134,7 +134,7 @@ _Way = tuple[dict[str, Any], Callable[[], Engine]]
 
 def _simulated(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
     _build(plan, console)
-    digest = partial(inputs_digest, plan.endpoints, plan.kernel_source)
+    digest = SimulatedInputs(plan.endpoints, plan.kernel_source)
     inputs = digest()
     local = partial(LocalEngine, plan.workers)
     return {"inputs": inputs, "endpoints": plan.endpoints}, local if plan.engine == LOCAL else _dask(

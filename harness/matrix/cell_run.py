@@ -9,7 +9,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from typing import Any, Literal
 from hardware.machine.cache import digest
 from hardware.machine.files import replace_file
 from harness.matrix.cell import Cell
-from harness.matrix.deciding import sources
+from harness.matrix.deciding import SourceFiles, source_files
 from harness.store import runs
 from harness.store.manifest import hash_file
 from scoring.scores import SCORES
@@ -51,6 +51,8 @@ class Job:
     """The tarball of its kernel; None: Debian's newest. What it makes is part of `inputs`."""
     run: Callable[..., None] | None = None
     """What runs it, in place of `harness.matrix.simulated.run_cell`; another process must import it by name."""
+    scoring_sources: SourceFiles = field(default_factory=lambda: source_files(*_SCORING))
+    """What scores it, found where the job is made; a worker only reads its own of these."""
 
     @property
     def work(self) -> float:
@@ -73,24 +75,35 @@ def real_time_inputs_digest(lab_file: Path | None, limits: Limits, kernel_source
     lab = (
         lab_file.read_bytes() if lab_file else f"{ensure_kernel(kernel_source).digest} {ensure_guest().digest}".encode()
     )
-    return digest([("lab", lab), ("limits", limits.model_dump_json().encode()), *sources(*_REAL_TIME)])
+    return digest([("lab", lab), ("limits", limits.model_dump_json().encode()), *source_files(*_REAL_TIME).contents()])
+
+
+@dataclass(frozen=True)
+class SimulatedInputs:
+    """Names what decides a run where it is called: kernel, guest, endpoints and sources; to be pickled.
+
+    Builds what is missing, once in a process. Raises BuildError when it cannot be built.
+    """
+
+    endpoints: Endpoints = "bulk"
+    kernel_source: Path | None = None
+    sources: SourceFiles = field(default_factory=lambda: source_files(*_SIMULATED))
+
+    def __call__(self) -> str:
+        return _digest_here(self)
 
 
 @functools.cache
-def inputs_digest(endpoints: Endpoints = "bulk", kernel_source: Path | None = None) -> str:
-    """Name the kernel, the guest, the endpoints and the sources that decide what a run gives; builds what is missing.
-
-    Raises BuildError when they cannot be built.
-    """
+def _digest_here(named: SimulatedInputs) -> str:
     from harness.matrix.simulated import versions
 
-    parts = {**versions(kernel_source), "endpoints": endpoints}.items()
-    return digest([(name, text.encode()) for name, text in parts] + list(sources(*_SIMULATED)))
+    parts = {**versions(named.kernel_source), "endpoints": named.endpoints}.items()
+    return digest([(name, text.encode()) for name, text in parts] + list(named.sources.contents()))
 
 
 def scoring_digest(job: Job) -> str:
     """Name the sources and the parameters that make scores of a run's raw files."""
-    return digest([*sources(*_SCORING), ("window", f"{job.window_s} {job.tail_s}".encode())])
+    return digest([*job.scoring_sources.contents(), ("window", f"{job.window_s} {job.tail_s}".encode())])
 
 
 def perform(job: Job, folder: Path) -> None:

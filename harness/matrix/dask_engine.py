@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from hardware.simulation import memory_bytes
 from harness.experiment.simulated import MEMORY
-from harness.matrix.cell_run import Job, empty, inputs_digest, perform
+from harness.matrix.cell_run import Job, SimulatedInputs, empty, perform
 from harness.matrix.engine import EngineError
 
 _LOG = logging.getLogger("sojourn.dask")
@@ -148,8 +148,8 @@ class DaskEngine:
     does not answer, has no worker, or a worker would give other results.
     """
 
-    def __init__(self, address: str, inputs: str, digest: Digest = inputs_digest) -> None:
-        self._digest = digest
+    def __init__(self, address: str, inputs: str, digest: Digest | None = None) -> None:
+        self._digest = digest = digest or SimulatedInputs()
         self._client = connected(address)
         with _closed_on_error(self._client):
             check_workers(self._client, inputs, digest)

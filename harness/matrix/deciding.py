@@ -1,45 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which sources decide what a run gives: all that its code imports, by whatever way, and what lies beside these."""
+"""Which files decide what a run gives: all that its code imports, by whatever way, and what lies beside these."""
 
 from __future__ import annotations
 
 import ast
 import functools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from hardware.machine.files import CHECKOUT
 
-#: What these build has a digest of its own, which is told beside the sources.
+#: What these build has a digest of its own, which is named with the sources.
 _NAMED_OTHERWISE = ("hardware.build", "hardware.guest", "hardware.desktop", "traffic.endpoints")
 
 
 _DISCOVERY = "hardware.machine.discovery"
 
 
+@dataclass(frozen=True)
+class SourceFiles:
+    """Which files of a checkout decide what some modules do, by their paths in it; to be pickled.
+
+    It is found once, where a job is made: two threads of one process that parse at once end Python 3.11 with
+    `SystemError: AST constructor recursion depth mismatch`, and a Dask worker has many. A worker reads its own files.
+    """
+
+    files: tuple[str, ...]
+    packages: tuple[str, ...]
+    """Folders of which every module is taken, whatever it is called."""
+
+    def contents(self, checkout: Path = CHECKOUT) -> tuple[tuple[str, bytes], ...]:
+        """Return path and content of these files, and of files in their folders that are no Python, sorted.
+
+        A file that is missing is left out. What a process has read once it keeps: its code is as old. Parses nothing.
+        Raises OSError.
+        """
+        return _contents(self, checkout)
+
+
 @functools.cache
-def sources(*modules: str, checkout: Path = CHECKOUT) -> tuple[tuple[str, bytes], ...]:
-    """Return path and content of all files that decide what `modules` ("harness.matrix.cell") do.
+def source_files(*modules: str, checkout: Path = CHECKOUT) -> SourceFiles:
+    """Return which files decide what `modules` ("harness.matrix.cell") do.
 
     Those are the project's modules among their imports, at whatever depth and wherever in a file they stand, but for
-    types alone; and files beside them that are no Python, which they may read. Raises OSError.
+    types alone. Raises OSError.
     """
-    files: dict[Path, bytes] = {}
+    files, packages = set[Path](), set[Path]()
     left = [*modules]
     while left:
         for path in _files(left.pop(), checkout):
             if path in files:
                 continue
-            files[path] = path.read_bytes()
-            imported = [*_imports(path, files[path])]
+            files.add(path)
+            imported = [*_imports(path)]
             left += imported
             if _DISCOVERY in imported:  # it takes all that lies beside it
+                packages.add(path.parent)
                 package = ".".join(path.parent.relative_to(checkout).parts)
                 left += (f"{package}.{module.stem}" for module in path.parent.glob("*.py"))
-    for folder in {path.parent for path in files}:
-        beside = (path for path in folder.iterdir() if path.is_file() and path.suffix not in (".py", ".pyc"))
-        files |= {path: path.read_bytes() for path in beside}
-    return tuple(sorted((str(path.relative_to(checkout)), content) for path, content in files.items()))
+    names = (tuple(sorted(str(path.relative_to(checkout)) for path in found)) for found in (files, packages))
+    return SourceFiles(*names)
+
+
+@functools.cache
+def _contents(named: SourceFiles, checkout: Path) -> tuple[tuple[str, bytes], ...]:
+    paths = {checkout / name for name in named.files}
+    paths |= {path for folder in named.packages for path in _listed(checkout / folder) if path.suffix == ".py"}
+    for folder in {path.parent for path in paths}:
+        paths |= {path for path in _listed(folder) if path.suffix not in (".py", ".pyc")}
+    held = ((str(path.relative_to(checkout)), _content(path)) for path in paths)
+    return tuple(sorted((name, content) for name, content in held if content is not None))
+
+
+@functools.cache
+def _listed(folder: Path) -> tuple[Path, ...]:
+    return tuple(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else ()
+
+
+@functools.cache
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
 
 
 def _files(module: str, checkout: Path) -> Iterator[Path]:
@@ -54,9 +95,9 @@ def _files(module: str, checkout: Path) -> Iterator[Path]:
                 yield path
 
 
-def _imports(path: Path, source: bytes) -> Iterator[str]:
+def _imports(path: Path) -> Iterator[str]:
     """The modules that a source imports when it runs; of `from a import b` both a and a.b, which may be one."""
-    tree = ast.parse(source, str(path))
+    tree = ast.parse(path.read_bytes(), str(path))
     types_alone = {
         inner
         for node in ast.walk(tree)

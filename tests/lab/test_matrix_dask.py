@@ -23,7 +23,7 @@ from bottleneck.spec import Direction
 from hardware.machine.files import CHECKOUT
 from harness.matrix import dumbbell, simulated_call
 from harness.matrix.cell import Call, Cell, Flow, Hop
-from harness.matrix.cell_run import RAW, RUN, Job, inputs_digest, standing
+from harness.matrix.cell_run import RAW, RUN, Job, SimulatedInputs, standing
 from harness.matrix.dask_engine import DaskEngine
 from harness.matrix.engine import EngineError, LocalEngine, complete
 from harness.matrix.results import run_folder
@@ -36,7 +36,7 @@ def jobs(count: int, seconds: float = 10) -> list[Job]:
     hop = Hop(down=Direction(rate_bps=50_000_000, qdisc=parse_qdisc("dualpi2", "test")))
     flows = tuple(Flow(contender=name, rtt_us=20_000) for name in ("prague", "cubic"))
     cell = Cell(name="two", flows=flows, hops=(hop,), seconds=seconds)
-    return [Job(cell, seed, 5, 2, inputs_digest()) for seed in range(1, count + 1)]
+    return [Job(cell, seed, 5, 2, SimulatedInputs()()) for seed in range(1, count + 1)]
 
 
 @contextmanager

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import pickle
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.matrix import cell_run, deciding
-from harness.matrix.deciding import sources
+from harness.matrix.deciding import SourceFiles, source_files
 
 SOURCES = {
     "harness/run.py": "import traffic.flow\nif TYPE_CHECKING:\n    from harness import told\n",
@@ -23,9 +26,15 @@ SOURCES = {
 }
 
 
-def paths(*modules: str, checkout: Path) -> list[str]:
-    deciding.sources.cache_clear()
-    return [name for name, _ in sources(*modules, checkout=checkout)]
+def found(*modules: str, checkout: Path) -> SourceFiles:
+    """As a process finds them that has just begun."""
+    for cached in (deciding.source_files, deciding._contents, deciding._listed, deciding._content):
+        cached.cache_clear()
+    return source_files(*modules, checkout=checkout)
+
+
+def names(files: SourceFiles, checkout: Path) -> list[str]:
+    return [name for name, _ in files.contents(checkout)]
 
 
 @pytest.fixture
@@ -37,22 +46,42 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def test_what_is_imported_anywhere_decides_and_what_lies_beside_it(checkout: Path) -> None:
-    assert paths("harness.run", checkout=checkout) == [
+    assert names(found("harness.run", checkout=checkout), checkout) == [
         "harness/run.py", "traffic/__init__.py", "traffic/deep/__init__.py", "traffic/deep/leaf.py",
         "traffic/deep/page.js", "traffic/flow.py",
     ]  # fmt: skip
 
 
 def test_a_change_in_any_of_these_is_another_digest(checkout: Path) -> None:
-    before = sources("harness.run", checkout=checkout)
+    before = found("harness.run", checkout=checkout).contents(checkout)
     for name in ("harness/run.py", "traffic/deep/leaf.py", "traffic/deep/page.js"):
         (checkout / name).write_text(SOURCES[name] + "\n# changed")
-        deciding.sources.cache_clear()
-        assert sources("harness.run", checkout=checkout) != before, name
+        assert found("harness.run", checkout=checkout).contents(checkout) != before, name
         (checkout / name).write_text(SOURCES[name])
     (checkout / "harness" / "page.py").write_text("print()")
-    deciding.sources.cache_clear()
-    assert sources("harness.run", checkout=checkout) == before
+    assert found("harness.run", checkout=checkout).contents(checkout) == before
+
+
+def test_a_worker_reads_its_own_files_of_those_found_elsewhere(checkout: Path, tmp_path_factory: Any) -> None:
+    (checkout / "traffic" / "deep" / "leaf.py").write_text("from hardware.machine.discovery import defined_in")
+    shipped = pickle.loads(pickle.dumps(found("harness.run", checkout=checkout)))
+    ours = shipped.contents(checkout)
+    assert {"traffic/deep/other.py", "traffic/deep/page.js"} <= {name for name, _ in ours}
+
+    def there(name: str, text: str | None) -> tuple[tuple[str, bytes], ...]:
+        """What a worker reads whose checkout has another text of one file, or lacks it."""
+        worker = tmp_path_factory.mktemp("worker")
+        shutil.copytree(checkout, worker, dirs_exist_ok=True)
+        (worker / name).unlink(missing_ok=True)
+        if text is not None:
+            (worker / name).write_text(text)
+        return shipped.contents(worker)
+
+    assert there("harness/page.py", "print()") == ours
+    assert there("traffic/flow.py", "import traffic.deep.leaf, traffic.new") != ours
+    assert there("traffic/deep/leaf.py", None) != ours
+    assert there("traffic/deep/another.js", "") != ours, "a file that is read, and that only the worker has"
+    assert there("traffic/deep/another.py", "") != ours, "a module that is taken where it lies"
 
 
 @pytest.mark.parametrize(
@@ -65,11 +94,11 @@ def test_a_change_in_any_of_these_is_another_digest(checkout: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_real_runs_follow_their_own_sources(modules: tuple[str, ...], some: set[str]) -> None:
-    names = {name for name, _ in sources(*modules)}
-    assert some <= names
-    assert not any(name.startswith(("harness/report", "harness/soak", "harness/cli", "tests/")) for name in names)
+    read = {name for name, _ in source_files(*modules).contents()}
+    assert some <= read
+    assert not any(name.startswith(("harness/report", "harness/soak", "harness/cli", "tests/")) for name in read)
 
 
 @pytest.mark.parametrize("modules", [cell_run._SIMULATED, cell_run._REAL_TIME])
 def test_a_change_of_how_cells_are_scored_makes_no_run_again(modules: tuple[str, ...]) -> None:
-    assert "scoring/transport.py" not in {name for name, _ in sources(*modules)}
+    assert "scoring/transport.py" not in {name for name, _ in source_files(*modules).contents()}
