@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 
@@ -32,8 +33,10 @@ def _scaled(text: str, units: dict[str, float], expected: str) -> float:
     match = _VALUE.fullmatch(text.strip())
     if match is None or match[2].lower() not in units:
         raise UnitError(f'"{text}" is not {expected}')
+    if math.isinf(value := float(match[1]) * units[match[2].lower()]):
+        raise UnitError(f'"{text}" is out of range; give {expected}')
     # 0.57ms must be 570 us, not 569: leave the floating point's last digits out before anything is cut off.
-    return round(float(match[1]) * units[match[2].lower()], 6)
+    return round(value, 6)
 
 
 def parse_rate(text: str) -> int:

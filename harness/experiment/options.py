@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -31,6 +33,11 @@ T = TypeVar("T")
 
 _SPARE_BYTES = 150 << 20
 _STEPS = ("rate_steps", "rate_up_steps")
+#: Fields of a record that are texts, by their options' names, and those in which 0 is no option.
+_TEXTS = ("service", "video_id", "url", "script", "credentials", "browser", "profile", "clip", "origin_cc",
+          "origin_protocol", "call_ecn", "qdisc_up", "driver", "recorder", "probe_ecn", "lab_file", "kernel_source",
+          "engine")  # fmt: skip
+_ZEROS = ("loss_percent", "jitter_us")
 _PATHS = ("lab_file", "results", "credentials", "kernel_source", "clip", "script", "browser", "profile")
 _RECORDING_BPS = 4_000_000
 #: What captures need room for where the bottleneck's rate is not known.
@@ -374,27 +381,99 @@ class Options(Asked):
         }
 
 
-def restored(record: Mapping[str, Any]) -> Options:
-    """Return the options that `Options.record` told, of a run's options.json.
+def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -> Options:
+    """Return the options that `Options.record` wrote, of a run's options.json, which may be a stranger's.
 
-    Raises `OptionsError` for a record of another version of Sojourn.
+    The record is turned into the words of a command line and parsed as these are. Raises `OptionsError` for what the
+    command line refuses or makes another value of, and for a record of another version of Sojourn.
     """
     names = {field.name for field in fields(Options)}
     if odd := sorted(names ^ set(record)):
         raise OptionsError(f"options.json: of another version of Sojourn: {', '.join(odd)}")
-    known = dict(record)
     try:
-        for name in ("qdisc_down", "qdisc_up"):
-            known[name] = None if known[name] is None else parse_qdisc(known[name], name)
-        for name in _PATHS:
-            known[name] = None if known[name] is None else Path(known[name])
-        known["phases"] = tuple(Phase(**phase) for phase in known["phases"])
-        known |= {name: tuple(RateStep(**step) for step in known[name]) for name in _STEPS}
-        known["ladder"] = tuple(map(tuple, known["ladder"]))
-        known["bursts_us"] = tuple(known["bursts_us"]) if known["bursts_us"] else None
-    except (TypeError, ValueError) as wrong:
+        given = words(record)
+        options = parse_options({}, services, given).but(results=Path(_said(record, "results", _text) or ""))
+        made = json.loads(json.dumps(options.record()))
+    except (OSError, RuntimeError, ValueError) as wrong:  # of paths Python's versions tell in several ways
         raise OptionsError(f"options.json: {wrong}") from wrong
-    return Options(**known)
+    if other := next((name for name, value in record.items() if made[name] != value), None):
+        raise OptionsError(
+            f"options.json: {other}: {reprlib.repr(record[other])} is nothing that a {options.service} run in the "
+            f"{options.lab} lab can have; was the file changed?"
+        )
+    # A number that is equal may be of another type, which a job's bytes show.
+    return options.but(phases=tuple(Phase(**phase) for phase in record["phases"]))
+
+
+def words(record: Mapping[str, Any]) -> dict[str, str | bool]:
+    """Return the options of a record by their names on the command line, each as its text there.
+
+    Raises ValueError for a value of another type than its option's.
+    """
+    rates = {"rate": ("rate_down_bps", "rate_steps"), "rate-up": ("rate_up_bps", "rate_up_steps")}
+    texts: dict[str, str | bool | None] = {
+        **{field.replace("_", "-"): _said(record, field, _text) for field in _TEXTS},
+        "live": _said(record, "live", _flag),
+        "lab": _said(record, "asked_lab", _text),
+        "buffer": _said(record, "buffer_s", _number),
+        "max-quality": _said(record, "max_quality", lambda it: f"{_number(it)}p"),
+        "ladder": _said(record, "ladder", lambda it: ",".join(f"{_number(p)}p:{_number(bps)}bit" for p, bps in it)),
+        "call-bitrate": _said(record, "call_bitrate_bps", lambda it: f"{_number(it)}bit"),
+        "qdisc": _said(record, "qdisc_down", _text),
+        "rtt": _said(record, "rtt_us", lambda it: f"{_number(it)}us"),
+        "ip-version": _said(record, "ip_version", _number),
+        "loss": _said(record, "loss_percent", lambda it: f"{_number(it)}%"),
+        "jitter": _said(record, "jitter_us", lambda it: f"{_number(it)}us"),
+        "bursts": _said(record, "bursts_us", lambda it: "-".join(f"{_number(us)}us" for us in it)),
+        "timeline": _said(record, "phases", lambda it: ",".join(map(_phase_word, it))),
+        "jitter-gate": _said(record, "jitter_gate_ms", lambda it: f"{_number(it)}ms"),
+        "seed": _said(record, "seed", _number),
+        "repeat": _said(record, "repeat", _number),
+    }
+    for name, (first, steps) in rates.items():
+        rate = _said(record, first, lambda it: f"{_number(it)}bit")
+        later = _said(record, steps, lambda it: "".join(map(_step_word, it)))
+        texts[name] = f"{rate}{later or ''}" if rate else None
+    return {name: text for name, text in texts.items() if text is not None}
+
+
+def _said(record: Mapping[str, Any], field: str, word: Callable[[Any], T]) -> T | None:
+    """A field of a record as its option's word; None where it has none. Raises ValueError that names it."""
+    value = record[field]
+    if value is None or value == "" or value == [] or (field in _ZEROS and value == 0):
+        return None
+    try:
+        return word(value)
+    except (TypeError, ValueError, KeyError) as wrong:
+        raise ValueError(f"{field}: {reprlib.repr(value)} is nothing that Sojourn writes") from wrong
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{reprlib.repr(value)} is no text")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{reprlib.repr(value)} is neither true nor false")
+    return value
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{reprlib.repr(value)} is no number")
+    return repr(value)
+
+
+def _phase_word(phase: Any) -> str:
+    """A phase of a record as a timeline has it; its name follows from all of them."""
+    contender = "solo" if phase["contender"] is None else _text(phase["contender"])
+    return f"{contender}:{_number(phase['seconds'])}"
+
+
+def _step_word(step: Any) -> str:
+    return f",{_number(step['at_s'])}s:{_number(step['rate_bps'])}bit"
 
 
 class _Given:
@@ -599,7 +678,7 @@ def _complete(asked: _Given) -> None:
 
 
 def _phases(asked: _Given) -> tuple[Phase, ...]:
-    contenders = tuple(name.strip() for name in str(asked.raw["contenders"]).split(","))
+    contenders = tuple("".join(name.split()) for name in str(asked.raw["contenders"]).split(","))
     phases = asked.parsed("timeline", lambda text: parse_timeline(text, contenders))
     try:
         for phase in phases:

@@ -3,23 +3,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from apps.base import Service
+from hardware.machine.messages import printable
 from hardware.machine.programs import FLAGS
 from harness.bundle.archive import verify
 from harness.bundle.research_object import CRATE
-from harness.experiment.options import Options, restored
+from harness.experiment.options import LABS, OPTIONS, Options, OptionsError, restored, words
 from harness.experiment.run import OPTIONS_FILE, perform
+from harness.experiment.scenario import is_path
 from harness.report.run_page import REPORT
-from harness.store.manifest import PARTIAL, FileEntry, Manifest, read_manifest
+from harness.store.loaded import stored_object
+from harness.store.manifest import LARGEST, PARTIAL, FileEntry, Manifest, read_manifest
 
 NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
 """Files that tell where and when a run was made, or came to it with a bundle."""
+#: Characters of what is wrong with a record, which may say anything.
+_LONGEST = 400
+_DEFAULTS = {option.name: option.default for option in OPTIONS}
 _MACHINE = ("kernel source", "kernel build", "guest", "sources", "film", "second film", "processor", FLAGS, "ffmpeg")
 
 
@@ -36,10 +41,10 @@ class Compared:
     missing: tuple[str, ...]
 
 
-def asked_of(run: Path) -> tuple[Manifest, Options]:
+def asked_of(run: Path, services: Mapping[str, type[Service]]) -> tuple[Manifest, Options]:
     """Return manifest and options of a finished run in simulated time whose files are as they were made.
 
-    Raises RerunError, OptionsError, and BundleError naming a file that was changed.
+    Raises RerunError, and BundleError naming a file that was changed.
     """
     if (manifest := read_manifest(run)).status != "valid" or run.suffix == PARTIAL:
         why = f" ({'; '.join(manifest.reasons)})" if manifest.reasons else ""
@@ -49,17 +54,28 @@ def asked_of(run: Path) -> tuple[Manifest, Options]:
     verify(run)
     if OPTIONS_FILE not in manifest.files:
         raise RerunError(f"{run}: has no {OPTIONS_FILE}: what was asked is not known")
-    options = restored(json.loads((run / OPTIONS_FILE).read_bytes()))
-    here = {"--clip": options.clip, "--script": options.script, "--kernel-source": options.kernel_source}
-    if options.own_folder:
-        here["--url"] = Path(options.url)
-    if manifest.bundle and (others := [f"{name}={path}" for name, path in here.items() if path]):
+    if manifest.files[OPTIONS_FILE].size > LARGEST or not (record := stored_object(run / OPTIONS_FILE)):
+        raise RerunError(f"{run}: {OPTIONS_FILE}: holds no options; was the file changed?")
+    if (lab := record.get("lab")) in LABS and lab != "sim":
+        raise RerunError(f"{run}: was made in the {lab} lab: only simulated time gives the same bytes again")
+    if manifest.bundle and (others := _paths(record)):
         raise RerunError(f"{run}: came in a bundle, and was made with files of another machine: {', '.join(others)}")
-    if options.kernel_source and not options.kernel_source.is_file():
-        raise RerunError(f"{run}: its kernel was built from {options.kernel_source}, which is not here; put it there")
-    if options.lab != "sim":
-        raise RerunError(f"{run}: was made in the {options.lab} lab: only simulated time gives the same bytes again")
-    return manifest, options
+    try:
+        return manifest, restored(record, services)
+    except OptionsError as wrong:
+        raise RerunError(f"{run}: {printable(str(wrong))[:_LONGEST]}") from wrong
+
+
+def _paths(record: Mapping[str, Any]) -> list[str]:
+    """Each path that a record has, as an option. Not `results`, which a rerun has of its own."""
+    try:
+        return [
+            f"--{name}={text}"
+            for name, text in words(record).items()
+            if text and is_path(name, text) and text != _DEFAULTS[name]
+        ]
+    except (KeyError, ValueError):  # which reading the record tells in full
+        return []
 
 
 def rerun(
@@ -70,7 +86,7 @@ def rerun(
     Returns where, how the files compare, and what of the machine is not the same, each in words. Raises as
     `asked_of` and `harness.experiment.run.perform`.
     """
-    manifest, options = asked_of(run)
+    manifest, options = asked_of(run, services)
     again = perform(
         manifest.test, options.but(results=(results or run.parent).resolve()), services,
         ["sojourn", "rerun", manifest.run], terminal,

@@ -17,7 +17,8 @@ from apps.standins.call import camera
 from apps.standins.film import Film, FilmError
 from apps.standins.ladder import rung_of
 from hardware.machine.programs import find
-from harness.store.loaded import load_valid_run
+from harness.store.loaded import load_valid_run, stored_object
+from harness.store.manifest import read_manifest
 from scoring import frames, picture_quality
 from scoring.picture_quality import Picture, QualityError
 
@@ -78,8 +79,10 @@ def _film(run: Path, lab: dict[str, Any]) -> Iterator[Picture]:
 
 def _own_film(run: Path, digest: str, clip: dict[str, Any]) -> Iterator[Picture]:
     """The user's film that a run showed, where it still is. Raises QualityError."""
-    asked = json.loads((run / "options.json").read_text()).get("clip")
-    film = Film(Path(asked or ""))
+    asked = stored_object(run / "options.json").get("clip")
+    if read_manifest(run).bundle:
+        raise QualityError(f"{run}: came in a bundle, and showed a film of another machine: --clip={asked}")
+    film = Film(Path(str(asked or "")))
     try:
         if film.digest != digest:
             raise QualityError(f"{asked}: is no longer the film that {run} showed")

@@ -153,6 +153,6 @@ def stored_object(file: Path) -> dict[str, Any]:
     """Return the JSON object in a file of a run; an empty one where there is none."""
     try:
         stored = json.loads(file.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return stored if isinstance(stored, dict) else {}

@@ -76,7 +76,7 @@ def test_who_names_a_default_or_runs_again_hands_over_the_same_bytes(tmp_path: P
     named = {"driver": "".join(("play", "wright")), "probe-ecn": "".join(("not-", "ect")), "seed": "1"}  # none interned
     assert hand_over(tmp_path / "b", **named) == left_out
     options = parse_options({"service": "call"}, SERVICES).but(results=tmp_path / "c" / "results")
-    assert packed(tmp_path / "c", restored(json.loads(json.dumps(options.record())))) == left_out
+    assert packed(tmp_path / "c", restored(json.loads(json.dumps(options.record())), SERVICES)) == left_out
 
 
 def test_the_order_of_hashes_does_not_matter(tmp_path: Path) -> None:

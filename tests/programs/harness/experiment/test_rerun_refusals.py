@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,25 @@ from hypothesis import strategies as st
 
 from apps import SERVICES
 from bottleneck.qdiscs import KINDS
+from hardware.machine.messages import printable
 from hardware.machine.programs import FLAGS, host_versions
 from harness.bundle.archive import BundleError
 from harness.bundle.research_object import CRATE
-from harness.experiment.options import DRIVERS, ECN_CODEPOINTS, RECORDERS, Options, parse_options, restored
+from harness.experiment.options import DRIVERS, ECN_CODEPOINTS, RECORDERS, Options, parse_options, restored, words
 from harness.experiment.rerun import RerunError, asked_of, commits, compared, unlike
 from harness.experiment.run import OPTIONS_FILE
-from harness.store.manifest import Bundled, FileEntry, GitState, StoreError, read_manifest, write_manifest
+from harness.store.manifest import (
+    LARGEST,
+    Bundled,
+    FileEntry,
+    GitState,
+    StoreError,
+    hash_file,
+    read_manifest,
+    write_manifest,
+)
 from harness.store.runs import RunStore
+from tests.unit.damage import PART, TO, altered, fuzz
 from traffic.contender import CONTENDERS
 
 
@@ -32,7 +44,8 @@ def parse(**given: Any) -> Options:
 
 QUEUES = ["fq_codel flows 1", "dualpi2 target 10ms", "cake bandwidth 9mbit rtt 30ms", "pie ecn", "bfifo limit 50kb",
           "red limit 400000 min 30000 max 90000 avpkt 1000 ecn", *sorted(set(KINDS) - {"red"})]  # fmt: skip
-PHASES = st.lists(st.tuples(st.sampled_from(["solo", *CONTENDERS]), st.integers(2, 90)), max_size=6)
+LOADS = ["solo", "cubic*4", "prague+cubic@up*2", "cubic+web*3", "video", "reno+call", *CONTENDERS]
+PHASES = st.lists(st.tuples(st.sampled_from(LOADS), st.integers(2, 90) | st.just(7.25)), max_size=6)
 
 
 @st.composite
@@ -45,7 +58,13 @@ def asked(draw: st.DrawFn) -> Options:
     defaults = dict(
         qdisc=draw(st.sampled_from(QUEUES)),
         qdisc_up=maybe(st.sampled_from(QUEUES)),
-        rate=f"{draw(st.integers(1, 90))}mbit",
+        rate=f"{draw(st.integers(1, 90))}mbit" + draw(st.sampled_from(["", ",1.5s:5mbit,4s:700kbit"])),
+        loss=maybe(st.floats(0.01, 20).map("{:.5f}%".format)),
+        jitter=maybe(st.integers(1, 500).map("{}us".format)),
+        bursts=maybe(st.sampled_from(["5ms", "1ms-8ms"])),
+        ip_version=maybe(st.sampled_from("46")),
+        ladder=maybe(st.sampled_from(["240p:300k,480p:1mbit", "720p:2.5mbit"])),
+        call_ecn=maybe(st.sampled_from(["not-ect", "ect1"])),
         rate_up=maybe(st.integers(500, 90_000).map("{}kbit".format)),
         rtt=f"{draw(st.integers(1, 200))}ms",
         timeline=maybe(PHASES.map(lambda it: ",".join(f"{who}:{s}" for who, s in [("solo", 5), *it]))),
@@ -68,7 +87,7 @@ def asked(draw: st.DrawFn) -> Options:
 
 @given(asked())
 def test_any_options_come_back_from_the_evidence(options: Options) -> None:
-    assert restored(json.loads(json.dumps(options.record()))) == options
+    assert restored(json.loads(json.dumps(options.record())), SERVICES) == options
 
 
 Make = Callable[..., Path]
@@ -89,35 +108,148 @@ def make(tmp_path: Path) -> Make:
 
 
 def test_a_valid_run_in_simulated_time_is_taken(make: Make) -> None:
-    manifest, options = asked_of(make(seed="7", qdisc="dualpi2"))
+    manifest, options = asked_of(make(seed="7", qdisc="dualpi2"), SERVICES)
     assert (manifest.test, options.seed, str(options.qdisc_down)) == ("video-harm", 7, "dualpi2")
 
 
 def test_other_runs_are_refused_in_one_line(make: Make, tmp_path: Path) -> None:
     with pytest.raises(RerunError, match=r"is void \(too late\): only a valid run can be made again"):
-        asked_of(make("too late"))
+        asked_of(make("too late"), SERVICES)
     with pytest.raises(RerunError, match="was made in the virtual lab: only simulated time gives the same bytes again"):
-        asked_of(make(lab="virtual"))
+        asked_of(make(lab="virtual"), SERVICES)
     with RunStore(tmp_path).create("video-harm", "cell") as left:
         pass
     with pytest.raises(RerunError, match=r"is interrupted \(the run was left without a commit\): only a valid run"):
-        asked_of(left.path)
+        asked_of(left.path, SERVICES)
     (edited := make()).joinpath("player.jsonl").write_text("[]\n")
     with pytest.raises(BundleError, match=r"player\.jsonl: differs from the manifest"):
-        asked_of(edited)
+        asked_of(edited, SERVICES)
     with pytest.raises(StoreError, match="no run directory"):
-        asked_of(tmp_path)
+        asked_of(tmp_path, SERVICES)
     manifest = read_manifest(masked := make())
     write_manifest(masked, manifest.model_copy(update={"bundle": Bundled(source="0" * 64, anonymised=True)}))
     with pytest.raises(RerunError, match="is anonymised"):
-        asked_of(masked)
+        asked_of(masked, SERVICES)
     (film := tmp_path / "film.mp4").touch()
     others = make(clip=str(film))
-    asked_of(others)
+    asked_of(others, SERVICES)
     manifest = read_manifest(others)
     write_manifest(others, manifest.model_copy(update={"bundle": Bundled(source="0" * 64, anonymised=False)}))
     with pytest.raises(RerunError, match=f"made with files of another machine: --clip={film}"):
-        asked_of(others)
+        asked_of(others, SERVICES)
+
+
+#: What a stranger would have us do, and values of which each is right somewhere.
+HOSTILE = st.sampled_from([
+    "/etc/passwd", "/bin/sh", "../../../x", "~/x", "~nobody-of-that-name/x", "\x00", "\n\x1b[31m", "x" * 5000, "vlc",
+    "youtub", "solo", "sim", "apu", "virtual", "iptv", "page", "call", "240p", "ect1", "h3", "1e400", "1_000",
+    "http://evil.example/", "file:///etc/passwd", "dask://evil.example:8786", "999999999999999999999", True, False, 0,
+    -1, 1, 2, 1.0, 20.0, 1e300, float("nan"), float("inf"), 10**30, [], {}, [[]], [["240p", 1]], [[240, 50_000]],
+    [{"name": "../../../x", "contender": None, "seconds": 20}], [{"name": "solo", "contender": "solo", "seconds": 20}],
+    [{"name": "solo", "contender": None, "seconds": 1}], [{"at_s": 3, "rate_bps": 5}], [{"at_s": True, "rate_bps": 1}],
+])  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A valid run of many options, and what was asked of it."""
+    household = parse(timeline="solo:5,cubic*2+web:9,solo:4", rate="10mbit,3s:5mbit", loss="0.5%", bursts="1ms-8ms",
+                      jitter="2ms", ladder="240p:300k,480p:1mbit", seed="7", jitter_gate="1ms", lab="sim")  # fmt: skip
+    record = json.loads(json.dumps(household.record()))
+    with RunStore(tmp_path_factory.mktemp("results")).create("video-harm", "cell") as made:
+        (made.path / OPTIONS_FILE).write_text(json.dumps(record))
+        return made.commit(), record
+
+
+def replaced(run: Path, content: bytes) -> None:
+    """Put another record into a run, and its hash into the manifest."""
+    (run / OPTIONS_FILE).write_bytes(content)
+    manifest = read_manifest(run)
+    files = manifest.files | {OPTIONS_FILE: hash_file(run / OPTIONS_FILE)}
+    write_manifest(run, manifest.model_copy(update={"files": files}))
+
+
+def tried(run: Path, record: Any) -> Options | str:
+    """Options of a run whose record was changed along with its manifest, or why it is refused."""
+    replaced(run, json.dumps(record).encode())
+    try:
+        return asked_of(run, SERVICES)[1]
+    except RerunError as refused:
+        why = str(refused).removeprefix(f"{run}: ")
+        assert why != str(refused) and len(why) < 500 and why == printable(why)
+        return why
+
+
+@fuzz
+@given(part=PART, field=st.none() | st.integers(0, 99), to=st.one_of(HOSTILE, TO))
+def test_a_changed_record_is_refused_or_says_what_the_command_line_could(
+    own: tuple[Path, dict[str, Any]], part: list[int], field: int | None, to: Any
+) -> None:
+    run, record = own
+    changed = altered(record, part if field is None else [field], to)
+    if isinstance(got := tried(run, changed), Options):
+        assert json.loads(json.dumps(got.record())) == changed
+        again = [f"--{name}={text}" for name, text in words(changed).items()]
+        assert again and parse_options({}, SERVICES, words(changed)).but(results=got.results) == got
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"driver": "x"}, "options.json: --driver: unknown 'x'; known: playwright, selenium"),
+        ({"recorder": "../x"}, r"options.json: --recorder: unknown '\.\./x'; known: ffmpeg, obs"),
+        ({"service": "nonesuch"}, "options.json: --service: unknown 'nonesuch'; known: "),
+        ({"service": "all"}, "options.json: --service: unknown 'all'; known: "),
+        ({"ladder": [["../../x", 300000]]}, r"options.json: ladder: \[\['\.\./\.\./x', 300000\]\] is nothing that S"),
+        ({"ladder": [[999, 300000]]}, "options.json: --ladder: '999p:300000bit' is no rung"),
+        ({"live": True, "url": "https://evil.example/"}, "options.json: --live: the sim lab has no internet"),
+        ({"live": 1}, "options.json: live: 1 is nothing that Sojourn writes"),
+        ({"browser": "/any/path"}, "options.json: browser: '/any/path' is nothing that a youtube run in the sim"),
+        ({"browser": "/bin/sh"}, "options.json: browser: '/bin/sh' is nothing that a youtube run in the sim lab can"),
+        ({"credentials": "/etc/passwd"}, "options.json: credentials: '/etc/passwd' is nothing that a youtube run"),
+        ({"profile": "/root"}, "options.json: profile: '/root' is nothing that a youtube run"),
+        ({"lab_file": "/etc/passwd"}, None),
+        ({"qdisc_down": "fq_codl"}, "options.json: --qdisc: unknown qdisc"),
+        ({"phases": [{"name": "../../../x", "contender": None, "seconds": 20.0}]},
+         r"options.json: phases: \[\{'contender': None, 'name': '\.\./\.\./\.\./x', 'seconds': 20.0\}\] is nothing"),
+        ({"phases": [{"name": "solo", "contender": None, "seconds": 1}]}, "options.json: --timeline: timeline 'solo:1"),
+        ({"phases": [{"name": "bad", "contender": "bad", "seconds": 5}]}, "options.json: --timeline: .*must be solo"),
+        ({"seed": True}, "options.json: seed: True is nothing that Sojourn writes"),
+        ({"lab": "nowhere"}, "options.json: lab: 'nowhere' is nothing that a youtube run in the sim lab can have"),
+        ({"weeks": 3}, "options.json: of another version of Sojourn: weeks"),
+    ],
+)  # fmt: skip
+def test_what_no_command_line_says_is_refused_by_name(
+    own: tuple[Path, dict[str, Any]], changed: dict[str, Any], why: str | None
+) -> None:
+    got = tried(own[0], own[1] | changed)
+    if why is None:
+        assert isinstance(got, Options)  # which a simulated run reads nothing of
+    else:
+        assert isinstance(got, str) and re.match(why, got), got
+
+
+@pytest.mark.parametrize("content", [b"", b"[1]", b"{", b"[" * 100_000, b"\xff", b" " * (LARGEST + 1)])
+def test_a_record_that_is_none_is_refused(own: tuple[Path, dict[str, Any]], content: bytes) -> None:
+    replaced(own[0], content)
+    with pytest.raises(RerunError, match=r"options\.json: holds no options; was the file changed\?$"):
+        asked_of(own[0], SERVICES)
+
+
+@pytest.mark.parametrize(
+    "field", ["clip", "script", "browser", "credentials", "profile", "kernel_source", "lab_file", "url"]
+)
+def test_every_path_of_a_bundles_record_is_refused_by_name(make: Make, tmp_path: Path, field: str) -> None:
+    """Even one that is here: what it holds is not what was shown, and nobody but its owner may have it shown."""
+    (secret := tmp_path / "secret").touch(0o700)
+    run = make(service="page", url=str(secret)) if field == "url" else make()
+    record = json.loads((run / OPTIONS_FILE).read_text()) | {field: str(secret)}
+    manifest = read_manifest(run)
+    write_manifest(run, manifest.model_copy(update={"bundle": Bundled(source="0" * 64, anonymised=False)}))
+    why = tried(run, record)
+    assert why == (
+        f"came in a bundle, and was made with files of another machine: --{field.replace('_', '-')}={secret}"
+    )
 
 
 def test_what_is_not_recorded_is_no_difference() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 from itertools import islice
@@ -14,8 +15,10 @@ import polars as pl
 import pytest
 
 from apps.standins.call import camera
+from apps.standins.film import FilmError
 from harness.report import picture_quality
 from harness.store.loaded import LoadError
+from harness.store.manifest import Bundled, read_manifest, write_manifest
 from scoring import strip
 from scoring.picture_quality import Pick, QualityError, picks
 from scoring.scores import SCORES, Scores
@@ -92,6 +95,21 @@ def test_what_cannot_be_judged_is_told(run: Path, wrong: dict[str, object], told
     (run / SCORES).write_text(json.dumps(kept | wrong))
     seal(run)
     with pytest.raises((QualityError, LoadError), match=told):
+        picture_quality.measure(run, 1.0, lambda share: None)
+
+
+def test_a_bundles_record_has_no_file_of_ours_opened(run: Path, tmp_path: Path) -> None:
+    """Whoever made a bundle names the film in it: a decoder would open whatever stands there."""
+    (secret := tmp_path / "secret.mp4").write_bytes(b"private")
+    clip = json.loads((run / "lab.json").read_text())["clip"]
+    digest = hashlib.sha256(b"private").hexdigest()
+    (run / "lab.json").write_text(json.dumps({"clip": clip | {"heights": [360], "film": digest}}))
+    (run / "options.json").write_text(json.dumps({"clip": str(secret)}))
+    with pytest.raises(FilmError, match=r"secret\.mp4: no film: "):
+        picture_quality.measure(seal(run), 1.0, lambda share: None)
+    manifest = read_manifest(run)
+    write_manifest(run, manifest.model_copy(update={"bundle": Bundled(source="0" * 64, anonymised=False)}))
+    with pytest.raises(QualityError, match=f"came in a bundle, and showed a film of another machine: --clip={secret}"):
         picture_quality.measure(run, 1.0, lambda share: None)
 
 

@@ -186,9 +186,11 @@ def test_rates_step_over_the_timeline() -> None:
         ({"rate_up": "10mbit,0s:5mbit"}, "--rate-up: a step at 0 s"),
         ({"loss": "30%"}, "--loss: '30%' is no share that a path may lose; give 0.01% to 20%"),
         ({"loss": "much"}, "--loss: "),
+        ({"jitter": "1e400ms"}, '--jitter: "1e400ms" is out of range; give a time such as 500us'),
         ({"jitter": "15ms"}, "--jitter: '15ms' is out of range; give at most 10ms, half of --rtt"),
         ({"bursts": "5ms-1ms"}, "--bursts: '5ms-1ms' is no time between bursts"),
         ({"bursts": "1s"}, "--bursts: "),
+        ({"contenders": "cubic,"}, "--timeline/--contenders: '' is no flow"),
         ({"contenders": "cubic*99"}, r"--timeline/--contenders: 'cubic\*99' has 99 flows or more"),
         ({"timeline": "solo:5,cubic@down:9"}, "--timeline/--contenders: 'cubic@down' is no flow"),
     ],
@@ -205,16 +207,16 @@ def test_a_path_that_loses_and_varies_is_what_the_bottleneck_makes() -> None:
         assert way.varies_us == 10_000
     assert parse(bursts="5ms").bottleneck.up.path.varies_us == 5000
     assert options.cell.endswith("21ms loss 1% jitter 2ms bursts 1ms-8ms")
-    assert restored(json.loads(json.dumps(options.record()))) == options
+    assert restored(json.loads(json.dumps(options.record())), SERVICES) == options
     stepped = parse(rate="10mbit,30s:5mbit")
-    assert restored(json.loads(json.dumps(stepped.record()))) == stepped
+    assert restored(json.loads(json.dumps(stepped.record())), SERVICES) == stepped
 
 
 def test_a_film_and_a_ladder_of_the_users_own(tmp_path: Path) -> None:
     (film := tmp_path / "film.mp4").touch()
     options = parse(clip=str(film), ladder="240p:300k,480p:1mbit")
     assert (options.clip, options.ladder) == (film, ((240, 300_000), (480, 1_000_000)))
-    assert restored(json.loads(json.dumps(options.record()))) == options
+    assert restored(json.loads(json.dumps(options.record())), SERVICES) == options
     for given, why in (
         ({"clip": str(tmp_path / "none.mp4")}, "--clip: no such file: .*none.mp4; give a film"),
         ({"clip": str(film), "engine": "dask://far:8786"}, "--clip: a cluster's workers have no such film"),
@@ -254,7 +256,7 @@ def test_of_a_black_box_nothing_is_asked_but_what_it_is_said_to_have() -> None:
     unknown, said = parse(lab="black-box", service="o2tv"), parse(lab="black-box", rate="20mbit")
     for options in (unknown, said):
         assert options.qdisc_down is options.qdisc_up is options.rtt_us is options.rate_up_bps is None
-        assert restored(json.loads(json.dumps(options.record()))) == options
+        assert restored(json.loads(json.dumps(options.record())), SERVICES) == options
         assert options.record()["qdisc_down"] is None and options.needed_bytes > 300 << 20
     assert (unknown.rate_down_bps, said.rate_down_bps) == (None, 20_000_000)
     assert unknown.cell == "o2tv black-box" and said.but(box="vendor CPE").cell == "youtube vendor CPE 20mbit"

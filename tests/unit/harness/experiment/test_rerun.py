@@ -29,13 +29,13 @@ def parse(**given: Any) -> Options:
 )
 def test_options_come_back_from_the_evidence(given: dict[str, Any]) -> None:
     options = parse(**given)
-    assert restored(json.loads(json.dumps(options.record()))) == options
+    assert restored(json.loads(json.dumps(options.record())), SERVICES) == options
 
 
 def test_options_of_another_version_are_refused() -> None:
     record = parse().record()
     with pytest.raises(OptionsError, match="another version of Sojourn: rtt_us, rtt_weeks"):
-        restored({("rtt_weeks" if name == "rtt_us" else name): value for name, value in record.items()})
+        restored({("rtt_weeks" if name == "rtt_us" else name): value for name, value in record.items()}, SERVICES)
 
 
 def test_files_are_told_apart_by_their_hashes() -> None:
