@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
@@ -13,6 +13,7 @@ from scoring import freezes, latency, packets, rendition, sojourn
 from scoring.metrics import Evidence
 from scoring.scores import OWN, Curve, Series, Sojourn
 from scoring.windows import Window, edges
+from traffic.probes import PROBES
 
 _PERCENTS = (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99))
 
@@ -59,17 +60,18 @@ def sojourn_times(
 def crossings_down(
     before: pl.DataFrame, behind: pl.DataFrame, lab: Mapping[str, Any]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What became of each packet of victim, contender and probe on the way down (`sojourn.crossings`), and those alike.
+    """What became of each packet of victim, contender and probes on the way down (`sojourn.crossings`), and of those
+    alike.
 
     Both have a column `of` more, the sender; of a bottleneck that is not dualpi2 every packet is in queue C. A box may
     have two queues, so its packets are told apart by codepoint; of its path nothing is known but the least time.
     """
     here, ports = lab["addresses"], lab["ports"]
     to_client = packets.is_at("dst", here["client"])
-    senders: dict[Literal["victim", "contender", "probe"], pl.Expr] = {
+    senders: dict[str, pl.Expr] = {
         "contender": packets.contending(here)[0],  # first: a stranger's stream may come from a port of theirs
         "victim": to_client & (pl.col("sport") == ports["origin"]),
-        "probe": to_client & (pl.col("sport") == ports.get("irtt", 0)),
+        **{f"{it.prefix}probe": to_client & (pl.col("sport") == ports.get(it.key, 0)) for it in PROBES},
     }
     named = pl.coalesce(*(pl.when(is_it).then(pl.lit(name)) for name, is_it in senders.items()))
     down = before.filter(pl.any_horizontal(*senders.values()))

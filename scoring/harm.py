@@ -24,6 +24,9 @@ METRICS: dict[str, Better] = {
     "rtt_p50_ms": "less",
     "rtt_p99_ms": "less",
     "answered_share": "more",
+    "ect1_rtt_p50_ms": "less",
+    "ect1_rtt_p99_ms": "less",
+    "ect1_answered_share": "more",
     "frames_in_time": "more",
     "frame_p99_ms": "less",
 }

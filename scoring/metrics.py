@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -25,7 +25,8 @@ class Evidence:
     clip_fps: float
     victim: pl.DataFrame | None = None
     contender: pl.DataFrame | None = None
-    probes: pl.DataFrame | None = None
+    probes: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    """By what the names of their metrics begin with, see `traffic.probes`."""
     uploads: pl.DataFrame | None = None
 
     def metrics(self, windows: Sequence[Window]) -> dict[str, Any]:
@@ -73,12 +74,13 @@ class Evidence:
             moving = rendition.shares(self.picture.segments, list(freezes.moving(self.picture.stalls, windows)))
             if known := sum(values["height_seconds"].values()):
                 values["played_height"] = sum(height * s for height, s in moving.items()) / known
-        if self.probes is not None:
-            probes = latency.within(self.probes, list(windows))
+        for prefix, sent in self.probes.items():
+            probes = latency.within(sent, list(windows))
             for percent, name in ((50, "p50"), (90, "p90"), (99, "p99"), (99.9, "p999")):
-                values[f"rtt_{name}_ms"] = latency.percentile(probes, percent)
-            values |= {"rtt_max_ms": latency.largest(probes), "probe_loss": (lost := latency.loss(probes))}
-            values["answered_share"] = None if lost is None else 1 - lost
+                values[f"{prefix}rtt_{name}_ms"] = latency.percentile(probes, percent)
+            lost = latency.loss(probes)
+            values |= {f"{prefix}rtt_max_ms": latency.largest(probes), f"{prefix}probe_loss": lost}
+            values[f"{prefix}answered_share"] = None if lost is None else 1 - lost
         if self.picture.delays is not None:
             delays = latency.within(self.picture.delays, list(windows))
             for percent, name in ((50, "p50"), (90, "p90"), (99, "p99")):

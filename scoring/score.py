@@ -21,11 +21,15 @@ from scoring.evidence import RawFiles, Setting, SideCapture, limits_of
 from scoring.gates import further_gates
 from scoring.harm import PRIMARY
 from scoring.metrics import Evidence
+from scoring.pcapng import UDP
 from scoring.picture import freeze_entries, picture, rendition_changes
 from scoring.scores import Host, Jitter, Metrics, PhaseScores, Scores
 from scoring.validity import Gate, Limits, Validity
 from scoring.windows import Window
 from traffic.load import CALL
+from traffic.probes import PROBES, probe_of
+
+_NOT_ECT, _ECT1 = PROBES
 
 _LAB = ("name", "rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_up")
 
@@ -50,7 +54,8 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     if behind and before:
         gates.append(validity.offloads(max(behind.largest, before.largest)))
 
-    probes, calm, jitter = _delay(files, setting, limits)
+    probes = _probes(files, setting, behind, before, limits)
+    calm, jitter = _added_delay(files, setting, limits)
     if setting.box:
         gates.append(validity.tap_clocks(lab.get("tap_clocks", ()), limits))
     told = (line for name in ("ss.jsonl", "ss-up.jsonl") for line in files.lines(name, records.SOCKETS))
@@ -103,7 +108,8 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         flows=flows,
         series=over_time(evidence, span, 1.0),
         goodput_100ms=goodput(evidence, span, 0.1),
-        ccdf=ccdfs(measured, windows, probes, calm),
+        ccdf=ccdfs(measured, windows, probes.get(_NOT_ECT.prefix), calm),
+        ect1_ccdf=ccdfs(measured, windows, probes.get(_ECT1.prefix), None),
         sojourn=waits,
         sojourn_ccdf=wait_curves,
         frame_ccdf=ccdfs(measured, windows, shown.delays, None, "delay_ms"),
@@ -154,14 +160,40 @@ def _box(setting: Setting, behind: SideCapture | None, before: SideCapture | Non
     return found
 
 
-def _delay(
-    files: RawFiles, setting: Setting, limits: Limits
-) -> tuple[pl.DataFrame | None, pl.DataFrame | None, Jitter | None]:
-    """The probes through the queue, those beside it in the timeline, what the lab itself adds; and their gates."""
-    probes = files.probes("irtt.json")
-    files.gates.append(validity.covers("probe", probes["t"] if probes is not None else None, setting.span, limits))
+def _probes(
+    files: RawFiles, setting: Setting, behind: SideCapture | None, before: SideCapture | None, limits: Limits
+) -> dict[str, pl.DataFrame]:
+    """The probes through the queue, by what the names of their metrics begin with; and their gates."""
+    if _ECT1.key not in setting.lab.get("ports", {}):
+        # A run of scores before 2.2 has one probe, of the codepoint that was asked.
+        asked = files.optional("options.json", records.OPTIONS) or {}
+        one = probe_of(asked)
+        sent = files.probes(f"{_NOT_ECT.file}.json")
+        files.gates.append(validity.covers("probe", sent["t"] if sent is not None else None, setting.span, limits))
+        return {} if sent is None else {one.prefix: sent}
+    found = {}
+    for probe in PROBES:
+        name, ends = f"{probe.name} probe", setting.lab["addresses"]
+        sent = files.probes(f"{probe.file}.json")
+        files.gates.append(validity.covers(name, sent["t"] if sent is not None else None, setting.span, limits))
+        port = setting.lab["ports"][probe.key]
+        # Each end's packets where they have not yet passed the bottleneck.
+        for end, side, way in (
+            ("client", behind, {"src": ends["client"], "dport": port}),
+            ("server", before, {"src": ends["server"], "sport": port}),
+        ):
+            packets_sent = None if side is None else packets.select(side.all.filter(pl.col("proto") == UDP), **way)
+            marked = _sent(packets_sent, setting.span)
+            files.gates.append(validity.marked(name, end, marked, probe.codepoint, limits))
+        if sent is not None:
+            found[probe.prefix] = sent
+    return found
+
+
+def _added_delay(files: RawFiles, setting: Setting, limits: Limits) -> tuple[pl.DataFrame | None, Jitter | None]:
+    """The probe past the queue in the timeline, what the lab itself adds to the path; and its gates."""
     if setting.box:
-        return probes, None, None  # no way leads past its queue
+        return None, None  # no way leads past its queue
     unshaped = files.probes("irtt-unshaped.json")
     calm = latency.within(unshaped, [setting.span]) if unshaped is not None else None
     jitter = _jitter(calm, setting.lab["rtt_ms"]) if calm is not None else None
@@ -176,7 +208,7 @@ def _delay(
         validity.at_most("unshaped probe lost", lost, limits.unshaped_loss, "%", 100),
         validity.jitter("jitter of the lab (P99)", jitter.p99 if jitter else None, limits),
     ]
-    return probes, calm, jitter
+    return calm, jitter
 
 
 def _router(files: RawFiles, setting: Setting, limits: Limits) -> list[dict[str, Any]]:
@@ -254,7 +286,7 @@ def _call_gates(
         events = [s for s in lines if s.get("event") == "call" and t0 <= s["t"] <= end]
         return [validity.call_path([s["detail"].get("path") for s in events], call["client"])]
     sent = {"client": behind.back if behind else None, "server": before.victim if before else None}
-    return [validity.call_marked(end, _sent(part, setting.span), call["ecn"], limits) for end, part in sent.items()]
+    return [validity.marked("call", end, _sent(part, setting.span), call["ecn"], limits) for end, part in sent.items()]
 
 
 def _jitter(calm: pl.DataFrame, rtt_ms: float) -> Jitter | None:

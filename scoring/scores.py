@@ -13,7 +13,7 @@ from scoring.numbers import Number
 from scoring.validity import Text, Validity
 
 SCHEMA = 1
-SCORER = "2.1"
+SCORER = "2.2"
 SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # what follows the name of such a curve
 
@@ -25,8 +25,9 @@ class Metrics(BaseModel):
     the capture-to-display latency of a call's frames. In percentiles what was lost or never shown is infinitely late,
     and they are infinite where they fall on it (`Infinity`, as text, in JSON); a maximum is that of what came.
     `played_share` is the time without stalls, `unfrozen_share` that without WebRTC's freezes, `played_height` the mean
-    height of the picture, 0 while it stalls; `answered_share` is that of the probes; `frame_loss` the share of frames
-    never shown, `frames_in_time` that of those shown within `scoring.metrics.IN_TIME_MS`.
+    height of the picture, 0 while it stalls; `rtt_…`, `probe_loss` and `answered_share` (of those sent) are the Not-ECT
+    probe's, those with `ect1_` before them the ECT(1) probe's; `frame_loss` the share of frames never shown,
+    `frames_in_time` that of those shown within `scoring.metrics.IN_TIME_MS`.
     """
 
     seconds: Number
@@ -54,6 +55,13 @@ class Metrics(BaseModel):
     rtt_max_ms: Number | None = None
     probe_loss: Number | None = None
     answered_share: Number | None = None
+    ect1_rtt_p50_ms: Number | None = None
+    ect1_rtt_p90_ms: Number | None = None
+    ect1_rtt_p99_ms: Number | None = None
+    ect1_rtt_p999_ms: Number | None = None
+    ect1_rtt_max_ms: Number | None = None
+    ect1_probe_loss: Number | None = None
+    ect1_answered_share: Number | None = None
     unread_share: Number | None = None
     frame_p50_ms: Number | None = None
     frame_p90_ms: Number | None = None
@@ -154,7 +162,7 @@ class Sojourn(BaseModel):
     """
 
     phase: Text
-    of: Literal["victim", "contender", "probe", "qdisc"]
+    of: Literal["victim", "contender", "probe", "ect1_probe", "qdisc"]
     queue: Literal["L", "C"]
     packets: int
     lost: int | None = None
@@ -243,7 +251,8 @@ class Scores(BaseModel):
     flows: list[ContenderFlow]
     series: Series
     goodput_100ms: Series
-    ccdf: list[Curve] = Field(description="one a phase, then solo (the baseline) and unshaped")
+    ccdf: list[Curve] = Field(description="of the Not-ECT probe: one a phase, then solo (the baseline) and unshaped")
+    ect1_ccdf: list[Curve] = Field([], description="of the ECT(1) probe: one a phase, then solo")
     sojourn: list[Sojourn] = []
     sojourn_ccdf: list[Curve] = Field(
         [], description='P(sojourn time > x) of all in a phase and queue, "cubic C"; then "cubic C, as the qdisc tells"'

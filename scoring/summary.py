@@ -55,6 +55,8 @@ MEASURED: dict[str, Better | None] = {
     "freeze_s": "less",
     "rtt_p50_ms": "less",
     "rtt_p99_ms": "less",
+    "ect1_rtt_p50_ms": "less",
+    "ect1_rtt_p99_ms": "less",
     "frames_in_time": "more",
     "frame_p50_ms": "less",
     "frame_p99_ms": "less",
@@ -62,7 +64,8 @@ MEASURED: dict[str, Better | None] = {
 #: What a baseline, of another length than the phases, can be set beside them; `contender_mbps` has none.
 _ALONE = {
     *("victim_mbps", "played_height", "mean_height", "lowest_height", "fps"),
-    *("rtt_p50_ms", "rtt_p99_ms", "frames_in_time", "frame_p50_ms", "frame_p99_ms"),
+    *("rtt_p50_ms", "rtt_p99_ms", "ect1_rtt_p50_ms", "ect1_rtt_p99_ms"),
+    *("frames_in_time", "frame_p50_ms", "frame_p99_ms"),
 }
 
 

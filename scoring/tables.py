@@ -17,6 +17,8 @@ from bottleneck.qdiscs import marks, sce_marks
 from scoring import frames, latency, packets, records, rendition
 from scoring.curves import crossings_down
 from scoring.evidence import Setting, capture_file, first_of, read_capture
+from scoring.validity import CODEPOINTS
+from traffic.probes import PROBES
 
 Columns = dict[str, tuple[PolarsDataType, str]]
 _FLOW: Columns = {
@@ -27,6 +29,7 @@ _FLOW: Columns = {
     "proto": (pl.UInt8, "6 TCP, 17 UDP"),
 }
 _ECN = "ECN codepoint: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE"
+_UNSHAPED = "irtt-unshaped"
 _SETTING = ("timeline.json", "lab.json")
 _CAPTURES = ("server.pcapng.zst", "server.pcapng", "client.pcapng.zst", "client.pcapng")
 
@@ -104,11 +107,21 @@ def _frames(run: Path, setting: Setting) -> pl.DataFrame | None:
     return shown.with_columns(frame=frames.unwrap(shown["frame"], facts.get("frames")))
 
 
-def _probes(run: Path, _: Setting) -> pl.DataFrame | None:
+def _probes(run: Path, setting: Setting) -> pl.DataFrame | None:
+    first, second = PROBES
+    codepoint: str = first.codepoint
+    options = run / "options.json"
+    if second.key not in setting.lab.get("ports", {}) and options.exists():
+        codepoint = records.read(options, records.OPTIONS).get("probe_ecn", codepoint)  # of scores before 2.2
+    streams = (
+        (first.file, "bottleneck", codepoint), (second.file, "bottleneck", second.codepoint),
+        (_UNSHAPED, "unshaped", "not-ect"),
+    )  # fmt: skip
     paths = []
-    for name, through in (("irtt.json", "bottleneck"), ("irtt-unshaped.json", "unshaped")):
-        if file := first_of(run, f"{name}.gz", name):
-            paths.append(latency.read_irtt(file).with_columns(path=pl.lit(through)))
+    for name, through, ecn in streams:
+        if file := first_of(run, f"{name}.json.gz", f"{name}.json"):
+            sent = latency.read_irtt(file)
+            paths.append(sent.with_columns(path=pl.lit(through), ecn=pl.lit(CODEPOINTS.get(ecn), pl.UInt8)))
     return pl.concat(paths) if paths else None
 
 
@@ -199,10 +212,10 @@ TABLES: Mapping[str, Table] = {
         _packets,
     ),
     "sojourn": Table(
-        "a packet of victim, contender or probe on the way down, through the bottleneck",
+        "a packet of victim, contender or probes on the way down, through the bottleneck",
         {
             "t": (pl.Float64, "Unix s, before the router"),
-            "of": (pl.String, "`victim`, `contender` or `probe`"),
+            "of": (pl.String, "`victim`, `contender`, `probe` (Not-ECT) or `ect1_probe`"),
             "queue": (pl.String, "`L` or `C` of dualpi2 (RFC 9332); all other queues are `C`"),
             "sojourn_ms": (
                 pl.Float64,
@@ -229,13 +242,17 @@ TABLES: Mapping[str, Table] = {
         _frames,
     ),
     "probes": Table(
-        "a probe of irtt, 100 a second",
+        "a packet of a latency probe (irtt), 50 a second of each through the bottleneck",
         {
             "t": (pl.Float64, "Unix s of its sending"),
-            "path": (pl.String, "`bottleneck`, or `unshaped`: beside it"),
+            "path": (pl.String, "`bottleneck`, or `unshaped`: past its queue"),
+            "ecn": (pl.UInt8, f"{_ECN}; as sent: in dualpi2 0 sees the C queue, 1 the L queue"),
             "rtt_ms": (pl.Float64, "round-trip time; null: lost"),
         },
-        (*_SETTING, "irtt.json.gz", "irtt.json", "irtt-unshaped.json.gz", "irtt-unshaped.json"),
+        (
+            *(*_SETTING, "options.json"),
+            *(f"{name}.json{gz}" for name in (*(it.file for it in PROBES), _UNSHAPED) for gz in (".gz", "")),
+        ),
         _probes,
     ),
     "player": Table(

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
 
+from scoring.evidence import first_of
 from scoring.latency import ProbeError, read_irtt
 from scoring.queue_series import Points, QueueSeries, read_queue
-from scoring.scores import Scores, rate_steps
+from scoring.scores import Curve, Scores, rate_steps
+from traffic.probes import PROBES, LatencyProbe
 
 #: Seconds of a point of the probe's round-trip times: dense enough for a spike, and a page stays small.
 _RTT_STEP = 0.5
@@ -37,6 +40,15 @@ class Frozen:
     length: float
 
 
+@dataclass(frozen=True)
+class ProbeSeries:
+    """Round-trip times of a probe, ms: median and largest of each step; `name` is empty where there is only one."""
+
+    name: str
+    p50: Points
+    largest: Points
+
+
 @dataclass
 class RunSeries:
     """A run over time. Goodputs in Mbit/s, delays in ms, heights in lines, times in seconds of the run."""
@@ -46,10 +58,10 @@ class RunSeries:
     contender: Points
     quality: list[tuple[float, float, int]]  # (start, end, height)
     frozen: list[Frozen]
-    ccdfs: list[tuple[str, str | None, Points]]  # (phase, contender, (ms, percent))
+    ccdfs: list[tuple[str, list[tuple[str, str | None, Points]]]]
+    """Of each probe, by its name: (phase, contender, (ms, percent)) of each curve."""
     queue: QueueSeries = field(default_factory=QueueSeries)
-    rtt_p50: Points = field(default_factory=list)  # of the probe
-    rtt_max: Points = field(default_factory=list)
+    rtts: list[ProbeSeries] = field(default_factory=list)
     rates: list[tuple[float, float, float]] = field(default_factory=list)
     """Start, end and rate (Mbit/s) of each stretch of the way down, where its rate steps; else empty."""
 
@@ -64,7 +76,7 @@ class RunSeries:
         return sorted({height for *_, height in self.quality})
 
 
-FILES = ("qdisc.jsonl", "irtt.json.gz", "irtt.json")
+FILES = ("qdisc.jsonl", *(f"{probe.file}.json{gz}" for probe in PROBES for gz in (".gz", "")))
 """Of a run, what `run_series` reads beside its scores and lab.json."""
 
 
@@ -81,25 +93,42 @@ def run_series(scores: Scores, run: Path) -> RunSeries:
 
         queue = _shifted(read_queue(run / "qdisc.jsonl", _bottleneck(run), at), scores.t0, end)
     contenders = {phase.name: phase.contender for phase in phases}
-    rtt_p50, rtt_max = _rtt(run, scores.t0, end)
-    # A lone solo phase is called as the baseline, which is told after it.
-    curves = {curve.name: curve for curve in scores.ccdf}
+    names = probe_names(scores)
+    logs = [PROBES[0].file] if len(names) == 1 else [probe.file for probe, _ in names]
+    series = [ProbeSeries(name, *_rtt(run, log, scores.t0, end)) for (_, name), log in zip(names, logs, strict=True)]
     return RunSeries(
         phases=phases,
         victim=_middles(scores, "victim_mbps"),
         contender=_beside(_middles(scores, "contender_mbps"), phases),
         quality=_quality(scores, end),
         frozen=[Frozen(f.kind, f.t, f.length) for f in scores.freezes if -f.length < f.t < end],
-        ccdfs=[
-            (curve.name, contenders.get(curve.name), list(zip(curve.ms, curve.percent, strict=True)))
-            for name, curve in curves.items()
-            if name in ("solo", "unshaped") or contenders.get(name)
-        ],
+        ccdfs=[(name, _shown(getattr(scores, f"{probe.prefix}ccdf"), contenders)) for probe, name in names],
         queue=queue,
-        rtt_p50=rtt_p50,
-        rtt_max=rtt_max,
+        rtts=[one for one in series if one.p50],
         rates=_rates(scores, end),
     )
+
+
+def probe_names(scores: Scores) -> list[tuple[LatencyProbe, str]]:
+    """Return the probes of a run with their names: the queues that they see in dualpi2, else their codepoints.
+
+    The only one of a run of scores before 2.2 has none: of which codepoint it was is in its options alone.
+    """
+    there = [
+        probe for probe in PROBES if any(curve.name != "unshaped" for curve in getattr(scores, f"{probe.prefix}ccdf"))
+    ]
+    if there == [PROBES[0]]:
+        return [(PROBES[0], "")]
+    return [(probe, probe.called(scores.lab.get("qdisc_down"))) for probe in there]
+
+
+def _shown(curves: Sequence[Curve], contenders: Mapping[str, str | None]) -> list[tuple[str, str | None, Points]]:
+    """The curves of contenders' phases and of the baseline; a lone solo phase is named as the baseline, the last."""
+    return [
+        (curve.name, contenders.get(curve.name), list(zip(curve.ms, curve.percent, strict=True)))
+        for name, curve in {curve.name: curve for curve in curves}.items()
+        if name in ("solo", "unshaped") or contenders.get(name)
+    ]
 
 
 def _rates(scores: Scores, end: float) -> list[tuple[float, float, float]]:
@@ -109,9 +138,9 @@ def _rates(scores: Scores, end: float) -> list[tuple[float, float, float]]:
     return [(start, stop, bps / 1e6) for (start, bps), (stop, _) in pairwise(starts) if start < end]
 
 
-def _rtt(run: Path, t0: float, end: float) -> tuple[Points, Points]:
-    """Median and largest round-trip time of the probe in each step; None where no probe came back."""
-    file = next((file for name in ("irtt.json.gz", "irtt.json") if (file := run / name).exists()), None)
+def _rtt(run: Path, name: str, t0: float, end: float) -> tuple[Points, Points]:
+    """Median and largest round-trip time of a probe in each step; None where none of it came back."""
+    file = first_of(run, f"{name}.json.gz", f"{name}.json")
     try:
         probes = read_irtt(file) if file else None
     except ProbeError:  # scoring says so; the rest is drawn

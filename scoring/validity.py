@@ -322,11 +322,12 @@ def contender_proven(
     return gate(name, ok and ccs == {asked.cc}, measured, f"{limit}, ss {asked.cc}")
 
 
-def call_marked(end: str, sent: Sequence[int], asked: str, limits: Limits) -> Gate:
-    """The packets that an `end` of a call sent, by their ECN fields before the bottleneck, carry what was `asked`."""
+def marked(what: str, end: str, sent: Sequence[int], asked: str, limits: Limits) -> Gate:
+    """The packets that an `end` of a call or of a probe sent carry the codepoint `asked`, by their ECN fields before
+    the bottleneck."""
     share = sent.count(CODEPOINTS[asked]) / len(sent) if sent else 0.0
     measured = f"{asked} on {share:.1%} of {len(sent)} packets"
-    return gate(f"call marked ({end})", share >= limits.codepoint_share, measured, f"{limits.codepoint_share:.0%}")
+    return gate(f"{what} marked ({end})", share >= limits.codepoint_share, measured, f"{limits.codepoint_share:.0%}")
 
 
 def call_path(paths: Sequence[Mapping[str, Any] | None], first: Mapping[str, Any]) -> Gate:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delay probes: irtt through the bottleneck and, on another port, beside it."""
+"""Delay probes: irtt through the bottleneck (see `traffic.probes`) and, on another port, past its queue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def start_server(
     place: Place,
     address: str,
     log: Path,
-    listen: Sequence[int] = (ports.IRTT, ports.IRTT_UNSHAPED),
+    listen: Sequence[int] = (ports.IRTT, ports.IRTT_ECT1, ports.IRTT_UNSHAPED),
     wrap: Sequence[str] = (),
 ) -> Process:
     """Start one irtt server for the ports `listen` at `address`, ready when it returns; end it with `stop()`.

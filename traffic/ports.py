@@ -10,9 +10,11 @@ BULK, LAST_BULK = 5201, 5299
 FIRST_SENDER, LAST_SENDER = 40000, 40999
 """TCP: local ports of bulk data, which tell it from iperf3's control connections."""
 IRTT = 2112
-"""UDP: the probe through the bottleneck."""
+"""UDP: the Not-ECT probe through the bottleneck."""
 IRTT_UNSHAPED = 2113
-"""UDP: the probe beside it, which shows the lab's own jitter."""
+"""UDP: the probe past the bottleneck's queue, which shows the lab's own jitter."""
+IRTT_ECT1 = 2114
+"""UDP: the ECT(1) probe through the bottleneck."""
 PROBE = 2200
 """UDP: probes of a simulated cell; further ones take the next ports."""
 RELAY = 5090

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from hardware.machine.files import CHECKOUT, EXPERIMENTS, SETTINGS
-from harness.experiment.options import GROUPS, OPTIONS, Option
+from harness.experiment.options import FORMER, GROUPS, OPTIONS, Option
 
 app = typer.Typer()
 _PYTEST = "Further arguments, after --, are pytest's own: `sojourn harm --repeat=5 -- -x`."
@@ -54,8 +54,12 @@ def harm(context: typer.Context, **given: str | bool | None) -> None:
     os.execv(sys.executable, [sys.executable, "-P", "-m", "pytest", *settings, test, *words, *context.args])
 
 
-# typer reads a command's options off its signature.
-_annotations = {"context": typer.Context, **{it.name.replace("-", "_"): _annotation(it) for it in OPTIONS}}
+# typer reads a command's options off its signature; those of earlier versions are for pytest to refuse.
+_annotations = {
+    "context": typer.Context,
+    **{it.name.replace("-", "_"): _annotation(it) for it in OPTIONS},
+    **{name.replace("-", "_"): Annotated[str | None, typer.Option(f"--{name}", hidden=True)] for name in FORMER},
+}
 _parameters = [
     inspect.Parameter(
         name,

@@ -12,7 +12,7 @@ from typing import Any
 
 from hardware.machine.files import distrust
 from hardware.machine.messages import did_you_mean
-from harness.experiment.options import OPTIONS, OptionsError
+from harness.experiment.options import FORMER, OPTIONS, OptionsError
 from harness.experiment.scenario import FLAGS, SAYS, WHY, content, is_path, option_value, read_toml, with_scenario
 
 FILE = "sojourn.toml"
@@ -81,7 +81,10 @@ def user_defaults(environment: Mapping[str, str], folder: Path, services: Collec
                 tables[""][name] = read(name, name, value)
     else:
         file = None
-    variables = {f"{_PREFIX}{option.name.replace('-', '_').upper()}": option.name for option in OPTIONS}
+    variables = {_variable(option.name): option.name for option in OPTIONS}
+    for name, instead in FORMER.items():
+        if (variable := _variable(name)) in environment:
+            raise OptionsError(f"{variable}: is no option any more: {instead}")
     given = {
         name: _flag(variable, environment[variable]) if name in FLAGS else environment[variable]
         for variable, name in variables.items()
@@ -94,6 +97,8 @@ def user_defaults(environment: Mapping[str, str], folder: Path, services: Collec
 
 def _value(file: Path, where: str, name: str, value: Any, *, named: bool) -> str | bool:
     """The value of an option in a file, which the user `named` or not; a path is relative to the file."""
+    if name in FORMER:
+        raise OptionsError(f"{file}: {where}: is no option any more: {FORMER[name]}")
     if name not in (known := [option.name for option in OPTIONS]):
         hint = _hint(name, known, "`sojourn harm --help` lists them")
         raise OptionsError(f"{file}: {where}: no such option; {hint}")
@@ -105,6 +110,10 @@ def _value(file: Path, where: str, name: str, value: Any, *, named: bool) -> str
     if not named and SAYS[name] == "content":
         return content(file, name, str(text))
     return str(file.parent / Path(str(text)).expanduser()) if is_path(name, text) and name != "scenario" else text
+
+
+def _variable(name: str) -> str:
+    return f"{_PREFIX}{name.replace('-', '_').upper()}"
 
 
 def _flag(variable: str, text: str) -> bool:

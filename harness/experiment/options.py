@@ -26,7 +26,6 @@ from hardware.machine.files import expanded
 from hardware.machine.ip import IP_VERSIONS, IpVersion
 from hardware.machine.messages import did_you_mean
 from harness.experiment.timeline import Phase, parse_timeline, reordered
-from traffic.irtt import Codepoint
 from traffic.load import KNOWN, VIDEO, parse_load
 
 T = TypeVar("T")
@@ -35,7 +34,7 @@ _SPARE_BYTES = 150 << 20
 _STEPS = ("rate_steps", "rate_up_steps")
 #: Fields of a record that are texts, by their options' names, and those in which 0 is no option.
 _TEXTS = ("service", "video_id", "url", "script", "credentials", "browser", "profile", "clip", "origin_cc",
-          "origin_protocol", "call_ecn", "qdisc_up", "driver", "recorder", "probe_ecn", "lab_file", "kernel_source",
+          "origin_protocol", "call_ecn", "qdisc_up", "driver", "recorder", "lab_file", "kernel_source",
           "engine")  # fmt: skip
 _ZEROS = ("loss_percent", "jitter_us")
 _PATHS = ("lab_file", "results", "credentials", "kernel_source", "clip", "script", "browser", "profile")
@@ -46,8 +45,6 @@ _MOST_RUNS = 1000
 #: Beyond that a video does not play, and a path that carries packets once in so long is a broken one.
 _MOST_LOSS, _LONGEST_BURST_US = 20.0, 100_000
 
-#: Codepoints of the IP header's ECN field that a probe may carry (RFC 3168, RFC 9331).
-ECN_CODEPOINTS: tuple[Codepoint, ...] = ("not-ect", "ect0", "ect1")
 #: What drives the browser (apps/browsers/drivers.py), and what records the screen (captures/recorders.py).
 DRIVERS = ("playwright", "selenium")
 RECORDERS = ("ffmpeg", "obs")
@@ -216,7 +213,6 @@ OPTIONS = [
     ),
     Option("driver", "playwright", "recording", "how", "what drives the browser", choices=DRIVERS),
     Option("recorder", "ffmpeg", "recording", "how", "what records the screen", choices=RECORDERS),
-    Option("probe-ecn", "not-ect", "recording", "how", "ECN codepoint of the latency probe", choices=ECN_CODEPOINTS),
     Option(
         "jitter-gate", None, "recording", "how",
         "a run is void when the lab adds more than this at P99 to an unshaped probe (default: 50us in sim, else 2ms)",
@@ -245,6 +241,8 @@ OPTIONS = [
         "(default: 1 run; matrices: runs of each cell, default the matrix's own)",
     ),
 ]  # fmt: skip
+FORMER = {"probe-ecn": "every run has both probes, Not-ECT and ECT(1); leave it out"}
+"""Options of earlier versions, and what to do without them."""
 _BY_NAME = {option.name: option for option in OPTIONS}
 _MODES: dict[Mode, str] = {
     "stand-in": "a stand-in",
@@ -276,7 +274,6 @@ class Options(Asked):
     bursts_us: tuple[int, int] | None
     """The path lets packets out once in a time between these two."""
     phases: tuple[Phase, ...]
-    probe_ecn: Codepoint
     jitter_gate_ms: float | None
     """None: the lab's own."""
     results: Path
@@ -618,6 +615,9 @@ def parse_options(
     that has no effect is passed over, where a given one is refused. Raises `OptionsError` for the first option that
     cannot work.
     """
+    for name, instead in FORMER.items():
+        if given.get(name) is not None:
+            raise OptionsError(f"--{name}: is no option any more: {instead}")
     asked = _Given(given, services, defaults)
     _leave_useless(asked)
     _complete(asked)
@@ -747,7 +747,6 @@ def _recording(asked: _Given) -> dict[str, Any]:
     return {
         "driver": asked.chosen("driver"),
         "recorder": asked.chosen("recorder"),
-        "probe_ecn": asked.chosen("probe-ecn"),
         "jitter_gate_ms": None if jitter_us is None else jitter_us / 1000,
     }
 

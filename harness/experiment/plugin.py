@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from hardware.machine.files import CHECKOUT
 from hardware.machine.messages import printable
 from hardware.machine.signals import keep_to_ourselves
 from harness.experiment.defaults import user_defaults
-from harness.experiment.options import GROUPS, LOCAL, OPTIONS, Options, OptionsError, parse_options
+from harness.experiment.options import FORMER, GROUPS, LOCAL, OPTIONS, Options, OptionsError, parse_options
 from harness.experiment.run import SPARE, Result, perform, repeat
 from harness.experiment.scenario import with_scenario
 from harness.experiment.seeds import repeat_side_by_side
@@ -45,6 +46,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action = "store_true" if option.flag else "store"
         # None says that the user named none: a service may bring a default of its own.
         group.addoption(f"--{option.name}", action=action, default=None, help=option.text)
+    for name in FORMER:  # to be refused with what to do instead
+        parser.addoption(f"--{name}", default=None, help=argparse.SUPPRESS)
     group = parser.getgroup("sojourn-soak", "Sojourn: a night of runs")
     group.addoption("--soak", metavar="PLAN", help="run the cells of a plan for --soak-hours: `sojourn soak PLAN`")
     group.addoption("--soak-hours", type=float, default=10, help="how long a soak lasts (default: 10)")
@@ -66,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"this is the Sojourn of {CHECKOUT}: run `python -m pytest`, or `make environment` first"
         )
-    given = {option.name: config.getoption(f"--{option.name}") for option in OPTIONS}
+    given = {name: config.getoption(f"--{name}") for name in (*(option.name for option in OPTIONS), *FORMER)}
     try:
         given = with_scenario(given, config.invocation_params.dir)
         defaults = user_defaults(os.environ, config.invocation_params.dir, SERVICES)

@@ -35,10 +35,11 @@ from traffic import iperf3, irtt, nstat, ports, ss
 from traffic.applications import Application, Call, Ends, WebUser
 from traffic.iperf3 import BulkFlow
 from traffic.load import CALL, VIDEO, WEB
+from traffic.probes import INTERVAL_MS, PROBES
 
 _TICK_S = 0.5
-#: How often probes are sent; beside the bottleneck of simulated time seldom: no host is late there, and each costs.
-_PROBE_MS, _SIMULATED_PROOF_MS = 10, 50
+#: How often the unshaped probe is sent; in simulated time seldom: no host is late there, and each packet costs.
+_PROOF_MS, _SIMULATED_PROOF_MS = 10, 50
 #: Longest set-up and warm-up that the probes must outlast; irtt reserves memory for all of its time.
 _PROBE_MARGIN_S = 180
 #: The player is given this long to settle before the first phase, and counts as settled after so many ticks.
@@ -150,9 +151,11 @@ class _Recording:
             self._keep(f"the {side} capture", capture.process, capture.stop)
         echo = instruments.start_echo(lab, log_file(folder, "irtt-server"))
         self._keep("the irtt server", echo, echo.stop)
-        probes: list[tuple[str, int, float, irtt.Codepoint]] = [("irtt", ports.IRTT, _PROBE_MS, options.probe_ecn)]
+        probes: list[tuple[str, int, int, irtt.Codepoint]] = [
+            (probe.file, probe.port, INTERVAL_MS, probe.codepoint) for probe in PROBES
+        ]
         if self.path.beside_queue:
-            interval_ms: float = _PROBE_MS if lab.real_time else _SIMULATED_PROOF_MS
+            interval_ms = _PROOF_MS if lab.real_time else _SIMULATED_PROOF_MS
             probes.append(("irtt-unshaped", ports.IRTT_UNSHAPED, interval_ms, "not-ect"))
         limit_s = sum(phase.seconds for phase in options.phases) + _PROBE_MARGIN_S
         for name, port, interval_ms, codepoint in probes:
@@ -374,7 +377,7 @@ def _describe(lab: Lab, path: Between, options: Options, service: Service) -> di
         "addresses": asdict(lab.addresses),
         "ports": {
             "origin": service.port,
-            "irtt": ports.IRTT,
+            **{probe.key: probe.port for probe in PROBES},
             "irtt_unshaped": ports.IRTT_UNSHAPED,
             "bulk": ports.BULK,
         },

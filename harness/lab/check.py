@@ -38,6 +38,7 @@ from harness.lab.physical import close_master, places_of, router_of, tap
 from scoring import pcapng
 from traffic import iperf3, irtt, ports, ss
 from traffic.contender import ACCURATE_ECN
+from traffic.probes import PROBES
 
 _CLOCK_S = 0.05
 _CAP_NET_ADMIN = 12
@@ -343,18 +344,27 @@ def _capture(place: Place) -> str:
 
 
 def _between(file: LabFile, places: Mapping[str, Place]) -> str:
-    """What the probe and a bulk flow send goes through both captures, by the addresses that it was sent from."""
+    """What the probes and a bulk flow send goes through both captures, by the addresses that it was sent from."""
     folder, address = scratch_folder("-check"), {name: file.hosts[name].address for name in HOSTS}
+    probed = " or ".join(f"udp port {probe.port}" for probe in PROBES)
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         captures = {}
         for side in SIDES:
-            at, only = tap(side, file, places), f"udp port {ports.IRTT} or tcp port {ports.BULK}"
+            at, only = tap(side, file, places), f"{probed} or tcp port {ports.BULK}"
             captures[side] = PacketCapture.start(at.place, at.interface, folder / f"{side}.pcapng", only=only)
             stack.callback(captures[side].process.stop)
         echo = irtt.start_server(places["server"], address["server"], folder / "echo.log")
         stack.callback(echo.stop)
-        irtt.IrttClient(places["client"], address["server"], folder / "irtt.json.gz").start(_PROBE_S).stop()
+        clients = [
+            irtt.IrttClient(
+                places["client"], address["server"], folder / f"{probe.file}.json.gz", port=probe.port,
+                codepoint=probe.codepoint,
+            ).start(_PROBE_S)
+            for probe in PROBES
+        ]  # fmt: skip
+        for client in clients:
+            client.stop()
         # Nobody listens: that the receiver refuses is answer enough.
         call = ["iperf3", "-c", address["receiver"], "-p", f"{ports.BULK}", "-t", "1"]
         places["sender"].run([*call, "--connect-timeout", f"{_CONNECT_MS}"], check=False)
@@ -365,7 +375,7 @@ def _between(file: LabFile, places: Mapping[str, Place]) -> str:
                 strangers = sorted({source for source, _ in those} - set(address.values()))
                 instead = f", but some from {', '.join(strangers)}" if strangers else ""
                 raise Wrong(f"the {side}'s capture has no packet from {one} to {other}{instead}", _PAST_THE_BOX)
-    return "probe and bulk flow pass both captures, there and back"
+    return "probes and bulk flow pass both captures, there and back"
 
 
 def _seen(packets: pl.DataFrame) -> set[tuple[str, str]]:

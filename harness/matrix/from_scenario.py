@@ -17,6 +17,7 @@ from harness.experiment.timeline import Phase
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.matrix import Column, Matrix, MatrixError
 from traffic.load import CALL, VIDEO, WEB
+from traffic.probes import PROBES
 from traffic.web import MEAN_GAP_S
 
 _WAYS = ((0, "down"), (1, "up"))
@@ -27,8 +28,8 @@ def scenario_matrix(file: Path) -> Matrix:
     """Return the matrix of a scenario's file: a cell for each of its loads, and for each combination of its lists.
 
     A cell is the bulk flows of a phase, its web users as short flows, a call where it has one or the victim is one, and
-    a probe. A video's player has no counterpart in a matrix: a cell that needs a second one cannot run. Rates step as
-    in the timeline, the phase's start being the cell's. Raises MatrixError.
+    the probes of a run. A video's player has no counterpart in a matrix: a cell that needs a second one cannot run.
+    Rates step as in the timeline, the phase's start being the cell's. Raises MatrixError.
     """
     try:
         every = [cell for chosen, given in combined(read_scenario(file)) for cell in _cells(chosen, given)]
@@ -44,8 +45,11 @@ def scenario_matrix(file: Path) -> Matrix:
                 *(Column(head=f"flow {n + 1} Mbit/s", metric=f"flows.{n}.d_ss_mbps") for n in range(flows)),
                 *((Column(head=f"FCT {of} s", metric=f"short.{name}_s") for of, name in _FCT) if fetched else ()),
                 *((Column(head=f"call {way} Mbit/s", metric=f"call.{n}.mbps") for n, way in _WAYS) if calls else ()),
-                Column(head="probe P50 ms", metric="probes.0.p50_ms"),
-                Column(head="probe P99 ms", metric="probes.0.p99_ms"),
+                *(
+                    Column(head=f"{probe.name} probe {of} ms", metric=f"probes.{n}.{metric}_ms")
+                    for n, probe in enumerate(PROBES)
+                    for of, metric in (("P50", "p50"), ("P99", "p99"))
+                ),
             ),
             notes="Each load of the scenario alone, without its video. D_SS is the mean of the sender's delivery "
             "rates near the end; goodput where the senders tell none.",
@@ -94,7 +98,7 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
         seconds=phase.seconds,
         ip_version=options.ip_version or 4,
         call=calls[0] if calls else None,
-        probes=(Probe(rtt_us=rtt, ecn=options.probe_ecn, round_trip=True),),
+        probes=tuple(Probe(rtt_us=rtt, ecn=probe.codepoint, round_trip=True) for probe in PROBES),
         needs=", ".join(what for what, true in lacks.items() if true),
     )
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from bottleneck.units import format_rate, format_time
-from harness.report.grids import METRICS, PRIMARY, Grid, Row, interval, number
+from harness.report.grids import METRICS, PRIMARY, Grid, Row, interval, labelled, number
 from harness.report.html import write_page
 from harness.report.index import Left, read_folder
 from harness.report.repetitions import MEASURED, Experiment, experiments
@@ -192,6 +192,7 @@ def _families(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compar
 
 def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
     """Alone, then beside each contender of both: the harm, then what was measured."""
+    every = [run.scores for side in (one, other) for run in side.runs]
     names = [name for name in one.summary.contenders if name in other.summary.contenders]
     for who in ("", *names):
         kinds = (
@@ -207,7 +208,7 @@ def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
                     label, unit = labels[figure.metric]
                     less = difference(a.values, b.values, a.statistic)
                     family: Literal["measured", "harm"] = "measured" if labels is MEASURED else "harm"
-                    label = f"{label} ({unit})" if unit else label
+                    label = labelled(f"{label} ({unit})" if unit else label, *every)
                     yield Compared(who, family, label, figure.better, figure.primary, a, b, less)
 
 

@@ -114,7 +114,7 @@ def filters(
 def draw_plots(view: RunSeries, valid: bool, path: Path) -> Plots:
     """Write the plots as a picture and return where in it they are."""
     figure = Figure(figsize=(_WIDTH / _DPI, _PLOTS / _DPI), dpi=_DPI, layout="constrained")
-    draws = [draw_goodput, draw_quality, *([draw_delay] if view.rtt_max else [])]
+    draws = [draw_goodput, draw_quality, *([draw_delay] if view.rtts else [])]
     panels = figure.subplots(len(draws), 1, sharex=True, height_ratios=[3, 2, 2][: len(draws)])
     axes: list[Axes] = list(panels)
     for one, draw in zip(axes, draws, strict=True):

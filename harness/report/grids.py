@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from scoring.numbers import formatted
 from scoring.scores import PhaseScores, Scores, rate_steps
+from scoring.time_series import probe_names
+from traffic.probes import PROBES
 
 if TYPE_CHECKING:
     from scoring.intervals import Estimate
 
 #: A harm from which a cell is marked: a tenth of what the victim had alone.
 _MARKED = 0.1
-#: The metrics of harm: what they are called, and their units.
+#: The metrics of harm: what they are called, with probes by their codepoints (see `labelled`), and their units.
 METRICS = {
     "played_height": ("mean height, 0 while stalled", "lines"),
     "mean_height": ("mean height of the picture", "lines"),
@@ -24,9 +26,12 @@ METRICS = {
     "unfrozen_share": ("time without freezes (WebRTC)", ""),
     "fps": ("displayed frame rate", "frames/s"),
     "victim_mbps": ("goodput of the victim", "Mbit/s"),
-    "rtt_p50_ms": ("RTT of the probe, P50", "ms"),
-    "rtt_p99_ms": ("RTT of the probe, P99", "ms"),
-    "answered_share": ("probes answered", ""),
+    "rtt_p50_ms": ("RTT of the probe (Not-ECT), P50", "ms"),
+    "ect1_rtt_p50_ms": ("RTT of the probe (ECT(1)), P50", "ms"),
+    "rtt_p99_ms": ("RTT of the probe (Not-ECT), P99", "ms"),
+    "ect1_rtt_p99_ms": ("RTT of the probe (ECT(1)), P99", "ms"),
+    "answered_share": ("probes answered (Not-ECT)", ""),
+    "ect1_answered_share": ("probes answered (ECT(1))", ""),
     "frames_in_time": ("frames shown within 0.4 s", ""),
     "frame_p99_ms": ("camera to screen, P99", "ms"),
 }
@@ -99,6 +104,18 @@ def _height_at(scores: Scores, t: float) -> int | None:
     return before[-1] if before else later[0] if later else None
 
 
+def labelled(label: str, *runs: Scores) -> str:
+    """Return a label with its probe named as all these runs have it: `(C queue)` in dualpi2, nothing for a lone one."""
+    labels = {_labelled(label, scores) for scores in runs}
+    return labels.pop() if len(labels) == 1 else label
+
+
+def _labelled(label: str, scores: Scores) -> str:
+    for probe, name in probe_names(scores):
+        label = label.replace(f" ({probe.name})", f" ({name})" if name else "")
+    return label
+
+
 def harm_table(scores: Scores) -> Grid:
     short = alone_for(scores.baseline.seconds if scores.baseline else None).removesuffix(", ")
     grid = Grid(
@@ -114,6 +131,7 @@ def harm_table(scores: Scores) -> Grid:
     ]
     by_key = {(harm.metric, harm.phase): harm for harm in scores.harm}
     for metric, (label, unit) in METRICS.items():
+        label = labelled(label, scores)
         cells, hurt = [(f"{label} ({unit})" if unit else label) + (PRIMARY if metric == scores.primary else "")], set()
         for name in names:
             harm = by_key.get((metric, name))
@@ -146,13 +164,17 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("stalls", lambda p: number(p.stalls)),
     ("stalled s", lambda p: number(p.stall_s)),
     ("freezes", lambda p: number(p.freezes)),
-    ("RTT P50 ms", lambda p: number(p.rtt_p50_ms)),
+    ("RTT (Not-ECT) P50 ms", lambda p: number(p.rtt_p50_ms)),
     ("P99 ms", lambda p: number(p.rtt_p99_ms)),
     ("max ms", lambda p: number(p.rtt_max_ms)),
+    ("RTT (ECT(1)) P50 ms", lambda p: number(p.ect1_rtt_p50_ms)),
+    ("P99 ms", lambda p: number(p.ect1_rtt_p99_ms)),
+    ("max ms", lambda p: number(p.ect1_rtt_max_ms)),
     ("camera to screen P50 ms", lambda p: number(p.frame_p50_ms)),
     ("camera to screen P99 ms", lambda p: number(p.frame_p99_ms)),
     ("never shown", lambda p: _percent(p.frame_loss)),
-    ("probes lost", lambda p: _percent(p.probe_loss)),
+    ("probes lost (Not-ECT)", lambda p: _percent(p.probe_loss)),
+    ("probes lost (ECT(1))", lambda p: _percent(p.ect1_probe_loss)),
 ]
 
 
@@ -201,7 +223,8 @@ def _phase_table(
     every: Sequence[tuple[str, Callable[[PhaseScores], str]]] = _PHASE_COLUMNS,
 ) -> Grid:
     """A row a phase; a column that has nothing to tell in any of them is left out."""
-    columns = [(head, cells) for head, tell in every if set(cells := [tell(p) for p in phases]) - {"–"}]
+    told = [(labelled(head, scores), [tell(p) for p in phases]) for head, tell in every]
+    columns = [(head, cells) for head, cells in told if set(cells) - {"–"}]
     lines = zip(*(cells for _, cells in columns), strict=True)
     rows = [Row(list(line), bool(phase.contender)) for phase, line in zip(phases, lines, strict=True)]
     void = "" if scores.validity.valid else " VOID: for diagnosis only, no result."
@@ -214,8 +237,10 @@ def sojourn_table(scores: Scores) -> Grid:
     counted = ["packets", "lost", "marked CE", "late", "alike", "below 0"]
     grid.heads = ["phase", "packets of", "queue", *counted, "P50 ms", "P90", "P99", "max"]
     beside = {phase.name for phase in scores.phases if phase.contender}
+    both = {f"{probe.prefix}probe": f"probe ({probe.name})" for probe in PROBES}
+    probes = both if len(probe_names(scores)) > 1 else {}
     for row in scores.sojourn:
-        of = "the qdisc's own" if row.of == "qdisc" else row.of
+        of = {"qdisc": "the qdisc's own", **probes}.get(row.of, row.of)
         counts = [number(row.packets), *(_share(part, row.packets) for part in (row.lost, row.marked))]
         negative = f"{row.negative}, to {number(row.least_ms)} ms" if row.negative else number(row.negative)
         counts += [number(row.late), number(row.alike), negative]

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from bottleneck.units import format_rate, format_time
 from harness.report.beside_published import services_table
-from harness.report.grids import METRICS, Grid, queue
+from harness.report.grids import METRICS, Grid, labelled, queue
 from harness.report.html import write_page
 from harness.report.repetitions import Experiment, differing, experiments, grids, lines, method, run_rows
 from harness.report.run_page import REPORT, ReportError
@@ -152,6 +152,7 @@ def heat_maps(found: Sequence[Experiment]) -> list[dict[str, Any]]:
             table.append({"head": head, "cells": cells})
         queues = [(queue, len(names)) for queue, names in ordered.items()]
         names = [name for given in ordered.values() for name in given]
+        label = labelled(label, *(run.scores for one in found for run in one.runs))
         maps.append({"id": metric, "label": label, "queues": queues, "contenders": names, "rows": table})
     return maps
 

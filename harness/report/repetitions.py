@@ -19,7 +19,7 @@ from typing import Any
 from markupsafe import Markup
 
 from harness.report.beside_published import services_table
-from harness.report.grids import METRICS, PRIMARY, Grid, Row, alone_for, headline, interval, number
+from harness.report.grids import METRICS, PRIMARY, Grid, Row, alone_for, headline, interval, labelled, number
 from harness.report.html import write_page
 from harness.report.run_page import REPORT, ReportError
 from harness.report.svg import Dots, dot_plot
@@ -51,8 +51,7 @@ MEASURED = {
     "stall_s": ("stalled", "s"),
     "freezes": ("freezes (WebRTC)", ""),
     "freeze_s": ("frozen (WebRTC)", "s"),
-    "rtt_p50_ms": METRICS["rtt_p50_ms"],
-    "rtt_p99_ms": METRICS["rtt_p99_ms"],
+    **{name: METRICS[name] for name in ("rtt_p50_ms", "ect1_rtt_p50_ms", "rtt_p99_ms", "ect1_rtt_p99_ms")},
     "frames_in_time": METRICS["frames_in_time"],
     "frame_p50_ms": ("camera to screen, P50", "ms"),
     "frame_p99_ms": METRICS["frame_p99_ms"],
@@ -68,6 +67,10 @@ class Experiment:
     summary: Summary
     names: tuple[str, ...]
     """Of the runs, as the summary has them."""
+
+    def labelled(self, label: str) -> str:
+        """Return the label of a metric with its probe named as these runs have it."""
+        return labelled(label, *(run.scores for run in self.runs))
 
     @property
     def void(self) -> dict[Path, list[str]]:
@@ -228,7 +231,7 @@ def lines(one: Experiment) -> list[str]:
     sentences += _about_bar(summary)
     for contender in summary.contenders[1:]:
         for word, is_worse in (("worse", True), ("better", False)):
-            names = [MEASURED[f.metric][0] for f in summary.measured if f.worse(contender) is is_worse]
+            names = [one.labelled(MEASURED[f.metric][0]) for f in summary.measured if f.worse(contender) is is_worse]
             if names:
                 sentences.append(
                     f"Shown {word} beside {contender} than beside {summary.reference}: {'; '.join(names)}."
@@ -271,9 +274,10 @@ def grids(one: Experiment) -> list[Grid]:
     if not summary.valid:
         return []
     measured = [
-        (f"{label} ({unit})" if unit else label, summary.figure(name)) for name, (label, unit) in MEASURED.items()
+        (one.labelled(f"{label} ({unit})" if unit else label), summary.figure(name))
+        for name, (label, unit) in MEASURED.items()
     ]
-    harm = [(METRICS[figure.metric][0], figure) for figure in summary.harm]
+    harm = [(one.labelled(METRICS[figure.metric][0]), figure) for figure in summary.harm]
     caption = (
         "Mean over the runs (of the lowest picture, and of what is infinite in one, the median), contender phases of "
         f"{one.phase_s} s."
@@ -325,7 +329,7 @@ def _plot(one: Experiment, figure: Figure, label: str, unit: str) -> Iterator[di
         if (estimate := figure.beside.get(name))
     ]
     less = [(f"{name} − {summary.reference}", "c3", estimate) for name, estimate in figure.contrast.items()]
-    title = f"{label} ({unit})" if unit else label
+    title = one.labelled(f"{label} ({unit})" if unit else label)
     drawn = [dot_plot([_dots(*row) for row in rows], title)]
     if less:
         drawn.append(dot_plot([_dots(*row) for row in less], f"{title}, differences", zero=True))

@@ -60,11 +60,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
     lab = scores.lab
     status, reasons = status_of(scores, manifest)
     screen = stored_object(run / "screen.json")
-    curves = [
-        (name, f"c{index % 6}" + ("" if contender else " solo-curve"), points)
-        for index, (name, contender, points) in enumerate(view.ccdfs)
-        if points
-    ]
+    probes = [(name, _probe_curves(curves)) for name, curves in view.ccdfs]
     waits = _plotted(scores, scores.sojourn_ccdf)
     frames = _plotted(scores, scores.frame_ccdf)
     return {
@@ -79,18 +75,34 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "timeline_svg": Markup(time_plot(panels(view), _phases(view), "Goodput, quality and queue over time")),
         "video": "screen.mp4" if (run / "screen.mp4").exists() else "",
         "video_offset": f"{screen.get('start', scores.t0) - scores.t0:.3f}",
-        "ccdf_svg": Markup(ccdf_plot(curves, "CCDF of the probe's round-trip time")) if curves else "",
+        "ccdfs": [
+            {
+                "name": name,
+                "key": _key(curves),
+                "svg": Markup(ccdf_plot(curves, f"CCDF of the probe's round-trip time{name and f' ({name})'}")),
+            }
+            for name, curves in probes
+            if curves
+        ],
         "beside": beside_table(scores),
         "far": far_table(scores),
         "frames_svg": Markup(ccdf_plot(frames, "CCDF of the frames' latency", axis=_FRAME_AXIS)),
         "frames_key": _key(frames),
-        "ccdf_key": _key(curves),
         "sojourn": sojourn_table(scores),
         "sojourn_svg": Markup(ccdf_plot(waits, "CCDF of the packets' sojourn time", axis=_SOJOURN_AXIS)),
         "sojourn_key": _key(waits),
         "details": _details(run, scores, manifest),
         "command": shlex.join(manifest.command_line) if manifest else "",
     }
+
+
+def _probe_curves(curves: Sequence[tuple[str, str | None, Points]]) -> list[tuple[str, str, Points]]:
+    """The curves of a probe as `ccdf_plot` takes them."""
+    return [
+        (name, f"c{index % 6}" + ("" if contender else " solo-curve"), points)
+        for index, (name, contender, points) in enumerate(curves)
+        if points
+    ]
 
 
 def _key(curves: Sequence[tuple[str, str, Points]]) -> list[tuple[str, int, bool]]:
@@ -141,10 +153,11 @@ def panels(view: RunSeries) -> list[Panel]:
             tip = f"{kind} of {frozen.length:.2f} s at {frozen.start:.1f} s"
             quality.spans.append((kind, frozen.start, frozen.length, tip))
     strips = [goodput, quality]
-    if view.rtt_max:
-        title = "RTT of the probe (ms): median (blue), largest of each half second (brown)"
-        lines: list[tuple[str, Points]] = [("c3", view.rtt_max), ("c0", view.rtt_p50)]
-        strips.append(Panel(title, 100, _top(view.rtt_max), lines=lines))
+    for probe in view.rtts:
+        of = f"probe ({probe.name}), ms" if probe.name else "probe (ms)"
+        title = f"RTT of the {of}: median (blue), largest of each half second (brown)"
+        lines: list[tuple[str, Points]] = [("c3", probe.largest), ("c0", probe.p50)]
+        strips.append(Panel(title, 100, _top(probe.largest), lines=lines))
     queue = view.queue
     if queue.backlog_ms:
         title = f"backlog of {queue.kind} at the bottleneck's rate (ms)"

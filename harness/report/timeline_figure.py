@@ -66,13 +66,16 @@ def draw_quality(axes: Axes, view: RunSeries) -> None:
 
 
 def draw_delay(axes: Axes, view: RunSeries) -> None:
-    """Draw the round-trip time of the probe: the largest of each half second, and the median."""
-    for points, colour, label in ((view.rtt_max, "#9a6700", "largest"), (view.rtt_p50, _VICTIM, "median")):
-        values = [float("nan") if value is None else value for _, value in points]
-        axes.plot([t for t, _ in points], values, color=colour, label=label, linewidth=1.2)
+    """Draw the round-trip times of the probes: the largest of each half second, and the median."""
+    colours = (("#9a6700", _VICTIM), ("#8250df", _QUALITY))
+    for probe, (largest, median) in zip(view.rtts, colours, strict=False):
+        for points, colour, of in ((probe.largest, largest, "largest"), (probe.p50, median, "median")):
+            values = [float("nan") if value is None else value for _, value in points]
+            label = f"{probe.name}, {of}" if probe.name else of
+            axes.plot([t for t, _ in points], values, color=colour, label=label, linewidth=1.2)
     axes.set_ylabel("probe RTT (ms)")
     axes.set_ylim(bottom=0)
-    axes.legend(loc="upper left", frameon=False, ncols=2)
+    axes.legend(loc="upper left", frameon=False, ncols=4)
 
 
 def dress(plots: Sequence[Axes], view: RunSeries) -> None:

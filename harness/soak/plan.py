@@ -26,7 +26,7 @@ from pydantic import (
 from apps.base import Service
 from hardware.lab_file import PHYSICAL
 from hardware.machine.messages import did_you_mean
-from harness.experiment.options import LOCAL, OPTIONS, Options, OptionsError, parse_options
+from harness.experiment.options import FORMER, LOCAL, OPTIONS, Options, OptionsError, parse_options
 from harness.experiment.scenario import FLAGS, combined, is_path, with_scenario
 from harness.experiment.timeline import reordered
 
@@ -238,7 +238,8 @@ def _check_names(path: Path, table: str, given: Mapping[str, Any]) -> None:
                 f"{path}: {table} {name}: the soak gives it to each run; the plan's own keys stand at its top"
             )
         if name not in known:
-            raise PlanError(f"{path}: {table} {name}: no option{_near(name, known)}")
+            why = f"is no option any more: {FORMER[name]}" if name in FORMER else f"no option{_near(name, known)}"
+            raise PlanError(f"{path}: {table} {name}: {why}")
 
 
 def _located(error: str, name: str, table: Mapping[str, Any]) -> str:

@@ -69,6 +69,8 @@ class LoadedRun:
         phases = sorted((p["contender"] or "solo", p["seconds"]) for p in self.options.get("phases", []))
         timeline = ", ".join(f"{who} {length:g} s" for who, length in phases)
         named = {"test": self.manifest.test, "cell": self.manifest.cell}
+        if asked.get("probe_ecn") == "not-ect":
+            del asked["probe_ecn"]  # of runs with one probe: the later ones have it too
         return {**named, **asked, "timeline": timeline, "scorer": self.scores.scorer}
 
 

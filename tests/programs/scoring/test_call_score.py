@@ -106,4 +106,4 @@ def test_a_live_call_whose_strip_is_not_shown_is_scored_by_its_motion(live_call:
      ("not-ect", [1], False), ("not-ect", [], False)],
 )  # fmt: skip
 def test_marking_is_proven_by_the_packets_sent(asked: str, sent: list[int], ok: bool) -> None:
-    assert validity.call_marked("client", sent, asked, Limits()).ok is ok
+    assert validity.marked("call", "client", sent, asked, Limits()).ok is ok

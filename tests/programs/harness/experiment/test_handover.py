@@ -73,7 +73,7 @@ def test_nothing_of_the_user_gets_in(tmp_path: Path) -> None:
 
 def test_who_names_a_default_or_runs_again_hands_over_the_same_bytes(tmp_path: Path) -> None:
     left_out = hand_over(tmp_path / "a")
-    named = {"driver": "".join(("play", "wright")), "probe-ecn": "".join(("not-", "ect")), "seed": "1"}  # none interned
+    named = {"driver": "".join(("play", "wright")), "call-ecn": "".join(("not-", "ect")), "seed": "1"}  # none interned
     assert hand_over(tmp_path / "b", **named) == left_out
     options = parse_options({"service": "call"}, SERVICES).but(results=tmp_path / "c" / "results")
     assert packed(tmp_path / "c", restored(json.loads(json.dumps(options.record())), SERVICES)) == left_out

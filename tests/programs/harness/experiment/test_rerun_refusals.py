@@ -19,7 +19,7 @@ from hardware.machine.messages import printable
 from hardware.machine.programs import FLAGS, host_versions
 from harness.bundle.archive import BundleError
 from harness.bundle.research_object import CRATE
-from harness.experiment.options import DRIVERS, ECN_CODEPOINTS, RECORDERS, Options, parse_options, restored, words
+from harness.experiment.options import DRIVERS, RECORDERS, Options, parse_options, restored, words
 from harness.experiment.rerun import RerunError, asked_of, commits, compared, unlike
 from harness.experiment.run import OPTIONS_FILE
 from harness.store.manifest import (
@@ -74,7 +74,6 @@ def asked(draw: st.DrawFn) -> Options:
         call_bitrate=maybe(st.integers(500, 5000).map("{}kbit".format)),
         driver=draw(st.sampled_from(DRIVERS)),
         recorder=draw(st.sampled_from(RECORDERS)),
-        probe_ecn=draw(st.sampled_from(ECN_CODEPOINTS)),
         jitter_gate=maybe(st.integers(1, 5000).map("{}us".format)),
         seed=str(draw(st.integers(0, 2**40))),
         repeat=maybe(st.integers(1, 9).map(str)),

@@ -13,8 +13,9 @@ from scoring.time_series import run_series
 
 def test_the_probe_gets_a_panel_when_it_is_there(recorded: Callable[..., Path], scores: Scores) -> None:
     view = run_series(scores, recorded(1))
-    assert view.rtt_max[0] == (0.25, 24) and view.rtt_p50[0] == (0.25, 22)
-    assert [value for at, value in view.rtt_p50 if 10 <= at < 20] == [60] * 20
+    (probe,) = view.rtts
+    assert probe.name == "" and probe.largest[0] == (0.25, 24) and probe.p50[0] == (0.25, 22)
+    assert [value for at, value in probe.p50 if 10 <= at < 20] == [60] * 20
     assert [panel.title.split(":")[0] for panel in panels(view)] == [
         "goodput (Mbit/s)",
         "quality shown",

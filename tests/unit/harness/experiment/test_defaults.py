@@ -68,6 +68,17 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, says: str) -> None:
     assert "\n" not in str(wrong.value)
 
 
+def test_an_option_of_an_earlier_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "sojourn.toml").write_text('probe-ecn = "ect1"\n')
+    right = r"probe-ecn: is no option any more: every run has both probes, Not-ECT and ECT\(1\); leave it out$"
+    with pytest.raises(OptionsError, match=r"sojourn\.toml: " + right):
+        user_defaults({}, tmp_path, SERVICES)
+    with pytest.raises(OptionsError, match=r"^SOJOURN_PROBE_ECN: is no option any more"):
+        user_defaults({"SOJOURN_PROBE_ECN": "ect1", "SOJOURN_DEFAULTS": ""}, tmp_path, SERVICES)
+    with pytest.raises(OptionsError, match="^--" + right):
+        parse_options({"probe-ecn": "ect1"}, SERVICES)
+
+
 def test_a_file_that_others_write_is_followed_by_name_alone(tmp_path: Path) -> None:
     """Found in the folder where one is called, which may be everybody's, it would run what it says as us."""
     (file := tmp_path / "sojourn.toml").write_text(FILE)

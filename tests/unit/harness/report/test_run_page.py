@@ -84,7 +84,26 @@ def test_the_baseline_is_drawn_where_its_name_is_a_phases_too(scores: Scores, tm
     alone.name, scores.ccdf[0].name = "solo", "solo"
     scores.ccdf[0].ms, scores.ccdf[2].ms = [1, 2], [20, 21]
     told = run_series(scores.model_copy(update={"phases": [alone, beside]}), tmp_path)
-    assert [(name, points[0][0]) for name, _, points in told.ccdfs] == [("solo", 20), ("prague", 25)]
+    ((_, curves),) = told.ccdfs
+    assert [(name, points[0][0]) for name, _, points in curves] == [("solo", 20), ("prague", 25)]
+
+
+def test_both_probes_are_shown_by_the_queue_that_they_see(scores: Scores, tmp_path: Path) -> None:
+    lone = Page(write_report(tmp_path, scores)).text
+    assert not re.search(r"\((Not-ECT|ECT\(1\)|C queue|L queue)\)", lone), "which one the only probe was nobody says"
+    scores.ect1_ccdf = [scores.ccdf[1].model_copy(update={"ms": [20, 21, 22]})]
+    scores.phases[1].ect1_rtt_p99_ms, scores.phases[1].ect1_probe_loss = 3.5, 0.0
+    names = "rtt_p99_ms", "ect1_rtt_p99_ms"
+    scores.harm += [scores.harm[0].model_copy(update={"metric": name, "harm": 0.0}) for name in names]
+    for queue, classic, l4s in (
+        ("fq_codel", "Not-ECT", "ECT(1)"), ("dualpi2 target 20ms", "C queue", "L queue"),
+    ):  # fmt: skip
+        file = write_report(tmp_path, scores.model_copy(update={"lab": scores.lab | {"qdisc_down": queue}}))
+        page = Page(file)
+        at = page.cells.index(f"RTT of the probe ({classic}), P99 (ms)")
+        assert page.cells[at + 4] == f"RTT of the probe ({l4s}), P99 (ms)", "the next row"
+        assert f"probes lost ({l4s})" in page.cells
+        assert re.findall("<h3>(.*)</h3>", file.read_text()) == [classic, l4s], "a curve each"
 
 
 def test_a_lost_percentile_and_a_short_baseline_are_told(scores: Scores, tmp_path: Path) -> None:
@@ -223,7 +242,8 @@ def test_a_contender_is_drawn_only_while_it_competes(scores: Scores, tmp_path: P
     view = run_series(scores, tmp_path)
     assert [value for _, value in view.contender] == [None] * 10 + [9.1] * 10 + [None] * 10
     assert view.victim[0] == (0.5, 2.5) and view.frozen[0] == Frozen("stall", 14.0, 2.5)
-    assert [name for name, *_ in view.ccdfs] == ["prague", "solo"]
+    ((_, curves),) = view.ccdfs
+    assert [name for name, *_ in curves] == ["prague", "solo"]
 
 
 def test_a_stall_is_drawn_once(scores: Scores, tmp_path: Path) -> None:
