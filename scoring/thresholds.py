@@ -50,6 +50,12 @@ class Threshold:
         """Whether a figure is as demanded."""
         return bool(_COMPARE[self.compare](value, self.limit))
 
+    def meets_all(self, low: float, high: float) -> bool | None:
+        """Whether all of an interval is as demanded (True) or none of it (False); None where a part is."""
+        ends = {self.meets(low), self.meets(high)}
+        split = self.compare in ("==", "!=") and low < self.limit < high
+        return None if split or len(ends) > 1 else ends.pop()
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -60,19 +66,32 @@ class Judgement:
     """`alone` or a contender."""
     figure: Estimate | None
     sure: bool
-    """Judged by the whole interval, not by the figure alone: fewer runs than have one meet nothing."""
+    """Judged by the whole interval, not by the figure alone: too few runs, or an interval that reaches over the limit,
+    decide nothing."""
 
     @property
-    def outcome(self) -> Literal["met", "not met", "no figure"]:
+    def outcome(self) -> Literal["met", "not met", "not decided", "no figure"]:
         """What became of it."""
         if self.figure is None:
             return "no figure"
-        bounds = [self.figure.value]
-        if self.sure:
-            if self.figure.n < ENOUGH or self.figure.low is None or self.figure.high is None:
-                return "not met"
-            bounds += [self.figure.low, self.figure.high]
-        return "met" if all(map(self.threshold.meets, bounds)) else "not met"
+        if self.undecided:
+            return "not decided"
+        return "met" if self.threshold.meets(self.figure.value) else "not met"
+
+    @property
+    def undecided(self) -> str:
+        """Why it is not decided, who wants to be sure; empty where it is, or where there is no figure."""
+        if not self.sure or self.figure is None:
+            return ""
+        if (n := self.figure.n) < ENOUGH:
+            return f"{n} run{'s' * (n > 1)}, {ENOUGH} needed"
+        low, high = (self.figure.value if end is None else end for end in (self.figure.low, self.figure.high))
+        return "the interval reaches over the limit" if self.threshold.meets_all(low, high) is None else ""
+
+    @property
+    def text(self) -> str:
+        """The outcome, with the reason where it is not decided."""
+        return f"{self.outcome}: {self.undecided}" if self.undecided else self.outcome
 
 
 def parse(text: str) -> Threshold:
@@ -101,7 +120,7 @@ def parse(text: str) -> Threshold:
 def judge(thresholds: list[Threshold], summary: Summary, *, sure: bool = False) -> list[Judgement]:
     """Judge runs of one experiment, each threshold at each place that it speaks of.
 
-    `sure`: by the whole interval over the runs, so that what is met is so but for chance.
+    `sure`: by the whole interval over the runs, so that what is met, or is not, is so but for chance.
     """
     return [
         Judgement(threshold, where, figure, sure)

@@ -16,7 +16,7 @@ from hardware.machine.messages import printable
 from harness.cli.common import AsJson, print_json
 
 app = typer.Typer()
-_STYLE = {"met": "green", "not met": "red", "no figure": "red"}
+_STYLE = {"met": "green", "not met": "red", "not decided": "yellow", "no figure": "red"}
 
 
 @app.command()
@@ -26,13 +26,16 @@ def verdict(
         Path | None, typer.Option(metavar="FILE", help="What is demanded (docs/pipelines.md); needed.")
     ] = None,
     sure: Annotated[
-        bool, typer.Option("--sure", help="Judge by the whole 95 % interval over the runs, not by the figure.")
+        bool,
+        typer.Option(
+            "--sure", help="Judge by the whole 95 % interval over at least 5 runs; else a threshold is not decided."
+        ),
     ] = False,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML too.")] = None,
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Append Markdown too, for a summary.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell whether runs are as demanded. Exit code 0: met, 1: not met, 3: void, 4: cannot be read."""
+    """Check runs against thresholds. Exit code 0: met, 1: not met, 3: void, 4: cannot be read, 5: not decided."""
     from harness.report import verdict as report
 
     try:
@@ -52,9 +55,10 @@ def verdict(
         raise typer.Exit(report.code_of(given))
     for one in given:
         table = Table("threshold", "where", "figure", "", box=None, pad_edge=False, header_style="dim")
+        table.columns[-1].no_wrap = True  # a pipeline may look for it
         for it in one.judgements:
             row = it.threshold.text, it.where, report.figure_of(it)
-            table.add_row(*map(Text, row), Text(it.outcome, style=_STYLE[it.outcome]))
+            table.add_row(*map(Text, row), Text(it.text, style=_STYLE[it.outcome]))
         print(f"{printable(one.experiment.title)}: {one.code.name.lower().replace('_', ' ')}")
         for name, reasons in one.void.items():
             print(printable(f"void: {name}: {'; '.join(reasons)}"))

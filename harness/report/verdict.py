@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -28,6 +29,11 @@ class Code(IntEnum):
     NOT_MET = 1
     VOID = 3
     BROKEN = 4
+    NOT_DECIDED = 5
+
+
+#: What an experiment's verdict can be, the worst last.
+_RANKS = (Code.MET, Code.NOT_DECIDED, Code.NOT_MET, Code.VOID)
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,10 @@ class Verdict:
         """Void where no run is valid, whatever was demanded."""
         if not self.experiment.summary.valid:
             return Code.VOID
-        return Code.MET if all(it.outcome == "met" for it in self.judgements) else Code.NOT_MET
+        outcomes = {it.outcome for it in self.judgements}
+        if outcomes & {"not met", "no figure"}:
+            return Code.NOT_MET
+        return Code.NOT_DECIDED if "not decided" in outcomes else Code.MET
 
 
 def read_thresholds(file: Path) -> list[Threshold]:
@@ -88,8 +97,8 @@ def left_out(places: Sequence[Path]) -> list[Left]:
 
 
 def code_of(given: Sequence[Verdict]) -> Code:
-    """Return the worst: void before not met before met."""
-    return max((verdict.code for verdict in given), default=Code.VOID)
+    """Return the worst: void before not met before not decided before met."""
+    return max((verdict.code for verdict in given), key=_RANKS.index, default=Code.VOID)
 
 
 def records(given: Sequence[Verdict]) -> list[dict[str, Any]]:
@@ -103,7 +112,8 @@ def records(given: Sequence[Verdict]) -> list[dict[str, Any]]:
             "thresholds": [
                 {
                     "threshold": it.threshold.text, "metric": it.threshold.metric, "where": it.where,
-                    "outcome": it.outcome, "value": it.figure and it.figure.value, "low": it.figure and it.figure.low,
+                    "outcome": it.outcome, "why": it.undecided,
+                    "value": it.figure and it.figure.value, "low": it.figure and it.figure.low,
                     "high": it.figure and it.figure.high, "runs": it.figure.n if it.figure else 0,
                 }
                 for it in verdict.judgements
@@ -137,7 +147,7 @@ def markdown(given: Sequence[Verdict]) -> str:
         if verdict.judgements:
             lines += ["", "| threshold | where | figure | |", "|---|---|---|---|"]
             for it in verdict.judgements:
-                cells = it.threshold.text, it.where, figure_of(it), it.outcome
+                cells = it.threshold.text, it.where, figure_of(it), it.text
                 lines.append(f"| {' | '.join(map(_cell, cells))} |")
         lines.append("")
     return "\n".join(lines)
@@ -153,10 +163,11 @@ def junit(given: Sequence[Verdict]) -> bytes:
     root = ElementTree.Element("testsuites")
     for verdict in given:
         cases = verdict.judgements
-        bad = sum(it.outcome != "met" for it in cases)
+        outcomes = Counter(it.outcome for it in cases)
         suite = ElementTree.SubElement(
             root, "testsuite", name=printable(verdict.experiment.title), tests=str(len(cases) or 1),
-            failures=str(bad), errors=str(int(verdict.code == Code.VOID)),
+            failures=str(outcomes["not met"] + outcomes["no figure"]), errors=str(int(verdict.code == Code.VOID)),
+            skipped=str(outcomes["not decided"]),
         )  # fmt: skip
         for it in cases:
             case = ElementTree.SubElement(suite, "testcase", classname=it.where, name=it.threshold.text)
@@ -164,7 +175,8 @@ def junit(given: Sequence[Verdict]) -> bytes:
                 properties = ElementTree.SubElement(case, "properties")
                 ElementTree.SubElement(properties, "property", name=it.threshold.metric, value=f"{it.figure.value:.6g}")
             if it.outcome != "met":
-                ElementTree.SubElement(case, "failure", message=f"{it.outcome}: {figure_of(it)}")
+                kind = "skipped" if it.undecided else "failure"
+                ElementTree.SubElement(case, kind, message=f"{it.text}: {figure_of(it)}")
         if verdict.code == Code.VOID:
             why = "; ".join(f"{name}: {', '.join(reasons)}" for name, reasons in verdict.void.items())
             case = ElementTree.SubElement(suite, "testcase", classname="runs", name="valid runs")

@@ -46,11 +46,31 @@ def test_each_place_has_its_outcome(text: str, outcomes: dict[str, str]) -> None
 
 def test_who_wants_to_be_sure_asks_the_whole_interval() -> None:
     demanded = [parse("harm.rtt_p99_ms < 0.3")]
-    assert [it.outcome for it in judge(demanded, summary(), sure=True)] == ["met", "not met"]
+    assert [it.text for it in judge(demanded, summary(), sure=True)] == [
+        "met", "not decided: the interval reaches over the limit",
+    ]  # fmt: skip
     assert [it.outcome for it in judge([parse("harm.rtt_p99_ms < 0.4")], summary(), sure=True)] == ["met", "met"]
     of_one_run = parse("stalls alone < 9")
-    assert [it.outcome for it in judge([of_one_run], summary(), sure=True)] == ["not met"]
+    assert [it.text for it in judge([of_one_run], summary(), sure=True)] == ["not decided: 1 run, 5 needed"]
+    assert [it.text for it in judge([parse("stalls alone > 9")], summary(), sure=True)] == [
+        "not decided: 1 run, 5 needed"
+    ]
+    assert [it.text for it in judge([parse("harm.rtt_p99_ms > 0.4")], summary(), sure=True)] == ["not met"] * 2
     assert [it.outcome for it in judge([of_one_run], summary())] == ["met"]
+
+
+@pytest.mark.parametrize(
+    ("compare", "low", "high", "met"),
+    [
+        ("<", 1, 2, True), ("<", 3, 4, False), ("<", 2, 4, None), ("<", 2, 3, None), ("<=", 2, 3, True),
+        (">=", 3, 4, True), (">", 3, 4, None), ("==", 3, 3, True), ("==", 3, 4, None), ("==", 2, 4, None),
+        ("==", 4, 5, False), ("!=", 4, 5, True), ("!=", 2, 4, None), ("!=", 3, 3, False),
+    ],
+)  # fmt: skip
+def test_an_interval_meets_a_threshold_as_a_whole_or_decides_nothing(
+    compare: str, low: float, high: float, met: bool | None
+) -> None:
+    assert parse(f"stalls {compare} 3").meets_all(low, high) is met
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,23 @@ def test_what_never_came_meets_no_limit_and_json_stays_strict(scores: Scores, tm
     assert "∞ (lost), n=1" in ask(run, "rtt_p99_ms < 100000").stdout
 
 
+def test_too_few_runs_to_be_sure_decide_nothing_and_have_a_code_of_their_own(run: Path) -> None:
+    files = run.parent / "out.xml", run.parent / "out.md"
+    more = "--sure", f"--junit={files[0]}", f"--markdown={files[1]}"
+    why = "not decided: 1 run, 5 needed"
+    done = ask(run, "stalls >= 0", "stalls < 0", more=more)
+    assert done.exit_code == 5 and done.stdout.count(why) == 2 and "not met" not in done.stdout
+    assert ": not decided\n" in done.stdout
+    suite = ElementTree.parse(files[0]).getroot()[0]
+    assert (suite.get("skipped"), suite.get("failures")) == ("2", "0")
+    assert [it.get("message", "").startswith(why) for it in suite.iter("skipped")] == [True, True]
+    assert files[1].read_text().count(why) == 2 and "not met" not in files[1].read_text()
+    (told,) = json.loads(ask(run, "stalls >= 0", more=("--sure", "--json")).stdout)
+    assert told["verdict"] == "not_decided"
+    assert [(it["outcome"], it["why"]) for it in told["thresholds"]] == [("not decided", "1 run, 5 needed")]
+    assert ask(run, "stalls >= 0", "fps alone < 0", "contender_mbps alone > 0", more=("--sure",)).exit_code == 1
+
+
 def test_junit_markdown_and_json_say_the_same(run: Path) -> None:
     files = run.parent / "out.xml", run.parent / "out.md"
     done = ask(run, "victim_mbps > 1000", more=(f"--junit={files[0]}", f"--markdown={files[1]}", "--json"))
