@@ -14,7 +14,8 @@ from pydantic import TypeAdapter
 from scoring import frames, latency, packets, pcapng, records, validity
 from scoring.validity import Gate, Limits
 from scoring.windows import Window
-from traffic.load import CALL, parse_load
+from traffic.load import CALL, VIDEO, parse_load
+from traffic.probes import PROBES
 
 FAR, SECOND = "far", "second"
 """The folders of a call's other end, and of a second video that competes."""
@@ -180,6 +181,29 @@ class Setting:
     def call(self) -> Mapping[str, Any] | None:
         """The two ends of a call, if the service is one."""
         return self.lab.get("call")
+
+
+def needed(setting: Setting) -> list[tuple[str, ...]]:
+    """Return the files that a valid run of this setting has: of each, the names that it may have."""
+    ends = ("", f"{FAR}/") if setting.call else ("",)
+    parts = [part for phase in setting.phases if phase.contender for part in parse_load(phase.contender)]
+    wanted = {
+        "timeline.json": True,
+        "lab.json": True,
+        **{f"{end}{name}": True for end in ends for name in ("screen.json", "screen.mp4", "player.jsonl")},
+        "bulk.json": bool(parts),
+        "ss.jsonl": any(part.bulk and not part.up for part in parts),
+        "ss-up.jsonl": any(part.bulk and part.up for part in parts),
+        f"{SECOND}/player.jsonl": any(part.contender == VIDEO for part in parts),
+        "qdisc.jsonl": not setting.box,
+        "host.jsonl": setting.real_time,
+    }
+    ports = setting.lab.get("ports", {})
+    # A run of scores before 2.2 has the first probe alone.
+    probes = [probe.file for number, probe in enumerate(PROBES) if not number or probe.key in ports]
+    packed = {"client.pcapng": ".zst", "server.pcapng": ".zst"}
+    packed |= dict.fromkeys((f"{name}.json" for name in (*probes, *([] if setting.box else ["irtt-unshaped"]))), ".gz")
+    return [(name,) for name, need in wanted.items() if need] + [(n + end, n) for n, end in packed.items()]
 
 
 def first_of(folder: Path, *names: str) -> Path | None:

@@ -77,13 +77,15 @@ def anonymise(
             left_out.append(new)
             continue
         made[new] = target
-    of_manifest = mask.json(manifest.model_dump(mode="json", exclude={"files", "run", "bundle", "git"}))
+    apart = {"files", "run", "bundle", "git", "required"}
+    of_manifest = mask.json(manifest.model_dump(mode="json", exclude=apart))
+    required = [name if name in FILES else mask.names(name) for name in manifest.required]
     of_manifest["versions"] |= {
         name: mask.names(text)
         for name, text in manifest.versions.items()
         if name.startswith(_PACKAGE) and _REVISION.fullmatch(text)
     }
-    fresh = Manifest.model_validate({**of_manifest, "run": manifest.run, "git": manifest.git})
+    fresh = Manifest.model_validate({**of_manifest, "run": manifest.run, "git": manifest.git, "required": required})
     if REPORT in made:
         with suppress(LoadError):  # another kind of run: what its page said is masked like any text
             write_report(folder, load_scores(folder), fresh)

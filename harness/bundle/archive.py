@@ -24,6 +24,7 @@ from typing import IO, Self
 import zstandard
 
 from hardware.machine.files import FRESH, flush, lock, owner_only, sync_folder
+from hardware.machine.scratch import scratch_folder
 from harness.bundle.signature import SignatureError, signer, signing_key
 from harness.store.manifest import (
     LARGEST,
@@ -33,6 +34,7 @@ from harness.store.manifest import (
     SIGNATURE,
     Manifest,
     StoreError,
+    check_complete,
     hash_file,
     manifest_text,
     parse_manifest,
@@ -77,6 +79,8 @@ class Checked:
     """By which key it is signed, `ED25519 key SHA256:…`; empty where it is not."""
     signer: str = ""
     """By whom, where that was asked."""
+    stale: bool = False
+    """Whether a run has a signature that is not of its manifest as it is."""
 
 
 @contextmanager
@@ -169,6 +173,18 @@ def check(path: Path, derived: Collection[str] = (), signers: Path | None = None
         return _check_directory(path, derived, signers) if path.is_dir() else _check_archive(path, signers)
 
 
+@contextmanager
+def unpacked(file: Path, signers: Path | None = None) -> Iterator[tuple[Path, Checked]]:
+    """Check a bundle as `check` does while it is unpacked, and yield the run's directory, which goes with the block."""
+    scratch = scratch_folder("-bundle")
+    try:
+        with _one_line(file):
+            checked = _check_archive(file, signers, scratch)
+        yield scratch / checked.manifest.run, checked
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
 def import_bundle(file: Path, results: Path, signers: Path | None = None) -> Path:
     """Check a bundle, unpack it into the results folder and return the run's directory.
 
@@ -233,6 +249,7 @@ def _check_directory(run: Path, derived: Collection[str], signers: Path | None) 
         if signers:
             raise
         key = who = ""  # a run that was rescored or pruned since is no longer what was signed
+    stale = signature is not None and not key
     for path in sorted(run.rglob("*")):
         name = path.relative_to(run).as_posix()
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
@@ -247,7 +264,7 @@ def _check_directory(run: Path, derived: Collection[str], signers: Path | None) 
             raise BundleError(f"{name}: missing")
         if hash_file(run / name) != entry:
             raise BundleError(f"{name}: differs from the manifest")
-    return Checked(manifest, key, who)
+    return Checked(manifest, key, who, stale)
 
 
 def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -> Checked:
@@ -384,4 +401,5 @@ def _sealed(manifest: Manifest, name: str) -> Manifest:
         raise BundleError(f"{name}: {len(manifest.files)} files; a run has {MOST_FILES} at most")
     if sum(entry.size for entry in manifest.files.values()) > _MAX_TOTAL:
         raise BundleError(f"{name}: its files are said to be more than {_MAX_TOTAL >> 30} GiB")
+    check_complete(manifest, name)
     return manifest

@@ -12,12 +12,9 @@ import typer
 from rich.console import Console
 
 from hardware.machine.messages import printable
-from harness.cli.common import AsJson, one_line_errors, print_json
+from harness.cli.common import AsJson, Rescore, Signers, one_line_errors, print_json
 
 app = typer.Typer(no_args_is_help=True, help="Runs as archives: pack, check, unpack.")
-_Signers = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Demand a signature by one of these (ssh-keygen's allowed signers).")
-]
 
 
 @app.command("export")
@@ -63,16 +60,20 @@ def bundle_export(
 @app.command("verify")
 @one_line_errors
 def bundle_verify(
-    path: Annotated[Path, typer.Argument(metavar="FILE_OR_RUN")], signers: _Signers = None, as_json: AsJson = False
+    path: Annotated[Path, typer.Argument(metavar="FILE_OR_RUN")],
+    signers: Signers = None,
+    rescore: Rescore = True,
+    as_json: AsJson = False,
 ) -> None:
-    """Check every hash of an archive or a run; name the first file that is not as the manifest says."""
-    from harness.bundle.archive import check
+    """Check every hash of an archive or a run, compute its scores again, and name the first difference."""
+    from harness.experiment.score_check import verified
 
-    checked = check(path, signers=signers)
+    checked, why_not = verified(path, signers, rescore=rescore)
     manifest = checked.manifest
+    scores = f"scores NOT computed again: {why_not}" if why_not else "scores computed again: the same"
     if as_json:
         told = {"run": manifest.run, "status": manifest.status, "reasons": manifest.reasons, "files": manifest.files}
-        print_json({**told, "bundle": manifest.bundle, "key": checked.key, "signer": checked.signer})
+        print_json({**told, "bundle": manifest.bundle, "key": checked.key, "signer": checked.signer, "scores": scores})
         return
     why = f" ({'; '.join(manifest.reasons)})" if manifest.reasons else ""
     anonymised = ", anonymised" if manifest.bundle and manifest.bundle.anonymised else ""
@@ -81,6 +82,9 @@ def bundle_verify(
         print(f"signed by {checked.signer}")
     elif checked.key:
         print(f"signed by whoever has the {checked.key}; --signers=FILE tells whether you know them")
+    else:
+        print("not signed" if not checked.stale else "not signed as it is: it was changed since it was signed")
+    print(printable(scores))
 
 
 @app.command("import")
@@ -88,7 +92,7 @@ def bundle_verify(
 def bundle_import(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Bundles.")],
     results: Annotated[Path, typer.Option(help="The results folder that takes the runs.")] = Path("results"),
-    signers: _Signers = None,
+    signers: Signers = None,
 ) -> None:
     """Check bundles and unpack each as a run; nothing is there before all of it is found right."""
     from harness.bundle.archive import import_bundle

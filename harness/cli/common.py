@@ -18,6 +18,13 @@ from hardware.machine.messages import printable
 P = ParamSpec("P")
 R = TypeVar("R")
 AsJson = Annotated[bool, typer.Option("--json", help="Tell it as JSON, for programs.")]
+Signers = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Require a signature by one of these (ssh-keygen's allowed signers)."),
+]
+Rescore = Annotated[
+    bool, typer.Option("--rescore/--no-rescore", help="Compute the scores from the raw files and compare the stored.")
+]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory under results/.")]
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hardware.machine.messages import printable
-from harness.cli.common import AsJson, print_json
+from harness.cli.common import AsJson, Rescore, Signers, print_json
 
 app = typer.Typer()
 _STYLE = {"met": "green", "not met": "red", "not decided": "yellow", "no figure": "red"}
@@ -31,17 +31,27 @@ def verdict(
             "--sure", help="Judge by the whole 95 % interval over at least 5 runs; else a threshold is not decided."
         ),
     ] = False,
+    rescore: Rescore = True,
+    signers: Signers = None,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML too.")] = None,
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Append Markdown too, for a summary.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check runs against thresholds. Exit code 0: met, 1: not met, 3: void, 4: cannot be read, 5: not decided."""
+    from harness.experiment.score_check import check_scores
     from harness.report import verdict as report
+    from harness.store.manifest import Manifest
+
+    def look(run: Path, manifest: Manifest) -> None:
+        with Console(stderr=True).status(Text(f"computing the scores of {run.name}")):
+            check_scores(run, manifest)
 
     try:
         if thresholds is None:
             raise ValueError("--thresholds: not given; name the file of what is demanded (docs/pipelines.md)")
-        given = report.verdicts(places, report.read_thresholds(thresholds), sure=sure)
+        given = report.verdicts(
+            places, report.read_thresholds(thresholds), sure=sure, signers=signers, look=look if rescore else None
+        )
         if junit:
             junit.write_bytes(report.junit(given))
         if markdown:
@@ -50,6 +60,8 @@ def verdict(
     except Exception as error:  # any other code would be taken for a verdict
         print(f"sojourn: {printable(str(error))}", file=sys.stderr)
         raise typer.Exit(report.Code.BROKEN) from error
+    if not rescore:
+        print("scores NOT computed again: --no-rescore", file=sys.stderr)
     if as_json:
         print_json(report.records(given))
         raise typer.Exit(report.code_of(given))

@@ -14,7 +14,7 @@ from hardware.machine.files import replace_file
 from hardware.machine.programs import package_versions
 from harness.bundle.archive import verify
 from harness.report.run_page import REPORT, write_report
-from harness.store.manifest import StoreError, hash_file, read_manifest, reseal
+from harness.store.manifest import Manifest, StoreError, hash_file, read_manifest, reseal
 from scoring.score import score_run
 from scoring.scores import SCORES, Scores
 
@@ -22,6 +22,10 @@ from scoring.scores import SCORES, Scores
 _NAMES = (("phase", "metric"), ("phase", "of", "queue"), ("name",))
 #: So many places of a field are told.
 _SHOWN = 3
+
+
+class NotComputedError(StoreError):
+    """The scores of a run cannot be computed again; one line that says why."""
 
 
 class _Absent:
@@ -57,10 +61,8 @@ def rescored(run: Path) -> Rescored:
     """
     manifest = verify(run, derived=(SCORES, REPORT))
     if manifest.pruned:
-        raise StoreError(f"{run}: cannot be scored again: pruned to make room: {', '.join(manifest.pruned)}")
-    here = package_versions()
-    if lacking := [name for name in manifest.versions if name.startswith("package ") and name not in here]:
-        raise StoreError(f"{run}: was judged with {', '.join(lacking)}, not installed here; install it, and rescore")
+        raise NotComputedError(f"{run}: cannot be scored again: pruned to make room: {', '.join(manifest.pruned)}")
+    check_judges(run, manifest)
     scores, stored = score_run(run), _stored(run)
     known, fresh = _reasons(stored), json.loads(scores.model_dump_json())
     return Rescored(
@@ -72,6 +74,15 @@ def rescored(run: Path) -> Rescored:
         tuple(reason for reason in scores.validity.reasons if reason not in known),
         (run / SCORES).exists() and manifest.files.get(SCORES) != hash_file(run / SCORES),
     )
+
+
+def check_judges(run: Path, manifest: Manifest) -> None:
+    """Raise NotComputedError where a package that brought gates of a run is not installed here."""
+    here = package_versions()
+    if lacking := [name for name in manifest.versions if name.startswith("package ") and name not in here]:
+        raise NotComputedError(
+            f"{run}: was judged with {', '.join(lacking)}, not installed here; install it, and rescore"
+        )
 
 
 def replace(run: Path, scores: Scores) -> None:

@@ -32,6 +32,7 @@ from harness.lab.contract import LabFactory
 from harness.lab.make import lab_maker
 from harness.store.runs import RunDirectory, RunStore
 from harness.terminal import Tell, steps
+from scoring.evidence import Setting, needed
 from scoring.score import score_run
 from scoring.scores import SCORES, Scores
 
@@ -101,6 +102,7 @@ def keep_run(
         test, options.cell, seed=options.seed, command_line=command_line, needed=options.needed_bytes
     ) as run:
         scores = fill(run)
+        run.require(OPTIONS_FILE, SCORES, *(name for names in needed(Setting.read(run.path)) for name in names))
         void = tuple(scores.validity.reasons)
         run.void(*void)
         path = run.commit()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -13,13 +13,16 @@ from typing import Any
 from xml.etree import ElementTree
 
 from hardware.machine.messages import printable
-from harness.bundle.archive import verify
+from harness.bundle.archive import check
 from harness.report.index import Left, unfinished
 from harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
 from harness.report.run_page import REPORT, ReportError
-from harness.store.manifest import MANIFEST
+from harness.store.manifest import MANIFEST, Manifest
 from scoring.numbers import formatted
 from scoring.thresholds import Judgement, Threshold, ThresholdError, judge, parse
+
+Look = Callable[[Path, Manifest], None]
+"""Called with a run and its manifest; raises where the run is not to be judged."""
 
 
 class Code(IntEnum):
@@ -76,14 +79,24 @@ def read_thresholds(file: Path) -> list[Threshold]:
         raise ReportError(f"--thresholds {file}: {wrong}") from wrong
 
 
-def verdicts(places: Sequence[Path], thresholds: list[Threshold], *, sure: bool = False) -> list[Verdict]:
-    """Judge the runs at `places`, those of one experiment together.
+def verdicts(
+    places: Sequence[Path],
+    thresholds: list[Threshold],
+    *,
+    sure: bool = False,
+    signers: Path | None = None,
+    look: Look | None = None,
+) -> list[Verdict]:
+    """Judge the runs at `places`, those of one experiment together; `look` is called with each run and its manifest.
 
-    Raises ReportError, and StoreError for a run of which any file is not as it was recorded.
+    Raises ReportError, StoreError for a run of which any file is not as it was recorded, BundleError for one that
+    none of the `signers` signed, and what `look` raises.
     """
     runs = find_runs(places)
     for run in runs:
-        verify(run.path, derived=(REPORT,))
+        manifest = check(run.path, (REPORT,), signers).manifest
+        if look:
+            look(run.path, manifest)
     return [
         Verdict(one, tuple(judge(thresholds, one.summary, sure=sure) if one.summary.valid else ()))
         for one in experiments(runs)

@@ -112,9 +112,21 @@ class Manifest(BaseModel):
     git: GitState | None = None
     versions: Annotated[dict[Text, Text], Field(max_length=5000)] = {}
     files: Annotated[dict[str, FileEntry], Field(max_length=MOST_FILES), AfterValidator(_inside)] = {}
+    required: Annotated[list[Text], Field(max_length=MOST_FILES)] = []
+    """Files that a run of this kind must have, noted when it was recorded."""
     bundle: Bundled | None = None
     pruned: Annotated[dict[str, FileEntry], Field(max_length=MOST_FILES), AfterValidator(_inside)] = {}
     """Files that were removed later to make room, as they were (see `prune`)."""
+
+
+def check_complete(manifest: Manifest, where: object, *further: str) -> None:
+    """Raise StoreError where a required file, or one of `further`, was taken out of folder and manifest."""
+    left_out = manifest.bundle.left_out if manifest.bundle else []
+    known = {*manifest.files, *manifest.pruned, *left_out}
+    if gone := [name for name in dict.fromkeys((*manifest.required, *further)) if name not in known]:
+        more = f" and {len(gone) - 1} more are" if len(gone) > 1 else " is"
+        there = len(manifest.files)
+        raise StoreError(f"{where}: {there} of {there + len(gone)} files: {gone[0]}{more} missing")
 
 
 def read_manifest(run: Path) -> Manifest:

@@ -61,6 +61,10 @@ class RunDirectory:
         """Mark the run void: it will be committed, with the reasons instead of a verdict."""
         self.manifest.reasons.extend(reasons)
 
+    def require(self, *names: str) -> None:
+        """Note files that such a run must have; one that was not recorded is left to the gates."""
+        self.manifest.required.extend(names)
+
     def check_space(self, floor: int = FLOOR_BYTES) -> None:
         """Raise StoreError when fewer than `floor` bytes are free; to be called while recording."""
         free = shutil.disk_usage(self.path).free
@@ -101,6 +105,7 @@ class RunDirectory:
             os.close(self._spare.pop())
         owner_only(self.path)
         self.manifest.files = hash_files(self.path)
+        self.manifest.required = sorted(self.manifest.files.keys() & {*self.manifest.required})
         self.manifest.finished = time.time()
         self.manifest.status = status
         flush(self.path)  # what the manifest vouches for is on the disk before it is

@@ -44,6 +44,7 @@ ELSEWHERE = {
     "harness/experiment/between.py": "lab/one_run/test_main_job.py",
     "harness/experiment/inside.py": "lab/test_simulated.py",
     "harness/experiment/plugin.py": "lab/test_bad_input.py",
+    "harness/experiment/score_check.py": "programs/scoring/test_changed_run.py",
     "harness/experiment/recording.py": "lab/one_run/test_main_job.py",
     "harness/lab/contract.py": "lab/real_time/test_virtual.py",
     "harness/lab/instruments.py": "lab/one_run/test_main_job.py",

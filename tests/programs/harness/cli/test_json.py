@@ -34,9 +34,9 @@ TELLERS: dict[str, Callable[[Path, Path], list[str]]] = {
     "matrix": lambda run, other: ["s6", "--list"],
     "summary": lambda run, other: [str(run)],
     "compare": lambda run, other: [str(run), str(other), "-o", str(run.parent / "compare.html")],
-    "verdict": lambda run, other: [str(run), f"--thresholds={thresholds(run.parent)}"],
+    "verdict": lambda run, other: [str(run), f"--thresholds={thresholds(run.parent)}", "--no-rescore"],
     "trend": lambda run, other: [str(run.parent), str(other.parent), "-o", str(run.parent / "trend.html")],
-    "bundle verify": lambda run, other: [str(run)],
+    "bundle verify": lambda run, other: [str(run), "--no-rescore"],
 }
 
 

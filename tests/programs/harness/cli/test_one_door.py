@@ -36,7 +36,7 @@ def verdict(run: Path, place: Path) -> list[str]:
     lines = "victim_mbps > 0", "contender_mbps > 0", "stall_s >= 0", "harm.victim_mbps < 2"
     (file := run.parent.parent / "thresholds.toml").write_text(f"thresholds = {json.dumps(lines)}\n")
     written = [f"--junit={run.parent / 'out.xml'}", f"--markdown={run.parent / 'out.md'}"]
-    return ["verdict", str(place), f"--thresholds={file}", *written]
+    return ["verdict", str(place), f"--thresholds={file}", "--no-rescore", *written]  # they have no raw files
 
 
 #: Commands that show figures of runs: their arguments, with the run or the folder that holds it.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
 import queue
 import time
 from collections.abc import Iterator
@@ -33,6 +34,10 @@ class Filled:
     def __call__(self, asked: Options, run: RunDirectory, tell: Any) -> Scores:
         (run.path / "deep").mkdir()
         (run.path / "deep" / "evidence").write_text("recorded")
+        phase = {"name": "solo", "contender": None, "start": 100.0, "end": 120.0}
+        lab = {"rtt_ms": 20, "rate_down_bps": 1e7, "qdisc_down": "fq_codel", "qdisc_up": "fq_codel", "clip": {}}
+        (run.path / "timeline.json").write_text(json.dumps({"phases": [phase]}))
+        (run.path / "lab.json").write_text(json.dumps(lab))
         run.add_versions({"kernel build": "theirs"})
         try:
             tell("line", "a phase is over")

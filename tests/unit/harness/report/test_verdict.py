@@ -24,7 +24,8 @@ def run(scores: Scores, tmp_path: Path) -> Path:
 
 def ask(place: Path, *demanded: str, more: tuple[str, ...] = ()) -> Result:
     (file := place.parent / "thresholds.toml").write_text(f"thresholds = {json.dumps(demanded)}\n")
-    return CliRunner().invoke(app, ["verdict", str(place), f"--thresholds={file}", *more])
+    # These runs have no raw files; those that have are in tests/programs/scoring/test_changed_run.py.
+    return CliRunner().invoke(app, ["verdict", str(place), f"--thresholds={file}", "--no-rescore", *more])
 
 
 def test_met_and_not_met_have_codes_of_their_own(run: Path) -> None:

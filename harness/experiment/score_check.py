@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the stored scores of a run are those that its raw files give; what was computed once is kept in the cache."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from hardware.machine import cache
+from hardware.machine.files import LOCK, replace_file
+from hardware.machine.programs import package_versions
+from harness.bundle.archive import Checked, check, unpacked
+from harness.experiment.rescore import NotComputedError, check_judges, differences
+from harness.matrix.deciding import source_files
+from harness.report.run_page import REPORT
+from harness.store.manifest import Manifest, StoreError, check_complete
+from scoring.evidence import Setting, needed
+from scoring.records import RecordError
+from scoring.score import score_run
+from scoring.scores import SCORER, SCORES
+
+#: Differing values that an error names.
+_SHOWN = 2
+#: Bytes of computed scores that are kept, the latest used ones; those of a run have some ten thousand, packed.
+_MOST_BYTES = 64 << 20
+_LARGEST = 64 << 20
+#: Of which the runs of experiments have one at least; others keep other scores.
+_OF_EXPERIMENTS = {"timeline.json", "lab.json"}
+
+
+class ScoreError(StoreError):
+    """The stored scores of a run are not those that its raw files give; one line with the first that differ."""
+
+
+def verified(path: Path, signers: Path | None = None, *, rescore: bool = True) -> tuple[Checked, str]:
+    """Check a bundle or a run as `check` does, and its scores; return why these were not computed, empty if they were.
+
+    Raises BundleError, and ScoreError as `check_scores`.
+    """
+    if not rescore:
+        return check(path, signers=signers), "--no-rescore"
+    with ExitStack() as stack:
+        if path.is_dir():
+            run, checked = path, check(path, signers=signers)
+        else:
+            run, checked = stack.enter_context(unpacked(path, signers))
+        try:
+            check_scores(run, checked.manifest)
+        except NotComputedError as why:
+            return checked, str(why).removeprefix(f"{run}: ")
+        except StoreError as wrong:
+            raise ScoreError(str(wrong).replace(str(run), str(path))) from wrong
+    return checked, ""
+
+
+def check_scores(run: Path, manifest: Manifest) -> None:
+    """Compute the scores of a run again, whose files were found to be those of its manifest, and compare them.
+
+    Raises ScoreError where the stored ones differ or a file that a gate needs is missing, NotComputedError where
+    there is nothing to compute them from, or nothing to compare them with.
+    """
+    if SCORES not in manifest.files or not manifest.files.keys() & _OF_EXPERIMENTS:
+        raise NotComputedError(f"{run}: has no {SCORES} of an experiment")
+    check_judges(run, manifest)
+    stored = _stored(run, manifest)
+    try:
+        _check_evidence(run, manifest)
+        fresh = _fresh(run, manifest)
+    except RecordError as damaged:
+        why = str(damaged).replace(f"{run}/", "")
+        raise ScoreError(f"{run}: {SCORES} cannot be computed from its raw files: {why}") from damaged
+    found = [line.removeprefix("scores.") for line in differences(stored, fresh)]
+    other = [line for line in found if not line.startswith("scorer: ")]
+    if not other:
+        return
+    if stored.get("scorer") != SCORER:
+        before = stored.get("scorer") or "none"
+        raise NotComputedError(f"{run}: scores of scorer {before}, this is {SCORER}; `sojourn rescore --write {run}`")
+    more = f" and {len(other) - _SHOWN} more" if len(other) > _SHOWN else ""
+    raise ScoreError(f"{run}: {SCORES} is not what its raw files give: {'; '.join(other[:_SHOWN])}{more}")
+
+
+def _stored(run: Path, manifest: Manifest) -> dict[str, Any]:
+    """The scores that a run holds, which may be somebody else's. Raises ScoreError."""
+    with suppress(ValueError, RecursionError):
+        if manifest.files[SCORES].size <= _LARGEST:
+            stored = json.loads((run / SCORES).read_bytes())
+            if isinstance(stored, dict):
+                return stored
+    raise ScoreError(f"{run}: {SCORES}: holds no scores; `sojourn rescore --write` makes them from the raw files")
+
+
+def _check_evidence(run: Path, manifest: Manifest) -> None:
+    """Look for the files without which a run is void.
+
+    Raises NotComputedError where one was pruned or left out of a bundle, StoreError where a valid run has lost it.
+    """
+    lost = [names for names in needed(Setting.read(run)) if not manifest.files.keys() & {*names}]
+    removed = {*manifest.pruned, *(manifest.bundle.left_out if manifest.bundle else ())}
+    if known := [name for names in lost for name in names if name in removed]:
+        raise NotComputedError(f"{run}: {', '.join(known)}: removed to make room, or left out of the bundle")
+    if manifest.status == "valid":
+        check_complete(manifest, run, *(names[0] for names in lost))
+
+
+def _fresh(run: Path, manifest: Manifest) -> Any:
+    """The scores that the raw files give, as JSON data."""
+    folder = cache.root() / "scores"
+    file = folder / f"{_key(manifest)}.json.zst"
+    with suppress(OSError, ValueError, zstandard.ZstdError, cache.BuildError):
+        cache.check_owner()
+        kept = json.loads(zstandard.ZstdDecompressor().decompress(file.read_bytes(), max_output_size=_LARGEST))
+        os.utime(file)
+        return kept
+    text = score_run(run).model_dump_json()
+    with suppress(OSError, cache.BuildError):  # a cache that cannot be written costs time, and no more
+        cache.check_owner()
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(file, zstandard.ZstdCompressor(write_checksum=True).compress(text.encode()))
+        _bound(folder)
+    return json.loads(text)
+
+
+def _key(manifest: Manifest) -> str:
+    """Names all that decides the scores: the raw files, the scorer, its sources and packages, who else judges."""
+    raw = {name: entry.sha256 for name, entry in manifest.files.items() if name not in (SCORES, REPORT)}
+    named = {"scorer": SCORER, **raw, **package_versions()}
+    parts = [*source_files("scoring.score").contents(), ("packages", LOCK.read_bytes())]
+    return cache.digest([*parts, *((f"named {name}", text.encode()) for name, text in named.items())])
+
+
+def _bound(folder: Path) -> None:
+    """Remove the scores that were not used for longest, until the rest is small enough."""
+    kept = sorted(((path.stat(), path) for path in folder.iterdir()), key=lambda it: it[0].st_mtime, reverse=True)
+    total = 0
+    for status, path in kept:
+        total += status.st_size
+        if total > _MOST_BYTES:
+            path.unlink(missing_ok=True)
