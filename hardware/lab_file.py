@@ -247,7 +247,7 @@ def read_lab_file(path: Path, lab: str = "") -> LabFile:
         raw = tomllib.loads(path.read_text())
         file = LabFile.model_validate(raw, context={"folder": path.absolute().parent})
     except OSError as missing:
-        raise LabFileError(f"--lab-file: {path}: {missing.strerror}; docs/physical-lab.md shows one") from missing
+        raise LabFileError(f"--lab-file: {path}: {missing.strerror}; `sojourn lab init` writes one") from missing
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
         raise LabFileError(f"--lab-file: {path}: no TOML: {broken}") from broken
     except ValidationError as wrong:

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +40,7 @@ TOOLS = (
     Tool("iperf3", "iperf3"),
     Tool("irtt", "irtt", ("version",)),
     Tool("tcpdump", "tcpdump"),
-    Tool("tshark", "tshark"),
+    Tool("dumpcap", "tshark"),
     Tool("ip", "iproute2", ("-V",)),
     Tool("ethtool", "ethtool"),
     Tool("nft", "nftables"),
@@ -52,6 +53,16 @@ TOOLS = (
     Tool("unshare", "util-linux"),
     Tool("git", "git"),
 )
+"""The programs that a run's manifest gives the versions of."""
+FURTHER = (
+    Tool("ping", "iputils-ping", ("-V",)),
+    Tool("ssh-keygen", "openssh-client", ()),
+    Tool("bc", "bc"),
+    Tool("bison", "bison"),
+    Tool("flex", "flex"),
+    Tool("xz", "xz-utils"),
+)
+"""Further ones that a lab needs, or that its kernel and guest are built with."""
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+[\w.~+-]*")
 
@@ -59,6 +70,12 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+[\w.~+-]*")
 def find(name: str) -> str | None:
     """Return the path of the program `name`, looked for in PATH and in the sbin folders, or None."""
     return shutil.which(name, path=_PATH)
+
+
+def install_command(tools: Iterable[Tool]) -> str:
+    """Return the one command that installs the packages of `tools`."""
+    packages = " ".join(sorted({tool.package for tool in tools}))
+    return f"{'' if os.geteuid() == 0 else 'sudo '}apt-get install --no-install-recommends {packages}"
 
 
 def version(tool: Tool) -> str | None:

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.common import AsJson, one_line_errors, print_json
+from harness.experiment.options import DRIVERS, LABS, RECORDERS
 
 if TYPE_CHECKING:
     from harness.lab.doctor import Finding
@@ -58,15 +59,38 @@ def build(
 
 
 @app.command()
+@one_line_errors
 def doctor(
+    lab: Annotated[str, typer.Option(help=f"Check one lab alone: {', '.join(LABS)}.")] = "",
+    driver: Annotated[str, typer.Option(help=f"What drives the browser: {', '.join(DRIVERS)}.")] = DRIVERS[0],
+    recorder: Annotated[str, typer.Option(help=f"What records the screen: {', '.join(RECORDERS)}.")] = RECORDERS[0],
+    lab_file: LabFilePath = Path("lab.toml"),
     results: Annotated[Path, typer.Option(help="Where the runs will go.")] = Path("results"),
     as_json: AsJson = False,
 ) -> None:
-    """Tell what this machine can do, what is missing, and the fix for each; exit code 1 if it cannot run."""
+    """Check this machine: which labs are ready, what is missing, how to fix it.
+
+    Exit codes: 0 the lab of --lab (default: sim) is ready, 1 it is not, 2 an option is wrong.
+    """
     from hardware.machine.cache import root
     from harness.lab.doctor import examine
+    from harness.lab.needs import needed
 
-    _print_findings(examine(root(), results), "runs cannot work here yet", as_json)
+    for name, value, known in (("lab", lab, LABS), ("driver", driver, DRIVERS), ("recorder", recorder, RECORDERS)):
+        if value and value not in known:
+            raise typer.BadParameter(f"{value!r}; known: {', '.join(known)}", param_hint=f"--{name}")
+    labs, judged = (lab,) if lab else LABS, lab or LABS[0]
+    programs = {one: needed(one, driver=driver, recorder=recorder) for one in labs}
+    findings, verdicts = examine(root(), results, programs, lab_file)
+    if as_json:
+        print_json([*findings, *verdicts.values()])
+    else:
+        _print_table(findings, judged)
+        for one, verdict in verdicts.items():
+            print(f"{one}: {verdict.found}")  # whole, so that a command in it can be copied
+    if verdicts[judged].verdict != "ok":
+        print(f"sojourn: the {judged} lab cannot work here yet: {verdicts[judged].found}", file=sys.stderr)
+        raise typer.Exit(1)
 
 
 @lab_app.command("init")
@@ -160,16 +184,21 @@ def hardware_image(
 
 def _print_findings(findings: Iterable[Finding], failed: str, as_json: bool) -> None:
     """Print what was looked at, each with its fix if it needs one; exit code 1, after `failed`, if runs need it."""
-    table, missing, findings = Table(box=None, show_header=False, pad_edge=False), [], list(findings)
-    for finding in findings:
-        mark, style = _STYLE[finding.verdict]
-        text = Text(finding.found)
-        if finding.verdict != "ok":
-            text.append(f"\n→ {finding.fix}", style=style)
-        if finding.verdict == "missing":
-            missing.append(finding.subject)
-        table.add_row(Text(mark, style=style), finding.subject, text)
-    print_json(findings) if as_json else Console().print(table)
-    if missing:
+    findings = list(findings)
+    print_json(findings) if as_json else _print_table(findings)
+    if missing := [finding.subject for finding in findings if finding.verdict == "missing"]:
         print(f"sojourn: {failed}: {', '.join(missing)}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _print_table(findings: Iterable[Finding], lab: str = "") -> None:
+    """Print findings with their fixes; what only other labs than `lab` need is marked as a note."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for finding in findings:
+        others = finding.verdict == "missing" and lab and not finding.stops(lab)
+        mark, style = _STYLE["note" if others else finding.verdict]
+        text = Text(finding.found + (f" (for {', '.join(finding.labs)})" if others else ""))
+        if finding.verdict != "ok" and finding.fix:
+            text.append(f"\n→ {finding.fix}", style=style)
+        table.add_row(Text(mark, style=style), finding.subject, text)
+    Console().print(table)

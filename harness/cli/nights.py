@@ -39,9 +39,9 @@ def soak_run(
 ) -> None:
     """Run a plan's cells in random rounds until the time is up, or go on with the night that was cut short.
 
-    Exit codes: 0 every cell has valid runs, 1 some has none or was left out, 2 bad plan or options, 3 the lab is
-    broken, 4 the disk is full, 5 another soak is at work, 6 the soak itself went wrong, 128 and its number after a
-    signal.
+    Exit codes: 0 every cell has valid runs, 1 some has none or was left out, 2 bad plan or options, or programs are
+    missing, 3 the lab is broken, 4 the disk is full, 5 another soak is at work, 6 the soak itself went wrong, 128 and
+    its number after a signal.
     """
     from harness.soak.night import night
 

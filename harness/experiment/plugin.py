@@ -22,7 +22,7 @@ from hardware.machine.messages import printable
 from hardware.machine.signals import keep_to_ourselves
 from harness.experiment.defaults import user_defaults
 from harness.experiment.options import FORMER, GROUPS, LOCAL, OPTIONS, Options, OptionsError, parse_options
-from harness.experiment.run import SPARE, Result, perform, repeat
+from harness.experiment.run import SPARE, Result, perform, repeat, require_ready
 from harness.experiment.scenario import with_scenario
 from harness.experiment.seeds import repeat_side_by_side
 from harness.report.beside_published import published_services
@@ -110,12 +110,24 @@ def options(request: pytest.FixtureRequest) -> Options:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give a repeated experiment the time limit of one run for each."""
+    """Refuse experiments that cannot work here, and give a repeated one the time limit of one run for each."""
+    experiments = [item for item in items if "experiment" in getattr(item, "fixturenames", ())]
+    if experiments and not config.option.collectonly:
+        _require_ready(config.stash[ASKED])
     limit = config.getoption("timeout") or float(config.getini("timeout") or 0)
     if limit and (runs := config.stash[ASKED][0].repeat):
-        for item in items:
-            if "experiment" in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.timeout(limit * (runs + SPARE)))
+        for item in experiments:
+            item.add_marker(pytest.mark.timeout(limit * (runs + SPARE)))
+
+
+def _require_ready(asked: list[Options]) -> None:
+    """Raise UsageError where runs of these options would fail before they record anything."""
+    for options in asked:
+        try:
+            require_ready(options)
+            SERVICES[options.service].from_options(options)
+        except (RuntimeError, OSError) as wrong:
+            raise pytest.UsageError(printable(str(wrong))) from None
 
 
 @pytest.fixture

@@ -19,17 +19,19 @@ from apps.base import Service
 from apps.browsers.drivers import DRIVERS
 from apps.second import second_service
 from captures.recorders import RECORDERS
+from hardware import simulation
 from hardware.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
 from hardware.machine.programs import host_versions
 from hardware.machine.signals import end_waits
 from harness.experiment import simulated
-from harness.experiment.options import Options
+from harness.experiment.options import LOCAL, Options
 from harness.experiment.progress import ExperimentProgress
 from harness.experiment.recording import run_experiment
 from harness.experiment.rescore import renew_report
 from harness.lab.check import require_reached
 from harness.lab.contract import LabFactory
 from harness.lab.make import lab_maker
+from harness.lab.needs import require_programs
 from harness.store.runs import RunDirectory, RunStore
 from harness.terminal import Tell, steps
 from scoring.evidence import Setting, needed
@@ -56,6 +58,27 @@ class Result:
         print_scores(self.scores, self.path, Console(file=file))
 
 
+def require_ready(options: Options) -> LabFile | None:
+    """Check all that a run needs and that can be looked at before anything starts; return the lab file, if any.
+
+    Raises LabFileError, ToolError, BrowserError, SimulationError or StoreError, with the fix, for the first thing that
+    is not there.
+    """
+    described = _machines(options)
+    require_programs(options)
+    if options.lab == "sim" and options.engine == LOCAL:
+        simulation.check_memory(simulated.MEMORY)
+    if options.lab != "sim":  # a simulated machine brings its own
+        DRIVERS[options.driver].check(stranger=options.elsewhere, program=options.browser, profile=options.profile)
+        if options.second_video:  # in Debian's Chromium, whatever the victim's browser
+            DRIVERS[options.driver].check()
+        RECORDERS[options.recorder].check()
+    if described:
+        require_reached(described)
+    RunStore(options.results).check(options.needed_bytes)
+    return described
+
+
 def perform(
     test: str,
     options: Options,
@@ -68,18 +91,11 @@ def perform(
     Raises whatever stops the run (each with one line that says what to do); what was recorded until then is kept
     in a directory that ends in `.partial`.
     """
-    if options.lab != "sim":  # a simulated machine brings its own
-        DRIVERS[options.driver].check(stranger=options.elsewhere, program=options.browser, profile=options.profile)
-        if options.second_video:  # in Debian's Chromium, whatever the victim's browser
-            DRIVERS[options.driver].check()
-        RECORDERS[options.recorder].check()
+    described = require_ready(options)
     service = services[options.service].from_options(options)
     console = Console(file=terminal)
-    described = _machines(options)
     if described:
-        require_reached(described)  # or what was recorded of nothing would lie in the results
         options = options.but(ip_version=described.ip_version, **({"box": described.box.name} if described.box else {}))
-    RunStore(options.results).check(options.needed_bytes)
     with ended_by_sigterm(), steps(console) as step:
         record = _recorder(options, described, service, step, console)
 

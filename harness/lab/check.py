@@ -29,11 +29,13 @@ from hardware.machine.ip import IP_VERSIONS, IpVersion, ip_version
 from hardware.machine.offloads import offloads_on
 from hardware.machine.place import CommandError, Place
 from hardware.machine.process import ProcessError
+from hardware.machine.programs import install_command
 from hardware.machine.requirements import ToolError
 from hardware.machine.scratch import scratch_folder
 from hardware.power import PowerError, switch
 from harness.lab.doctor import Finding, Verdict
 from harness.lab.instruments import SIDES
+from harness.lab.needs import missing, needed
 from harness.lab.physical import close_master, places_of, router_of, tap
 from scoring import pcapng
 from traffic import iperf3, irtt, ports, ss
@@ -98,6 +100,7 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
                 gateways = {name: addresses.get(entry.lan if name in NEAR else entry.wan, ()) for name in HOSTS}
         for name in (name for name in HOSTS if name in up):
             yield from _host(file, name, up[name], gateways.get(name))
+        yield _tried("client: programs", _programs, file.lab)
         yield from _tools(file, up)
         if file.box and up.keys() == places.keys():
             yield _tried(f"{file.box.name}: between the captures", _between, file, up, fix=_PAST_THE_BOX)
@@ -316,6 +319,14 @@ def _way(place: Place, to: str, gateways: Sequence[str]) -> str:
         raise Wrong(f"goes {f'by {via}' if via else 'straight'}, dev {route.get('dev')}", f"as root there: {through}")
     place.run(["ping", "-c", "1", "-W", "2", to])
     return f"by {via}; it answers"
+
+
+def _programs(lab: str) -> str:
+    """The browser, the recorder and the stand-in's server run here."""
+    wanted = needed(lab)
+    if absent := missing(wanted):
+        raise Wrong(f"missing: {', '.join(tool.name for tool in absent)}", install_command(absent))
+    return ", ".join(tool.name for tool in wanted)
 
 
 def _tools(file: LabFile, up: Mapping[str, Place]) -> Iterator[Finding]:

@@ -10,17 +10,26 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from hardware.lab_file import PHYSICAL, LabFileError, read_lab_file
 from hardware.machine.memory import available_bytes
-from hardware.machine.programs import TOOLS, Tool, find, version
+from hardware.machine.programs import Tool, find, install_command, version
+from hardware.simulation import SimulationError, check_memory, memory_bytes
+from harness.experiment.options import LABS
+from harness.experiment.simulated import MEMORY
+from harness.lab.needs import built, missing, told
 
 Verdict = Literal["ok", "note", "missing"]
+REAL_TIME = ("virtual", *PHYSICAL)
+"""The labs whose clock is this host's."""
 
 #: 40 ms of a stalled host is two frames of video; P99 above this and most runs are void (see --jitter-gate).
 JITTER_LIMIT_MS = 2.0
+_CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+_CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 _PRECISE_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "xen")
 _NAMESPACE_SWITCHES = {
     "kernel/unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
@@ -40,39 +49,92 @@ class Finding:
     verdict: Verdict
     found: str
     fix: str = ""
+    labs: tuple[str, ...] = ()
+    """The labs that it is about, where it is about some."""
+
+    def stops(self, lab: str) -> bool:
+        """Return whether runs in `lab` cannot work because of it."""
+        return self.verdict == "missing" and lab in self.labs
 
 
-def examine(cache: Path, results: Path) -> list[Finding]:
-    """Look at everything; takes about three seconds. Changes nothing on the machine."""
-    return [
-        *machine(cache, results),
-        namespaces(),
-        realtime(),
-        congestion_control(_read(Path("/proc/sys/net/ipv4/tcp_available_congestion_control"))),
-        clock(_read(Path("/sys/devices/system/clocksource/clocksource0/current_clocksource"))),
-        jitter(sleep_overshoots()),
-        *tools(),
-        *caches(cache),
+def examine(
+    cache: Path, results: Path, programs: Mapping[str, Sequence[Tool]], lab_file: Path | None = None
+) -> tuple[list[Finding], dict[str, Finding]]:
+    """Look at everything that some labs need; takes about three seconds and changes nothing on the machine.
+
+    Args:
+        programs: those that each lab needs (`harness.lab.needs.needed`), by its name.
+        lab_file: describes the physical labs; without it they are judged by this host alone.
+
+    Returns what was found, and by the name of each lab whether it is ready.
+    """
+    users = {tool: tuple(lab for lab in programs if tool in programs[lab]) for of in programs.values() for tool in of}
+    looks: list[tuple[Sequence[str], Callable[[], Iterable[Finding]]]] = [
+        (LABS, lambda: machine(cache, results)),
+        (("sim",), simulated_memory),
+        (REAL_TIME, host_memory),
+        (("virtual",), lambda: [namespaces(), congestion_control(_read(_CONGESTION_CONTROLS))]),
+        (REAL_TIME, lambda: [realtime(), clock(_read(_CLOCK)), jitter(sleep_overshoots())]),
+        (LABS, lambda: tools(users)),
+        (("sim", "virtual"), lambda: caches(cache)),
     ]
+    found = [
+        replace(finding, labs=finding.labs or tuple(about))
+        for about, look in looks
+        if set(about) & set(programs)
+        for finding in look()
+    ]
+    return found, {lab: judged(lab, found, missing(of), lab_file) for lab, of in programs.items()}
+
+
+def judged(lab: str, findings: Iterable[Finding], absent: Sequence[Tool], lab_file: Path | None = None) -> Finding:
+    """Return whether `lab` is ready, given the findings and the programs that are absent, with all fixes in a line."""
+    names = {tool.name for tool in absent}
+    wrong = [told(absent)] if absent else []
+    wrong += [
+        f"{finding.subject}: {finding.found} ({finding.fix})"
+        for finding in findings
+        if finding.stops(lab) and finding.subject not in names
+    ]
+    if lab in PHYSICAL and lab_file:
+        try:
+            read_lab_file(lab_file, lab)
+        except LabFileError as unusable:
+            wrong.append(str(unusable))
+    if wrong:
+        return Finding(f"{lab} lab", "missing", "; ".join(wrong), install_command(absent) if absent else "", (lab,))
+    further = f" here; `sojourn lab check --lab-file={lab_file}` checks its other machines"
+    return Finding(f"{lab} lab", "ok", "ready" + (further if lab in PHYSICAL and lab_file else ""), labs=(lab,))
 
 
 def machine(cache: Path, results: Path) -> Iterable[Finding]:
-    """Yield findings about cores, memory, shared memory and disk."""
+    """Yield findings about cores and disk."""
     cores = len(os.sched_getaffinity(0))
     yield Finding("system", "ok", f"{_os_name()}, Linux {platform.release()}, {platform.machine()}")
-    yield _at_least("cores", cores, 2, "", "two cores carry the lab, browser and recorder; fewer make void runs")
-    yield _at_least(
-        "memory",
-        available_bytes() / 1e9,
-        2.5,
-        "GB available",
-        "close something; three nodes and Chromium need it",
-    )
-    shm = shutil.disk_usage("/dev/shm").total if Path("/dev/shm").is_dir() else 0
-    yield _at_least("/dev/shm", shm / 1e6, 256, "MB", "mount it bigger (containers: --shm-size=1g); Chromium needs it")
-    for name, folder, need in (("cache disk", cache, 6.0), ("results disk", results, 1.0)):
+    few = "two cores carry the lab, browser and recorder; with fewer, runs in real time are invalid"
+    yield replace(_at_least("cores", cores, 2, "", few), labs=REAL_TIME)
+    to_build = 6.0 if not built(cache / "kernel") else 0.1
+    for name, folder, need in (("cache disk", cache, to_build), ("results disk", results, 1.0)):
         free = shutil.disk_usage(_existing(folder)).free / 1e9
         yield _at_least(name, free, need, f"GB free for {folder}", "free some space, or put it elsewhere")
+
+
+def simulated_memory() -> Iterable[Finding]:
+    """Yield whether a simulated machine would find its memory."""
+    try:
+        check_memory(MEMORY)
+    except SimulationError as short:
+        yield Finding("simulated machine", "missing", str(short), "give this machine more memory")
+    else:
+        yield Finding("simulated machine", "ok", f"{memory_bytes(MEMORY) >> 20} MB of memory are free for it")
+
+
+def host_memory() -> Iterable[Finding]:
+    """Yield findings about the memory that nodes and a browser of this host need."""
+    more = "close something; three nodes and Chromium need it"
+    yield _at_least("memory", available_bytes() / 1e9, 2.5, "GB available", more)
+    shm = shutil.disk_usage("/dev/shm").total if Path("/dev/shm").is_dir() else 0
+    yield _at_least("/dev/shm", shm / 1e6, 256, "MB", "mount it bigger (containers: --shm-size=1g); Chromium needs it")
 
 
 def _at_least(subject: str, value: float, least: float, unit: str, fix: str) -> Finding:
@@ -154,12 +216,11 @@ def jitter(overshoots: Sequence[float]) -> Finding:
     return Finding("host stalls", "ok" if p99 <= JITTER_LIMIT_MS else "note", text, fix)
 
 
-def tools(wanted: Iterable[Tool] = TOOLS, ask: Callable[[Tool], str | None] = version) -> Iterable[Finding]:
-    """Yield a finding for every program, with its version."""
-    for tool in wanted:
-        said = ask(tool)
-        fix = f"as root: apt-get install --no-install-recommends {tool.package}"
-        yield Finding(tool.name, "ok" if said else "missing", said or "not found", fix)
+def tools(users: Mapping[Tool, tuple[str, ...]]) -> Iterable[Finding]:
+    """Yield a finding for every program, with its version, given the labs that use it."""
+    for tool, labs in users.items():
+        said = version(tool)
+        yield Finding(tool.name, "ok" if said else "missing", said or "not found", labs=labs)  # one command has all
 
 
 def caches(cache: Path) -> Iterable[Finding]:
@@ -167,12 +228,13 @@ def caches(cache: Path) -> Iterable[Finding]:
     for name, folder in (
         ("kernel", "kernel"),
         ("guest root", "guest"),
+        ("guest with browser", "desktop"),
         ("clip", "clip"),
         ("web player", "web"),
     ):
-        built = [entry for entry in (cache / folder).glob("*") if not entry.name.startswith(".")]
-        state = f"built ({cache / folder})" if built else "not built yet"
-        yield Finding(name, "ok" if built else "note", state, "sojourn build")
+        done = built(cache / folder)
+        state = f"built ({cache / folder})" if done else "not built yet"
+        yield Finding(name, "ok" if done else "note", state, "sojourn build")
 
 
 def _read(path: Path) -> str:

@@ -72,18 +72,19 @@ def _elsewhere(options: Options, console: Console, command_line: Sequence[str]) 
 
 
 def check(task: Task, options: Options) -> None:
-    """Ask the doctor, and bring the lab up once, or ask the cluster's workers."""
+    """Examine this machine for the options' lab, and bring the lab up once, or ask the cluster's workers."""
     from hardware.machine.cache import root
     from harness.experiment.run import check_lab
     from harness.lab.doctor import examine
+    from harness.lab.needs import needed_by
 
-    # Room for results is looked after by the soak, and may be found by pruning.
-    missing = [finding for finding in examine(root(), root()) if finding.verdict == "missing"]
-    if missing:
-        raise RuntimeError("; ".join(f"{finding.subject}: {finding.found} ({finding.fix})" for finding in missing))
     if options.engine != LOCAL:
         _elsewhere(options, Console(stderr=True), ())
         return
+    # Room for results is looked after by the soak, and may be found by pruning.
+    _, verdicts = examine(root(), root(), {options.lab: needed_by(options)})
+    if (verdict := verdicts[options.lab]).verdict != "ok":
+        raise RuntimeError(verdict.found)
     task.folder.mkdir(parents=True, exist_ok=True)
     check_lab(options, task.folder, sys.stderr)
 

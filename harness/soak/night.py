@@ -12,6 +12,8 @@ from pathlib import Path
 
 from apps import SERVICES
 from hardware.machine.files import CHECKOUT, is_full
+from hardware.machine.requirements import ToolError
+from harness.lab.needs import require_programs
 from harness.soak import leaks, state
 from harness.soak.loop import Code, Soak, Stop, begin, killed
 from harness.soak.plan import PlanError, SoakPlan, read_plan
@@ -26,6 +28,8 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
         at, planned = address(page), read_plan(plan, SERVICES)
         if resume and new:
             raise PlanError("--resume and --new: give one of them")
+        for cell in planned.cells:
+            require_programs(cell.options)
         with state.held(planned.results):
             if last := killed(planned.results):
                 _close(planned, last)
@@ -43,7 +47,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
                     _show(stack, folder, StatusPage(folder, at))
                 ended = Soak(planned, folder, _tell, stop).run()
             _summarise(folder)
-    except (PlanError, AddressError) as wrong:
+    except (PlanError, AddressError, ToolError) as wrong:
         return _failed(wrong, Code.BAD_PLAN)
     except state.BusyError as busy:
         return _failed(busy, Code.BUSY)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from harness.soak import leaks, state
 from harness.soak.state import Attempt, Folder
 from harness.store.manifest import PARTIAL
 from scoring.scores import SCORES
+from tests.hidden import REAL_TIME, path_without
 from tests.lab.real_time.test_virtual import host_state
 
 pytestmark = pytest.mark.lab
@@ -42,12 +44,13 @@ qdisc = "dualpi2"
 """
 
 
-def start(folder: Path, hours: float = 1) -> subprocess.Popen[str]:
-    """Begin the night of `folder`/plan.toml, or go on with it."""
+def start(folder: Path, hours: float = 1, *, path: str = os.environ["PATH"]) -> subprocess.Popen[str]:
+    """Begin the night of `folder`/plan.toml, or go on with it, where the programs are that `path` leads to."""
     command = [sys.executable, "-m", "harness.cli", "soak", str(folder / "plan.toml"), f"--hours={hours}"]
     return subprocess.Popen(
-        [*command, "--status=127.0.0.1:0"], cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+        [*command, "--status=127.0.0.1:0"], cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=os.environ | {"PATH": path},
+    )  # fmt: skip
 
 
 def until(process: subprocess.Popen[str], what: Callable[[], object], seconds: float) -> None:
@@ -84,9 +87,9 @@ def check_runs(folder: Folder) -> None:
 
 
 def test_a_killed_soak_goes_on(tmp_path: Path, scratch: Path) -> None:
-    before = host_state()
+    before, path = host_state(), path_without(tmp_path / "bin", *REAL_TIME)  # simulated time needs none of these
     (tmp_path / "plan.toml").write_text(PLAN.format(rounds=1, retries=0, timeline="solo:6,cubic:5"))
-    process = start(tmp_path)
+    process = start(tmp_path, path=path)
     until(process, lambda: state.nights(tmp_path / "soak"), 300)
     (folder,) = state.nights(tmp_path / "soak")
     until(process, lambda: mid_run(folder), 900)
@@ -95,7 +98,7 @@ def test_a_killed_soak_goes_on(tmp_path: Path, scratch: Path) -> None:
     process.communicate()
     assert len(running) > 10 and psutil.wait_procs(running, timeout=5)[1] == []
 
-    process = start(tmp_path)
+    process = start(tmp_path, path=path)
     said, _ = process.communicate(timeout=1200)
     killed = [attempt for attempt in folder.attempts() if attempt.outcome == "killed"]
     others = [attempt for attempt in folder.attempts() if attempt not in killed]

@@ -119,7 +119,7 @@ def test_what_is_wrong_about_a_box_is_named(tmp_path: Path, old: str, new: str, 
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LabFileError, match=r"no/lab\.toml: No such file or directory; docs/physical-lab.md shows one"):
+    with pytest.raises(LabFileError, match=r"no/lab\.toml: No such file or directory; `sojourn lab init` writes one"):
         read_lab_file(tmp_path / "no" / "lab.toml")
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from hardware.machine.files import CHECKOUT
-from hardware.machine.programs import TOOLS, Tool, version
+from hardware.machine.programs import FURTHER, TOOLS, Tool, version
+from harness.experiment.options import LABS
 from harness.lab import doctor
+from harness.lab.needs import needed
 
 PACKAGES = (CHECKOUT / "harness" / "packages.txt").read_text().split("\n")
 
@@ -51,9 +53,9 @@ def test_sleep_overshoots_are_measured() -> None:
     assert len(late) == 20 and all(0 <= ms < 1000 for ms in late)
 
 
-def test_a_missing_program_names_its_package() -> None:
-    (finding,) = doctor.tools([Tool("no-such-program-here", "some-package")])
-    assert finding.verdict == "missing" and finding.fix.endswith("some-package")
+def test_a_missing_program_stops_the_labs_that_use_it() -> None:
+    (finding,) = doctor.tools({Tool("no-such-program-here", "some-package"): ("virtual",)})
+    assert finding.stops("virtual") and not finding.stops("sim")
 
 
 def test_installed_programs_tell_their_version() -> None:
@@ -62,11 +64,13 @@ def test_installed_programs_tell_their_version() -> None:
 
 
 def test_every_program_comes_from_a_package_that_set_up_installs() -> None:
-    assert {tool.package for tool in TOOLS} <= set(PACKAGES)
+    assert {tool.package for tool in (*TOOLS, *FURTHER)} <= set(PACKAGES)
 
 
 def test_examine_looks_at_every_part(tmp_path: Path) -> None:
-    findings = {finding.subject: finding for finding in doctor.examine(tmp_path / "cache", tmp_path / "results")}
+    programs = {lab: needed(lab) for lab in LABS}
+    examined, verdicts = doctor.examine(tmp_path / "cache", tmp_path / "results", programs)
+    findings = {finding.subject: finding for finding in examined}
     assert findings["kernel"].verdict == "note" and findings["kernel"].fix == "sojourn build"
     assert {
         "cores",
@@ -77,11 +81,29 @@ def test_examine_looks_at_every_part(tmp_path: Path) -> None:
         "real-time priority",
         "chromium",
     } <= set(findings)
-    assert all(finding.fix for finding in findings.values() if finding.verdict != "ok")
+    tools = {tool.name for of in programs.values() for tool in of}
+    assert all(finding.fix for finding in examined if finding.verdict != "ok" and finding.subject not in tools)
+    assert verdicts.keys() == set(LABS) and {verdict.labs for verdict in verdicts.values()} == {(lab,) for lab in LABS}
+
+
+def test_simulated_time_is_not_judged_by_what_only_real_time_needs(tmp_path: Path) -> None:
+    (tmp_path / "kernel" / "abc").mkdir(parents=True)
+    examined, _ = doctor.examine(tmp_path, tmp_path, {"sim": needed("sim")})
+    assert not {finding.subject for finding in examined} & {"user namespaces", "host stalls", "/dev/shm", "Xvfb"}
+    wrong = [doctor.Finding("user namespaces", "missing", "refused", "run it privileged", ("virtual",))]
+    assert doctor.judged("sim", wrong, []).found == "ready"
+    assert doctor.judged("virtual", wrong, []).found == "user namespaces: refused (run it privileged)"
+
+
+def test_a_physical_lab_is_judged_by_its_file(tmp_path: Path) -> None:
+    file = CHECKOUT / "docs" / "examples" / "labs" / "black-box.toml"
+    assert "`sojourn lab check --lab-file=" in doctor.judged("black-box", [], [], file).found
+    assert "has a [box]; use --lab=black-box" in doctor.judged("apu", [], [], file).found
 
 
 def test_a_built_kernel_is_seen(tmp_path: Path) -> None:
     (tmp_path / "kernel" / "abc").mkdir(parents=True)
     (tmp_path / "guest" / ".abc.partial").mkdir(parents=True)
     verdicts = {finding.subject: finding.verdict for finding in doctor.caches(tmp_path)}
-    assert verdicts == {"kernel": "ok", "guest root": "note", "clip": "note", "web player": "note"}
+    others = dict.fromkeys(("guest root", "guest with browser", "clip", "web player"), "note")
+    assert verdicts == {"kernel": "ok", **others}

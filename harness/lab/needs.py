@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of this host that a lab needs, and the one command that installs the missing ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from apps import SERVICES
+from apps.two_party import TwoParty
+from hardware.lab_file import PHYSICAL
+from hardware.machine import cache
+from hardware.machine.programs import FURTHER, TOOLS, Tool, find, install_command
+from hardware.machine.requirements import ToolError
+from harness.experiment.options import Options
+
+_BY_NAME = {tool.name: tool for tool in (*TOOLS, *FURTHER)}
+#: A cached kernel is named by its compiler's version too.
+_MACHINES = ("unshare", "gcc")
+_BUILDS = ("make", "bc", "bison", "flex", "xz", "mmdebstrap", "ssh-keygen")
+_SCREEN = ("chromium", "Xvfb", "irtt", "ssh", "ip", "ping")
+_OF_DRIVER = {"selenium": ("chromedriver",)}
+_OF_RECORDER = {"obs": ("obs",)}
+
+
+def needed(
+    lab: str,
+    *,
+    driver: str = "playwright",
+    recorder: str = "ffmpeg",
+    browser: bool = True,
+    origin: bool = True,
+    uplink: bool = False,
+) -> list[Tool]:
+    """Return the programs of this host that runs in `lab` use; a simulated machine brings its browser, driver and OBS.
+
+    Args:
+        browser: whether it is Debian's Chromium that plays.
+        origin: whether a stand-in is served from here.
+        uplink: whether the virtual lab has a way to the internet.
+    """
+    names = ["ffmpeg"]
+    if lab not in PHYSICAL:
+        names += _MACHINES
+        if not all(built(cache.root() / folder) for folder in ("kernel", "guest" if lab == "virtual" else "desktop")):
+            names += _BUILDS
+    if lab != "sim":
+        names += _SCREEN
+        names += _OF_DRIVER.get(driver, ()) + _OF_RECORDER.get(recorder, ())
+        names += ["caddy"] * origin
+        names += [] if find("tcpdump") else ["dumpcap"]  # either captures
+    if lab == "virtual":
+        names += ["ethtool"]
+        names += ["pasta", "nft"] * uplink
+    return [_BY_NAME[name] for name in names if browser or name != "chromium"]
+
+
+def needed_by(options: Options) -> list[Tool]:
+    """Return the programs of this host that a run with `options` uses."""
+    call = issubclass(SERVICES[options.service], TwoParty)
+    return needed(
+        options.lab,
+        driver=options.driver,
+        recorder=options.recorder,
+        browser=options.browser is None or options.second_video,
+        origin=options.second_video or not (options.elsewhere or call),
+        uplink=options.uplink is not None,
+    )
+
+
+def missing(tools: Iterable[Tool]) -> list[Tool]:
+    """Return those of `tools` that are not here."""
+    return [tool for tool in tools if find(tool.name) is None]
+
+
+def told(tools: Iterable[Tool]) -> str:
+    """Return how many packages are missing, and the command that installs them."""
+    count = len({tool.package for tool in tools})
+    packages, them = ("1 package is", "it") if count == 1 else (f"{count} packages are", "them")
+    return f"{packages} missing; install {them} with: {install_command(tools)}"
+
+
+def require_programs(options: Options) -> None:
+    """Raise ToolError, with the command that installs them, where programs that a run needs are not here."""
+    if absent := missing(needed_by(options)):
+        chosen = {"lab": options.lab, "driver": options.driver, "recorder": options.recorder}
+        usual = {"driver": "playwright", "recorder": "ffmpeg"}
+        words = " ".join(f"--{name}={value}" for name, value in chosen.items() if value != usual.get(name))
+        raise ToolError(f"{words}: {told(absent)}")
+
+
+def built(folder: Path) -> bool:
+    """Return whether a folder of the cache (`kernel`, `guest`, …) has a finished entry."""
+    return any(entry.is_dir() and not entry.name.startswith(".") for entry in folder.glob("*"))

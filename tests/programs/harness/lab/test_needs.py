@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that are missing are named before anything starts, by the lab that needs them and in one command."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hardware.machine import cache
+from hardware.machine.files import CHECKOUT
+from hardware.machine.programs import Tool, install_command
+from harness.lab.needs import built, missing, needed, told
+from tests.hidden import REAL_TIME, path_without
+
+USAGE_ERROR = 4
+SOAK = "results = 'nights'\n[options]\ntimeline = 'solo:4,cubic:4'\nlab = 'virtual'\n[cells.a]\n"
+
+
+@pytest.fixture
+def simulated_only(tmp_path: Path) -> str:
+    """The PATH of a machine that `make harm` has set up, and nothing else."""
+    return path_without(tmp_path / "bin", *REAL_TIME)
+
+
+def run(path: str, *words: str, where: Path = CHECKOUT) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "80"}
+    return subprocess.run(
+        [sys.executable, "-P", "-m", *words], cwd=where, env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+def doctor(path: str, where: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return run(path, "harness.cli", "doctor", *options, where=where)
+
+
+def names(tools: list[Tool]) -> set[str]:
+    return {tool.name for tool in tools}
+
+
+def test_a_lab_needs_what_it_runs_here() -> None:
+    assert not names(needed("sim", driver="selenium", recorder="obs")) & set(REAL_TIME)
+    assert {"chromium", "Xvfb", "caddy", "ethtool"} <= names(needed("virtual"))
+    assert not {"chromedriver", "obs", "pasta"} & names(needed("virtual"))
+    assert {"chromedriver", "obs"} <= names(needed("apu", driver="selenium", recorder="obs"))
+    assert "chromium" not in names(needed("apu", browser=False))
+    assert "caddy" not in names(needed("virtual", origin=False))
+    assert {"pasta", "nft"} <= names(needed("virtual", uplink=True))
+    assert "gcc" not in names(needed("black-box"))
+
+
+def test_builders_are_needed_until_all_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "root", lambda: tmp_path)
+    (tmp_path / "kernel" / ".abc.partial").mkdir(parents=True)
+    (tmp_path / "kernel" / "abc.log").touch()
+    assert not built(tmp_path / "kernel") and {"bison", "mmdebstrap"} <= names(needed("sim"))
+    for folder in ("kernel", "desktop"):
+        (tmp_path / folder / "abc").mkdir(parents=True)
+    assert not names(needed("sim")) & {"bison", "mmdebstrap"} and "mmdebstrap" in names(needed("virtual"))
+
+
+def test_one_command_installs_what_is_missing() -> None:
+    absent = missing([Tool("sh", "dash"), Tool("no-such-b", "b"), Tool("no-such-a", "a"), Tool("nor-such-a", "a")])
+    assert install_command(absent).endswith("apt-get install --no-install-recommends a b")
+    assert install_command(absent).startswith("sudo ") == (os.geteuid() != 0)
+    assert told(absent) == f"2 packages are missing; install them with: {install_command(absent)}"
+    assert told(absent[1:2]) == f"1 package is missing; install it with: {install_command(absent[1:2])}"
+
+
+def test_doctor_judges_each_lab_and_its_exit_code_the_one_in_use(simulated_only: str, tmp_path: Path) -> None:
+    done = doctor(simulated_only, tmp_path)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert "sim: ready" in lines and "✗" not in done.stdout
+    (virtual,) = (line for line in lines if line.startswith("virtual: "))
+    assert re.search(
+        r"^virtual: \d+ packages are missing; install them with: .*apt-get install .*caddy chromium", virtual
+    )
+    assert "obs-studio" not in virtual and "xvfb" in virtual
+    (apu,) = (line for line in lines if line.startswith("apu: "))
+    assert "lab.toml: No such file or directory; `sojourn lab init` writes one" in apu
+
+    done = doctor(simulated_only, tmp_path, "--lab=virtual", "--recorder=obs")
+    assert done.returncode == 1 and "sim: " not in done.stdout
+    assert done.stderr.startswith("sojourn: the virtual lab cannot work here yet: ") and "obs-studio" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert doctor(simulated_only, tmp_path, "--lab=virtul").returncode == 2
+
+
+def test_doctor_tells_programs_that_simulated_time_misses(tmp_path: Path) -> None:
+    done = doctor(path_without(tmp_path / "bin", "ffmpeg"), tmp_path, "--json")
+    found = {it["subject"]: it for it in json.loads(done.stdout)}
+    assert done.returncode == 1 and "the sim lab cannot work here yet: 1 package is missing" in done.stderr
+    assert found["sim lab"]["fix"].endswith("--no-install-recommends ffmpeg")
+    assert found["ffmpeg"]["labs"] == ["sim", "virtual", "apu", "black-box"]
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--lab=virtual",), r"--lab=virtual: \d+ packages are missing; install them with: .* chromium .* xvfb"),
+        (("--lab=virtual", "--recorder=obs"), r"--lab=virtual --recorder=obs: \d+ packages .* obs-studio .*"),
+        (("--lab=apu",), r"--lab-file: lab.toml: No such file or directory; `sojourn lab init` writes one"),
+    ],
+)
+@pytest.mark.parametrize(
+    "job", [("harness.cli", "harm"), ("pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider")]
+)
+def test_a_run_that_cannot_work_is_a_usage_error(
+    simulated_only: str, tmp_path: Path, job: tuple[str, ...], words: tuple[str, ...], line: str
+) -> None:
+    done = run(simulated_only, *job, *words, f"--results={tmp_path / 'results'}")
+    assert done.returncode == USAGE_ERROR and "FAILURES" not in done.stdout, done.stdout
+    assert re.fullmatch(f"ERROR: {line}\n\n", done.stderr), done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_night_that_cannot_work_is_not_begun(simulated_only: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(SOAK)
+    done = run(simulated_only, "harness.cli", "soak", str(tmp_path / "plan.toml"), "--hours=1", "--status=off")
+    assert done.returncode == 2 and done.stdout == "", done.stdout
+    assert re.fullmatch(r"sojourn: --lab=virtual: \d+ packages are missing; .*\n", done.stderr), done.stderr
+    assert not (tmp_path / "nights").exists()
