@@ -12,7 +12,7 @@ from typing import Any
 
 from hardware.machine.files import distrust
 from hardware.machine.messages import did_you_mean
-from harness.experiment.options import FORMER, OPTIONS, OptionsError
+from harness.experiment.options import FORMER, OPTIONS, FromFile, OptionsError
 from harness.experiment.scenario import FLAGS, SAYS, WHY, content, is_path, option_value, read_toml, with_scenario
 
 FILE = "sojourn.toml"
@@ -109,7 +109,8 @@ def _value(file: Path, where: str, name: str, value: Any, *, named: bool) -> str
     text = option_value(f"{file}: {where}", name, value)
     if not named and SAYS[name] == "content":
         return content(file, name, str(text))
-    return str(file.parent / Path(str(text)).expanduser()) if is_path(name, text) and name != "scenario" else text
+    placed = str(file.parent / Path(str(text)).expanduser()) if is_path(name, text) and name != "scenario" else text
+    return placed if isinstance(placed, bool) or SAYS[name] == "content" else FromFile(placed, file)
 
 
 def _variable(name: str) -> str:

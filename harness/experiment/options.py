@@ -8,6 +8,7 @@ import os
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self, TypeVar
@@ -25,7 +26,7 @@ from hardware.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB, read_lab_file
 from hardware.machine.files import expanded
 from hardware.machine.ip import IP_VERSIONS, IpVersion
 from hardware.machine.messages import did_you_mean
-from harness.experiment.timeline import Phase, parse_timeline, reordered
+from harness.experiment.timeline import TIMELINES, Phase, parse_timeline, reordered
 from traffic.load import KNOWN, VIDEO, parse_load
 
 T = TypeVar("T")
@@ -84,7 +85,7 @@ machine, from the command line and the user's own environment alone.
 
 
 class FromFile(str):
-    """The value of an option that a scenario, or a defaults file that nobody named, gives."""
+    """The value of an option that a scenario or a defaults file gives; of what is played, one that nobody named."""
 
     file: Path
 
@@ -498,11 +499,28 @@ class _Given:
             return "live" if self.live else "stand-in"
         return "own" if "own" in of_url and "://" not in str(self.raw["url"]) else "stream"
 
+    def where(self, name: str) -> str:
+        """Where the value of an option comes from, as an error begins: the file that gives it, or the option."""
+        value = self.raw[name]
+        return f"{value.file}: {name}" if isinstance(value, FromFile) else f"--{name}"
+
+    @property
+    def timeline(self) -> str:
+        """The timeline in an error: what the user typed, or what file gives it."""
+        value = self.raw["timeline"]
+        return f"the timeline of {value.file}" if isinstance(value, FromFile) else "--timeline"
+
+    def cut_short(self, name: str) -> bool:
+        """Whether a file gives an option, and somebody else the timeline: what lies beyond its end has no effect."""
+        file = getattr(self.raw[name], "file", None)
+        given = (self.known[it] for it in ("timeline", "contenders") if it in self.known)
+        return file is not None and any(getattr(value, "file", None) != file for value in given)
+
     def parsed(self, name: str, parser: Callable[[str], T]) -> T:
         try:
             return parser(str(self.raw[name]))
         except ValueError as wrong:
-            raise OptionsError(f"--{name}: {wrong}") from wrong
+            raise OptionsError(f"{self.where(name)}: {wrong}") from wrong
 
     def parsed_if(self, name: str, parser: Callable[[str], T]) -> T | None:
         """The same; None where nothing is given."""
@@ -512,7 +530,7 @@ class _Given:
         text, known = str(self.raw[name]), list(choices or _BY_NAME[name].choices)
         if text not in known:
             hint = "; ".join(filter(None, (f"known: {', '.join(known)}", did_you_mean(text, known))))
-            raise OptionsError(f"--{name}: unknown {text!r}; {hint}")
+            raise OptionsError(f"{self.where(name)}: unknown {text!r}; {hint}")
         return text
 
     def file(
@@ -521,13 +539,13 @@ class _Given:
         """The file that an option names, a program if it `runs`; None where nothing is given."""
         path = self.parsed_if(name, lambda text: whole(expanded(text)))
         if path and not (path.is_file() and (not runs or os.access(path, os.X_OK))):
-            raise OptionsError(f"--{name}: no such {what}: {path}; give {right}")
+            raise OptionsError(f"{self.where(name)}: no such {what}: {path}; give {right}")
         return path
 
 
 @dataclass(frozen=True)
 class _Rule:
-    """An option that cannot work beside others: when, why, and what would be right; {lab} is the lab's name."""
+    """An option that cannot work with others: when, why, and what would be right; {lab} and {timeline} are named."""
 
     option: str
     when: Callable[[_Given], Any]
@@ -584,8 +602,8 @@ _RULES = (
     ),
     _Rule(
         "contenders",
-        lambda it: "contenders" in it.named and str(it.raw["timeline"]) not in _BY_NAME["timeline"].choices,
-        "the timeline names its own; take a named --timeline, or leave it out",
+        lambda it: "contenders" in it.named and names_loads(it.raw["timeline"]),
+        "{timeline} names its own; take a named timeline, such as --timeline=short, or leave it out",
     ),
     _Rule(
         "max-quality", lambda it: it.raw["ladder"] and it.raw["max-quality"],
@@ -624,7 +642,8 @@ def parse_options(
     engine = asked.parsed("engine", engine_named)
     for rule in _RULES:
         if rule.when(asked):
-            raise OptionsError(f"--{rule.option}: {rule.why.format(lab=asked.lab)}")
+            why = rule.why.format(lab=asked.lab, timeline=asked.timeline)
+            raise OptionsError(f"{asked.where(rule.option)}: {why}")
     _keep_account(asked)
     phases = _phases(asked)
     return Options(
@@ -646,7 +665,7 @@ def _leave_useless(asked: _Given) -> None:
         relayed = name == _RELAYED and asked.lab == "virtual" and asked.mode in ("stream", "live")
         if asked.mode not in asked.takes.get(name, ()) and not relayed:
             if name in asked.named and asked.named[name] is not False:
-                raise OptionsError(f"--{name}: {_useless(name, asked.service, asked.mode, asked.services)}")
+                raise OptionsError(f"{asked.where(name)}: {_useless(name, asked.service, asked.mode, asked.services)}")
             asked.raw[name] = _BY_NAME[name].default
 
 
@@ -684,7 +703,8 @@ def _phases(asked: _Given) -> tuple[Phase, ...]:
         for phase in phases:
             parse_load("cubic" if phase.contender is None else phase.contender)
     except ValueError as wrong:
-        raise OptionsError(f"--timeline/--contenders: {wrong}") from wrong
+        named = "timeline" if names_loads(asked.raw["timeline"]) else "contenders"
+        raise OptionsError(f"{asked.where(named)}: {wrong}") from wrong
     return tuple(phases)
 
 
@@ -718,12 +738,13 @@ def _victim(asked: _Given) -> dict[str, Any]:
 def _path(asked: _Given, seconds: float) -> dict[str, Any]:
     """What is asked of the bottleneck and the path through it, for a timeline of so many seconds."""
 
-    def scheduled(text: str, option: str) -> tuple[int, tuple[RateStep, ...]]:
-        return _scheduled(text, option, seconds)
+    def scheduled(name: str) -> tuple[int | None, tuple[RateStep, ...]]:
+        cut = asked.cut_short(name)
+        return _itself(lambda text, option: _scheduled(text, option, seconds, cut), asked, name) or (None, ())
 
     qdisc = _itself(parse_qdisc, asked, "qdisc")
-    rate, steps = _itself(scheduled, asked, "rate") or (None, ())
-    rate_up, up_steps = _itself(scheduled, asked, "rate-up") or (None, ())
+    rate, steps = scheduled("rate")
+    rate_up, up_steps = scheduled("rate-up")
     rtt_us = _itself(rtt_option, asked, "rtt")
     half_us = (rtt_us or 0) // 2
     ip_version = _ip_version(asked.chosen("ip-version")) if asked.raw["ip-version"] else None
@@ -765,7 +786,7 @@ def _itself(parser: Callable[[str, str], T], asked: _Given, name: str) -> T | No
     if asked.raw[name] is None:
         return None
     try:
-        return parser(str(asked.raw[name]), f"--{name}")
+        return parser(str(asked.raw[name]), asked.where(name))
     except ValueError as wrong:
         raise OptionsError(str(wrong)) from wrong
 
@@ -778,6 +799,11 @@ def _useless(name: str, service: str, mode: Mode, services: Mapping[str, type[Se
     return f"has no effect on --service={service}, only on {', '.join(others)}; leave it out"
 
 
+def names_loads(timeline: Any) -> bool:
+    """Return whether a timeline names its own loads, as `solo:20,cubic:40` does and `short` does not."""
+    return str(timeline) not in TIMELINES
+
+
 def engine_named(text: str) -> str:
     """Return an engine's name. Raises ValueError for what is neither this machine nor an address."""
     if text != LOCAL and "://" not in text:
@@ -785,8 +811,11 @@ def engine_named(text: str) -> str:
     return text
 
 
-def _scheduled(text: str, option: str, seconds: float) -> tuple[int, tuple[RateStep, ...]]:
-    """Return the first rate of `RATE[,TIME:RATE…]` and its steps, of a timeline of `seconds`. Raises ValueError."""
+def _scheduled(text: str, option: str, seconds: float, cut: bool) -> tuple[int, tuple[RateStep, ...]]:
+    """Return the first rate of `RATE[,TIME:RATE…]` and its steps, of a timeline of `seconds`.
+
+    `cut`: the steps beyond its end are left out. Raises ValueError.
+    """
     first, *rest = text.split(",")
     steps: list[RateStep] = []
     for part in rest:
@@ -797,12 +826,12 @@ def _scheduled(text: str, option: str, seconds: float) -> tuple[int, tuple[RateS
             at_s = parse_time(at) / 1e6
         except ValueError as wrong:
             raise ValueError(f"{option}: {wrong}") from wrong
-        if not (steps[-1].at_s if steps else 0) < at_s < seconds:
+        if not (steps[-1].at_s if steps else 0) < at_s < (inf if cut else seconds):
             raise ValueError(
                 f"{option}: a step at {at_s:g} s; give ascending times within the timeline's {seconds:g} s"
             )
         steps.append(RateStep(at_s=at_s, rate_bps=rate_option(rate.strip(), option)))
-    return rate_option(first.strip(), option), tuple(steps)
+    return rate_option(first.strip(), option), tuple(step for step in steps if step.at_s < seconds)
 
 
 def _ip_version(text: str) -> IpVersion:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hardware.machine.files import expanded
 from hardware.machine.messages import did_you_mean
-from harness.experiment.options import OPTIONS, FromFile, OptionsError
+from harness.experiment.options import OPTIONS, FromFile, OptionsError, names_loads
 
 Value = str | bool
 SAYS = {option.name: option.says for option in OPTIONS}
@@ -32,7 +33,8 @@ _PATHS = frozenset({"credentials", "browser", "profile", "clip", "script", "lab-
 def with_scenario(given: Mapping[str, Any], folder: Path = Path()) -> dict[str, Any]:
     """Return what is given, and of the scenario that it names, relative to `folder`, the options that it leaves open.
 
-    Raises OptionsError for what is no scenario, or has several values of an option.
+    A timeline that is given and names its own loads leaves the scenario's contenders no place. Raises OptionsError for
+    what is no scenario, or has several values of an option.
     """
     if not (named := given.get("scenario")):
         return dict(given)
@@ -40,7 +42,10 @@ def with_scenario(given: Mapping[str, Any], folder: Path = Path()) -> dict[str, 
     values = read_scenario(file)
     if several := next((name for name, value in values.items() if isinstance(value, list)), None):
         raise OptionsError(f"{file}: {several}: a run has one; give one here, or run `sojourn matrix {named}`")
-    return {**given, **values, **{name: value for name, value in given.items() if value is not None}}
+    own = {name: value for name, value in given.items() if value is not None}
+    if names_loads(own.get("timeline", "short")):
+        values.pop("contenders", None)
+    return {**given, **values, **own}
 
 
 def read_scenario(file: Path) -> dict[str, Value | list[Value]]:
@@ -55,7 +60,8 @@ def read_scenario(file: Path) -> dict[str, Value | list[Value]]:
         if value == []:
             raise OptionsError(f"{file}: {name}: an empty list; give one value or several")
         texts = [option_value(f"{file}: {name}", name, it) for it in (value if isinstance(value, list) else [value])]
-        placed = [content(file, name, str(it)) if SAYS[name] == "content" else it for it in texts]
+        place = partial(content, file, name) if SAYS[name] == "content" else partial(FromFile, file=file)
+        placed: list[Value] = [place(it) if isinstance(it, str) else it for it in texts]
         values[name] = placed if isinstance(value, list) else placed[0]
     return values
 

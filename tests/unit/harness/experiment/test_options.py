@@ -190,9 +190,9 @@ def test_rates_step_over_the_timeline() -> None:
         ({"jitter": "15ms"}, "--jitter: '15ms' is out of range; give at most 10ms, half of --rtt"),
         ({"bursts": "5ms-1ms"}, "--bursts: '5ms-1ms' is no time between bursts"),
         ({"bursts": "1s"}, "--bursts: "),
-        ({"contenders": "cubic,"}, "--timeline/--contenders: '' is no flow"),
-        ({"contenders": "cubic*99"}, r"--timeline/--contenders: 'cubic\*99' has 99 flows or more"),
-        ({"timeline": "solo:5,cubic@down:9"}, "--timeline/--contenders: 'cubic@down' is no flow"),
+        ({"contenders": "cubic,"}, "--contenders: '' is no flow"),
+        ({"contenders": "cubic*99"}, r"--contenders: 'cubic\*99' has 99 flows or more"),
+        ({"timeline": "solo:5,cubic@down:9"}, "--timeline: 'cubic@down' is no flow"),
     ],
 )
 def test_what_no_path_can_be_is_refused(given: dict[str, str], why: str) -> None:

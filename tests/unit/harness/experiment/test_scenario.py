@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from apps import SERVICES
+from hardware.machine.files import CHECKOUT
 from harness.experiment.options import OPTIONS, Option, Options, OptionsError, parse_options
 from harness.experiment.scenario import SAYS, combined, read_scenario, with_scenario
 
@@ -32,13 +33,66 @@ def test_what_is_given_beside_it_goes_before(tmp_path: Path) -> None:
     assert [phase.contender for phase in options.phases if phase.contender] == ["cubic*4", "prague+cubic@up"]
 
 
+def test_a_timeline_that_names_its_loads_takes_the_place_of_its_contenders(tmp_path: Path) -> None:
+    scenario(tmp_path)
+    given = {"scenario": "household.toml", "timeline": "solo:10,cubic+web*2:10"}
+    options = parse_options(with_scenario(given, tmp_path), SERVICES)
+    assert [phase.contender for phase in options.phases] == [None, "cubic+web*2"]
+    assert (options.service, options.loss_percent) == ("iptv", 0.1)
+    assert (options.rate_down_bps, options.rate_steps) == (20_000_000, ()), "30 s are beyond its 20 s"
+    given["timeline"] = "solo:10,cubic:25"
+    options = parse_options(with_scenario(given, tmp_path), SERVICES)
+    assert [step.at_s for step in options.rate_steps] == [30]
+    for name, beside in (("published", 120), ("short", 40)):
+        options = parse_options(with_scenario(given | {"timeline": name}, tmp_path), SERVICES)
+        loads = [(phase.contender, phase.seconds) for phase in options.phases if phase.contender]
+        assert loads == [("cubic*4", beside), ("prague+cubic@up", beside)]
+    # Fewer contenders make a named timeline shorter, too.
+    (tmp_path / "household.toml").write_text('rate = "20mbit,90s:5mbit"\ncontenders = "cubic,reno"\n')
+    options = parse_options(with_scenario({"scenario": "household.toml", "contenders": "bbr"}, tmp_path), SERVICES)
+    assert options.seconds == 80 and options.rate_steps == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "says"),
+    [
+        ('timeline = "solo:5,reno:9"', {"contenders": "bbr"}, "--contenders: the timeline of FILE names its own; "),
+        ('timeline = "solo:5,reno:9"\ncontenders = "bbr"', {}, "FILE: contenders: the timeline of FILE names its"),
+        ('rate = "20mbit,150s:5mbit"', {}, "FILE: rate: a step at 150 s; give ascending times within the"),
+        ('rate = "20mbit,9s:5mbit,8s:9mbit"', {"timeline": "solo:5,reno:9"}, "FILE: rate: a step at 8 s; give asc"),
+        ('qdisc = "pii"', {}, 'FILE: qdisc: unknown qdisc "pii"'),
+        ('contenders = "cubik"', {}, "FILE: contenders: "),
+        ('timeline = "solo:5,cubik:9"', {}, "FILE: timeline: "),
+        ('timeline = "cubic:9"', {}, "FILE: timeline: timeline 'cubic:9': the first phase must be solo"),
+        ('service = "cal"', {}, "FILE: service: unknown 'cal'; "),
+        ('service = "call"\nbuffer = 9', {}, "FILE: buffer: has no effect on --service=call"),
+        ("loss = 30", {"loss": "much"}, "--loss: "),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_who_gave_the_value(tmp_path: Path, text: str, given: dict[str, str], says: str) -> None:
+    file = scenario(tmp_path, text)
+    with pytest.raises(OptionsError) as refused:
+        parse_options(with_scenario(given | {"scenario": file}), SERVICES)
+    assert str(refused.value).replace(str(file), "FILE").startswith(says)
+
+
+@pytest.mark.parametrize(
+    "file", sorted((CHECKOUT / "docs" / "examples" / "scenarios").iterdir()), ids=lambda it: it.name
+)
+def test_the_examples_are_scenarios_as_they_stand(file: Path) -> None:
+    options = parse_options(with_scenario({"scenario": file}), SERVICES)
+    assert len(options.rate_steps) == 1 and options.seconds == {"household": 200, "household-short": 46}[file.stem]
+    shorter = parse_options(with_scenario({"scenario": file, "timeline": "solo:20,cubic:20"}), SERVICES)
+    assert shorter.seconds == 40
+
+
 def test_without_one_nothing_changes() -> None:
     assert with_scenario({"rate": "9mbit", "scenario": None}) == {"rate": "9mbit", "scenario": None}
 
 
 def test_an_option_of_it_that_cannot_take_effect_is_refused(tmp_path: Path) -> None:
     given = with_scenario({"scenario": scenario(tmp_path, 'service = "call"\nbuffer = 9\n')})
-    with pytest.raises(OptionsError, match="--buffer: has no effect on --service=call"):
+    with pytest.raises(OptionsError, match=r"household\.toml: buffer: has no effect on --service=call"):
         parse_options(given, SERVICES)
 
 
