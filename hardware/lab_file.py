@@ -131,7 +131,7 @@ class RouterEntry(MachineEntry):
 
     ssh: SshName
     lan: InterfaceName
-    wan: InterfaceName
+    wan: Annotated[InterfaceName, Field(examples=["enp3s0"])]
     nat: bool = False
     """Client and receiver reach the internet through it: it masquerades what they send out, and shapes no one else."""
     dead_man_s: Annotated[int, Field(ge=10, le=600)] = 20

@@ -15,7 +15,7 @@ GOOD = """
 [router]
 ssh = "root@apu"
 lan = "enp2s0"
-wan = "enp1s0"
+wan = "enp3s0"
 [client]
 address = "10.42.1.10"
 [receiver]
@@ -44,11 +44,11 @@ def write(folder: Path, text: str) -> Path:
         (GOOD, "", "[box]: give this table or [router], one of the two; docs/physical-lab.md shows both; [client] is"),
         ("[client]", "[box]\n[client]", "[box]: give this table or [router], one of the two; docs/physical-lab.md"),
         (GOOD, "[router\n", "no TOML: Expected ']'"),
-        ("wan =", "wam =", '[router] wan: is missing; such as wan = "enp2s0"; [router] wam: is unknown; did you mean'),
+        ("wan =", "wam =", '[router] wan: is missing; such as wan = "enp3s0"; [router] wam: is unknown; did you mean'),
         ("[server]", "[servant]", "[server] is missing; docs/physical-lab.md shows one; servant: is unknown;"),
-        ('"enp1s0"', '"enp2s0"', "[router]: lan and wan are both 'enp2s0'; a router has an interface on each side"),
-        ('"enp1s0"', "5", "[router] wan: Input should be a valid string, found 5"),
-        ('"enp1s0"', '"en p1"', "[router] wan: 'en p1' is no interface's name; `ip -br link` there lists them"),
+        ('"enp3s0"', '"enp2s0"', "[router]: lan and wan are both 'enp2s0'; a router has an interface on each side"),
+        ('"enp3s0"', "5", "[router] wan: Input should be a valid string, found 5"),
+        ('"enp3s0"', '"en p1"', "[router] wan: 'en p1' is no interface's name; `ip -br link` there lists them"),
         ('"root@apu"', '"-oProxyCommand=x"', "[router] ssh: '-oProxyCommand=x' is nothing that ssh would take; give"),
         ("10.42.2.10", "10.42.2.300", "[server] address: '10.42.2.300' is no IP address; give one without a"),
         ("10.42.2.10", "fd42:2::10/64", "[server] address: 'fd42:2::10/64' is no IP address; give one without a"),
