@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -30,13 +31,26 @@ def bundle_export(
     without_video: Annotated[
         bool, typer.Option("--without-video", help="Without the recording of the screen.")
     ] = False,
-    key: Annotated[Path | None, typer.Option("--sign", metavar="KEY", help="Sign with this ssh key.")] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            "--sign", metavar="KEY", help="Sign with this ssh key. Default: your own `sign` (docs/bundles.md)."
+        ),
+    ] = None,
 ) -> None:
     """Check runs and write each as one .tar.zst; those that are there and whole are left."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
+    from apps import SERVICES
+    from harness.bundle.archive import BundleError
     from harness.bundle.export import Wish, export_all, runs_at
+    from harness.experiment.defaults import user_defaults
+    from harness.experiment.options import OptionsError
 
+    try:
+        key = key or user_defaults(os.environ, Path.cwd(), SERVICES).sign
+    except OptionsError as wrong:
+        raise BundleError(str(wrong)) from wrong
     chosen = runs_at(runs)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     failed = 0

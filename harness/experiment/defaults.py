@@ -41,6 +41,12 @@ class Defaults:
         named = {**self.everywhere, **self.environment}.get("service")
         return None if named is None else str(named)
 
+    @property
+    def sign(self) -> Path | None:
+        """The key that signs runs and bundles."""
+        key = {**self.everywhere, **self.environment}.get("sign")
+        return Path(str(key)).expanduser() if key else None
+
     def lines(self, service: str) -> list[str]:
         """Tell in a line each what is set and where, for who wonders."""
         from_file = {**self.everywhere, **self.by_service.get(service, {})}

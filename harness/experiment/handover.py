@@ -53,7 +53,7 @@ def write_job(job: Path, options: Options, service: Service, folders: Mapping[Pa
     """
     inside = options.but(
         results=EVIDENCE, lab_file=EVIDENCE, kernel_source=None, credentials=None, clip=None, script=None, url="",
-        repeat=None, asked_lab="", engine=LOCAL,
+        repeat=None, asked_lab="", engine=LOCAL, sign=None,
     )  # fmt: skip
     _write(job, (inside, service), folders)
 

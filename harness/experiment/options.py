@@ -241,6 +241,10 @@ OPTIONS = [
         "valid runs wanted, with seeds from --seed on and the contenders in random order; at most 2 attempts more "
         "(default: 1 run; matrices: runs of each cell, default the matrix's own)",
     ),
+    Option(
+        "sign", None, "evidence", "who",
+        "sign the manifest of each run with this ssh key (docs/bundles.md); without a passphrase, or in an agent",
+    ),
 ]  # fmt: skip
 FORMER = {"probe-ecn": "every run has both probes, Not-ECT and ECT(1); leave it out"}
 """Options of earlier versions, and what to do without them."""
@@ -287,6 +291,8 @@ class Options(Asked):
     """Or the address of a Dask scheduler."""
     box: str = ""
     """What the lab file calls the box that stands for the bottleneck."""
+    sign: Path | None = None
+    """The key that signs the manifest: of who made the run, not of the experiment, and so in no record."""
 
     @property
     def seconds(self) -> float:
@@ -369,14 +375,16 @@ class Options(Asked):
         return self.but(seed=self.seed + number - 1, phases=tuple(reordered(self.phases, self.seed, number)))
 
     def record(self) -> dict[str, Any]:
-        """Return every option as JSON-ready data."""
-        return {
+        """Return every option as JSON-ready data, but for the key."""
+        known: dict[str, Any] = {
             **asdict(self),
             **{name: str(path) if (path := getattr(self, name)) else None for name in _PATHS},
             **{name: [step.model_dump() for step in getattr(self, name)] for name in _STEPS},
             "qdisc_down": str(self.qdisc_down) if self.qdisc_down else None,
             "qdisc_up": str(self.qdisc_up) if self.qdisc_up else None,
         }
+        del known["sign"]
+        return known
 
 
 def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -> Options:
@@ -385,7 +393,7 @@ def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -
     The record is turned into the words of a command line and parsed as these are. Raises `OptionsError` for what the
     command line refuses or makes another value of, and for a record of another version of Sojourn.
     """
-    names = {field.name for field in fields(Options)}
+    names = {field.name for field in fields(Options)} - {"sign"}
     if odd := sorted(names ^ set(record)):
         raise OptionsError(f"options.json: of another version of Sojourn: {', '.join(odd)}")
     try:
@@ -652,6 +660,7 @@ def parse_options(
         seed=asked.parsed("seed", int),
         repeat=asked.parsed_if("repeat", _count),
         engine=engine,
+        sign=asked.file("sign", "key", "an ssh key, such as ~/.ssh/id_ed25519"),
         **_victim(asked),
         **_path(asked, sum(phase.seconds for phase in phases)),
         **_recording(asked),

@@ -21,8 +21,10 @@ from apps.second import second_service
 from captures.recorders import RECORDERS
 from hardware import simulation
 from hardware.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
+from hardware.machine.files import replace_file
 from hardware.machine.programs import host_versions
 from hardware.machine.signals import end_waits
+from harness.bundle.signature import sign
 from harness.experiment import simulated
 from harness.experiment.options import LOCAL, Options
 from harness.experiment.progress import ExperimentProgress
@@ -32,6 +34,7 @@ from harness.lab.check import require_reached
 from harness.lab.contract import LabFactory
 from harness.lab.make import lab_maker
 from harness.lab.needs import require_programs
+from harness.store.manifest import MANIFEST, SIGNATURE
 from harness.store.runs import RunDirectory, RunStore
 from harness.terminal import Tell, steps
 from scoring.evidence import Setting, needed
@@ -61,8 +64,8 @@ class Result:
 def require_ready(options: Options) -> LabFile | None:
     """Check all that a run needs and that can be looked at before anything starts; return the lab file, if any.
 
-    Raises LabFileError, ToolError, BrowserError, SimulationError or StoreError, with the fix, for the first thing that
-    is not there.
+    Raises LabFileError, ToolError, BrowserError, SimulationError, SignatureError or StoreError, with the fix, for the
+    first thing that is not there.
     """
     described = _machines(options)
     require_programs(options)
@@ -75,6 +78,8 @@ def require_ready(options: Options) -> LabFile | None:
         RECORDERS[options.recorder].check()
     if described:
         require_reached(described)
+    if options.sign:
+        sign(b"", options.sign)
     RunStore(options.results).check(options.needed_bytes)
     return described
 
@@ -111,7 +116,7 @@ def keep_run(
 ) -> Result:
     """Make the directory of a run, have it filled as `fill_run` does, judge it, commit it.
 
-    Raises as `perform`.
+    Raises as `perform`, and SignatureError where the run was kept and could not be signed.
     """
     store = RunStore(options.results)
     with store.create(
@@ -123,6 +128,8 @@ def keep_run(
         run.void(*void)
         path = run.commit()
     renew_report(path, scores)  # of a run that is killed before its end no page shall speak as of a finished one
+    if options.sign:
+        replace_file(path / SIGNATURE, sign((path / MANIFEST).read_bytes(), options.sign))
     return Result(path, scores, void)
 
 

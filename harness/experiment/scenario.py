@@ -27,7 +27,9 @@ WHY = {
 NAMES = tuple(option.name for option in OPTIONS if option.says in ("what", "content"))
 """The options that a scenario may have."""
 FLAGS = frozenset(option.name for option in OPTIONS if option.flag)
-_PATHS = frozenset({"credentials", "browser", "profile", "clip", "script", "lab-file", "kernel-source", "scenario"})
+_PATHS = frozenset(
+    {"credentials", "browser", "profile", "clip", "script", "lab-file", "kernel-source", "scenario", "sign"}
+)
 
 
 def with_scenario(given: Mapping[str, Any], folder: Path = Path()) -> dict[str, Any]:

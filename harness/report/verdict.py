@@ -13,7 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from hardware.machine.messages import printable
-from harness.bundle.archive import check
+from harness.bundle.archive import BundleError, check
 from harness.report.index import Left, unfinished
 from harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
 from harness.report.run_page import REPORT, ReportError
@@ -94,7 +94,11 @@ def verdicts(
     """
     runs = find_runs(places)
     for run in runs:
-        manifest = check(run.path, (REPORT,), signers).manifest
+        try:
+            manifest = check(run.path, (REPORT,), signers).manifest
+        except BundleError as wrong:
+            why = str(wrong)
+            raise BundleError(why if str(run.path) in why else f"{run.path}: {why}") from wrong
         if look:
             look(run.path, manifest)
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,14 +13,18 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from apps import SERVICES
+from harness.bundle.archive import check
 from harness.bundle.export import Wish, export
+from harness.bundle.signature import SignatureError
 from harness.cli import app
 from harness.experiment import score_check
-from harness.experiment.run import keep_run
+from harness.experiment.run import fill_run, keep_run, perform
 from harness.experiment.score_check import NotComputedError, ScoreError, check_scores
-from harness.store.manifest import hash_file, prune, read_manifest, reseal, write_manifest
-from scoring.score import score_run
+from harness.store.manifest import SIGNATURE, hash_file, prune, read_manifest, reseal, write_manifest
+from harness.store.runs import RunDirectory
 from scoring.scores import SCORES
+from tests.unit.harness.bundle.test_archive import keys as keys  # a fixture
 from tests.unit.harness.experiment.test_options import parse
 
 
@@ -28,15 +33,18 @@ def whole(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The recorded run as `sojourn harm` keeps it, and a cache of its own."""
     monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path / "cache"))
 
-    def fill(made: object) -> object:
-        place = made.path  # type: ignore[attr-defined]
-        shutil.copytree(run, place, dirs_exist_ok=True)
-        (place / "options.json").write_text(json.dumps({"service": "youtube", "seed": 1, "phases": []}))
-        scores = score_run(place)
-        (place / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
-        return scores
+    return again(run, tmp_path)
 
-    return keep_run("video-harm", parse(results=str(tmp_path / "results")), ["sojourn"], fill).path  # type: ignore[arg-type]
+
+def again(run: Path, place: Path, **asked: str) -> Path:
+    """Make a run, of which the files are those of another one."""
+    options = parse(results=str(place / "results"), **asked)
+
+    def record(made: RunDirectory) -> None:
+        files = shutil.ignore_patterns("manifest.json*", "options.json", SCORES, "report.html")
+        shutil.copytree(run, made.path, ignore=files, dirs_exist_ok=True)
+
+    return keep_run("video-harm", options, [], lambda made: fill_run(made, options, record, lambda _: None)).path
 
 
 def ask(*words: object) -> Result:
@@ -174,3 +182,51 @@ def test_scores_that_are_none_are_refused(whole: Path) -> None:
         reseal(whole, SCORES)
         with pytest.raises(ScoreError, match="holds no scores"):
             check_scores(whole, read_manifest(whole))
+
+
+def test_a_run_is_signed_where_it_is_made(whole: Path, keys: Path, tmp_path: Path) -> None:
+    signers = keys / "signers"
+    assert not check(whole).key and verdict(whole, f"--signers={signers}").exit_code == 4
+    signed = again(whole, tmp_path, sign=str(keys / "lab"))
+    assert "sign" not in json.loads((signed / "options.json").read_text())
+    assert (signed / SIGNATURE).stat().st_mode & 0o077 == 0
+    assert "signed by me@lab.example" in ask("bundle", "verify", signed, f"--signers={signers}").stdout
+    assert verdict(signed, f"--signers={signers}").exit_code == 1
+    assert ask("report", signed).exit_code == 0 and check(signed, signers=signers).signer  # the same page again
+    number(signed)
+    done = verdict(signed, f"--signers={signers}", "--no-rescore")
+    assert done.exit_code == 4 and f"{signed}: manifest.json: is not what me@lab.example signed" in done.stderr
+    done = ask("bundle", "verify", signed, "--no-rescore")
+    assert "not signed as it is: it was changed since it was signed" in done.stdout
+
+
+def test_a_bundle_is_signed_by_the_key_of_the_defaults(
+    whole: Path, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sojourn.toml").write_text('sign = "keys/lab"\n')
+    monkeypatch.chdir(tmp_path)
+    done = ask("bundle", "export", whole, "-o", tmp_path / "run.tar.zst")
+    assert done.exit_code == 1 and "sign: only you name" in done.stderr  # the folder may be a stranger's
+    monkeypatch.setenv("SOJOURN_DEFAULTS", str(tmp_path / "sojourn.toml"))
+    assert ask("bundle", "export", whole, "-o", tmp_path / "run.tar.zst").exit_code == 0
+    assert (
+        ask(
+            "bundle",
+            "import",
+            tmp_path / "run.tar.zst",
+            f"--results={tmp_path / 'new'}",
+            f"--signers={keys / 'signers'}",
+        ).exit_code
+        == 0
+    )
+    number(whole)
+    (tmp_path / "sojourn.toml").write_text('sign = "keys/none"\n')
+    done = ask("bundle", "export", whole, "-o", tmp_path / "other.tar.zst")
+    assert done.exit_code == 1 and f"--sign {tmp_path / 'keys/none'}: no such file" in done.stderr
+
+
+def test_a_key_that_cannot_sign_is_refused_before_anything_starts(tmp_path: Path, keys: Path) -> None:
+    (key := keys / "lab").write_text("no key")
+    with pytest.raises(SignatureError, match=f"^--sign {key}: "):
+        perform("video-harm", parse(results=str(tmp_path / "results"), sign=str(key)), SERVICES, [], sys.stderr)
+    assert not (tmp_path / "results").exists()

@@ -29,6 +29,7 @@ VALUES: dict[str, Any] = {
     "scenario": "FOLDER/scenario.toml", "contenders": "reno", "driver": "selenium", "recorder": "obs",
     "jitter-gate": "9ms", "lab": "virtual", "lab-file": "FOLDER/lab.toml", "kernel-source": "FOLDER/linux-7.tar.xz",
     "engine": "dask://far:8786", "results": "elsewhere", "seed": "77", "repeat": "3",
+    "sign": "FOLDER/key",
 }  # fmt: skip
 LINKS = {"jitsi": "https://meet.example/Room", "meet": "https://meet.google.com/a", "teams": "https://teams.live.com/1"}
 BASES: dict[Mode, dict[str, Any]] = {
@@ -58,6 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (folder / "linux-7.tar.xz").touch()
     (folder / "film.mp4").touch()
+    (folder / "key").touch()
     (folder / "page.html").touch()
     (folder / "play.js").write_text("() => {}")
     (folder / "scenario.toml").write_text('rate = "7mbit"\n')
