@@ -9,9 +9,12 @@ the time after which it repeats. As text it is a time a line, the form of Mahima
 from __future__ import annotations
 
 import functools
+import os
 import random
+import stat
+import struct
+from array import array
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
@@ -21,7 +24,10 @@ FRAME_BYTES = 1514
 """What a full slot carries with its Ethernet header, as shapers count it."""
 STEP_S = 0.02
 """How long a generated link keeps its rate, s; and as long as Sprout's model keeps its."""
-_MOST_SLOTS = 16 << 20  # of the kernel's module
+_MOST_SLOTS, _MOST_MS = 16 << 20, (1 << 32) - 1  # of the kernel's module
+_DIGITS = len(str(_MOST_MS))
+_MOST_BYTES = (_DIGITS + len("\r\n")) * _MOST_SLOTS
+_U32 = struct.Struct("<I")
 _FNV_OFFSET, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
 
 
@@ -56,8 +62,8 @@ class Slots(BaseModel):
     @classmethod
     def of_file(cls, file: Path) -> Self:
         """Return the schedule of a trace. Raises SlotsError when it cannot be read."""
-        times = read(file)
-        return cls(file=str(file.resolve()), hash=fnv1a(times), seconds=times[-1] / 1000)
+        times, hash_now = _trace(file)
+        return cls(file=str(file.resolve()), hash=hash_now, seconds=times[-1] / 1000)
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -68,8 +74,10 @@ class Slots(BaseModel):
     @property
     def times_ms(self) -> Sequence[int]:
         """Raises SlotsError when the file cannot be read, or is another one now."""
-        times = _times(self)
-        if self.hash and fnv1a(times) != self.hash:
+        if not self.file:
+            return _generated(self)
+        times, hash_now = _trace(Path(self.file))
+        if hash_now != self.hash:
             raise SlotsError(f"{self.file}: its slots are not those of the cell any more ({self.hash})")
         return times
 
@@ -86,8 +94,23 @@ class Slots(BaseModel):
 
 
 @functools.lru_cache(maxsize=16)
-def _times(slots: Slots) -> tuple[int, ...]:
-    return read(Path(slots.file)) if slots.file else tuple(generated(slots))
+def _generated(slots: Slots) -> Sequence[int]:
+    return tuple(generated(slots))
+
+
+def _trace(file: Path) -> tuple[Sequence[int], str]:
+    """The times of a trace and their hash; read once for all cells, and again when the file has changed."""
+    try:
+        status = file.stat()
+    except (OSError, ValueError) as wrong:
+        raise SlotsError(f"{file}: cannot be read: {getattr(wrong, 'strerror', None) or wrong}") from wrong
+    return _trace_of(file, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=4)
+def _trace_of(file: Path, *_: int) -> tuple[Sequence[int], str]:
+    times = read(file)
+    return times, fnv1a(times)
 
 
 def generated(slots: Slots) -> list[int]:
@@ -108,19 +131,31 @@ def generated(slots: Slots) -> list[int]:
     return times
 
 
-def read(file: Path) -> tuple[int, ...]:
+def read(file: Path) -> Sequence[int]:
     """Return the times of a trace, ms. Raises SlotsError when it cannot be read or is no schedule."""
+    times, before = array("I"), 0
     try:
-        lines = file.read_text().split()
-    except (OSError, UnicodeDecodeError) as wrong:
-        raise SlotsError(f"{file}: cannot be read: {wrong}") from wrong
-    if odd := next((line for line in lines if not (line.isascii() and line.isdecimal())), None):
-        raise SlotsError(f"{file}: {odd[:20]!r} is no time; a trace has a whole number of ms on each line")
-    times = tuple(map(int, lines))
-    if not 0 < len(times) <= _MOST_SLOTS or times[-1] == 0 or times[-1] >= 1 << 32:
-        raise SlotsError(f"{file}: {len(times)} slots that end at {times[-1] if times else 0} ms repeat in no time")
-    if any(later < earlier for earlier, later in pairwise(times)):
-        raise SlotsError(f"{file}: its times descend; a trace is in their order")
+        # A pipe without a writer would be waited for.
+        with open(file, "rb", opener=lambda name, how: os.open(name, how | os.O_NONBLOCK)) as lines:
+            status = os.fstat(lines.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise SlotsError(f"{file}: not a file; a trace is one")
+            if status.st_size > _MOST_BYTES:
+                raise SlotsError(f"{file}: {status.st_size >> 20} MB; a trace has at most {_MOST_SLOTS} slots")
+            for word in (word for line in lines for word in line.split()):
+                if not word.isdigit() or len(word) > _DIGITS or int(word) > _MOST_MS:
+                    shown = word[:20].decode(errors="backslashreplace")
+                    wanted = f"a trace has a whole number of ms on each line, at most {_MOST_MS}"
+                    raise SlotsError(f"{file}: {shown!r} is no time; {wanted}")
+                if (at := int(word)) < before:
+                    raise SlotsError(f"{file}: its times descend at {at}; a trace is in their order")
+                times.append(at)
+                before = at
+    except OSError as wrong:
+        raise SlotsError(f"{file}: cannot be read: {wrong.strerror}") from wrong
+    if not 0 < len(times) <= _MOST_SLOTS or before == 0:
+        wanted = f"a trace has 1 to {_MOST_SLOTS}, and repeats after the last"
+        raise SlotsError(f"{file}: {len(times)} slots that end at {before} ms; {wanted}")
     return times
 
 
@@ -136,7 +171,7 @@ def fnv1a(times_ms: Sequence[int]) -> str:
     """
     value = _FNV_OFFSET
     for at in times_ms:
-        for byte in at.to_bytes(4, "little"):
+        for byte in _U32.pack(at):
             value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFFFFFFFFFF
     return f"{value:016x}"
 

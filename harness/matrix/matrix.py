@@ -240,7 +240,8 @@ class Matrix(_Frozen):
         Raises MatrixError when the trace cannot be used or no cell has slots.
         """
         try:
-            cells = tuple(cell.traced(Slots.of_file(file)) for cell in self.cells)
+            link = Slots.of_file(file)
+            cells = tuple(cell.traced(link) for cell in self.cells)
         except SlotsError as wrong:
             raise MatrixError(f"--trace: {wrong}") from None
         except ValidationError as wrong:

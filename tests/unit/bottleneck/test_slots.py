@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -50,14 +52,13 @@ def test_a_trace_is_read_as_it_was_written(tmp_path: Path) -> None:
     trace = tmp_path / "link.up"
     trace.write_text(slots.text([0, 3, 3, 10]))
     link = Slots.of_file(trace)
-    assert link.times_ms == (0, 3, 3, 10) and link.rate_bps == round(4 * 1514 * 8 / 0.01)
+    assert list(link.times_ms) == [0, 3, 3, 10] and link.rate_bps == round(4 * 1514 * 8 / 0.01)
     line = " ".join([*link.shown("lan"), "7", "5"])
     assert slots.differences(link, "lan", [line]) == []
     assert slots.differences(link, "lan", [line.replace("lan 4", "lan 5")]) == [
         f"lan: asked slots {link.shown('lan')}, found {[['lan', '5', '10', link.hash]]}"
     ]
-    trace.write_text(slots.text([0, 3, 4, 10]))
-    slots._times.cache_clear()
+    trace.write_text(slots.text([0, 3, 4, 11, 12]))
     with pytest.raises(SlotsError, match="not those of the cell any more"):
         _ = link.times_ms
 
@@ -65,17 +66,62 @@ def test_a_trace_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "repeat in no time"),
-        ("0\n0\n", "repeat in no time"),
+        ("", "0 slots that end at 0 ms"),
+        ("\n \r\n", "0 slots that end at 0 ms"),
+        ("0\n0\n", "2 slots that end at 0 ms"),
         ("5\n4\n", "descend"),
         ("1\n2.5\n", "'2.5' is no time"),
         ("1\n-2\n", "'-2' is no time"),
-        ("4294967296\n", "repeat in no time"),
+        ("1\nNaN\n", "'NaN' is no time"),
+        ("1\n1e3\n", "'1e3' is no time"),
+        ("\ufeff1\n", "is no time"),
+        ("٣\n", "is no time"),
+        ("1\x002\n", "is no time"),
+        ("\x7fELF\x02\x01", "is no time"),
+        ("4294967296\n", "'4294967296' is no time; .* at most 4294967295"),
+        ("1\n" + "9" * 5000, "'99999999999999999999' is no time"),
     ],
 )
 def test_a_file_that_is_no_trace_is_refused(text: str, why: str, tmp_path: Path) -> None:
     (tmp_path / "odd").write_text(text)
     with pytest.raises(SlotsError, match=rf"^{tmp_path}/odd: .*{why}"):
+        Slots.of_file(tmp_path / "odd")
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "pipe", "device", "link to itself", "sparse"])
+def test_what_is_no_file_is_refused_at_once(kind: str, tmp_path: Path) -> None:
+    odd = tmp_path / "odd"
+    if kind == "folder":
+        odd.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(odd)
+    elif kind == "device":
+        odd.symlink_to("/dev/zero")
+    elif kind == "link to itself":
+        odd.symlink_to(odd)
+    elif kind == "sparse":
+        with odd.open("wb") as file:
+            file.truncate(1 << 40)
+    with pytest.raises(SlotsError, match=rf"^{odd}: [^\n]*$"):
+        Slots.of_file(odd)
+
+
+def test_the_longest_trace_is_read_once_within_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = tmp_path / "long"
+    long.write_text("".join(f"{at}\n" for at in range(100_000)))
+    tracemalloc.start()
+    link = Slots.of_file(long)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 64 * 100_000, "bytes for each slot"
+    monkeypatch.setattr(slots, "read", lambda _: pytest.fail("read again"))
+    assert Slots.of_file(long) == link and len(link.times_ms) == 100_000
+
+
+def test_more_slots_than_the_kernel_takes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "_MOST_SLOTS", 3)
+    (tmp_path / "odd").write_text("1\n1\n1\n1\n")
+    with pytest.raises(SlotsError, match="4 slots"):
         Slots.of_file(tmp_path / "odd")
 
 

@@ -19,7 +19,6 @@ def test_a_trace_that_another_machine_has_not_is_named(tmp_path: Path) -> None:
     hop = dumbbell.slotted(Slots.of_file(tmp_path / "link"), "pie")
     asked = Cell(name="a", flows=dumbbell.flows(["cubic"], 20), hops=(hop,), seconds=10)
     (tmp_path / "link").unlink()
-    slots._times.cache_clear()
     with pytest.raises(SimulationError, match=rf"every machine needs its trace in one place: {tmp_path}/link: cannot"):
         simulated._bring(asked, tmp_path)
 
