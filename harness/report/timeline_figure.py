@@ -74,7 +74,8 @@ def draw_delay(axes: Axes, view: RunSeries) -> None:
             label = f"{probe.name}, {of}" if probe.name else of
             axes.plot([t for t, _ in points], values, color=colour, label=label, linewidth=1.2)
     axes.set_ylabel("probe RTT (ms)")
-    axes.set_ylim(bottom=0)
+    # The key stands above the lines.
+    axes.set_ylim(0, 1.3 * max((value for probe in view.rtts for _, value in probe.largest if value), default=1))
     axes.legend(loc="upper left", frameon=False, ncols=4)
 
 
