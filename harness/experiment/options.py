@@ -95,6 +95,13 @@ class FromFile(str):
         return text
 
 
+WHY_DEFAULT_QUEUE = (
+    "the published experiment's: a single shared queue with an AQM that marks, a laboratory case, "
+    "not what access lines ship"
+)
+"""Of the queue that is taken where nobody names one."""
+
+
 @dataclass(frozen=True)
 class Option:
     """One command-line option: its default, unless the service brings another, and its help text."""
@@ -171,7 +178,8 @@ OPTIONS = [
     ),
     Option("call-ecn", "not-ect", "victim", "what", "ECN codepoint of a call's packets", choices=("not-ect", "ect1")),
     Option(
-        "qdisc", "fq_codel flows 1", "path", "what", "the bottleneck's queue discipline, as tc would take it",
+        "qdisc", "fq_codel flows 1", "path", "what",
+        f"the bottleneck's queue discipline, as tc would take it; the default is {WHY_DEFAULT_QUEUE}",
         choices=tuple(KINDS),
     ),
     Option("qdisc-up", None, "path", "what", "the same for the uplink (default: as --qdisc)", choices=tuple(KINDS)),

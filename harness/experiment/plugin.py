@@ -21,7 +21,16 @@ from hardware.machine.files import CHECKOUT
 from hardware.machine.messages import printable
 from hardware.machine.signals import keep_to_ourselves
 from harness.experiment.defaults import user_defaults
-from harness.experiment.options import FORMER, GROUPS, LOCAL, OPTIONS, Options, OptionsError, parse_options
+from harness.experiment.options import (
+    FORMER,
+    GROUPS,
+    LOCAL,
+    OPTIONS,
+    WHY_DEFAULT_QUEUE,
+    Options,
+    OptionsError,
+    parse_options,
+)
 from harness.experiment.run import SPARE, Result, perform, repeat, require_ready
 from harness.experiment.scenario import with_scenario
 from harness.experiment.seeds import repeat_side_by_side
@@ -35,6 +44,8 @@ ASKED = pytest.StashKey[list[Options]]()
 RESULTS = pytest.StashKey[list[Result]]()
 DEFAULTS = pytest.StashKey[list[str]]()
 """What the user's own defaults are, in lines."""
+UNNAMED_QUEUE = pytest.StashKey[str]()
+"""What is printed when the first run begins, where nobody named a queue; once."""
 TOLD = pytest.StashKey[list[str]]()
 """Lines that are printed when all tests are over."""
 REPORTS = pytest.StashKey[list[Path]]()
@@ -79,6 +90,11 @@ def pytest_configure(config: pytest.Config) -> None:
         else:
             config.stash[ASKED] = [parse_options(given | {"service": asked}, SERVICES, defaults.of(asked))]
         config.stash[DEFAULTS] = defaults.lines(asked)
+        queue = config.stash[ASKED][0].qdisc_down
+        if queue is not None and given["qdisc"] is None and "qdisc" not in defaults.of(asked):
+            config.stash[UNNAMED_QUEUE] = (
+                f"queue: {queue} (default), {WHY_DEFAULT_QUEUE}; others: --qdisc=dualpi2, cake, fq_codel, pfifo"
+            )
     except OptionsError as wrong:
         raise pytest.UsageError(str(wrong)) from None
 
@@ -141,6 +157,10 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
     def run(test: str, **changes: Any) -> None:
         command_line = ["pytest", *config.invocation_params.args]
         asked, void, runs = options.but(**changes), list[str](), 0
+        if "qdisc_down" not in changes and (queue := config.stash.get(UNNAMED_QUEUE, "")):
+            config.stash[UNNAMED_QUEUE] = ""
+            with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+                config.pluginmanager.getplugin("terminalreporter").write_line(queue)
         if asked.engine != LOCAL and not asked.repeat:
             pytest.fail("--engine: one run is made on this machine; give --repeat=N, or leave --engine out", False)
         with real_terminal(config.pluginmanager.getplugin("capturemanager")) as terminal, one_line_failures():
