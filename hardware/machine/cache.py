@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
 import os
 import pwd
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,10 @@ FIXED_TIME = 1_000_000_000
 
 
 _LOG = logging.getLogger("sojourn.cache")
+#: How often contents are compared, s: a disk may give other bytes while the file system says nothing of it.
+_DAY_S = 86_400
+#: In the cache: entries that were compared before it was touched are compared once more.
+_DOUBT = ".doubt"
 
 
 class BuildError(RuntimeError):
@@ -73,36 +79,52 @@ def build_once(entry: Path, build: Callable[[Path], None]) -> Path:
 
     The scratch directory stands beside the entry and takes its name only when it is complete and on the disk, so
     neither two builders at once nor a killed one nor a power cut leave half of an entry behind. What it holds then is
-    told by a seal beside it: sizes are compared at each use, contents at the first use after each boot. A cache on a
-    file system that is read-only here has been looked at by who lends it.
+    in a seal next to it. Size, times and inode of each file are compared at each use; contents where these differ, at
+    the first use after each boot, once a day and after `doubt`. A cache on a file system that is read-only here was
+    checked by who lends it.
 
     Raises BuildError where the cache is another user's.
     """
     if _is_lent(entry) and entry.is_dir():
         return entry
     check_owner()
-    if _is_whole(entry, again=False):
+    if _is_known(entry):
         return entry
     with locked(entry.with_name(f".{entry.name}.lock")):
-        if not _is_whole(entry, again=True):
+        if damage := _damage(entry):
             scratch, damaged = (entry.with_name(f".{entry.name}.{what}") for what in ("partial", "damaged"))
             if entry.exists():
                 check_owner(entry)
-                _LOG.warning("%s: has no seal or is not as it was built: it is built again", entry)
+                _LOG.warning("%s: %s: it is built again", entry, damage)
             _sweep(entry.parent)
             remove_tree(scratch)
             scratch.mkdir(parents=True)
             build(scratch)
-            seal = json.dumps({"boot": _boot(), "files": _contents(scratch, _hashed)})
+            seal = _sealed(scratch, _contents(scratch))
             flush(scratch)
             remove_tree(damaged)
             if entry.exists():
-                entry.rename(damaged)
-            replace_file(_seal(entry), seal.encode())
+                _put_aside(entry, damaged)
+            replace_file(_seal(entry), seal)
             scratch.rename(entry)
             sync_folder(entry.parent)
             remove_tree(damaged)
     return entry
+
+
+def doubt() -> None:
+    """Let the contents of every entry be compared at its next use. A cache that is read-only here stays as it is."""
+    with suppress(OSError):
+        (root() / _DOUBT).touch()
+
+
+def _put_aside(entry: Path, aside: Path) -> None:
+    try:
+        entry.rename(aside)
+    except OSError as error:
+        if error.errno != errno.EXDEV:  # of a layer below an overlay: what of it lies there cannot be renamed
+            raise
+        remove_tree(entry)
 
 
 def _sweep(folder: Path) -> None:
@@ -141,24 +163,52 @@ def _is_lent(entry: Path) -> bool:
     return bool(os.statvfs(there).f_flag & os.ST_RDONLY)
 
 
-def _is_whole(entry: Path, *, again: bool) -> bool:
-    """Whether an entry is what its seal says.
-
-    The first time after a boot its contents are compared too, and the seal is renewed, where that may be done `again`:
-    by one at a time.
-    """
+def _is_known(entry: Path) -> bool:
+    """Whether an entry was compared with its seal lately, and no program has written to it since."""
     try:
         seal = json.loads(_seal(entry).read_text())
-        boot, files = seal["boot"], seal["files"]
-        if not entry.is_dir() or _contents(entry, _sized) != {name: what[0] for name, what in files.items()}:
-            return False
-        if boot != _boot():
-            if not again or _contents(entry, _hashed) != files:
-                return False
-            replace_file(_seal(entry), json.dumps({"boot": _boot(), "files": files}).encode())
+        lately = max(0.0, time.time() - _DAY_S, _doubted()) <= seal["checked"] <= time.time()
+        return bool(entry.is_dir() and lately and seal["boot"] == _boot() and seal["stamps"] == _stamps(entry))
     except (OSError, ValueError, LookupError, TypeError):
         return False
-    return True
+
+
+def _doubted() -> float:
+    """When `doubt` was called last, Unix s; a time to come is a clock's that was set back."""
+    try:
+        when = (root() / _DOUBT).stat().st_mtime
+    except OSError:
+        return 0.0
+    return when if when <= time.time() else 0.0
+
+
+def _damage(entry: Path) -> str:
+    """Compare the contents of an entry with its seal, which is renewed where they agree; return what does not.
+
+    For one process at a time.
+    """
+    if _is_known(entry):
+        return ""
+    try:
+        files = dict(json.loads(_seal(entry).read_text())["files"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return "has no seal"
+    try:
+        there = _contents(entry)
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    if wrong := sorted(name for name in files.keys() | there.keys() if files.get(name) != there.get(name)):
+        more = f" and {len(wrong) - 1} more are" if len(wrong) > 1 else " is"
+        return f"{wrong[0]}{more} not as built"
+    if not entry.is_dir():
+        return "is missing"
+    replace_file(_seal(entry), _sealed(entry, files))
+    return ""
+
+
+def _sealed(tree: Path, files: dict[str, Any]) -> bytes:
+    """The seal of an entry whose contents were compared just now."""
+    return json.dumps({"boot": _boot(), "checked": time.time(), "stamps": _stamps(tree), "files": files}).encode()
 
 
 def _seal(entry: Path) -> Path:
@@ -169,23 +219,32 @@ def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def _contents(tree: Path, tell: Callable[[str, dict[int, Any]], Any]) -> dict[str, Any]:
-    """What `tell` says of each file and link below `tree`, by its path there; it remembers by the file's number."""
-    known: dict[int, Any] = {}
-    return {
-        os.path.relpath(path, tree): tell(path, known)
-        for folder, folders, names in os.walk(tree)
-        for path in (f"{folder}/{name}" for name in (*names, *(f for f in folders if os.path.islink(f"{folder}/{f}"))))
-    }
+def _stamps(tree: Path) -> str:
+    """A hash of path, size, times and inode of all below `tree` but folders: whatever a program writes changes it."""
+    total = hashlib.sha256()
+    for path in sorted(_files(tree)):
+        status = os.lstat(path)
+        told = (os.path.relpath(path, tree), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        total.update(repr(told).encode())
+    return total.hexdigest()
 
 
-def _sized(path: str, _: dict[int, Any]) -> int:
-    return os.lstat(path).st_size
+def _files(tree: Path) -> Iterator[str]:
+    """Each file and link below `tree`."""
+    for folder, folders, names in os.walk(tree):
+        for name in (*names, *(it for it in folders if os.path.islink(f"{folder}/{it}"))):
+            yield f"{folder}/{name}"
 
 
-def _hashed(path: str, known: dict[int, Any]) -> list[Any]:
+def _contents(tree: Path) -> dict[str, list[Any]]:
+    """Size and hash of each file and link below `tree`, by its path there. Raises OSError."""
+    known: dict[int, list[Any]] = {}  # by inode: films are many links to few files
+    return {os.path.relpath(path, tree): _hashed(path, known) for path in _files(tree)}
+
+
+def _hashed(path: str, known: dict[int, list[Any]]) -> list[Any]:
     status = os.lstat(path)
-    if status.st_ino not in known:  # films are many links to few files
+    if status.st_ino not in known:
         if os.path.islink(path):
             content = hashlib.sha256(os.readlink(path).encode()).hexdigest()
         elif os.path.isfile(path):

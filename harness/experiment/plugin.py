@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -71,9 +72,23 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         os.execv(sys.executable, [sys.executable, "-P", "-m", "harness.cli", *soak])
 
 
+class _ForTheEnd(logging.Handler):
+    """Keeps what is logged in the lines that are printed when all tests are over: pytest shows none of it."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(printable(record.getMessage()))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse options that cannot work before anything is collected, let alone started."""
     keep_to_ourselves()
+    log, handler = logging.getLogger("sojourn.cache"), _ForTheEnd(config.stash.setdefault(TOLD, []))
+    log.addHandler(handler)
+    config.add_cleanup(lambda: log.removeHandler(handler))
     config.addinivalue_line("markers", "experiment: a full experiment of minutes; run by name or by make harm")
     checkout = config.rootpath
     if (checkout / "harness" / "experiment" / "plugin.py").exists() and checkout != CHECKOUT:

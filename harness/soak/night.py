@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from apps import SERVICES
+from hardware.machine import cache
 from hardware.machine.files import CHECKOUT, is_full
 from hardware.machine.requirements import ToolError
 from harness.lab.needs import require_programs
@@ -39,6 +40,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
                 return Code.ALL_VALID
             if folder is None:
                 raise PlanError("--hours: how long is the night? give --hours=10")
+            cache.doubt()
             leaks.adopt_orphans()
             stop = Stop()
             stop.listen()

@@ -247,7 +247,10 @@ def test_what_nobody_thought_of_ends_the_night_in_order(
     monkeypatch.setattr(night, "Soak", partial(loop.Soak, child=CHILD, most=lambda _: 1))
     monkeypatch.setattr(loop.Stop, "listen", lambda _: None)
     monkeypatch.setattr(loop, "sweep", fail)
+    (cached := soak_place / "cache").mkdir()
+    monkeypatch.setenv("SOJOURN_CACHE", str(cached))
     assert night.night(plan, 1) == code
+    assert (cached / ".doubt").exists()  # what it takes from the cache is compared before its runs
     (folder,) = nights(soak_place / "soak")
     assert folder.night.ended and folder.night.code == code and type(wrong).__name__ in folder.night.cause
     assert [it.outcome for it in folder.attempts()] == ["valid"] and (folder.path / "report.html").exists()

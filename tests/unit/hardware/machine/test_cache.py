@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,6 +133,61 @@ def test_a_damaged_entry_is_named_and_built_again(
     assert (built(entry, builds) / "deep" / "made").read_text() == "whole"
     assert builds == [1, 1] and str(entry) in caplog.text and "built again" in caplog.text
     assert sorted(p.name for p in tmp_path.iterdir()) == [".entry.lock", ".entry.seal", "entry"]
+
+
+def flipped(entry: Path) -> None:
+    """Same size, same time of modification."""
+    file = entry / "deep" / "made"
+    before = file.stat()
+    file.write_text("whale")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def replaced(entry: Path) -> None:
+    (entry / "fresh").write_text("whale")
+    (entry / "fresh").rename(entry / "deep" / "made")
+
+
+@pytest.mark.parametrize("damage", [flipped, replaced])
+def test_what_a_program_wrote_is_found_at_the_next_use(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None]
+) -> None:
+    builds: list[int] = []
+    damage(built(tmp_path / "entry", builds))
+    assert (built(tmp_path / "entry", builds) / "deep" / "made").read_text() == "whole" and builds == [1, 1]
+    assert re.search(
+        rf"{tmp_path / 'entry'}: (again and 1 more are|deep/made is) not as built: it is built again", caplog.text
+    )
+
+
+def test_what_was_only_touched_is_compared_once_and_not_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builds: list[int] = []
+    (built(tmp_path / "entry", builds) / "deep" / "made").touch()
+    built(tmp_path / "entry", builds)
+    monkeypatch.setattr(cache, "_contents", lambda _: pytest.fail("compared twice"))
+    assert built(tmp_path / "entry", builds) and builds == [1]
+
+
+@pytest.mark.parametrize("when", ["the same day", "the next day", "a clock set back", "doubted", "doubted to come"])
+def test_what_a_disk_changed_is_found_once_a_day_and_when_it_is_doubted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path))
+    monkeypatch.setattr(cache, "_stamps", lambda _: "as ever")  # it says nothing of it
+    builds: list[int] = []
+    hollow(built(tmp_path / "entry", builds))
+    now = time.time()
+    later = {"the next day": 86_401, "a clock set back": -3600}.get(when, 60)
+    if when.startswith("doubted"):
+        cache.doubt()
+        stamp = now + (3600 if when == "doubted to come" else 30)
+        os.utime(tmp_path / ".doubt", (stamp, stamp))
+    monkeypatch.setattr(time, "time", lambda: now + later)
+    built(tmp_path / "entry", builds)
+    built(tmp_path / "entry", builds)
+    assert builds == ([1] if when in ("the same day", "doubted to come") else [1, 1])
 
 
 def test_a_cache_of_another_user_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
