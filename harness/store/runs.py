@@ -3,7 +3,7 @@
 
 A run writes into `<date>-<time>Z-<test>-<cell>.partial`; `RunDirectory.commit` hashes every file into
 `manifest.json` and drops the suffix. A run that fails or is killed keeps its directory, its suffix and what
-it recorded.
+it recorded; one that has recorded nothing leaves nothing.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from hardware.machine.files import CHECKOUT, flush, is_full, owner_only, sync_folder
+from hardware.machine.files import CHECKOUT, FRESH, flush, is_full, lock, owner_only, sync_folder
 from harness.store.manifest import (
     BALLAST,
     MANIFEST,
@@ -41,6 +42,8 @@ _BALLAST_BYTES = 256 << 10
 _LONGEST = 100
 #: Open files kept aside likewise, for a run that has too many: two folders to walk, the manifest and its folder.
 _SPARE_FILES = 4
+#: What a directory may hold before anything is recorded, beside the messages of programs (`*.log`).
+_OF_SET_UP = (MANIFEST, MANIFEST + FRESH, BALLAST, "options.json")
 _NEVER_ENDED = "the run did not reach its end (killed?)"
 
 
@@ -52,6 +55,7 @@ class RunDirectory:
         self.manifest = manifest
         self._done = False
         self._spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE_FILES)]
+        self._lock = _locked(path)
 
     def add_versions(self, versions: Mapping[str, str]) -> None:
         """Add versions (kernel, tc, Chromium, player, …) to what the manifest will hold."""
@@ -88,6 +92,7 @@ class RunDirectory:
             sync_folder(final.parent)
         except OSError as error:
             raise _explained(error, self.path) from error
+        self._unlock()
         return final
 
     def interrupt(self, reason: str) -> None:
@@ -98,6 +103,20 @@ class RunDirectory:
             self._write("interrupted")
         except OSError as error:
             raise _explained(error, self.path) from error
+        self._unlock()
+
+    def discard(self) -> None:
+        """Remove the directory of a run that has recorded nothing."""
+        self._done = True
+        while self._spare:
+            os.close(self._spare.pop())
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def _write(self, status: Status) -> None:
         (self.path / BALLAST).unlink(missing_ok=True)
@@ -119,10 +138,12 @@ class RunDirectory:
     ) -> None:
         if self._done:
             return
-        if value is None:
+        if not _has_recorded(self.path):
+            self.discard()
+        elif value is None:
             self.interrupt("the run was left without a commit")
-            return
-        self.interrupt(f"{type(value).__name__}: {value}" if str(value) else type(value).__name__)
+        else:
+            self.interrupt(f"{type(value).__name__}: {value}" if str(value) else type(value).__name__)
         if isinstance(value, OSError) and is_full(value):
             raise _explained(value, self.path) from value
 
@@ -165,6 +186,7 @@ class RunStore:
         """
         self.check(needed)
         try:
+            self._sweep()
             now = time.time()
             name = f"{_slug(test)}-{_slug(cell)}"[:_LONGEST].rstrip("-.")
             stem = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}Z-{name}"
@@ -180,11 +202,20 @@ class RunStore:
                 git=git_state(),
             )
             write_manifest(path, manifest)
+            run = RunDirectory(path, manifest)
             (path / BALLAST).write_bytes(os.urandom(_BALLAST_BYTES))
         except OSError as error:
             raise _explained(error, self.results) from error
         manifest.reasons = []
-        return RunDirectory(path, manifest)
+        return run
+
+    def _sweep(self) -> None:
+        """Remove what runs left that were killed before they had recorded anything; one that lives has its lock."""
+        for run in (ballast.parent for ballast in self.results.glob(f"*{PARTIAL}/{BALLAST}")):
+            if (held := _locked(run)) is not None:
+                if not _has_recorded(run):
+                    shutil.rmtree(run, ignore_errors=True)
+                os.close(held)
 
     def _make(self, stem: str) -> Path:
         # mkdir is the lock: of two runs in one second one gets the next number.
@@ -203,6 +234,26 @@ class RunStore:
     def runs(self) -> list[Path]:
         """Return the directories of all committed runs, oldest first."""
         return sorted(p.parent for p in self.results.glob(f"*/{MANIFEST}") if p.parent.suffix != PARTIAL)
+
+
+def _locked(run: Path) -> int | None:
+    """Lock a run's directory and return its descriptor; None where another has it, or where there are no locks."""
+    with suppress(OSError):
+        descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
+        with suppress(OSError):
+            if lock(descriptor):
+                return descriptor
+        os.close(descriptor)
+    return None
+
+
+def _has_recorded(run: Path) -> bool:
+    """Return whether a directory holds more than what was asked and what programs said, or cannot be looked into."""
+    try:
+        files = [path for path in run.rglob("*") if path.is_file()]
+        return any(file.suffix != ".log" and file.name not in _OF_SET_UP and file.stat().st_size for file in files)
+    except OSError:
+        return True
 
 
 def git_state(checkout: Path = CHECKOUT) -> GitState | None:

@@ -117,7 +117,7 @@ def test_other_runs_are_refused_in_one_line(make: Make, tmp_path: Path) -> None:
     with pytest.raises(RerunError, match="was made in the virtual lab: only simulated time gives the same bytes again"):
         asked_of(make(lab="virtual"), SERVICES)
     with RunStore(tmp_path).create("video-harm", "cell") as left:
-        pass
+        (left.path / "player.jsonl").write_text("{}\n")
     with pytest.raises(RerunError, match=r"is interrupted \(the run was left without a commit\): only a valid run"):
         asked_of(left.path, SERVICES)
     (edited := make()).joinpath("player.jsonl").write_text("[]\n")

@@ -13,6 +13,7 @@ import pytest
 
 from hardware.machine.files import CHECKOUT
 from harness.store.manifest import read_manifest
+from harness.store.runs import RunStore
 
 
 def test_a_full_disk_keeps_what_was_recorded() -> None:
@@ -51,6 +52,18 @@ def test_a_full_disk_keeps_what_was_recorded() -> None:
     full, low, manifest = done.stdout.splitlines()
     assert full.startswith("disk full at") and low.startswith("disk full: ")
     assert manifest.startswith("interrupted ['pcap', 'player.jsonl']") and "No space left" in manifest
+
+
+def test_a_run_that_was_killed_before_it_recorded_anything_is_removed_by_the_next(tmp_path: Path) -> None:
+    script = """
+        import os, signal, sys; from pathlib import Path; from harness.store.runs import RunStore
+        run = RunStore(Path(sys.argv[1])).create("t", "c"); (run.path / "setup.log").write_text("begun")
+        os.kill(os.getpid(), signal.SIGKILL)"""
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(tmp_path)], cwd=CHECKOUT, check=False)
+    assert done.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    following = RunStore(tmp_path).create("t", "c")
+    assert list(tmp_path.iterdir()) == [following.path] and not (left / "setup.log").exists()
 
 
 def test_a_killed_run_still_says_that_it_did_not_end(tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ def test_experiments_that_differ_elsewhere_have_rows_of_their_own(series: Series
 def test_what_has_no_figure_is_told_with_its_reason_and_link(series: Series) -> None:
     damaged, void, _ = series([1], void=[9, 8])
     (damaged / "scores.json").write_text("{")
-    with pytest.raises(RuntimeError), RunStore(damaged.parent).create("video-harm", "cut"):
+    with pytest.raises(RuntimeError), RunStore(damaged.parent).create("video-harm", "cut") as cut:
+        (cut.path / "player.jsonl").write_text("{}\n")
         raise RuntimeError("the router ended")
     page = Page(path := write_index(damaged.parent))
     assert "4 runs of 1 experiment: 1 valid, 1 void, 1 not finished, 1 unreadable" in page.text

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.report.index import unfinished
 from harness.store.manifest import StoreError, read_manifest, reseal
 from harness.store.runs import RunStore
 
@@ -43,6 +44,32 @@ def test_a_failed_run_keeps_its_files_and_says_why(tmp_path: Path) -> None:
     manifest = read_manifest(run.path)
     assert run.path.suffix == ".partial" and list(manifest.files) == ["player.jsonl"]
     assert (manifest.status, manifest.reasons) == ("interrupted", ["ZeroDivisionError: division by zero"])
+
+
+def test_a_start_that_recorded_nothing_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="Xvfb"), RunStore(tmp_path).create("t", "c") as run:
+        (run.path / "options.json").write_text("{}\n")
+        (run.path / "setup.log").write_text("ip link\n")
+        (run.path / "logs").mkdir()
+        (run.path / "logs" / "xvfb.log").write_text("no screen\n")
+        (run.path / "logs" / "xvfb.number").touch()
+        raise RuntimeError("Xvfb")
+    assert list(tmp_path.iterdir()) == [] and unfinished(tmp_path) == []
+
+
+def test_what_a_page_showed_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), RunStore(tmp_path).create("t", "c") as run:
+        (run.path / "logs").mkdir()
+        (run.path / "logs" / "page.png").write_bytes(b"PNG")
+        raise RuntimeError
+    assert [left.path for left in unfinished(tmp_path)] == [run.path]
+
+
+def test_the_next_run_takes_nothing_from_one_that_lives(tmp_path: Path) -> None:
+    alive = RunStore(tmp_path).create("t", "c")
+    RunStore(tmp_path).create("t", "c").commit()
+    (alive.path / "x").write_text("recorded")
+    assert alive.commit().is_dir()
 
 
 def test_runs_of_one_second_get_directories_of_their_own(tmp_path: Path) -> None:
