@@ -225,6 +225,12 @@ def recorded(folder: Path) -> dict[str, Any] | None:
         return None
 
 
+def is_of(job: Job, folder: Path) -> bool:
+    """Tell whether a finished run is one of the job's cell and seed."""
+    about = recorded(folder)
+    return about is not None and (about.get("cell"), about.get("seed")) == (job.cell.name, job.seed)
+
+
 def _programs(cell: Cell) -> dict[str, str]:
     """Programs of other packages among the cell's flows, by name: what each is now. Ours are part of the inputs."""
     names = sorted({flow.contender for flow in cell.flows} & FOREIGN.keys())

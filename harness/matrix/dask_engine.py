@@ -7,12 +7,14 @@ import asyncio
 import io
 import ipaddress
 import logging
+import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -26,6 +28,7 @@ _LOG = logging.getLogger("sojourn.dask")
 _AHEAD = 2
 """Runs handed to the scheduler for each thread, so that none waits for the runner."""
 _CONNECT_S = 15
+_MOST_FILES, _MOST_BYTES = 100_000, 64 << 30  # of a run, far more than any has
 WAITING_BYTES = 400 << 20
 """Of memory, for a process that waits for a run elsewhere."""
 
@@ -135,10 +138,29 @@ def packed(folder: Path) -> bytes:
     return archived.getvalue()
 
 
-def unpack(archived: bytes, folder: Path) -> None:
-    """Put the files of such an archive into a folder."""
-    with zipfile.ZipFile(io.BytesIO(archived)) as archive:
-        archive.extractall(folder)  # which leads nowhere else, unlike a tar's in Debian 12's Python
+def unpack(archived: object, folder: Path) -> None:
+    """Put the files of such an archive into a folder. Raises EngineError for what is none, or has no room there."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(archived if isinstance(archived, bytes) else b"")) as archive:
+            entries = archive.infolist()
+            if odd := next((it.filename for it in entries if not _is_inside(it.filename)), None):
+                raise EngineError(f"a worker returned a file that leads out of its run: {odd[:80]!r}")
+            need, room = sum(it.file_size for it in entries), shutil.disk_usage(folder).free
+            if len(entries) > _MOST_FILES or need > min(_MOST_BYTES, room):
+                what = f"{len(entries)} files of {need >> 20} MB"
+                raise EngineError(
+                    f"a worker returned {what}; taken are {_MOST_FILES} of {min(_MOST_BYTES, room) >> 20} MB"
+                )
+            archive.extractall(folder)
+    except EngineError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, ValueError, OSError) as wrong:
+        raise EngineError(f"a worker returned what is no archive of a run ({wrong})") from wrong
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\\" not in name
 
 
 class DaskEngine:

@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, Self
 
 from hardware.machine.memory import available_bytes
 from hardware.machine.signals import end_waits, held_back
-from harness.matrix.cell_run import Job, perform, rescore, standing
+from harness.matrix.cell_run import Job, is_of, perform, rescore, standing
 from harness.matrix.results import run_folder
 from harness.store.claim import Claim, claim
 
@@ -182,6 +182,7 @@ def complete(
         job, claimed, tries = running[future]
         try:
             engine.collect(future.result(), claimed.folder)
+            _check(job, claimed.folder)
         except BrokenExecutor:
             if tries + 1 < _TRIES:
                 submit(job, claimed, tries + 1)
@@ -221,6 +222,15 @@ def complete(
     finally:
         for claimed in (*(claimed for _, claimed, _ in running.values()), *(claimed for _, claimed in alone)):
             claimed.release()
+
+
+def _check(job: Job, folder: Path) -> None:
+    """Score a collected run here if other sources have scored it. Raises EngineError when it is no run of the job."""
+    state = standing(job, folder)
+    if state == "stale" or not is_of(job, folder):
+        raise EngineError("a worker returned files that are no run of this cell and seed; run the matrix again")
+    if state == "unscored":
+        rescore(job, folder)
 
 
 def _kept(job: Job, claimed: Claim, *, rescored: bool) -> Outcome:

@@ -177,6 +177,87 @@ def test_a_cluster_over_tls_lets_nobody_in_without_a_certificate(
                 DaskEngine(other, wanted.inputs)
 
 
+#: A worker's preload: what it returns in place of runs, one after another.
+HOSTILE = """
+import io, itertools, json, zipfile
+from harness.matrix import dask_engine
+
+# Dask loads it twice.
+honest = dask_engine.honest = getattr(dask_engine, "honest", dask_engine.run_packed)
+turns = itertools.count()
+
+def archive(files):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, data in files.items():
+            made.writestr(name, data)
+    return content.getvalue()
+
+def changed(returned, name, change):
+    with zipfile.ZipFile(io.BytesIO(returned)) as made:
+        files = {it: made.read(it) for it in made.namelist()}
+    return archive(files | {name: change(files[name])})
+
+def about(**fields):
+    return lambda content: json.dumps(json.loads(content) | fields).encode()
+
+def hostile(job, digest):
+    turn = next(turns) % 8
+    if turn < 5:
+        return (None, b"garbage", archive({}), archive({"../../out": b"x"}), archive({"zeros": bytes(300 << 20)}))[turn]
+    run = honest(job, digest)
+    if turn == 5:
+        return changed(run, "run.json", about(seed=job.seed + 1))
+    if turn == 6:
+        return changed(run, "flows.csv", lambda content: content.replace(b"1", b"2"))
+    return changed(run, "scores.json", about(goodput=1))
+
+dask_engine.run_packed = hostile
+"""
+
+
+REFUSED = (
+    "no archive of a run", "no archive of a run", "no run of this cell", "leads out of its run: '../../out'",
+    "no run of this cell", "no run of this cell", "no run of this cell", "",
+)  # fmt: skip
+"""What is said of each; altered scores are computed again."""
+
+
+def test_what_a_hostile_worker_returns_is_no_result_and_a_killed_one_costs_nothing(tmp_path: Path) -> None:
+    import dask
+    import distributed
+
+    assert distributed
+    here, there, scratch = (tmp_path / name for name in ("here", "there", "scratch"))
+    (tmp_path / "hostile.py").write_text(HOSTILE)
+    named, wanted = certificates(tmp_path), jobs(len(REFUSED), seconds=6)
+    ours = {name.removeprefix("DASK_").replace("__", ".").lower(): value for name, value in named.items()}
+    assert {it.status for it in complete(wanted, LocalEngine(), here)} == {"ran"}
+    with cluster(0, scratch, False, "tls", **named) as (address, _), dask.config.set(ours):
+        arguments = [address, "--nthreads=1", "--no-dashboard", f"--local-directory={scratch}"]
+        with daemon("dask_worker", *arguments, "--no-nanny", f"--preload={tmp_path / 'hostile.py'}", **named) as worse:
+            told(worse, "Registered to:")
+            errors = [it.error for it in complete(wanted, DaskEngine(address, wanted[0].inputs), there)]
+        assert all(any(why in error for error in errors) for why in REFUSED), errors
+        assert sum(not error for error in errors) == 1, errors
+        assert not list(tmp_path.rglob("out")), "a file outside of its run"
+        with daemon("dask_worker", *arguments, "--nanny", **named) as better:
+            told(better, "Registered to:")
+            statuses, killed = [], []
+            for outcome in complete(wanted, DaskEngine(address, wanted[0].inputs), there):
+                statuses.append(outcome.status)
+                if outcome.status == "ran" and not killed:
+                    killed = at_work(psutil.Process(better.pid).children())
+                    killed[0].send_signal(signal.SIGKILL)
+            assert sorted(statuses) == ["kept", *["ran"] * 7] and killed and not outliving(killed)
+    for job in wanted:
+        runs = [run_folder(folder, job.cell, job.seed) for folder in (here, there)]
+        assert standing(job, runs[1]) == "done"
+        first, second = (json.loads((run / RUN).read_text()) for run in runs)
+        assert (first["result"], first["scores"]) == (second["result"], second["scores"])
+    assert not [*there.rglob("*.partial"), *there.rglob("*.failed")]
+
+
 def test_a_cluster_that_anybody_may_reach_is_warned_of(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -8,7 +10,7 @@ from typing import Any, cast
 import pytest
 from distributed.comm import CommClosedError
 
-from harness.matrix import campaign, simulated_call
+from harness.matrix import campaign, dask_engine, simulated_call
 from harness.matrix.dask_engine import check_workers, packed, unpack
 from harness.matrix.engine import EngineError
 from tests.test_call_backoff import MATRIX
@@ -43,6 +45,56 @@ def test_a_folder_comes_back_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "here" / "deep" / "file").write_bytes(bytes(range(256)) * 100)
     unpack(packed(tmp_path / "here"), tmp_path / "there")
     assert (tmp_path / "there" / "deep" / "file").read_bytes() == bytes(range(256)) * 100
+
+
+def archive(**files: bytes) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, data in files.items():
+            made.writestr(name, data)
+    return content.getvalue()
+
+
+WHOLE = archive(flows=bytes(range(256)) * 40)
+LINK = zipfile.ZipInfo("link")
+LINK.external_attr = 0o120777 << 16
+
+
+@pytest.mark.parametrize(
+    ("returned", "why"),
+    [
+        (None, "no archive"),
+        (["flows.csv"], "no archive"),
+        (b"", "no archive"),
+        (b"\0" * 4096, "no archive"),
+        (WHOLE[:-30], "no archive"),
+        (WHOLE[:40] + bytes(40) + WHOLE[80:], "no archive"),
+        (archive(**{"../out": b""}), r"leads out of its run: '\.\./out'"),
+        (archive(**{"a/../../out": b""}), "leads out of its run"),
+        (archive(**{"/tmp/out": b""}), "leads out of its run"),
+        (archive(**{"..\\out": b""}), "leads out of its run"),
+        (archive(zeros=bytes(200 << 20)), "1 files of 200 MB; taken are .* of 100 MB"),
+        (archive(**{f"{n}": b"" for n in range(60)}), "60 files of 0 MB"),
+    ],
+)
+def test_what_is_no_folder_of_a_run_is_refused(
+    returned: object, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dask_engine, "_MOST_BYTES", 100 << 20)
+    monkeypatch.setattr(dask_engine, "_MOST_FILES", 50)
+    (tmp_path / "run").mkdir()
+    with pytest.raises(EngineError, match=rf"^a worker returned .*{why}"):
+        unpack(returned, tmp_path / "run")
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*")) < 1 << 20
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_link_in_an_archive_comes_as_a_file(tmp_path: Path) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as made:
+        made.writestr(LINK, "/etc/passwd")
+    unpack(content.getvalue(), tmp_path)
+    assert not (tmp_path / "link").is_symlink() and (tmp_path / "link").read_text() == "/etc/passwd"
 
 
 def test_a_matrix_of_calls_is_made_by_workers_with_its_own_machine(
