@@ -26,7 +26,7 @@ def matrix(
     repeat: Annotated[int | None, typer.Option(min=1, help="Runs of each cell (default: the matrix's own).")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The first seed; the others follow it.")] = 1,
     results: Annotated[Path, typer.Option(help="Finished runs are kept here and not made again.")] = Path("results"),
-    engine: Annotated[str, typer.Option(help="local, or dask://HOST:PORT: an existing Dask cluster.")] = "local",
+    engine: Annotated[str, typer.Option(help="local, or tls://HOST:PORT: an existing Dask cluster.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Guests side by side (default: processors).")] = None,
     again: Annotated[bool, typer.Option("--again", help="Make finished runs again.")] = False,
     endpoints: Annotated[str, typer.Option(help="What sends and receives in sim: bulk or iperf3.")] = "bulk",

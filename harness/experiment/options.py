@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import reprlib
@@ -12,6 +13,7 @@ from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self, TypeVar
+from urllib.parse import urlsplit
 
 from apps import SERVICES
 from apps.base import Asked, Mode, Service
@@ -53,6 +55,8 @@ RECORDERS = ("ffmpeg", "obs")
 QUALITIES = tuple(f"{rung.height}p" for rung in LADDER)
 LOCAL = "local"
 """The engine that is this machine."""
+UNSAFE = "dask+unsafe"
+"""The scheme of a Dask cluster without TLS on other machines."""
 
 
 class OptionsError(ValueError):
@@ -239,7 +243,7 @@ OPTIONS = [
     ),
     Option(
         "engine", LOCAL, "lab", "who",
-        "where runs in simulated time are made: local or dask://HOST:PORT, the workers of a Dask cluster; each seed of "
+        "where runs in simulated time are made: local or tls://HOST:PORT, the workers of a Dask cluster; each seed of "
         "--repeat, each cell of a matrix is one",
     ),
     Option("results", "results", "evidence", "how", "folder that takes the evidence directories"),
@@ -822,10 +826,29 @@ def names_loads(timeline: Any) -> bool:
 
 
 def engine_named(text: str) -> str:
-    """Return an engine's name. Raises ValueError for what is neither this machine nor an address."""
-    if text != LOCAL and "://" not in text:
-        raise ValueError(f"{text!r} is neither local nor tls://HOST:PORT or dask://HOST:PORT")
+    """Return an engine's name.
+
+    Raises ValueError for what is neither this machine nor an address, and for one where others can take part: Dask's
+    scheduler, workers and clients run whatever they are sent (https://distributed.dask.org/en/stable/tls.html).
+    """
+    if text == LOCAL:
+        return text
+    if "://" not in text:
+        raise ValueError(f"{text!r} is neither local nor tls://HOST:PORT or dask://localhost:PORT")
+    where = urlsplit(text)
+    if where.scheme not in ("tls", UNSAFE) and not _is_loopback(where.hostname or ""):
+        raise ValueError(
+            f"{text!r}: whoever reaches it runs what they want on its workers and here; use tls://, or {UNSAFE}:// on "
+            "a network that is yours alone"
+        )
     return text
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _scheduled(text: str, option: str, seconds: float, cut: bool) -> tuple[int, tuple[RateStep, ...]]:

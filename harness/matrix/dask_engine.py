@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import ipaddress
-import logging
 import shutil
 import tempfile
 import zipfile
@@ -17,14 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 from hardware.simulation import memory_bytes
+from harness.experiment.options import UNSAFE, engine_named
 from harness.experiment.simulated import MEMORY
 from harness.matrix.cell_run import Job, SimulatedInputs, empty, perform
 from harness.matrix.engine import EngineError
 
-_LOG = logging.getLogger("sojourn.dask")
 _AHEAD = 2
 """Runs handed to the scheduler for each thread, so that none waits for the runner."""
 _CONNECT_S = 15
@@ -57,9 +54,8 @@ def connected(address: str) -> Any:
                 raise
 
     try:
-        if not _is_safe(address):
-            _LOG.warning("--engine: %s: whoever reaches it runs what he wants on its workers; use tls://", address)
-        client = Closing(address.replace("dask://", "tcp://"), timeout=_CONNECT_S, set_as_default=False)
+        plain = engine_named(address).replace(f"{UNSAFE}://", "tcp://").replace("dask://", "tcp://")
+        client = Closing(plain, timeout=_CONNECT_S, set_as_default=False)
         with _closed_on_error(client):
             client.wait_for_workers(1, timeout=_CONNECT_S)
     except (TypeError, ValueError) as wrong:  # no kind of address, or none of the certificates that one needs
@@ -77,15 +73,6 @@ def _closed_on_error(client: Any) -> Iterator[None]:
     except BaseException:
         client.close()
         raise
-
-
-def _is_safe(address: str) -> bool:
-    """Whether nobody else can take part: by TLS, whose certificates Dask's own configuration names, or on loopback."""
-    where = urlsplit(address)
-    try:
-        return where.scheme == "tls" or ipaddress.ip_address(where.hostname or "").is_loopback
-    except ValueError:
-        return where.hostname == "localhost"
 
 
 def check_workers(client: Any, inputs: str, digest: Digest) -> None:

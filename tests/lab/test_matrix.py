@@ -78,7 +78,7 @@ def test_an_interrupted_matrix_leaves_no_guest_and_resumes(tmp_path: Path, how: 
         (["s6", "--lab=simulated"], "sojourn: --lab: unknown 'simulated'; known: sim, virtual, apu"),
         (
             ["s6", "--engine=spark"],
-            "sojourn: --engine: 'spark' is neither local nor tls://HOST:PORT or dask://HOST:PORT",
+            "sojourn: --engine: 'spark' is neither local nor tls://HOST:PORT or dask://localhost:PORT",
         ),
         (["s6", "--endpoints=netperf"], "sojourn: --endpoints: unknown 'netperf'; known: bulk, iperf3"),
     ],

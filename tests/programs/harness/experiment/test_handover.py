@@ -50,7 +50,7 @@ def hand_over_cell(folder: Path) -> bytes:
 
 def test_no_two_hosts_hand_over_other_bytes(tmp_path: Path) -> None:
     one = hand_over(tmp_path / "a", seed="7")
-    other = {"repeat": "5", "engine": "dask://far:8786"}
+    other = {"repeat": "5", "engine": "tls://far:8786"}
     assert one == hand_over(tmp_path / "home" / "somebody", seed="7", **other)
     assert str(tmp_path).encode() not in one and one != hand_over(tmp_path / "b", seed="8")
 

@@ -34,7 +34,7 @@ def test_it_is_said_once(tmp_path: Path, arguments: tuple[str, ...], environment
         "tests/test_video_harm.py",
         "-p",
         "no:cacheprovider",
-        "--engine=dask://nowhere:1",
+        "--engine=tls://nowhere:1",
     ]
     done = subprocess.run(
         [*job, f"--results={tmp_path}", *arguments], cwd=CHECKOUT, capture_output=True, text=True, timeout=120,

@@ -28,7 +28,7 @@ VALUES: dict[str, Any] = {
     "timeline": "solo:5,reno:7",
     "scenario": "FOLDER/scenario.toml", "contenders": "reno", "driver": "selenium", "recorder": "obs",
     "jitter-gate": "9ms", "lab": "virtual", "lab-file": "FOLDER/lab.toml", "kernel-source": "FOLDER/linux-7.tar.xz",
-    "engine": "dask://far:8786", "results": "elsewhere", "seed": "77", "repeat": "3",
+    "engine": "tls://far:8786", "results": "elsewhere", "seed": "77", "repeat": "3",
     "sign": "FOLDER/key",
 }  # fmt: skip
 LINKS = {"jitsi": "https://meet.example/Room", "meet": "https://meet.google.com/a", "teams": "https://teams.live.com/1"}

@@ -41,14 +41,23 @@ def test_the_best_rendition_is_asked_of_youtube_alone() -> None:
 
 
 def test_a_cluster_runs_what_is_in_simulated_time() -> None:
-    assert (parse().engine, parse(engine="dask://far:8786").engine) == ("local", "dask://far:8786")
+    assert (parse().engine, parse(engine="tls://far:8786").engine) == ("local", "tls://far:8786")
     with pytest.raises(
-        OptionsError, match="--engine: 'spark' is neither local nor tls://HOST:PORT or dask://HOST:PORT"
+        OptionsError, match="--engine: 'spark' is neither local nor tls://HOST:PORT or dask://localhost:PORT"
     ):
         parse(engine="spark")
     for lab in ("virtual", "apu", "black-box"):
         with pytest.raises(OptionsError, match=f"--engine: the {lab} lab runs on this machine alone; use --lab=sim"):
-            parse(engine="dask://far:8786", lab=lab)
+            parse(engine="tls://far:8786", lab=lab)
+
+
+@pytest.mark.parametrize("address", ["dask://far:8786", "tcp://192.0.2.1:9", "ws://far:1", "dask://[2001:db8::1]:9"])
+def test_a_cluster_that_anybody_may_reach_is_refused_unless_that_is_said(address: str) -> None:
+    with pytest.raises(OptionsError, match=r"^--engine: '.*': whoever reaches it .*use tls://, or dask\+unsafe:// on"):
+        parse(engine=address)
+    unsafe = f"dask+unsafe://{address.partition('://')[2]}"
+    for right in (unsafe, "tls://far:8786", "dask://127.0.0.1:9", "tcp://localhost:9", "dask://[::1]:9"):
+        assert parse(engine=right).engine == right
 
 
 def test_a_server_of_the_users_own_is_reached_in_real_time_only() -> None:
@@ -219,7 +228,7 @@ def test_a_film_and_a_ladder_of_the_users_own(tmp_path: Path) -> None:
     assert restored(json.loads(json.dumps(options.record())), SERVICES) == options
     for given, why in (
         ({"clip": str(tmp_path / "none.mp4")}, "--clip: no such file: .*none.mp4; give a film"),
-        ({"clip": str(film), "engine": "dask://far:8786"}, "--clip: a cluster's workers have no such film"),
+        ({"clip": str(film), "engine": "tls://far:8786"}, "--clip: a cluster's workers have no such film"),
         ({"clip": str(film), "service": "call"}, "--clip: has no effect on --service=call"),
         ({"ladder": "999p:1m"}, "--ladder: '999p:1m' is no rung"),
         ({"ladder": "240p:1m", "max_quality": "480p"}, "--max-quality: the ladder's last rung says it; leave it out"),

@@ -103,10 +103,10 @@ def test_a_matrix_of_calls_is_made_by_workers_with_its_own_machine(
     monkeypatch.setattr(campaign, "_build", lambda *_: None)
     monkeypatch.setattr(simulated_call, "inputs", lambda source: f"machine of {source}")
     monkeypatch.setattr("harness.matrix.dask_engine.DaskEngine", lambda *given: given)
-    plan = campaign.Campaign(MATRIX, MATRIX.cells[:4], (1,), tmp_path, "dask://far:8786", kernel_source=Path(__file__))
+    plan = campaign.Campaign(MATRIX, MATRIX.cells[:4], (1,), tmp_path, "tls://far:8786", kernel_source=Path(__file__))
     jobs, engine = campaign.prepare(plan)
     machine = f"machine of {__file__}"
     address, inputs, digest = cast(tuple[str, str, Callable[[], str]], engine)
-    assert (address, inputs, digest()) == ("dask://far:8786", machine, machine)
+    assert (address, inputs, digest()) == ("tls://far:8786", machine, machine)
     assert {(job.inputs, job.run, job.endpoints) for job in jobs} == {(machine, simulated_call.run_cell, "iperf3")}
     assert {job.kernel_source for job in jobs} == {Path(__file__)}

@@ -93,7 +93,7 @@ def test_a_scenario_is_a_cell_and_may_change_in_the_night(tmp_path: Path) -> Non
         ('[cells.a]\nqdsic = "dualpi2"\n', "plan.toml: [cells.a] qdsic: no option; did you mean qdisc?"),
         ("[options]\nseed = 2\n[cells.a]\n", "plan.toml: [options] seed: the soak gives it to each run"),
         (
-            '[cells.a]\nengine = "dask://far:8786"\nlab = "virtual"\n',
+            '[cells.a]\nengine = "tls://far:8786"\nlab = "virtual"\n',
             "plan.toml: [cells.a] engine: the virtual lab runs on this machine alone",
         ),
         ('[cells."a b"]\nrate = "12"\n', 'plan.toml: [cells."a b"] rate: "12" has no unit'),
@@ -184,7 +184,7 @@ def test_a_killed_run_is_made_again_in_its_round_but_not_for_ever(tmp_path: Path
 
 
 def test_only_runs_in_simulated_time_for_one_engine_go_side_by_side(tmp_path: Path) -> None:
-    plan = read(tmp_path, PLAN + '[cells.real]\nlab = "virtual"\n[cells.there]\nengine = "dask://node:8786"\n')
+    plan = read(tmp_path, PLAN + '[cells.real]\nlab = "virtual"\n[cells.there]\nengine = "tls://node:8786"\n')
     made: list[Attempt] = []
     batches: list[list[str]] = []
     while len(made) < 50:
