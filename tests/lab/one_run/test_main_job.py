@@ -35,6 +35,7 @@ EVIDENCE = [
     "client.pcapng.zst",
     "server.pcapng.zst",
     "irtt.json.gz",
+    "irtt-ect1.json.gz",
     "irtt-unshaped.json.gz",
     "bulk.json",
     "ss.jsonl",
@@ -110,6 +111,22 @@ def test_the_probe_beside_the_queue_sees_the_path_alone(harm_run: Path) -> None:
         window = [(scores.t0 + phase.start, scores.t0 + phase.end)]
         past, through = (latency.percentile(latency.within(it, window), 50, "rtt_ms") for it in (unshaped, shaped))
         assert past == pytest.approx(20, abs=0.05) and through and through > 25
+
+
+def test_each_probe_sees_its_queue_of_dualpi2(l4s_run: Path) -> None:
+    """Prague fills the L queue and keeps it short; the other probe waits with the video in C."""
+    scores = Scores.model_validate_json((l4s_run / SCORES).read_bytes())
+    prague = next(phase for phase in scores.phases if phase.contender == "prague")
+    assert prague.rtt_p90_ms and prague.ect1_rtt_p50_ms and prague.ect1_rtt_p99_ms
+    assert 20 < prague.ect1_rtt_p50_ms < prague.ect1_rtt_p99_ms < 30 < prague.rtt_p90_ms
+    assert prague.ect1_probe_loss == 0
+    rows = {row.of: row for row in scores.sojourn if row.phase == prague.name and row.of.endswith("probe")}
+    assert {of: row.queue for of, row in rows.items()} == {"probe": "C", "ect1_probe": "L"}
+    assert rows["ect1_probe"].marked and not rows["probe"].marked
+    proven = {gate.name: gate.ok for gate in scores.validity.gates if "probe marked" in gate.name}
+    assert proven == {
+        f"{name} probe marked ({end})": True for name in ("Not-ECT", "ECT(1)") for end in ("client", "server")
+    }
 
 
 def test_samples_of_the_queue_come_every_100_ms(l4s_run: Path) -> None:

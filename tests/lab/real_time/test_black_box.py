@@ -86,7 +86,7 @@ def tells_what_was_planted(scores: Scores, queue: dict[str, Any]) -> None:
     beside = scores.phases[1]
     assert 0.7 * RATE_BPS < 1e6 * ((beside.contender_mbps or 0) + (beside.victim_mbps or 0)) < RATE_BPS
     through = {row.of: row for row in scores.sojourn if row.phase == "cubic"}
-    assert set(through) == {"victim", "contender", "probe"}
+    assert set(through) == {"victim", "contender", "probe", "ect1_probe"}
     assert through["probe"].p50_ms == pytest.approx(TARGET_MS, abs=10)
     # Some packets fall between phases, or are nobody's.
     assert queue["ecn_mark"] >= (through["contender"].marked or 0) >= queue["ecn_mark"] / 2 > 0
@@ -125,7 +125,7 @@ def test_a_box_as_described_passes(nodes: Bench) -> None:
         told = found(file)
     print(told)
     assert told["vendor CPE: between the captures"][:2] == (
-        "ok", "probe and bulk flow pass both captures, there and back",
+        "ok", "probes and bulk flow pass both captures, there and back",
     )  # fmt: skip
     assert told["client: offloads of eth0"] == told["server: offloads of eth0"] == ("ok", "off", "")
     assert not any(subject.startswith("router") for subject in told)
