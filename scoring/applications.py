@@ -13,6 +13,7 @@ import polars as pl
 from scoring import packets, rendition, validity
 from scoring.columns import SHORT
 from scoring.evidence import SideCapture
+from scoring.numbers import nearest_rank
 from scoring.transport import completion
 from scoring.validity import Gate, Limits
 from scoring.windows import Window
@@ -99,6 +100,10 @@ def told(records: Iterable[Mapping[str, Any]], player: Sequence[Mapping[str, Any
         fields |= {"web_flows": found["count"], "web_unfinished": found["unfinished"]}
         times = (("web_fct_p50_s", "median_s"), ("web_fct_p95_s", "p95_s"))
         fields |= {field: float(found[name]) if name in found else None for field, name in times}
+        had = [window[1] - start - window[0] if took is None else took for start, _, took in rows]
+        for percent, name in ((50, "p50"), (95, "p95")):
+            if fields[f"web_fct_{name}_s"] == inf:
+                fields[f"web_fct_{name}_least_s"] = nearest_rank(had, percent)
     if by_kind.get(VIDEO):
         inside = [line for line in player if window[0] <= line["t"] < window[1]]
         samples = [line for line in inside if "event" not in line]

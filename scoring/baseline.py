@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scoring import freezes, rendition, validity
+from scoring import demand, freezes, rendition, validity
 from scoring.evidence import Setting
 from scoring.harm import METRICS, harm, solo_windows
 from scoring.metrics import Evidence
@@ -56,15 +56,20 @@ def healthy(
     )  # fmt: skip
 
 
-def harms(rows: Sequence[PhaseScores], baseline: Metrics) -> list[Harm]:
-    """The harm of each metric in each phase beside a contender; none where the baseline is infinite."""
+def harms(rows: Sequence[PhaseScores], baseline: Metrics, capacity_mbps: float | None, *, call: bool) -> list[Harm]:
+    """The harm of each metric in each phase with a contender; none where the baseline is infinite.
+
+    `capacity_mbps` and `call` are those of `demand.met`: goodput is not harmed where the victim got all it asked for.
+    """
     harmed = []
     for row in rows:
+        unlimited = demand.met(row, baseline, capacity_mbps, call=call)
         for metric, better in METRICS.items() if row.contender else ():
             solo, value = getattr(baseline, metric), getattr(row, metric)
             if solo is not None and value is not None and math.isfinite(solo):
+                met = unlimited and metric == demand.METRIC
                 harmed.append(
-                    Harm(phase=row.name, contender=row.contender or "", metric=metric, better=better,
-                         solo=solo, value=value, harm=harm(solo, value, better))
+                    Harm(phase=row.name, contender=row.contender or "", metric=metric, better=better, solo=solo,
+                         value=value, harm=0.0 if met else harm(solo, value, better), demand_met=met)
                 )  # fmt: skip
     return harmed

@@ -40,6 +40,21 @@ PRIMARY: dict[Literal["video", "call"], str] = {"video": "played_height", "call"
 """The metric by which a victim is judged; all others of its kind are corrected for their number (`holm`)."""
 
 
+Severity = Literal["none", "some", "severe"]
+SOME, SEVERE = 0.05, 0.2
+"""Harm from which it is called `some` and `severe`: a twentieth and a fifth of what the victim had alone.
+
+Conventions of this project, from no standard. A harm of a fifth is for a video 12 s of stalls per minute, or 720p that
+falls to 480p for 36 s of it; for a call every fifth frame late or never shown.
+"""
+
+
+def severity(harm: float) -> Severity:
+    """How bad a harm is, in a word; of the two decimals that are shown, so that figure and word agree."""
+    shown = round(harm, 2)
+    return "severe" if shown >= SEVERE else "some" if shown >= SOME else "none"
+
+
 class HasTimes(Protocol):
     """A stretch of a run: `contender` is None in a solo phase; `start` and `end` are Unix seconds."""
 

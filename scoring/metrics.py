@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from scoring import freezes, latency, packets, rendition
+from scoring import demand, freezes, latency, packets, rendition
 from scoring.picture import Picture
 from scoring.windows import Window
 
@@ -74,18 +74,22 @@ class Evidence:
             moving = rendition.shares(self.picture.segments, list(freezes.moving(self.picture.stalls, windows)))
             if known := sum(values["height_seconds"].values()):
                 values["played_height"] = sum(height * s for height, s in moving.items()) / known
+        if self.picture.buffered is not None:
+            values["buffer_fall_s"] = demand.largest_fall(self.picture.buffered, windows)
         for prefix, sent in self.probes.items():
             probes = latency.within(sent, list(windows))
             for percent, name in ((50, "p50"), (90, "p90"), (99, "p99"), (99.9, "p999")):
                 values[f"{prefix}rtt_{name}_ms"] = latency.percentile(probes, percent)
             lost = latency.loss(probes)
             values |= {f"{prefix}rtt_max_ms": latency.largest(probes), f"{prefix}probe_loss": lost}
+            values[f"{prefix}rtt_answered_p99_ms"] = latency.percentile(probes.drop_nulls("rtt_ms"), 99)
             values[f"{prefix}answered_share"] = None if lost is None else 1 - lost
         if self.picture.delays is not None:
             delays = latency.within(self.picture.delays, list(windows))
             for percent, name in ((50, "p50"), (90, "p90"), (99, "p99")):
                 values[f"frame_{name}_ms"] = latency.percentile(delays, percent, "delay_ms")
             values["frame_max_ms"] = latency.largest(delays, "delay_ms")
+            values["frame_shown_p99_ms"] = latency.percentile(delays.drop_nulls("delay_ms"), 99, "delay_ms")
             if delays.height:
                 values |= {
                     "frame_loss": delays["delay_ms"].null_count() / delays.height,

@@ -15,6 +15,8 @@ from pydantic import AfterValidator, PlainSerializer
 
 LOST = "∞ (lost)"
 """What people are shown for a percentile that something reached which never came."""
+UNFINISHED = "unfinished"
+"""The same of a completion time: what did not end in the time that it had was not lost, and may end later."""
 
 
 def in_json(value: float) -> float | str:
@@ -26,10 +28,10 @@ def in_json(value: float) -> float | str:
     raise ValueError("a score is not a number")
 
 
-def formatted(value: float, spec: str) -> str:
-    """A number as people are shown it: by its format `spec`, LOST where it is infinite."""
+def formatted(value: float, spec: str, never: str = LOST) -> str:
+    """A number as people are shown it: by its format `spec`, `never` where it is infinite."""
     if isinf(value):
-        return LOST if value > 0 else f"−{LOST}"
+        return never if value > 0 else f"−{never}"
     return format(value, spec)
 
 

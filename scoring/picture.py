@@ -32,6 +32,7 @@ class Picture:
     blind: Blind | None = None
     segments: list[rendition.Segment] | None = None
     delays: pl.DataFrame | None = None  # of a call's frames
+    buffered: Sequence[tuple[float, float]] | None = None  # Unix s, s of film ahead in the player's buffer
 
 
 def picture(files: RawFiles, other: RawFiles | None, setting: Setting, limits: Limits) -> Picture:
@@ -52,6 +53,9 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting, limits: L
     if not setting.real_time and screen and shown is not None:
         files.gates.append(validity.every_frame(shown["t"].to_list(), screen.get("fps", 30), who))
     seen = Picture()
+    if not setting.call:
+        ahead = [(s["t"], s["buffer"]) for s in samples if s.get("buffer") is not None]
+        seen.buffered = ahead or None
     unread: float | None = None if shown is None else 1.0
     facts = setting.clip or {}
     fps = setting.clip_fps

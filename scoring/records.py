@@ -209,6 +209,7 @@ class PlayerLine(_Record):
     height: NotRequired[float | None]
     place: NotRequired[Annotated[list[int], Field(min_length=4, max_length=4)] | None]
     waiting: NotRequired[bool]
+    buffer: NotRequired[float | None]
     totalFrames: NotRequired[float | None]
     droppedFrames: NotRequired[float | None]
 

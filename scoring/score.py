@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from hardware.machine.ip import ip_version
-from scoring import applications, latency, packets, queue_delay, records, sojourn, validity
+from scoring import applications, demand, latency, packets, queue_delay, records, sojourn, validity
 from scoring.baseline import harms, healthy, solo
 from scoring.contenders import contender_flows
 from scoring.curves import ccdfs, goodput, over_time, sojourn_times
@@ -90,9 +90,11 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     ]
     gates += further_gates(files, setting, limits)
     verdict = Validity.of(gates)
+    known = {key: lab.get(key) for key in _LAB} | (_box(setting, behind, before) if setting.box else _path(setting))
+    harm = harms(rows, baseline, demand.capacity_mbps(known), call=bool(setting.call)) if baseline else []
     return Scores(
         t0=t0,
-        lab={key: lab.get(key) for key in _LAB} | (_box(setting, behind, before) if setting.box else _path(setting)),
+        lab=known,
         picture=shown.source,
         primary=PRIMARY["call" if setting.call else "video"],
         own_kind=_own_kind(files, setting),
@@ -102,7 +104,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         phases=rows,
         baseline=baseline,
         baseline_windows=[(a - t0, b - t0) for a, b in windows],
-        harm=harms(rows, baseline) if verdict.valid and baseline else [],
+        harm=harm if verdict.valid else [],
         renditions=rendition_changes(setting, shown),
         freezes=freeze_entries(setting, shown),
         flows=flows,

@@ -27,7 +27,9 @@ class Metrics(BaseModel):
     `played_share` is the time without stalls, `unfrozen_share` that without WebRTC's freezes, `played_height` the mean
     height of the picture, 0 while it stalls; `rtt_…`, `probe_loss` and `answered_share` (of those sent) are the Not-ECT
     probe's, those with `ect1_` before them the ECT(1) probe's; `frame_loss` the share of frames never shown,
-    `frames_in_time` that of those shown within `scoring.metrics.IN_TIME_MS`.
+    `frames_in_time` that of those shown within `scoring.metrics.IN_TIME_MS`. `rtt_answered_p99_ms` and
+    `frame_shown_p99_ms` are percentiles of what came alone; `buffer_fall_s` is by how much the player's buffer fell at
+    most within a window.
     """
 
     seconds: Number
@@ -53,6 +55,7 @@ class Metrics(BaseModel):
     rtt_p99_ms: Number | None = None
     rtt_p999_ms: Number | None = None
     rtt_max_ms: Number | None = None
+    rtt_answered_p99_ms: Number | None = None
     probe_loss: Number | None = None
     answered_share: Number | None = None
     ect1_rtt_p50_ms: Number | None = None
@@ -60,6 +63,7 @@ class Metrics(BaseModel):
     ect1_rtt_p99_ms: Number | None = None
     ect1_rtt_p999_ms: Number | None = None
     ect1_rtt_max_ms: Number | None = None
+    ect1_rtt_answered_p99_ms: Number | None = None
     ect1_probe_loss: Number | None = None
     ect1_answered_share: Number | None = None
     unread_share: Number | None = None
@@ -67,15 +71,18 @@ class Metrics(BaseModel):
     frame_p90_ms: Number | None = None
     frame_p99_ms: Number | None = None
     frame_max_ms: Number | None = None
+    frame_shown_p99_ms: Number | None = None
     frame_loss: Number | None = None
     frames_in_time: Number | None = None
+    buffer_fall_s: Number | None = None
 
 
 class PhaseScores(Metrics):
     """A row of the main table; `start` and `end` are seconds from the start of the first phase.
 
     What competes besides bulk flows: `web_…`, fetches that began and those that did not end, and how long the others
-    took (s); `second_…`, lines that a second video mostly showed, and how long it waited (s), by its player; `call_…`,
+    took (s), `…_least_s` what an infinite percentile of theirs took at least: unfinished flows count with the time that
+    they had; `second_…`, lines that a second video mostly showed, and how long it waited (s), by its player; `call_…`,
     the share lost and the one-way delay (ms) of a call each way.
     """
 
@@ -87,6 +94,8 @@ class PhaseScores(Metrics):
     web_unfinished: int | None = None
     web_fct_p50_s: Number | None = None
     web_fct_p95_s: Number | None = None
+    web_fct_p50_least_s: Number | None = None
+    web_fct_p95_least_s: Number | None = None
     second_height: int | None = None
     second_stall_s: Number | None = None
     call_down_loss: Number | None = None
@@ -96,7 +105,10 @@ class PhaseScores(Metrics):
 
 
 class Harm(BaseModel):
-    """Harm of one metric in one contender phase against the solo baseline of the run."""
+    """Harm of one metric in one contender phase against the solo baseline of the run.
+
+    `demand_met`: of goodput, that the path did not limit the victim (`scoring.demand`); `harm` is then 0.
+    """
 
     phase: Text
     contender: Text
@@ -105,6 +117,7 @@ class Harm(BaseModel):
     solo: Number
     value: Number
     harm: Number
+    demand_met: bool = False
 
 
 class FreezeEntry(BaseModel):

@@ -12,6 +12,7 @@ from statistics import fmean
 
 from pydantic import BaseModel
 
+from scoring import demand
 from scoring.harm import METRICS, Better
 from scoring.intervals import (
     LEVEL,
@@ -61,11 +62,18 @@ MEASURED: dict[str, Better | None] = {
     "frame_p50_ms": "less",
     "frame_p99_ms": "less",
 }
+_OF_VICTIM = (
+    *("probe_loss", "rtt_answered_p99_ms", "ect1_probe_loss", "ect1_rtt_answered_p99_ms"),
+    *("frame_loss", "frame_shown_p99_ms"),
+)
+FURTHER = (*_OF_VICTIM, "web_flows", "web_unfinished", "web_fct_p50_least_s", "web_fct_p95_least_s")
+"""What else is summarised: how much of it never came, and what came, where a percentile is infinite."""
 #: What a baseline, of another length than the phases, can be set beside them; `contender_mbps` has none.
 _ALONE = {
     *("victim_mbps", "played_height", "mean_height", "lowest_height", "fps"),
     *("rtt_p50_ms", "rtt_p99_ms", "ect1_rtt_p50_ms", "ect1_rtt_p99_ms"),
     *("frames_in_time", "frame_p50_ms", "frame_p99_ms"),
+    *_OF_VICTIM,
 }
 
 
@@ -87,6 +95,8 @@ class Figure(BaseModel):
     Of harm, `beyond` is by how much each contender's is more than that of the victim's own kind, the bar of Ware et al.
     ("Beyond Jain's Fairness Index", HotNets 2019): a new congestion control may be deployed beside another one if it
     does no more harm to it than that one does to itself. BBR is judged beside BBR.
+    Of goodput, `demand_met` is in how many runs the path gave the victim all that it asked for (`scoring.demand`), by
+    contender; in the mean of harm each counts as 0.
     """
 
     metric: str
@@ -96,6 +106,12 @@ class Figure(BaseModel):
     beside: dict[str, Estimate]
     contrast: dict[str, Contrast]
     beyond: dict[str, Contrast] = {}
+    demand_met: dict[str, int] = {}
+
+    def unlimited(self, contender: str) -> bool:
+        """Whether the path never limited the victim with `contender`: the figure says nothing of the path."""
+        beside = self.beside.get(contender)
+        return beside is not None and self.demand_met.get(contender, 0) == beside.n
 
     def worse(self, contender: str) -> bool | None:
         """Whether the victim fares worse beside `contender` than beside the reference; None when that is not shown.
@@ -103,7 +119,7 @@ class Figure(BaseModel):
         The rule is that of `scoring.intervals.shows`, of the runs that have the figure beside both.
         """
         contrast = self.contrast.get(contender)
-        if contrast is None or self.better is None:
+        if contrast is None or self.better is None or self.unlimited(contender):
             return None
         if not shows(contrast.n, contrast.low, contrast.high, contrast.p_holm, self.primary):
             return None
@@ -133,10 +149,11 @@ class Summary(BaseModel):
     fair_share_mbps: Estimate | None
     measured: list[Figure]
     harm: list[Figure]
+    further: list[Figure] = []
 
     def figure(self, metric: str) -> Figure | None:
         """The figure of a measured metric; None when no run has it."""
-        return next((figure for figure in self.measured if figure.metric == metric), None)
+        return next((figure for figure in (*self.measured, *self.further) if figure.metric == metric), None)
 
 
 def summarise(runs: Mapping[str, Scores]) -> Summary:
@@ -159,6 +176,7 @@ def summarise(runs: Mapping[str, Scores]) -> Summary:
         fair_share_mbps=estimate(shares) if shares else None,
         measured=_figures(MEASURED, scored, contenders, primary, _beside, _alone),
         harm=_figures(dict.fromkeys(METRICS, "less"), scored, contenders, primary, _harm, lambda *_: None, own_kind),
+        further=_figures(dict.fromkeys(FURTHER), scored, contenders, primary, _beside, _alone),
     )
 
 
@@ -203,6 +221,7 @@ def _figures(
                     beside={name: estimate(given, kind) for name, given in values.items() if given},
                     contrast={name: given for name, given in contrast.items() if given},
                     beyond={name: given for name, given in beyond.items() if given},
+                    demand_met=_demand_met(runs, contenders) if metric == demand.METRIC else {},
                 )
             )
     return _corrected(figures)
@@ -267,6 +286,13 @@ def _value(metrics: Metrics, metric: str, baseline: Metrics | None) -> float | N
 def _harm(scores: Scores, contender: str, metric: str) -> float | None:
     values = [harm.harm for harm in scores.harm if harm.contender == contender and harm.metric == metric]
     return fmean(values) if values else None
+
+
+def _demand_met(runs: Sequence[Scores], contenders: Sequence[str]) -> dict[str, int]:
+    """In how many runs the victim had all that it asked for in each phase of a contender."""
+    harms = [[harm for harm in scores.harm if harm.metric == demand.METRIC] for scores in runs]
+    with_name = {name: [[it.demand_met for it in run if it.contender == name] for run in harms] for name in contenders}
+    return {name: sum(bool(met) and all(met) for met in given) for name, given in with_name.items()}
 
 
 def _fair_share(scores: Scores) -> float | None:

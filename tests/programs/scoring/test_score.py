@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from scoring import rendition
+from scoring import records, rendition
 from scoring.baseline import healthy
 from scoring.metrics import Evidence
 from scoring.picture import Picture
@@ -212,10 +212,33 @@ def test_a_probe_that_is_lost_is_infinitely_late(run: Path) -> None:
     assert scores.validity.valid and (prague.probe_loss, prague.rtt_p99_ms) == (0.02, inf)
     assert solo.rtt_p99_ms and prague.rtt_p50_ms and prague.rtt_p50_ms < prague.rtt_max_ms < 51  # type: ignore[operator]
     assert {h.metric: h.harm for h in scores.harm}["rtt_p99_ms"] == 1
+    assert prague.rtt_answered_p99_ms and prague.rtt_p50_ms < prague.rtt_answered_p99_ms <= prague.rtt_max_ms  # type: ignore[operator]
+    assert solo.rtt_answered_p99_ms == solo.rtt_p99_ms
     assert [curve.percent[-1] for curve in scores.ccdf if curve.name == "prague"] == [2]
     text = scores.model_dump_json()
     told = json.loads(text, parse_constant=pytest.fail)
     assert told["phases"][1]["rtt_p99_ms"] == "Infinity" and Scores.model_validate_json(text) == scores
+
+
+def test_a_player_that_fetched_all_it_wanted_is_not_harmed_in_goodput(run: Path) -> None:
+    """The buffer is read from the player's own samples; where it drains, the path gave less than was played."""
+    edit_lab(run, rate_down_bps=20e6, rate_up_bps=20e6)  # 4 Mbit/s alone leave room
+    timeline = json.loads((run / "timeline.json").read_text())
+    file, samples = run / "player.jsonl", records.read_lines(run / "player.jsonl", records.PLAYER)
+
+    def goodput(seconds: float, drain: float) -> tuple[float | None, bool, float]:
+        timeline["phases"][1]["end"] = timeline["phases"][1]["start"] + seconds
+        (run / "timeline.json").write_text(json.dumps(timeline))
+        for n, sample in enumerate(samples):
+            sample["buffer"] = 12 - 2 * (n % 2) - max(0, n - 10) * drain
+        file.write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+        scores = score_run(run)
+        (harm,) = [it for it in scores.harm if it.metric == "victim_mbps"]
+        return scores.phases[1].buffer_fall_s, harm.demand_met, harm.harm
+
+    assert goodput(10, 0)[1:] == (False, pytest.approx(0.5, abs=0.01)), "the picture falls and stalls"
+    assert goodput(1.9, 0) == (2, True, 0), "2 of 4 Mbit/s, and all is as alone"
+    assert goodput(1.9, 4)[:2] == (6, False), "the picture is kept at the expense of the buffer"
 
 
 def test_lost_unshaped_probes_void_the_run(run: Path) -> None:

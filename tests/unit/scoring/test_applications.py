@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
-from math import inf
+from math import ceil, inf
 from typing import Any
 
 import polars as pl
@@ -150,6 +150,9 @@ def test_what_they_had() -> None:
     assert told["web_flows"] == len(web["fetches"]) and told["web_unfinished"] == len(web["fetches"]) - ended > 0
     # What did not end in the phase is infinitely late.
     assert (told["web_fct_p50_s"], told["web_fct_p95_s"]) == (1.5, inf)
+    # It took longer than the time it had: of these the same rank is the least that it can be.
+    had = sorted(it["fct_s"] or WINDOW[1] - it["start"] for it in web["fetches"])
+    assert told["web_fct_p95_least_s"] == had[ceil(0.95 * len(had)) - 1] and "web_fct_p50_least_s" not in told
     assert (told["second_height"], told["second_stall_s"]) == (720, pytest.approx(1.0))
     assert (told["call_down_loss"], told["call_down_p99_ms"]) == (0.01, 90)
     assert (told["call_up_loss"], told["call_up_p99_ms"]) == (0, None)
