@@ -100,6 +100,8 @@ class Service(ABC):
     """A service under test. Order of calls: prepare, start, sample …, stop; stop is always safe."""
 
     name: ClassVar[str]
+    #: What a headline calls that which is watched.
+    watched: ClassVar[str] = "Video"
     #: Options that come with the service where the user names none, as on the command line: {"rate": "5mbit"}.
     defaults: ClassVar[Mapping[str, str]] = {}
     #: Further ones of its published run, for --service=all.

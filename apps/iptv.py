@@ -39,6 +39,7 @@ class Iptv(PageService):
     """One channel."""
 
     name = "iptv"
+    watched = "TV channel"
     defaults: ClassVar[Mapping[str, str]] = {"buffer": "6", "origin-cc": "cubic"}
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
         **PageService.takes,

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harness.report.grids import Grid, Row, interval, number, outcome, rate_and_queue
+from harness.report.grids import Grid, Row, interval, number, rate_and_queue
+from harness.report.headline import outcomes, phrase
 from scoring import published
 from scoring.scores import Scores
 
@@ -23,11 +24,11 @@ def published_table(scores: Scores, service: str) -> Grid:
     heads = ["", "contender", "bottleneck", "contender Mbit/s", "harm"]
     grid = Grid('This run beside "L4S Tests", Harm to Video Streaming Services.', heads)
     rows = [row for row in published.rows(_PUBLISHED) if row["service"] == service]
-    for phase in scores.phases if rows else ():
-        if phase.contender:
-            harm = outcome(scores, phase) if scores.validity.valid else "void: not told"
-            mbps = number(phase.contender_mbps)
-            grid.rows.append(Row(["this run", phase.contender, rate_and_queue(scores.lab), mbps, harm], True))
+    competed = [phase for phase in scores.phases if phase.contender] if rows else []
+    for phase, outcome in zip(competed, outcomes(scores), strict=False):
+        harm = phrase(outcome) if scores.validity.valid else "invalid: no harm reported"
+        cells = ["this run", str(phase.contender), rate_and_queue(scores.lab), number(phase.contender_mbps), harm]
+        grid.rows.append(Row(cells, True))
     for row in rows:
         place = f"{float(row['bottleneck_mbps']):g} Mbit/s, {row['qdisc']}, {row['protocol']}"
         grid.rows.append(Row(["published", row["contender"], place, f"{float(row['contender_mbps']):g}", row["harm"]]))
@@ -61,11 +62,15 @@ def _beside(runs: Sequence[Scores], contender: str) -> str:
     if len(valid) > 1:
         return _over_runs(valid, contender, len(runs) - len(valid))
     if not valid:
-        return "void"
-    phases = [phase for phase in valid[0].phases if phase.contender == contender]
-    phrases = (f"{number(phase.contender_mbps)} Mbit/s; {outcome(valid[0], phase)}" for phase in phases)
+        return "invalid"
+    competed = zip((phase for phase in valid[0].phases if phase.contender), outcomes(valid[0]), strict=True)
+    phrases = (
+        f"{number(phase.contender_mbps)} Mbit/s; {phrase(outcome)}"
+        for phase, outcome in competed
+        if phase.contender == contender
+    )
     void = len(runs) - 1
-    return (", ".join(phrases) or "not run") + (f" / {void} void" if void else "")
+    return (", ".join(phrases) or "not run") + (f" / {void} invalid" if void else "")
 
 
 def _over_runs(runs: Sequence[Scores], contender: str, void: int) -> str:
@@ -76,4 +81,4 @@ def _over_runs(runs: Sequence[Scores], contender: str, void: int) -> str:
              "stalls": "stalls {}", "stall_s": "of {} s in all", "freezes": "freezes {}"}  # fmt: skip
     figures = {name: figure.beside.get(contender) for name in parts if (figure := summary.figure(name))}
     phrases = [parts[name].format(interval(figure)) for name, figure in figures.items() if figure]
-    return "; ".join([*phrases, f"{len(runs)} runs", *([f"{void} void"] if void else [])])
+    return "; ".join([*phrases, f"{len(runs)} runs", *([f"{void} invalid"] if void else [])])

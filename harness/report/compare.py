@@ -13,15 +13,27 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from bottleneck.units import format_rate, format_time
-from harness.report.grids import METRICS, PRIMARY, Grid, Row, interval, labelled, number
+from harness.report.grids import (
+    DEMAND_MET,
+    METRICS,
+    PRIMARY,
+    Grid,
+    Row,
+    interval,
+    labelled,
+    never_ended,
+    number,
+)
+from harness.report.headline import Badge, badges
 from harness.report.html import write_page
 from harness.report.index import Left, read_folder
-from harness.report.repetitions import MEASURED, Experiment, experiments
+from harness.report.repetitions import MEASURED, Experiment, experiments, figure_text
 from harness.report.run_page import REPORT, ReportError, status_of, versions_of
 from harness.report.svg import Dots, dot_plot
 from harness.store.loaded import LoadedRun, load_run
 from harness.store.manifest import MANIFEST
 from scoring.intervals import ENOUGH, LEVEL, RESAMPLES, SEED, Difference, Estimate, difference, holm, shows
+from scoring.numbers import LOST
 from scoring.summary import Figure
 
 #: Of what was asked: its names, which the table of differences tells by what they are made of.
@@ -53,11 +65,19 @@ class Compared:
     a: Estimate
     b: Estimate
     less: Difference
+    words: tuple[str, str]
+    """A and B as people are shown them."""
+    never: str = LOST
+    """What stands for a bound that is infinite."""
+    demand_met: tuple[bool, bool] = (False, False)
+    """Of goodput: whether the path never limited the victim in A, in B."""
     p_holm: float | None = None
 
     @property
     def shown(self) -> str:
         """What is shown of B: worse or better for the victim, or that it differs; empty where nothing is."""
+        if all(self.demand_met):
+            return ""
         if not shows(min(self.a.n, self.b.n), self.less.low, self.less.high, self.p_holm, self.primary):
             return ""
         if self.better is None:
@@ -209,7 +229,20 @@ def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
                     less = difference(a.values, b.values, a.statistic)
                     family: Literal["measured", "harm"] = "measured" if labels is MEASURED else "harm"
                     label = labelled(f"{label} ({unit})" if unit else label, *every)
-                    yield Compared(who, family, label, figure.better, figure.primary, a, b, less)
+                    sides = ((figure, one), (by_metric[figure.metric], other))
+                    met = figure.unlimited(who), by_metric[figure.metric].unlimited(who)
+                    words = tuple(
+                        interval(side.beside[who])
+                        if family == "harm" and not unlimited
+                        else DEMAND_MET
+                        if family == "harm"
+                        else figure_text(side, of.summary, who or None)
+                        for (side, of), unlimited in zip(sides, met, strict=True)
+                    )
+                    yield Compared(
+                        who, family, label, figure.better, figure.primary, a, b, less,
+                        (words[0], words[1]), never_ended(figure.metric), met,
+                    )  # fmt: skip
 
 
 def _estimate(figure: Figure | None, who: str) -> Estimate | None:
@@ -221,7 +254,8 @@ def _estimate(figure: Figure | None, who: str) -> Estimate | None:
 def lines(pair: Pair) -> list[str]:
     """Return what a pair shows, and how far to trust it, one line each."""
     counts = [len(one.runs) for one in (pair.a, pair.b)]
-    sentences = [f"Valid runs: {counts[0]} in A, {counts[1]} in B."]
+    sentences = [f"A: {pair.a.headline}", f"B: {pair.b.headline}"]
+    sentences.append(f"Valid runs: {counts[0]} in A, {counts[1]} in B.")
     if min(counts) < ENOUGH:
         sentences.append(f"Too few for a result: call it one from {ENOUGH} runs a side on.")
     least = next((metric.less.least_p for metric in pair.compared if metric.less.least_p), None)
@@ -241,6 +275,11 @@ def lines(pair: Pair) -> list[str]:
     return sentences
 
 
+def side_badges(pair: Pair) -> list[tuple[str, list[Badge]]]:
+    """Return the badges of A and of B."""
+    return [(name, badges(one.outcomes)) for name, one in (("A", pair.a), ("B", pair.b))]
+
+
 def _where(who: str) -> str:
     return f"beside {who}" if who else "alone"
 
@@ -253,9 +292,14 @@ def grids(pair: Pair) -> list[Grid]:
         grid = Grid(_where(who).capitalize(), heads)
         for metric in (metric for metric in pair.compared if metric.who == who):
             low, high, p = metric.less.low, metric.less.high, metric.less.p
-            bounds = "n too small" if low is None or high is None else f"{number(low)} to {number(high)}"
+            bounds = "n too small"
+            if low is not None and high is not None:
+                bounds = f"{number(low, metric.never)} to {number(high, metric.never)}"
             label = metric.label + (PRIMARY if metric.primary else "")
-            cells = [label, interval(metric.a), interval(metric.b), _signed(metric.less.value), bounds]
+            if all(metric.demand_met):
+                grid.rows.append(Row([label, *metric.words, "–", "–", "–", "–", DEMAND_MET]))
+                continue
+            cells = [label, *metric.words, _signed(metric.less.value, metric.never), bounds]
             cells += ["n too small" if p is None else f"{p:.3f}"]
             cells += ["–" if metric.p_holm is None else f"{metric.p_holm:.3f}", metric.shown or "–"]
             grid.rows.append(Row(cells, hurt={3, 7} if metric.shown == "worse" else set()))
@@ -298,8 +342,8 @@ def _told(name: str, value: Any) -> tuple[str, str]:
     return name, "–" if value in (None, "") else str(value)
 
 
-def _signed(value: float) -> str:
-    text = number(value)
+def _signed(value: float, never: str) -> str:
+    text = number(value, never)
     return f"+{text}" if value > 0 and text not in ("0", "0.00") else text
 
 
@@ -338,7 +382,8 @@ def write_comparison(found: Comparison, output: Path) -> Path:
         ],
         "alone": found.alone,
         "pairs": [
-            {"title": pair.title, "lines": lines(pair), "setup": setup_grid(pair), "grids": grids(pair)[1:],
+            {"title": pair.title, "lines": lines(pair), "badges": side_badges(pair),
+             "setup": setup_grid(pair), "grids": grids(pair)[1:],
              "plots": list(_plots(pair))}
             for pair in found.pairs
         ],

@@ -19,17 +19,23 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.report.grids import bottleneck
+from harness.report.headline import Outcome, harm_badge, measurement, outcomes, phrase
 from harness.report.run_page import status_of
 from harness.report.timeline_figure import draw_delay, draw_goodput, draw_quality, dress
+from harness.store.loaded import stored_object
 from harness.terminal import Tell
 from scoring.frames import bounded, frame_times, recording
 from scoring.scores import Scores
 from scoring.time_series import RunSeries, run_series
 
 _WIDTH, _PLOTS, _DPI = 1280, 480, 100
-_TITLE, _REASONS = 64, 44  # heights in px: of the title, and of the reasons below it
+_TITLE, _RUN, _REASONS = 64, 24, 44  # heights in px: of the title, and below it of the run's name or of reasons
 _CURSOR = 4  # width in px
-_GOOD, _BAD, _INK = "#1a7f37", "#b3261e", "#1b1f24"
+_BAD, _INK, _NEUTRAL = "#b3261e", "#1b1f24", "#59636e"
+#: Colours of the words for harm, as in style.css.
+_HARM = {"none": "#116329", "some": "#7d4e00", "severe": _BAD, None: _NEUTRAL}
+#: Characters of what a viewer had that fit into a title at full size; longer ones are set smaller.
+_LONGEST = 115
 
 
 class CompositeError(RuntimeError):
@@ -75,7 +81,10 @@ def export(run: Path, scores: Scores, output: Path | None, tell: Tell) -> Path:
         with tempfile.TemporaryDirectory() as folder:
             pictures = Path(folder)
             plots = draw_plots(view, status == "valid", pictures / "plots.png")
-            titles = draw_titles(view, bottleneck(scores.lab), run.name, (status, reasons), pictures)
+            service = str(stored_object(run / "options.json").get("service", ""))
+            asked = f"{service}, {bottleneck(scores.lab)}" if service else bottleneck(scores.lab)
+            had = outcomes(scores) if status == "valid" else []
+            titles = draw_titles(view, asked, run.name, (status, reasons), had, pictures)
             cursor = Figure(figsize=(_CURSOR / _DPI, (plots.bottom - plots.top) / _DPI), dpi=_DPI, facecolor=_INK)
             cursor.savefig(pictures / "cursor.png")
             inputs = [video, pictures / "plots.png", pictures / "cursor.png", *(path for path, *_ in titles)]
@@ -122,7 +131,7 @@ def draw_plots(view: RunSeries, valid: bool, path: Path) -> Plots:
     dress(axes, view)
     figure.align_ylabels(axes)
     if not valid:
-        figure.text(0.5, 0.5, "VOID", fontsize=90, color=_BAD, alpha=0.16, ha="center", va="center", weight="bold")
+        figure.text(0.5, 0.5, "INVALID", fontsize=90, color=_BAD, alpha=0.16, ha="center", va="center", weight="bold")
     figure.savefig(path)
     boxes = [one.get_window_extent() for one in axes]
     top, bottom = _PLOTS - boxes[0].y1, _PLOTS - boxes[-1].y0
@@ -130,30 +139,39 @@ def draw_plots(view: RunSeries, valid: bool, path: Path) -> Plots:
 
 
 def draw_titles(
-    view: RunSeries, asked: str, name: str, verdict: tuple[str, list[str]], folder: Path
+    view: RunSeries,
+    asked: str,
+    name: str,
+    verdict: tuple[str, list[str]],
+    had: Sequence[Outcome],
+    folder: Path,
 ) -> list[tuple[Path, float, float]]:
-    """Write a title for each phase, one before and one after all; return each with start and end in s of the run."""
+    """Write a title for each phase, one before and one after all; return each with start and end in s of the run.
+
+    `had` is what the viewer had in each contender phase; none of a run that is not valid.
+    """
+    of_phase = {outcome.name: outcome for outcome in had}
     phases = [
-        (f"beside {phase.contender}" if phase.contender else "alone", phase.start, phase.end) for phase in view.phases
+        (f"with {p.contender}" if p.contender else "alone", p.start, p.end, of_phase.get(p.name)) for p in view.phases
     ]
-    spans = [("before the first phase", -1e6, 0.0), *phases, ("after the last phase", view.end, 1e6)]
+    spans = [("before the first phase", -1e6, 0.0, None), *phases, ("after the last phase", view.end, 1e6, None)]
     titles = []
-    for number, (now, start, end) in enumerate(spans):
+    for number, (now, start, end, outcome) in enumerate(spans):
         path = folder / f"title{number}.png"
-        _draw_title(asked, now, *verdict, name, path)
+        _draw_title(asked, now, *verdict, name, outcome, path)
         titles.append((path, start, end))
     return titles
 
 
 def _title_height(status: str) -> int:
-    return _TITLE if status == "valid" else _TITLE + _REASONS
+    return _TITLE + (_RUN if status == "valid" else _REASONS)
 
 
-def _draw_title(asked: str, now: str, status: str, reasons: Sequence[str], name: str, path: Path) -> None:
-    valid, height = status == "valid", _title_height(status)
-    verdict_text = "\n".join(
-        textwrap.wrap(f"{status.upper()}: {'; '.join(reasons)}", 150, max_lines=2, placeholder=" …")
-    )
+def _draw_title(
+    asked: str, now: str, status: str, reasons: Sequence[str], name: str, outcome: Outcome | None, path: Path
+) -> None:
+    valid, height, sound = status == "valid", _title_height(status), measurement(status).text
+    verdict_text = "\n".join(textwrap.wrap(f"{sound}: {'; '.join(reasons)}", 150, max_lines=2, placeholder=" …"))
     figure = Figure(figsize=(_WIDTH / _DPI, height / _DPI), dpi=_DPI, facecolor="white" if valid else _BAD)
 
     def write(x: float, y: float, text: str, colour: str, size: float, **more: Any) -> None:
@@ -163,10 +181,14 @@ def _draw_title(asked: str, now: str, status: str, reasons: Sequence[str], name:
 
     write(20, 22, asked, _INK, 15, weight="bold")
     write(_WIDTH - 20, 22, now, _INK, 15, weight="bold", ha="right")
+    if outcome:
+        had = phrase(outcome)
+        write(20, 49, harm_badge(outcome).text, _HARM[outcome.severity], 11, weight="bold")
+        write(145, 49, had, _INK, 10 * min(1, _LONGEST / len(had)))
     if valid:
-        write(20, 48, "VALID", _GOOD, 11, weight="bold")
-    write(86 if valid else 20, 48, name, _INK, 10)
-    if not valid:
+        write(20, 73, f"{sound} · {name}", _NEUTRAL, 9)
+    else:
+        write(20, 48, name, _INK, 10)
         write(20, _TITLE + _REASONS / 2 - 2, verdict_text, "white", 10.5, weight="bold")
     figure.savefig(path)
 

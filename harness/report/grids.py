@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of what runs scored, the same on a page and on a terminal, and the words that tell of an outcome."""
+"""Tables of what runs scored, the same on a page and on a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isinf
+from functools import partial
+from math import inf, isfinite, isinf
 from typing import TYPE_CHECKING, Any
 
-from scoring.numbers import formatted
-from scoring.scores import PhaseScores, Scores, rate_steps
+from scoring.harm import SEVERE, SOME, severity
+from scoring.numbers import LOST, UNFINISHED, formatted
+from scoring.scores import Harm, PhaseScores, Scores, rate_steps
 from scoring.time_series import probe_names
 from traffic.probes import PROBES
 
 if TYPE_CHECKING:
     from scoring.intervals import Estimate
 
-#: A harm from which a cell is marked: a tenth of what the victim had alone.
-_MARKED = 0.1
 #: The metrics of harm: what they are called, with probes by their codepoints (see `labelled`), and their units.
 METRICS = {
     "played_height": ("mean height, 0 while stalled", "lines"),
@@ -37,17 +37,20 @@ METRICS = {
 }
 #: A baseline shorter than this, s, is told beside the harm.
 _LONG_ALONE_S = 60.0
+DEMAND_MET = "demand met"
+"""In place of the harm to the goodput of a victim that the path did not limit (`scoring.demand`)."""
 PRIMARY = ", primary"
 """What follows the name of the metric by which a victim is judged."""
 
 
 @dataclass
 class Row:
-    """A row of a table; `hurt` holds the numbers of the cells to mark, the row's head is cell 0."""
+    """A row of a table; `hurt` and `some` hold the cells with severe and some harm, the row's head is cell 0."""
 
     cells: list[str]
     beside: bool = False
     hurt: set[int] = field(default_factory=set)
+    some: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -76,34 +79,6 @@ def bottleneck(lab: Mapping[str, Any]) -> str:
     return rate_and_queue(lab) + ("" if "box" in lab else f", RTT {lab.get('rtt_ms') or 0:g} ms")
 
 
-def headline(scores: Scores) -> str:
-    """Return the outcome of a valid run in a sentence: what each contender did to the picture."""
-    phrases = (f"beside {phase.name} {outcome(scores, phase)}" for phase in scores.phases if phase.contender)
-    sentence = "; ".join(phrases)
-    return sentence[:1].upper() + sentence[1:] + "." if sentence else "No contender competed."
-
-
-def outcome(scores: Scores, phase: PhaseScores) -> str:
-    """Return what a contender did to the picture, in words."""
-    solo = scores.baseline.dominant_height if scores.baseline else None
-    lowest, stalls = phase.lowest_height, phase.stalls or 0
-    lost = solo is not None and lowest is not None and lowest < solo
-    picture = f"the picture falls from {solo}p to {lowest}p" if lost else f"the picture keeps {solo}p"
-    if lost and (before := _height_at(scores, phase.start)) and before < (solo or 0):
-        # What an earlier contender left is not this one's doing.
-        goes = f"falls to {lowest}p" if (lowest or 0) < before else "goes no lower"
-        picture = f"the picture, still at {before}p of {solo}p from before, {goes}"
-    stalled = f"stalls {stalls} times ({phase.stall_s:.1f} s)" if stalls > 1 else "stalls once"
-    return f"{picture} and {stalled if stalls else 'never stalls'}"
-
-
-def _height_at(scores: Scores, t: float) -> int | None:
-    """The height shown at a time, in s of the run; None where no change tells it."""
-    before = [change.after for change in scores.renditions if change.t <= t]
-    later = [change.before for change in scores.renditions if change.t > t]
-    return before[-1] if before else later[0] if later else None
-
-
 def labelled(label: str, *runs: Scores) -> str:
     """Return a label with its probe named as all these runs have it: `(C queue)` in dualpi2, nothing for a lone one."""
     labels = {_labelled(label, scores) for scores in runs}
@@ -119,7 +94,8 @@ def _labelled(label: str, scores: Scores) -> str:
 def harm_table(scores: Scores) -> Grid:
     short = alone_for(scores.baseline.seconds if scores.baseline else None).removesuffix(", ")
     grid = Grid(
-        "Value beside each contender, and harm: 0 none, 1 the worst, below 0 better than alone. Alone: the solo "
+        "Value with each contender, and harm: 0 none, 1 the worst, below 0 better than alone; amber from "
+        f"{SOME:g}, red from {SEVERE:g}. Demand met: the victim got all it asked for. Alone: the solo "
         "phases, less the time in which the player recovers"
         + (f"; that is {short}, and {_LONG_ALONE_S:g} s are a baseline to rely on." if short else ".")
     )
@@ -130,25 +106,41 @@ def harm_table(scores: Scores) -> Grid:
         *(head for name in names for head in (f"beside {name}", "harm")),
     ]
     by_key = {(harm.metric, harm.phase): harm for harm in scores.harm}
+    phases = {phase.name: phase for phase in scores.phases}
     for metric, (label, unit) in METRICS.items():
         label = labelled(label, scores)
-        cells, hurt = [(f"{label} ({unit})" if unit else label) + (PRIMARY if metric == scores.primary else "")], set()
+        cells = [(f"{label} ({unit})" if unit else label) + (PRIMARY if metric == scores.primary else "")]
+        row = Row(cells)
         for name in names:
             harm = by_key.get((metric, name))
             if harm and len(cells) == 1:
                 cells.append(number(harm.solo))
-            cells += [number(harm.value), f"{round(harm.harm, 2) + 0.0:.2f}"] if harm else ["–", "–"]
-            if harm and harm.harm >= _MARKED:
-                hurt |= {len(cells) - 2, len(cells) - 1}
+            if harm is None:
+                cells += ["–", "–"]
+                continue
+            shown = DEMAND_MET if harm.demand_met else f"{round(harm.harm, 2) + 0.0:.2f}"
+            cells += [value_text(metric, partial(_of_phase, phases[name], harm)), shown]
+            marked = {"none": set(), "some": row.some, "severe": row.hurt}[severity(harm.harm)]
+            marked |= {len(cells) - 2, len(cells) - 1}
         if any((metric, name) in by_key for name in names):
-            grid.rows.append(Row(cells, hurt=hurt))
+            grid.rows.append(row)
     grid.rows.sort(key=lambda row: PRIMARY not in row.cells[0])
     return grid
+
+
+def _of_phase(phase: PhaseScores | None, harm: Harm, metric: str) -> float | None:
+    """A metric of a harm's phase; the one that is harmed as the harm has it."""
+    value: float | None = harm.value if metric == harm.metric else getattr(phase, metric, None)
+    return value
 
 
 def alone_for(seconds: float | None) -> str:
     """Return a baseline's length where it is short, as a table's caption has it: `8 s only, `."""
     return f"{seconds:.0f} s only, " if seconds is not None and seconds < _LONG_ALONE_S else ""
+
+
+def _of(phase: PhaseScores, metric: str) -> str:
+    return value_text(metric, lambda name: getattr(phase, name))
 
 
 _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
@@ -164,14 +156,14 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("stalls", lambda p: number(p.stalls)),
     ("stalled s", lambda p: number(p.stall_s)),
     ("freezes", lambda p: number(p.freezes)),
-    ("RTT (Not-ECT) P50 ms", lambda p: number(p.rtt_p50_ms)),
-    ("P99 ms", lambda p: number(p.rtt_p99_ms)),
+    ("RTT (Not-ECT) P50 ms", lambda p: _of(p, "rtt_p50_ms")),
+    ("P99 ms", lambda p: _of(p, "rtt_p99_ms")),
     ("max ms", lambda p: number(p.rtt_max_ms)),
-    ("RTT (ECT(1)) P50 ms", lambda p: number(p.ect1_rtt_p50_ms)),
-    ("P99 ms", lambda p: number(p.ect1_rtt_p99_ms)),
+    ("RTT (ECT(1)) P50 ms", lambda p: _of(p, "ect1_rtt_p50_ms")),
+    ("P99 ms", lambda p: _of(p, "ect1_rtt_p99_ms")),
     ("max ms", lambda p: number(p.ect1_rtt_max_ms)),
-    ("camera to screen P50 ms", lambda p: number(p.frame_p50_ms)),
-    ("camera to screen P99 ms", lambda p: number(p.frame_p99_ms)),
+    ("camera to screen P50 ms", lambda p: _of(p, "frame_p50_ms")),
+    ("camera to screen P99 ms", lambda p: _of(p, "frame_p99_ms")),
     ("never shown", lambda p: _percent(p.frame_loss)),
     ("probes lost (Not-ECT)", lambda p: _percent(p.probe_loss)),
     ("probes lost (ECT(1))", lambda p: _percent(p.ect1_probe_loss)),
@@ -182,14 +174,14 @@ _BESIDE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("phase", lambda p: p.name),
     ("web flows", lambda p: number(p.web_flows)),
     ("of them not ended", lambda p: number(p.web_unfinished)),
-    ("FCT P50 s", lambda p: number(p.web_fct_p50_s)),
-    ("FCT P95 s", lambda p: number(p.web_fct_p95_s)),
+    ("FCT P50 s", lambda p: _of(p, "web_fct_p50_s")),
+    ("FCT P95 s", lambda p: _of(p, "web_fct_p95_s")),
     ("second video mostly", lambda p: f"{p.second_height}p" if p.second_height else "–"),
     ("it waits s", lambda p: number(p.second_stall_s)),
     ("call down: lost", lambda p: _percent(p.call_down_loss)),
-    ("P99 ms", lambda p: number(p.call_down_p99_ms)),
+    ("P99 ms", lambda p: _of(p, "call_down_p99_ms")),
     ("call up: lost", lambda p: _percent(p.call_up_loss)),
-    ("P99 ms", lambda p: number(p.call_up_p99_ms)),
+    ("P99 ms", lambda p: _of(p, "call_up_p99_ms")),
 ]
 
 
@@ -210,8 +202,8 @@ def beside_table(scores: Scores) -> Grid:
     """Return what contenders other than bulk flows had of their phases; no rows without them."""
     own = [p for p in scores.phases if any(tell(p) != "–" for _, tell in _BESIDE_COLUMNS[1:])]
     caption = (
-        "What competed besides bulk flows. FCT: how long web flows took that began in the phase; of those that did not "
-        "end in it, endlessly."
+        "What competed besides bulk flows. FCT: flow completion time of the web flows that began in the phase; one "
+        "that did not end in it took more than the time it had."
     )
     return _phase_table(caption, scores, own, _BESIDE_COLUMNS)
 
@@ -227,7 +219,7 @@ def _phase_table(
     columns = [(head, cells) for head, cells in told if set(cells) - {"–"}]
     lines = zip(*(cells for _, cells in columns), strict=True)
     rows = [Row(list(line), bool(phase.contender)) for phase, line in zip(phases, lines, strict=True)]
-    void = "" if scores.validity.valid else " VOID: for diagnosis only, no result."
+    void = "" if scores.validity.valid else " INVALID: for diagnosis only, no result."
     return Grid(caption + void, [head for head, _ in columns], rows)
 
 
@@ -244,7 +236,9 @@ def sojourn_table(scores: Scores) -> Grid:
         counts = [number(row.packets), *(_share(part, row.packets) for part in (row.lost, row.marked))]
         negative = f"{row.negative}, to {number(row.least_ms)} ms" if row.negative else number(row.negative)
         counts += [number(row.late), number(row.alike), negative]
-        times = [number(ms) for ms in (row.p50_ms, row.p90_ms, row.p99_ms, row.max_ms)]
+        gone = None if row.lost is None else row.lost / row.packets
+        times = [_infinite(gone) if ms == inf else number(ms) for ms in (row.p50_ms, row.p90_ms, row.p99_ms)]
+        times.append(number(row.max_ms))
         grid.rows.append(Row([row.phase, of, row.queue, *counts, *times], row.phase in beside))
     return grid
 
@@ -299,21 +293,78 @@ def mbit(bps: float | None) -> str:
     return "–" if bps is None else f"{round(bps / 1e6, 2):g} Mbit/s"
 
 
-def interval(figure: Estimate | None) -> str:
-    """Return a figure with its interval in brackets, as text."""
+def never_ended(metric: str) -> str:
+    """Return what a metric is called where it is infinite and no more is known of it."""
+    return UNFINISHED if metric.startswith(_WEB) else LOST
+
+
+def interval(figure: Estimate | None, never: str = LOST) -> str:
+    """Return a figure with its interval in brackets, as text; `never` stands for what is infinite."""
     if figure is None:
         return "–"
     if figure.low is None or figure.high is None or figure.low == figure.high == figure.value:
-        return number(figure.value)
-    return f"{number(figure.value)} ({number(figure.low)} to {number(figure.high)})"
+        return number(figure.value, never)
+    return f"{number(figure.value, never)} ({number(figure.low, never)} to {number(figure.high, never)})"
 
 
-def number(value: float | int | None) -> str:
-    """Return a figure as a table shows it; a dash for None."""
+#: Of a percentile that may be infinite, by how its name begins: the share that never came, what became of that, and
+#: the P99 of what came, and what that is.
+_NEVER = {
+    "rtt": ("probe_loss", "lost", "rtt_answered_p99_ms", "of the answered"),
+    "ect1_rtt": ("ect1_probe_loss", "lost", "ect1_rtt_answered_p99_ms", "of the answered"),
+    "frame": ("frame_loss", "never shown", "frame_shown_p99_ms", "of those shown"),
+    "call_down": ("call_down_loss", "lost", "", ""),
+    "call_up": ("call_up_loss", "lost", "", ""),
+}
+_WEB = "web_fct"
+
+
+def value_text(metric: str, of: Callable[[str], float | None]) -> str:
+    """Return a metric's value as people see it; `of` gives any metric of the same place.
+
+    A percentile that falls on what was lost is `∞ (2.1 % lost; 21.7 ms of the answered)`, one that falls on a flow that
+    did not end `> 8.3 s (4 of 13 unfinished)`.
+    """
+    value = of(metric)
+    if value is None or isfinite(value):
+        return number(value)
+    if metric.startswith(_WEB):
+        least, unfinished, flows = of(f"{metric.removesuffix('_s')}_least_s"), of("web_unfinished"), of("web_flows")
+        counted = "unfinished" if not unfinished or not flows else f"{unfinished:.0f} of {flows:.0f} unfinished"
+        return counted if least is None else f"> {_short(least)} s ({counted})"
+    known = next((names for begins, names in _NEVER.items() if metric.startswith(begins)), None)
+    if known is None:
+        return number(value)
+    loss, became, came, of_what = known
+    rest = of(came) if came and "p99" in metric else None
+    return _infinite(of(loss), became, "" if rest is None else f"; {_short(rest)} ms {of_what}")
+
+
+def _infinite(share: float | None, became: str = "lost", rest: str = "") -> str:
+    return f"∞ ({'' if share is None else f'{percent(share)} '}{became}{rest})"
+
+
+def _short(value: float) -> str:
+    """A figure in a bracket: a decimal where it is small."""
+    return f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with no more decimals than keep what is not all or nothing from being called so."""
+    whole = share * 100
+    for decimals in (0 if whole >= 10 else 1, 1, 2):
+        text = f"{whole:.{decimals}f}"
+        if share in (0, 1) or float(text) not in (0, 100):
+            break
+    return f"{float(text):g} %"
+
+
+def number(value: float | int | None, never: str = LOST) -> str:
+    """Return a figure as a table shows it; a dash for None, `never` for one that is infinite."""
     if value is None:
         return "–"
     if isinf(value):
-        return formatted(value, "")
+        return formatted(value, "", never)
     if isinstance(value, int) or float(value).is_integer():
         return f"{value:.0f}"
     # Adding 0.0 takes the sign off a rounded nothing.

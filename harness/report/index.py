@@ -6,15 +6,26 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isinf
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from bottleneck.units import format_rate, format_time
 from harness.report.beside_published import services_table
-from harness.report.grids import METRICS, Grid, labelled, queue
+from harness.report.grids import DEMAND_MET, METRICS, Grid, labelled, queue
+from harness.report.headline import CUT_OFFS
 from harness.report.html import write_page
-from harness.report.repetitions import Experiment, differing, experiments, grids, lines, method, run_rows
+from harness.report.repetitions import (
+    Experiment,
+    differing,
+    experiments,
+    figure_text,
+    grids,
+    method,
+    run_rows,
+    verdict_view,
+)
 from harness.report.run_page import REPORT, ReportError
 from harness.store.loaded import LoadedRun, load_run
 from harness.store.manifest import MANIFEST, PARTIAL, StoreError, read_manifest
@@ -30,7 +41,7 @@ _DEEPEST = 0.55
 
 @dataclass(frozen=True)
 class Left:
-    """A run that is in no figure: its directory, void, not finished or unreadable, and why."""
+    """A run that is in no figure: its directory, invalid, not finished or unreadable, and why."""
 
     path: Path
     state: str
@@ -84,13 +95,13 @@ def _unfinished(run: Path) -> Left:
 
 def void_runs(found: Sequence[Experiment]) -> list[Left]:
     """Return the void runs of experiments, which are in no figure."""
-    return [Left(path, "void", "; ".join(reasons)) for one in found for path, reasons in one.void.items()]
+    return [Left(path, "invalid", "; ".join(reasons)) for one in found for path, reasons in one.void.items()]
 
 
 def _content(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) -> dict[str, Any]:
     out = [*void_runs(found), *left]
     counts = {
-        state: sum(run_left.state == state for run_left in out) for state in ("void", "not finished", "unreadable")
+        state: sum(run_left.state == state for run_left in out) for state in ("invalid", "not finished", "unreadable")
     }
     valid = sum(len(one.summary.valid) for one in found)
     pages = {page.parent for page in folder.glob(f"*/{REPORT}")}
@@ -104,9 +115,7 @@ def _content(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) ->
             {
                 "id": f"e{number}",
                 "title": one.title,
-                "bad": not one.summary.valid,
-                "state": f"{len(one.summary.valid)} valid",
-                "lines": lines(one),
+                **verdict_view(one),
                 "grids": grids(one),
                 "runs": run_rows(one, folder),
             }
@@ -125,6 +134,7 @@ def _content(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) ->
             (page.name, f"{quote(page.name)}/{REPORT}") for page in sorted(pages) if not (page / MANIFEST).exists()
         ],
         "enough": ENOUGH,
+        "cut_offs": CUT_OFFS,
         "method": method(),
     }
 
@@ -141,9 +151,11 @@ def heat_maps(found: Sequence[Experiment]) -> list[dict[str, Any]]:
     ordered = {queue: sorted(columns[queue], key=lambda name: (name != REFERENCE, name)) for queue in sorted(columns)}
     heads = _row_heads([json.loads(key) for key in rows], [next(iter(row.values())) for row in rows.values()])
     maps = []
-    for metric, (label, _) in METRICS.items():
-        if not any(figure.metric == metric for one in found for figure in one.summary.harm):
-            continue
+    figures = [figure for one in found for figure in one.summary.harm]
+    primary = {figure.metric for figure in figures if figure.primary}
+    known = {figure.metric for figure in figures}
+    for metric in sorted(known, key=lambda name: (name not in primary, list(METRICS).index(name))):
+        label, _ = METRICS[metric]
         table = []
         for head, by_queue in zip(heads, rows.values(), strict=True):
             cells = [
@@ -164,18 +176,27 @@ def _cell(one: Experiment | None, contender: str, metric: str, numbers: Mapping[
     void = len(one.summary.void)
     figure = next((figure for figure in one.summary.harm if figure.metric == metric), None)
     harm = figure.beside.get(contender) if figure else None
-    notes = [] if harm is None else [_between(harm), f"n = {harm.n}"]
+    met = figure is not None and figure.unlimited(contender)
+    notes = [_between(harm), _infinite(one, metric, contender)] if harm and not met else []
+    notes += [f"n = {harm.n}"] if harm else []
     return {
-        "text": f"{harm.value:.2f}" if harm else "–" if one.summary.valid else "void",
-        "told": [*filter(None, notes), *([f"{void} void"] if void else [])],
+        "text": DEMAND_MET if met else f"{harm.value:.2f}" if harm else "–" if one.summary.valid else "invalid",
+        "told": [*filter(None, notes), *([f"{void} invalid"] if void else [])],
         "link": f"#e{numbers[id(one)]}",
-        "style": _shade(harm.value) if harm else "",
+        "style": _shade(harm.value) if harm and not met else "",
         "few": harm is not None and harm.n < ENOUGH,
     }
 
 
 def _between(harm: Estimate) -> str:
     return "" if harm.low is None or harm.high is None else f"{harm.low:.2f} to {harm.high:.2f}"
+
+
+def _infinite(one: Experiment, metric: str, contender: str) -> str:
+    """What a harm is of, where that is infinite: of equal harms 1 it tells one from another."""
+    measured = one.summary.figure(metric)
+    beside = measured.beside.get(contender) if measured else None
+    return figure_text(measured, one.summary, contender) if measured and beside and isinf(beside.value) else ""
 
 
 def _shade(harm: float) -> str:

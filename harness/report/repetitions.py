@@ -12,6 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,20 @@ from typing import Any
 from markupsafe import Markup
 
 from harness.report.beside_published import services_table
-from harness.report.grids import METRICS, PRIMARY, Grid, Row, alone_for, headline, interval, labelled, number
+from harness.report.grids import (
+    DEMAND_MET,
+    METRICS,
+    PRIMARY,
+    Grid,
+    Row,
+    alone_for,
+    interval,
+    labelled,
+    never_ended,
+    number,
+    value_text,
+)
+from harness.report.headline import CUT_OFFS, Outcome, average_headline, average_outcomes, badges, headline, outcomes
 from harness.report.html import write_page
 from harness.report.run_page import REPORT, ReportError
 from harness.report.svg import Dots, dot_plot
@@ -77,6 +91,25 @@ class Experiment:
         """Why those that are void are so, by where they are."""
         void = self.summary.void
         return {run.path: void[name] for run, name in zip(self.runs, self.names, strict=True) if name in void}
+
+    @property
+    def service(self) -> str:
+        """Which service was the victim; empty where that is not kept."""
+        return self.runs[0].service
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """What each contender was to the viewer, on average over the valid runs."""
+        if len(self.summary.valid) == 1:
+            return next(outcomes(run.scores) for run in self.runs if run.scores.validity.valid)
+        return average_outcomes(self.summary)
+
+    @property
+    def headline(self) -> str:
+        """The outcome of the valid runs in a sentence a contender; empty where there is none."""
+        if len(self.summary.valid) == 1:
+            return next(headline(run.scores, self.service) for run in self.runs if run.scores.validity.valid)
+        return average_headline(self.summary, self.service)
 
     @property
     def phase_s(self) -> str:
@@ -178,6 +211,7 @@ def write_summary(found: Sequence[Experiment], folder: Path) -> Path:
     _write_table(found, folder / TABLE)
     view = {
         "method": method(),
+        "cut_offs": CUT_OFFS,
         "published": services_table((run.service, run.scores) for one in found for run in one.runs),
         "experiments": [_content(one, folder) for one in found],
         "files": [TABLE, SUMMARY],
@@ -194,19 +228,18 @@ def run_rows(one: Experiment, folder: Path) -> list[dict[str, Any]]:
         cells = [
             order,
             str(run.options.get("seed", "–")),
-            headline(run.scores) if reasons is None else "; ".join(reasons),
+            headline(run.scores, run.service) if reasons is None else "; ".join(reasons),
         ]
+        shown = badges(outcomes(run.scores)) if reasons is None else []
         link = f"{_relative(run.path, folder)}/{REPORT}"
-        rows.append({"name": name, "link": link, "void": reasons is not None, "cells": cells})
+        rows.append({"name": name, "link": link, "void": reasons is not None, "cells": cells, "badges": shown})
     return rows
 
 
 def _content(one: Experiment, folder: Path) -> dict[str, Any]:
     return {
         "title": one.title,
-        "state": f"{len(one.summary.valid)} valid",
-        "bad": not one.summary.valid,
-        "lines": lines(one),
+        **verdict_view(one),
         "grids": grids(one),
         "plots": [plot for figure in one.summary.measured for plot in _plot(one, figure, *MEASURED[figure.metric])],
         "harm_plots": [
@@ -216,11 +249,22 @@ def _content(one: Experiment, folder: Path) -> dict[str, Any]:
     }
 
 
+def verdict_view(one: Experiment) -> dict[str, Any]:
+    """Return what the head of an experiment shows on a page: its badges and headline, and how far to trust them."""
+    return {
+        "state": f"{len(one.summary.valid)} valid",
+        "bad": not one.summary.valid,
+        "badges": badges(one.outcomes) if one.summary.valid else [],
+        "headline": one.headline,
+        "lines": lines(one),
+    }
+
+
 def lines(one: Experiment) -> list[str]:
     """Return what the runs of an experiment say, and how far to trust it, one line each."""
     summary, n = one.summary, len(one.summary.valid)
     sentences = [
-        f"{n} of {len(one.runs)} runs are valid" + ("; the void ones are in no figure." if summary.void else ".")
+        f"{n} of {len(one.runs)} runs are valid" + ("; the invalid ones are in no figure." if summary.void else ".")
     ]
     if 0 < n < ENOUGH:
         best = f", and covers the truth in {best_coverage(n):.0%} of such series at best" if n > 1 else ""
@@ -237,7 +281,10 @@ def lines(one: Experiment) -> list[str]:
                     f"Shown {word} beside {contender} than beside {summary.reference}: {'; '.join(names)}."
                 )
     if (share := summary.fair_share_mbps) and (victim := summary.figure("victim_mbps")):
-        beside = [f"{number(estimate.value)} beside {name}" for name, estimate in victim.beside.items()]
+        beside = [
+            f"{number(estimate.value)} with {name}" + (f" ({DEMAND_MET})" if victim.unlimited(name) else "")
+            for name, estimate in victim.beside.items()
+        ]
         solo = f"alone it takes {interval(victim.alone)}; " if victim.alone else ""
         sentences.append(f"Fair share of the victim: {interval(share)} Mbit/s; {solo}it gets {', '.join(beside)}.")
     return sentences
@@ -297,16 +344,41 @@ def _grid(caption: str, figures: Sequence[tuple[str, Figure | None]], summary: S
     for label, figure in figures:
         if figure is None:
             continue
-        cells = [label + (PRIMARY if figure.primary else ""), *([interval(figure.alone)] if alone else [])]
-        cells += [interval(figure.beside.get(name)) for name in summary.contenders]
+        cells = [label + (PRIMARY if figure.primary else ""), *([figure_text(figure, summary)] if alone else [])]
+        cells += [
+            DEMAND_MET if not alone and figure.unlimited(name) else figure_text(figure, summary, name)
+            for name in summary.contenders
+        ]
         hurt = set()
         for name in others:
             contrast = figure.contrast.get(name)
             if figure.worse(name):
                 hurt.add(len(cells))
+            if figure.unlimited(name) and (not alone or figure.unlimited(summary.contenders[0])):
+                cells += [DEMAND_MET, "–", "–"]
+                continue
             cells += [interval(contrast), _p(figure, contrast), number(contrast.mde if contrast else None)]
         grid.rows.append(Row(cells, hurt=hurt))
     return grid
+
+
+def figure_text(figure: Figure, summary: Summary, contender: str | None = None) -> str:
+    """Return a measured figure with its interval, alone or with a contender; in words where it is infinite."""
+
+    def estimate(metric: str) -> Estimate | None:
+        known = figure if metric == figure.metric else summary.figure(metric)
+        if known is None:
+            return None
+        return known.beside.get(contender) if contender else known.alone
+
+    def of(metric: str) -> float | None:
+        found = estimate(metric)
+        return None if found is None else found.value
+
+    shown = estimate(figure.metric)
+    if shown is None or isfinite(shown.value):
+        return interval(shown, never_ended(figure.metric))
+    return value_text(figure.metric, of)
 
 
 def _p(figure: Figure, contrast: Contrast | None) -> str:
@@ -330,9 +402,10 @@ def _plot(one: Experiment, figure: Figure, label: str, unit: str) -> Iterator[di
     ]
     less = [(f"{name} − {summary.reference}", "c3", estimate) for name, estimate in figure.contrast.items()]
     title = one.labelled(f"{label} ({unit})" if unit else label)
-    drawn = [dot_plot([_dots(*row) for row in rows], title)]
+    never = never_ended(figure.metric)
+    drawn = [dot_plot([_dots(*row) for row in rows], title, never=never)]
     if less:
-        drawn.append(dot_plot([_dots(*row) for row in less], f"{title}, differences", zero=True))
+        drawn.append(dot_plot([_dots(*row) for row in less], f"{title}, differences", zero=True, never=never))
     yield {"title": title, "svg": Markup("".join(drawn))}
 
 
@@ -348,7 +421,8 @@ def _write_table(found: Sequence[Experiment], path: Path) -> None:
         heads += ["p", "p_holm"]
         out.writerow([*heads, "runs"])
         for one in found:
-            for kind, figures in (("measured", one.summary.measured), ("harm", one.summary.harm)):
+            every = (("measured", [*one.summary.measured, *one.summary.further]), ("harm", one.summary.harm))
+            for kind, figures in every:
                 for figure in figures:
                     rows: list[tuple[str, Estimate]] = [("alone", figure.alone)] if figure.alone else []
                     rows += list(figure.beside.items())

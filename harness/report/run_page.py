@@ -16,13 +16,13 @@ from harness.report.grids import (
     bottleneck,
     far_table,
     harm_table,
-    headline,
     lab_table,
     mbit,
     number,
     phase_table,
     sojourn_table,
 )
+from harness.report.headline import CUT_OFFS, harm_badge, measurement, outcomes, sentence, sureness, title
 from harness.report.html import write_page
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
 from harness.store.loaded import judged, stored_object
@@ -63,14 +63,20 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
     probes = [(name, _probe_curves(curves)) for name, curves in view.ccdfs]
     waits = _plotted(scores, scores.sojourn_ccdf)
     frames = _plotted(scores, scores.frame_ccdf)
+    service = str(stored_object(run / "options.json").get("service", ""))
+    had = outcomes(scores) if status == "valid" else []
+    watched = f"{service}, {bottleneck(lab)}" if service else bottleneck(lab)
     return {
-        "title": manifest.run if manifest else run.name,
-        "subtitle": f"{lab.get('name') or 'lab'}: {bottleneck(lab)}",
+        "title": f"{watched}: {title(had) if status == 'valid' else 'no harm reported'}",
+        "subtitle": f"{lab.get('name') or 'lab'}: {bottleneck(lab)}; run {manifest.run if manifest else run.name}",
         "status": status,
         "reasons": reasons,
-        "verdict": headline(scores),
+        "measurement": measurement(status),
+        "outcomes": [(harm_badge(outcome), sentence(outcome, service)) for outcome in had],
+        "sure": sureness(1, scores.baseline.seconds if scores.baseline else None) if had else "No contender competed.",
+        "cut_offs": CUT_OFFS if had else "",
         "harm": harm_table(scores),
-        "published": published_table(scores, str(stored_object(run / "options.json").get("service", ""))),
+        "published": published_table(scores, service),
         "phases": phase_table(scores),
         "timeline_svg": Markup(time_plot(panels(view), _phases(view), "Goodput, quality and queue over time")),
         "video": "screen.mp4" if (run / "screen.mp4").exists() else "",
@@ -127,11 +133,11 @@ def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Po
 
 
 def status_of(scores: Scores, manifest: Manifest | None) -> tuple[str, list[str]]:
-    """Return valid, void or interrupted, and why it is not valid; `scores` as `judged` gives them."""
+    """Return valid, invalid or interrupted, and why it is not valid; `scores` as `judged` gives them."""
     reasons = scores.validity.reasons
     if manifest and manifest.status == "interrupted":
         return "interrupted", reasons
-    return ("void", reasons) if reasons else ("valid", [])
+    return ("invalid", reasons) if reasons else ("valid", [])
 
 
 def panels(view: RunSeries) -> list[Panel]:

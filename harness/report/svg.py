@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from scoring.numbers import formatted
+from scoring.numbers import LOST, formatted
 
 Points = Sequence[tuple[float, float | None]]
 
@@ -212,14 +212,14 @@ class Dots:
     high: float | None
 
 
-def dot_plot(rows: Sequence[Dots], label: str, zero: bool = False, width: float = 480.0) -> str:
+def dot_plot(rows: Sequence[Dots], label: str, zero: bool = False, width: float = 480.0, never: str = LOST) -> str:
     """Return rows of dots, with a tick for the figure and a line for its interval; `zero` draws a line at 0.
 
-    The dots of a row stand below each other in the order of their runs.
+    The dots of a row stand below each other in the order of their runs. What is infinite is drawn at the edge, under
+    the first word of `never`.
     """
     left, thick = 132.0, 34.0
     given = [v for row in rows for v in (*row.values, row.low, row.high) if v is not None] + ([0.0] if zero else [])
-    # What is infinite is drawn at the edge.
     finite = [v for v in given if math.isfinite(v)] or [0.0]
     low, high = min(finite), max(finite)
     room = 0.04 * (high - low) or abs(high) * 0.02 or 0.5
@@ -232,7 +232,7 @@ def dot_plot(rows: Sequence[Dots], label: str, zero: bool = False, width: float 
         out.append(f'<line class="{kind}" x1="{x(mark):.1f}" x2="{x(mark):.1f}" y1="4" y2="{bottom:g}"/>')
         out.append(f'<text class="tick x" x="{x(mark):.1f}" y="{bottom + 15:g}">{mark:g}</text>')
     if math.inf in given:
-        out.append(f'<text class="tick x" x="{x.b - 4:.1f}" y="{bottom + 15:g}">∞</text>')
+        out.append(f'<text class="tick x" x="{x.b - 4:.1f}" y="{bottom + 15:g}">{never.split()[0]}</text>')
     for index, row in enumerate(rows):
         top = 4 + index * thick
         middle = top + thick / 2
@@ -249,7 +249,7 @@ def dot_plot(rows: Sequence[Dots], label: str, zero: bool = False, width: float 
         )
         for run, value in enumerate(row.values):
             y = top + 7 + (thick - 14) * (run + 0.5) / len(row.values)
-            tip = f"{row.label}, run {run + 1}: {formatted(value, 'g')}"
+            tip = f"{row.label}, run {run + 1}: {formatted(value, 'g', never)}"
             out.append(
                 f'<circle class="bar {row.kind}" cx="{x(value):.1f}" cy="{y:.1f}" r="2.8">'
                 f"<title>{escape(tip)}</title></circle>"

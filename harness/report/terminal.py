@@ -13,7 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.report.beside_published import services_table
-from harness.report.grids import Grid, beside_table, far_table, harm_table, headline, lab_table, phase_table
+from harness.report.grids import Grid, beside_table, far_table, harm_table, lab_table, phase_table
+from harness.report.headline import Badge, badges, headline, measurement, outcomes
+from harness.store.loaded import stored_object
 from scoring.scores import Scores
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def print_scores(scores: Scores, run: Path, console: Console) -> None:
-    """Print the verdict, what was measured in each phase, the harm of each contender, and where the evidence is."""
+    """Print what was measured in each phase, the harm of each contender, the headline, and where the evidence is."""
     console.print(_table(phase_table(scores), sideways=True))
     if (beside := beside_table(scores)).rows:
         console.print(_table(beside, sideways=True))
@@ -33,13 +35,23 @@ def print_scores(scores: Scores, run: Path, console: Console) -> None:
     if lab := lab_table(scores):
         console.print(Text("lab: " + "; ".join(f"{name}: {text}" for name, text in lab)), soft_wrap=True)
     if scores.validity.valid:
-        console.print(Text(headline(scores), style="bold"))
+        console.print(_badges([measurement("valid"), *badges(outcomes(scores))]))
+        service = str(stored_object(run / "options.json").get("service", ""))
+        console.print(Text(headline(scores, service), style="bold"), soft_wrap=True)
     else:
-        console.print(Text("void, so no harm is told:", style="bold red"))
+        console.print(_badges([measurement("invalid")]), Text("no harm is reported:", style="bold red"))
         for reason in scores.validity.reasons:
             console.print(Text(f"  {reason}", style="red"))
     console.print(Text(f"evidence: {run}"), soft_wrap=True)
     console.print(Text(f"report:   {run / 'report.html'}"), soft_wrap=True)
+
+
+#: By the word of a badge: none of valid measurements, whose colour is no verdict.
+_STYLES = {"none": "green", "some": "yellow", "severe": "bold red", "invalid": "bold red"}
+
+
+def _badges(given: Sequence[Badge]) -> Text:
+    return Text(" · ").join(Text(badge.text, _STYLES.get(badge.word, "dim")) for badge in given)
 
 
 def print_services(runs: Sequence[tuple[str, Scores]], console: Console) -> None:
@@ -55,18 +67,21 @@ def print_summary(found: Sequence[Experiment], console: Console) -> None:
 
     for one in found:
         console.print(Text(one.title, style="bold"))
+        if one.headline:
+            console.print(_badges(badges(one.outcomes)))
+            console.print(Text(one.headline, style="bold"), soft_wrap=True)
         for grid in grids(one):
             console.print(_table(grid))
         for line in lines(one):
             console.print(Text(line), soft_wrap=True)
         for name, reasons in one.summary.void.items():
-            console.print(Text(f"void: {name}: {'; '.join(reasons)}", style="red"), soft_wrap=True)
+            console.print(Text(f"invalid: {name}: {'; '.join(reasons)}", style="red"), soft_wrap=True)
     console.print(Text(method()), soft_wrap=True)
 
 
 def print_comparison(found: Comparison, console: Console) -> None:
     """Print what differs between A and B: what was asked, then what came out."""
-    from harness.report.compare import grids, lines, method
+    from harness.report.compare import grids, lines, method, side_badges
 
     for side in (found.a, found.b):
         console.print(Text(f"{side.name}: {side.place}: {len(side.runs)} valid"), soft_wrap=True)
@@ -78,6 +93,8 @@ def print_comparison(found: Comparison, console: Console) -> None:
         console.print(Text(title), soft_wrap=True)
     for pair in found.pairs:
         console.print(Text(pair.title, style="bold"), soft_wrap=True)
+        for name, given in side_badges(pair):
+            console.print(Text(f"{name}: ") + _badges(given))
         for grid in grids(pair):
             console.print(_table(grid) if grid.rows else Text(grid.caption))
         for line in lines(pair):
@@ -88,7 +105,10 @@ def print_comparison(found: Comparison, console: Console) -> None:
 def _table(grid: Grid, sideways: bool = False) -> Table:
     """A grid as it is, or on its side: a terminal is narrow, and phases are few."""
     lines = [[Text(head) for head in grid.heads]]
-    lines += [[Text(cell, "red" if i in row.hurt else "") for i, cell in enumerate(row.cells)] for row in grid.rows]
+    lines += [
+        [Text(cell, "red" if i in row.hurt else "yellow" if i in row.some else "") for i, cell in enumerate(row.cells)]
+        for row in grid.rows
+    ]
     if sideways:
         lines = [list(line) for line in zip(*lines, strict=True)]
     table = Table(title=grid.caption, title_justify="left", title_style="", header_style="bold", box=SIMPLE_HEAD)

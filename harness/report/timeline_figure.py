@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,10 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.report.grids import bottleneck
+from harness.report.headline import measurement, outcomes, sentence
+from harness.report.headline import title as worst
+from harness.store.loaded import stored_object
 from scoring.scores import Scores
 from scoring.time_series import RunSeries, run_series
 
 _VICTIM, _CONTENDER, _QUALITY, _STALL = "#0b62c4", "#c4420b", "#1a7f37", "#d1242f"
+#: Characters of a line of the title.
+_WIDEST = 130
 
 
 def draw(scores: Scores, run: Path, output: Path, title: str | None = None) -> None:
@@ -21,12 +27,22 @@ def draw(scores: Scores, run: Path, output: Path, title: str | None = None) -> N
     view = run_series(scores, run)
     figure = Figure(figsize=(10, 5.4), dpi=150, layout="constrained")
     goodput, quality = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-    described = bottleneck(scores.lab)
-    figure.suptitle(title or (described if scores.validity.valid else f"VOID RUN: {described}"))
+    figure.suptitle(title or _title(scores, run), fontsize=10)
     draw_goodput(goodput, view)
     draw_quality(quality, view)
     dress([goodput, quality], view)
     figure.savefig(output)
+
+
+def _title(scores: Scores, run: Path) -> str:
+    """What was measured, how much harm was done, and what the viewer had with each contender, a line each."""
+    service = str(stored_object(run / "options.json").get("service", ""))
+    described = f"{service}, {bottleneck(scores.lab)}" if service else bottleneck(scores.lab)
+    if not scores.validity.valid:
+        return f"{measurement('invalid').text}: {described}"
+    had = outcomes(scores)
+    lines = [f"{described}: {worst(had)}", *(sentence(outcome, service) for outcome in had)]
+    return "\n".join(part for line in lines for part in textwrap.wrap(line, _WIDEST))
 
 
 def draw_goodput(axes: Axes, view: RunSeries) -> None:

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 from hardware.machine.messages import printable
 from harness.bundle.archive import BundleError, check
+from harness.report.grids import never_ended
 from harness.report.index import Left, unfinished
 from harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
 from harness.report.run_page import REPORT, ReportError
@@ -145,14 +146,11 @@ def figure_of(judgement: Judgement) -> str:
     figure = judgement.figure
     if figure is None:
         return "–"
-    span = (
-        f" ({_told(figure.low)} to {_told(figure.high)})" if figure.low is not None and figure.high is not None else ""
-    )
-    return f"{_told(figure.value)}{span}, n={figure.n}"
-
-
-def _told(value: float) -> str:
-    return formatted(value, ".4g")
+    never = never_ended(judgement.threshold.metric)
+    span = ""
+    if figure.low is not None and figure.high is not None:
+        span = f" ({formatted(figure.low, '.4g', never)} to {formatted(figure.high, '.4g', never)})"
+    return f"{formatted(figure.value, '.4g', never)}{span}, n={figure.n}"
 
 
 def markdown(given: Sequence[Verdict]) -> str:

@@ -52,7 +52,7 @@ def _test(options: Options) -> str:
 def run(task: Task, options: Options) -> None:
     """Make the run and tell its outcome."""
     from harness.experiment.run import perform
-    from harness.report.grids import headline
+    from harness.report.headline import headline
 
     asked = of_round(options, task.seed, task.round, task.folder)
     if options.engine == LOCAL:
@@ -62,7 +62,7 @@ def run(task: Task, options: Options) -> None:
         there = _elsewhere(options, console, task.command_line)
         result = there(asked, lambda kind, what: console.print(Text(what)) if kind == "line" else None)
     result.print(sys.stderr)
-    print(headline(result.scores) if not result.void else "")
+    print(headline(result.scores, options.service) if not result.void else "")
 
 
 def _elsewhere(options: Options, console: Console, command_line: Sequence[str]) -> Job:

@@ -42,6 +42,7 @@ def scores() -> Scores:
         "lowest_height": 720,
         "stalls": 0,
         "stall_s": 0,
+        "played_height": 720,
     }
     hurt = {
         "victim_mbps": 0.4,
@@ -49,6 +50,7 @@ def scores() -> Scores:
         "fps": 21.5,
         "dominant_height": 240,
         "lowest_height": 240,
+        "played_height": 156,
     }
     base: dict[str, Any] = {
         "t0": _T0,
@@ -57,6 +59,7 @@ def scores() -> Scores:
             "qdisc_down": "fq_codel flows 1", "qdisc_up": "fq_codel flows 1",
         },
         "picture": "strip",
+        "primary": "played_height",
         "validity": {
             "valid": True,
             "gates": [{"name": "host stalls", "ok": True, "measured": "worst 3.1 ms", "limit": "20 ms"}],
@@ -72,7 +75,11 @@ def scores() -> Scores:
             {
                 "phase": "prague", "contender": "prague", "metric": "victim_mbps", "better": "more",
                 "solo": 2.5, "value": 0.4, "harm": 0.84,
-            }
+            },
+            {
+                "phase": "prague", "contender": "prague", "metric": "played_height", "better": "more",
+                "solo": 720, "value": 156, "harm": 0.7833,
+            },
         ],
         "renditions": [
             {"t": 13.0, "before": 720, "after": 240, "drop": True, "phase": "prague"},

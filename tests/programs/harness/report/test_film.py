@@ -16,6 +16,7 @@ from harness.cli import app
 from scoring.scores import Scores
 
 Recorded = Callable[..., Path]
+TITLE = 88  # px above the recording
 
 
 def export(*arguments: str | Path) -> tuple[int, str, str]:
@@ -42,13 +43,13 @@ def test_the_film_is_as_long_as_the_recording_and_its_cursor_moves(recorded: Rec
     probe = subprocess.run([*asked, "-of", "json", str(film)], capture_output=True, text=True, check=True)
     (stream,) = json.loads(probe.stdout)["streams"]
     assert (stream["codec_name"], stream["pix_fmt"], stream["r_frame_rate"]) == ("h264", "yuv420p", "30/1")
-    assert (stream["width"], stream["height"]) == (1280, 64 + 720 + 480)
+    assert (stream["width"], stream["height"]) == (1280, TITLE + 720 + 480)
     assert float(stream["duration"]) == pytest.approx(6, abs=1 / 30)
     head = film.read_bytes()
     assert head.index(b"moov") < head.index(b"mdat")
 
     # The recording begins 2 s before the first phase: until then there is no cursor. It is dark on what was light.
-    before, *later = (frame[64 + 720 :] for frame in frames(film, 1, 3, 4, 5.5))
+    before, *later = (frame[TITLE + 720 :] for frame in frames(film, 1, 3, 4, 5.5))
     at = []
     for frame in later:
         darker = (before - frame).sum(axis=2) > 300
@@ -60,7 +61,7 @@ def test_the_film_is_as_long_as_the_recording_and_its_cursor_moves(recorded: Rec
     assert at[0] - steps[0] == pytest.approx(np.flatnonzero(_axis(before))[0], abs=5)
     # The recording is above, as it was.
     (shown,), (was,) = frames(film, 4), frames(run / "screen.mp4", 4)
-    shrunk = cv2.resize(shown[64:784].astype(np.uint8), (320, 180), interpolation=cv2.INTER_AREA)
+    shrunk = cv2.resize(shown[TITLE : TITLE + 720].astype(np.uint8), (320, 180), interpolation=cv2.INTER_AREA)
     assert np.abs(shrunk.astype(int) - was).mean() < 12
 
 

@@ -57,7 +57,7 @@ def test_folders_stand_beside_each_other_with_interval_and_p(series: Series) -> 
     )
     assert any("only the primary metric can show something" in line for line in lines(found.pairs[0]))
     (left,) = found.a.left
-    assert (left.state, left.reason) == ("void", "jitter: 9 ms, at most 2 ms") and not found.b.left
+    assert (left.state, left.reason) == ("invalid", "jitter: 9 ms, at most 2 ms") and not found.b.left
 
 
 def test_single_runs_have_differences_and_no_more(series: Series) -> None:
@@ -102,7 +102,7 @@ def test_what_cannot_be_compared_is_one_line(series: Series, tmp_path: Path) -> 
     empty = tmp_path / "empty"
     empty.mkdir()
     for a, b, wrong in (
-        (void, valid, f"{void}: no valid run to compare: {void.name} is void: jitter: 9 ms, at most 2 ms"),
+        (void, valid, f"{void}: no valid run to compare: {void.name} is invalid: jitter: 9 ms, at most 2 ms"),
         (valid, valid, "is A and B"),
         (valid, valid.parent, "is a run, .* a folder; give two runs or two folders"),
         (valid.parent, empty, "neither a run nor a folder with runs"),

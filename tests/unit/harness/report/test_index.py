@@ -34,7 +34,7 @@ def test_harm_stands_by_service_queue_and_contender(series: Series) -> None:
     o2tv, other = "o2tv, 10mbit, 20ms", "sledovanitv, 10mbit, 20ms"
     # By hand: alone 3 Mbit/s, beside Prague 1 - stalled/20, so 1 - 0.85/3 on average.
     worst = found[o2tv, "fq_codel flows 1", "prague"]
-    assert (worst["text"], worst["told"], worst["few"]) == ("0.72", ["0.69 to 0.75", "n = 5", "1 void"], False)
+    assert (worst["text"], worst["told"], worst["few"]) == ("0.72", ["0.69 to 0.75", "n = 5", "1 invalid"], False)
     assert found[o2tv, "fq_codel flows 1", "cubic"]["text"] == "0.03"
     few = found[o2tv, "dualpi2", "prague"]
     assert (few["told"], few["few"]) == (["0.68 to 0.68", "n = 2"], True)
@@ -56,7 +56,7 @@ def test_what_has_no_figure_is_told_with_its_reason_and_link(series: Series) -> 
         (cut.path / "player.jsonl").write_text("{}\n")
         raise RuntimeError("the router ended")
     page = Page(path := write_index(damaged.parent))
-    assert "4 runs of 1 experiment: 1 valid, 1 void, 1 not finished, 1 unreadable" in page.text
+    assert "4 runs of 1 experiment: 1 valid, 1 invalid, 1 not finished, 1 unreadable" in page.text
     assert "jitter: 9 ms, at most 2 ms" in page.text and "RuntimeError: the router ended" in page.text
     assert "Invalid JSON" in page.text
     assert {f"{it.name}/report.html" for it in (damaged, void)} <= set(page.references)
@@ -70,7 +70,7 @@ def test_all_void_is_no_figure_and_no_colour(series: Series) -> None:
     assert "background: rgb" not in write_index(folder).read_text()
     series([1], qdisc="dualpi2")
     cell = cells(folder, "fps")["o2tv, 10mbit, 20ms", "fq_codel flows 1", "prague"]
-    assert (cell["text"], cell["told"], cell["style"]) == ("void", ["2 void"], "")
+    assert (cell["text"], cell["told"], cell["style"]) == ("invalid", ["2 invalid"], "")
 
 
 def test_published_figures_stand_beside_each_experiment(series: Series) -> None:

@@ -37,7 +37,7 @@ def test_void_runs_are_told_and_in_no_figure(series: Series) -> None:
     paths = series([1, 2, 3, 4, 5], void=[9])
     (one,) = experiments(find_runs(paths))
     assert one.summary.void == {paths[0].name: ["jitter: 9 ms, at most 2 ms"]}
-    assert lines(one)[0] == "5 of 6 runs are valid; the void ones are in no figure."
+    assert lines(one)[0] == "5 of 6 runs are valid; the invalid ones are in no figure."
     stalled = told(one, "stalled (s)")
     assert stalled["beside prague"].startswith("3 (1") and stalled["beside cubic"] == "0"
     assert stalled["prague − cubic"] == stalled["beside prague"]
@@ -135,7 +135,7 @@ def test_the_page_stands_alone_and_links_to_each_run(series: Series, tmp_path: P
     assert read.references == [*(f"../{path.name}/report.html" for path in paths), "summary.csv", "summary.json"]
     assert all((page.parent / reference).exists() for reference in read.references)
     assert text.count("<circle") >= 5 * 3 * 6
-    assert "prague, then cubic" in read.text and "void: jitter: 9 ms, at most 2 ms" in read.text
+    assert "prague, then cubic" in read.text and "measurement: invalid: jitter: 9 ms, at most 2 ms" in read.text
     assert "19 Mbit/s; two freezes; quality reduction" in read.text
 
 
@@ -173,13 +173,13 @@ def test_all_void_is_no_figure(series: Series, tmp_path: Path) -> None:
     (one,) = experiments(find_runs(series([], void=[1, 2])))
     assert grids(one) == [] and one.summary.measured == []
     page = write_summary([one], tmp_path / "out")
-    assert 'class="verdict void"' in page.read_text() and "<circle" not in page.read_text()
+    assert 'class="headline invalid"' in page.read_text() and "<circle" not in page.read_text()
 
 
 def test_the_terminal_says_the_same(series: Series) -> None:
     output = StringIO()
     print_summary(experiments(find_runs(series([1, 2, 3, 4, 5], void=[9]))), Console(file=output, width=160))
-    for word in ("video-harm: o2tv 20mbit", "prague − cubic", "detectable", "void: 2", "Shown worse beside prague"):
+    for word in ("video-harm: o2tv 20mbit", "prague − cubic", "detectable", "invalid: 2", "Shown worse beside prague"):
         assert word in output.getvalue()
 
 
@@ -187,7 +187,9 @@ def test_repeated_runs_stand_in_the_published_table_as_one(series: Series) -> No
     runs = find_runs(series([1, 2, 3, 4, 5], void=[9]))
     (row,) = (grid := services_table([(run.service, run.scores) for run in runs])).rows
     ours = dict(zip(grid.heads, row.cells, strict=True))["beside prague, ours"]
-    assert ours.startswith("17.40 Mbit/s; below its picture alone for 7.50 s; stalls 1; of 3 (1") and "1 void" in ours
+    assert (
+        ours.startswith("17.40 Mbit/s; below its picture alone for 7.50 s; stalls 1; of 3 (1") and "1 invalid" in ours
+    )
 
 
 def test_runs_of_one_name_are_told_apart(series: Series, tmp_path: Path) -> None:

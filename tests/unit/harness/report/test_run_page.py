@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from harness.report.beside_published import published_table, services_table
-from harness.report.grids import beside_table, headline
+from harness.report.grids import beside_table
 from harness.report.run_page import panels, write_report
 from harness.report.terminal import print_scores
 from harness.report.timeline_figure import draw
@@ -76,7 +76,11 @@ def test_scores_of_an_older_scorer_are_read_and_shown(scores: Scores, tmp_path: 
     gone = {"phase": "prague", "contender": "prague", "metric": "stall_s_per_min", "better": "less"}
     old["harm"].append(gone | {"solo": 0, "value": 15.0, "harm": 1})
     page = Page(write_report(tmp_path, old))
-    assert "goodput of the victim (Mbit/s)" in page.cells and "stalled" not in " ".join(page.cells[:12])
+    assert (
+        "goodput of the victim (Mbit/s)" in page.cells
+        and "never stalls" not in page.text
+        and "stall_s_per_min" not in page.text
+    )
 
 
 def test_the_baseline_is_drawn_where_its_name_is_a_phases_too(scores: Scores, tmp_path: Path) -> None:
@@ -147,25 +151,8 @@ def test_the_report_shows_harm_phases_and_proof(scores: Scores, tmp_path: Path) 
     at = page.cells.index("prague")
     assert page.cells[at + 1 : at + 7] == ["10", "0.40", "9.10", "240p", "240p", "1"]
     assert "ECT(1) 8000" in page.text and "CE 412" in page.text and "D_SS 9.08 Mbit/s" in page.text
-    assert headline(scores) in page.text
+    assert "Video with prague: effective resolution 156 lines, 720 alone; " in page.text
     assert "recording" not in page.text.split("Shaded")[0].split("Timeline")[1]
-
-
-def test_the_headline_says_what_was_lost(scores: Scores) -> None:
-    assert headline(scores) == "Beside prague the picture falls from 720p to 240p and stalls 2 times (3.5 s)."
-    phase = scores.phases[1].model_copy(update={"lowest_height": 720, "stalls": 0})
-    spared = scores.model_copy(update={"phases": [scores.phases[0], phase]})
-    assert headline(spared) == "Beside prague the picture keeps 720p and never stalls."
-
-
-@pytest.mark.parametrize(("before", "goes"), [(240, "goes no lower"), (480, "falls to 240p")])
-def test_the_headline_does_not_blame_a_contender_for_what_the_one_before_left(
-    scores: Scores, before: int, goes: str
-) -> None:
-    earlier = scores.renditions[0].model_copy(update={"t": scores.phases[1].start - 1, "before": 720, "after": before})
-    left = scores.model_copy(update={"renditions": [earlier]})
-    told = f"Beside prague the picture, still at {before}p of 720p from before, {goes} and stalls 2 times (3.5 s)."
-    assert headline(left) == told
 
 
 def test_a_void_run_gives_reasons_and_no_verdict(scores: Scores, tmp_path: Path) -> None:
@@ -174,8 +161,12 @@ def test_a_void_run_gives_reasons_and_no_verdict(scores: Scores, tmp_path: Path)
     path = write_report(tmp_path, void)
     page = Page(path)
     assert "g: 9 ms <b>; 2 ms" in page.text and "<b>;" not in path.read_text()
-    assert headline(scores) not in page.text and 'class="verdict void"' in path.read_text()
-    assert "VOID: for diagnosis only" in page.text
+    assert "with prague:" not in page.text and ">measurement: invalid<" in path.read_text()
+    assert (
+        ">harm: " not in path.read_text()
+        and "<h1>10 Mbit/s, fq_codel flows 1, RTT 20 ms: no harm reported" in path.read_text()
+    )
+    assert "INVALID: for diagnosis only" in page.text
 
 
 def test_a_youtube_run_stands_beside_the_published_one(scores: Scores, tmp_path: Path) -> None:
@@ -183,14 +174,16 @@ def test_a_youtube_run_stands_beside_the_published_one(scores: Scores, tmp_path:
     (tmp_path / "options.json").write_text('{"service": "youtube"}')
     cells = Page(write_report(tmp_path, scores)).cells
     at = cells.index("this run")
-    ours = "the picture falls from 720p to 240p and stalls 2 times (3.5 s)"
+    ours = (
+        "effective resolution 156 lines, 720 alone; 22 frames/s; 2 stalls (3.5 s); resolution falls from 720p to 240p"
+    )
     assert cells[at + 1 : at + 5] == ["prague", "10 Mbit/s, fq_codel flows 1", "9.10", ours]
-    assert '<td class="text">the picture falls' in (tmp_path / "report.html").read_text(), "it wraps"
+    assert '<td class="text">effective resolution 156' in (tmp_path / "report.html").read_text(), "it wraps"
     at = cells.index("resolution reduction 2160p to 1440p")
     assert cells[at - 4 : at] == ["published", "prague", "30 Mbit/s, fq_codel flows 1, QUIC (BBR?)", "19"]
     verdict = scores.validity.model_copy(update={"valid": False})
     void = published_table(scores.model_copy(update={"validity": verdict}), "youtube")
-    assert void.rows[0].cells[-1] == "void: not told"
+    assert void.rows[0].cells[-1] == "invalid: no harm reported"
 
 
 def test_report_and_terminal_tell_what_the_lab_adds(scores: Scores, tmp_path: Path) -> None:
@@ -223,8 +216,8 @@ def test_report_and_terminal_tell_what_competed_besides_bulk_flows(scores: Score
 def test_an_interrupted_run_says_so(scores: Scores, tmp_path: Path) -> None:
     run = RunStore(tmp_path).create("t", "c", command_line=["pytest", "--qdisc=fq_codel flows 1"])
     running = write_report(run.path, scores).read_text()
-    assert 'class="verdict interrupted"' in running and "pytest &#39;--qdisc=fq_codel flows 1&#39;" in running
-    assert "did not reach its end" in running and headline(scores) not in running and "<h2>Harm</h2>" not in running
+    assert ">measurement: interrupted<" in running and "pytest &#39;--qdisc=fq_codel flows 1&#39;" in running
+    assert "did not reach its end" in running and "with prague:" not in running and "<h2>Harm</h2>" not in running
     run.interrupt("the router stopped answering")
     assert "the router stopped answering" in Page(write_report(run.path, scores)).text
 
@@ -306,9 +299,10 @@ def test_services_stand_in_the_published_table_with_ours_beside(scores: Scores) 
     assert (told["service"], told["bottleneck"]) == ("o2tv", "20 Mbit/s, fq_codel flows 1")
     assert told["beside prague, published"] == "19 Mbit/s; two freezes; quality reduction"
     assert told["beside prague, ours"] == (
-        "9.10 Mbit/s; the picture falls from 720p to 240p and stalls 2 times (3.5 s) / 1 void"
+        "9.10 Mbit/s; effective resolution 156 lines, 720 alone; 22 frames/s; 2 stalls (3.5 s); "
+        "resolution falls from 720p to 240p / 1 invalid"
     )
-    assert told["beside cubic, ours"] == "not run / 1 void"
+    assert told["beside cubic, ours"] == "not run / 1 invalid"
 
 
 def test_a_box_is_named_and_nothing_is_said_of_it_that_nobody_knows(scores: Scores, tmp_path: Path) -> None:

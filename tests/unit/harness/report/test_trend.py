@@ -81,7 +81,7 @@ def test_void_and_edited_runs_are_told_and_in_no_figure(device: Device, tmp_path
     edited(other) if '"stalls":2' in (other / "scores.json").read_text() else (other / "options.json").write_text("{}")
     done = ask(place, "-o", tmp_path / "trend.html")
     assert done.exit_code == 0 and "22 runs of 11 versions" in done.stdout
-    assert "left out: 24.3: " in done.stdout and ": void: " in done.stdout and ": unreadable: " in done.stdout
+    assert "left out: 24.3: " in done.stdout and ": invalid: " in done.stdout and ": unreadable: " in done.stdout
     assert "\x1b" not in done.stdout + (tmp_path / "trend.html").read_text()
 
 

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The headline of runs: what the viewer had with each contender, by the primary metric first, then how sure that is.
+
+Every page, table and picture takes its sentence and its badges from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.report.grids import alone_for, interval, percent
+from scoring.harm import PRIMARY, SEVERE, SOME, Severity, severity
+from scoring.scores import Metrics, Scores
+
+if TYPE_CHECKING:
+    from scoring.intervals import Estimate
+    from scoring.summary import Summary
+
+#: Share of its frame rate alone that a video must lose for the headline to give it.
+_SLOWER = 0.05
+#: Share of frames from which the headline says that they were never shown.
+_NEVER_SHOWN = 0.005
+CUT_OFFS = f"Harm by the primary metric: none below {SOME:g}, some from {SOME:g}, severe from {SEVERE:g}."
+"""What the words of the badges stand for."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a viewer had with one contender: of one run, or on average over several; None where it is not known."""
+
+    name: str
+    """The contender, or its phase where one competes in several."""
+    primary: str
+    """The metric by which the victim is judged."""
+    value: float | None = None
+    alone: float | None = None
+    harm: float | None = None
+    """By the primary metric."""
+    over_runs: Estimate | None = None
+    """The same harm with its interval."""
+    best: float | None = None
+    """Lines of the picture alone."""
+    before: float | None = None
+    """Lines that were shown as the phase began."""
+    lowest: float | None = None
+    fps: float | None = None
+    fps_alone: float | None = None
+    stalls: float | None = None
+    stall_s: float | None = None
+    freezes: float | None = None
+    never_shown: float | None = None
+    """Share of a call's frames."""
+
+    @property
+    def severity(self) -> Severity | None:
+        """How bad the harm is, in a word; None where there is no figure."""
+        return None if self.harm is None else severity(self.harm)
+
+
+@dataclass(frozen=True)
+class Badge:
+    """A label of a page: `kind` and `word` choose its look, `text` is what it says."""
+
+    kind: str
+    word: str
+    text: str
+
+
+def measurement(status: str) -> Badge:
+    """Return the badge of whether a measurement can be relied on: valid, invalid or interrupted."""
+    return Badge("measurement", status, f"measurement: {status}")
+
+
+def harm_badge(outcome: Outcome, named: bool = False) -> Badge:
+    """Return the badge of how much a contender harmed the victim; `named`: with the contender's name."""
+    word = outcome.severity or "unknown"
+    return Badge("harm", word, f"harm: {word}" + (f" with {outcome.name}" if named else ""))
+
+
+def outcomes(scores: Scores) -> list[Outcome]:
+    """Return what each contender phase of a run was to the viewer."""
+    alone = scores.baseline
+    primary = _primary(scores)
+    harms = {harm.phase: harm.harm for harm in scores.harm if harm.metric == scores.primary}
+    return [
+        Outcome(
+            name=phase.name,
+            harm=harms.get(phase.name),
+            best=alone.dominant_height if alone else None,
+            before=_height_at(scores, phase.start),
+            lowest=phase.lowest_height,
+            **_had(primary, _fields(phase), _fields(alone)),
+        )
+        for phase in scores.phases
+        if phase.contender
+    ]
+
+
+def average_outcomes(summary: Summary) -> list[Outcome]:
+    """Return what each contender was to the viewer on average over the valid runs of a summary."""
+    harm = next((figure for figure in summary.harm if figure.primary), None)
+    primary = summary.primary or PRIMARY["video"]
+
+    def values(contender: str | None) -> dict[str, float | None]:
+        found: dict[str, float | None] = {}
+        for figure in summary.measured:
+            estimate = figure.beside.get(contender) if contender else figure.alone
+            found[figure.metric] = estimate.value if estimate else None
+        return found
+
+    alone = values(None)
+    made = []
+    for name in summary.contenders:
+        beside, of_harm = values(name), harm.beside.get(name) if harm else None
+        made.append(
+            Outcome(
+                name=name,
+                harm=of_harm.value if of_harm else None,
+                over_runs=of_harm,
+                best=alone.get("lowest_height"),
+                lowest=beside.get("lowest_height"),
+                **_had(primary, beside, alone),
+            )
+        )
+    return made
+
+
+def _fields(metrics: Metrics | None) -> dict[str, Any]:
+    return {name: getattr(metrics, name) for name in type(metrics).model_fields} if metrics else {}
+
+
+def _had(primary: str, with_it: Mapping[str, Any], alone: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an outcome that are the same of a run and of several."""
+    own = ("fps", "stalls", "stall_s", "freezes")
+    return {
+        "primary": primary,
+        "value": with_it.get(primary),
+        "alone": alone.get(primary),
+        "fps_alone": alone.get("fps"),
+        "never_shown": with_it.get("frame_loss"),
+        **{name: with_it.get(name) for name in own},
+    }
+
+
+def _primary(scores: Scores) -> str:
+    """The metric by which the victim is judged; scores before 2.0 do not name it, and only a call has another end."""
+    return scores.primary or PRIMARY["call" if scores.far else "video"]
+
+
+def _height_at(scores: Scores, t: float) -> int | None:
+    """The height shown at a time, in s of the run; None where no change tells it."""
+    before = [change.after for change in scores.renditions if change.t <= t]
+    later = [change.before for change in scores.renditions if change.t > t]
+    return before[-1] if before else later[0] if later else None
+
+
+def phrase(outcome: Outcome) -> str:
+    """Return what the viewer had with a contender: the primary metric, then frames, stops and resolution."""
+    call = outcome.primary == PRIMARY["call"]
+    parts = [_of_call(outcome) if call else _of_video(outcome)]
+    if outcome.never_shown and outcome.never_shown >= _NEVER_SHOWN:
+        parts.append(f"{percent(outcome.never_shown)} never shown")
+    slower = (outcome.fps_alone or 0) * (1 - _SLOWER)
+    if outcome.fps is not None and (call or outcome.fps < slower):
+        parts.append(f"{outcome.fps:.0f} frames/s")
+    parts += [part for part in (_stops(outcome, call), _resolution(outcome)) if part]
+    if outcome.over_runs:
+        parts.append(f"harm {interval(outcome.over_runs)}")
+    return "; ".join(parts)
+
+
+def _of_call(outcome: Outcome) -> str:
+    if outcome.value is None:
+        return "delay of frames not measured"
+    alone = "" if outcome.alone is None else f", {percent(outcome.alone)} alone"
+    return f"{percent(outcome.value)} of frames within 0.4 s{alone}"
+
+
+def _of_video(outcome: Outcome) -> str:
+    if outcome.value is None:
+        return "effective resolution not measured"
+    alone = "" if outcome.alone is None else f", {outcome.alone:.0f} alone"
+    return f"effective resolution {outcome.value:.0f} lines{alone}"
+
+
+def _stops(outcome: Outcome, call: bool) -> str:
+    """How often and how long the picture stood still; a stall is a freeze as well, by both definitions."""
+    stalls, freezes = outcome.stalls or 0, outcome.freezes or 0
+    if outcome.stalls is None and outcome.freezes is None:
+        return ""
+    if not stalls and not freezes:
+        return "no freezes" if call else "no stalls"
+    stalled = f"{_counted(stalls, 'stall')} ({outcome.stall_s or 0:.1f} s)" if stalls else ""
+    if freezes <= stalls:
+        return stalled
+    return f"{_counted(freezes, 'freeze')}, {f'{stalled} among them' if stalled else 'no stalls'}"
+
+
+def _counted(count: float, what: str) -> str:
+    return f"{round(count, 1):g} {what}{'' if count == 1 else 's'}"
+
+
+def _resolution(outcome: Outcome) -> str:
+    if outcome.best is None or outcome.lowest is None:
+        return ""
+    if outcome.lowest >= outcome.best:
+        return "resolution kept"
+    if outcome.before and outcome.before < outcome.best:
+        # What an earlier contender left is not this one's doing.
+        falls = outcome.lowest < outcome.before
+        still = f"resolution still {outcome.before:g}p of {outcome.best:g}p from before"
+        return f"{still}, falls to {outcome.lowest:g}p" if falls else f"{still}, falls no further"
+    return f"resolution falls from {outcome.best:g}p to {outcome.lowest:g}p"
+
+
+def sentence(outcome: Outcome, service: str = "") -> str:
+    """Return what happened to the viewer with one contender, in a sentence; `service` names what was watched."""
+    return f"{_watched(outcome, service)} with {outcome.name}: {phrase(outcome)}."
+
+
+def _watched(outcome: Outcome, service: str) -> str:
+    from apps import SERVICES
+
+    if outcome.primary == PRIMARY["call"]:
+        return "Call"
+    return SERVICES[service].watched if service in SERVICES else "Video"
+
+
+def sureness(runs: int, baseline_s: float | None) -> str:
+    """Return how far to trust what so many runs say together, whose least time alone is `baseline_s`."""
+    counted = "One run, no interval"
+    if runs > 1:
+        from scoring.intervals import ENOUGH  # with SciPy, which one run does without
+
+        counted = f"{runs} runs" + (f", {ENOUGH} needed for a result" if runs < ENOUGH else "")
+    short = alone_for(baseline_s).removesuffix(", ")
+    return counted + (f"; alone for {short}" if short else "") + "."
+
+
+def headline(scores: Scores, service: str = "") -> str:
+    """Return the outcome of a valid run: a sentence a contender, then how sure it is."""
+    told = [sentence(outcome, service) for outcome in outcomes(scores)]
+    if not told:
+        return "No contender competed."
+    return " ".join([*told, sureness(1, scores.baseline.seconds if scores.baseline else None)])
+
+
+def average_headline(summary: Summary, service: str = "") -> str:
+    """Return the outcome of several runs in the words of `headline`; empty where none is valid."""
+    told = [sentence(outcome, service) for outcome in average_outcomes(summary)]
+    if not summary.valid:
+        return ""
+    return " ".join([*told, sureness(len(summary.valid), summary.baseline_s)])
+
+
+def title(found: Sequence[Outcome]) -> str:
+    """Return the worst harm and who did it, for the title of a page: `severe harm with prague`, `no harm`."""
+    for word in ("severe", "some"):
+        if names := [outcome.name for outcome in found if outcome.severity == word]:
+            return f"{word} harm with {' and '.join(names)}"
+    if not found:
+        return "no contender"
+    return "harm unknown" if any(outcome.severity is None for outcome in found) else "no harm"
+
+
+def badges(found: Sequence[Outcome]) -> list[Badge]:
+    """Return a badge a contender, with its name where there are several."""
+    return [harm_badge(outcome, named=len(found) > 1) for outcome in found]

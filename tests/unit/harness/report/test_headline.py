@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one sentence of runs, its badges, and what stands for an infinite figure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from io import StringIO
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from harness.report import film, timeline_figure
+from harness.report.grids import harm_table, percent, value_text
+from harness.report.headline import Outcome, headline, measurement, outcomes, phrase, sentence, title
+from harness.report.repetitions import experiments, find_runs, write_summary
+from harness.report.run_page import write_report
+from harness.report.terminal import print_scores
+from harness.store.manifest import reseal
+from scoring.harm import PRIMARY, SEVERE, SOME, harm, severity
+from scoring.scores import Scores
+from tests.unit.harness.report.test_run_page import Page
+
+CALL = {"primary": "frames_in_time", "alone": 0.99, "fps_alone": 31.0, "stalls": 0, "stall_s": 0.0, "freezes": 0}
+CALL |= {"best": 720, "lowest": 720, "never_shown": 0.0, "fps": 31.0}
+VIDEO = {"primary": "played_height", "alone": 720.0, "fps_alone": 30.0, "stalls": 0, "stall_s": 0.0, "freezes": 0}
+VIDEO |= {"best": 720, "lowest": 720, "fps": 30.0}
+
+#: Service, what the viewer had, the sentence and the word of its badge.
+TOLD: list[tuple[str, dict[str, Any], str, str | None]] = [
+    ("call", CALL | {"value": 0.98, "harm": 0.01},
+     "Call with prague: 98 % of frames within 0.4 s, 99 % alone; 31 frames/s; no freezes; resolution kept.", "none"),
+    ("call", CALL | {"value": 0.91, "harm": 0.08, "freezes": 1, "fps": 28.6},
+     "Call with prague: 91 % of frames within 0.4 s, 99 % alone; 29 frames/s; 1 freeze, no stalls; resolution kept.",
+     "some"),
+    # The call of a picture that is sharp and late: the resolution is the last that is said of it.
+    ("skype", CALL | {"value": 0.79, "harm": 0.21, "freezes": 4, "fps": 24.2},
+     "Call with prague: 79 % of frames within 0.4 s, 99 % alone; 24 frames/s; 4 freezes, no stalls; resolution kept.",
+     "severe"),
+    ("call", CALL | {"value": 0.12, "harm": 0.88, "never_shown": 0.31, "freezes": 9, "stalls": 3, "stall_s": 4.25,
+                     "fps": 9.0, "lowest": 180},
+     "Call with prague: 12 % of frames within 0.4 s, 99 % alone; 31 % never shown; 9 frames/s; 9 freezes, 3 stalls "
+     "(4.2 s) among them; resolution falls from 720p to 180p.", "severe"),
+    ("jitsi", CALL | {"value": None, "harm": None, "never_shown": None, "stalls": None, "freezes": None},
+     "Call with prague: delay of frames not measured; 31 frames/s; resolution kept.", None),
+    ("youtube", VIDEO | {"value": 720.0, "harm": 0.0},
+     "Video with prague: effective resolution 720 lines, 720 alone; no stalls; resolution kept.", "none"),
+    ("youtube", VIDEO | {"value": 640.0, "harm": 0.11, "lowest": 480},
+     "Video with prague: effective resolution 640 lines, 720 alone; no stalls; resolution falls from 720p to 480p.",
+     "some"),
+    ("youtube", VIDEO | {"value": 156.0, "harm": 0.78, "stalls": 2, "stall_s": 3.5, "freezes": 2, "lowest": 240,
+                         "fps": 21.5},
+     "Video with prague: effective resolution 156 lines, 720 alone; 22 frames/s; 2 stalls (3.5 s); resolution falls "
+     "from 720p to 240p.", "severe"),
+    ("o2tv", VIDEO | {"value": 719.0, "harm": 0.001, "freezes": 1},
+     "TV channel with prague: effective resolution 719 lines, 720 alone; 1 freeze, no stalls; resolution kept.",
+     "none"),
+    ("iptv", VIDEO | {"value": 670.0, "harm": 0.07, "stalls": 1, "stall_s": 0.75, "freezes": 1},
+     "TV channel with prague: effective resolution 670 lines, 720 alone; 1 stall (0.8 s); resolution kept.", "some"),
+    ("sledovanitv", VIDEO | {"value": 180.0, "alone": 480.0, "harm": 0.625, "stalls": 5, "stall_s": 9.0, "freezes": 7,
+                             "best": 480, "before": 360, "lowest": 240},
+     "TV channel with prague: effective resolution 180 lines, 480 alone; 7 freezes, 5 stalls (9.0 s) among them; "
+     "resolution still 360p of 480p from before, falls to 240p.", "severe"),
+    ("somebody's", VIDEO | {"value": None, "alone": None, "harm": None, "best": None, "stalls": None, "freezes": None},
+     "Video with prague: effective resolution not measured.", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("service", "had", "told", "word"), TOLD)
+def test_the_sentence_begins_with_the_primary_metric(
+    service: str, had: dict[str, Any], told: str, word: str | None
+) -> None:
+    outcome = Outcome(name="prague", **had)
+    assert (sentence(outcome, service), outcome.severity) == (told, word)
+
+
+def test_the_cut_offs_are_of_what_is_shown() -> None:
+    assert [severity(value) for value in (-0.9, 0, SOME - 0.01, SOME, SEVERE - 0.01, SEVERE, 1)] == [
+        "none", "none", "none", "some", "some", "severe", "severe"
+    ]  # fmt: skip
+    assert severity(SEVERE - 0.001) == "severe", "it is shown as 0.20"
+
+
+def test_the_worst_contender_is_in_the_title() -> None:
+    mild = Outcome(name="cubic", **VIDEO, harm=0.1)
+    bad = Outcome(name="prague", **VIDEO, harm=0.3)
+    good, unknown = Outcome(name="bbr", **VIDEO, harm=-0.2), Outcome(name="reno", **VIDEO)
+    assert title([mild, bad, good]) == "severe harm with prague"
+    assert title([mild, good]) == "some harm with cubic" and title([good]) == "no harm"
+    assert title([good, unknown]) == "harm unknown" and title([]) == "no contender"
+
+
+@pytest.mark.parametrize(("before", "goes"), [(240, "falls no further"), (480, "falls to 240p"), (720, None)])
+def test_a_contender_is_not_blamed_for_what_the_one_before_left(scores: Scores, before: int, goes: str | None) -> None:
+    earlier = scores.renditions[0].model_copy(update={"t": scores.phases[1].start - 1, "before": 720, "after": before})
+    (outcome,) = outcomes(scores.model_copy(update={"renditions": [earlier]}))
+    left = f"resolution still {before}p of 720p from before, {goes}" if goes else "resolution falls from 720p to 240p"
+    assert phrase(outcome).endswith(left)
+
+
+def test_no_figure_is_no_claim(scores: Scores) -> None:
+    """Scores before 2.0 have no primary metric: nothing is made up, and no contender is no harm."""
+    old = scores.model_copy(update={"primary": None})
+    for row in (*old.phases, old.baseline):
+        assert row
+        row.played_height = None
+    (outcome,) = outcomes(old)
+    assert outcome.severity is None and "not measured" in headline(old)
+    alone = scores.model_copy(update={"phases": [scores.phases[0]]})
+    assert headline(alone) == "No contender competed."
+
+
+def test_validity_is_not_told_as_harm() -> None:
+    assert [measurement(status).text for status in ("valid", "invalid", "interrupted")] == [
+        "measurement: valid", "measurement: invalid", "measurement: interrupted"
+    ]  # fmt: skip
+
+
+def call_of(scores: Scores) -> Scores:
+    """The run as a call of which a fifth of the frames is late or never shown, sharp and without a stall."""
+    had = {"lowest_height": 720, "dominant_height": 720, "stalls": 0, "stall_s": 0.0, "freezes": 4, "fps": 24.2}
+    had |= {"frames_in_time": 0.79, "frame_loss": 0.0, "frame_p99_ms": 812.0}
+    baseline = scores.baseline.model_copy(update={"frames_in_time": 0.99}) if scores.baseline else None
+    phases = [phase.model_copy(update=had) if phase.contender else phase for phase in scores.phases]
+    lost = scores.harm[0].model_copy(update={"metric": "frames_in_time", "solo": 0.99, "value": 0.79})
+    lost = lost.model_copy(update={"harm": harm(0.99, 0.79, "more")})
+    told = {"primary": PRIMARY["call"], "phases": phases, "baseline": baseline, "harm": [lost], "renditions": []}
+    return scores.model_copy(update=told)
+
+
+SAYS = "79 % of frames within 0.4 s, 99 % alone; 24 frames/s; 4 freezes, no stalls; resolution kept"
+
+
+def test_page_terminal_and_pictures_say_the_same(
+    scores: Scores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, drawn = call_of(scores), []
+    (tmp_path / "options.json").write_text('{"service": "call"}')
+    page = Page(write_report(tmp_path, call))
+    written = (tmp_path / "report.html").read_text()
+    assert f"Call with prague: {SAYS}." in page.text and "keeps" not in page.text
+    assert 'class="badge harm severe">harm: severe<' in written
+    assert 'class="badge measurement valid">measurement: valid<' in written
+    assert "<h1>call, 10 Mbit/s, fq_codel flows 1, RTT 20 ms: severe harm with prague</h1>" in written
+    print_scores(call, tmp_path, Console(file=(output := StringIO()), width=400))
+    assert f"Call with prague: {SAYS}." in output.getvalue()
+    assert "measurement: valid · harm: severe" in output.getvalue()
+
+    def kept(figure: Any, *_: Any, **__: Any) -> None:
+        drawn.extend(text.get_text() for text in [*figure.texts, *([figure._suptitle] if figure._suptitle else [])])
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", kept)
+    timeline_figure.draw(call, tmp_path, tmp_path / "x.png")
+    assert f"Call with prague: {SAYS}." in drawn[-1].replace("\n", " ") and "severe harm with prague" in drawn[-1]
+    drawn.clear()
+    film.draw_titles(
+        timeline_figure.run_series(call, tmp_path), "asked", "run", ("valid", []), outcomes(call), tmp_path
+    )
+    assert drawn.count(SAYS) == 1 and drawn.count("harm: severe") == 1, "in the phase of the contender alone"
+    assert drawn.count("measurement: valid · run") == len(call.phases) + 2
+
+
+def test_index_and_summary_begin_with_what_happened(series: Callable[..., list[Path]], tmp_path: Path) -> None:
+    (one,) = experiments(find_runs(series([1, 2, 3, 4, 5])))
+    told = one.headline
+    assert told.startswith("TV channel with cubic: effective resolution 720 lines, 720 alone; no stalls; harm 0. TV")
+    assert "TV channel with prague: effective resolution 252 lines, 720 alone; 27 frames/s; " in told
+    assert "harm 0.65 (0.56 to 0.74)" in told and told.endswith(" 5 runs; alone for 10 s only.")
+    page = Page(write_summary([one], tmp_path / "out"))
+    text = " ".join(page.text.split("</style>")[-1].split())
+    assert text.index(told) < text.index("Mean over the runs")
+    (few,) = experiments(find_runs([run.path for run in one.runs[:2]]))
+    assert "2 runs, 5 needed for a result" in few.headline
+    (single,) = experiments(find_runs([one.runs[0].path]))
+    assert single.headline == headline(one.runs[0].scores, "o2tv")
+
+
+@pytest.mark.parametrize(
+    ("metric", "had", "told"),
+    [
+        ("rtt_p99_ms", {"rtt_p99_ms": 61.5}, "61.50"),
+        ("rtt_p99_ms", {"probe_loss": 0.021, "rtt_answered_p99_ms": 21.7}, "∞ (2.1 % lost; 21.7 ms of the answered)"),
+        ("rtt_p50_ms", {"probe_loss": 0.63, "rtt_answered_p99_ms": 21.7}, "∞ (63 % lost)"),
+        ("rtt_p99_ms", {"probe_loss": 1.0, "rtt_answered_p99_ms": None}, "∞ (100 % lost)"),
+        ("rtt_p99_ms", {}, "∞ (lost)"),
+        ("frame_p99_ms", {"frame_loss": 0.17, "frame_shown_p99_ms": 386.4},
+         "∞ (17 % never shown; 386 ms of those shown)"),
+        ("call_up_p99_ms", {"call_up_loss": 0.0149},
+         "∞ (1.5 % lost)"),
+        ("web_fct_p95_s", {"web_fct_p95_least_s": 8.3, "web_unfinished": 4, "web_flows": 13},
+         "> 8.3 s (4 of 13 unfinished)"),
+        ("web_fct_p95_s", {"web_unfinished": 4, "web_flows": 13}, "4 of 13 unfinished"),
+        ("web_fct_p95_s", {}, "unfinished"),
+    ],
+)  # fmt: skip
+def test_infinity_stands_for_what_was_lost_alone(metric: str, had: dict[str, float | None], told: str) -> None:
+    assert value_text(metric, ({metric: inf} | had).get) == told
+
+
+def test_a_share_is_no_more_rounded_than_it_may_be() -> None:
+    shares = (0, 0.0004, 0.021, 0.79, 0.994, 0.9996, 1)
+    assert [percent(share) for share in shares] == ["0 %", "0.04 %", "2.1 %", "79 %", "99 %", "99.96 %", "100 %"]
+
+
+def test_goodput_of_a_victim_that_got_all_it_asked_for_has_no_harm(
+    scores: Scores, series: Callable[..., list[Path]], tmp_path: Path
+) -> None:
+    met = scores.harm[0].model_copy(update={"metric": "victim_mbps", "harm": 0.0, "demand_met": True})
+    rest = [harm for harm in scores.harm if harm.metric != "victim_mbps"]
+    grid = harm_table(scores.model_copy(update={"harm": [met, *rest]}))
+    (row,) = [row for row in grid.rows if row.cells[0].startswith("goodput")]
+    assert row.cells[3] == "demand met" and not row.hurt | row.some
+    for path in (paths := series([1, 2, 3, 4, 5])):
+        told = Scores.model_validate_json((path / "scores.json").read_bytes())
+        for one in told.harm:
+            if one.metric == "victim_mbps":
+                one.harm, one.demand_met = 0.0, True
+        (path / "scores.json").write_text(told.model_dump_json())
+        reseal(path, "scores.json")
+    (one,) = experiments(find_runs(paths))
+    page = write_summary([one], tmp_path / "out").read_text()
+    assert not any("goodput of the victim" in line for line in re.findall("Shown worse[^<]*", page))
+    assert re.search(r"goodput of the victim</th><td>demand met</td><td>demand met</td><td>demand met</td>", page)
