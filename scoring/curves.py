@@ -60,8 +60,7 @@ def sojourn_times(
 def crossings_down(
     before: pl.DataFrame, behind: pl.DataFrame, lab: Mapping[str, Any]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What became of each packet of victim, contender and probes on the way down (`sojourn.crossings`), and of those
-    alike.
+    """Follow the packets of victim, contender and probes on the way down (`sojourn.crossings`); second, those alike.
 
     Both have a column `of` more, the sender; of a bottleneck that is not dualpi2 every packet is in queue C. A box may
     have two queues, so its packets are told apart by codepoint; of its path nothing is known but the least time.

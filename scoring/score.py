@@ -168,25 +168,21 @@ def _probes(
     """The probes through the queue, by what the names of their metrics begin with; and their gates."""
     if _ECT1.key not in setting.lab.get("ports", {}):
         # A run of scores before 2.2 has one probe, of the codepoint that was asked.
-        asked = files.optional("options.json", records.OPTIONS) or {}
-        one = probe_of(asked)
+        one = probe_of(files.optional("options.json", records.OPTIONS) or {})
         sent = files.probes(f"{_NOT_ECT.file}.json")
         files.gates.append(validity.covers("probe", sent["t"] if sent is not None else None, setting.span, limits))
         return {} if sent is None else {one.prefix: sent}
     found = {}
     for probe in PROBES:
-        name, ends = f"{probe.name} probe", setting.lab["addresses"]
+        name, port = f"{probe.name} probe", setting.lab["ports"].get(probe.key, 0)
         sent = files.probes(f"{probe.file}.json")
         files.gates.append(validity.covers(name, sent["t"] if sent is not None else None, setting.span, limits))
-        port = setting.lab["ports"][probe.key]
         # Each end's packets where they have not yet passed the bottleneck.
-        for end, side, way in (
-            ("client", behind, {"src": ends["client"], "dport": port}),
-            ("server", before, {"src": ends["server"], "sport": port}),
-        ):
-            packets_sent = None if side is None else packets.select(side.all.filter(pl.col("proto") == UDP), **way)
-            marked = _sent(packets_sent, setting.span)
-            files.gates.append(validity.marked(name, end, marked, probe.codepoint, limits))
+        for end, side, here in (("client", behind, "dport"), ("server", before, "sport")):
+            own = side and side.all.filter(
+                packets.is_at("src", setting.lab["addresses"][end]), pl.col("proto") == UDP, pl.col(here) == port
+            )
+            files.gates.append(validity.marked(name, end, _sent(own, setting.span), probe.codepoint, limits))
         if sent is not None:
             found[probe.prefix] = sent
     return found

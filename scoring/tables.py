@@ -121,7 +121,7 @@ def _probes(run: Path, setting: Setting) -> pl.DataFrame | None:
     for name, through, ecn in streams:
         if file := first_of(run, f"{name}.json.gz", f"{name}.json"):
             sent = latency.read_irtt(file)
-            paths.append(sent.with_columns(path=pl.lit(through), ecn=pl.lit(CODEPOINTS.get(ecn), pl.UInt8)))
+            paths.append(sent.with_columns(path=pl.lit(through), ecn=pl.lit(CODEPOINTS.get(str(ecn)), pl.UInt8)))
     return pl.concat(paths) if paths else None
 
 

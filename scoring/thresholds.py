@@ -80,7 +80,7 @@ class Judgement:
 
     @property
     def undecided(self) -> str:
-        """Why it is not decided, who wants to be sure; empty where it is, or where there is no figure."""
+        """Why a threshold that must be sure is not decided; empty where it is, or where there is no figure."""
         if not self.sure or self.figure is None:
             return ""
         if (n := self.figure.n) < ENOUGH:

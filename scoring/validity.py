@@ -323,8 +323,7 @@ def contender_proven(
 
 
 def marked(what: str, end: str, sent: Sequence[int], asked: str, limits: Limits) -> Gate:
-    """The packets that an `end` of a call or of a probe sent carry the codepoint `asked`, by their ECN fields before
-    the bottleneck."""
+    """The packets that an `end` of a call or a probe sent carry the codepoint `asked` before the bottleneck."""
     share = sent.count(CODEPOINTS[asked]) / len(sent) if sent else 0.0
     measured = f"{asked} on {share:.1%} of {len(sent)} packets"
     return gate(f"{what} marked ({end})", share >= limits.codepoint_share, measured, f"{limits.codepoint_share:.0%}")

@@ -130,6 +130,13 @@ def test_a_missing_probe_voids_the_run(both: Path, probe: LatencyProbe) -> None:
     assert getattr(scores.phases[1], f"{probe.prefix}rtt_p50_ms") is None
 
 
+def test_a_port_that_no_probe_has_proves_nothing(both: Path) -> None:
+    lab = json.loads((both / "lab.json").read_text())
+    del lab["ports"]["irtt"]
+    (both / "lab.json").write_text(json.dumps(lab))
+    assert failed(score_run(both)) == ["Not-ECT probe marked (client)", "Not-ECT probe marked (server)"]
+
+
 @pytest.mark.parametrize("asked", ["not-ect", "ect1", "ect0"])
 def test_a_run_with_one_probe_is_scored_by_its_codepoint(run: Path, asked: str) -> None:
     """As those of scores before 2.2."""

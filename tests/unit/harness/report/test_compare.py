@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 
 from harness.cli import app
 from harness.report.compare import Comparison, compare, grids, lines, setup_grid, write_comparison
+from harness.report.repetitions import experiments
 from harness.report.run_page import ReportError
 from harness.report.terminal import print_comparison
+from harness.store.loaded import load_run
 from tests.unit.harness.report.test_run_page import Page
 
 Series = Callable[..., list[Path]]
@@ -82,6 +84,12 @@ def test_few_runs_have_a_p_that_says_what_it_can_say(series: Series) -> None:
     assert told(found, "Beside prague", "stalled (s)")["p"] == "0.333"
     assert "So few runs cannot give a p below 0.33, whatever they show." in lines(found.pairs[0])
     assert not any("Shown" in line for line in lines(found.pairs[0]))
+
+
+def test_a_run_with_one_not_ect_probe_is_of_the_same_experiment_as_one_with_both(series: Series) -> None:
+    a, b = two_folders(series, {"stalled": [1], "probe_ecn": "not-ect"}, {"stalled": [1]})
+    assert "probe_ecn" not in {it.cells[0] for it in setup_grid(compare(a, b).pairs[0]).rows}
+    assert len(experiments([load_run(run) for place in (a, b) for run in place.iterdir()])) == 1
 
 
 def test_of_several_experiments_those_are_compared_of_which_the_same_was_asked(series: Series) -> None:

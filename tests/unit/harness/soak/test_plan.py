@@ -91,6 +91,10 @@ def test_a_scenario_is_a_cell_and_may_change_in_the_night(tmp_path: Path) -> Non
             "plan.toml: [cells.a] lab-file: '~nosuchuser/lab.toml': Could not determine home",
         ),
         ('[cells.a]\nqdsic = "dualpi2"\n', "plan.toml: [cells.a] qdsic: no option; did you mean qdisc?"),
+        (
+            '[cells.a]\nprobe-ecn = "ect1"\n',
+            "plan.toml: [cells.a] probe-ecn: is no option any more: every run has both",
+        ),
         ("[options]\nseed = 2\n[cells.a]\n", "plan.toml: [options] seed: the soak gives it to each run"),
         (
             '[cells.a]\nengine = "tls://far:8786"\nlab = "virtual"\n',
