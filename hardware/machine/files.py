@@ -48,7 +48,7 @@ def replace_file(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
         raise

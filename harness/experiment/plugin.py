@@ -38,6 +38,7 @@ from harness.experiment.seeds import repeat_side_by_side
 from harness.report.beside_published import published_services
 from harness.report.terminal import print_services
 from harness.store.loaded import load_run
+from harness.store.runs import stopped_by
 from harness.terminal import real_terminal
 
 ASKED = pytest.StashKey[list[Options]]()
@@ -199,6 +200,8 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
 def one_line_failures() -> Iterator[None]:
     try:
         yield
+    except KeyboardInterrupt as stop:
+        pytest.exit(f"{stopped_by(stop)}; what was recorded is kept", pytest.ExitCode.INTERRUPTED)
     except (RuntimeError, OSError) as error:
         raise pytest.fail.Exception(f"{type(error).__name__}: {printable(str(error))}", pytrace=False) from None
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 
 from hardware.machine.files import CHECKOUT, FRESH, flush, is_full, lock, owner_only, sync_folder
+from hardware.machine.signals import held_back
 from harness.store.manifest import (
     BALLAST,
     MANIFEST,
@@ -45,6 +46,11 @@ _SPARE_FILES = 4
 #: What a directory may hold before anything is recorded, beside the messages of programs (`*.log`).
 _OF_SET_UP = (MANIFEST, MANIFEST + FRESH, BALLAST, "options.json")
 _NEVER_ENDED = "the run did not reach its end (killed?)"
+
+
+def stopped_by(signal: KeyboardInterrupt) -> str:
+    """Say what ended a run: Ctrl-C, or the signal that was turned into it."""
+    return f"stopped by {str(signal) or 'Ctrl-C'}"
 
 
 class RunDirectory:
@@ -86,10 +92,11 @@ class RunDirectory:
         """
         final = self.path.with_name(self.manifest.run)
         try:
-            self._write("void" if self.manifest.reasons else "valid")
-            self.path.rename(final)
-            self.path, self._done = final, True
-            sync_folder(final.parent)
+            with held_back():
+                self._write("void" if self.manifest.reasons else "valid")
+                self.path.rename(final)
+                self.path, self._done = final, True
+                sync_folder(final.parent)
         except OSError as error:
             raise _explained(error, self.path) from error
         self._unlock()
@@ -138,12 +145,15 @@ class RunDirectory:
     ) -> None:
         if self._done:
             return
-        if not _has_recorded(self.path):
-            self.discard()
-        elif value is None:
-            self.interrupt("the run was left without a commit")
-        else:
-            self.interrupt(f"{type(value).__name__}: {value}" if str(value) else type(value).__name__)
+        with held_back():  # whoever presses Ctrl-C once more waits for the manifest
+            if not _has_recorded(self.path):
+                self.discard()
+            elif value is None:
+                self.interrupt("the run was left without a commit")
+            elif isinstance(value, KeyboardInterrupt):
+                self.interrupt(stopped_by(value))
+            else:
+                self.interrupt(f"{type(value).__name__}: {value}" if str(value) else type(value).__name__)
         if isinstance(value, OSError) and is_full(value):
             raise _explained(value, self.path) from value
 

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from hardware.machine.files import CHECKOUT
-from harness.store.manifest import read_manifest
+from harness.store.manifest import MANIFEST, PARTIAL, read_manifest
 from harness.store.runs import RunStore
 
 
@@ -77,3 +78,49 @@ def test_a_killed_run_still_says_that_it_did_not_end(tmp_path: Path) -> None:
     manifest = read_manifest(left)
     assert left.suffix == ".partial" and (left / "x").read_text() == "kept"
     assert manifest.status == "interrupted" and "did not reach its end" in manifest.reasons[0]
+
+
+#: A run whose files take a while to hash, stopped by Ctrl-C and once more as its manifest is made; or in its commit.
+STOPPED = """
+import signal, sys
+from pathlib import Path
+from harness.store.runs import RunStore
+
+try:
+    with RunStore(Path(sys.argv[1])).create("t", "c") as run:
+        with (run.path / "screen.mp4").open("wb") as file:
+            file.truncate(1 << 30)
+        print("recorded", flush=True)
+        if sys.argv[2] == "commit":
+            run.commit()
+        signal.pause()
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+
+
+@pytest.mark.parametrize("when", ["recording", "commit"])
+def test_ctrl_c_once_more_waits_for_the_manifest(tmp_path: Path, when: str) -> None:
+    command = [sys.executable, "-c", STOPPED, str(tmp_path / "results"), when]
+    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout and process.stdout.readline() == "recorded\n"
+
+        def hashing() -> bool:
+            with suppress(OSError):
+                return any("screen.mp4" in str(fd.readlink()) for fd in Path(f"/proc/{process.pid}/fd").iterdir())
+            return False
+
+        if when == "recording":
+            process.send_signal(signal.SIGINT)
+        while not hashing():
+            assert process.poll() is None, process.stderr and process.stderr.read()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "stopped\n", "")
+    (run,) = (tmp_path / "results").iterdir()
+    manifest = read_manifest(run)
+    if when == "recording":
+        assert run.suffix == PARTIAL and (manifest.status, manifest.reasons) == ("interrupted", ["stopped by Ctrl-C"])
+    else:
+        assert run.suffix != PARTIAL and manifest.status == "valid"  # all of it was there
+    assert {*manifest.files} == {"screen.mp4"} and {path.name for path in run.iterdir()} == {"screen.mp4", MANIFEST}
