@@ -27,40 +27,21 @@ what its `tc -s -d -j qdisc show` said.
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
-from hardware.machine import cache
-from hardware.machine.cache import BuildError
+from hardware import build_tool
 
 MOST = {"flows": 64, "probes": 8, "talks": 8, "taps": 8, "steps": 4096, "spaces": 64, "counters": 256}
 """How many there may be of what in one plan; spaces are namespaces."""
 HERE = Path(__file__).parent
-# Static: the guest's libc is another one.
-_COMPILE = (
-    *("gcc", "-static", "-O2", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-D_GNU_SOURCE"),
-    *(f"-DMOST_{what.upper()}={count}" for what, count in MOST.items()),
-)
-_APT_LINE = "apt-get install --no-install-recommends gcc libc6-dev"
+_DEFINES = tuple(f"-DMOST_{what.upper()}={count}" for what, count in MOST.items())
 
 
 def digest() -> str:
     """Name what the program is made from: its sources and the compiler. Raises BuildError when there is no gcc."""
-    if not shutil.which("gcc"):
-        raise BuildError(f"not installed: gcc; as root: {_APT_LINE}")
-    compiler = subprocess.run(["gcc", "-dumpfullversion", "-dumpmachine"], capture_output=True, check=False).stdout
-    sources = ((path.name, path.read_bytes()) for path in sorted(HERE.glob("*.[ch]")))
-    return cache.digest([*sources, ("command", " ".join(_COMPILE).encode()), ("gcc", compiler)])
+    return build_tool.program_digest(HERE, _DEFINES)
 
 
 def ensure_endpoints() -> Path:
     """The program, compiled now if the cache does not have it. Raises BuildError when it does not compile."""
-
-    def build(scratch: Path) -> None:
-        command = [*_COMPILE, "-o", str(scratch / "bulk"), *map(str, sorted(HERE.glob("*.c")))]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise BuildError(f"traffic/endpoints does not compile: {done.stderr.strip()[-300:]}")
-
-    return cache.build_once(cache.root() / "bulk" / digest(), build) / "bulk"
+    return build_tool.ensure_program("bulk", HERE, _DEFINES)
