@@ -24,6 +24,7 @@ PACKAGES = (
 )  # fmt: skip
 TOOLS = ("mmdebstrap",)
 APT_LINE = "apt-get install --no-install-recommends mmdebstrap openssh-client"
+_KEY = "ssh_key"
 HOST_ALIAS = "sojourn-node"
 """HostKeyAlias under which `known_hosts` lists the host key that all nodes share."""
 ETC = {
@@ -73,9 +74,9 @@ def ensure_guest(progress: Progress | None = None) -> Guest:
     parts += [("etc", repr((ETC, POWEROFF)).encode()), *tc_objects.inputs()]
     digest = cache.digest(parts)
     tell = progress or (lambda _what, _fraction: None)
-    entry = cache.build_once(cache.root() / "guest" / digest, lambda scratch: _build(scratch, tell))
+    entry = cache.build_once(cache.root() / "guest" / digest, lambda scratch: _build(scratch, tell), secret=[_KEY])
     versions = json.loads((entry / "versions.json").read_text())
-    return Guest(entry / "root", entry / "ssh_key", entry / "known_hosts", versions, digest)
+    return Guest(entry / "root", entry / _KEY, entry / "known_hosts", versions, digest)
 
 
 def _build(scratch: Path, tell: Progress) -> None:
@@ -162,7 +163,7 @@ def prepare(root: Path) -> None:
 
 def _keys(scratch: Path, root: Path) -> None:
     """Keys for this cache only: one to log in with, and one host key for all nodes."""
-    key = scratch / "ssh_key"
+    key = scratch / _KEY
     call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "sojourn", "-f", str(key)])
     shutil.move(key.with_suffix(".pub"), root / "etc/sojourn/authorized_keys")
     # dropbear has a key format of its own.

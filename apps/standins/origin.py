@@ -8,6 +8,7 @@ import datetime as dt
 import hashlib
 import importlib.util
 import json
+import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -60,6 +61,8 @@ def ensure_certificate(host: str = HOST) -> Certificate:
     public key on their command line.
     """
     folder = cache.build_once(cache.root() / "tls" / f"{host}-{_TLS_EPOCH}", lambda work: _issue(work, host))
+    if (key := folder / "key.pem").stat().st_mode & 0o077 != 0o044 and os.access(key, os.W_OK):
+        key.chmod(0o644)  # no secret, and a machine started by root reads it as another user
     return Certificate(folder / "chain.pem", folder / "key.pem", folder / "ca.pem", (folder / "spki.txt").read_text())
 
 
@@ -91,7 +94,6 @@ def _issue(folder: Path, host: str) -> None:
 
     (folder / "ca.pem").write_bytes(signed(authority))
     (folder / "chain.pem").write_bytes(signed(leaf) + signed(authority))
-    (folder / "key.pem").touch(0o600)
     (folder / "key.pem").write_bytes(
         key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )

@@ -10,8 +10,9 @@ import logging
 import os
 import pwd
 import shutil
+import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,18 @@ def remove_tree(path: Path) -> None:
         shutil.rmtree(path)
 
 
+def let_read(tree: Path, secret: Container[str] = ()) -> None:
+    """Let all users read what the owner of a tree may, whatever the umask; `secret` files, by name, stay as they are.
+
+    Whoever starts machines as root has them read the cache as another user.
+    """
+    for folder, _, names in os.walk(tree):
+        for path in (folder, *(f"{folder}/{name}" for name in names if name not in secret)):
+            if not os.path.islink(path):
+                mode = stat.S_IMODE(os.lstat(path).st_mode)
+                os.chmod(path, mode | (mode & 0o500) >> 3 | (mode & 0o500) >> 6)
+
+
 def settle(tree: Path) -> None:
     """Give all files and folders below `tree` one time of modification: web servers tell it."""
     for folder, _, names in os.walk(tree):
@@ -74,7 +87,7 @@ def settle(tree: Path) -> None:
             os.utime(path, (FIXED_TIME, FIXED_TIME), follow_symlinks=False)
 
 
-def build_once(entry: Path, build: Callable[[Path], None]) -> Path:
+def build_once(entry: Path, build: Callable[[Path], None], secret: Container[str] = ()) -> Path:
     """Return `entry`, calling `build(scratch)` first if it does not exist or is not as it was built.
 
     The scratch directory stands beside the entry and takes its name only when it is complete and on the disk, so
@@ -83,7 +96,7 @@ def build_once(entry: Path, build: Callable[[Path], None]) -> Path:
     the first use after each boot, once a day and after `doubt`. A cache on a file system that is read-only here was
     checked by who lends it.
 
-    Raises BuildError where the cache is another user's.
+    All users may read it (see `let_read`) who may enter the cache. Raises BuildError where that is another user's.
     """
     if _is_lent(entry) and entry.is_dir():
         return entry
@@ -100,6 +113,7 @@ def build_once(entry: Path, build: Callable[[Path], None]) -> Path:
             remove_tree(scratch)
             scratch.mkdir(parents=True)
             build(scratch)
+            let_read(scratch, secret)
             seal = _sealed(scratch, _contents(scratch))
             flush(scratch)
             remove_tree(damaged)
