@@ -6,8 +6,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+MEMORY = "128M"
+"""As much as a node needs."""
 READY = r"sojourn: ready"
 """What a node prints on its console (stdout) when its network is up and ssh answers."""
 
@@ -25,30 +26,30 @@ class Interface:
 
 
 def node_command(
-    linux: str | Path,
-    root: str | Path,
     *,
     name: str,
     interfaces: Sequence[Interface],
     gateway: str | None = None,
     routes: Mapping[str, str] | None = None,
     forward: bool = False,
-    memory: str = "128M",
+    memory: str = MEMORY,
+    untrusted: bool = False,
     extra: Sequence[str] = (),
 ) -> list[str]:
-    """The argv of a node; start it where the interfaces' devices are.
+    """The argv of a node in a `hardware.confinement.Jail` with `linux` and `root`; start it where the devices are.
 
     The devices must be up with all offloads off (`ethtool -K DEV tso off gso off gro off tx off rx off`). The
     node prints READY on stdout when it answers ssh (port 22, root, `guest.ssh_key`), and ends at SIGTERM or
     `poweroff`.
 
     Args:
-        linux: the kernel, a User-Mode Linux executable.
-        root: the directory of the host that becomes its root, read-only.
         gateway: where the default route goes.
         routes: destination (prefix) to gateway, for more routes.
         forward: whether it forwards IP, as a router does.
-        memory: as `mem=` takes it; 128M is plenty.
+        memory: as `mem=` takes it.
+        untrusted: whether programs may run in it that attack its kernel. With `seccomp=on` each of them can change all
+            memory of the machine, by the code that the kernel keeps in it for its system calls; `seccomp=off` has
+            ptrace in its place, which takes longer.
         extra: more words for the kernel command line, e.g. `time-travel=inf-cpu`.
 
     Raises:
@@ -67,13 +68,14 @@ def node_command(
         f"mem={memory}",
         "root=/dev/root",
         "rootfstype=hostfs",
-        f"rootflags={root}",
+        "hostfs=/proc/self/cwd",  # where each path of a hostfs mount begins
+        "rootflags=root/.",
         "ro",
         "init=/init",
         "quiet",
         "con0=null,fd:1",
         "con=null",
-        "seccomp=on",  # system calls without ptrace: faster, and allowed to plain users
+        f"seccomp={'off' if untrusted else 'on'}",
         "panic=-1",
         "uml_dir=/dev/null",  # no pid file that a killed node would leave behind
         *(
@@ -85,12 +87,11 @@ def node_command(
     ]
     for value in (
         name,
-        str(root),
         *(part for interface in interfaces for part in (interface.name, interface.device, interface.address)),
     ):
         if not value or any(char in value for char in " \t\n,"):
             raise ValueError(f"node {name}: {value!r} cannot stand on a kernel command line: no blanks, no commas")
-    return [str(linux), *words]
+    return ["./linux", *words]
 
 
 def mac(node: str, interface: str) -> str:

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hardware.confinement import ConfinementError, Jail
 from hardware.machine.cache import BuildError
-from hardware.node import node_command
-from hardware.simulation import memory_folder
+from hardware.node import MEMORY, node_command
+from hardware.simulation import memory_bytes
 
 if TYPE_CHECKING:
     from hardware.build import Kernel
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "prague", "prague-2020", "reno-sce", "dctcp-sce", "cubic-sce")
 TIMEOUT_S = 30.0
-_MEMORY = "128M"
 _CONSOLE_END = 300
 # A flow over loopback, its own packets counted; AE, CWR and ECE in a SYN ask for AccECN (RFC 9768).
 JOB = r"""#!/bin/sh
@@ -54,19 +53,21 @@ def self_check(kernel: Kernel, guest: Guest, control: str = "prague") -> None:
         folder = Path(name)
         (folder / "run").write_text(JOB.replace("CONTROL", control))
         (folder / "run").chmod(0o755)
-        command = node_command(
-            kernel.linux, guest.root, name="check", memory=_MEMORY, interfaces=(), extra=("sj_job=/proc/self/cwd/.",)
-        )
+        words = node_command(name="check", interfaces=(), extra=("sj_job=job/.",))
+        jail = Jail({"linux": kernel.linux, "root": guest.root}, {"job": folder}, memory_bytes(MEMORY))
         try:
-            console = subprocess.run(
-                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                timeout=TIMEOUT_S, check=False, env=os.environ | {"TMPDIR": str(memory_folder(_MEMORY))},
-            ).stdout  # fmt: skip
+            with jail:
+                console = subprocess.run(
+                    jail.argv(words, {"TMPDIR": "memory"}), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT, timeout=TIMEOUT_S, check=False,
+                ).stdout  # fmt: skip
         except subprocess.TimeoutExpired as late:
             last_words = _end(late.stdout or b"") or "nothing"
             raise BuildError(
                 f"the built kernel's check did not end within {TIMEOUT_S:g} s; console: {last_words}"
             ) from late
+        except ConfinementError as refused:
+            raise BuildError(str(refused)) from refused
         out, err = ((folder / file).read_text() if (folder / file).exists() else "" for file in ("out", "err"))
     if "qdisc: " not in out:
         raise BuildError(f"the built kernel does not boot: {_end(console)!r}")

@@ -10,15 +10,15 @@ import select
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from hardware.confinement import Confinement, ConfinementError, Jail, memory_room
 from hardware.machine.cores import Lease
 from hardware.machine.memory import available_bytes
-from hardware.machine.scratch import scratch_folder
+from hardware.machine.scratch import scratch_file
 from hardware.machine.signals import held_back
 from hardware.node import node_command
 
@@ -39,7 +39,6 @@ draw: this bit of what the processor tells of itself is masked."""
 SAID = ("out", "err", "console")
 """Files in a job's folder: what the job said, and what the machine said that did not end well."""
 _LOOK_S = 0.25
-_SHM = Path("/dev/shm")
 #: What the console says of memory that is used up; of a kernel that gave up.
 _NO_MEMORY = re.compile(r"Out of memory: Killed process \d+ \(([^)]*)\)|out of memory", re.IGNORECASE)
 _PANIC = re.compile(r"Kernel panic[^\n]*")
@@ -68,72 +67,82 @@ def run(
     start_ns: int = START_NS,
     timeout: float | None = 300.0,
     mounts: Mapping[str, Path] | None = None,
+    reads: Mapping[str, Path] | None = None,
     watch: Callable[[], None] = lambda: None,
+    untrusted: bool = False,
+    environment: Mapping[str, str] | None = None,
+    confinement: Confinement | None = None,
 ) -> None:
     """Run the executable `folder/run` inside a machine whose time is simulated.
 
     The job works in the folder itself, so what it writes there stays; its output is `out` and `err`, and the machine's
     own `console` is there too when it does not end well. Hosts and
     routers are network namespaces that it makes. The same seed gives the same bytes, wherever all this lies: the
-    machine sees no path of the host.
+    machine sees no path of the host. It reaches nothing there but what is named here (`hardware.confinement`), and of
+    what it could write, links, sockets and devices are removed before anybody reads it.
 
     It stays on one processor, since every system call of the guest hands over between two processes of the host, which
     is many times slower across processors: one that no other machine has, if there is one.
 
     Args:
         timeout: seconds of real time; None: no limit.
-        mounts: folders of the host by a name: the job may mount each as `-t hostfs -o hostfs=/proc/self/cwd/NAME/.`.
+        mounts: folders of the host by a name: the job may mount each by busybox as `-t hostfs -o NAME/.`.
+        reads: the same for what it cannot change; a name may have slashes.
         watch: called a few times a second; what it raises ends the machine and is raised.
+        untrusted: whether programs may run in it that attack its kernel: their system calls take longer.
+        environment: more variables for the kernel's process.
+        confinement: default: the best that can be had here.
 
     Raises:
-        SimulationError: the machine does not finish in time, or the job's exit code is not 0.
+        SimulationError: the machine cannot be confined, does not finish in time, leaves links, or the job's exit code
+            is not 0.
+        BuildError: what confines it cannot be compiled.
     """
     check_memory(memory)
-    here = scratch_folder("-machine")
     # By the working directory: a path on the kernel's command line would differ between runs, and with it the memory's
     # layout and the entropy.
-    lies = memory_folder(memory)
-    given = {"linux": kernel.linux, "root": guest.root, "job": folder, "memory": lies, **(mounts or {})}
-    for name, target in given.items():
-        (here / name).symlink_to(target.absolute())
     words = node_command(
-        "./linux",
-        "/proc/self/cwd/root/.",
         name="sim",
         interfaces=(),
         memory=memory,
         forward=True,
-        extra=("time-travel=inf-cpu", f"time-travel-start={start_ns}", "sj_job=/proc/self/cwd/job/.", ANY_PROCESSOR),
+        untrusted=untrusted,
+        extra=("time-travel=inf-cpu", f"time-travel-start={start_ns}", "sj_job=job/.", ANY_PROCESSOR),
     )
+    jail = Jail(
+        {"linux": kernel.linux, "root": guest.root, **(reads or {})}, {"job": folder, **(mounts or {})},
+        memory_bytes(memory), trace=untrusted, kind=confinement,
+    )  # fmt: skip
     (folder / "status").unlink(missing_ok=True)
-    said = here / "console"
+    # Nothing of the host's environment: its size alone would move the guest's memory.
+    variables = {"PATH": os.defpath, "HOME": "/", "SOJOURN_SEED": str(seed), "TMPDIR": "memory", **(environment or {})}
     machine: subprocess.Popen[bytes] | None = None
+    said = scratch_file("-console")
     try:
-        with Lease() as core:
+        with jail, Lease() as core:
             try:
-                # None outlives the thread that waits.
-                command = ["setpriv", "--pdeathsig", "KILL", "--", "taskset", "-c", str(core), *words]
+                command = jail.argv(words, variables, core=core, parent=os.getpid())
                 with said.open("wb") as console, held_back():
                     machine = subprocess.Popen(
-                        command, stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT, cwd=here,
+                        command, stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT,
                         start_new_session=True,  # its helper processes end with it
-                        # Nothing of the host's environment: its size alone would move the guest's memory.
-                        env={"PATH": os.defpath, "HOME": "/", "SOJOURN_SEED": str(seed), "TMPDIR": "memory"},
                     )  # fmt: skip
                 _wait(machine, timeout, watch)
-            except TimeoutError as late:
-                raise SimulationError(f"{folder}: {late}: {_last_words(folder, said)}") from late
             finally:
                 if machine:
                     _kill(machine)
                     machine.wait()
         _judge(folder, said, machine.returncode)
-    except BaseException:
+    except BaseException as stopped:
         with contextlib.suppress(OSError):
-            shutil.copy(said, folder)
+            shutil.copy(said, folder / "console")
+        if isinstance(stopped, TimeoutError):
+            raise SimulationError(f"{folder}: {stopped}: {_last_words(folder, said)}") from stopped
+        if isinstance(stopped, ConfinementError):
+            raise SimulationError(str(stopped)) from stopped
         raise
     finally:
-        shutil.rmtree(here, ignore_errors=True)
+        said.unlink()
 
 
 def memory_bytes(memory: str) -> int:
@@ -143,28 +152,16 @@ def memory_bytes(memory: str) -> int:
 
 def fitting(memory: str) -> int:
     """Return how many machines of `memory` ("4G") would find what they may come to use, where that lies too."""
-    return min(_free(memory)) // memory_bytes(memory)
-
-
-def memory_folder(memory: str) -> Path:
-    """Return where the file that is a machine's `memory` ("4G") lies: in memory, or among temporary files.
-
-    Containers have a /dev/shm of 64 MB, from which nothing may be run.
-    """
-    runs = _SHM.is_dir() and not os.statvfs(_SHM).f_flag & os.ST_NOEXEC
-    fits = runs and shutil.disk_usage(_SHM).total >= memory_bytes(memory)
-    return _SHM if fits else Path(tempfile.gettempdir())
-
-
-def _free(memory: str) -> tuple[int, int]:
-    return available_bytes(), shutil.disk_usage(memory_folder(memory)).free
+    need = memory_bytes(memory)
+    return min(available_bytes(), memory_room(need)[0]) // need
 
 
 def check_memory(memory: str) -> None:
     """Raise SimulationError where a machine of `memory` ("4G") would not find the memory that it may come to use."""
-    need, (have, room) = memory_bytes(memory), _free(memory)
+    need = memory_bytes(memory)
+    have, (room, folder) = available_bytes(), memory_room(need)
     if need > min(have, room):
-        where = "of memory" if have <= room else f"in {memory_folder(memory)}"
+        where = "of memory" if have <= room else f"in {folder}"
         raise SimulationError(
             f"a simulated machine of {need >> 20} MB: {min(have, room) >> 20} MB {where} are free; end something first"
         )

@@ -33,6 +33,8 @@ SECONDS = 10
 QDISCS = ("fq_codel flows 1", "dualpi2", "pie")
 RATE = "50mbit"
 TIMEOUT_S = 120.0
+#: Counts go to the folder `profile` of the machine, by their files' names alone (libgcov's variables).
+_COUNTED = {"GCOV_PREFIX": "profile", "GCOV_PREFIX_STRIP": "99"}
 JOB = """#!/bin/sh
 set -e
 ip -batch - <<'END'
@@ -95,10 +97,11 @@ def train(kernel: Kernel, guest: Guest, profile: Path) -> None:
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        profile.mkdir(exist_ok=True)
         (folder / "run").write_text(job())
         (folder / "run").chmod(0o755)
         try:
-            simulation.run(kernel, guest, folder, timeout=TIMEOUT_S)
+            simulation.run(kernel, guest, folder, timeout=TIMEOUT_S, mounts={"profile": profile}, environment=_COUNTED)
         except SimulationError as failed:
             raise BuildError(f"the training fails: {failed}") from failed
     if not any(profile.glob("*.gcda")):

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from hardware.machine.files import lock
 
+SHM = Path("/dev/shm")
+"""Where files are in memory."""
 _PREFIX = "sojourn-"
 #: What `_made` calls them, and nobody else what is his own.
 _NAME = re.compile(r"sojourn-\d+_[a-z0-9_]{8}", re.ASCII)
@@ -27,9 +29,12 @@ def scratch_file(suffix: str) -> Path:
     return Path(path)
 
 
-def scratch_folder(suffix: str) -> Path:
-    """Return a new empty folder. Its path is short: a control socket of ssh may have 104 bytes."""
-    return Path(tempfile.mkdtemp(suffix=suffix, dir=_folder()))
+def scratch_folder(suffix: str, *, within: Path | None = None) -> Path:
+    """Return a new empty folder, `within` SHM or among temporary files.
+
+    Its path is short: a control socket of ssh may have 104 bytes.
+    """
+    return Path(tempfile.mkdtemp(suffix=suffix, dir=_folder(within)))
 
 
 def sweep() -> None:
@@ -37,7 +42,7 @@ def sweep() -> None:
 
     Its process holds a lock on its folder for as long as it lives: pids mean nothing to who cannot see all of them.
     """
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+    for folder in (path for place in (Path(tempfile.gettempdir()), SHM) for path in place.glob(f"{_PREFIX}*")):
         if not _NAME.fullmatch(folder.name):
             continue
         try:
@@ -56,16 +61,16 @@ def sweep() -> None:
 _making = threading.Lock()
 
 
-def _folder() -> Path:
+def _folder(within: Path | None = None) -> Path:
     with _making:  # else two threads make it
-        return _made(os.getpid())
+        return _made(os.getpid(), within)
 
 
 @functools.cache
-def _made(process: int) -> Path:
+def _made(process: int, within: Path | None) -> Path:
     sweep()
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{process}_"))
+        folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{process}_", dir=within))
         # Before it is opened, or locked, another's sweep may have removed it.
         with suppress(FileNotFoundError):
             held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -108,16 +108,21 @@ def sandbox_refusal() -> str | None:
     return None
 
 
-@functools.cache
 def becomes_viewer() -> bool:
-    """Whether we are a root that may be UID as well: not the only user of a namespace."""
+    """Whether we are a root that may be UID as well."""
+    return maps_user(UID)
+
+
+@functools.cache
+def maps_user(user: int) -> bool:
+    """Whether we are a root in whose namespace there is a `user` with this number: not its only one."""
     if os.geteuid() != 0:
         return False
     users = Path("/proc/self/uid_map")
     if not users.exists():  # a kernel without user namespaces
         return True
     ranges = [tuple(map(int, line.split())) for line in users.read_text().splitlines()]
-    return any(first <= UID < first + count for first, _, count in ranges)
+    return any(first <= user < first + count for first, _, count in ranges)
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from harness.bundle.research_object import CRATE
 from harness.experiment.options import LABS, OPTIONS, Options, OptionsError, restored, words
 from harness.experiment.run import OPTIONS_FILE, perform
 from harness.experiment.scenario import is_path
+from harness.experiment.simulated import SYSTEM_CALLS
 from harness.report.run_page import REPORT
 from harness.store.loaded import stored_object
 from harness.store.manifest import LARGEST, PARTIAL, FileEntry, Manifest, read_manifest
@@ -25,7 +26,10 @@ NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
 #: Characters of what is wrong with a record, which may say anything.
 _LONGEST = 400
 _DEFAULTS = {option.name: option.default for option in OPTIONS}
-_MACHINE = ("kernel source", "kernel build", "guest", "sources", "film", "second film", "processor", FLAGS, "ffmpeg")
+_MACHINE = (
+    *("kernel source", "kernel build", "guest", "sources", SYSTEM_CALLS),
+    *("film", "second film", "processor", FLAGS, "ffmpeg"),
+)
 
 
 class RerunError(RuntimeError):

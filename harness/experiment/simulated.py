@@ -21,8 +21,10 @@ from apps.second import second_service
 from apps.standins.clip import SEGMENT_SECONDS, Clip
 from hardware import simulation
 from hardware.build import Kernel, ensure_kernel
+from hardware.confinement import ConfinementError, confinement
 from hardware.desktop import EXTRAS, Desktop, ensure_desktop
 from hardware.machine import cache
+from hardware.machine.cache import BuildError
 from hardware.machine.files import CHECKOUT, log_file
 from hardware.machine.scratch import scratch_folder
 from hardware.simulation import SimulationError
@@ -35,19 +37,27 @@ if TYPE_CHECKING:
     from harness.experiment.options import Options
     from harness.store.runs import RunDirectory
 
+SYSTEM_CALLS = "system calls"
+"""How the kernel takes those of its programs, in a manifest's versions: by seccomp or by ptrace."""
 #: What a machine with browsers may come to use.
 MEMORY = "4G"
 
 #: The inside tells something twice a simulated second while it records; its set-up takes longest.
 _SILENCE_S = 300.0
+#: Folders of the cache that no machine sees.
+_OURS = {
+    *("apt", "board-kernel", "bulk", "confine", "desktop", "guest", "image", "image-apt", "kernel", "rust", "sources"),
+    "venv",
+}
 #: Looks come several a second: what is longer, we were stopped ourselves, and the machine with us.
 _LOOK_S = 1.0
+#: busybox is not setuid: a setuid mount of a root whose owner has no number here would be nobody's.
 #: A recorder's buffers are given back and taken again for each frame where malloc has its way.
 _PREPARED = f"""#!/bin/sh
 set -e
-mount -t hostfs -o hostfs=/proc/self/cwd/evidence/. none {EVIDENCE}
-mount -t hostfs -o ro,hostfs=/proc/self/cwd/cache/. none {CACHE}
-mount -t hostfs -o ro,hostfs=/proc/self/cwd/sources/. none {SOURCES}
+busybox mount -t hostfs -o evidence/. none {EVIDENCE}
+busybox mount -t hostfs -o ro,cache/. none {CACHE}
+busybox mount -t hostfs -o ro,sources/. none {SOURCES}
 echo 1 >/proc/sys/vm/overcommit_memory
 export SOJOURN_CACHE={CACHE} PYTHONPATH={SOURCES} PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME=/tmp/cache LANG=C.UTF-8
 export {simulation.NO_RDRAND}
@@ -63,6 +73,8 @@ class Machine:
     kernel: Kernel
     desktop: Desktop
     memory: str = MEMORY
+    untrusted: bool = False
+    """Whether pages, scripts or films that are not ours run in it (see `hardware.node.node_command`)."""
 
     @property
     def bytes(self) -> int:
@@ -77,6 +89,7 @@ class Machine:
             "kernel build": self.kernel.digest,
             "guest": self.desktop.digest,
             "sources": self.desktop.sources_digest,
+            SYSTEM_CALLS: "ptrace" if self.untrusted else "seccomp",
             **{f"guest {name}": text for name, text in self.desktop.versions.items()},
         }
 
@@ -94,15 +107,24 @@ class SimulatedError(RuntimeError):
 def prepare(options: Options, service: Service, step: Callable[[str], Tell]) -> Machine:
     """Make what such a run needs and the cache lacks, all at once: downloads beside compiling; return its machine.
 
-    Raises BuildError, ServiceError.
+    Raises BuildError, also where nothing confines the machine; ServiceError.
     """
+    try:
+        confinement()
+    except ConfinementError as refused:
+        raise BuildError(str(refused)) from refused
     kernel, desktop, *_films = all_at_once(
         lambda: ensure_kernel(options.kernel_source, named(step("kernel"))),
         lambda: ensure_desktop(_extras(options), named(step("guest with browser"))),
         lambda: service.prepare(step("film")),
         *([lambda: second_service(options).prepare(step("second film"))] if options.second_video else []),
     )
-    return Machine(kernel, desktop)
+    return Machine(kernel, desktop, untrusted=untrusted(options))
+
+
+def untrusted(options: Options) -> bool:
+    """Whether a page, a script or a film of the user's, which may be a stranger's, is let into the machine."""
+    return bool(options.url or options.script or options.clip)
 
 
 def machine_of(options: Options, step: Callable[[str], Tell] | None = None) -> Machine:
@@ -191,14 +213,20 @@ def start(
     try:
         simulation.run(
             machine.kernel, machine.desktop, job, seed=seed, memory=machine.memory, watch=watch,
-            start_ns=simulation.DATE_NS, timeout=timeout,
-            mounts={"evidence": evidence, "cache": cache.root(), "sources": machine.desktop.sources},
+            start_ns=simulation.DATE_NS, timeout=timeout, untrusted=machine.untrusted,
+            mounts={"evidence": evidence}, reads={"sources": machine.desktop.sources, **_lent()},
         )  # fmt: skip
     except SimulationError as failed:
         error_file = job / ERROR
         raise SimulatedError(
             error_file.read_text() if error_file.exists() else str(failed).replace(f"{job}: ", "")
         ) from failed
+
+
+def _lent() -> dict[str, Path]:
+    """What a machine sees of the cache: films, players, certificates; not what makes machines, nor our environment."""
+    folders = (path for path in cache.root().iterdir() if path.is_dir() and path.name not in _OURS)
+    return {f"cache/{path.name}": path for path in sorted(folders)}
 
 
 def all_at_once(*makers: Callable[[], Any]) -> list[Any]:
@@ -241,7 +269,7 @@ def record(
     """
     job = scratch_folder("-job")
     try:
-        run.add_versions(machine.versions | films(options, service))
+        run.add_versions(machine.versions | films(options, service) | {"confined by": confinement()})
         write_job(job, options, service, {run.path: EVIDENCE, cache.root(): CACHE, CHECKOUT: SOURCES})
         with place(machine):
             news = _News(job / NEWS, progress, clock)

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from bottleneck.router import Router
 from hardware.build import Kernel
+from hardware.confinement import Confinement, Jail
 from hardware.guest import Guest
 from hardware.machine.cores import HOSTS, PROBES, ROUTER, Cores
 from hardware.machine.files import log_file
@@ -31,7 +32,8 @@ from hardware.machine.namespaces import Namespaces
 from hardware.machine.place import NO_WAY_BACK, Place
 from hardware.machine.process import Process
 from hardware.machine.scratch import scratch_folder
-from hardware.node import READY, Interface, node_command
+from hardware.node import MEMORY, READY, Interface, node_command
+from hardware.simulation import memory_bytes
 from harness.lab.contract import Lab, MadeLab, Tap
 from harness.lab.switches import HUB, OUTSIDE, PLANS, WAY_OUT, address, cable
 from harness.lab.uplink import open_uplink
@@ -124,20 +126,25 @@ class VirtualLab(MadeLab):
         for name, devices in wired.items():
             interfaces = [Interface(dev, f"apu-{dev}", f"{ip}/{plan.length}") for dev, ip in devices.items()]
             interfaces.append(Interface("mgmt", "apu-mgmt", f"{_MGMT[name]}/24"))
+            words = node_command(
+                name=name,
+                interfaces=interfaces,
+                gateway=way_out if name == "router" else plan.gateway(name),
+                forward=name == "router",
+            )
             self.nodes[name] = Process.start(
                 spaces[name],
-                node_command(
-                    kernel.linux,
-                    guest.root,
-                    name=name,
-                    interfaces=interfaces,
-                    gateway=way_out if name == "router" else plan.gateway(name),
-                    forward=name == "router",
-                ),
+                stack.enter_context(node_jail(kernel.linux, guest.root)).argv(words, {"TMPDIR": "memory"}),
                 stdout=log_file(self._run, f"node-{name}"),
                 wrap=self._cores.realtime(ROUTER if name == "router" else HOSTS),
             )
             stack.callback(self.nodes[name].stop, signal.SIGKILL)
+
+
+def node_jail(linux: Path, root: Path) -> Jail:
+    """What confines a node: in a lab's namespaces it can always have its own."""
+    shown = {"linux": linux, "root": root}
+    return Jail(shown, {}, memory_bytes(MEMORY), packets=True, kind=Confinement.NAMESPACES)
 
 
 def _ssh(hub: Place, name: str, guest: Guest, scratch: Path) -> Place:

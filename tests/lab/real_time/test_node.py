@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from hardware.machine.place import Place
 from hardware.machine.process import Process
 from hardware.node import READY, Interface, node_command
 from hardware.self_check import self_check
+from harness.lab.virtual import node_jail
 
 pytestmark = pytest.mark.lab
 
@@ -37,7 +39,7 @@ def test_a_node_proves_prague_and_data_without_ect1_fails_the_check() -> None:
 
 def test_a_ping_crosses_and_ssh_answers(tmp_path: Path) -> None:
     kernel, guest = ensure_kernel(), ensure_guest()
-    with Namespaces(["hub"]) as spaces:
+    with Namespaces(["hub"]) as spaces, ExitStack() as stack:
         hub = spaces["hub"]
         lines = [f"link add br-{net} type bridge stp_state 0 mcast_snooping 0" for net in ("lan", "wan")]
         for name, wires in WIRES.items():
@@ -57,9 +59,12 @@ def test_a_ping_crosses_and_ssh_answers(tmp_path: Path) -> None:
         nodes = {
             name: Process.start(
                 hub,
-                node_command(
-                    kernel.linux, guest.root, name=name, forward=name == "router", gateway=GATEWAYS.get(name),
-                    interfaces=[Interface(net, f"{name[:6]}-{net}", address) for net, address in wires.items()],
+                stack.enter_context(node_jail(kernel.linux, guest.root)).argv(
+                    node_command(
+                        name=name, forward=name == "router", gateway=GATEWAYS.get(name),
+                        interfaces=[Interface(net, f"{name[:6]}-{net}", address) for net, address in wires.items()],
+                    ),
+                    {"TMPDIR": "memory"},
                 ),
                 stdout=tmp_path / f"{name}.log",
             )

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from hardware import simulation
+from hardware import confinement, simulation
 from hardware.build import Kernel
+from hardware.confinement import Confinement
 from hardware.simulation import SimulationError
 from tests.processes import outliving
 
@@ -26,7 +27,7 @@ class Guest:
 
 @dataclass(frozen=True)
 class Fake:
-    """A shell script where the kernel would be; it finds the job's folder as `job`."""
+    """A shell script where the kernel would be, which needs a shell of the host; it finds the job's folder as `job`."""
 
     folder: Path
 
@@ -40,7 +41,8 @@ class Fake:
         (linux := self.folder / "kernel").write_text(f"#!/bin/sh\n{script}\n")
         linux.chmod(0o755)
         kernel = Kernel(linux, self.folder / "config", "7.2", "tarball", "0")
-        simulation.run(kernel, Guest(self.folder / "guest"), self.job, memory="1M", mounts=mounts, **how)
+        how = {"memory": "1M", "confinement": Confinement.NONE, **how}
+        simulation.run(kernel, Guest(self.folder / "guest"), self.job, mounts=mounts, **how)
 
 
 @pytest.fixture
@@ -146,9 +148,10 @@ def test_too_little_memory_is_told_before_anything_starts(monkeypatch: pytest.Mo
 def test_where_memory_is_short_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, have: int, room: int, where: str
 ) -> None:
-    monkeypatch.setattr(simulation, "_SHM", tmp_path)
+    monkeypatch.setattr(confinement, "confinement", lambda: Confinement.LANDLOCK)
+    monkeypatch.setattr(confinement, "SHM", tmp_path)
     monkeypatch.setattr(simulation, "available_bytes", lambda: have << 30)
-    monkeypatch.setattr(simulation.shutil, "disk_usage", lambda _: SimpleNamespace(free=room << 30, total=16 << 30))
+    monkeypatch.setattr(confinement.shutil, "disk_usage", lambda _: SimpleNamespace(free=room << 30, total=16 << 30))
     simulation.check_memory(f"{min(have, room)}G")
     with pytest.raises(SimulationError) as short:
         simulation.check_memory("4G")
@@ -159,12 +162,18 @@ def test_where_memory_is_short_is_named(
 @pytest.mark.parametrize("shm", [Path("/proc"), Path("/no/such")])
 def test_memory_is_a_temporary_file_where_none_can_be_run_from_shm(shm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """/proc is mounted noexec, as a container's /dev/shm."""
-    monkeypatch.setattr(simulation, "_SHM", shm)
-    assert simulation.memory_folder("256M") == Path(tempfile.gettempdir())
+    monkeypatch.setattr(confinement, "SHM", shm)
+    assert confinement.memory_folder(256 << 20) == Path(tempfile.gettempdir())
 
 
 def test_memory_is_a_temporary_file_where_shm_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulation, "_SHM", tmp_path)
-    monkeypatch.setattr(simulation.shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 30, total=1 << 30))
-    assert simulation.memory_folder("256M") == tmp_path
-    assert simulation.memory_folder("4G") == Path(tempfile.gettempdir())
+    monkeypatch.setattr(confinement, "SHM", tmp_path)
+    monkeypatch.setattr(confinement.shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 30, total=1 << 30))
+    assert confinement.memory_folder(256 << 20) == tmp_path
+    assert confinement.memory_folder(4 << 30) == Path(tempfile.gettempdir())
+
+
+def test_what_has_its_own_namespaces_needs_no_room_but_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confinement, "confinement", lambda: Confinement.NAMESPACES)
+    monkeypatch.setattr(confinement.shutil, "disk_usage", lambda _: SimpleNamespace(free=1, total=1))
+    simulation.check_memory("1M")

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What keeps a User-Mode Linux kernel, and whoever takes it over, to the files of its own machine.
+
+Each program of a machine is a process of this host, and its root may mount whatever folder of the host the kernel's
+process can open. So that process starts by `confine/`, which leaves it a few files, no network and no capabilities.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+
+from hardware import build_tool
+from hardware.machine.cache import BuildError, let_read
+from hardware.machine.scratch import SHM, scratch_folder
+from hardware.machine.viewer import maps_user
+
+#: A number of nobody's account, next to the viewer's: no viewer may signal a machine, or read its memory.
+UID = 61185
+VARIABLE = "SOJOURN_CONFINEMENT"
+#: Capabilities by their bits (capabilities(7)): chown, setgid and setuid.
+_BECOME_OTHERS = 1 << 0 | 1 << 6 | 1 << 7
+_PROBE_BYTES = 1 << 20
+#: What a machine's tmpfs holds next to its memory: the kernel tries it first with a page.
+_SPARE_BYTES = 1 << 20
+
+
+class Confinement(StrEnum):
+    """What confines a machine."""
+
+    NAMESPACES = "namespaces"
+    """Its own mount, pid, user, network, ipc, uts and cgroup namespaces."""
+    LANDLOCK = "landlock"
+    """Landlock, where namespaces are refused, as in many containers."""
+    NONE = "none"
+    """Nothing, where the user asks for it by `SOJOURN_CONFINEMENT=none`."""
+
+
+class ConfinementError(RuntimeError):
+    """Nothing confines a machine here, or a machine left what nobody should open; one line."""
+
+
+def ensure_launcher() -> Path:
+    """The program that starts a machine confined, compiled now if the cache does not have it. Raises BuildError."""
+    return build_tool.ensure_program("confine", Path(__file__).parent / "confine")
+
+
+@functools.cache
+def confinement() -> Confinement:
+    """Return what confines machines here, as a start of each shows; `SOJOURN_CONFINEMENT` names one.
+
+    Raises ConfinementError where there is none, BuildError.
+    """
+    if wanted := os.environ.get(VARIABLE):
+        if wanted not in list(Confinement):
+            raise ConfinementError(f"{VARIABLE}={wanted}: give {', '.join(Confinement)}")
+        kinds = [Confinement(wanted)]
+    else:
+        kinds = [Confinement.NAMESPACES, Confinement.LANDLOCK]
+    refused = []
+    for kind in kinds:
+        if not (why := refusal(kind)):
+            return kind
+        refused.append(f"{kind}: {why}")
+    raise ConfinementError(
+        f"a machine cannot be confined here ({'; '.join(refused)}): allow user namespaces or Landlock; or, if "
+        f"everything that will run in it is trusted, set {VARIABLE}=none"
+    )
+
+
+def refusal(kind: Confinement) -> str:
+    """Return why machines cannot be confined so here; empty where they can. Raises BuildError."""
+    launcher = ensure_launcher()
+    with Jail({"linux": launcher}, {}, _PROBE_BYTES, kind=kind) as jail:
+        done = subprocess.run(
+            jail.argv(["./linux", "works"], {}), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+    return "" if done.returncode == 0 else done.stderr.strip().removeprefix("confine: ") or f"exit {done.returncode}"
+
+
+class Jail:
+    """What a machine can reach; its programs start by `argv`, and find it in their working directory.
+
+    Left as a context, it takes back from the machine what it could write: see `settle`.
+
+    Args:
+        reads: files and folders of the host that it can read, by their names; FOLDER/NAME for some of a folder, whose
+            names must be theirs there.
+        writes: folders that it can change.
+        memory: bytes that it may have in the folder `memory`.
+        packets: whether it has the network namespace that it is started in, and packet sockets.
+        trace: whether its programs may trace each other, as the kernel needs with `seccomp=off`.
+        kind: default: `confinement()`.
+
+    Raises ConfinementError and BuildError, when entered; ConfinementError when left.
+    """
+
+    def __init__(
+        self,
+        reads: Mapping[str, Path],
+        writes: Mapping[str, Path],
+        memory: int,
+        *,
+        packets: bool = False,
+        trace: bool = False,
+        kind: Confinement | None = None,
+    ) -> None:
+        self._reads, self._writes, self._memory = reads, dict(writes), memory
+        self._packets, self._trace, self._kind = packets, trace, kind
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Jail:
+        self.kind = self._kind or confinement()
+        #: Who the machine is on this host; None: who we are.
+        self.user = None if self._packets else machine_user(self.kind)
+        with ExitStack() as stack:
+            self.folder = scratch_folder("-machine")
+            stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            if self.user is not None:
+                os.chown(self.folder, self.user, self.user)
+            if self.kind is not Confinement.NAMESPACES:
+                within = memory_folder(self._memory)
+                memory = scratch_folder("-memory", within=within if within == SHM else None)
+                stack.callback(shutil.rmtree, memory, ignore_errors=True)
+                self._writes["memory"] = memory
+            for path in self._reads.values() if self.user is not None else ():
+                if path.stat().st_mode & 0o005 != 0o005:  # made under a strict umask, before all could read the cache
+                    let_read(path)
+            for folder in {path.absolute() for path in self._writes.values()}:
+                status = folder.stat()
+                stack.callback(settle, folder, (status.st_uid, status.st_gid) if self.user is not None else None)
+                if self.user is not None:
+                    lend(folder, self.user)
+            self._stack = stack.pop_all()
+        return self
+
+    def argv(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        core: int | None = None,
+        parent: int | None = None,
+    ) -> list[str]:
+        """The command that starts `words` in here, with this environment alone, on the processor `core`.
+
+        With `parent`, our pid, it does not start once that process has ended.
+        """
+        options = [f"--read={name}={path.absolute()}" for name, path in self._reads.items()]
+        # Without a root of its own it finds parts of a folder by that folder.
+        above = {name.split("/")[0]: path.absolute().parent for name, path in self._reads.items() if "/" in name}
+        options += [f"--above={name}={path}" for name, path in above.items()]
+        options += [f"--write={name}={path.absolute()}" for name, path in self._writes.items()]
+        options += [f"--library={path}" for path in libraries(self._reads["linux"])]
+        options += [f"--env={name}={value}" for name, value in environment.items()]
+        options.append(f"--here={self.folder}")
+        if self.kind is Confinement.NAMESPACES:
+            options.append(f"--memory={self._memory + _SPARE_BYTES}")
+        for name, value in (("user", self.user), ("core", core), ("parent", parent)):
+            options += [] if value is None else [f"--{name}={value}"]
+        options += [f"--{name}" for name, wanted in (("packets", self._packets), ("trace", self._trace)) if wanted]
+        return [str(ensure_launcher()), self.kind, *options, "--", *words]
+
+    def close(self) -> None:
+        """Leave it; its programs must have ended. Safe to call twice. Raises ConfinementError."""
+        self._stack.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except ConfinementError:
+            if value is None:  # else what went wrong first is told
+                raise
+
+
+def machine_user(kind: Confinement) -> int | None:
+    """Return whom a root lets its machines be; None where they are who we are."""
+    if kind is Confinement.NONE or not maps_user(UID):
+        return None
+    status = Path("/proc/self/status").read_text()
+    capabilities = int(re.search(r"^CapEff:\s*(\w+)$", status, re.MULTILINE)[1], 16)  # type: ignore[index]
+    return UID if capabilities & _BECOME_OTHERS == _BECOME_OTHERS else None
+
+
+def lend(folder: Path, user: int) -> None:
+    """Let a folder with all in it be another user's. Raises OSError."""
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, user, user, follow_symlinks=False)
+
+
+def settle(folder: Path, owner: tuple[int, int] | None = None) -> None:
+    """Take back a folder from a machine that has ended: all in it are files and folders that we may read, of `owner`.
+
+    Links, sockets and devices go: who reads a run would follow them out of it. Raises ConfinementError, once all is
+    done, naming those and what cannot be looked at.
+    """
+    odd, left = list[str](), [str(folder)]
+    while left:
+        path = left.pop()
+        try:
+            if owner:
+                os.chown(path, *owner, follow_symlinks=False)
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(status.st_mode):
+                        if status.st_mode & 0o700 != 0o700:
+                            os.chmod(entry.path, stat.S_IMODE(status.st_mode) | 0o700)
+                        left.append(entry.path)
+                    elif not stat.S_ISREG(status.st_mode):
+                        os.unlink(entry.path)
+                        odd.append(os.path.relpath(entry.path, folder))
+                    elif owner:
+                        os.chown(entry.path, *owner, follow_symlinks=False)
+        except FileNotFoundError:
+            pass
+        except OSError as failed:
+            odd.append(f"{os.path.relpath(path, folder)[:100]} ({failed.strerror})")
+    if odd:
+        raise ConfinementError(
+            f"{folder}: the machine left {', '.join(sorted(odd)[:5])}: neither files nor folders; removed"
+        )
+
+
+@functools.cache
+def libraries(program: Path) -> tuple[Path, ...]:
+    """The loader and libraries of this host that a program starts with; none of one that needs none."""
+    done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+    return tuple(Path(path) for path in re.findall(r"(/\S+) \(0x", done.stdout))
+
+
+def memory_folder(memory: int) -> Path:
+    """Return where the file that is a machine's `memory`, bytes, lies without namespaces: in memory, or on a disk.
+
+    Containers have a /dev/shm of 64 MB, from which nothing may be run.
+    """
+    runs = SHM.is_dir() and not os.statvfs(SHM).f_flag & os.ST_NOEXEC
+    fits = runs and shutil.disk_usage(SHM).total >= memory
+    return SHM if fits else Path(tempfile.gettempdir())
+
+
+def memory_room(memory: int) -> tuple[int, Path | None]:
+    """Return the bytes that are free where a machine's `memory` lies, and where that is; None: in memory alone."""
+    try:
+        kind = confinement()
+    except (ConfinementError, BuildError):  # told when the machine starts
+        kind = Confinement.NAMESPACES
+    if kind is Confinement.NAMESPACES:
+        return 1 << 62, None
+    folder = memory_folder(memory)
+    return shutil.disk_usage(folder).free, folder
