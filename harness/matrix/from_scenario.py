@@ -17,7 +17,7 @@ from harness.experiment.timeline import Phase
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.matrix import Column, Matrix, MatrixError
 from traffic.load import CALL, VIDEO, WEB
-from traffic.probes import PROBES
+from traffic.probes import INTERVAL_MS, PROBES, LatencyProbe
 from traffic.web import MEAN_GAP_S
 
 _WAYS = ((0, "down"), (1, "up"))
@@ -46,7 +46,7 @@ def scenario_matrix(file: Path) -> Matrix:
                 *((Column(head=f"FCT {of} s", metric=f"short.{name}_s") for of, name in _FCT) if fetched else ()),
                 *((Column(head=f"call {way} Mbit/s", metric=f"call.{n}.mbps") for n, way in _WAYS) if calls else ()),
                 *(
-                    Column(head=f"{probe.name} probe {of} ms", metric=f"probes.{n}.{metric}_ms")
+                    Column(head=f"probe ({_called(probe, every)}) {of} ms", metric=f"probes.{n}.{metric}_ms")
                     for n, probe in enumerate(PROBES)
                     for of, metric in (("P50", "p50"), ("P99", "p99"))
                 ),
@@ -56,6 +56,12 @@ def scenario_matrix(file: Path) -> Matrix:
         )
     except (OptionsError, ValueError) as wrong:
         raise MatrixError(f"{file}: {wrong}" if str(file) not in str(wrong) else str(wrong)) from wrong
+
+
+def _called(probe: LatencyProbe, cells: Sequence[Cell]) -> str:
+    """How a probe is named in all cells: by dualpi2's queue where all have it."""
+    names = {probe.called(str(way.qdisc)) for cell in cells for hop in cell.hops if (way := hop.down)}
+    return names.pop() if len(names) == 1 else probe.name
 
 
 def _cells(chosen: Sequence[str], given: dict[str, Any]) -> Iterator[Cell]:
@@ -98,7 +104,9 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
         seconds=phase.seconds,
         ip_version=options.ip_version or 4,
         call=calls[0] if calls else None,
-        probes=tuple(Probe(rtt_us=rtt, ecn=probe.codepoint, round_trip=True) for probe in PROBES),
+        probes=tuple(
+            Probe(rtt_us=rtt, ecn=probe.codepoint, interval_s=INTERVAL_MS / 1e3, round_trip=True) for probe in PROBES
+        ),
         needs=", ".join(what for what, true in lacks.items() if true),
     )
 

@@ -212,7 +212,7 @@ def test_no_other_run_gives_any(run: Path, reader: str, spoil: Callable[[Path], 
     assert "\x1b" not in said and "\r" not in said
     if spoil is void and shown.exists():  # what was recorded, for diagnosis, marked as such
         page = shown.read_text()
-        assert '>measurement: invalid<' in page and "<h2>Harm</h2>" not in page and "\x1b" not in page
+        assert ">measurement: invalid<" in page and "<h2>Harm</h2>" not in page and "\x1b" not in page
     if (
         " of " not in reader
         and reader != "bundle export"

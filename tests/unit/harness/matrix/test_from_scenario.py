@@ -61,6 +61,21 @@ def test_web_users_are_short_flows_and_a_call_is_a_call(tmp_path: Path) -> None:
     assert {"short.median_s", "short.p95_s", "call.0.mbps", "call.1.mbps"} <= told
 
 
+@pytest.mark.parametrize(
+    ("qdisc", "names"),
+    [
+        ('"dualpi2"', ("C queue", "L queue")), ('"pie ecn"', ("Not-ECT", "ECT(1)")),
+        ('["dualpi2", "pie"]', ("Not-ECT", "ECT(1)")),
+    ],
+)  # fmt: skip
+def test_both_probes_of_a_run_are_in_each_cell(tmp_path: Path, qdisc: str, names: tuple[str, str]) -> None:
+    matrix = scenario_matrix(written(tmp_path, f'qdisc = {qdisc}\ncontenders = "cubic"\n'))
+    for cell in matrix.cells:
+        assert [(probe.ecn, probe.interval_s) for probe in cell.probes] == [("not-ect", 0.02), ("ect1", 0.02)]
+    heads = [column.head for column in matrix.columns if column.metric.startswith("probes.")]
+    assert heads == [f"probe ({name}) {of} ms" for name in names for of in ("P50", "P99")]
+
+
 def test_a_cell_has_one_call(tmp_path: Path) -> None:
     (cell,) = scenario_matrix(written(tmp_path, 'service = "call"\ntimeline = "solo:5,call:10"\n')).cells
     assert cell.needs == "a second call"
