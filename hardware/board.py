@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hardware import kbuild, kconfig
 from hardware.kbuild import Recipe
+from hardware.kernel_source import KernelSource, identify
 from hardware.machine import cache
 from hardware.machine.cache import BuildError, Progress
 
@@ -60,21 +61,22 @@ def ensure_board_kernel(board: Board, source: Path | None = None, progress: Prog
     """The kernel of a board with TCP Prague as a module, built now if the cache does not have it.
 
     Args:
-        source: a kernel tarball; without, the newest linux-source-7.x of the archive.
+        source: a kernel tarball, a folder or a git tree; without, the newest linux-source-7.x of the archive.
         progress: told what is being done and the fraction done.
 
     Raises:
         BuildError: a tool, an option or the source is missing, or the kernel fails to compile.
     """
-    digest = kbuild.digest_with_modules(board.recipe, source)
+    given = identify(source) if source else None
+    digest = kbuild.digest_with_modules(board.recipe, given)
     tell = progress or (lambda _what, _fraction: None)
     folder = cache.root() / "board-kernel"
-    entry = cache.build_once(folder / digest, lambda scratch: _build(board, scratch, source, folder, tell))
+    entry = cache.build_once(folder / digest, lambda scratch: _build(board, scratch, given, folder, tell))
     made = json.loads((entry / "kernel.json").read_text())
     return BoardKernel(entry / "vmlinuz", entry / "modules", made["version"], made["source"], digest)
 
 
-def _build(board: Board, scratch: Path, given: Path | None, folder: Path, tell: Progress) -> None:
+def _build(board: Board, scratch: Path, given: KernelSource | None, folder: Path, tell: Progress) -> None:
     log = folder / f"{scratch.name.strip('.')}.log"
     tree = kbuild.compile_kernel(board.recipe, scratch, given, log, tell)
     tell("compiling the modules", 0.98)

@@ -11,6 +11,7 @@ from pathlib import Path
 from hardware import kbuild, kconfig, training
 from hardware.guest import ensure_guest
 from hardware.kbuild import Recipe
+from hardware.kernel_source import KernelSource, identify
 from hardware.machine import cache
 from hardware.machine.cache import Progress
 from hardware.self_check import self_check
@@ -29,30 +30,31 @@ class Kernel:
     version: str
     """Release, as `uname -r` in a node prints it."""
     source: str
-    """Debian package and version, or the given tarball's name; with the tarball's sha256."""
+    """Debian package and version with the tarball's sha256, or the name of the given source (`KernelSource.name`)."""
     digest: str
-    """Names the inputs: fragments, TCP Prague, patches (with what they insert), training, compiler, a given tarball."""
+    """Names the inputs: fragments, TCP Prague, patches (with what they insert), training, compiler, a given source."""
 
 
 def ensure_kernel(source: Path | None = None, progress: Progress | None = None) -> Kernel:
     """The kernel that these fragments make, built now if the cache does not have it.
 
     Args:
-        source: a kernel tarball (.tar.xz, .tar.gz); without, the newest linux-source-7.x of the archive.
-            With a cached build of the same recipe the archive is not asked.
+        source: a kernel tarball (.tar.xz, .tar.gz), a folder or a git tree; without, the newest linux-source-7.x of the
+            archive. With a cached build of the same recipe the archive is not asked.
         progress: told what is being done and the fraction done.
 
     Raises:
         BuildError: a tool, an option or the source is missing, or the kernel fails to compile or to work.
     """
-    digest = kbuild.digest(RECIPE, source)
+    given = identify(source) if source else None
+    digest = kbuild.digest(RECIPE, given)
     tell = progress or (lambda _what, _fraction: None)
-    entry = cache.build_once(cache.root() / "kernel" / digest, lambda scratch: _build(scratch, source, digest, tell))
+    entry = cache.build_once(cache.root() / "kernel" / digest, lambda scratch: _build(scratch, given, digest, tell))
     made = json.loads((entry / "kernel.json").read_text())
     return Kernel(entry / "linux", entry / "config", made["version"], made["source"], digest)
 
 
-def _build(scratch: Path, given: Path | None, digest: str, tell: Progress) -> None:
+def _build(scratch: Path, given: KernelSource | None, digest: str, tell: Progress) -> None:
     log = cache.root() / "kernel" / f"{digest}.log"
     guest = ensure_guest()
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ from typing import IO
 from hardware import kconfig, patches
 from hardware.archive import Archive
 from hardware.build_tool import ended
+from hardware.kernel_source import UNUSED, KernelSource, identify, pack, was_built_in
 from hardware.machine import cache
 from hardware.machine.cache import BuildError, Progress
 from hardware.patches import Edit
@@ -45,8 +45,6 @@ COMPILER, COMMON_HEADERS = kconfig.FRAGMENTS / "cc", kconfig.FRAGMENTS / "common
 MODULES = ("tcp_ect1", "tcp_prague", "tcp_prague_2020")
 """TCP Prague as modules, in the order in which they are loaded."""
 MODULE_SOURCES = ("Makefile", "Kbuild", "unexported.h", "tcp_prague.h", *(f"{module}.c" for module in MODULES))
-UNUSED = ("*.rst", "*.dts", "*.dtsi", *(f"*/{folder}/*.[ch]" for folder in ("drivers/gpu", "drivers/media", "sound")))
-"""Files of the source that no recipe compiles: half of its bytes."""
 TOOLS = ("gcc", "make", "bc", "bison", "flex", "xz", "tar")
 APT_LINE = "apt-get install --no-install-recommends bc bison flex gcc libc6-dev make xz-utils"
 
@@ -86,7 +84,7 @@ class Tree:
     version: str
     """Release, as `uname -r` prints it."""
     name: str
-    """Debian package and version, or the given tarball's name; with the tarball's sha256."""
+    """Debian package and version with the tarball's sha256, or the name of the given source."""
 
     def remove(self) -> None:
         """Take source and objects away: 2 GB."""
@@ -94,11 +92,8 @@ class Tree:
             cache.remove_tree(folder)
 
 
-def digest(recipe: Recipe, source: Path | None) -> str:
-    """Name all that goes into a build: fragments, our files, edits, compiler, given tarball. Reads local files only.
-
-    Raises BuildError when `source` is not a readable file.
-    """
+def digest(recipe: Recipe, source: KernelSource | None) -> str:
+    """Name all that goes into a build: fragments, our files, edits, compiler, given source. Reads local files only."""
     parts = [(name, (kconfig.FRAGMENTS / f"{name}.config").read_bytes()) for name in recipe.fragments]
     added = (kconfig.FRAGMENTS / name for name in ADDED)
     parts += [
@@ -110,11 +105,11 @@ def digest(recipe: Recipe, source: Path | None) -> str:
         parts.append(("training", repr((recipe.hot, recipe.trained_by)).encode()))
     parts.append(("compiler", _compiler().encode()))
     if source:
-        parts.append(("source", _sha256(source).encode()))
+        parts.append(("source", source.key.encode()))
     return cache.digest(parts)
 
 
-def digest_with_modules(recipe: Recipe, source: Path | None) -> str:
+def digest_with_modules(recipe: Recipe, source: KernelSource | None) -> str:
     """Name all that goes into a kernel and into the modules that are compiled for it; as `digest`."""
     parts = [(name, (kconfig.FRAGMENTS / name).read_bytes()) for name in MODULE_SOURCES]
     return cache.digest([*parts, ("kernel", digest(recipe, source).encode())])
@@ -123,7 +118,7 @@ def digest_with_modules(recipe: Recipe, source: Path | None) -> str:
 def compile_kernel(
     recipe: Recipe,
     scratch: Path,
-    given: Path | None,
+    given: KernelSource | None,
     log: Path,
     tell: Progress,
     train: Callable[[Path, Path], None] | None = None,
@@ -150,6 +145,8 @@ def compile_kernel(
         objects.mkdir()
         unpack = ["tar", "-C", str(tree), "--strip-components=1", *(f"--exclude={files}" for files in UNUSED)]
         call([*unpack, "-xf", str(tarball)], log)
+        if given and was_built_in(given.path):
+            call(["make", "-C", str(tree), f"ARCH={recipe.arch}", "mrproper"], log)
         patches.apply_all(tree, recipe.edits)
         for file, folder in ADDED.items():
             shutil.copy(kconfig.FRAGMENTS / file, tree / folder)
@@ -226,10 +223,17 @@ def compile_modules(recipe: Recipe, tree: Tree, folder: Path, log: Path) -> list
 
 
 @contextmanager
-def _tarball(given: Path | None, scratch: Path, tell: Progress) -> Iterator[tuple[Path, str]]:
-    """The kernel source and its name for the evidence; a download is removed afterwards."""
+def _tarball(given: KernelSource | None, scratch: Path, tell: Progress) -> Iterator[tuple[Path, str]]:
+    """The kernel source and its name for the evidence; a download or a copy is removed afterwards."""
+    if given and given.path.is_dir():
+        tell("copying the kernel source", 0.0)
+        copied = scratch / "source.tar"
+        pack(given, copied)
+        yield copied, given.name
+        copied.unlink()
+        return
     if given:
-        yield given, f"{given.name} sha256:{_sha256(given)}"
+        yield given.path, given.name
         return
     tell("reading the package lists", 0.0)
     archive = Archive(cache.root() / "apt")
@@ -244,7 +248,7 @@ def _tarball(given: Path | None, scratch: Path, tell: Progress) -> Iterator[tupl
         )
     call(["dpkg-deb", "-x", str(deb), str(deb.parent)], scratch / "dpkg.log")
     tarball = next((deb.parent / "usr/src").glob("linux-source-*.tar.*"))
-    yield tarball, f"{package} {version} sha256:{_sha256(tarball)}"
+    yield tarball, f"{package} {version} sha256:{identify(tarball).key}"
     cache.remove_tree(deb.parent)
 
 
@@ -259,14 +263,6 @@ def _compiler() -> str:
     if not shutil.which("gcc"):
         raise BuildError(f"not installed: gcc; as root: {APT_LINE}")
     return subprocess.run(["gcc", "-dumpfullversion", "-dumpmachine"], capture_output=True, text=True).stdout
-
-
-def _sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise BuildError(f"--kernel-source {path}: {error.strerror}") from error
 
 
 def _environment(profile: str = "") -> dict[str, str]:

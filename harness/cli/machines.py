@@ -36,7 +36,7 @@ _STYLE = {"ok": ("✓", "green"), "note": ("!", "yellow"), "missing": ("✗", "r
 def build(
     kernel_source: Annotated[
         Path | None,
-        typer.Option(help="A kernel tarball; default: the newest linux-source-7.x of the archive."),
+        typer.Option(help="Linux to build: a tar file, a folder or a git tree; default: Debian's newest 7.x."),
     ] = None,
 ) -> None:
     """Make what runs need and the cache lacks: kernel, roots of nodes and of the simulated machine, film, player."""
@@ -165,7 +165,7 @@ def hardware_image(
     ] = None,
     kernel_source: Annotated[
         Path | None,
-        typer.Option(help="A kernel tarball; default: the newest linux-source-7.x of the archive."),
+        typer.Option(help="Linux to build: a tar file, a folder or a git tree; default: Debian's newest 7.x."),
     ] = None,
 ) -> None:
     """Build a bootable Debian image of a router, for a USB stick or the board's own disk (docs/hardware.md)."""

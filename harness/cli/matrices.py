@@ -39,7 +39,7 @@ def matrix(
         Path | None, typer.Option(metavar="FILE", help="Packet slots (ms, one a line) in place of the matrix's own.")
     ] = None,
     kernel_source: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A kernel.org tarball to build the simulated kernel from.")
+        Path | None, typer.Option(metavar="LINUX", help="Another Linux: a tar file, a folder or a git tree.")
     ] = None,
     beside: Annotated[
         Path | None,

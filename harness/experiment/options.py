@@ -24,6 +24,7 @@ from bottleneck.qdiscs import KINDS, Qdisc, parse_qdisc
 from bottleneck.shaper import RateStep
 from bottleneck.spec import Bottleneck, Direction
 from bottleneck.units import format_rate, format_time, parse_percent, parse_time, rate_option, rtt_option
+from hardware import kernel_source
 from hardware.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB, read_lab_file
 from hardware.machine.files import expanded
 from hardware.machine.ip import IP_VERSIONS, IpVersion
@@ -239,7 +240,7 @@ OPTIONS = [
     Option("lab-file", "lab.toml", "lab", "who", "with --lab=apu and --lab=black-box: where the lab is described"),
     Option(
         "kernel-source", None, "lab", "who",
-        "a kernel.org tarball to build the simulated or virtual APU from (default: Debian's newest 7.x)",
+        "Linux for the simulated or virtual APU: a tar file, a folder or a git tree (default: Debian's newest 7.x)",
     ),
     Option(
         "engine", LOCAL, "lab", "who",
@@ -798,7 +799,7 @@ def _lab(asked: _Given) -> dict[str, Any]:
         "lab": asked.lab,
         "asked_lab": asked.lab if asked.raw["lab"] else "",
         "lab_file": asked.parsed("lab-file", expanded),
-        "kernel_source": asked.file("kernel-source", "file", "a linux-*.tar.xz from kernel.org", whole=Path),
+        "kernel_source": asked.parsed_if("kernel-source", lambda text: kernel_source.checked(expanded(text))),
     }
 
 

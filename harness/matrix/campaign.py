@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bottleneck.units import UnitError, parse_time
+from hardware.kernel_source import checked, short_name
 from harness.experiment.options import LOCAL, engine_named
 from harness.lab.contract import LabFactory
 from harness.matrix.cell import Cell
@@ -53,17 +53,17 @@ class Campaign:
     pcap: bool = False
     """Whether the ends of runs in simulated time are captured."""
     kernel_source: Path | None = None
-    """A tarball of the kernel in place of Debian's newest, see `hardware.build.ensure_kernel`."""
+    """Another Linux in place of Debian's newest, see `hardware.build.ensure_kernel`."""
     beside: Path | None = None
     """Other results of the same matrix, to stand beside these, see `harness.matrix.beside`."""
 
-    @property
+    @cached_property
     def folder(self) -> Path:
         """Where the runs of the matrix are kept: those of each lab, of endpoints that are not ours, of each kernel that
         was given, apart.
         """
         apart = self.lab if self.lab != "sim" else self.endpoints if self.endpoints != "bulk" else ""
-        kernel = re.sub(r"\.tar(\.\w+)?$", "", self.kernel_source.name) if self.kernel_source else ""
+        kernel = short_name(self.kernel_source) if self.kernel_source else ""
         return self.results / "-".join(filter(None, (self.matrix.name, apart, kernel)))
 
     @property
@@ -124,8 +124,11 @@ def _refuse(plan: Campaign, *, real_calls: bool) -> None:
         raise EngineError(f"--pcap: {which} keeps captures anyway, in each run's evidence/: leave it out")
     if plan.kernel_source and plan.lab == "apu":
         raise EngineError("--kernel-source: a physical router has its own kernel; leave it out")
-    if plan.kernel_source and not plan.kernel_source.is_file():
-        raise EngineError(f"--kernel-source: no such file: {plan.kernel_source}; want a linux-*.tar.xz")
+    if plan.kernel_source:
+        try:
+            checked(plan.kernel_source)
+        except ValueError as wrong:
+            raise EngineError(f"--kernel-source: {wrong}") from wrong
 
 
 _Way = tuple[dict[str, Any], Callable[[], Engine]]

@@ -197,7 +197,7 @@ class RunStore:
         self.check(needed)
         try:
             self._sweep()
-            now = time.time()
+            now, git = time.time(), git_state()
             name = f"{_slug(test)}-{_slug(cell)}"[:_LONGEST].rstrip("-.")
             stem = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}Z-{name}"
             path = self._make(stem)
@@ -209,7 +209,7 @@ class RunStore:
                 reasons=[_NEVER_ENDED],
                 command_line=list(command_line),
                 seed=seed,
-                git=git_state(),
+                git=git,
             )
             write_manifest(path, manifest)
             run = RunDirectory(path, manifest)

@@ -44,7 +44,7 @@ def plan(tmp_path: Path, lab: str, source: str) -> Campaign:
     ("lab", "says"),
     [
         ("apu", "--kernel-source: a physical router has its own kernel; leave it out"),
-        ("sim", "--kernel-source: no such file: /no/linux-7.3.tar.xz; want a linux-*.tar.xz"),
+        ("sim", "--kernel-source: no such file or folder: /no/linux-7.3.tar.xz; give a linux-*.tar.xz, or the top"),
     ],
 )
 def test_a_kernel_that_cannot_be_had_is_refused(lab: str, says: str, tmp_path: Path) -> None:
