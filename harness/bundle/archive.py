@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import os
 import shutil
 import tarfile
@@ -23,6 +24,7 @@ from typing import IO, Self
 
 import zstandard
 
+from hardware.machine.cache import remove_tree
 from hardware.machine.files import FRESH, flush, lock, owner_only, sync_folder
 from hardware.machine.scratch import scratch_folder
 from harness.bundle.signature import SignatureError, signer, signing_key
@@ -41,7 +43,10 @@ from harness.store.manifest import (
     read_manifest,
 )
 
+_LOG = logging.getLogger("sojourn.bundle")
 SUFFIX = ".tar.zst"
+FILES = f"-files{PARTIAL}"
+"""Ends the name of the folder with the files of a bundle that is being made."""
 _IMPORT = ".import-"
 #: A run is some hundred megabytes in dozens of files; beyond these an archive is not ours.
 _MAX_SIGNATURE = 64 << 10
@@ -92,7 +97,7 @@ def claimed(output: Path) -> Iterator[IO[bytes]]:
     """
     partial = output.with_name(output.name + PARTIAL)
     try:
-        with partial.open("ab") as raw:
+        with open(partial, "ab", opener=lambda name, how: os.open(name, how, 0o600)) as raw:
             try:
                 if not lock(raw.fileno()):
                     raise FileNotFoundError
@@ -102,6 +107,7 @@ def claimed(output: Path) -> Iterator[IO[bytes]]:
                 raise BundleError(f"{partial}: another export writes it now") from held
             try:
                 raw.truncate(0)
+                os.fchmod(raw.fileno(), 0o600)  # as the run's files are
                 yield raw
                 raw.flush()
                 os.fsync(raw.fileno())
@@ -112,6 +118,23 @@ def claimed(output: Path) -> Iterator[IO[bytes]]:
                 raise
     except OSError as error:
         raise BundleError(f"{error.filename or output}: {error.strerror or error}") from error
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed exports of any run left in a folder: nobody has a lock on it."""
+    for scratch in folder.glob(f".*{SUFFIX}{FILES}"):
+        (folder / (scratch.name[1:].removesuffix(FILES) + PARTIAL)).touch(0o600)  # whose lock it goes with
+    for partial in sorted(folder.glob(f"*{SUFFIX}{PARTIAL}")):
+        with suppress(OSError), partial.open("ab") as raw:
+            if lock(raw.fileno()) and os.path.samestat(os.fstat(raw.fileno()), partial.stat()):
+                remove_tree(scratch_of(partial.with_name(partial.name.removesuffix(PARTIAL))))
+                partial.unlink()
+                _LOG.warning("%s: left by an export that was killed: removed", partial)
+
+
+def scratch_of(output: Path) -> Path:
+    """Return the folder of the files that are made for an archive; it is its exporter's who has the claim on that."""
+    return output.with_name(f".{output.name}{FILES}")
 
 
 def pack(

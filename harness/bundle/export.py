@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from hardware.machine.cache import remove_tree
-from harness.bundle.archive import SUFFIX, BundleError, Tell, check, claimed, pack, verify
+from harness.bundle.archive import SUFFIX, BundleError, Tell, check, claimed, pack, scratch_of, sweep, verify
 from harness.bundle.research_object import CRATE, crate
 from harness.bundle.signature import SignatureError, fingerprint, sign
 from harness.store.manifest import (
     MANIFEST,
-    PARTIAL,
     Bundled,
     FileEntry,
     Manifest,
@@ -86,6 +85,8 @@ def export_all(
     single = output if len(runs) == 1 and output and output.name.endswith(SUFFIX) and not output.is_dir() else None
     if output and not single:
         output.mkdir(parents=True, exist_ok=True)
+    for folder in {single.parent} if single else {output or run.parent for run in runs}:
+        sweep(folder)
     for run in runs:
         try:
             archive = single or (output or run.parent) / (wish.name(read_manifest(run).run) + SUFFIX)
@@ -132,7 +133,7 @@ def export(
     """
     wish = wish or Wish()
     output = output or run.parent / (wish.name(read_manifest(run).run) + SUFFIX)
-    scratch = output.with_name(f".{output.name}-files{PARTIAL}")
+    scratch = scratch_of(output)
     with claimed(output) as archive, _emptied(scratch):
         manifest = verify(run)
         before = manifest.bundle
@@ -166,7 +167,7 @@ def export(
 def _emptied(folder: Path) -> Iterator[None]:
     """Make a folder for the block, without what a killed export left in it; for who holds the claim to its archive."""
     remove_tree(folder)
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     try:
         yield
     finally:

@@ -50,8 +50,9 @@ _FILES = frozenset(
 )
 #: The same that are domains; a host has no underscore in its name.
 _SOURCES = frozenset(("py", "sh", "so", "md"))
-#: Top-level domains that name nothing (RFC 2606, RFC 6761).
-_NOBODY = frozenset(("test", "example", "invalid", "localhost"))
+#: Top-level domains that name nothing (RFC 2606, RFC 6761); below .example only what stands for a site does.
+_NOBODY = frozenset(("test", "invalid", "localhost"))
+_PSEUDONYM = re.compile(r"site-\d+\.example")
 #: Folders that every system has.
 _SYSTEM = "usr|bin|sbin|lib|lib64|etc|proc|sys|dev|run|boot"
 
@@ -71,13 +72,19 @@ _PATTERNS = {
     # A claim on a router (bottleneck/lease.py) tells the boot's.
     "uuid": r"(?<![^\W_])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?!\w)",
     "nic": r"(?<![^\W_])(?:en|ib|sl|wl|ww)x[0-9a-f]{12}(?!\w)",
-    "mac": r"(?<![\w-])(?<!::)(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:-])",
+    "mac": r"(?<![\w-])(?<!::)(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:-])"
+    # As switches write it.
+    r"|(?<![\w.-])(?:[0-9A-Fa-f]{4}\.){2}[0-9A-Fa-f]{4}(?![\w-]|\.\w)",
     "ipv6": r"(?<![^\W_])(?<!\.)(?<!::)(?=[0-9A-Fa-f]{0,45}:[0-9A-Fa-f]{0,45}:)[0-9A-Fa-f:]{2,45}(?:"
     + _IPV4 + r")?(?![\w:]|\.\d+\.\d)",
     "site": rf"(?<![\w.-])(?:{_LABEL}\.)+(?:[^\W\d_]{{2,24}}|xn--[a-z0-9-]+)\.?(?![\w-]|\.\w)",
     # After an address tcpdump writes a dot and the port.
     "ipv4": rf"(?<![\d.]){_IPV4}(?!\d|\.\d+\.\d)",
     "quoted": rf"%2[Ff](?!(?:{_SYSTEM})%2[Ff])(?:[\w.~+-]|%(?!2[Ff])..)*%2[Ff][\w.~+%-]*",
+    # C:\Users\NAME and \\SERVER\share, as they are or escaped; what is before a backslash may have spaces.
+    "windows": r"(?<!\w)[A-Za-z]:(?:\\{1,2}[^\\/:*?\"<>|\r\n]*(?=\\))*\\{1,2}[^\s\\/:*?\"<>|]*"
+    r"|(?<![\\\w])\\\\[\w.$-]+(?:\\(?!\\)[^\s\\/:*?\"<>|]+)+"
+    r"|(?<![\\\w])\\{4}[\w.$-]+(?:\\\\(?!\\)[^\s\\/:*?\"<>|]+)+",
     "path": rf"(?<![\w.:/<\\-])/(?!(?:{_SYSTEM})/)(?:[^\s/\"'<>|:;,()]+/)+[^\s/\"'<>|:;,()]*",
 }  # fmt: skip
 _FOUND = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PATTERNS.items()))
@@ -88,6 +95,8 @@ _SECRETS += r"|(?:x-)?(?:auth|sig|sid|hdnts|hdnea|hdntl|psk|pwd|passphrase|ticke
 _SECRETS = rf"(?:{_SECRETS}|private[_-]?key|preshared[_-]?key)"
 #: What tells one machine or net from all others, by what stands before it.
 _SERIALS = r"(?:id_)?serials?(?:[ _-]?(?:number|no|short))?|s/n|asset[ _-]?tag|[eb]?ssids?|machine[_-]?id"
+#: Of a modem and its card.
+_SERIALS += r"|imei(?:sv)?|imsi|iccid|meid"
 #: After these comes what a page showed, an account's name too.
 _QUOTED = r"the page says: |the page shows |the button |the player reports: |its token has expired or is wrong: "
 _SESSION_KEY = re.compile(rf"(?i){_HEADERS}|{_SECRETS}|{_SERIALS}")
@@ -97,6 +106,7 @@ _SESSIONS = re.compile(
     r"|\b(bearer\s+)[\w.+/~=-]{8,}"
     rf"|(?<![^\W_])((?:{_SERIALS})\\?[\"']?\s*[:=]\s*\\?[\"']?)(?!name-\d)[^\"',;\n]+"
     r"|((?:^|\s)ssid )[^\n]+"
+    r"|\b((?:imei(?:sv)?|imsi|iccid|meid) )\d[\d /-]{10,24}"
     r"|(/dev/(?:disk|serial)/by-\w+/)[^\s\"',;]+"
     r"|\b(pass(?:word|phrase)\s*[:=]\s+)[^\n]+"
     rf"|({_QUOTED})[^\n]+"
@@ -109,6 +119,7 @@ _TOLD = [
     re.compile(pattern)
     for pattern in (
         r"(?:/|%2[Ff])(?:home|Users)(?:/|%2[Ff])((?:(?!%2[Ff])[^/\s\"':,;])+)",
+        r"[A-Za-z]:\\{1,2}Users\\{1,2}([^\\/:*?\"<>|\s]+)",
         r"pytest-of-([\w.-]+)",
         r"\b(?:USER|LOGNAME|SUDO_USER|HOSTNAME|USERNAME)=[\"']?([\w.@-]+)",
         r"\bhostname:? [\"']?([\w.-]+)",
@@ -168,6 +179,10 @@ _WORDS = frozenset(
     )
     for word in (name, name.partition(".")[0], *re.split(r"[\W_]+", name))
 )
+
+
+def _names_nobody(host: str) -> bool:
+    return host.rpartition(".")[2] in _NOBODY or bool(_PSEUDONYM.fullmatch(host))
 
 
 class MaskError(RuntimeError):
@@ -296,7 +311,7 @@ class Mask:
         host, port = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(.*)", where, re.DOTALL).groups()  # type: ignore[union-attr]
         if not host:  # a file
             return f"{scheme}://{self.text(rest)}"
-        known = host.rpartition(".")[2].casefold() in _NOBODY
+        known = _names_nobody(host.casefold())
         masked = host if known else self.text(host) if "." in host or ":" in host else self._host(host)
         # What is asked of a stand-in is ours, of a site it is what was watched.
         path = self.text(rest.removeprefix(where)) if masked == host and rest.startswith(where) else "/"
@@ -312,13 +327,17 @@ class Mask:
 
     def _site(self, found: str) -> str:
         name = found.rstrip(".").casefold()
-        if (end := name.rpartition(".")[2]) in _FILES | _NOBODY or (end in _SOURCES and "_" in name):
+        if (end := name.rpartition(".")[2]) in _FILES or _names_nobody(name) or (end in _SOURCES and "_" in name):
             return found
         return f"site-{self._number('site', name)}.example"
 
     def _path(self, found: str) -> str:
         *_, last = found.split("/")
         return f"/path-{self._number('path', found)}/{last if last.rpartition('.')[2] in _FILES else ''}"
+
+    def _windows(self, found: str) -> str:
+        plain = re.sub(r"\\+", "/", found)  # escaped or not
+        return f"/path-{self._number('path', plain)}/"
 
     def _quoted(self, found: str) -> str:
         return quote(self._path(unquote(found)), safe="")
@@ -346,7 +365,7 @@ class Mask:
         return found[:3] + self.packed(bytes.fromhex(found[3:])).hex()
 
     def _station(self, found: str) -> str:
-        return self.packed(bytes.fromhex(re.sub("[:-]", "", found))).hex(":")
+        return self.packed(bytes.fromhex(re.sub("[:.-]", "", found))).hex(":")
 
 
 _KINDS: dict[int, Callable[[Mask, bytes], bytes]] = {4: Mask._ipv4, 6: Mask._mac, 16: Mask._ipv6}
@@ -361,6 +380,7 @@ _REPLACE: dict[str, Callable[[Mask, str], str]] = {
     "ipv6": Mask._address,
     "site": Mask._site,
     "ipv4": Mask._address,
+    "windows": Mask._windows,
     "path": Mask._path,
     "quoted": Mask._quoted,
 }

@@ -32,6 +32,8 @@ WORDS = [
     "Zm9vYmFyYmF6cXV4cXV1eGNvcmdlZ3JhdWx0Z2FycGx", "ab:cd:ef:01:23:45:67:89:ab:cd:ef:01:23:45:67:89",
     "AAAAC3NzaC1lZDI1NTE5AAAAIPlantedKeyOfTheLab", "0123456789abcdef0123456789abcdef", "WD-WX11D1234567",
     "PCE-APU2-1337", "NovakoviWiFi", "s1gn4ture", "4uthz", "Novak Jan", "buildbox9",
+    # Of Windows, of a switch, of a modem; a lab's own domain.
+    "hanka7", "winbox3", "3c22.fb12.3456", "356938035643809", "acme-lan",
     # What files of the user's own are called: a page and its folder, a script.
     "svatba-anny", "soukrome", "tajny-kousek", "moje-heslo",
 ]  # fmt: skip
@@ -77,6 +79,8 @@ def _plant(run: Path) -> None:
         "ssh: connect to host labrouter7 port 22: timed out\n"
         "ssh: Could not resolve hostname nat64box: Name or service not known\n"
         f"inet {frames.CLIENT}/24 inet6 fe80::3e97:eff:fe11:2233/64 ether {STATION} udp4_198.51.100.7\n"
+        "open C:\\Users\\hanka7\\x.log and \\\\winbox3\\films; port 3c22.fb12.3456\n"
+        "IMEI 356938035643809 at nas.acme-lan.example\n"
         "open /home/jnovak/acme-project/x.json, /srv/acme-project/run\n"
         "_sip._udp.hidden-host.novakovi.cz and ::ffff:198.51.100.7 and 80.113.0.203.hidden-host.cz.\n"
     )
@@ -266,6 +270,14 @@ def test_a_real_capture_is_scored_alike(tmp_path: Path) -> None:
         ("x=%2Fhome%2Fbob%2Fa.json&y=%2Fusr%2Flib", "x=%2Fpath-1%2Fa.json&y=%2Fusr%2Flib"),
         ("MD5:" + ":".join(["ab"] * 16), "key-1"),
         ("sha256 " + "ab" * 32, "sha256 " + "ab" * 32),
+        (r"in C:\Users\Jan Novak\run.json d:\\data\\x end", "in /path-1/ /path-2/ end"),
+        (r"\\NOVAK-PC\share\x.json and \\\\NAS\\films a\\nfoo\\tbar", r"/path-1/ and /path-2/ a\\nfoo\\tbar"),
+        ("mac 3c22.fb12.3456 and 3c:22:fb:12:34:56", "mac 02:00:00:00:00:01 and 02:00:00:00:00:01"),
+        ("IMEI 35-693803-564380-9, imei: 356938035643809", "IMEI removed, imei: removed"),
+        (
+            "nas.novak.example https://novak.example/a site-3.example",
+            "site-1.example https://site-2.example/ site-3.example",
+        ),
         ("serial console at 115200, the author: a signal", "serial console at 115200, the author: a signal"),
     ],
 )

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bundle and what an export leaves when it is killed are their owner's alone, and go with the next export there."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from hardware.machine.files import CHECKOUT
+from harness.bundle.archive import check
+from harness.cli import app
+from harness.store.manifest import PARTIAL
+from harness.store.runs import RunStore
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def long(results: Path) -> Path:
+    """A run whose export takes a while."""
+    with RunStore(results).create("t", "long") as run:
+        with (run.path / "screen.mp4").open("wb") as file:
+            file.truncate(1 << 30)
+        return run.commit()
+
+
+def test_what_a_killed_export_left_is_swept_by_that_of_another_run(run: Path) -> None:
+    results, slow = run.parent, long(run.parent)
+    before = os.umask(0o022)
+    try:
+        command = [sys.executable, "-m", "harness.cli", "bundle", "export", str(slow), "--anonymise"]
+        with subprocess.Popen(command, cwd=CHECKOUT, stderr=subprocess.DEVNULL) as exporting:
+            while not (begun := list(results.glob(f".*-files{PARTIAL}/screen.mp4"))):
+                assert exporting.poll() is None
+            scratch, partial = begun[0].parent, results / f"{slow.name}-anonymised.tar.zst{PARTIAL}"
+            assert (mode(scratch), mode(partial)) == (0o700, 0o600)
+            done = CliRunner().invoke(app, ["bundle", "export", str(run)])
+            assert done.exit_code == 0 and scratch.exists() and partial.exists()  # it is at work
+            exporting.kill()
+        archive = results / f"{run.name}.tar.zst"
+        assert mode(archive) == 0o600
+        archive.unlink()
+        command = [sys.executable, "-m", "harness.cli", "bundle", "export", str(run)]
+        again = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    finally:
+        os.umask(before)
+    assert again.returncode == 0 and check(archive)
+    assert f"{partial}: left by an export that was killed: removed" in again.stderr.replace("\n", "")
+    assert sorted(results.iterdir()) == sorted([run, slow, archive])
