@@ -162,9 +162,9 @@ def compare(a: Path, b: Path) -> Comparison:
 
 def _side(name: str, place: Path) -> Side:
     if (place / MANIFEST).exists():
-        runs, left = [load_run(place)], list[Left]()
+        runs, left = [load_run(place).whole(REPORT)], list[Left]()
     else:
-        runs, left = read_folder(place)
+        runs, left = read_folder(place, whole=True)
         if not runs and not left:
             raise ReportError(f"{place}: neither a run nor a folder with runs of experiments; give one of these")
     valid = []

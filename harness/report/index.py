@@ -64,15 +64,19 @@ def write_index_of(folder: Path, found: Sequence[Experiment], left: Sequence[Lef
     return write_page("index.html.j2", _content(folder, found, left), folder / INDEX)
 
 
-def read_folder(folder: Path) -> tuple[list[LoadedRun], list[Left]]:
-    """Return the finished runs of experiments in a folder that can be read, and those that cannot or never ended."""
+def read_folder(folder: Path, *, whole: bool = False) -> tuple[list[LoadedRun], list[Left]]:
+    """Return the finished runs of experiments in a folder that can be read, and those that cannot or never ended.
+
+    With `whole` a run of which any file is not as it was recorded cannot be read.
+    """
     runs, left = list[LoadedRun](), list[Left]()
     for path in sorted(manifest.parent for manifest in folder.glob(f"*/{MANIFEST}")):
         try:
             if path.suffix == PARTIAL:
                 left.append(_unfinished(path))
             elif (path / "timeline.json").exists():  # other kinds of runs keep other scores
-                runs.append(load_run(path))
+                run = load_run(path)
+                runs.append(run.whole(REPORT) if whole else run)
         except StoreError as error:
             left.append(Left(path, "unreadable", str(error)))
     return runs, left

@@ -118,11 +118,11 @@ class Experiment:
         return " or ".join(f"{length:g}" for length in sorted(lengths)) or "?"
 
 
-def find_runs(places: Sequence[Path]) -> list[LoadedRun]:
+def find_runs(places: Sequence[Path], *, whole: bool = True) -> list[LoadedRun]:
     """Return the runs at `places`: a run, a folder of runs, or the folder of an earlier summary, whose runs they are.
 
-    A copy of a run, which is no repetition, is passed over. Raises ReportError when a place has none, or a run has no
-    scores.
+    A copy of a run, which is no repetition, is passed over. Raises ReportError when a place has none, LoadError where a
+    run has no scores, or with `whole` where any of its files is not as it was recorded.
     """
     by_path: dict[Path, LoadedRun] = {}
     for place in places:
@@ -134,7 +134,8 @@ def find_runs(places: Sequence[Path]) -> list[LoadedRun]:
             paths = experiment_runs(place)
         if not paths:
             raise ReportError(f"{place}: no finished run of an experiment in it; give a run or a folder of runs")
-        by_path |= {path: load_run(path) for path in (path.resolve() for path in paths)}
+        runs = (load_run(path.resolve()) for path in paths)
+        by_path |= {run.path: run.whole(REPORT) if whole else run for run in runs}
     once = {(run.manifest.run, run.manifest.created): run for _, run in sorted(by_path.items(), reverse=True)}
     return sorted(once.values(), key=lambda run: run.path)
 

@@ -211,7 +211,7 @@ def _by_numbers(name: str) -> list[tuple[int, str]]:
 
 
 def _version(name: str, folder: Path) -> Version:
-    runs, left = read_folder(folder)
+    runs, left = read_folder(folder, whole=True)
     found = experiments(runs)
     by_asked = {json.dumps(one.runs[0].asked, sort_keys=True): one for one in found}
     return Version(name, folder, by_asked, (*void_runs(found), *left))

@@ -50,6 +50,10 @@ class LoadedRun:
             check_seal(self.path, name, self.manifest)
         return self
 
+    def whole(self, *derived: str) -> LoadedRun:
+        """Return the run; raises LoadError where any of its files but the `derived` ones is not as recorded."""
+        return self.sealed(*(name for name in self.manifest.files if name not in derived))
+
     def drawable(self, *further: str) -> LoadedRun:
         """Return the run as `sealed` does, of the files that its series are drawn from and of `further` ones."""
         from scoring.time_series import FILES  # with polars, which few need

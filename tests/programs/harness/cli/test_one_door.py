@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -230,6 +231,24 @@ def test_a_picture_is_made_of_sealed_files_alone(run: Path, reader: str) -> None
     (run / "qdisc.jsonl").write_text('{"t": 1, "dev": "lan", "qdiscs": []}\n')
     done = ask(READERS[reader](run))
     assert done.exit_code == 1 and "qdisc.jsonl is not the one that the manifest holds" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "reader", [name for name in READERS if name.startswith(("summ", "verd", "comp", "trend", "bun"))]
+)
+def test_figures_are_told_of_runs_alone_whose_raw_files_are_as_recorded(run: Path, reader: str) -> None:
+    """One bit of a recording; the index and the pages of a run and a night check what their figures are made of."""
+    (run / "screen.mp4").write_bytes(b"recorded")
+    reseal(run, "screen.mp4")
+    assert ask(READERS[reader](run)).exit_code == TOO_FEW.get(reader, 0)
+    for path in [run.parent / "out", run.parent / "run.sojourn.tar.zst"]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    (run / "screen.mp4").write_bytes(b"recorde`")
+    before = {path: path.read_bytes() for path in run.parent.rglob("*") if path.is_file()}
+    done = ask(READERS[reader](run))
+    said = done.stdout + done.stderr
+    assert "screen.mp4" in said or done.exit_code == TOO_FEW.get(reader), said
+    assert not any(figures_in(text) for text in (said, *(text for _, text in written(run.parent, before)))), said
 
 
 @pytest.mark.parametrize("reader", ["verdict", "summary", "compare", "trend of folders", "report of a folder"])
