@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hardware.confinement import Confinement, ConfinementError, Jail, memory_room
 from hardware.machine.cores import Lease
+from hardware.machine.descriptors import DescriptorError, ensure
 from hardware.machine.memory import available_bytes
 from hardware.machine.scratch import scratch_file
 from hardware.machine.signals import held_back
@@ -39,6 +40,10 @@ draw: this bit of what the processor tells of itself is masked."""
 SAID = ("out", "err", "console")
 """Files in a job's folder: what the job said, and what the machine said that did not end well."""
 _LOOK_S = 0.25
+#: Its kernel holds what is open in it: a cell's endpoints have some 70, a browser and what drives it some 400.
+_OPEN_FILES = 256
+WITH_BROWSER = 1024
+"""Open files of a machine with browsers."""
 #: What the console says of memory that is used up; of a kernel that gave up.
 _NO_MEMORY = re.compile(r"Out of memory: Killed process \d+ \(([^)]*)\)|out of memory", re.IGNORECASE)
 _PANIC = re.compile(r"Kernel panic[^\n]*")
@@ -99,6 +104,7 @@ def run(
         BuildError: what confines it cannot be compiled.
     """
     check_memory(memory)
+    check_open_files(_OPEN_FILES)
     # By the working directory: a path on the kernel's command line would differ between runs, and with it the memory's
     # layout and the entropy.
     words = node_command(
@@ -165,6 +171,14 @@ def check_memory(memory: str) -> None:
         raise SimulationError(
             f"a simulated machine of {need >> 20} MB: {min(have, room) >> 20} MB {where} are free; end something first"
         )
+
+
+def check_open_files(count: int) -> None:
+    """Raise the limit of open files as far as may be; raises SimulationError where a machine needs more."""
+    try:
+        ensure(count, "a simulated machine")
+    except DescriptorError as few:
+        raise SimulationError(str(few)) from few
 
 
 def _wait(machine: subprocess.Popen[bytes], timeout: float | None, watch: Callable[[], None]) -> None:

@@ -71,6 +71,7 @@ def require_ready(options: Options) -> LabFile | None:
     require_programs(options)
     if options.lab == "sim" and options.engine == LOCAL:
         simulation.check_memory(simulated.MEMORY)
+        simulation.check_open_files(simulation.WITH_BROWSER)
     if options.lab != "sim":  # a simulated machine brings its own
         DRIVERS[options.driver].check(stranger=options.elsewhere, program=options.browser, profile=options.profile)
         if options.second_video:  # in Debian's Chromium, whatever the victim's browser

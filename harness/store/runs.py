@@ -291,6 +291,8 @@ def _mb(count: int) -> str:
 def _explained(error: OSError, where: Path) -> StoreError:
     if is_full(error):
         return StoreError(f"disk full at {where}; what was recorded is kept; free some space or give another --results")
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return StoreError(f"{where}: {error.strerror}; what was recorded is kept; raise the limit (`ulimit -n 4096`)")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return StoreError(f"--results {where}: cannot be written ({error.strerror}); give a folder that you own")
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
