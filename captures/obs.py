@@ -22,10 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from captures.screen import QUANTISER, Screen, ScreenRecorder, progress_file, remux, write
+from hardware.decoder import decoder, our_own
 from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process
 from hardware.machine.viewer import alone, as_viewer, viewer_folder
-from scoring.frames import RecordingError, bounded, frame_times, recording
+from scoring.frames import QUIET, RecordingError, frame_times, recording
 
 CONTROL = Path(__file__).with_name("obs_control.py")
 Edge = tuple[bool, float, float]
@@ -121,15 +122,15 @@ def finish(run: Path) -> ObsScreen:
     cannot be found.
     """
     begun = json.loads((run / "screen.json").read_text())
-    whole = run / "screen.mp4"
-    if _part(run).exists():
-        remux(_part(run), whole)
-        _part(run).parent.rmdir()
-    facts = _told(run)
-    progress_file(run).unlink(missing_ok=True)
-    times = frame_times(whole)
-    slate = begun["slate"]
-    seen = slate_seen(whole, slate[-1][2] - slate[0][1] + 2 * _SEARCH_S)
+    whole, slate = run / "screen.mp4", begun["slate"]
+    with our_own():
+        if _part(run).exists():
+            remux(_part(run), whole)
+            _part(run).parent.rmdir()
+        facts = _told(run)
+        progress_file(run).unlink(missing_ok=True)
+        times = frame_times(whole)
+        seen = slate_seen(whole, slate[-1][2] - slate[0][1] + 2 * _SEARCH_S)
     start, error = first_frame(times[: len(seen)], seen, slate)
     lost = {name: facts.get(name, begun[name]) for name in ("lagged", "skipped")}
     screen = ObsScreen(
@@ -174,10 +175,11 @@ def first_frame(times: Sequence[float], seen: npt.NDArray[np.bool_], slate: Sequ
 def slate_seen(video: Path, seconds: float) -> npt.NDArray[np.bool_]:
     """Which of the first frames show the slate alone. Raises RecordingError."""
     size = 16, 9
-    command = [*bounded(), "-nostdin", "-t", f"{seconds:.3f}", *recording(video)]
-    command += ["-vf", f"scale={size[0]}:{size[1]}:flags=area", "-fps_mode", "passthrough"]
-    command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "pipe:1"]
-    done = subprocess.run(command, capture_output=True)
+    with decoder("ffmpeg", [video]) as ready:
+        command = [*ready.command, *QUIET, "-nostdin", "-t", f"{seconds:.3f}", *recording(ready.names[video])]
+        command += ["-vf", f"scale={size[0]}:{size[1]}:flags=area", "-fps_mode", "passthrough"]
+        command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "pipe:1"]
+        done = subprocess.run(command, capture_output=True)
     if done.returncode:
         raise RecordingError(f"recording {video} cannot be read: {done.stderr.decode(errors='replace').strip()}")
     pixels = np.frombuffer(done.stdout, np.uint8).reshape(-1, size[0] * size[1], 3).astype(int)

@@ -16,11 +16,12 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from hardware.decoder import decoder, our_own
 from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process, ProcessError
 from hardware.machine.programs import find
 from hardware.machine.viewer import viewer
-from scoring.frames import bounded, frame_times, recording
+from scoring.frames import QUIET, frame_times, recording
 
 FPS = 60
 """Twice what films have: at their own rate a frame that is shown between two grabs is missed, and looks dropped."""
@@ -139,10 +140,11 @@ def finish(run: Path) -> Screen:
     """
     begun = json.loads((run / "screen.json").read_text())
     part, whole = _part(run), run / "screen.mp4"
-    if part.exists():
-        remux(part, whole)
-        progress_file(run).unlink(missing_ok=True)
-    times = frame_times(whole)
+    with our_own():
+        if part.exists():
+            remux(part, whole)
+            progress_file(run).unlink(missing_ok=True)
+        times = frame_times(whole)
     expected, missing = count_missing(times, min(begun["fps"], NEEDED_FPS))
     screen = Screen(**{**begun, "frames": len(times), "expected": expected, "missing": missing})
     write(run, screen)
@@ -151,9 +153,11 @@ def finish(run: Path) -> Screen:
 
 def remux(part: Path, whole: Path) -> None:
     """Move the pictures of `part` into the mp4 `whole` without loss; ProcessError when ffmpeg cannot read it."""
-    command = [*bounded(), "-nostdin", "-y", *recording(part), "-map", "0:v"]
-    command += ["-c", "copy", "-video_track_timescale", str(TIMESCALE), "-movflags", "+faststart", str(whole)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    with decoder("ffmpeg", [part], [whole]) as ready:
+        command = [*ready.command, *QUIET, "-nostdin", "-y", *recording(ready.names[part]), "-map", "0:v"]
+        command += ["-c", "copy", "-video_track_timescale", str(TIMESCALE)]
+        command += ["-movflags", "+faststart", ready.names[whole]]
+        done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         whole.unlink(missing_ok=True)  # a broken copy (disk full) beside the readable part would mislead
         raise ProcessError(f"screen recording {part} cannot be remuxed: {done.stderr.strip()}")

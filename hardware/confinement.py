@@ -3,6 +3,7 @@
 
 Each program of a machine is a process of this host, and its root may mount whatever folder of the host the kernel's
 process can open. So that process starts by `confine/`, which leaves it a few files, no network and no capabilities.
+Decoders of films start by it too (`hardware.decoder`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from hardware.machine.viewer import maps_user
 
 #: A number of nobody's account, next to the viewer's: no viewer may signal a machine, or read its memory.
 UID = 61185
+DECODER_UID = 61186
+"""The next one: of programs that read a stranger's film."""
+SYSTEM = tuple(map(Path, ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives")))
+"""What a program of a distribution starts with."""
 VARIABLE = "SOJOURN_CONFINEMENT"
 #: Capabilities by their bits (capabilities(7)): chown, setgid and setuid.
 _BECOME_OTHERS = 1 << 0 | 1 << 6 | 1 << 7
@@ -97,9 +102,11 @@ class Jail:
         reads: files and folders of the host that it can read, by their names; FOLDER/NAME for some of a folder, whose
             names must be theirs there.
         writes: folders that it can change.
-        memory: bytes that it may have in the folder `memory`.
+        memory: bytes that it may have in the folder `memory`; 0: no such folder.
         packets: whether it has the network namespace that it is started in, and packet sockets.
         trace: whether its programs may trace each other, as the kernel needs with `seccomp=off`.
+        libraries: files and folders that keep their paths; default: those that the program `linux` starts with.
+        user: whom a root lets its programs be.
         kind: default: `confinement()`.
 
     Raises ConfinementError and BuildError, when entered; ConfinementError when left.
@@ -113,8 +120,11 @@ class Jail:
         *,
         packets: bool = False,
         trace: bool = False,
+        libraries: Sequence[Path] | None = None,
+        user: int = UID,
         kind: Confinement | None = None,
     ) -> None:
+        self._libraries, self._as = libraries, user
         self._reads, self._writes, self._memory = reads, dict(writes), memory
         self._packets, self._trace, self._kind = packets, trace, kind
         self._stack = ExitStack()
@@ -122,13 +132,13 @@ class Jail:
     def __enter__(self) -> Jail:
         self.kind = self._kind or confinement()
         #: Who the machine is on this host; None: who we are.
-        self.user = None if self._packets else machine_user(self.kind)
+        self.user = None if self._packets else machine_user(self.kind, self._as)
         with ExitStack() as stack:
             self.folder = scratch_folder("-machine")
             stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
             if self.user is not None:
                 os.chown(self.folder, self.user, self.user)
-            if self.kind is not Confinement.NAMESPACES:
+            if self._memory and self.kind is not Confinement.NAMESPACES:
                 within = memory_folder(self._memory)
                 memory = scratch_folder("-memory", within=within if within == SHM else None)
                 stack.callback(shutil.rmtree, memory, ignore_errors=True)
@@ -161,14 +171,16 @@ class Jail:
         above = {name.split("/")[0]: path.absolute().parent for name, path in self._reads.items() if "/" in name}
         options += [f"--above={name}={path}" for name, path in above.items()]
         options += [f"--write={name}={path.absolute()}" for name, path in self._writes.items()]
-        options += [f"--library={path}" for path in libraries(self._reads["linux"])]
+        shown = libraries(self._reads["linux"]) if self._libraries is None else self._libraries
+        options += [f"--library={path}" for path in shown]
         options += [f"--env={name}={value}" for name, value in environment.items()]
         options.append(f"--here={self.folder}")
-        if self.kind is Confinement.NAMESPACES:
+        if self._memory and self.kind is Confinement.NAMESPACES:
             options.append(f"--memory={self._memory + _SPARE_BYTES}")
         for name, value in (("user", self.user), ("core", core), ("parent", parent)):
             options += [] if value is None else [f"--{name}={value}"]
-        options += [f"--{name}" for name, wanted in (("packets", self._packets), ("trace", self._trace)) if wanted]
+        flags = {"packets": self._packets, "trace": self._trace, "random": self._libraries is not None}
+        options += [f"--{name}" for name, wanted in flags.items() if wanted]
         return [str(ensure_launcher()), self.kind, *options, "--", *words]
 
     def close(self) -> None:
@@ -185,13 +197,13 @@ class Jail:
                 raise
 
 
-def machine_user(kind: Confinement) -> int | None:
-    """Return whom a root lets its machines be; None where they are who we are."""
-    if kind is Confinement.NONE or not maps_user(UID):
+def machine_user(kind: Confinement, user: int = UID) -> int | None:
+    """Return `user` where a root can let its machines be that; None where they are who we are."""
+    if kind is Confinement.NONE or not maps_user(user):
         return None
     status = Path("/proc/self/status").read_text()
     capabilities = int(re.search(r"^CapEff:\s*(\w+)$", status, re.MULTILINE)[1], 16)  # type: ignore[index]
-    return UID if capabilities & _BECOME_OTHERS == _BECOME_OTHERS else None
+    return user if capabilities & _BECOME_OTHERS == _BECOME_OTHERS else None
 
 
 def lend(folder: Path, user: int) -> None:

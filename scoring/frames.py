@@ -14,13 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from hardware.decoder import decoder
 from scoring import strip
 
 UNREAD = -1
 _ADDRESS = re.compile(" @ 0x[0-9a-f]+")  # ffmpeg tells where in memory it was, each time elsewhere
-#: Of a recording, its frames as ffprobe lists them (a day at 60 a second), and what ffmpeg may take to read it.
+#: Of a recording, and of its frames as ffprobe lists them (a day at 60 a second).
 _LARGEST, _LONGEST_LISTING = (7680, 4320), 128 << 20
-_MEMORY_BYTES, _PROCESSOR_S, _SAID_BYTES = 4 << 30, 4 * 3600, 4096
+_SAID_BYTES = 4096
+QUIET = ("-v", "error")
+"""Options of ffmpeg and ffprobe: nothing is said but what is wrong."""
 _LOCATE_FRAMES = 200  # key frames looked at for the strip's place; one each 5 s covers more than a run
 
 
@@ -113,27 +116,19 @@ def picture_size(video: Path) -> tuple[int, int]:
     return width, height
 
 
-def bounded(program: str = "ffmpeg") -> list[str]:
-    """The beginning of a command of ffmpeg's or ffprobe's that reads what may come from somebody else.
-
-    Its memory and processor time have limits, beyond which it ends with an error.
-    """
-    return ["prlimit", f"--as={_MEMORY_BYTES}", f"--cpu={_PROCESSOR_S}", "--", program, "-v", "error"]
-
-
-def recording(video: Path) -> list[str]:
+def recording(video: str) -> list[str]:
     """Options of ffmpeg or ffprobe before their `-i`, and that: the file is what our recorders write, and nothing else.
 
     Left to itself ffmpeg takes the kind from the content: a playlist would make it open other files, and addresses.
     """
-    kind = ["matroska"] if video.suffix == ".mkv" else ["mov", "-enable_drefs", "0", "-use_absolute_path", "0"]
+    kind = ["matroska"] if video.endswith(".mkv") else ["mov", "-enable_drefs", "0", "-use_absolute_path", "0"]
     only = ["-protocol_whitelist", "file", "-codec_whitelist", "h264"]
     return ["-f", *kind, *only, "-i", f"file:{video}"]
 
 
 def _run(asked: list[str], video: Path) -> str:
-    with tempfile.TemporaryFile() as said:
-        probe = [*bounded("ffprobe"), *asked, "-of", "csv=p=0", *recording(video)]
+    with tempfile.TemporaryFile() as said, decoder("ffprobe", [video]) as ready:
+        probe = [*ready.command, *QUIET, *asked, "-of", "csv=p=0", *recording(ready.names[video])]
         with subprocess.Popen(probe, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said) as ffprobe:
             assert ffprobe.stdout
             out = ffprobe.stdout.read(_LONGEST_LISTING + 1)
@@ -149,13 +144,14 @@ def _run(asked: list[str], video: Path) -> str:
 
 def decode(video: Path, filters: str, width: int, height: int, *before: str) -> Iterator[npt.NDArray[np.uint8]]:
     """Grey pictures (rows, columns) of a recording after ffmpeg's `filters`; `before` are options for its input."""
-    command = [*bounded(), "-nostdin", *before, *recording(video), "-map", "0:v:0", "-an"]
-    command += ["-vf", filters, "-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "gray", "pipe:1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ffmpeg:
-        assert ffmpeg.stdout is not None
-        size = width * height
-        try:
-            while len(raw := ffmpeg.stdout.read(size)) == size:
-                yield np.frombuffer(raw, np.uint8).reshape(height, width)
-        finally:
-            ffmpeg.kill()
+    with decoder("ffmpeg", [video]) as ready:
+        command = [*ready.command, *QUIET, "-nostdin", *before, *recording(ready.names[video]), "-map", "0:v:0", "-an"]
+        command += ["-vf", filters, "-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "gray", "pipe:1"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ffmpeg:
+            assert ffmpeg.stdout is not None
+            size = width * height
+            try:
+                while len(raw := ffmpeg.stdout.read(size)) == size:
+                    yield np.frombuffer(raw, np.uint8).reshape(height, width)
+            finally:
+                ffmpeg.kill()

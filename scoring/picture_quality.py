@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from hardware.decoder import decoder
 from scoring import frames, strip
 
 Picture = npt.NDArray[np.uint8]
@@ -68,13 +69,16 @@ def compare(
         graph = [f"[0:v]select='{select}',{above}[shown]", f"[1:v]{above}[film]"]
         if vmaf:
             graph += ["[shown]split[shown][shown2]", "[film]split[film][film2]"]
-            graph += ["[shown2][film2]libvmaf=log_fmt=json:log_path=vmaf.json"]
-        command = [*frames.bounded(program), "-nostdin", *frames.recording(recording.resolve())]
-        command += ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{width}x{height}", "-r", "1", "-i", "film.yuv"]
-        graph += ["[shown][film]ssim=stats_file=ssim.txt"]
-        done = subprocess.run(
-            [*command, "-lavfi", ";".join(graph), "-f", "null", "-"], cwd=own, capture_output=True, text=True
-        )
+        raw, written = own / "film.yuv", (own / "ssim.txt", own / "vmaf.json")
+        with decoder(program, [recording, raw], written) as ready:
+            ssim_file, vmaf_file = (ready.names[path] for path in written)
+            if vmaf:
+                graph += [f"[shown2][film2]libvmaf=log_fmt=json:log_path={vmaf_file}"]
+            graph += [f"[shown][film]ssim=stats_file={ssim_file}"]
+            command = [*ready.command, *frames.QUIET, "-nostdin", *frames.recording(ready.names[recording])]
+            command += ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{width}x{height}", "-r", "1"]
+            command += ["-i", ready.names[raw], "-lavfi", ";".join(graph), "-f", "null", "-"]
+            done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise QualityError(f"{recording}: ffmpeg could not compare it: {done.stderr.strip().splitlines()[-1:]}")
         ssim = [float(value) for value in _SSIM.findall((own / "ssim.txt").read_text())]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from scoring.frames import bounded
+from hardware.decoder import decoder
+from scoring.frames import QUIET
 
 MOST_S = 300
 """So much of a film is played, from its beginning, and then again from there; encoding it takes about as long."""
@@ -23,7 +25,16 @@ _LEAST_S = 2
 _SHORT_S = 1.0
 #: Kinds of file that hold their film themselves: a playlist or a concatenation makes ffmpeg open others, and addresses.
 _KINDS = "mov,matroska,avi,mpegts,mpeg,flv,ogg,asf,mxf,nut,ivf,yuv4mpegpipe,gif,h264,hevc,mpegvideo,m4v"
-_ONLY = ("-protocol_whitelist", "file", "-format_whitelist", _KINDS)
+#: What films are coded in; of sound and subtitles too, which ffprobe opens.
+_CODECS = (
+    "h264,hevc,av1,libdav1d,libaom-av1,vp8,vp9,libvpx,libvpx-vp9,mpeg1video,mpeg2video,mpeg4,msmpeg4v2,msmpeg4,h263,flv,"
+    "wmv1,wmv2,wmv3,vc1,theora,prores,dnxhd,dvvideo,mjpeg,ffv1,ffvhuff,huffyuv,utvideo,rawvideo,wrapped_avframe,gif,"
+    "aac,aac_latm,ac3,eac3,dca,mp2float,mp2,mp3float,mp3,opus,libopus,vorbis,libvorbis,flac,alac,wmav1,wmav2,pcm_s16le,"
+    "pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_f32le,pcm_u8,pcm_alaw,pcm_mulaw,mov_text,srt,subrip,ass,ssa,webvtt,"
+    "dvdsub,dvbsub,pgssub,cc_dec"
+)
+_ONLY = ("-protocol_whitelist", "file", "-format_whitelist", _KINDS, "-codec_whitelist", _CODECS)
+_NOT_LISTED = re.compile(r"Codec \((\S+)\) not on whitelist")
 
 
 class FilmError(RuntimeError):
@@ -54,18 +65,21 @@ class Film:
     def seconds(self) -> int:
         """How much of it is played: a multiple of 2 s. Raises FilmError for what is no film, or too short."""
         asked = ["-select_streams", "v:0", "-show_entries", "format=duration:stream=codec_type", "-of", "csv=p=0"]
-        with tempfile.TemporaryFile() as said:
-            probe = [*bounded("ffprobe"), *asked, *_ONLY, "-i", f"file:{self.path}"]
+        with tempfile.TemporaryFile() as said, decoder("ffprobe", [self.path]) as ready:
+            probe = [*ready.command, *QUIET, *asked, *_ONLY, "-i", f"file:{ready.names[self.path]}"]
             told = subprocess.run(probe, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, check=False)
             said.seek(0)
-            why = said.read(400).decode(errors="replace").strip().splitlines() or ["no video in it"]
+            text = said.read(4000).decode(errors="replace").strip()
+        why = text.splitlines()[-1] if text else "no video in it"
+        if codec := _NOT_LISTED.search(text):
+            why = f"it has {codec[1]}, which is not decoded; give a film in a usual codec, such as H.264"
         lines = told.stdout.decode(errors="replace").split()
         try:
             length = float(lines[-1])
         except (IndexError, ValueError):
             length = 0.0
-        if told.returncode or not lines or lines[0] != "video":
-            raise FilmError(f"{self.path}: no film: {why[-1]}")
+        if told.returncode or not lines or lines[0].strip(",") != "video":
+            raise FilmError(f"{self.path}: no film: {why}")
         if length < _LEAST_S:
             raise FilmError(f"{self.path}: is {length:g} s long; a clip needs {_LEAST_S} s")
         return min(MOST_S, int(length) // 2 * 2)
@@ -78,17 +92,18 @@ class Film:
         fitted = f"scale={width}:{height}:force_original_aspect_ratio=decrease:force_divisible_by=2"
         filters = f"fps={fps},{fitted},pad={width}:{height}:(ow-iw)/2:(oh-ih)/2,setsar=1,format=yuv420p"
         size, count = width * height * 3 // 2, self.seconds * fps
-        command = [*bounded(), "-nostdin", *_ONLY, "-i", f"file:{self.path}", "-map", "0:v:0", "-an"]
-        command += ["-sn", "-t", str(self.seconds), "-vf", filters, "-f", "rawvideo", "pipe:1"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ffmpeg:
-            assert ffmpeg.stdout is not None
-            made, last = 0, b""
-            try:
-                while made < count and len(raw := ffmpeg.stdout.read(size)) == size:
-                    made, last = made + 1, raw
-                    yield raw
-            finally:
-                ffmpeg.kill()
+        further = ["-map", "0:v:0", "-an", "-sn", "-t", str(self.seconds), "-vf", filters, "-f", "rawvideo", "pipe:1"]
+        with decoder("ffmpeg", [self.path]) as ready:
+            command = [*ready.command, *QUIET, "-nostdin", *_ONLY, "-i", f"file:{ready.names[self.path]}", *further]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ffmpeg:
+                assert ffmpeg.stdout is not None
+                made, last = 0, b""
+                try:
+                    while made < count and len(raw := ffmpeg.stdout.read(size)) == size:
+                        made, last = made + 1, raw
+                        yield raw
+                finally:
+                    ffmpeg.kill()
         if count - made > _SHORT_S * fps:
             raise FilmError(f"{self.path}: its pictures end at {made / fps:g} s of {self.seconds} s; is it whole?")
         for _ in range(count - made):

@@ -7,7 +7,7 @@
  *   --read=NAME=PATH    PATH of the host is NAME in the working directory of PROGRAM, read-only
  *   --write=NAME=PATH   the same, writable
  *   --above=NAME=PATH   the folder of all NAME/PART; without namespaces they are found by it
- *   --library=PATH      a file that has the same path for PROGRAM, read-only
+ *   --library=PATH      a file or folder that has the same path for PROGRAM, read-only
  *   --here=PATH         the working directory of PROGRAM, empty
  *   --env=NAME=VALUE    all that is in the environment of PROGRAM
  *   --memory=BYTES      a tmpfs of that size as `memory` (namespaces only; else give --write=memory=PATH)
@@ -16,6 +16,7 @@
  *   --parent=PID        end if this is not the parent
  *   --packets           keep CAP_NET_RAW, the network namespace and packet sockets
  *   --trace             allow ptrace, which the kernel needs with seccomp=off
+ *   --random            keep the random layout of memory, which such a kernel would undo
  *
  * namespaces: own mount, pid, ipc, uts, cgroup and network namespaces, for a plain user in an own user namespace; the
  * root is a read-only tmpfs with the files above. landlock: the files above by Landlock rules (ABI 2 or later), no network, and, where the ABI has it, no
@@ -66,7 +67,7 @@ static struct {
 	char *environment[MOST + 1];
 	int variables;
 	long user, core, parent;
-	bool packets, trace;
+	bool packets, trace, random;
 	char **program;
 } options = { .user = -1, .core = -1, .parent = -1 };
 
@@ -134,6 +135,8 @@ static void parse(char **words)
 			options.packets = true;
 		else if (!strcmp(*words, "--trace"))
 			options.trace = true;
+		else if (!strcmp(*words, "--random"))
+			options.random = true;
 		else
 			errx(CANNOT, "%s: unknown", *words);
 	}
@@ -391,7 +394,8 @@ int main(int count, char **words)
 	}
 	setrlimit(RLIMIT_CORE, &none);
 	/* Without it the kernel starts itself again; refused in some containers. */
-	personality(PER_LINUX | ADDR_NO_RANDOMIZE);
+	if (!options.random)
+		personality(PER_LINUX | ADDR_NO_RANDOMIZE);
 	if (options.mode == NAMESPACES) {
 		enter_namespaces();
 		fork_into_pid_namespace(alive);

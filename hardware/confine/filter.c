@@ -40,7 +40,8 @@ static const int ATTRIBUTES[] = {
 static const int OWNERS[] = { SYS_chown, SYS_fchown, SYS_fchownat, SYS_lchown };
 static const int REST[] = {
 	/* memory */
-	SYS_brk, SYS_madvise, SYS_memfd_create, SYS_mincore, SYS_mmap, SYS_mprotect, SYS_mremap, SYS_msync, SYS_munmap,
+	SYS_brk, SYS_madvise, SYS_memfd_create, SYS_mincore, SYS_mlock, SYS_mmap, SYS_mprotect, SYS_mremap, SYS_msync,
+	SYS_munlock, SYS_munmap,
 	/* time */
 	SYS_clock_getres, SYS_clock_gettime, SYS_clock_nanosleep, SYS_getitimer, SYS_gettimeofday, SYS_nanosleep,
 	SYS_setitimer, SYS_time, SYS_timer_create, SYS_timer_delete, SYS_timer_getoverrun, SYS_timer_gettime,

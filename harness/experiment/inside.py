@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from hardware import decoder
 from harness.experiment.handover import ERROR, EVIDENCE, NEWS, VERSIONS, read_cell, read_job
 from harness.experiment.recording import run_experiment
 from harness.lab.simulated import SimLab
@@ -82,6 +83,7 @@ def _start_apart(seed: int) -> None:
 def main() -> int:
     """Do the job; what stops it is one line in ERROR and exit code 1."""
     job, *what = map(Path, sys.argv[1:])
+    decoder.confined_already()
     try:
         (cell if what else experiment)(job)
     except (RuntimeError, OSError) as failed:

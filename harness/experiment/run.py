@@ -20,6 +20,7 @@ from apps.browsers.drivers import DRIVERS
 from apps.second import second_service
 from captures.recorders import RECORDERS
 from hardware import simulation
+from hardware.decoder import our_own
 from hardware.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
 from hardware.machine.files import replace_file
 from hardware.machine.programs import host_versions
@@ -142,7 +143,8 @@ def fill_run(
     run.add_versions(host_versions())
     record(run)
     say("scoring")
-    scores = score_run(run.path)
+    with our_own():
+        scores = score_run(run.path)
     (run.path / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
     return scores
 

@@ -18,13 +18,14 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hardware.decoder import decoder
 from harness.report.grids import bottleneck
 from harness.report.headline import Outcome, harm_badge, measurement, outcomes, phrase
 from harness.report.run_page import status_of
 from harness.report.timeline_figure import draw_delay, draw_goodput, draw_quality, dress
 from harness.store.loaded import stored_object
 from harness.terminal import Tell
-from scoring.frames import bounded, frame_times, recording
+from scoring.frames import QUIET, frame_times, recording
 from scoring.scores import Scores
 from scoring.time_series import RunSeries, run_series
 
@@ -87,10 +88,10 @@ def export(run: Path, scores: Scores, output: Path | None, tell: Tell) -> Path:
             titles = draw_titles(view, asked, run.name, (status, reasons), had, pictures)
             cursor = Figure(figsize=(_CURSOR / _DPI, (plots.bottom - plots.top) / _DPI), dpi=_DPI, facecolor=_INK)
             cursor.savefig(pictures / "cursor.png")
-            inputs = [video, pictures / "plots.png", pictures / "cursor.png", *(path for path, *_ in titles)]
+            drawn = [pictures / "plots.png", pictures / "cursor.png", *(path for path, *_ in titles)]
             spans = [(start, end) for _, start, end in titles]
             graph = filters(plots, spans, offset, view.end, fps, _title_height(status))
-            _encode(inputs, graph, partial, length[0], tell)
+            _encode(video, drawn, graph, partial, length[0], tell)
         if output.exists():  # made by another export meanwhile
             raise CompositeError(f"{output}: exists; give another -o")
         partial.rename(output)
@@ -193,14 +194,16 @@ def _draw_title(
     figure.savefig(path)
 
 
-def _encode(inputs: Sequence[Path], graph: str, output: Path, length: float, tell: Tell) -> None:
-    command = [*bounded(), "-nostdin", "-y", "-progress", "pipe:1", "-stats_period", "0.25", *recording(inputs[0])]
-    for path in inputs[1:]:
-        command += ["-i", str(path)]
-    command += ["-filter_complex", graph, "-map", "[out]", "-an"]
-    command += ["-c:v", "libx264", "-preset", "superfast", "-crf", "22"]
-    command += ["-movflags", "+faststart", "-f", "mp4", str(output)]
-    with tempfile.TemporaryFile("w+") as said:
+def _encode(video: Path, drawn: Sequence[Path], graph: str, output: Path, length: float, tell: Tell) -> None:
+    folder = drawn[0].parent
+    with tempfile.TemporaryFile("w+") as said, decoder("ffmpeg", [video, folder], [output]) as ready:
+        command = [*ready.command, *QUIET, "-nostdin", "-y", "-progress", "pipe:1", "-stats_period", "0.25"]
+        command += recording(ready.names[video])
+        for path in drawn:
+            command += ["-i", f"file:{ready.names[folder]}/{path.name}"]
+        command += ["-filter_complex", graph, "-map", "[out]", "-an"]
+        command += ["-c:v", "libx264", "-preset", "superfast", "-crf", "22"]
+        command += ["-movflags", "+faststart", "-f", "mp4", ready.names[output]]
         ffmpeg = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
         try:
             assert ffmpeg.stdout is not None

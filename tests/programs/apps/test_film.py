@@ -71,6 +71,31 @@ def test_what_is_no_film_is_refused_by_name(tmp_path: Path) -> None:
         clip.ensure_clip(own=Film(text))
 
 
+@pytest.mark.parametrize(
+    ("name", "coded"),
+    [
+        ("a.mp4", ["-c:v", "libx264", "-c:a", "aac"]), ("a.mkv", ["-c:v", "libx265", "-c:a", "libopus"]),
+        ("a.webm", ["-c:v", "libvpx-vp9", "-c:a", "libvorbis"]), ("a.avi", ["-c:v", "mpeg4", "-c:a", "libmp3lame"]),
+        ("a.mov", ["-c:v", "prores", "-c:a", "pcm_s16le"]), ("a.mpg", ["-c:v", "mpeg2video", "-c:a", "mp2"]),
+        ("a.ts", ["-c:v", "libx264", "-c:a", "ac3"]), ("a.flv", ["-c:v", "flv", "-c:a", "libmp3lame"]),
+        ("a.asf", ["-c:v", "wmv2", "-c:a", "wmav2"]), ("b.mkv", ["-c:v", "ffv1", "-c:a", "flac"]),
+        ("a.gif", ["-an"]), ("a.ogv", ["-c:v", "libtheora", "-c:a", "libvorbis"]), ("a.mxf", ["-c:v", "dnxhd", "-an"]),
+    ],
+)  # fmt: skip
+def test_films_are_of_many_kinds(tmp_path: Path, name: str, coded: list[str]) -> None:
+    size = "1280x720:rate=25" if name == "a.mxf" else "320x240:rate=25"
+    more = ["-b:v", "60M", "-pix_fmt", "yuv422p"] if name == "a.mxf" else []
+    film = made(tmp_path / name, 3, *coded, *more, source=f"testsrc2=size={size}[out0];sine[out1]")
+    assert film.seconds == 2 and sum(1 for _ in film.pictures(64, 48, 25)) == 50
+
+
+def test_what_films_are_not_coded_in_is_refused_by_its_name(tmp_path: Path) -> None:
+    """Each decoder that can be reached is one more that may have a fault."""
+    odd = made(tmp_path / "odd.avi", 3, "-c:v", "cinepak")
+    with pytest.raises(FilmError, match=r"odd\.avi: no film: it has cinepak, which is not decoded; give a film in"):
+        _ = odd.seconds
+
+
 def test_a_film_that_is_cut_off_is_told(tmp_path: Path) -> None:
     whole = made(tmp_path / "whole.mkv", 8).path.read_bytes()
     (cut := tmp_path / "cut.mkv").write_bytes(whole[: len(whole) // 2])
