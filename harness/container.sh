@@ -7,12 +7,14 @@ set -u
 owner=$(stat -c %u:%g /results)
 mode=$(stat -c %a /results)
 # A run that was killed has left it so.
-[ "$(stat -c %G /results)" != sojourn ] || { owner=${owner%:*}:${owner%:*} mode=755; }
-give() { find /results -mindepth 1 -exec chown -h "$1" {} +; }
+since=@$(($(date +%s) - 1))
+[ "$(stat -c %G /results)" != sojourn ] || { owner=${owner%:*}:${owner%:*} mode=755 since=@0; }
+# Of files that are neither the folder's owner's nor made here the owner stays.
+give() { from=$1 to=$2; shift 2; find /results -mindepth 1 -user "$from" "$@" -exec chown -h "$to" {} +; }
 # The folder itself keeps its owner, so that the next run after a kill knows whose all of it is.
-give_back() { give "$owner"; chgrp "${owner#*:}" /results; chmod "$mode" /results; }
+give_back() { give sojourn "$owner" -newerct "$since"; chgrp "${owner#*:}" /results; chmod "$mode" /results; }
 trap give_back EXIT
-give sojourn:sojourn
+give "${owner%:*}" sojourn:sojourn
 chgrp sojourn /results
 chmod g+rwx /results
 HOME=/home/sojourn setpriv --reuid=sojourn --regid=sojourn --init-groups --inh-caps=-all --bounding-set=-all \
