@@ -15,8 +15,8 @@ from pydantic import AfterValidator, PlainSerializer
 
 LOST = "∞ (lost)"
 """What people are shown for a percentile that something reached which never came."""
-UNFINISHED = "unfinished"
-"""The same of a completion time: what did not end in the time that it had was not lost, and may end later."""
+UNFINISHED, NOT_REACHED = "unfinished", "not reached"
+"""The same of a completion time and of a time to convergence: nothing was lost, and it may come later."""
 
 
 def in_json(value: float) -> float | str:
@@ -33,6 +33,13 @@ def formatted(value: float, spec: str, never: str = LOST) -> str:
     if isinf(value):
         return never if value > 0 else f"−{never}"
     return format(value, spec)
+
+
+def never_came(metric: str) -> str:
+    """Return what people are shown for a metric of scores or of a cell where it is infinite and no more is known."""
+    if metric.startswith(("web_fct", "short.")):
+        return UNFINISHED
+    return NOT_REACHED if metric.endswith("convergence_s") else LOST
 
 
 Number = Annotated[

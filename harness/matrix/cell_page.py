@@ -154,7 +154,9 @@ def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[in
         tables.append({"title": title, "caption": over, "heads": ["", *heads], "rows": lines})
     if shorts := [scores["short"] for scores in runs.values() if scores.get("short")]:
         keys = dict.fromkeys(key for short in shorts for key in short)
-        rows_shown = [[key.replace("_", " "), _spread([short.get(key) for short in shorts], 3)] for key in keys]
+        rows_shown = [
+            [key.replace("_", " "), _spread([short.get(key) for short in shorts], 3, f"short.{key}")] for key in keys
+        ]
         tables.append({"title": "Short flows", "caption": over, "heads": ["", "s"], "rows": rows_shown})
     if queues := _queues(next(iter(paths.values()))):
         heads = ["queue", "packets", "Mbyte", "dropped", "marked CE", "marked SCE"]
@@ -278,9 +280,9 @@ def series(flows: pl.DataFrame, seconds: float, sample_s: float) -> tuple[dict[i
     return rates, rtts
 
 
-def _spread(values: list[Any], digits: int) -> str:
+def _spread(values: list[Any], digits: int, metric: str = "") -> str:
     known = [float(value) for value in values if value is not None]
     if not known:
         return "–"
-    mean, least, most = (figure_text(value, digits) for value in (fmean(known), min(known), max(known)))
+    mean, least, most = (figure_text(value, digits, metric) for value in (fmean(known), min(known), max(known)))
     return f"{mean} ({least}–{most})" if len(known) > 1 else mean

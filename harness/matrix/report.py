@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -34,7 +35,7 @@ from harness.report.html import write_page
 from harness.report.scheme_plot import Scheme, scheme_plot
 from harness.report.svg import Bar, Dot, Dots, Panel, Points, bar_chart, ccdf_plot, dot_plot, scatter_plot, time_plot
 from scoring.columns import FLOWS
-from scoring.numbers import formatted
+from scoring.numbers import formatted, never_came
 from scoring.published import PublishedComparison
 from scoring.transport import goodput_series, pooled_ccdf
 
@@ -80,8 +81,8 @@ def table(finished: Results) -> Table:
         texts = []
         for column in matrix.columns:
             beside = finished.pair(cell.name, column.metric)
-            text = figure_text(mean(finished.values(cell.name, column.metric)), column.digits)
-            cell_text = f"{text} ({figure_text(beside.theirs, column.digits)})" if beside else text
+            text = figure_text(mean(finished.values(cell.name, column.metric)), column.digits, column.metric)
+            cell_text = f"{text} ({figure_text(beside.theirs, column.digits, column.metric)})" if beside else text
             texts.append(Text(cell_text, "red" if beside and beside.agrees is False else ""))
         shown.add_row(cell.name, *texts)
     if finished.comparisons():
@@ -183,16 +184,13 @@ def _cells(finished: Results, cell: str) -> Iterator[dict[str, str]]:
     published = _published_columns(finished)
     for column in finished.matrix.columns:
         values = finished.values(cell, column.metric)
-        spread = (
-            f"{figure_text(min(values), column.digits)}–{figure_text(max(values), column.digits)}"
-            if len(values) > 1
-            else ""
-        )
-        yield {"text": figure_text(mean(values), column.digits), "kind": "", "spread": spread}
+        text = partial(figure_text, digits=column.digits, metric=column.metric)
+        spread = f"{text(min(values))}–{text(max(values))}" if len(values) > 1 else ""
+        yield {"text": text(mean(values)), "kind": "", "spread": spread}
         if column.metric in published:
             beside = finished.pair(cell, column.metric)
             kind = "hurt" if beside and beside.agrees is False else ""
-            theirs = figure_text(beside.theirs, column.digits) if beside else MISSING
+            theirs = text(beside.theirs) if beside else MISSING
             yield {"text": theirs, "kind": "theirs", "spread": ""}
             yield {"text": figure_text(beside.ratio, 3) if beside else MISSING, "kind": kind, "spread": ""}
 
@@ -244,9 +242,9 @@ def _bars(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
         for n, (name, metric) in enumerate(chart.series.items()):
             if values := finished.values(cell, metric):
                 beside, mean = finished.pair(cell, metric), fmean(values)
-                told = formatted(mean, ".3g")
+                told = formatted(mean, ".3g", never := never_came(metric))
                 tip = f"{label}, {name}: {told} {chart.unit}" + (
-                    f", {finished.theirs} {formatted(beside.theirs, '.6g')}" if beside else ""
+                    f", {finished.theirs} {formatted(beside.theirs, '.6g', never)}" if beside else ""
                 )
                 theirs = beside.theirs if beside else None
                 bars.append(Bar(f"c{n % 6}", mean, min(values), max(values), theirs, tip))

@@ -14,7 +14,7 @@ from typing import Any
 from harness.matrix.cell import Cell
 from harness.matrix.cell_run import Job, standing
 from harness.matrix.matrix import Matrix, figure
-from scoring.numbers import LOST, formatted
+from scoring.numbers import formatted, never_came
 from scoring.published import PublishedComparison, PublishedPair, compare, pair
 from scoring.transport import completion_harm
 
@@ -156,13 +156,13 @@ class Results:
                 lines.append((f"{contrast.title}: not run", None))
                 continue
             if isinf(ours) and isinf(theirs):
-                lines.append((f"{contrast.title}: both {LOST}", None))
+                lines.append((f"{contrast.title}: both {never_came(contrast.metric)}", None))
                 continue
             value = ours / theirs if contrast.kind == "ratio" else ours - theirs
             limits = {"at least": contrast.low, "at most": contrast.high}
             asked = [f"{bound} {limit:g}" for bound, limit in limits.items() if isfinite(limit)]
             met = contrast.low <= value <= contrast.high if asked else None
-            words = [f"{contrast.title}: {figure_text(value, 2)}", *asked]
+            words = [f"{contrast.title}: {figure_text(value, 2, contrast.metric)}", *asked]
             lines.append((", ".join(words) + {None: "", True: ": met", False: ": NOT met"}[met], met))
         return lines
 
@@ -225,7 +225,10 @@ def mean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
 
 
-def figure_text(value: float | None, digits: int) -> str:
-    """Return a figure as people are shown it, with so many digits behind the point; MISSING where there is none."""
+def figure_text(value: float | None, digits: int, metric: str = "") -> str:
+    """Return a figure as people are shown it, with so many digits behind the point; MISSING where there is none.
+
+    `metric` is what it is of: a completion time that is infinite is unfinished, and not lost.
+    """
     # Adding 0.0 takes the sign off a rounded nothing.
-    return MISSING if value is None else formatted(round(value, digits) + 0.0, f".{digits}f")
+    return MISSING if value is None else formatted(round(value, digits) + 0.0, f".{digits}f", never_came(metric))

@@ -21,7 +21,6 @@ from harness.report.grids import (
     Row,
     interval,
     labelled,
-    never_ended,
     number,
 )
 from harness.report.headline import Badge, badges
@@ -33,7 +32,7 @@ from harness.report.svg import Dots, dot_plot
 from harness.store.loaded import LoadedRun, load_run
 from harness.store.manifest import MANIFEST
 from scoring.intervals import ENOUGH, LEVEL, RESAMPLES, SEED, Difference, Estimate, difference, holm, shows
-from scoring.numbers import LOST
+from scoring.numbers import LOST, never_came
 from scoring.summary import Figure
 
 #: Of what was asked: its names, which the table of differences tells by what they are made of.
@@ -241,7 +240,7 @@ def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
                     )
                     yield Compared(
                         who, family, label, figure.better, figure.primary, a, b, less,
-                        (words[0], words[1]), never_ended(figure.metric), met,
+                        (words[0], words[1]), never_came(figure.metric), met,
                     )  # fmt: skip
 
 

@@ -293,11 +293,6 @@ def mbit(bps: float | None) -> str:
     return "–" if bps is None else f"{round(bps / 1e6, 2):g} Mbit/s"
 
 
-def never_ended(metric: str) -> str:
-    """Return what a metric is called where it is infinite and no more is known of it."""
-    return UNFINISHED if metric.startswith(_WEB) else LOST
-
-
 def interval(figure: Estimate | None, never: str = LOST) -> str:
     """Return a figure with its interval in brackets, as text; `never` stands for what is infinite."""
     if figure is None:
@@ -330,7 +325,7 @@ def value_text(metric: str, of: Callable[[str], float | None]) -> str:
         return number(value)
     if metric.startswith(_WEB):
         least, unfinished, flows = of(f"{metric.removesuffix('_s')}_least_s"), of("web_unfinished"), of("web_flows")
-        counted = "unfinished" if not unfinished or not flows else f"{unfinished:.0f} of {flows:.0f} unfinished"
+        counted = UNFINISHED if not unfinished or not flows else f"{unfinished:.0f} of {flows:.0f} unfinished"
         return counted if least is None else f"> {_short(least)} s ({counted})"
     known = next((names for begins, names in _NEVER.items() if metric.startswith(begins)), None)
     if known is None:

@@ -74,7 +74,7 @@ def measurement(status: str) -> Badge:
 
 
 def harm_badge(outcome: Outcome, named: bool = False) -> Badge:
-    """Return the badge of how much a contender harmed the victim; `named`: with the contender's name."""
+    """Return the badge of how much a contender harmed the victim; `named`: where no sentence next to it names it."""
     word = outcome.severity or "unknown"
     return Badge("harm", word, f"harm: {word}" + (f" with {outcome.name}" if named else ""))
 
@@ -266,5 +266,5 @@ def title(found: Sequence[Outcome]) -> str:
 
 
 def badges(found: Sequence[Outcome]) -> list[Badge]:
-    """Return a badge a contender, with its name where there are several."""
-    return [harm_badge(outcome, named=len(found) > 1) for outcome in found]
+    """Return a badge per contender, with its name."""
+    return [harm_badge(outcome, named=True) for outcome in found]

@@ -29,7 +29,6 @@ from harness.report.grids import (
     alone_for,
     interval,
     labelled,
-    never_ended,
     number,
     value_text,
 )
@@ -41,6 +40,7 @@ from harness.store.loaded import LoadedRun, load_run
 from harness.store.manifest import MANIFEST
 from harness.store.runs import RunStore
 from scoring.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
+from scoring.numbers import never_came
 from scoring.summary import Contrast, Figure, Summary, summarise
 
 SUMMARY, TABLE = "summary.json", "summary.csv"
@@ -378,7 +378,7 @@ def figure_text(figure: Figure, summary: Summary, contender: str | None = None) 
 
     shown = estimate(figure.metric)
     if shown is None or isfinite(shown.value):
-        return interval(shown, never_ended(figure.metric))
+        return interval(shown, never_came(figure.metric))
     return value_text(figure.metric, of)
 
 
@@ -403,7 +403,7 @@ def _plot(one: Experiment, figure: Figure, label: str, unit: str) -> Iterator[di
     ]
     less = [(f"{name} − {summary.reference}", "c3", estimate) for name, estimate in figure.contrast.items()]
     title = one.labelled(f"{label} ({unit})" if unit else label)
-    never = never_ended(figure.metric)
+    never = never_came(figure.metric)
     drawn = [dot_plot([_dots(*row) for row in rows], title, never=never)]
     if less:
         drawn.append(dot_plot([_dots(*row) for row in less], f"{title}, differences", zero=True, never=never))

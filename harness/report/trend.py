@@ -22,6 +22,7 @@ from harness.report.svg import Dots, dot_plot
 from harness.store.manifest import MANIFEST
 from scoring.harm import Better
 from scoring.intervals import LEVEL, Difference, Estimate
+from scoring.numbers import LOST, never_came
 from scoring.trend import changes
 
 #: Rows of a dot plot are told apart before and after a change.
@@ -50,6 +51,8 @@ class Step:
     less: Difference
     p: float
     better: Better | None
+    never: str = LOST
+    """What stands for a figure that is infinite."""
 
     @property
     def share(self) -> float | None:
@@ -219,17 +222,17 @@ def _version(name: str, folder: Path) -> Version:
 
 def _trend(of: dict[str, Experiment], least: float) -> Trend:
     """What changed in one experiment, given by the name of the version."""
-    figures: dict[tuple[str, str, Better | None], dict[str, Estimate]] = {}
+    figures: dict[tuple[str, str, Better | None, str], dict[str, Estimate]] = {}
     for version, one in of.items():
-        for label, where, better, figure in _figures(one):
-            figures.setdefault((label, where, better), {})[version] = figure
+        for label, where, better, never, figure in _figures(one):
+            figures.setdefault((label, where, better, never), {})[version] = figure
     found = changes({key: [figure.values for figure in given.values()] for key, given in figures.items()})
     series = []
     for key, given in figures.items():
-        label, where, better = key
+        label, where, better, never = key
         names = list(given)
         steps = (
-            Step(names[it.version], names[it.version - 1], it.before, it.after, it.step, it.p, better)
+            Step(names[it.version], names[it.version - 1], it.before, it.after, it.step, it.p, better, never)
             for it in found.get(key, [])
         )
         told = tuple(step for step in steps if step.share is None or abs(step.share) >= least)
@@ -238,33 +241,40 @@ def _trend(of: dict[str, Experiment], least: float) -> Trend:
     return Trend(next(iter(of.values())).title, tuple(of), runs, tuple(series))
 
 
-def _figures(one: Experiment) -> Iterator[tuple[str, str, Better | None, Estimate]]:
-    """The figures of an experiment in one version: what it is of, where, which way is better, and its runs."""
+def _figures(one: Experiment) -> Iterator[tuple[str, str, Better | None, str, Estimate]]:
+    """The figures of an experiment in one version: what, where, which way is better, what is infinite, and its runs."""
     named = {name: f"{label} ({unit})" if unit else label for name, (label, unit) in MEASURED.items()}
     harm = {name: f"harm: {label}" for name, (label, _) in METRICS.items()}
     for names, figures in ((named, one.summary.measured), (harm, one.summary.harm)):
         for figure in figures:
+            never = never_came(figure.metric)
             if figure.alone:
-                yield names[figure.metric], "alone", figure.better, figure.alone
+                yield names[figure.metric], "alone", figure.better, never, figure.alone
             for contender, estimate in figure.beside.items():
-                yield names[figure.metric], f"beside {contender}", figure.better, estimate
+                yield names[figure.metric], f"beside {contender}", figure.better, never, estimate
 
 
 def _sized(step: Step) -> str:
-    span = f" ({number(step.less.low)} to {number(step.less.high)})" if step.less.low is not None else ""
+    before, after, less, low, high = _texts(step)
+    span = f" ({low} to {high})" if step.less.low is not None else ""
     share = f", {step.share:+.0%}" if step.share is not None else ""
-    return f"{number(step.before)} → {number(step.after)}: {number(step.less.value)}{span}{share}"
+    return f"{before} → {after}: {less}{span}{share}"
+
+
+def _texts(step: Step) -> tuple[str, ...]:
+    """Before, after, the step and its bounds."""
+    less = step.less
+    return tuple(number(it, step.never) for it in (step.before, step.after, less.value, less.low, less.high))
 
 
 def _grid(trend: Trend) -> Grid:
     grid = Grid("", ["figure", "where", "last as before", "first after", "before", "after", "step", "share", "p"])
     for one in trend.series:
         for step in one.steps:
-            low, high = step.less.low, step.less.high
-            span = f" ({number(low)} to {number(high)})" if low is not None else ""
+            before, after, less, low, high = _texts(step)
+            span = f" ({low} to {high})" if step.less.low is not None else ""
             share = f"{step.share:+.0%}" if step.share is not None else "–"
-            cells = [one.label, one.where, step.last, step.first, number(step.before), number(step.after)]
-            cells += [f"{number(step.less.value)}{span}", share, f"{step.p:.4f}"]
+            cells = [one.label, one.where, step.last, step.first, before, after, less + span, share, f"{step.p:.4f}"]
             grid.rows.append(Row(cells, hurt={6} if step.outcome == "worse" else set()))
     return grid
 

@@ -14,12 +14,11 @@ from xml.etree import ElementTree
 
 from hardware.machine.messages import printable
 from harness.bundle.archive import BundleError, check
-from harness.report.grids import never_ended
 from harness.report.index import Left, unfinished
 from harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
 from harness.report.run_page import REPORT, ReportError
 from harness.store.manifest import MANIFEST, Manifest
-from scoring.numbers import formatted
+from scoring.numbers import formatted, never_came
 from scoring.thresholds import Judgement, Threshold, ThresholdError, judge, parse
 
 Look = Callable[[Path, Manifest], None]
@@ -146,7 +145,7 @@ def figure_of(judgement: Judgement) -> str:
     figure = judgement.figure
     if figure is None:
         return "–"
-    never = never_ended(judgement.threshold.metric)
+    never = never_came(judgement.threshold.metric)
     span = ""
     if figure.low is not None and figure.high is not None:
         span = f" ({formatted(figure.low, '.4g', never)} to {formatted(figure.high, '.4g', never)})"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from scoring.numbers import LOST, Number, formatted, in_json, nearest_rank
+from scoring.numbers import LOST, Number, formatted, in_json, nearest_rank, never_came
 
 
 class Told(BaseModel):
@@ -41,3 +41,14 @@ def test_lost_ones_are_above_all_others() -> None:
 
 def test_what_is_infinite_is_shown_as_lost() -> None:
     assert [formatted(value, ".1f") for value in (1.25, inf, -inf)] == ["1.2", LOST, f"−{LOST}"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "told"),
+    [
+        ("rtt_p99_ms", "∞ (lost)"), ("frame_p99_ms", "∞ (lost)"), ("probes.0.p99_ms", "∞ (lost)"),
+        ("web_fct_p95_s", "unfinished"), ("short.p95_s", "unfinished"), ("convergence_s", "not reached"),
+    ],
+)  # fmt: skip
+def test_what_had_not_ended_is_not_called_lost(metric: str, told: str) -> None:
+    assert formatted(inf, ".2f", never_came(metric)) == told

@@ -147,7 +147,7 @@ def test_page_terminal_and_pictures_say_the_same(
     assert "<h1>call, 10 Mbit/s, fq_codel flows 1, RTT 20 ms: severe harm with prague</h1>" in written
     print_scores(call, tmp_path, Console(file=(output := StringIO()), width=400))
     assert f"Call with prague: {SAYS}." in output.getvalue()
-    assert "measurement: valid · harm: severe" in output.getvalue()
+    assert "measurement: valid · harm: severe with prague" in output.getvalue()
 
     def kept(figure: Any, *_: Any, **__: Any) -> None:
         drawn.extend(text.get_text() for text in [*figure.texts, *([figure._suptitle] if figure._suptitle else [])])
