@@ -239,6 +239,9 @@ class LabFile(_Entry):
         return self
 
 
+_NO_TABLE = " is missing"
+
+
 def read_lab_file(path: Path, lab: str = "") -> LabFile:
     """Read and check a lab file; raises `LabFileError`, also where it describes another than `lab`, if one is given."""
     try:
@@ -251,8 +254,10 @@ def read_lab_file(path: Path, lab: str = "") -> LabFile:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
         raise LabFileError(f"--lab-file: {path}: no TOML: {broken}") from broken
     except ValidationError as wrong:
-        errors = "; ".join(_told(error) for error in wrong.errors())
-        raise LabFileError(f"--lab-file: {path}: {errors}") from wrong
+        errors = [_told(error) for error in wrong.errors()]
+        if any(error.endswith(_NO_TABLE) for error in errors):
+            errors.append("`sojourn lab init` writes a whole file, docs/physical-lab.md shows one")
+        raise LabFileError(f"--lab-file: {path}: {'; '.join(errors)}") from wrong
     if lab and file.lab != lab:
         has, lacks = ("[box]", "[router]") if file.box else ("[router]", "[box]")
         raise LabFileError(f"--lab-file: {path}: has a {has}; use --lab={file.lab}, or name a file with a {lacks}")
@@ -266,7 +271,7 @@ def _told(error: ErrorDetails) -> str:
     name = _entry(where, table="model" in error["type"] or _fields(where) is not None)
     match error["type"]:
         case "missing" if _fields(where) is not None:
-            return f"{name} is missing; docs/physical-lab.md shows one"
+            return name + _NO_TABLE
         case "missing":
             example = next(iter((fields or {})[where[-1]].examples or []), None)
             return f"{name}: is missing" + (f"; such as {where[-1]} = {json.dumps(example)}" if example else "")

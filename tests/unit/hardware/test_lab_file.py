@@ -45,7 +45,7 @@ def write(folder: Path, text: str) -> Path:
         ("[client]", "[box]\n[client]", "[box]: give this table or [router], one of the two; docs/physical-lab.md"),
         (GOOD, "[router\n", "no TOML: Expected ']'"),
         ("wan =", "wam =", '[router] wan: is missing; such as wan = "enp3s0"; [router] wam: is unknown; did you mean'),
-        ("[server]", "[servant]", "[server] is missing; docs/physical-lab.md shows one; servant: is unknown;"),
+        ("[server]", "[servant]", "[server] is missing; servant: is unknown;"),
         ('"enp3s0"', '"enp2s0"', "[router]: lan and wan are both 'enp2s0'; a router has an interface on each side"),
         ('"enp3s0"', "5", "[router] wan: Input should be a valid string, found 5"),
         ('"enp3s0"', '"en p1"', "[router] wan: 'en p1' is no interface's name; `ip -br link` there lists them"),
@@ -116,6 +116,15 @@ def test_a_box_stands_in_the_routers_place(tmp_path: Path) -> None:
 def test_what_is_wrong_about_a_box_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
     with pytest.raises(LabFileError, match=re.escape(says)):
         read_lab_file(write(tmp_path, BOX.replace(old, new, 1)))
+
+
+def test_what_writes_a_whole_file_is_named_once(tmp_path: Path) -> None:
+    with pytest.raises(LabFileError) as error:
+        read_lab_file(write(tmp_path, "[router]\nssh = 'root@apu'\nlan = 'lan0'\nwan = 'wan0'\n"))
+    assert str(error.value).endswith(
+        "[client] is missing; [receiver] is missing; [server] is missing; [sender] is missing; "
+        "`sojourn lab init` writes a whole file, docs/physical-lab.md shows one"
+    )
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
