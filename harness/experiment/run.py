@@ -20,6 +20,7 @@ from apps.browsers.drivers import DRIVERS
 from apps.second import second_service
 from captures.recorders import RECORDERS
 from hardware import simulation
+from hardware.confinement import confinement
 from hardware.decoder import our_own
 from hardware.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
 from hardware.machine.files import replace_file
@@ -65,14 +66,16 @@ class Result:
 def require_ready(options: Options) -> LabFile | None:
     """Check all that a run needs and that can be looked at before anything starts; return the lab file, if any.
 
-    Raises LabFileError, ToolError, BrowserError, SimulationError, SignatureError or StoreError, with the fix, for the
-    first thing that is not there.
+    Raises LabFileError, ToolError, SimulationError, ConfinementError, BrowserError, SignatureError or StoreError, with
+    the fix, for the first thing that is not there.
     """
     described = _machines(options)
     require_programs(options)
     if options.lab == "sim" and options.engine == LOCAL:
         simulation.check_memory(simulated.MEMORY)
         simulation.check_open_files(simulation.WITH_BROWSER)
+    if options.lab not in PHYSICAL and options.engine == LOCAL:
+        confinement()
     if options.lab != "sim":  # a simulated machine brings its own
         DRIVERS[options.driver].check(stranger=options.elsewhere, program=options.browser, profile=options.profile)
         if options.second_video:  # in Debian's Chromium, whatever the victim's browser

@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from hardware.confinement import ConfinementError, confinement
 from hardware.lab_file import PHYSICAL, LabFileError, read_lab_file
+from hardware.machine.cache import BuildError
 from hardware.machine.memory import available_bytes
 from hardware.machine.programs import Tool, find, install_command, version
-from hardware.simulation import SimulationError, check_memory, memory_bytes
+from hardware.simulation import WITH_BROWSER, SimulationError, check_memory, check_open_files, memory_bytes
 from harness.experiment.options import LABS
 from harness.experiment.simulated import MEMORY
 from harness.lab.needs import built, missing, told
@@ -60,7 +62,7 @@ class Finding:
 def examine(
     cache: Path, results: Path, programs: Mapping[str, Sequence[Tool]], lab_file: Path | None = None
 ) -> tuple[list[Finding], dict[str, Finding]]:
-    """Look at everything that some labs need; takes about three seconds and changes nothing on the machine.
+    """Look at everything that some labs need; takes about three seconds and changes nothing outside of the cache.
 
     Args:
         programs: those that each lab needs (`harness.lab.needs.needed`), by its name.
@@ -71,7 +73,8 @@ def examine(
     users = {tool: tuple(lab for lab in programs if tool in programs[lab]) for of in programs.values() for tool in of}
     looks: list[tuple[Sequence[str], Callable[[], Iterable[Finding]]]] = [
         (LABS, lambda: machine(cache, results)),
-        (("sim",), simulated_memory),
+        (("sim",), simulated_machine),
+        (("sim", "virtual"), confined),
         (REAL_TIME, host_memory),
         (("virtual",), lambda: [namespaces(), congestion_control(_read(_CONGESTION_CONTROLS))]),
         (REAL_TIME, lambda: [realtime(), clock(_read(_CLOCK)), jitter(sleep_overshoots())]),
@@ -92,7 +95,7 @@ def judged(lab: str, findings: Iterable[Finding], absent: Sequence[Tool], lab_fi
     names = {tool.name for tool in absent}
     wrong = [told(absent)] if absent else []
     wrong += [
-        f"{finding.subject}: {finding.found} ({finding.fix})"
+        f"{finding.subject}: {finding.found}" + (f" ({finding.fix})" if finding.fix else "")
         for finding in findings
         if finding.stops(lab) and finding.subject not in names
     ]
@@ -119,14 +122,23 @@ def machine(cache: Path, results: Path) -> Iterable[Finding]:
         yield _at_least(name, free, need, f"GB free for {folder}", "free some space, or put it elsewhere")
 
 
-def simulated_memory() -> Iterable[Finding]:
-    """Yield whether a simulated machine would find its memory."""
+def simulated_machine() -> Iterable[Finding]:
+    """Yield whether a simulated machine would find its memory and its open files."""
     try:
         check_memory(MEMORY)
+        check_open_files(WITH_BROWSER)
     except SimulationError as short:
-        yield Finding("simulated machine", "missing", str(short), "give this machine more memory")
+        yield Finding("simulated machine", "missing", str(short))
     else:
         yield Finding("simulated machine", "ok", f"{memory_bytes(MEMORY) >> 20} MB of memory are free for it")
+
+
+def confined() -> Iterable[Finding]:
+    """Yield what keeps machines from this host's files; its program is compiled into the cache, if need be."""
+    try:
+        yield Finding("confinement", "ok", f"by {confinement()}")
+    except (ConfinementError, BuildError) as refused:
+        yield Finding("confinement", "missing", str(refused))
 
 
 def host_memory() -> Iterable[Finding]:

@@ -28,8 +28,8 @@ def simulated_only(tmp_path: Path) -> str:
     return path_without(tmp_path / "bin", *REAL_TIME)
 
 
-def run(path: str, *words: str, where: Path = CHECKOUT) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PATH": path, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "80"}
+def run(path: str, *words: str, where: Path = CHECKOUT, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "80", **variables}
     return subprocess.run(
         [sys.executable, "-P", "-m", *words], cwd=where, env=environment, capture_output=True, text=True, timeout=120
     )
@@ -126,3 +126,15 @@ def test_a_night_that_cannot_work_is_not_begun(simulated_only: str, tmp_path: Pa
     assert done.returncode == 2 and done.stdout == "", done.stdout
     assert re.fullmatch(r"sojourn: --lab=virtual: \d+ packages are missing; .*\n", done.stderr), done.stderr
     assert not (tmp_path / "nights").exists()
+
+
+def test_a_machine_that_cannot_be_confined_is_told_before_anything_starts(tmp_path: Path) -> None:
+    """Landlock and namespaces refused, here by a name that is neither."""
+    words = ("harness.cli", "harm", f"--results={tmp_path / 'results'}")
+    refused = {"SOJOURN_CONFINEMENT": "walls"}
+    done = run(os.environ["PATH"], *words, **refused)
+    assert done.returncode == USAGE_ERROR and "FAILURES" not in done.stdout
+    assert done.stderr == "ERROR: SOJOURN_CONFINEMENT=walls: give namespaces, landlock, none\n\n"
+    assert not (tmp_path / "results").exists()
+    done = run(os.environ["PATH"], "harness.cli", "doctor", "--lab=sim", **refused)
+    assert done.returncode == 1 and "confinement: SOJOURN_CONFINEMENT=walls: give namespaces" in done.stderr
