@@ -6,7 +6,9 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -87,9 +89,10 @@ class _ForTheEnd(logging.Handler):
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse options that cannot work before anything is collected, let alone started."""
     keep_to_ourselves()
-    log, handler = logging.getLogger("sojourn.cache"), _ForTheEnd(config.stash.setdefault(TOLD, []))
-    log.addHandler(handler)
-    config.add_cleanup(lambda: log.removeHandler(handler))
+    handler = _ForTheEnd(config.stash.setdefault(TOLD, []))
+    for log in map(logging.getLogger, ("sojourn.cache", "sojourn.archive")):
+        log.addHandler(handler)
+        config.add_cleanup(partial(log.removeHandler, handler))
     config.addinivalue_line("markers", "experiment: a full experiment of minutes; run by name or by make harm")
     checkout = config.rootpath
     if (checkout / "harness" / "experiment" / "plugin.py").exists() and checkout != CHECKOUT:
@@ -201,6 +204,8 @@ def one_line_failures() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, lambda *_: None)  # what is left is pytest's own end, in a second
         pytest.exit(f"{stopped_by(stop)}; what was recorded is kept", pytest.ExitCode.INTERRUPTED)
     except (RuntimeError, OSError) as error:
         raise pytest.fail.Exception(f"{type(error).__name__}: {printable(str(error))}", pytrace=False) from None

@@ -53,14 +53,20 @@ def test_what_was_recorded_is_kept_and_nothing_runs_on(tmp_path: Path, number: s
         assert len(running) > 10
         kernel = running[0].pid
         os.kill(kernel if number == signal.SIGKILL else process.pid, number)
-        said, _ = process.communicate(timeout=300)
+        said = ""
+        while number == signal.SIGINT and process.poll() is None and time.monotonic() < deadline:
+            process.send_signal(number)  # and again, out of impatience
+            with suppress(subprocess.TimeoutExpired):
+                said, _ = process.communicate(timeout=0.2)
+        said = said or process.communicate(timeout=300)[0]
     finally:
         process.kill()
     assert process.returncode != 0 and says in said and "Traceback" not in said, said
     assert psutil.wait_procs(running, timeout=5)[1] == []
     (run,) = tmp_path.iterdir()
     manifest = read_manifest(run)
-    assert run.suffix == PARTIAL and manifest.status == "interrupted"
+    assert run.suffix == PARTIAL and manifest.status == "interrupted" and not (run / "manifest.json.new").exists()
+    assert number == signal.SIGKILL or manifest.reasons == ["stopped by Ctrl-C"]
     assert {"timeline.json", "screen.part.mp4", "client.pcap", "player.jsonl", "qdisc.jsonl"} <= set(manifest.files)
     assert {"kernel source", "kernel build", "guest", "sources", "film"} <= set(manifest.versions)
     # What the machine had written is there, not in a cache that went with it: the warm-up and the first phase at least.
