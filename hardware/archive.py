@@ -73,7 +73,7 @@ class Archive:
         return locked(self.folder.with_name(f"{self.folder.name}.lock"))
 
     def options(self) -> list[str]:
-        """Options that keep apt inside the folder; the suites' Release files may be past their date."""
+        """Options that keep apt inside the folder; the suites' Release files may be past their date, see `update`."""
         settings = {
             "Dir::State": self.folder / "state",
             "Dir::State::status": "/dev/null",
@@ -110,22 +110,32 @@ class Archive:
                 error = next((line for line in done.stderr.splitlines() if line[:2] in ("E:", "W:")), done.stderr)
         raise BuildError(f"cannot read {' and '.join(self.suites)} from {', '.join(uris)}: {error.strip()}")
 
-    def dates(self) -> dict[str, datetime]:
-        """When each suite was last changed, as its signed Release file says."""
+    def dates(self, field: str = "Date") -> dict[str, datetime]:
+        """When each suite was last changed, as its signed Release file says; or another `field` of these with a date.
+
+        A suite without that field is not among them.
+        """
         told = {}
         for file in (self.folder / "state/lists").glob("*Release"):
             named = (line for line in file.read_text().splitlines() if re.match(r"[A-Z][\w-]+: ", line))
             fields = dict(line.split(": ", 1) for line in named)
-            if "Date" in fields:
-                told[fields.get("Codename", file.name)] = parsedate_to_datetime(fields["Date"])
+            if field in fields:
+                told[fields.get("Codename", file.name)] = parsedate_to_datetime(fields[field])
         return told
 
     def _tell_age(self) -> None:
-        """Warn of suites that nobody renews any more: a mirror may stand still, and nothing in it gets mended."""
+        """Warn of suites past the date until which their archive is valid, or that nobody renews any more.
+
+        They are used all the same: snapshots and mirrors that stand still are past it too, and must build. Nothing in
+        them was fixed since, and somebody between here and the mirror may replay them.
+        """
+        now, ends = datetime.now(UTC), self.dates("Valid-Until")
         for suite, date in self.dates().items():
-            if (age := datetime.now(UTC) - date) > _OLD:
-                text = "the archive of %s is of %s, %d days old: nothing in it was mended since"
-                _LOG.warning(text, suite, date.date(), age.days)
+            past = suite in ends and ends[suite] < now
+            if past or now - date > _OLD:
+                until = f", valid until {ends[suite].date()}" if past else ""
+                text = "the archive of %s is of %s%s, %d days old: a mirror that stands still, or an old one replayed"
+                _LOG.warning(text, suite, date.date(), until, (now - date).days)
 
     def _keyrings(self) -> Iterator[Path]:
         """Keyrings to verify with: the machine's, then the newest that the machine's own archive offers."""

@@ -57,13 +57,21 @@ def test_an_archive_that_stands_still_is_noticed(tmp_path: Path, caplog: pytest.
     archive = Archive(tmp_path)
     (lists := tmp_path / "state" / "lists").mkdir(parents=True)
     now = datetime.now(UTC)
-    for suite, age in (("forky", 400), ("sid", 1)):
+    for suite, age, valid in (("forky", 400, None), ("sid", 1, 7), ("trixie", 20, 7)):
         date = format_datetime(now - timedelta(days=age), usegmt=False)
+        end = valid and f"Valid-Until: {format_datetime(now - timedelta(days=age - valid), usegmt=False)}\n"
         signed = "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\nOrigin: Debian\n"
         (lists / f"mirror_dists_{suite}_InRelease").write_text(
-            f"{signed}Codename: {suite}\nDate: {date}\nSHA256:\n ab 1 x\n"
+            f"{signed}Codename: {suite}\nDate: {date}\n{end or ''}SHA256:\n ab 1 x\n"
         )
-    assert {suite: (now - date).days for suite, date in archive.dates().items()} == {"forky": 400, "sid": 1}
+    assert {suite: (now - date).days for suite, date in archive.dates().items()} == {
+        "forky": 400, "sid": 1, "trixie": 20,
+    }  # fmt: skip
     archive._tell_age()
-    (line,) = caplog.messages
-    assert line.startswith("the archive of forky is of ") and "400 days old" in line
+    old, past = sorted(caplog.messages)
+    assert old.startswith("the archive of forky is of ") and "400 days old" in old and "until" not in old
+    assert (
+        past.startswith("the archive of trixie is of ")
+        and ", valid until " in past
+        and "20 days old: a mirror that" in past
+    )
