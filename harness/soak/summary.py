@@ -16,8 +16,7 @@ from harness.report.compare import compare, write_comparison
 from harness.report.compare import lines as compared_lines
 from harness.report.html import write_page
 from harness.report.index import INDEX, read_folder, write_index_of
-from harness.report.repetitions import experiments, grids
-from harness.report.repetitions import lines as harm_lines
+from harness.report.repetitions import experiments, grids, verdict_view
 from harness.report.run_page import REPORT, ReportError
 from harness.soak.loop import Code
 from harness.soak.plan import PlanError
@@ -54,7 +53,7 @@ def write_summary(folder: Folder) -> Path:
         "cells": state.cells,
         "changed": changed(state, last) if last else ["There is no night before this one to compare with."],
         "comparison": COMPARISON if (folder.path / COMPARISON).exists() else "",
-        "experiments": [{"title": one.title, "lines": harm_lines(one), "grids": grids(one)} for one in repeated],
+        "experiments": [{"title": one.title, **verdict_view(one), "grids": grids(one)} for one in repeated],
         "attempts": [_row(folder, attempt) for attempt in attempts],
         "files": [name for name in (INDEX, JUNIT) if (folder.path / name).exists()],
     }

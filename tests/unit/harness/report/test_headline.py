@@ -224,3 +224,27 @@ def test_goodput_of_a_victim_that_got_all_it_asked_for_has_no_harm(
     page = write_summary([one], tmp_path / "out").read_text()
     assert not any("goodput of the victim" in line for line in re.findall("Shown worse[^<]*", page))
     assert re.search(r"goodput of the victim</th><td>demand met</td><td>demand met</td><td>demand met</td>", page)
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of `#rrggbb` (WCAG 2.2)."""
+    channels = (int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5))
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(*colours: str) -> float:
+    dark, light = sorted(map(luminance, colours))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_badges_can_be_read_by_day_and_by_night() -> None:
+    """Text on its ground has a contrast of 4.5 at least (WCAG 2.2, AA), and the word stands next to the colour."""
+    style = (Path(film.__file__).parent / "templates" / "style.css").read_text()
+    filled = dict(re.findall(r"\.badge\.harm\.(\w+) \{ background: (#\w{6}) \}", style))
+    assert set(filled) == {"none", "some", "severe"} and len(set(filled.values())) == 3
+    for ground in (*filled.values(), *re.findall(r"\.badge\.harm \{[^}]*background: (#\w{6})", style)):
+        assert contrast("#ffffff", ground) >= 4.5
+    for mode in re.findall(r":root \{(.*?)\}", style, re.DOTALL)[:2]:
+        colours = dict(re.findall(r"--(\w+): (#\w{6})", mode))
+        assert all(contrast(colours[name], colours["panel"]) >= 4.5 for name in ("soft", "bad", "some"))
