@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hardware import kbuild, kconfig, training
@@ -17,6 +17,8 @@ from hardware.machine.cache import Progress
 from hardware.self_check import self_check
 
 RECIPE = Recipe("um", kconfig.VIRTUAL, files=1000, headers_once=True, hot=training.HOT, trained_by=training.job())
+SANITIZED = replace(RECIPE, fragments=(*kconfig.VIRTUAL, "sanitizers"), hot=(), trained_by="")
+"""The same with KASAN, UBSAN and the kernel's other checks of itself; several times slower."""
 
 
 @dataclass(frozen=True)
@@ -35,33 +37,36 @@ class Kernel:
     """Names the inputs: fragments, TCP Prague, patches (with what they insert), training, compiler, a given source."""
 
 
-def ensure_kernel(source: Path | None = None, progress: Progress | None = None) -> Kernel:
-    """The kernel that these fragments make, built now if the cache does not have it.
+def ensure_kernel(source: Path | None = None, progress: Progress | None = None, recipe: Recipe = RECIPE) -> Kernel:
+    """The kernel that a recipe makes, built now if the cache does not have it.
 
     Args:
         source: a kernel tarball (.tar.xz, .tar.gz), a folder or a git tree; without, the newest linux-source-7.x of the
             archive. With a cached build of the same recipe the archive is not asked.
         progress: told what is being done and the fraction done.
+        recipe: RECIPE, or SANITIZED.
 
     Raises:
         BuildError: a tool, an option or the source is missing, or the kernel fails to compile or to work.
     """
     given = identify(source) if source else None
-    digest = kbuild.digest(RECIPE, given)
+    digest = kbuild.digest(recipe, given)
     tell = progress or (lambda _what, _fraction: None)
-    entry = cache.build_once(cache.root() / "kernel" / digest, lambda scratch: _build(scratch, given, digest, tell))
+    entry = cache.build_once(
+        cache.root() / "kernel" / digest, lambda scratch: _build(recipe, scratch, given, digest, tell)
+    )
     made = json.loads((entry / "kernel.json").read_text())
     return Kernel(entry / "linux", entry / "config", made["version"], made["source"], digest)
 
 
-def _build(scratch: Path, given: KernelSource | None, digest: str, tell: Progress) -> None:
+def _build(recipe: Recipe, scratch: Path, given: KernelSource | None, digest: str, tell: Progress) -> None:
     log = cache.root() / "kernel" / f"{digest}.log"
     guest = ensure_guest()
 
     def train(linux: Path, profile: Path) -> None:
         training.train(Kernel(linux, scratch / "config", "", "", digest), guest, profile)
 
-    tree = kbuild.compile_kernel(RECIPE, scratch, given, log, tell, train)
+    tree = kbuild.compile_kernel(recipe, scratch, given, log, tell, train)
     shutil.copy(tree.objects / "linux", scratch / "linux")
     shutil.copy(tree.objects / ".config", scratch / "config")
     tell("trying the kernel", 0.98)
