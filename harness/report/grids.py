@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: The metrics of harm: what they are called, with probes by their codepoints (see `labelled`), and their units.
 METRICS = {
-    "played_height": ("mean height, 0 while stalled", "lines"),
+    "played_height": ("effective resolution, 0 while stalled", "lines"),
     "mean_height": ("mean height of the picture", "lines"),
     "played_share": ("time without stalls", ""),
     "unfrozen_share": ("time without freezes (WebRTC)", ""),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.report.grids import alone_for, interval, percent
 from scoring.harm import PRIMARY, SEVERE, SOME, Severity, severity
-from scoring.scores import Metrics, Scores
+from scoring.scores import Scores
 
 if TYPE_CHECKING:
     from scoring.intervals import Estimate
@@ -91,7 +91,7 @@ def outcomes(scores: Scores) -> list[Outcome]:
             best=alone.dominant_height if alone else None,
             before=_height_at(scores, phase.start),
             lowest=phase.lowest_height,
-            **_had(primary, _fields(phase), _fields(alone)),
+            **_had(primary, phase.model_dump(), alone.model_dump() if alone else {}),
         )
         for phase in scores.phases
         if phase.contender
@@ -105,7 +105,7 @@ def average_outcomes(summary: Summary) -> list[Outcome]:
 
     def values(contender: str | None) -> dict[str, float | None]:
         found: dict[str, float | None] = {}
-        for figure in summary.measured:
+        for figure in (*summary.measured, *summary.further):
             estimate = figure.beside.get(contender) if contender else figure.alone
             found[figure.metric] = estimate.value if estimate else None
         return found
@@ -125,10 +125,6 @@ def average_outcomes(summary: Summary) -> list[Outcome]:
             )
         )
     return made
-
-
-def _fields(metrics: Metrics | None) -> dict[str, Any]:
-    return {name: getattr(metrics, name) for name in type(metrics).model_fields} if metrics else {}
 
 
 def _had(primary: str, with_it: Mapping[str, Any], alone: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def test_folders_stand_beside_each_other_with_interval_and_p(series: Series) -> 
     row = told(found, "Beside prague", "stalled (s)")
     # The least p, 2 of 252 ways, times the rows that are not primary: no result of so few runs.
     assert (row["B − A"], row["p"], row["for the victim"]) == ("+5", "0.008", "–") and float(row["p (Holm)"]) > 0.05
-    primary = told(found, "Beside prague", "mean height, 0 while stalled (lines), primary")
+    primary = told(found, "Beside prague", "effective resolution, 0 while stalled (lines), primary")
     assert (primary["p"], primary["p (Holm)"], primary["for the victim"]) == ("0.008", "–", "worse")
     low, high = (float(bound) for bound in row["95% interval"].split(" to "))
     assert 3.5 < low < 4.3 and 5.7 < high < 6.5
@@ -54,7 +54,7 @@ def test_folders_stand_beside_each_other_with_interval_and_p(series: Series) -> 
     )
     assert [row.cells for row in setup_grid(found.pairs[0]).rows] == [["qdisc_down", "fq_codel flows 1", "dualpi2"]]
     assert any(
-        line.startswith("Shown worse in B: ") and "mean height, 0 while stalled (lines) beside prague" in line
+        line.startswith("Shown worse in B: ") and "effective resolution, 0 while stalled (lines) beside prague" in line
         for line in lines(found.pairs[0])
     )
     assert any("only the primary metric can show something" in line for line in lines(found.pairs[0]))

@@ -15,13 +15,14 @@ from rich.console import Console
 
 from harness.report import film, timeline_figure
 from harness.report.grids import harm_table, percent, value_text
-from harness.report.headline import Outcome, headline, measurement, outcomes, phrase, sentence, title
+from harness.report.headline import Outcome, average_outcomes, headline, measurement, outcomes, phrase, sentence, title
 from harness.report.repetitions import experiments, find_runs, write_summary
 from harness.report.run_page import write_report
 from harness.report.terminal import print_scores
 from harness.store.manifest import reseal
 from scoring.harm import PRIMARY, SEVERE, SOME, harm, severity
 from scoring.scores import Scores
+from scoring.summary import summarise
 from tests.unit.harness.report.test_run_page import Page
 
 CALL = {"primary": "frames_in_time", "alone": 0.99, "fps_alone": 31.0, "stalls": 0, "stall_s": 0.0, "freezes": 0}
@@ -176,6 +177,16 @@ def test_index_and_summary_begin_with_what_happened(series: Callable[..., list[P
     assert "2 runs, 5 needed for a result" in few.headline
     (single,) = experiments(find_runs([one.runs[0].path]))
     assert single.headline == headline(one.runs[0].scores, "o2tv")
+
+
+def test_several_calls_say_what_was_never_shown(scores: Scores) -> None:
+    one = call_of(scores)
+    for phase in one.phases:
+        phase.frame_loss = 0.17 if phase.contender else 0.0
+    (outcome,) = average_outcomes(summarise({"a": one, "b": one}))
+    assert phrase(outcome).startswith(
+        "79 % of frames within 0.4 s, 99 % alone; 17 % never shown; 24 frames/s; 4 freezes"
+    )
 
 
 @pytest.mark.parametrize(

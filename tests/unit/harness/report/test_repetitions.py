@@ -58,9 +58,16 @@ def test_what_is_shown_worse_is_said_from_five_runs_on(series: Series) -> None:
     series([5])
     (five,) = experiments(find_runs(results))
     (worse,) = [line for line in lines(five) if line.startswith("Shown worse beside prague than beside cubic: ")]
-    assert "mean height, 0 while stalled" in worse and "goodput of the victim" in worse and "contender" not in worse
+    assert (
+        "effective resolution, 0 while stalled" in worse
+        and "goodput of the victim" in worse
+        and "contender" not in worse
+    )
     hurt = {row.cells[0] for grid in grids(five) for row in grid.rows if row.hurt}
-    primary = {"mean height, 0 while stalled (lines), primary", "mean height, 0 while stalled, primary"}
+    primary = {
+        "effective resolution, 0 while stalled (lines), primary",
+        "effective resolution, 0 while stalled, primary",
+    }
     assert {*primary, "goodput of the victim (Mbit/s)"} <= hurt and "drops of resolution" not in hurt
     stalled = told(five, "stalled (s)")  # 1 to 5 s: p 0.013, but one of many rows
     assert float(stalled["p"]) > 0.05 and "stalled (s)" not in hurt
