@@ -304,6 +304,8 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
         manifest = _sealed(parse_manifest(text, name), name)
         if first.name != f"{manifest.run}/{MANIFEST}":
             raise BundleError(f"{first.name}: the manifest is of the run {manifest.run}")
+        if not manifest.bundle:  # by which a run is known as another machine's, once it is unpacked
+            raise BundleError(f"{first.name}: bundle: is missing; `sojourn bundle export` writes it")
         total = sum(entry.size for entry in manifest.files.values())
         if total > max(_LEAST, _MAX_RATIO * file.stat().st_size):
             raise BundleError(f"{name}: said to unpack to {total} bytes, more than {_MAX_RATIO} times its own size")

@@ -42,7 +42,7 @@ class Made:
         }
         document = {
             "schema_version": 1, "run": self.run, "test": "t", "cell": "c", "created": 0, "finished": 1,
-            "status": "valid", "files": announced, **self.fields,
+            "status": "valid", "files": announced, "bundle": {"source": "0" * 64}, **self.fields,
         }  # fmt: skip
         folder = self.folder or self.run
         manifest = json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -153,4 +153,5 @@ DECEITS: dict[str, Callable[[Made], None]] = {
     "giant versions": _field(versions={str(n): "" for n in range(6000)}),
     "pruned above": _field(pruned={"../planted": {"sha256": "0" * 64, "size": 0}}),
     "git of another kind": _field(git=["x"]),
+    "run of this machine": _field(bundle=None),
 }

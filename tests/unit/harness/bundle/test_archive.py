@@ -204,6 +204,17 @@ def test_a_changed_run_names_the_first_file_and_is_not_exported(run: Path, says:
         export(run)
 
 
+def test_an_archive_that_passes_for_a_run_of_this_machine_is_refused(run: Path, tmp_path: Path) -> None:
+    """Of a run that was recorded here, `rerun` opens the files that it names."""
+    good = unpack(export(run))
+    key = f"{run.name}/manifest.json"
+    own = json.loads(good[key]) | {"bundle": None}
+    refused(
+        pack(tmp_path / "bad.tar.zst", good | {key: json.dumps(own).encode()}),
+        rf"^{run.name}/manifest\.json: bundle: is missing; `sojourn bundle export` writes it$",
+    )
+
+
 def test_a_changed_archive_names_the_first_file(run: Path, tmp_path: Path) -> None:
     good = unpack(export(run))
     key = f"{run.name}/scores.json"
