@@ -16,6 +16,8 @@ from harness.report.repetitions import experiments
 from harness.report.run_page import ReportError
 from harness.report.terminal import print_comparison
 from harness.store.loaded import load_run
+from harness.store.manifest import reseal
+from scoring.scores import Scores
 from tests.unit.harness.report.test_run_page import Page
 
 Series = Callable[..., list[Path]]
@@ -33,6 +35,31 @@ def two_folders(series: Series, a: dict[str, object], b: dict[str, object]) -> t
     first = series(**a)[0].parent
     first = first.rename(first.with_name("a"))
     return first, series(**b)[0].parent
+
+
+def test_goodput_that_is_the_victims_own_choice_is_not_compared(series: Series) -> None:
+    """In both its demand is met: B's goodput is far less, and neither worse nor of any harm."""
+    a, b = two_folders(series, {"stalled": [1, 2, 3, 2, 1]}, {"stalled": [16, 17, 18, 17, 16], "qdisc": "dualpi2"})
+    for path in (*a.glob("*/scores.json"), *b.glob("*/scores.json")):
+        scores = Scores.model_validate_json(path.read_bytes())
+        for one in scores.harm:
+            if (one.metric, one.contender) == ("victim_mbps", "prague"):
+                one.harm, one.demand_met = 0.0, True
+        path.write_text(scores.model_dump_json())
+        reseal(path.parent, path.name)
+    found = compare(a, b)
+    harm = told(found, "Beside prague", "harm: goodput of the victim")
+    assert (harm["A"], harm["B"], harm["B − A"], harm["for the victim"]) == (
+        "demand met",
+        "demand met",
+        "–",
+        "demand met",
+    )
+    measured = told(found, "Beside prague", "goodput of the victim (Mbit/s)")
+    assert measured["A"].startswith("0.91") and (measured["p"], measured["for the victim"]) == ("–", "demand met")
+    assert told(found, "Beside cubic", "harm: goodput of the victim")["for the victim"] == "–"
+    assert not any("goodput of the victim" in line for line in lines(found.pairs[0]))
+    assert lines(found.pairs[0])[0].startswith("A: TV channel with cubic: effective resolution 720 lines")
 
 
 def test_folders_stand_beside_each_other_with_interval_and_p(series: Series) -> None:
