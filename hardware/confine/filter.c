@@ -56,7 +56,7 @@ static const int REST[] = {
 	SYS_arch_prctl, SYS_capget, SYS_execve, SYS_execveat, SYS_exit, SYS_exit_group, SYS_fork, SYS_getegid, SYS_geteuid,
 	SYS_getgid, SYS_getgroups, SYS_getpgid, SYS_getpgrp, SYS_getpid, SYS_getppid, SYS_getpriority, SYS_getrandom,
 	SYS_getresgid, SYS_getresuid, SYS_getrlimit, SYS_getrusage, SYS_getsid, SYS_gettid, SYS_getuid, SYS_membarrier,
-	SYS_personality, SYS_prctl, SYS_prlimit64, SYS_rseq, SYS_sched_getaffinity, SYS_sched_getparam,
+	SYS_personality, SYS_prctl, SYS_rseq, SYS_sched_getaffinity, SYS_sched_getparam,
 	SYS_sched_getscheduler, SYS_sched_yield, SYS_seccomp, SYS_set_robust_list, SYS_set_tid_address, SYS_setpgid,
 	SYS_setrlimit, SYS_setsid, SYS_sysinfo, SYS_uname, SYS_vfork,
 	/* descriptors from one of its processes to another */
@@ -119,12 +119,12 @@ static void search(int first, int last)
 	search(middle + 1, last);
 }
 
-/* Allow `call` where its first argument is `domain`. */
-static void allow_domain(int call, unsigned int domain)
+/* Allow `call` where its first argument is `first`. */
+static void allow_with(int call, unsigned int first)
 {
 	emit(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
 	load(offsetof(struct seccomp_data, args[0]));
-	emit(BPF_JMP | BPF_JEQ | BPF_K, domain, 0, 1);
+	emit(BPF_JMP | BPF_JEQ | BPF_K, first, 0, 1);
 	give(SECCOMP_RET_ALLOW);
 	give(SECCOMP_RET_ERRNO | EPERM);
 }
@@ -181,9 +181,10 @@ void filter_calls(bool trace, bool packets, int abi)
 	emit(BPF_JMP | BPF_JSET | BPF_K, NEW_NAMESPACES, 0, 1);
 	give(SECCOMP_RET_ERRNO | EPERM);
 	give(SECCOMP_RET_ALLOW);
-	allow_domain(SYS_socketpair, AF_UNIX);
+	allow_with(SYS_prlimit64, 0); /* itself */
+	allow_with(SYS_socketpair, AF_UNIX);
 	if (packets)
-		allow_domain(SYS_socket, AF_PACKET);
+		allow_with(SYS_socket, AF_PACKET);
 	search(0, count - 1);
 	filter.len = length;
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter))
