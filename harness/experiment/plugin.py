@@ -144,6 +144,7 @@ def options(request: pytest.FixtureRequest) -> Options:
     return getattr(request, "param", request.config.stash[ASKED][0])
 
 
+@pytest.hookimpl(trylast=True)  # after -m and -k have deselected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Refuse experiments that cannot work here, and give a repeated one the time limit of one run for each."""
     experiments = [item for item in items if "experiment" in getattr(item, "fixturenames", ())]

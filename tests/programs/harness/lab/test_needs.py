@@ -18,7 +18,6 @@ from hardware.machine.programs import Tool, install_command
 from harness.lab.needs import built, missing, needed, told
 from tests.hidden import REAL_TIME, path_without
 
-USAGE_ERROR = 4
 SOAK = "results = 'nights'\n[options]\ntimeline = 'solo:4,cubic:4'\nlab = 'virtual'\n[cells.a]\n"
 
 
@@ -115,8 +114,15 @@ def test_a_run_that_cannot_work_is_a_usage_error(
     simulated_only: str, tmp_path: Path, job: tuple[str, ...], words: tuple[str, ...], line: str
 ) -> None:
     done = run(simulated_only, *job, *words, f"--results={tmp_path / 'results'}")
-    assert done.returncode == USAGE_ERROR and "FAILURES" not in done.stdout, done.stdout
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR and "FAILURES" not in done.stdout, done.stdout
     assert re.fullmatch(f"ERROR: {line}\n\n", done.stderr), done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_experiments_that_are_not_selected_need_nothing(simulated_only: str, tmp_path: Path) -> None:
+    words = ("-m", "not experiment", "--lab=virtual", f"--results={tmp_path / 'results'}", "tests/test_video_harm.py")
+    done = run(simulated_only, "pytest", "-pno:cacheprovider", *words)
+    assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, done.stdout + done.stderr
     assert not (tmp_path / "results").exists()
 
 
@@ -133,7 +139,7 @@ def test_a_machine_that_cannot_be_confined_is_told_before_anything_starts(tmp_pa
     words = ("harness.cli", "harm", f"--results={tmp_path / 'results'}")
     refused = {"SOJOURN_CONFINEMENT": "walls"}
     done = run(os.environ["PATH"], *words, **refused)
-    assert done.returncode == USAGE_ERROR and "FAILURES" not in done.stdout
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR and "FAILURES" not in done.stdout
     assert done.stderr == "ERROR: SOJOURN_CONFINEMENT=walls: give namespaces, landlock, none\n\n"
     assert not (tmp_path / "results").exists()
     done = run(os.environ["PATH"], "harness.cli", "doctor", "--lab=sim", **refused)
