@@ -139,6 +139,8 @@ class _Recording:
         self.contender_bps: dict[str, float] = {}
         self.rates = rates
         self.steps: list[tuple[float, str, RateStep]] = []
+        # By what nobody sets: a host's clock that is set in a phase neither ends it nor makes it longer.
+        self.clock = time.monotonic if lab.real_time else time.time
 
     def start(self) -> None:
         """Start the probes, the player and the captures, in an order in which each finds what it needs."""
@@ -221,7 +223,7 @@ class _Recording:
 
     def play(self) -> None:
         """Go through the phases; whatever happens, timeline.json and bulk.json say what was recorded."""
-        began = time.time()
+        began = self.clock()
         ways = (("down", self.options.rate_steps), ("up", self.options.rate_up_steps))
         self.steps = sorted((began + step.at_s, way, step) for way, steps in ways for step in steps)
         for index, phase in enumerate(self.options.phases):
@@ -242,7 +244,7 @@ class _Recording:
     def _phase(self, phase: Phase, entry: dict[str, Any]) -> None:
         """Live through one phase and note its end; a contender's phase begins when its data flows."""
         if phase.contender is None:
-            self._watch(entry["start"] + phase.seconds)
+            self._watch(self._end(phase, entry))
             return
         with _first_failure() as running:
             # Before the bulk flows: a browser that starts through a full queue takes long.
@@ -272,7 +274,7 @@ class _Recording:
             running.callback(self.contender_bps.clear)
             # Before the flows are stopped, which waits for what is still in the queue.
             running.callback(lambda: entry.update(end=time.time()))
-            self._watch(entry["start"] + phase.seconds, alone=all(part.bulk for part in phase.load))
+            self._watch(self._end(phase, entry), alone=all(part.bulk for part in phase.load))
 
     def _applications(self, phase: Phase) -> Iterator[Application]:
         """What competes in a phase besides bulk flows, in the load's order."""
@@ -297,11 +299,15 @@ class _Recording:
         self.watched.pop(_flow_name(flow), None)
         self.flows.append(flow.record(phase.name, flow.stop()))
 
+    def _end(self, phase: Phase, entry: Mapping[str, Any]) -> float:
+        """When a phase that has just begun ends, by `clock`; in simulated time each reading of one costs time."""
+        return (self.clock() if self.lab.real_time else entry["start"]) + phase.seconds
+
     def _watch(self, end: float, *, alone: bool = True) -> None:
-        """Live until `end` (Unix s); `alone`: nobody else of the client's place is on the display's meter."""
+        """Live until `end` (by `clock`, s); `alone`: nobody else of the client's place is on the display's meter."""
         victim = _Meter(self.lab.client)
-        while (left := end - time.time()) > 0:
-            if self.steps and (left := min(left, self.steps[0][0] - time.time())) <= 0:
+        while (left := end - self.clock()) > 0:
+            if self.steps and (left := min(left, self.steps[0][0] - self.clock())) <= 0:
                 self._step()
                 continue
             time.sleep(min(_TICK_S, left))
