@@ -40,6 +40,15 @@ dd if=/dev/zero of=/dev/null bs=1 count=200000 2>/dev/null
 """
 
 
+#: A browser that starts, lays out a page with 2000 elements, runs its script and ends.
+_BROWSER = """#!/bin/sh
+export HOME=/tmp XDG_CACHE_HOME=/tmp
+echo '<body><script>for (let n = 0; n < 2000; n++) document.body.append(Object.assign(document.createElement("p"),
+    { textContent: Math.sin(n) }))</script>' >/tmp/page.html
+chromium --headless --no-sandbox --disable-gpu --dump-dom file:///tmp/page.html | grep -c '<p>' >lines
+"""
+
+
 def spent(job: Callable[[], None]) -> tuple[float, float]:
     """Wall seconds and processor seconds of a job."""
 
@@ -69,11 +78,11 @@ def one_cell(seconds: float) -> None:
         run_cell(cell(50, 2, seconds), Path(folder), seed=1)
 
 
-def busy(untrusted: bool) -> None:
+def machine(script: str, untrusted: bool = False) -> None:
     with tempfile.TemporaryDirectory() as name:
-        (job := Path(name) / "run").write_text(_BUSY)
+        (job := Path(name) / "run").write_text(script)
         job.chmod(0o755)
-        simulation.run(ensure_kernel(), ensure_desktop(), Path(name), memory="1G", untrusted=untrusted)
+        simulation.run(ensure_kernel(), ensure_desktop(), Path(name), memory="2G", untrusted=untrusted)
 
 
 def main_job(*arguments: str) -> None:
@@ -96,24 +105,12 @@ def main() -> None:
             b = by(kind, lambda seconds=seconds: one_cell(seconds))  # type: ignore[misc]
             rows.append((f"cell of {seconds:g} s", f"none, {kind}", a, b, asked.pairs))
     few = max(2, asked.pairs // 4)
-    rows.append(
-        (
-            "forks, imports, reads",
-            "none, namespaces",
-            by(none, lambda: busy(False)),
-            by(spaces, lambda: busy(False)),
-            few,
+    for name, script in (("forks, imports, reads", _BUSY), ("a page in a browser", _BROWSER)):
+        a, b, ptrace = (
+            by(kind, lambda script=script, untrusted=untrusted: machine(script, untrusted))  # type: ignore[misc]
+            for kind, untrusted in ((none, False), (spaces, False), (spaces, True))
         )
-    )
-    rows.append(
-        (
-            "forks, imports, reads",
-            "seccomp, ptrace",
-            by(spaces, lambda: busy(False)),
-            by(spaces, lambda: busy(True)),
-            few,
-        )
-    )
+        rows += [(name, "none, namespaces", a, b, few), (name, "seccomp, ptrace", b, ptrace, few)]
     if asked.browser:
         rows.append(("main job", "none, namespaces", by(none, main_job), by(spaces, main_job), asked.browser))
     table = Table("job", "A, B", "pairs", "wall s, A", "B", "B / A", "processor s, A", "B", "B / A")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.store.loaded import load_run
+from harness.store.manifest import read_manifest
 from harness.store.runs import RunStore
 from tests.lab.main_job import own_film, run_main_job
 
@@ -58,6 +59,8 @@ def test_what_is_in_a_folder_is_played_and_seen(own: Path, tmp_path: Path, servi
         assert abs(width - 640) < 4 and abs(height - 360) < 4 and abs(x - 100) < 4 and y > 20
     lab = json.loads((run / "lab.json").read_text())
     assert len(lab["own_folder"]) >= 16 and "clip" not in lab
+    versions = read_manifest(run).versions
+    assert versions["system calls"] == "ptrace" and versions["confined by"] in ("namespaces", "landlock")
     assert str(own) not in (run / "lab.json").read_text()
 
 
