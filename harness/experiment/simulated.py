@@ -130,7 +130,8 @@ def untrusted(options: Options) -> bool:
 def machine_of(options: Options, step: Callable[[str], Tell] | None = None) -> Machine:
     """Return what such a run needs but for its film, built if need be. Raises BuildError."""
     kernel = ensure_kernel(options.kernel_source, step and named(step("kernel")))
-    return Machine(kernel, ensure_desktop(_extras(options), step and named(step("guest with browser"))))
+    desktop = ensure_desktop(_extras(options), step and named(step("guest with browser")))
+    return Machine(kernel, desktop, untrusted=untrusted(options))
 
 
 def check(options: Options, step: Callable[[str], Tell]) -> None:

@@ -184,3 +184,15 @@ def test_what_fails_first_ends_the_others_programs() -> None:
 
     with pytest.raises(OSError, match="no network"):
         all_at_once(lambda: subprocess.run([sys.executable, "-c", "import time; time.sleep(60)"]) and None, fail)
+
+
+@pytest.mark.parametrize("given", ["url", "script", "clip", ""])
+def test_what_a_user_brings_is_trusted_nowhere(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in a run of this process nor in one of a cluster's worker."""
+    asked = {"url": "", "script": None, "clip": None, "second_video": False, "recorder": "", "driver": ""}
+    options: Any = SimpleNamespace(kernel_source=None, **asked | ({given: "mine"} if given else {}))
+    for name in ("ensure_kernel", "ensure_desktop"):
+        monkeypatch.setattr(simulated, name, lambda *_: None)
+    service: Any = SimpleNamespace(prepare=lambda _: None)
+    machines = [simulated.machine_of(options), simulated.prepare(options, service, lambda _: lambda *_: None)]
+    assert [machine.untrusted for machine in machines] == [bool(given)] * 2
