@@ -137,7 +137,7 @@ def test_what_the_inside_says_comes_before_how_the_machine_ended(
         raise SimulationError(f"{job}: the machine ended early: it said nothing")
 
     monkeypatch.setattr(simulated.simulation, "run", fail)
-    machine = SimpleNamespace(kernel=None, desktop=SimpleNamespace(sources=tmp_path), memory="4G")
+    machine = SimpleNamespace(kernel=None, desktop=SimpleNamespace(sources=tmp_path), memory="4G", untrusted=False)
     with pytest.raises(SimulatedError) as failed:
         simulated.start(machine, tmp_path, "exec true", evidence=tmp_path)  # type: ignore[arg-type]
     assert str(failed.value) == says
@@ -145,11 +145,12 @@ def test_what_the_inside_says_comes_before_how_the_machine_ended(
 
 def test_a_machine_is_named_by_what_decides_its_bytes() -> None:
     desktop = Desktop(Path("/r"), Path("/s"), {"chromium": "140", "python numpy": "2"}, "d", "c")
-    versions = simulated.Machine(Kernel(Path("/l"), Path("/c"), "7.2", "tarball", "k"), desktop).versions
-    assert versions == {
-        "kernel source": "tarball", "kernel build": "k", "guest": "d", "sources": "c",
+    kernel = Kernel(Path("/l"), Path("/c"), "7.2", "tarball", "k")
+    assert simulated.Machine(kernel, desktop).versions == {
+        "kernel source": "tarball", "kernel build": "k", "guest": "d", "sources": "c", "system calls": "seccomp",
         "guest chromium": "140", "guest python numpy": "2",
     }  # fmt: skip
+    assert simulated.Machine(kernel, desktop, untrusted=True).versions["system calls"] == "ptrace"
 
 
 @pytest.mark.parametrize(("fitting", "at_once"), [(2, 2), (1, 1), (0, 1)])
