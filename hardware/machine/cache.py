@@ -96,7 +96,8 @@ def build_once(entry: Path, build: Callable[[Path], None], secret: Container[str
     the first use after each boot, once a day and after `doubt`. A cache on a file system that is read-only here was
     checked by who lends it.
 
-    All users may read it (see `let_read`) who may enter the cache. Raises BuildError where that is another user's.
+    Of root's, all users may read it (see `let_read`) who may enter the cache. Raises BuildError where that is another
+    user's.
     """
     if _is_lent(entry) and entry.is_dir():
         return entry
@@ -113,7 +114,8 @@ def build_once(entry: Path, build: Callable[[Path], None], secret: Container[str
             remove_tree(scratch)
             scratch.mkdir(parents=True)
             build(scratch)
-            let_read(scratch, secret)
+            if os.geteuid() == 0:  # its machines are another user
+                let_read(scratch, secret)
             seal = _sealed(scratch, _contents(scratch))
             flush(scratch)
             remove_tree(damaged)
