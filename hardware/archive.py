@@ -7,15 +7,14 @@ import logging
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
-from hardware.build_tool import call, ended
-from hardware.machine.cache import BuildError, locked
+from hardware.build_tool import call, ended, started
+from hardware.machine.cache import BuildError, locked, remove_tree
 
 SUITES = ("forky", "sid")
 _LOG = logging.getLogger("sojourn.archive")
@@ -94,16 +93,17 @@ class Archive:
         Raises:
             BuildError: the machine names no Debian mirror, or none answers with a signature that verifies.
         """
-        for name in ("state/lists/partial", "cache/archives/partial"):
+        remove_tree(self.folder / "tmp")  # with what a killed apt left there
+        for name in ("state/lists/partial", "cache/archives/partial", "tmp"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        uris = mirrors(call(["apt-get", "indextargets", "--no-release-info"], env=_environment()))
+        uris = mirrors(call(["apt-get", "indextargets", "--no-release-info"], env=self._environment()))
         if not uris:
             raise BuildError("apt knows no Debian mirror: add one to /etc/apt/sources.list")
         error = ""
         for keyring in self._keyrings():
             for uri in uris:
                 self.sources.write_text(source_lines(uri, keyring, self.suites))
-                done = ended(["apt-get", *self.options(), "-q", "--error-on=any", "update"], env=_environment())
+                done = ended(["apt-get", *self.options(), "-q", "--error-on=any", "update"], env=self._environment())
                 if done.returncode == 0:
                     self._tell_age()
                     return
@@ -146,7 +146,7 @@ class Archive:
         try:
             call(
                 ["apt-get", "-o", "APT::Sandbox::User=", "-q", "download", "debian-archive-keyring"],
-                cwd=folder, env=_environment(),
+                cwd=folder, env=self._environment(),
             )  # fmt: skip
         except BuildError:
             return  # the failure of the mirrors says more than this one
@@ -156,21 +156,19 @@ class Archive:
 
     def names(self, pattern: str) -> list[str]:
         """Names of the packages that match a regular expression."""
-        out = call(["apt-cache", *self.options(), "search", "--names-only", pattern], env=_environment())
+        out = call(["apt-cache", *self.options(), "search", "--names-only", pattern], env=self._environment())
         return [line.split(" ", 1)[0] for line in out.splitlines()]
 
     def version(self, package: str) -> str:
         """The newest version of a package in the suites."""
-        out = call(["apt-cache", *self.options(), "show", "--no-all-versions", package], env=_environment())
+        out = call(["apt-cache", *self.options(), "show", "--no-all-versions", package], env=self._environment())
         return next(fields["Version"] for fields in stanzas(out))
 
     def download(self, package: str, folder: Path, tell: Callable[[float], None]) -> Path:
         """Fetch a package file into `folder`; `tell` hears the fraction done. Verified by apt."""
         folder.mkdir(parents=True, exist_ok=True)
         command = ["apt-get", *self.options(), "-q", "-o", "APT::Status-Fd=1", "download", package]
-        with subprocess.Popen(
-            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment()
-        ) as apt:
+        with started(command, cwd=folder, env=self._environment()) as apt:
             assert apt.stdout is not None and apt.stderr is not None
             for line in apt.stdout:
                 if match := re.match(r"dlstatus:\d+:([\d.]+):", line):
@@ -180,6 +178,6 @@ class Archive:
             raise BuildError(f"cannot download {package}: {error.strip().splitlines()[-1] if error else 'apt failed'}")
         return next(folder.glob(f"{package}_*.deb"))
 
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+    def _environment(self) -> dict[str, str]:
+        temporary = self.folder / "tmp"
+        return {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", "TMPDIR": str(temporary)}

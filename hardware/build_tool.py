@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
-
-import psutil
+from typing import IO, Any
 
 from hardware.machine import cache
 from hardware.machine.cache import BuildError
 from hardware.machine.place import ENVIRONMENT
+from hardware.machine.subreaper import with_descendants
 
 #: Longer than any step takes, on a slow machine beside other work, s.
 _LONGEST_S = 7200
@@ -23,37 +22,57 @@ _COMPILE = ("gcc", "-static", "-O2", "-Wall", "-Wextra", "-Werror", "-Wmissing-p
 _APT_LINE = "apt-get install --no-install-recommends gcc libc6-dev"
 
 
+@contextmanager
+def started(
+    command: list[str],
+    *,
+    env: Mapping[str, str] = ENVIRONMENT,
+    cwd: Path | None = None,
+    stdin: int = subprocess.DEVNULL,
+    stdout: IO[bytes] | int = subprocess.PIPE,
+    stderr: IO[bytes] | int = subprocess.PIPE,
+    text: bool = True,
+) -> Iterator[subprocess.Popen[Any]]:
+    """Start a tool without a terminal and in English. All that it starts ends with it, with the block and with us.
+
+    Until then the locks of the cache are held that we hold, whatever ends us.
+
+    Raises BuildError when it is not there.
+    """
+    env = {**env, "LC_ALL": "C.UTF-8"}
+    if not shutil.which(command[0], path=env.get("PATH")):
+        raise BuildError(f"{command[0]} is not installed")
+    with subprocess.Popen(
+        with_descendants(command), cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, text=text, env=env,
+        start_new_session=True, pass_fds=tuple(cache.held),
+    ) as tool:  # fmt: skip
+        try:
+            yield tool
+        except BaseException:
+            tool.terminate()
+            raise
+
+
 def ended(
     command: list[str],
     *,
     env: Mapping[str, str] = ENVIRONMENT,
     cwd: Path | None = None,
     log: IO[bytes] | None = None,
+    longest_s: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool without a terminal and in English to its end, within some hours; what it says goes to `log`, if any.
+    """Run a tool as `started` does to its end, within `longest_s` (default: some hours).
+
+    What it says goes to `log`, if any.
 
     Raises BuildError when it is not there, or does not end.
     """
-    said = log or subprocess.PIPE
+    said, longest_s = log or subprocess.PIPE, longest_s or _LONGEST_S
     try:
-        tool = subprocess.Popen(
-            command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=said, stderr=said, text=True,
-            env={**env, "LC_ALL": "C.UTF-8"},
-        )  # fmt: skip
-    except FileNotFoundError as missing:
-        raise BuildError(f"{command[0]} is not installed") from missing
-    with tool:
-        try:
-            out, err = tool.communicate(timeout=_LONGEST_S)
-        except subprocess.TimeoutExpired as hung:
-            whole = psutil.Process(tool.pid)
-            for process in (*whole.children(recursive=True), whole):
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
-            raise BuildError(f"{Path(command[0]).name} has not ended within {_LONGEST_S:g} s") from hung
-        except BaseException:
-            tool.kill()
-            raise
+        with started(command, env=env, cwd=cwd, stdout=said, stderr=said) as tool:
+            out, err = tool.communicate(timeout=longest_s)
+    except subprocess.TimeoutExpired as hung:
+        raise BuildError(f"{Path(command[0]).name} has not ended within {longest_s:g} s") from hung
     return subprocess.CompletedProcess(command, tool.returncode, out, err)
 
 

@@ -14,6 +14,7 @@ from hardware.archive import Archive
 from hardware.build_tool import call
 from hardware.machine import cache
 from hardware.machine.cache import BuildError, Progress
+from hardware.machine.place import ENVIRONMENT
 
 SUITE = "forky"
 INIT = Path(__file__).parent / "userland" / "init"
@@ -109,7 +110,7 @@ def extract(root: Path, packages: Sequence[str], tell: Progress) -> dict[str, st
             "--skip=check/chrootless,cleanup/apt,check/empty", f"--include={','.join(packages)}",
             '--aptopt=Acquire::Check-Valid-Until "false"', '--aptopt=Acquire::Languages "none"',
             SUITE, str(root), str(archive.sources),
-        ])  # fmt: skip
+        ], env={**ENVIRONMENT, "TMPDIR": str(root.parent)})  # fmt: skip
     versions = dict(sorted(_name_version(deb.name) for deb in (root / "var/cache/apt/archives").glob("*.deb")))
     if lacking := [name for name in packages if name not in versions]:
         raise BuildError(f"the guest lacks {', '.join(lacking)}")

@@ -16,7 +16,7 @@ from typing import IO
 
 from hardware import kconfig, patches
 from hardware.archive import Archive
-from hardware.build_tool import ended
+from hardware.build_tool import ended, started
 from hardware.kernel_source import UNUSED, KernelSource, identify, pack, was_built_in
 from hardware.machine import cache
 from hardware.machine.cache import BuildError, Progress
@@ -186,9 +186,7 @@ def compile_kernel(
 
 def _compile(recipe: Recipe, jobs: list[str], out: IO[bytes], tell: Progress, profile: str = "") -> None:
     compiled, log = 0, Path(out.name)
-    with subprocess.Popen(
-        jobs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment(profile), text=True
-    ) as build:
+    with started(jobs, stderr=subprocess.STDOUT, env=_environment(profile)) as build:
         assert build.stdout is not None
         for line in build.stdout:
             out.write(line.encode())

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import numpy as np
 from apps.standins import scenes
 from apps.standins.film import Film, FilmError
 from apps.standins.ladder import DEFAULT, Rung
+from hardware.build_tool import started
 from hardware.machine import cache
 from scoring import strip
 
@@ -147,24 +149,19 @@ def _encode(
         (folder / f"strip{i}.yuv").write_bytes(cells)
     log = folder / "ffmpeg.log"
     with open(log, "wb") as errors:
-        try:
-            command = _command(folder, ladder, size)
-            ffmpeg = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors)
-        except FileNotFoundError:
-            raise ClipError("the test clip needs ffmpeg: apt install ffmpeg") from None
-        assert ffmpeg.stdin
-        try:
-            for number, picture in enumerate(pictures):
-                ffmpeg.stdin.write(picture)
-                progress((number + 1) / frames)
-            ffmpeg.stdin.close()
-            status = ffmpeg.wait()
-        except BrokenPipeError:
-            status = ffmpeg.wait() or 1
-        finally:
-            if ffmpeg.poll() is None:
-                ffmpeg.kill()
-                ffmpeg.wait()
+        if not shutil.which("ffmpeg"):
+            raise ClipError("the test clip needs ffmpeg: apt install ffmpeg")
+        command = _command(folder, ladder, size)
+        with started(command, stdin=subprocess.PIPE, stdout=errors, stderr=errors, text=False) as ffmpeg:
+            assert ffmpeg.stdin
+            try:
+                for number, picture in enumerate(pictures):
+                    ffmpeg.stdin.write(picture)
+                    progress((number + 1) / frames)
+                ffmpeg.stdin.close()
+                status = ffmpeg.wait()
+            except BrokenPipeError:
+                status = ffmpeg.wait() or 1
     if status:
         reason = log.read_text(errors="replace").strip().splitlines() or [f"exit code {status}"]
         raise ClipError(f"ffmpeg could not encode the test clip: {reason[-1]}")

@@ -20,7 +20,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from hardware.build_tool import ended
 from hardware.machine import cache
+from hardware.machine.cache import BuildError
 from hardware.machine.ip import IpVersion, as_host
 from hardware.machine.place import CommandError, Place
 from hardware.machine.process import Process
@@ -130,10 +132,12 @@ def _install_player(folder: Path) -> None:
 def _npm_ci(folder: Path) -> None:
     options = ["ci", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund"]
     try:
-        Place("local").run([*_npm(), *options], timeout=300)
-    except CommandError as error:
-        said = [line for line in str(error).splitlines() if "rror" in line] or [str(error)]
-        raise OriginError(f"npm could not install the pinned players: {' '.join(said[:3])}") from error
+        npm = ended([*_npm(), *options], longest_s=300)
+    except BuildError as error:
+        raise OriginError(f"npm could not install the pinned players: {error}") from error
+    if npm.returncode:
+        said = [line for line in npm.stderr.splitlines() if "rror" in line] or [npm.stderr.strip()]
+        raise OriginError(f"npm could not install the pinned players: {' '.join(said[:3])}")
 
 
 def _npm() -> list[str]:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from hardware.machine.files import flush, lock, replace_file, sync_folder
+from hardware.machine.files import flush, lock, replace_file, sync_folder, unlock
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the fraction done so far, 0 to 1."""
@@ -32,6 +32,10 @@ _LOG = logging.getLogger("sojourn.cache")
 _DAY_S = 86_400
 #: In the cache: entries that were compared before it was touched are compared once more.
 _DOUBT = ".doubt"
+
+
+held = set[int]()
+"""Descriptors of the locks that `locked` holds now."""
 
 
 class BuildError(RuntimeError):
@@ -53,11 +57,20 @@ def digest(parts: Iterable[tuple[str, bytes]]) -> str:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock for the block; the kernel lets go of it even after SIGKILL."""
+    """Hold an exclusive lock for the block; the kernel lets go of it even after SIGKILL.
+
+    Tools that are started meanwhile hold it too (`hardware.build_tool.started`), so that none of them still writes when
+    the next holder begins.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         lock(file.fileno(), wait=True)
-        yield
+        held.add(file.fileno())
+        try:
+            yield
+        finally:
+            held.remove(file.fileno())
+            unlock(file.fileno())  # for who has it from us too: another thread's tools
 
 
 def remove_tree(path: Path) -> None:

@@ -105,6 +105,11 @@ def lock(descriptor: int, *, wait: bool = False, shared: bool = False) -> bool:
     return True
 
 
+def unlock(descriptor: int) -> None:
+    """Let go of a lock, for every process that has it from us too."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
 def distrust(path: Path) -> str | None:
     """Return why a file that nobody named, found where we were called, is not to be followed; None if it may be.
 

@@ -2,12 +2,11 @@
 """What a run left behind: processes, the namespaces that these hold, mounts. All that is ours is ended.
 
 A run is started with `MARK` in its environment, which everything that it starts inherits, in whatever namespace.
-Chromium hides its environment: it is known as a descendant of what shows the mark, or of us (`adopt_orphans`).
+Chromium hides its environment: it is known as a descendant of what shows the mark, or of us where we adopt orphans.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import shlex
@@ -26,13 +25,7 @@ _GRACE_S = 5.0
 _LOOK_S = 0.05
 #: So much of a command line is told, characters.
 _TOLD = 120
-_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _KINDS = ("net", "mnt", "pid", "user")
-
-
-def adopt_orphans(adopt: bool = True) -> None:
-    """Have what outlives its parent become a child of this process, and not of the machine's first one; or no more."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
 
 
 def marked(mark: str) -> list[psutil.Process]:

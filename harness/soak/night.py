@@ -14,8 +14,9 @@ from apps import SERVICES
 from hardware.machine import cache
 from hardware.machine.files import CHECKOUT, is_full
 from hardware.machine.requirements import ToolError
+from hardware.machine.subreaper import adopt_orphans
 from harness.lab.needs import require_programs
-from harness.soak import leaks, state
+from harness.soak import state
 from harness.soak.loop import Code, Soak, Stop, begin, killed
 from harness.soak.plan import PlanError, SoakPlan, read_plan
 from harness.soak.serve import AddressError, StatusPage, address
@@ -41,7 +42,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
             if folder is None:
                 raise PlanError("--hours: how long is the night? give --hours=10")
             cache.doubt()
-            leaks.adopt_orphans()
+            adopt_orphans()
             stop = Stop()
             stop.listen()
             with ExitStack() as stack:

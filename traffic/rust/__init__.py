@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from hardware.build_tool import ended
 from hardware.machine import cache
 from hardware.machine.cache import BuildError
 
@@ -73,7 +74,6 @@ def _too_old() -> str:
 
 
 def _cargo(folder: Path, *command: str) -> None:
-    words = ["nice", "cargo", *command, "--quiet"]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    done = ended(["nice", "cargo", *command, "--quiet"], cwd=folder)
     if done.returncode:
         raise BuildError(f"traffic/rust: cargo {command[0]} failed: {done.stderr.strip()[-300:]}")

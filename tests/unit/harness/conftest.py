@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from hardware.machine.subreaper import adopt_orphans
 from harness.experiment.rescore import renew_report
-from harness.soak.leaks import adopt_orphans, marked
+from harness.soak.leaks import marked
 from harness.soak.state import nights
 from harness.store.runs import RunStore
 from scoring.harm import METRICS, harm

@@ -21,6 +21,7 @@ import pytest
 
 from apps import SERVICES
 from hardware.machine.files import CHECKOUT
+from hardware.machine.subreaper import adopt_orphans
 from harness.bundle.archive import verify
 from harness.soak import leaks, loop, state
 from harness.soak.loop import Code, begin
@@ -133,7 +134,7 @@ def test_what_a_run_leaves_behind_is_told_and_ended(soak_place: Path, monkeypatc
 
 def test_what_hides_its_environment_is_known_as_an_orphan(soak_place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leaks, "_GRACE_S", 0.5)
-    leaks.adopt_orphans()
+    adopt_orphans()
     folder, _ = soak(soak_place, "[cells.a]\nbuffer = 8\n")
     (attempt,) = folder.attempts()
     assert attempt.leaks == ["1 process left running (sleep 600); ended now"]
@@ -147,8 +148,9 @@ from pathlib import Path
 from hardware.machine.namespaces import Namespaces
 from hardware.machine.place import ENVIRONMENT
 from hardware.machine.process import Process
+from hardware.machine.subreaper import adopt_orphans
 from harness.soak import leaks
-leaks.adopt_orphans()
+adopt_orphans()
 ENVIRONMENT[leaks.MARK] = mark = f"test-{os.getpid()}"
 with Namespaces(["client"]) as spaces:
     inside = Process.start(spaces["client"], ["sh", "-c", "echo here; exec sleep 600"],
