@@ -64,6 +64,10 @@ class OptionsError(ValueError):
     """An option that cannot work; the text is one line that names it and says what would be right."""
 
 
+class VersionError(OptionsError):
+    """The options are those of another version of Sojourn."""
+
+
 #: Groups of options, as --help shows them.
 GROUPS = {
     "victim": "the victim: what is watched",
@@ -408,7 +412,7 @@ def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -
     """
     names = {field.name for field in fields(Options)} - {"sign"}
     if odd := sorted(names ^ set(record)):
-        raise OptionsError(f"options.json: of another version of Sojourn: {', '.join(odd)}")
+        raise VersionError(f"options.json: of another version of Sojourn: {', '.join(odd)}")
     try:
         given = words(record)
         options = parse_options({}, services, given).but(results=Path(_said(record, "results", _text) or ""))

@@ -13,13 +13,14 @@ from hardware.machine.messages import printable
 from hardware.machine.programs import FLAGS
 from harness.bundle.archive import verify
 from harness.bundle.research_object import CRATE
-from harness.experiment.options import LABS, OPTIONS, Options, OptionsError, restored, words
+from harness.experiment.options import LABS, OPTIONS, Options, OptionsError, VersionError, restored, words
 from harness.experiment.run import OPTIONS_FILE, perform
 from harness.experiment.scenario import is_path
 from harness.experiment.simulated import SYSTEM_CALLS
 from harness.report.run_page import REPORT
 from harness.store.loaded import stored_object
 from harness.store.manifest import LARGEST, PARTIAL, FileEntry, Manifest, read_manifest
+from scoring.scores import SCORES
 
 NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
 """Files that tell where and when a run was made, or came to it with a bundle."""
@@ -30,6 +31,8 @@ _MACHINE = (
     *("kernel source", "kernel build", "guest", "sources", SYSTEM_CALLS),
     *("film", "second film", "processor", FLAGS, "ffmpeg"),
 )
+#: What comes out of the cache, and is the same with a copy of it.
+_CACHED = ("kernel source", "kernel build", "guest", "film", "second film")
 
 
 class RerunError(RuntimeError):
@@ -67,7 +70,10 @@ def asked_of(run: Path, services: Mapping[str, type[Service]]) -> tuple[Manifest
     try:
         return manifest, restored(record, services)
     except OptionsError as wrong:
-        raise RerunError(f"{run}: {printable(str(wrong))[:_LONGEST]}") from wrong
+        why = f"{run}: {printable(str(wrong))[:_LONGEST]}"
+        if isinstance(wrong, VersionError) and manifest.git:
+            why += f"; recorded at commit {printable(manifest.git.commit[:12])}: rerun it there"
+        raise RerunError(why) from wrong
 
 
 def _paths(record: Mapping[str, Any]) -> list[str]:
@@ -99,7 +105,8 @@ def rerun(
     # What was pruned, or left out of a bundle, is no difference.
     gone = manifest.bundle.left_out if manifest.bundle else ()
     files = compared(manifest.files | manifest.pruned, fresh.files, gone)
-    return again.path, files, [*unlike(manifest.versions, fresh.versions), *commits(manifest, fresh)]
+    lines = [*unlike(manifest.versions, fresh.versions), *commits(manifest, fresh), *scorers(run, again.path)]
+    return again.path, files, [with_remedy(line, manifest) for line in lines] if files.other or files.missing else lines
 
 
 def compared(
@@ -143,3 +150,21 @@ def commits(first: Manifest, second: Manifest) -> list[str]:
         return []
     changed = " with changes that were not committed" if first.git.dirty else ""
     return [f"commit: {first.git.commit[:12]}{changed}, now {second.git.commit[:12] if second.git else 'not told'}"]
+
+
+def scorers(first: Path, second: Path) -> list[str]:
+    """What computed the scores of two runs, where that is not the same."""
+    before, now = ((stored_object(run / SCORES) or {}).get("scorer", "not told") for run in (first, second))
+    return [] if before == now else [f"scorer: {printable(str(before))[:_LONGEST]}, now {now}"]
+
+
+def with_remedy(line: str, first: Manifest) -> str:
+    """Return a line of what is not the same with what to do for the bytes of the `first` run, if that is known."""
+    name = line.partition(": ")[0]
+    if name in _CACHED:
+        return f"{line}; copy the cache of the machine that made the run, and let SOJOURN_CACHE name the copy"
+    if name == "commit" and first.git and first.git.commit.isalnum():
+        return f"{line}; `git checkout {first.git.commit[:12]}` and rerun"
+    if name == "scorer":
+        return f"{line}; that changes scores.json alone: `sojourn rescore RUN` computes the first run's again"
+    return line

@@ -20,7 +20,7 @@ from hardware.machine.programs import FLAGS, host_versions
 from harness.bundle.archive import BundleError
 from harness.bundle.research_object import CRATE
 from harness.experiment.options import DRIVERS, RECORDERS, Options, parse_options, restored, words
-from harness.experiment.rerun import RerunError, asked_of, commits, compared, unlike
+from harness.experiment.rerun import RerunError, asked_of, commits, compared, scorers, unlike, with_remedy
 from harness.experiment.run import OPTIONS_FILE
 from harness.store.manifest import (
     LARGEST,
@@ -33,6 +33,7 @@ from harness.store.manifest import (
     write_manifest,
 )
 from harness.store.runs import RunStore
+from scoring.scores import SCORES
 from tests.unit.damage import PART, TO, altered, fuzz
 from traffic.contender import CONTENDERS
 
@@ -272,3 +273,38 @@ def test_other_sources_are_told_with_the_commit_that_has_the_first(make: Make) -
     first = here.model_copy(update={"git": git, "versions": {"sources": "1"}})
     second = here.model_copy(update={"git": None, "versions": {"sources": "2"}})
     assert commits(first, second) == [f"commit: {'a' * 12}, now not told"] and commits(first, first) == []
+
+
+def test_a_run_of_another_version_names_the_commit_that_can_repeat_it(make: Make) -> None:
+    run = make()
+    replaced(run, json.dumps(json.loads((run / OPTIONS_FILE).read_text()) | {"weeks": 3}).encode())
+    git = GitState(commit="a" * 40, dirty=False)
+    write_manifest(run, read_manifest(run).model_copy(update={"git": git}))
+    with pytest.raises(RerunError, match=f"version of Sojourn: weeks; recorded at commit {'a' * 12}: rerun it there$"):
+        asked_of(run, SERVICES)
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("kernel build: 1, now 2", "; copy the cache of the machine that made the run, and let SOJOURN_CACHE name the"),
+        ("guest: 1, now 2", "; copy the cache of the machine that made the run, and let SOJOURN_CACHE name the copy"),
+        ("commit: 1, now 2", f"; `git checkout {'a' * 12}` and rerun"),
+        ("scorer: 2.1, now 2.2", "; that changes scores.json alone: `sojourn rescore RUN`"),
+        ("processor: 1, now 2", ""),
+    ],
+)
+def test_what_is_not_the_same_says_what_to_do(make: Make, line: str, remedy: str) -> None:
+    first = read_manifest(make()).model_copy(update={"git": GitState(commit="a" * 40, dirty=False)})
+    told = with_remedy(line, first)
+    assert told.startswith(line + remedy) and (remedy or told == line)
+    odd = first.model_copy(update={"git": GitState(commit="$(reboot)", dirty=False)})
+    assert "reboot" not in with_remedy("commit: 1, now 2", odd)
+
+
+def test_another_scorer_is_named(tmp_path: Path) -> None:
+    runs = tmp_path / "first", tmp_path / "second"
+    for run, scorer in zip(runs, ("2.1", "2.2"), strict=True):
+        run.mkdir()
+        (run / SCORES).write_text(json.dumps({"scorer": scorer}))
+    assert scorers(*runs) == ["scorer: 2.1, now 2.2"] and scorers(runs[0], runs[0]) == []
