@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware import self_check
+from hardware import confinement, self_check
 from hardware.build import Kernel
 from hardware.guest import Guest
 from hardware.machine.cache import BuildError
@@ -42,6 +42,14 @@ def test_what_does_not_work_is_named(out: str, says: str) -> None:
         self_check.judge(out, "iperf3: error\n")
 
 
+@pytest.fixture
+def unconfined(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """No confinement, for a shell script in the kernel's place: it needs the host's shell."""
+    monkeypatch.setenv(confinement.VARIABLE, confinement.Confinement.NONE)
+    confinement.confinement.cache_clear()
+    request.addfinalizer(confinement.confinement.cache_clear)
+
+
 def boot(tmp_path: Path, script: str) -> None:
     """Check an executable that stands where the kernel would."""
     linux = tmp_path / "linux"
@@ -51,11 +59,13 @@ def boot(tmp_path: Path, script: str) -> None:
     self_check.self_check(Kernel(linux, tmp_path / "config", "", "", ""), guest)
 
 
+@pytest.mark.usefixtures("unconfined")
 def test_a_binary_that_is_no_kernel_fails_with_its_last_words(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="does not boot: 'Kernel panic'"):
         boot(tmp_path, "echo Kernel panic")
 
 
+@pytest.mark.usefixtures("unconfined")
 def test_a_kernel_that_hangs_fails_with_its_last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(self_check, "TIMEOUT_S", 0.5)
     with pytest.raises(BuildError, match=r"did not end within 0\.5 s; console: VFS: cannot mount"):

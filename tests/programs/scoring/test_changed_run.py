@@ -205,6 +205,7 @@ def test_a_bundle_is_signed_by_the_key_of_the_defaults(
 ) -> None:
     (tmp_path / "sojourn.toml").write_text('sign = "keys/lab"\n')
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SOJOURN_DEFAULTS", raising=False)  # `make test` has no defaults
     done = ask("bundle", "export", whole, "-o", tmp_path / "run.tar.zst")
     assert done.exit_code == 1 and "sign: only you name" in done.stderr  # the folder may be a stranger's
     monkeypatch.setenv("SOJOURN_DEFAULTS", str(tmp_path / "sojourn.toml"))
