@@ -166,5 +166,5 @@ def with_remedy(line: str, first: Manifest) -> str:
     if name == "commit" and first.git and first.git.commit.isalnum():
         return f"{line}; `git checkout {first.git.commit[:12]}` and rerun"
     if name == "scorer":
-        return f"{line}; that changes scores.json alone: `sojourn rescore RUN` computes the first run's again"
+        return f"{line}; `sojourn rescore RUN` computes the first run's scores again"
     return line

@@ -71,7 +71,8 @@ def test_a_box_is_measured_from_outside(vendor: Bench, tmp_path: Path) -> None:
     scores = Scores.model_validate_json((run / SCORES).read_bytes())
     gates = {gate.name: gate for gate in scores.validity.gates}
     assert {name for name, gate in gates.items() if not gate.ok} <= OF_THE_HOST
-    assert {"clocks of both captures", "offloads off", "contender proven (cubic)", "probe complete"} <= gates.keys()
+    probes = {f"{name} probe complete" for name in ("Not-ECT", "ECT(1)")}
+    assert {"clocks of both captures", "offloads off", "contender proven (cubic)", *probes} <= gates.keys()
     assert not any(name.startswith(("qdisc", "unshaped", "jitter", "router")) for name in gates)
     tells_what_was_planted(scores, counted(vendor))
     report, index = (run / REPORT).read_text(), (tmp_path / INDEX).read_text()

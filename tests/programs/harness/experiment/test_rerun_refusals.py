@@ -290,7 +290,7 @@ def test_a_run_of_another_version_names_the_commit_that_can_repeat_it(make: Make
         ("kernel build: 1, now 2", "; copy the cache of the machine that made the run, and let SOJOURN_CACHE name the"),
         ("guest: 1, now 2", "; copy the cache of the machine that made the run, and let SOJOURN_CACHE name the copy"),
         ("commit: 1, now 2", f"; `git checkout {'a' * 12}` and rerun"),
-        ("scorer: 2.1, now 2.2", "; that changes scores.json alone: `sojourn rescore RUN`"),
+        ("scorer: 2.1, now 2.2", "; `sojourn rescore RUN` computes the first run's scores again"),
         ("processor: 1, now 2", ""),
     ],
 )
