@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import select
 import shutil
 import stat
 import subprocess
@@ -23,6 +24,7 @@ from types import TracebackType
 
 from hardware import build_tool
 from hardware.machine.cache import BuildError, let_read
+from hardware.machine.files import empty_folder, open_folder
 from hardware.machine.scratch import SHM, scratch_folder
 from hardware.machine.viewer import maps_user
 
@@ -38,6 +40,14 @@ _BECOME_OTHERS = 1 << 0 | 1 << 6 | 1 << 7
 _PROBE_BYTES = 1 << 20
 #: What a machine's tmpfs holds next to its memory: the kernel tries it first with a page.
 _SPARE_BYTES = 1 << 20
+DEPTH = 16
+"""How deeply folders may be nested that a machine leaves."""
+_FILE_BYTES = 8 << 30
+"""How long a file may become that is not a machine's memory: a sparse one of terabytes takes none of the disk, and
+for ever to read.
+"""
+#: How long what was killed may take to be gone, s: it may have to free all of a machine's memory.
+_END_S = 60.0
 
 
 class Confinement(StrEnum):
@@ -96,7 +106,8 @@ def refusal(kind: Confinement) -> str:
 class Jail:
     """What a machine can reach; its programs start by `argv`, and find it in their working directory.
 
-    Left as a context, it takes back from the machine what it could write: see `settle`.
+    Left as a context, it waits until nothing of the machine runs and takes back what it could write: see `settle`.
+    Where something does not end, that stays as it is.
 
     Args:
         reads: files and folders of the host that it can read, by their names; FOLDER/NAME for some of a folder, whose
@@ -143,12 +154,17 @@ class Jail:
                 memory = scratch_folder("-memory", within=within if within == SHM else None)
                 stack.callback(shutil.rmtree, memory, ignore_errors=True)
                 self._writes["memory"] = memory
+            self._alive = self.folder.with_name(f"{self.folder.name}-alive")
+            os.mkfifo(self._alive, 0o600)
+            stack.callback(self._alive.unlink)
             for path in self._reads.values() if self.user is not None else ():
                 if path.stat().st_mode & 0o005 != 0o005:  # made under a strict umask, before all could read the cache
                     let_read(path)
+            owners: dict[Path, tuple[int, int] | None] = {}
+            stack.callback(self._take_back, owners)
             for folder in {path.absolute() for path in self._writes.values()}:
                 status = folder.stat()
-                stack.callback(settle, folder, (status.st_uid, status.st_gid) if self.user is not None else None)
+                owners[folder] = (status.st_uid, status.st_gid) if self.user is not None else None
                 if self.user is not None:
                     lend(folder, self.user)
             self._stack = stack.pop_all()
@@ -174,7 +190,7 @@ class Jail:
         shown = libraries(self._reads["linux"]) if self._libraries is None else self._libraries
         options += [f"--library={path}" for path in shown]
         options += [f"--env={name}={value}" for name, value in environment.items()]
-        options.append(f"--here={self.folder}")
+        options += [f"--here={self.folder}", f"--alive={self._alive}", f"--file={self._memory + _FILE_BYTES}"]
         if self._memory and self.kind is Confinement.NAMESPACES:
             options.append(f"--memory={self._memory + _SPARE_BYTES}")
         for name, value in (("user", self.user), ("core", core), ("parent", parent)):
@@ -183,8 +199,28 @@ class Jail:
         options += [f"--{name}" for name, wanted in flags.items() if wanted]
         return [str(ensure_launcher()), self.kind, *options, "--", *words]
 
+    def _take_back(self, owners: Mapping[Path, tuple[int, int] | None]) -> None:
+        if not self._ended():
+            raise ConfinementError(
+                f"a machine's processes still run {_END_S:g} s after their end: {', '.join(map(str, owners))} not read"
+            )
+        with ExitStack() as stack:
+            for folder, owner in owners.items():
+                stack.callback(settle, folder, owner)
+
+    def _ended(self) -> bool:
+        """Wait until nothing runs that was started by `argv`: it would hold the FIFO open."""
+        held = os.open(self._alive, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            os.close(os.open(self._alive, os.O_WRONLY))  # a hang-up is seen only after somebody was there
+            ready = select.poll()
+            ready.register(held, 0)
+            return bool(ready.poll(_END_S * 1000))
+        finally:
+            os.close(held)
+
     def close(self) -> None:
-        """Leave it; its programs must have ended. Safe to call twice. Raises ConfinementError."""
+        """Leave it; the launchers of its programs must have ended. Safe to call twice. Raises ConfinementError."""
         self._stack.close()
 
     def __exit__(
@@ -208,42 +244,62 @@ def machine_user(kind: Confinement, user: int = UID) -> int | None:
 
 def lend(folder: Path, user: int) -> None:
     """Let a folder with all in it be another user's. Raises OSError."""
-    for path in (folder, *folder.rglob("*")):
-        os.chown(path, user, user, follow_symlinks=False)
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for _, folders, files, held in os.fwalk(folder, onerror=refuse):
+        os.fchown(held, user, user)
+        for name in (*folders, *files):
+            os.chown(name, user, user, dir_fd=held, follow_symlinks=False)
 
 
 def settle(folder: Path, owner: tuple[int, int] | None = None) -> None:
     """Take back a folder from a machine that has ended: all in it are files and folders that we may read, of `owner`.
 
-    Links, sockets and devices go: who reads a run would follow them out of it. Raises ConfinementError, once all is
-    done, naming those and what cannot be looked at.
+    Links, sockets and devices go: who reads a run would follow them out of it. So do folders that are nested more
+    deeply than DEPTH. Raises ConfinementError, once all is done, naming those and what cannot be looked at.
     """
-    odd, left = list[str](), [str(folder)]
-    while left:
-        path = left.pop()
-        try:
-            if owner:
-                os.chown(path, *owner, follow_symlinks=False)
-            with os.scandir(path) as entries:
-                for entry in entries:
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISDIR(status.st_mode):
-                        if status.st_mode & 0o700 != 0o700:
-                            os.chmod(entry.path, stat.S_IMODE(status.st_mode) | 0o700)
-                        left.append(entry.path)
-                    elif not stat.S_ISREG(status.st_mode):
-                        os.unlink(entry.path)
-                        odd.append(os.path.relpath(entry.path, folder))
-                    elif owner:
-                        os.chown(entry.path, *owner, follow_symlinks=False)
-        except FileNotFoundError:
-            pass
-        except OSError as failed:
-            odd.append(f"{os.path.relpath(path, folder)[:100]} ({failed.strerror})")
+    odd = list[str]()
+    try:
+        held = open_folder(folder.resolve(), owner=owner)
+    except OSError as failed:
+        raise ConfinementError(f"{folder}: {failed.strerror}") from failed
+    try:
+        _settle(held, Path(), owner, odd)
+    finally:
+        os.close(held)
     if odd:
         raise ConfinementError(
             f"{folder}: the machine left {', '.join(sorted(odd)[:5])}: neither files nor folders; removed"
         )
+
+
+def _settle(held: int, path: Path, owner: tuple[int, int] | None, odd: list[str]) -> None:
+    """By descriptors alone: a path would lead through what became a link after we looked."""
+    for name in os.listdir(held):
+        try:
+            status = os.stat(name, dir_fd=held, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                inner = open_folder(name, held, owner)
+                try:
+                    if len(path.parts) < DEPTH:
+                        _settle(inner, path / name, owner, odd)
+                        continue
+                    empty_folder(inner)
+                finally:
+                    os.close(inner)
+                os.rmdir(name, dir_fd=held)
+                odd.append(f"{str(path)[:100]} (more than {DEPTH} nested folders)")
+            elif not stat.S_ISREG(status.st_mode):
+                os.unlink(name, dir_fd=held)
+                odd.append(str(path / name))
+            elif owner:
+                os.chown(name, *owner, dir_fd=held, follow_symlinks=False)
+        except FileNotFoundError:
+            pass
+        except OSError as failed:
+            odd.append(f"{str(path / name)[:100]} ({failed.strerror})")
 
 
 @functools.cache

@@ -14,6 +14,8 @@
  *   --user=N            become user and group N (root only)
  *   --core=N            run on this processor
  *   --parent=PID        end if this is not the parent
+ *   --alive=PATH        a FIFO that is open for as long as a process of PROGRAM may live
+ *   --file=BYTES        no file that PROGRAM writes becomes longer
  *   --packets           keep CAP_NET_RAW, the network namespace and packet sockets
  *   --trace             allow ptrace, which the kernel needs with seccomp=off
  *   --random            keep the random layout of memory, which such a kernel would undo
@@ -21,7 +23,8 @@
  * namespaces: own mount, pid, ipc, uts, cgroup and network namespaces, for a plain user in an own user namespace; the
  * root is a read-only tmpfs with the files above. landlock: the files above by Landlock rules (ABI 2 or later), no network, and, where the ABI has it, no
  * signals to other processes. Both: no capabilities, no_new_privs, a list of allowed system calls (filter.c); other
- * calls give ENOSYS. none: neither. In each mode PROGRAM ends with this process, and this process ends as PROGRAM did.
+ * calls give ENOSYS. none: neither. In each mode PROGRAM ends with this process, all that it started ends with PROGRAM, and
+ * this process ends last, as PROGRAM did (supervise.c).
  * `confine works` does nothing: it is what shows that a mode can be had here.
  */
 #include "confine.h"
@@ -33,7 +36,6 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/mount.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -47,7 +49,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { MOST = 64, CANNOT = 125 };
@@ -63,13 +64,13 @@ static struct {
 	enum { NAMESPACES, LANDLOCK, NONE } mode;
 	struct shown shown[MOST];
 	int count;
-	const char *memory, *here;
+	const char *memory, *here, *alive;
 	char *environment[MOST + 1];
 	int variables;
-	long user, core, parent;
+	long user, core, parent, file;
 	bool packets, trace, random;
 	char **program;
-} options = { .user = -1, .core = -1, .parent = -1 };
+} options = { .user = -1, .core = -1, .parent = -1, .file = -1 };
 
 static long number(const char *text)
 {
@@ -131,6 +132,10 @@ static void parse(char **words)
 			options.core = number(value);
 		else if ((value = value_of(*words, "--parent=")))
 			options.parent = number(value);
+		else if ((value = value_of(*words, "--alive=")))
+			options.alive = value;
+		else if ((value = value_of(*words, "--file=")))
+			options.file = number(value);
 		else if (!strcmp(*words, "--packets"))
 			options.packets = true;
 		else if (!strcmp(*words, "--trace"))
@@ -324,40 +329,6 @@ static void drop_privileges(void)
 		err(CANNOT, "no_new_privs");
 }
 
-static pid_t child;
-
-static void pass_on(int signal)
-{
-	kill(child, signal);
-}
-
-/* Be the parent of the first process of the new pid namespace; returns there. */
-static void fork_into_pid_namespace(int alive[2])
-{
-	int status;
-
-	if (pipe2(alive, O_CLOEXEC))
-		err(CANNOT, "pipe");
-	child = fork();
-	if (child < 0)
-		err(CANNOT, "fork");
-	if (!child) {
-		close(alive[1]);
-		return;
-	}
-	close(alive[0]);
-	signal(SIGTERM, pass_on);
-	signal(SIGINT, pass_on);
-	while (waitpid(child, &status, 0) < 0)
-		if (errno != EINTR)
-			err(CANNOT, "waitpid");
-	if (WIFEXITED(status))
-		_exit(WEXITSTATUS(status));
-	signal(WTERMSIG(status), SIG_DFL);
-	kill(getpid(), WTERMSIG(status));
-	_exit(128 + WTERMSIG(status));
-}
-
 static void end_with_parent(void)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
@@ -369,13 +340,15 @@ static void end_with_parent(void)
 int main(int count, char **words)
 {
 	struct rlimit none = { 0, 0 };
-	int alive[2] = { -1, -1 }, abi = 0;
+	int abi = 0;
 
 	if (count == 2 && !strcmp(words[1], "works"))
 		return 0;
 	parse(words);
 	end_with_parent();
 	proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (options.alive && open(options.alive, O_RDWR | O_CLOEXEC) < 0) /* so it waits for no reader */
+		err(CANNOT, "%s", options.alive);
 	if (options.here && chdir(options.here))
 		err(CANNOT, "%s", options.here);
 	if (options.core >= 0) {
@@ -387,27 +360,24 @@ int main(int count, char **words)
 		if (sched_setaffinity(0, size, set))
 			err(CANNOT, "processor %ld", options.core);
 	}
-	if (options.mode == NONE) {
-		link_here();
-		execve(options.program[0], options.program, options.environment);
-		err(CANNOT, "%s", options.program[0]);
+	if (options.mode != NONE) {
+		setrlimit(RLIMIT_CORE, &none);
+		/* Without it the kernel starts itself again; refused in some containers. */
+		if (!options.random)
+			personality(PER_LINUX | ADDR_NO_RANDOMIZE);
 	}
-	setrlimit(RLIMIT_CORE, &none);
-	/* Without it the kernel starts itself again; refused in some containers. */
-	if (!options.random)
-		personality(PER_LINUX | ADDR_NO_RANDOMIZE);
-	if (options.mode == NAMESPACES) {
+	if (options.mode == NAMESPACES)
 		enter_namespaces();
-		fork_into_pid_namespace(alive);
-		drop_privileges();
-		if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
-			err(CANNOT, "PR_SET_PDEATHSIG");
-		if (poll(&(struct pollfd){ .fd = alive[0] }, 1, 0) != 0) /* it has ended already */
-			_exit(CANNOT);
-	} else {
+	supervise(options.mode == NAMESPACES, proc);
+	if (options.mode != NAMESPACES)
 		link_here();
+	if (options.mode != NONE)
 		drop_privileges();
-		end_with_parent();
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) /* forgotten where the user changed */
+		err(CANNOT, "PR_SET_PDEATHSIG");
+	if (options.file >= 0 && setrlimit(RLIMIT_FSIZE, &(struct rlimit){ options.file, options.file }))
+		err(CANNOT, "RLIMIT_FSIZE");
+	if (options.mode == LANDLOCK) {
 		abi = landlock_abi();
 		int rules = landlock_rules(abi);
 		landlock_allow(abi, rules, NOTHING.path, -1, true);
@@ -417,7 +387,8 @@ int main(int count, char **words)
 				landlock_allow(abi, rules, options.shown[n].path, options.shown[n].fd, options.shown[n].how == WRITE);
 		landlock_enforce(rules);
 	}
-	filter_calls(options.trace, options.packets, abi);
+	if (options.mode != NONE)
+		filter_calls(options.trace, options.packets, abi);
 	execve(options.program[0], options.program, options.environment);
 	err(CANNOT, "%s", options.program[0]);
 }

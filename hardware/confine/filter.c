@@ -8,8 +8,10 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -52,13 +54,13 @@ static const int REST[] = {
 	/* signals */
 	SYS_kill, SYS_rt_sigaction, SYS_rt_sigpending, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_rt_sigsuspend,
 	SYS_rt_sigtimedwait, SYS_sigaltstack, SYS_signalfd, SYS_signalfd4, SYS_tgkill, SYS_tkill,
-	/* itself */
+	/* itself; not its process group or session, by which it ends (supervise.c) */
 	SYS_arch_prctl, SYS_capget, SYS_execve, SYS_execveat, SYS_exit, SYS_exit_group, SYS_fork, SYS_getegid, SYS_geteuid,
 	SYS_getgid, SYS_getgroups, SYS_getpgid, SYS_getpgrp, SYS_getpid, SYS_getppid, SYS_getpriority, SYS_getrandom,
 	SYS_getresgid, SYS_getresuid, SYS_getrlimit, SYS_getrusage, SYS_getsid, SYS_gettid, SYS_getuid, SYS_membarrier,
-	SYS_personality, SYS_prctl, SYS_rseq, SYS_sched_getaffinity, SYS_sched_getparam,
-	SYS_sched_getscheduler, SYS_sched_yield, SYS_seccomp, SYS_set_robust_list, SYS_set_tid_address, SYS_setpgid,
-	SYS_setrlimit, SYS_setsid, SYS_sysinfo, SYS_uname, SYS_vfork,
+	SYS_personality, SYS_rseq, SYS_sched_getaffinity, SYS_sched_getparam,
+	SYS_sched_getscheduler, SYS_sched_yield, SYS_seccomp, SYS_set_robust_list, SYS_set_tid_address,
+	SYS_setrlimit, SYS_sysinfo, SYS_uname, SYS_vfork,
 	/* descriptors from one of its processes to another */
 	SYS_recvmsg, SYS_sendmsg,
 };
@@ -129,6 +131,26 @@ static void allow_with(int call, unsigned int first)
 	give(SECCOMP_RET_ERRNO | EPERM);
 }
 
+/* Nobody adopts another's orphans, and who ends with its parent goes on doing so. */
+static void allow_prctl(void)
+{
+	static const int allowed[] = { PR_SET_NAME, PR_GET_NAME, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP };
+	int jump = length;
+
+	emit(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 0);
+	load(offsetof(struct seccomp_data, args[0]));
+	for (size_t n = 0; n < sizeof(allowed) / sizeof(*allowed); n++) {
+		emit(BPF_JMP | BPF_JEQ | BPF_K, allowed[n], 0, 1);
+		give(SECCOMP_RET_ALLOW);
+	}
+	emit(BPF_JMP | BPF_JEQ | BPF_K, PR_SET_PDEATHSIG, 0, 3);
+	load(offsetof(struct seccomp_data, args[1]));
+	emit(BPF_JMP | BPF_JEQ | BPF_K, SIGKILL, 0, 1);
+	give(SECCOMP_RET_ALLOW);
+	give(SECCOMP_RET_ERRNO | EPERM);
+	program[jump].jf = length - jump - 1;
+}
+
 static int by_number(const void *one, const void *other)
 {
 	return ((const struct range *)one)->first - ((const struct range *)other)->first;
@@ -181,6 +203,7 @@ void filter_calls(bool trace, bool packets, int abi)
 	emit(BPF_JMP | BPF_JSET | BPF_K, NEW_NAMESPACES, 0, 1);
 	give(SECCOMP_RET_ERRNO | EPERM);
 	give(SECCOMP_RET_ALLOW);
+	allow_prctl();
 	allow_with(SYS_prlimit64, 0); /* itself */
 	allow_with(SYS_socketpair, AF_UNIX);
 	if (packets)

@@ -9,6 +9,7 @@ import fcntl
 import grp
 import os
 import pwd
+import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -60,6 +61,59 @@ def owner_only(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():  # what one leads to is not ours
             path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def open_folder(name: str | Path, within: int | None = None, owner: tuple[int, int] | None = None) -> int:
+    """Return a descriptor of a folder, `within` that of another one, where others may put a link in its place.
+
+    It is `owner`'s (user, group) from then on, who may read, write and enter it. Raises OSError, also for a link.
+    """
+    held = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
+    try:
+        itself = f"/proc/self/fd/{held}"  # fchown and fchmod take no descriptor that is not open for reading
+        if owner:
+            os.chown(itself, *owner)
+        mode = stat.S_IMODE(os.fstat(held).st_mode)
+        if mode & 0o700 != 0o700:
+            os.chmod(itself, mode | 0o700)
+        return os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=held)
+    finally:
+        os.close(held)
+
+
+def empty_folder(held: int) -> None:
+    """Remove all that is in an open folder, of whatever depth; no link is followed. Raises OSError."""
+    left = _lift(held, held)
+    while left:
+        inner = open_folder(name := left.pop(), held)
+        try:
+            left += _lift(inner, held)
+        finally:
+            os.close(inner)
+        os.rmdir(name, dir_fd=held)
+
+
+def _lift(held: int, top: int) -> list[str]:
+    """Remove the files of an open folder, and move its folders to `top`: so depth takes no recursion."""
+    moved = []
+    for name in os.listdir(held):
+        if stat.S_ISDIR(os.stat(name, dir_fd=held, follow_symlinks=False).st_mode):
+            os.close(open_folder(name, held))  # who moves a folder must be allowed to write it
+            moved.append(secrets.token_hex(16))
+            os.rename(name, moved[-1], src_dir_fd=held, dst_dir_fd=top)
+        else:
+            os.unlink(name, dir_fd=held)
+    return moved
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder with all that is in it, of whatever depth; no link is followed. Raises OSError."""
+    held = open_folder(folder)
+    try:
+        empty_folder(held)
+    finally:
+        os.close(held)
+    folder.rmdir()
 
 
 def flush(folder: Path) -> None:

@@ -13,7 +13,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from hardware.machine.files import lock
+from hardware.machine.files import lock, remove_tree
 
 SHM = Path("/dev/shm")
 """Where files are in memory."""
@@ -51,8 +51,8 @@ def sweep() -> None:
             continue
         try:
             if os.fstat(held).st_uid == os.geteuid() and lock(held):
-                shutil.rmtree(folder, ignore_errors=True)
-        except OSError:  # no locks there
+                remove_tree(folder)
+        except OSError:  # no locks there, or something of another user's
             pass
         finally:
             os.close(held)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -133,7 +134,7 @@ def test_it_finds_and_changes_nothing_of_the_host(kind: Confinement, attack: Pat
     if os.geteuid() == 0:
         assert int(uid) == confinement.UID
     if kind is Confinement.NAMESPACES:
-        assert pid == "1"
+        assert pid == "2"  # the first one is ours
 
 
 def landlock_abi() -> int:
@@ -173,10 +174,86 @@ def test_it_ends_with_who_started_it(kind: Confinement, number: signal.Signals, 
         assert harness.stdout
         launcher = psutil.Process(int(harness.stdout.readline()))
         whole = [launcher, *launcher.children(recursive=True)]
-        assert len(whole) == (2 if kind is Confinement.NAMESPACES else 1)
+        assert len(whole) == 3
         os.kill(harness.pid if number is signal.SIGKILL else launcher.pid, number)
         assert not outliving(whole)
         assert harness.stdout.read() == ("" if number is signal.SIGKILL else f"{signal.SIGTERM:d}\n")
+
+
+#: Runs a program in the kernel's place that tries to stay; prints when it is up, and then what is left once it ended.
+_HARNESS = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from hardware import simulation
+from hardware.confinement import Confinement
+linux, folder, kind, stay, start, timeout = sys.argv[1:]
+folder, told = Path(folder), []
+def watch():
+    if (folder / "up").exists() and not told:
+        print("up", flush=told.append("up") is None)
+try:
+    simulation.run(
+        SimpleNamespace(linux=Path(linux)), SimpleNamespace(root=folder.parent / "root"), folder, memory="4M",
+        environment={"STAY": stay}, start_ns=int(start), timeout=float(timeout), watch=watch,
+        confinement=Confinement(kind),
+    )
+except (simulation.SimulationError, KeyboardInterrupt) as stopped:
+    print(type(stopped).__name__, stopped)
+"""
+
+
+@pytest.mark.parametrize("kind", [*CONFINED, Confinement.NONE])
+@pytest.mark.parametrize("way", ["end", "timeout", "Ctrl-C", "SIGKILL", "SIGKILL of the keeper"])
+def test_nothing_outlives_its_run(kind: Confinement, way: str, attack: Path, tmp_path: Path) -> None:
+    """It forgets who its parent is, leaves its group and session, and forks on."""
+    for name in ("job", "root"):
+        (tmp_path / name).mkdir()
+    start = str(secrets.randbelow(1 << 60))  # by which its processes are found, wherever they have gone
+    stay, timeout = "end" if way == "end" else "stay", "2" if way == "timeout" else "30"
+    words = [sys.executable, "-c", _HARNESS, attack, tmp_path / "job", kind, stay, start, timeout]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as harness:
+        assert harness.stdout
+        if way not in ("end", "timeout"):
+            assert harness.stdout.readline() == "up\n"
+            before = of_run(start)
+            assert len(before) > 4
+            if way == "SIGKILL of the keeper":
+                launcher = next(process for process in before if process.ppid() == harness.pid)
+                launcher.children()[0].kill()
+            else:
+                harness.send_signal(signal.SIGINT if way == "Ctrl-C" else signal.SIGKILL)
+        said = harness.stdout.read().splitlines()
+    if way == "SIGKILL":
+        assert not outliving(before)
+    assert of_run(start) == []
+    what = {"end": "ended early", "timeout": "not finished within 2 s", "Ctrl-C": "Keyboard", "SIGKILL": ""}
+    assert what.get(way, "somebody killed the machine") in said[-1] if said else way == "SIGKILL"
+
+
+def of_run(start: str) -> list[psutil.Process]:
+    found = psutil.process_iter(["cmdline"])
+    return [process for process in found if f"time-travel-start={start}" in (process.info["cmdline"] or ())]
+
+
+@pytest.mark.parametrize("kind", CONFINED)
+def test_what_still_runs_keeps_its_folders(
+    kind: Confinement, attack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits for no launcher reads nothing either."""
+    monkeypatch.setattr(confinement, "_END_S", 0.1)
+    with (
+        pytest.raises(ConfinementError, match=r"still run 0\.1 s after their end: .*/job\b.* not read"),
+        jail(attack, tmp_path, kind) as made,
+    ):
+        machine = subprocess.Popen(made.argv(["./linux", "wait"], {}), stdout=subprocess.PIPE, text=True)
+        (tmp_path / "job" / "link").symlink_to("/")
+        assert machine.stdout and machine.stdout.readline() == "waits ok\n"
+    try:
+        assert (tmp_path / "job" / "link").is_symlink()
+    finally:
+        machine.kill()
+        machine.communicate()
 
 
 @pytest.mark.parametrize("kind", CONFINED)
@@ -184,8 +261,7 @@ def test_who_waits_sees_that_it_was_killed(kind: Confinement, attack: Path) -> N
     with Jail({"linux": attack}, {}, MEMORY, kind=kind) as made:
         with subprocess.Popen(made.argv(["./linux", "wait"], {}), stdout=subprocess.PIPE, text=True) as machine:
             assert machine.stdout and machine.stdout.readline() == "waits ok\n"
-            inner = psutil.Process(machine.pid).children()
-            os.kill(inner[0].pid if inner else machine.pid, signal.SIGKILL)
+            psutil.Process(machine.pid).children(recursive=True)[-1].kill()
         assert machine.returncode == -signal.SIGKILL
 
 
@@ -208,6 +284,49 @@ def test_what_it_left_is_ours_and_leads_nowhere(tmp_path: Path) -> None:
     assert {path.stat().st_uid for path in (folder, *folder.rglob("*"))} == {os.geteuid()}
     assert secret.read_text() == "canary"
     settle(folder)
+
+
+def test_a_link_in_place_of_a_folder_that_was_looked_at_leads_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (inner := tmp_path / "left" / "inner").mkdir(parents=True)
+    (target := tmp_path / "host").mkdir()
+    (target / "link").symlink_to("/")
+    os.mkfifo(target / "pipe")
+    before = {path.name: path.lstat() for path in (target, *target.iterdir())}
+
+    def swapped(real: Any) -> Any:
+        def enter(name: Any, *rest: Any, **how: Any) -> Any:
+            if str(name).endswith("inner") and not inner.is_symlink():
+                inner.rmdir()
+                inner.symlink_to(target)
+            return real(name, *rest, **how)
+
+        return enter
+
+    with monkeypatch.context() as patched:
+        for call in ("open", "scandir"):
+            patched.setattr(os, call, swapped(getattr(os, call)))
+        with pytest.raises(ConfinementError, match=r"left inner \(Not a directory\)"):
+            settle(tmp_path / "left", (os.geteuid(), os.getegid()))
+    assert inner.is_symlink()
+    assert {path.name: path.lstat() for path in (target, *target.iterdir())} == before
+
+
+def test_folders_without_end_are_removed(tmp_path: Path) -> None:
+    (folder := tmp_path / "left").mkdir()
+    (secret := tmp_path / "secret").write_text("canary")
+    held = os.open(folder, os.O_RDONLY)
+    for _ in range(3000):  # more than a path can name
+        os.mkdir("d", dir_fd=held)
+        inner = os.open("d", os.O_RDONLY, dir_fd=held)
+        os.symlink(secret, "link", dir_fd=inner)
+        os.close(held)
+        held = inner
+    os.close(held)
+    with pytest.raises(ConfinementError, match=r"\(more than 16 nested folders\)"):
+        settle(folder)
+    assert [path.name for path in folder.rglob("*")] == ["d"] * confinement.DEPTH and secret.read_text() == "canary"
 
 
 def test_without_anything_that_confines_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

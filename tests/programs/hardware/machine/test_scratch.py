@@ -58,6 +58,22 @@ def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
 
 
+def test_nested_folders_of_a_killed_process_stop_nobody(tmp_path: Path) -> None:
+    """As deep as a machine can make them, by descriptors."""
+    with holding(tmp_path) as (process, file):
+        process.kill()
+        process.wait()
+        held = os.open(file.parent, os.O_RDONLY)
+        for _ in range(1500):
+            os.mkdir("d", dir_fd=held)
+            inner = os.open("d", os.O_RDONLY, dir_fd=held)
+            os.close(held)
+            held = inner
+        os.close(held)
+        once(tmp_path)
+        assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("unseen", [(), ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")])
 def test_what_a_living_process_has_stays_also_when_its_pid_is_not_seen(tmp_path: Path, unseen: tuple[str, ...]) -> None:
     with holding(tmp_path) as (_, file):

@@ -3,7 +3,8 @@
  * Stands where a machine's kernel stands, as one that was taken over: tries whatever leads out of it, and prints what
  * came of each, `NAME ok` or `NAME no ERRNO`. Arguments: a file of the host that it shall not read, a folder where it
  * shall not write, a process that it shall not signal, the name of an abstract socket, a TCP port of the loopback; with
- * one more it tries system calls too. Or `wait`, for SIGTERM, and `environment`, to print it.
+ * one more it tries system calls too. Or `wait`, for SIGTERM, and `environment`, to print it. With STAY in its environment it
+ * tries to stay when it is to end, and with STAY=end, by its children, when it ends itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -108,6 +109,11 @@ static void refused_calls(void)
 		{ "setuid", SYS_setuid, 0 },
 		{ "setgid", SYS_setgid, 0 },
 		{ "capset", SYS_capset, 0 },
+		{ "setsid", SYS_setsid, 0 },
+		{ "setpgid", SYS_setpgid, 0 },
+		{ "prctl-pdeathsig", SYS_prctl, PR_SET_PDEATHSIG },
+		{ "prctl-subreaper", SYS_prctl, PR_SET_CHILD_SUBREAPER },
+		{ "prctl-dumpable", SYS_prctl, PR_SET_DUMPABLE },
 		{ "settimeofday", SYS_settimeofday, 0 },
 		{ "clock_settime", SYS_clock_settime, 0 },
 		{ "quotactl", SYS_quotactl, 0 },
@@ -136,6 +142,43 @@ static void refused_calls(void)
 	}
 }
 
+/* Leave whatever a process is ended by. */
+static void leave(void)
+{
+	alarm(60); /* where it succeeds */
+	prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	setpgid(0, 0);
+	setsid();
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+}
+
+static int stay(const char *how)
+{
+	for (int n = 0; n < 3; n++)
+		if (!fork()) {
+			leave();
+			if (n && fork())
+				_exit(0);
+			leave();
+			for (;;) { /* a chain of processes, too */
+				pid_t next = n == 2 ? fork() : 0;
+
+				if (next)
+					_exit(0);
+				usleep(1000);
+			}
+		}
+	leave();
+	usleep(100000);
+	close(open("job/up", O_CREAT | O_WRONLY, 0600));
+	if (!strcmp(how, "end"))
+		return 0;
+	for (;;)
+		pause();
+}
+
 int main(int count, char **words)
 {
 	const char *file = words[1], *folder = words[2];
@@ -145,6 +188,8 @@ int main(int count, char **words)
 	struct timeval times[2] = { { 0 } };
 	struct stat status;
 
+	if (getenv("STAY"))
+		return stay(getenv("STAY"));
 	if (count == 2 && !strcmp(file, "wait")) {
 		signal(SIGTERM, _exit);
 		tell("waits", 0);
@@ -205,6 +250,9 @@ int main(int count, char **words)
 	tell("dev-kmsg", open("/dev/kmsg", O_RDWR));
 	tell("sysctl", open("/proc/sys/kernel/core_pattern", O_WRONLY));
 	tell("cgroup", open("/sys/fs/cgroup/cgroup.procs", O_WRONLY));
+	signal(SIGXFSZ, SIG_IGN);
+	tell("terabytes", ftruncate(open("job/sparse", O_CREAT | O_WRONLY, 0600), 1ll << 42));
+	unlink("job/sparse");
 	/* What a kernel needs. */
 	tell("needed/write", open("job/out", O_CREAT | O_WRONLY, 0600));
 	tell("needed/read", can_read("linux"));
