@@ -167,7 +167,7 @@ static int stay(const char *how)
 
 				if (next)
 					_exit(0);
-				usleep(1000);
+				usleep(20000);
 			}
 		}
 	leave();
