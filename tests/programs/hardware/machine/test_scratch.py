@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
+from hardware.machine.files import CHECKOUT, remove_tree
 
 _HOLD = "import sys; from hardware.machine.scratch import scratch_file; print(scratch_file('.x'), flush=True); input()"
 _ONCE = "from hardware.machine.scratch import scratch_file; print(scratch_file('.x'))"
@@ -70,8 +70,12 @@ def test_nested_folders_of_a_killed_process_stop_nobody(tmp_path: Path) -> None:
             os.close(held)
             held = inner
         os.close(held)
-        once(tmp_path)
-        assert list(tmp_path.iterdir()) == []
+        try:
+            once(tmp_path)
+            assert list(tmp_path.iterdir()) == []
+        finally:
+            if file.parent.exists():
+                remove_tree(file.parent)  # else pytest fails at it, in each later session
 
 
 @pytest.mark.parametrize("unseen", [(), ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")])
