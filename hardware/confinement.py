@@ -106,7 +106,7 @@ def refusal(kind: Confinement) -> str:
 class Jail:
     """What a machine can reach; its programs start by `argv`, and find it in their working directory.
 
-    Left as a context, it waits until nothing of the machine runs and takes back what it could write: see `settle`.
+    Left as a context, it waits until nothing runs that could write, and takes that back: see `settle`.
     Where something does not end, that stays as it is.
 
     Args:
@@ -200,7 +200,7 @@ class Jail:
         return [str(ensure_launcher()), self.kind, *options, "--", *words]
 
     def _take_back(self, owners: Mapping[Path, tuple[int, int] | None]) -> None:
-        if not self._ended():
+        if owners and not self._ended():  # what could write nothing may run on
             raise ConfinementError(
                 f"a machine's processes still run {_END_S:g} s after their end: {', '.join(map(str, owners))} not read"
             )
