@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -44,6 +45,8 @@ MEMORY = "4G"
 
 #: The inside tells something twice a simulated second while it records; its set-up takes longest.
 _SILENCE_S = 300.0
+#: Bytes of news that are read at a look, and that a line may have.
+_MOST_NEWS = 1 << 20
 #: Folders of the cache that no machine sees.
 _OURS = {
     *("apt", "board-kernel", "bulk", "confine", "desktop", "guest", "image", "image-apt", "kernel", "rust", "sources"),
@@ -303,6 +306,25 @@ def _add_versions(run: RunDirectory, job: Path) -> None:
         run.add_versions(json.loads(inside.read_text()))
 
 
+def _more(file: Path, start: int) -> bytes:
+    """Return what a machine has written to a file since `start`, at most _MOST_NEWS bytes; it may be a pipe.
+
+    Raises SimulatedError for what is no file.
+    """
+    try:
+        opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise SimulatedError(f"{file.name}: {error.strerror}; the simulated machine wrote no file there") from error
+    try:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise SimulatedError(f"{file.name}: is no file; the simulated machine put something else there")
+        return os.pread(opened, _MOST_NEWS, start)
+    finally:
+        os.close(opened)
+
+
 class SimulatedClock:
     """Seconds of simulated time, as last told."""
 
@@ -324,10 +346,7 @@ class _News:
         now = time.monotonic()
         self._silent_s += min(now - self._looked, _LOOK_S)
         self._looked = now
-        if self._file.exists():
-            with self._file.open("rb") as file:
-                file.seek(self._read)
-                fresh = file.read()
+        if fresh := _more(self._file, self._read):
             self._read += len(fresh)
             *lines, self._rest = (self._rest + fresh).split(b"\n")
             for line in lines:
@@ -337,5 +356,7 @@ class _News:
                     self._progress.update(**what)
                 else:
                     getattr(self._progress, {"say": "say", "phase": "phase"}[kind])(what)
+            if len(self._rest) > _MOST_NEWS:
+                raise SimulatedError(f"{self._file.name}: the simulated machine tells a line without end")
         if self._silent_s > _SILENCE_S:
             raise SimulatedError(f"the simulated machine hangs: it has told nothing for {self._silent_s:.0f} s")

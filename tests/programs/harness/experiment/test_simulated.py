@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -84,6 +85,22 @@ def test_a_machine_that_tells_nothing_hangs(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(simulated, "_SILENCE_S", -1.0)
     with pytest.raises(SimulatedError, match="hangs: it has told nothing for 0 s"):
         news.pass_on()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "sparse file"])
+def test_what_a_machine_puts_in_place_of_its_news_holds_nobody_up(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "news"
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "link":
+        file.symlink_to("/etc/passwd")
+    else:
+        file.touch()
+        os.truncate(file, 1 << 40)
+    news = simulated._News(file, Display(), SimulatedClock())  # type: ignore[arg-type]
+    with pytest.raises(SimulatedError, match="news: "):
+        for _ in range(2):
+            news.pass_on()
 
 
 def test_each_whole_line_is_a_sign_of_life_and_half_a_line_is_none(
