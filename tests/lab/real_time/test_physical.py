@@ -107,7 +107,8 @@ def test_a_killed_runs_set_up_is_found_told_and_undone_by_the_next(untouched: Be
     with PhysicalLab(read_lab_file(file), tell=said.append):
         assert not untouched.shaped()
     assert "receiver: ended what a killed run had left there: iperf3 -s --forceflush" in said
-    assert said[0].startswith("router: undone what a run of") and f"(process {run.pid}, since" in said[0]
+    undone = [line for line in said if line.startswith("router: undone what a run of")]
+    assert len(undone) == 1 and f"(process {run.pid}, since" in undone[0]
     assert "iperf3" not in untouched.lab.receiver.run(["ps", "-A"])
 
 
