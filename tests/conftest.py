@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
-from pathlib import PurePosixPath
+import re
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ _LAB = PurePosixPath("tests/lab")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    words = parser.getgroup("sojourn-golden", "Sojourn: the words of pages and terminals")
+    words.addoption("--update-golden", action="store_true", help="rewrite the files in tests/golden that differ")
     nightly = parser.getgroup("sojourn-nightly", "Sojourn: how much the tests of `-m nightly` do")
     nightly.addoption("--soak-minutes", type=float, default=60, help="length of the soak with faults (default: 60)")
     nightly.addoption("--lab-starts", type=int, default=500, help="starts and stops of the virtual APU (default: 500)")
@@ -38,3 +42,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return str(folder) if _LAB in folder.parents else nodeid
 
     return Scheduler(config, log)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., None]:
+    """Compare the words of a page or a terminal with tests/golden/NAME; `--update-golden` rewrites that file.
+
+    A third argument is a regex for what differs from run to run.
+    """
+    from tests.snapshots import GOLDEN, page_words, stable
+
+    def check(name: str, text: str, changes: str = "(?!)") -> None:
+        words = page_words(text) if name.endswith(".html.txt") else text
+        words = stable(words, {re.escape(str(tmp_path)): "TMP", changes: "N"})
+        file = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(words)
+        assert words == file.read_text(), f"other words than in {file}; `pytest --update-golden` takes these"
+
+    return check

@@ -265,3 +265,15 @@ def test_pytest_takes_a_plan_and_has_the_exit_codes_of_a_soak(tmp_path: Path) ->
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f'sojourn: {plan}: [cells.a] rate: "12" has no unit: write 12mbit\n'
+
+
+def test_the_words_of_status_and_summary(soak_place: Path, golden: Callable[..., None]) -> None:
+    folder, _ = soak(soak_place, CELLS + "[cells.fails]\nbuffer = 4\n", TOP)
+    changes = r"\d{4}(-\d\d){2} \d\d:\d\d( \| \d+)?|\d+ MB|(?<= time=\")[\d.]+"
+    golden("soak.terminal.txt", told(folder, 160), changes)
+    golden("soak.html.txt", write_summary(folder).read_text(), changes)
+    golden("soak.junit.txt", (folder.path / JUNIT).read_text().replace(">", ">\n"), changes)
+    with StatusPage(folder, Address("127.0.0.1", 0)) as page:
+        connection = http.client.HTTPConnection("127.0.0.1", page.at.port, timeout=10)
+        connection.request("GET", "/")
+        golden("soak-status.html.txt", connection.getresponse().read().decode(), changes)

@@ -4,13 +4,16 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
+from io import StringIO
 from math import inf
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from rich.console import Console
 
 from bottleneck.slots import Slots
 from bottleneck.spec import Direction
@@ -484,3 +487,16 @@ def test_a_flent_file_says_the_ip_version_and_which_way_a_probe_goes() -> None:
     data = flent.data_file(cell, 1, flows, probes, datetime.fromtimestamp(0, UTC), "x.flent.gz")
     assert data["metadata"]["IP_VERSION"] == 6
     assert [p["val"] for p in data["raw_values"]["Ping (ms) there and back 1 not-ect"]] == [21]
+
+
+def test_the_words_of_the_report_and_of_a_cells_page(folder: Path, golden: Callable[..., None]) -> None:
+    asked = Correlation(metric="flows.0.d_ss_mbps", kind="pearson", least=0.9)
+    assert MATRIX.reference
+    reference = MATRIX.reference.model_copy(update={"correlations": (asked,)})
+    found = results(MATRIX.model_copy(update={"reference": reference}), folder, INPUTS)
+    describe(run_folder(folder, MATRIX.cells[2], 2), MATRIX.cells[2], 2, inputs="others")
+    golden("matrix.html.txt", report.write(found).read_text())
+    golden("cell.html.txt", (cell_folder(folder, MATRIX.cells[0]) / "cell.html").read_text())
+    (console := Console(file=(output := StringIO()), width=160)).print(report.table(found))
+    console.print("\n".join(report.summary(found)), soft_wrap=True)
+    golden("matrix.terminal.txt", output.getvalue())
