@@ -18,9 +18,9 @@ from typing import Any
 
 from apps import SERVICES
 from harness.experiment import simulated
-from harness.experiment.options import Options, parse_options
 from harness.experiment.progress import ExperimentProgress
 from harness.experiment.simulated import Machine, SimulatedClock
+from harness.options.model import Options, parse_options
 from harness.store.runs import RunStore
 from harness.terminal import steps
 

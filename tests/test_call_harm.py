@@ -11,7 +11,7 @@ import pytest
 from apps import SERVICES
 from apps.two_party import TwoParty
 from bottleneck.qdiscs import parse_qdisc
-from harness.experiment.options import Options
+from harness.options.model import Options
 
 
 @pytest.mark.experiment

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from bottleneck.qdiscs import KINDS
 from harness.bundle.research_object import CRATE, TOLD
-from harness.experiment.options import OPTIONS
+from harness.options.model import OPTIONS
 from harness.store.manifest import MANIFEST, SIGNATURE, Manifest
 from scoring import records
 from scoring.scores import Scores

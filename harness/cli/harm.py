@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from hardware.machine.files import CHECKOUT, EXPERIMENTS, SETTINGS
-from harness.experiment.options import FORMER, GROUPS, OPTIONS, Option
+from harness.options.model import FORMER, GROUPS, OPTIONS, Option
 
 app = typer.Typer()
 _PYTEST = "Further arguments, after --, are pytest's own: `sojourn harm --repeat=5 -- -x`."

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.common import AsJson, one_line_errors, print_json
-from harness.experiment.options import DRIVERS, LABS, RECORDERS
+from harness.options.model import DRIVERS, LABS, RECORDERS
 
 if TYPE_CHECKING:
     from harness.lab.doctor import Finding

@@ -17,9 +17,9 @@ from hardware.machine.clock import Offset, clock_offset
 from hardware.machine.offloads import offloads_on
 from hardware.machine.periodic import PeriodicSampler
 from hardware.machine.place import Place
-from harness.experiment.options import Options
 from harness.lab import instruments
 from harness.lab.contract import Lab
+from harness.options.model import Options
 
 
 class Between(Protocol):

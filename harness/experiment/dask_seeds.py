@@ -18,11 +18,11 @@ from rich.console import Console
 from apps.base import Service
 from hardware.machine import cache
 from harness.experiment import simulated
-from harness.experiment.options import Options
 from harness.experiment.run import Result, keep_run
 from harness.experiment.seeds import Tell, simulate
 from harness.experiment.simulated import SimulatedError
 from harness.matrix.dask_engine import check_inputs, check_workers, connected, packed, threads, unpack
+from harness.options.model import Options
 from harness.store.loaded import load_scores
 from harness.store.manifest import Manifest
 from harness.store.runs import FLOOR_BYTES, RunDirectory

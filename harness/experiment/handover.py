@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.experiment.options import LOCAL
+from harness.options.model import LOCAL
 
 if TYPE_CHECKING:
     from apps.base import Service
-    from harness.experiment.options import Options
     from harness.matrix.cell import Cell
+    from harness.options.model import Options
 
 EVIDENCE, CACHE, SOURCES = Path("/evidence"), Path("/cache"), Path("/sojourn")
 """Where the run's directory, the cache and the project's packages are inside."""

@@ -23,8 +23,10 @@ from hardware.lab_file import BOX_LAB
 from hardware.machine.files import CHECKOUT
 from hardware.machine.messages import printable
 from hardware.machine.signals import keep_to_ourselves
-from harness.experiment.defaults import user_defaults
-from harness.experiment.options import (
+from harness.experiment.run import SPARE, Result, perform, repeat, require_ready
+from harness.experiment.seeds import repeat_side_by_side
+from harness.options.defaults import user_defaults
+from harness.options.model import (
     FORMER,
     GROUPS,
     LOCAL,
@@ -34,9 +36,7 @@ from harness.experiment.options import (
     OptionsError,
     parse_options,
 )
-from harness.experiment.run import SPARE, Result, perform, repeat, require_ready
-from harness.experiment.scenario import with_scenario
-from harness.experiment.seeds import repeat_side_by_side
+from harness.options.scenario import with_scenario
 from harness.report.beside_published import published_services
 from harness.report.terminal import print_services
 from harness.store.loaded import load_run

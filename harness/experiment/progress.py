@@ -17,7 +17,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from harness.experiment.timeline import Phase
+from harness.options.timeline import Phase
 from harness.terminal import QUIET_S, clock_text
 
 #: What the live display reads is the meter of the client's interface: the victim with probe and headers.

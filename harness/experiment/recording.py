@@ -27,10 +27,10 @@ from hardware.machine.periodic import PeriodicSampler
 from hardware.machine.place import CommandError, Place
 from hardware.machine.process import Process, ProcessError
 from harness.experiment.between import Between, between
-from harness.experiment.options import Options
-from harness.experiment.timeline import Phase
 from harness.lab import instruments
 from harness.lab.contract import Lab, LabFactory
+from harness.options.model import Options
+from harness.options.timeline import Phase
 from traffic import iperf3, irtt, nstat, ports, ss
 from traffic.applications import Application, Call, Ends, WebUser
 from traffic.iperf3 import BulkFlow

@@ -13,10 +13,10 @@ from hardware.machine.messages import printable
 from hardware.machine.programs import FLAGS
 from harness.bundle.archive import verify
 from harness.bundle.research_object import CRATE
-from harness.experiment.options import LABS, OPTIONS, Options, OptionsError, VersionError, restored, words
 from harness.experiment.run import OPTIONS_FILE, perform
-from harness.experiment.scenario import is_path
 from harness.experiment.simulated import SYSTEM_CALLS
+from harness.options.model import LABS, OPTIONS, Options, OptionsError, VersionError, restored, words
+from harness.options.scenario import is_path
 from harness.report.run_page import REPORT
 from harness.store.loaded import stored_object
 from harness.store.manifest import LARGEST, PARTIAL, FileEntry, Manifest, read_manifest

@@ -28,7 +28,6 @@ from hardware.machine.programs import host_versions
 from hardware.machine.signals import end_waits
 from harness.bundle.signature import sign
 from harness.experiment import simulated
-from harness.experiment.options import LOCAL, Options
 from harness.experiment.progress import ExperimentProgress
 from harness.experiment.recording import run_experiment
 from harness.experiment.rescore import renew_report
@@ -36,6 +35,7 @@ from harness.lab.check import require_reached
 from harness.lab.contract import LabFactory
 from harness.lab.make import lab_maker
 from harness.lab.needs import require_programs
+from harness.options.model import LOCAL, Options
 from harness.store.manifest import MANIFEST, SIGNATURE
 from harness.store.runs import RunDirectory, RunStore
 from harness.terminal import Tell, steps

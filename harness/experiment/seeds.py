@@ -29,10 +29,10 @@ from apps.base import Service
 from hardware import simulation
 from hardware.machine.memory import available_bytes
 from harness.experiment import simulated
-from harness.experiment.options import LOCAL, Options
 from harness.experiment.progress import ExperimentProgress
 from harness.experiment.run import SPARE, Result, ended_by_sigterm, fill_run, keep_run, perform
 from harness.experiment.simulated import Machine, SimulatedClock, SimulatedError
+from harness.options.model import LOCAL, Options
 from harness.store.runs import RunDirectory, RunStore
 from harness.terminal import QUIET_S, clock_text, steps
 from scoring.scores import Scores

@@ -35,7 +35,7 @@ from harness.terminal import Tell, named
 
 if TYPE_CHECKING:
     from apps.base import Service
-    from harness.experiment.options import Options
+    from harness.options.model import Options
     from harness.store.runs import RunDirectory
 
 SYSTEM_CALLS = "system calls"

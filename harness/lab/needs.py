@@ -12,7 +12,7 @@ from hardware.lab_file import PHYSICAL
 from hardware.machine import cache
 from hardware.machine.programs import FURTHER, TOOLS, Tool, find, install_command
 from hardware.machine.requirements import ToolError
-from harness.experiment.options import Options
+from harness.options.model import Options
 
 _BY_NAME = {tool.name: tool for tool in (*TOOLS, *FURTHER)}
 #: A cached kernel is named by its compiler's version too.

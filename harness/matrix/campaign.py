@@ -16,7 +16,6 @@ from rich.text import Text
 
 from bottleneck.units import UnitError, parse_time
 from hardware.kernel_source import checked, short_name
-from harness.experiment.options import LOCAL, engine_named
 from harness.lab.contract import LabFactory
 from harness.matrix.cell import Cell
 from harness.matrix.cell_run import Endpoints, Job, SimulatedInputs, real_time_inputs_digest
@@ -24,6 +23,7 @@ from harness.matrix.engine import Engine, EngineError, LocalEngine, Outcome, com
 from harness.matrix.limits import LABS, lacking
 from harness.matrix.matrix import Matrix, MatrixError
 from harness.matrix.progress import MatrixProgress
+from harness.options.model import LOCAL, engine_named
 from harness.terminal import named, steps
 from scoring.validity import Limits
 

@@ -17,10 +17,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from hardware.simulation import memory_bytes
-from harness.experiment.options import UNSAFE, engine_named
 from harness.experiment.simulated import MEMORY
 from harness.matrix.cell_run import Job, SimulatedInputs, empty, perform
 from harness.matrix.engine import EngineError
+from harness.options.model import UNSAFE, engine_named
 
 _AHEAD = 2
 """Runs handed to the scheduler for each thread, so that none waits for the runner."""

@@ -11,11 +11,11 @@ from typing import Any
 
 from apps import SERVICES
 from bottleneck.shaper import RateStep
-from harness.experiment.options import Options, OptionsError, parse_options
-from harness.experiment.scenario import combined, read_scenario
-from harness.experiment.timeline import Phase
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.matrix import Column, Matrix, MatrixError
+from harness.options.model import Options, OptionsError, parse_options
+from harness.options.scenario import combined, read_scenario
+from harness.options.timeline import Phase
 from traffic.load import CALL, VIDEO, WEB
 from traffic.probes import INTERVAL_MS, PROBES, LatencyProbe
 from traffic.web import MEAN_GAP_S

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.experiment.options import Options
 from harness.experiment.plugin import REPORTS, TOLD, one_line_failures
 from harness.matrix.limits import lacking
+from harness.options.model import Options
 
 if TYPE_CHECKING:
     from harness.matrix.cell import Cell

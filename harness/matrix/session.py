@@ -8,11 +8,11 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.experiment.options import Options, OptionsError
 from harness.matrix.campaign import Campaign, prepare, seeds
 from harness.matrix.cell import Cell
 from harness.matrix.engine import EngineError, Outcome, complete
 from harness.matrix.matrix import Matrix, MatrixError, figure
+from harness.options.model import Options, OptionsError
 from scoring.scores import SCORES
 from scoring.validity import Limits
 

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from apps import SERVICES
 from apps.two_party import TwoParty
-from harness.experiment.options import LOCAL, Options, parse_options
+from harness.options.model import LOCAL, Options, parse_options
 from harness.soak.plan import PlannedCell, of_round
 
 if TYPE_CHECKING:

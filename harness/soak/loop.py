@@ -26,8 +26,8 @@ from hardware.machine.memory import available_bytes
 from hardware.machine.scratch import sweep
 from hardware.simulation import fitting
 from harness.bundle.archive import BundleError, verify
-from harness.experiment.options import LOCAL
 from harness.experiment.simulated import MEMORY
+from harness.options.model import LOCAL
 from harness.report.run_page import REPORT
 from harness.soak import leaks, state
 from harness.soak.child import Task, command_line

@@ -26,9 +26,9 @@ from pydantic import (
 from apps.base import Service
 from hardware.lab_file import PHYSICAL
 from hardware.machine.messages import did_you_mean
-from harness.experiment.options import FORMER, LOCAL, OPTIONS, Options, OptionsError, parse_options
-from harness.experiment.scenario import FLAGS, combined, is_path, with_scenario
-from harness.experiment.timeline import reordered
+from harness.options.model import FORMER, LOCAL, OPTIONS, Options, OptionsError, parse_options
+from harness.options.scenario import FLAGS, combined, is_path, with_scenario
+from harness.options.timeline import reordered
 
 #: What a run takes beyond its phases, s: set-up, warming the player up, scoring; a guess until the first one has ended.
 _AROUND_S = 60.0

@@ -25,8 +25,8 @@ import pytest
 
 from hardware.machine import place
 from hardware.machine.scratch import scratch_file
-from harness.experiment.options import Options
 from harness.lab.make import virtual_lab
+from harness.options.model import Options
 from harness.soak import leaks, state
 from harness.soak.loop import Code
 from scoring.scores import SCORES

@@ -43,6 +43,7 @@ ELSEWHERE = {
     "harness/cli/verdicts.py": "programs/harness/cli/test_one_door.py",
     "harness/experiment/between.py": "lab/one_run/test_main_job.py",
     "harness/experiment/inside.py": "lab/test_simulated.py",
+    "harness/options/model.py": "unit/harness/options/test_options.py",
     "harness/experiment/plugin.py": "lab/test_bad_input.py",
     "harness/experiment/score_check.py": "programs/scoring/test_changed_run.py",
     "harness/experiment/recording.py": "lab/one_run/test_main_job.py",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from tests.unit.harness.experiment.test_options import parse
 from typer.testing import CliRunner
 
 from apps import SERVICES
@@ -25,7 +26,6 @@ from harness.store.manifest import SIGNATURE, hash_file, prune, read_manifest, r
 from harness.store.runs import RunDirectory
 from scoring.scores import SCORES
 from tests.unit.harness.bundle.test_archive import keys as keys  # a fixture
-from tests.unit.harness.experiment.test_options import parse
 
 
 @pytest.fixture

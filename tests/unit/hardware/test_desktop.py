@@ -12,7 +12,7 @@ from packaging import markers
 from hardware import desktop
 from hardware.machine import cache
 from hardware.machine.cache import BuildError
-from harness.experiment.options import DRIVERS, RECORDERS
+from harness.options.model import DRIVERS, RECORDERS
 
 LOCK = """\
 six==1.16.0 \\

@@ -15,9 +15,9 @@ from unittest.mock import patch
 from rich.console import Console
 
 from apps import SERVICES
-from harness.experiment.options import Options, parse_options
 from harness.experiment.run import Result, ended_by_sigterm
 from harness.experiment.seeds import SeedSeries, Tell, side_by_side
+from harness.options.model import Options, parse_options
 from scoring.scores import Scores
 
 

@@ -13,9 +13,9 @@ import pytest
 from apps import SERVICES
 from hardware.machine.files import CHECKOUT
 from harness.experiment.handover import CACHE, EVIDENCE, SOURCES, read_cell, read_job, write_cell, write_job
-from harness.experiment.options import Options, parse_options, restored
 from harness.matrix import dumbbell
 from harness.matrix.cell import Call, Cell
+from harness.options.model import Options, parse_options, restored
 
 CELL = Cell(
     name="call",

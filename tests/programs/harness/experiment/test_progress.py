@@ -12,7 +12,7 @@ from rich.console import Console
 from hardware.machine.files import CHECKOUT
 from harness.experiment import progress
 from harness.experiment.progress import ExperimentProgress, Sample
-from harness.experiment.timeline import Phase
+from harness.options.timeline import Phase
 from harness.terminal import steps
 
 PHASES = [Phase("solo-1", None, 20), Phase("prague", "prague", 40), Phase("solo-2", None, 20)]

@@ -19,9 +19,9 @@ from hardware.machine.messages import printable
 from hardware.machine.programs import FLAGS, host_versions
 from harness.bundle.archive import BundleError
 from harness.bundle.research_object import CRATE
-from harness.experiment.options import DRIVERS, RECORDERS, Options, parse_options, restored, words
 from harness.experiment.rerun import RerunError, asked_of, commits, compared, scorers, unlike, with_remedy
 from harness.experiment.run import OPTIONS_FILE
+from harness.options.model import DRIVERS, RECORDERS, Options, parse_options, restored, words
 from harness.store.manifest import (
     LARGEST,
     Bundled,

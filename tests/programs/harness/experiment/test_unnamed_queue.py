@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hardware.machine.files import CHECKOUT
-from harness.experiment.options import WHY_DEFAULT_QUEUE
+from harness.options.model import WHY_DEFAULT_QUEUE
 
 LINE = f"queue: fq_codel flows 1 (default), {WHY_DEFAULT_QUEUE}; "
 

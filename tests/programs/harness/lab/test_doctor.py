@@ -8,9 +8,9 @@ import pytest
 
 from hardware.machine.files import CHECKOUT
 from hardware.machine.programs import FURTHER, TOOLS, Tool, version
-from harness.experiment.options import LABS
 from harness.lab import doctor
 from harness.lab.needs import needed
+from harness.options.model import LABS
 
 PACKAGES = (CHECKOUT / "harness" / "packages.txt").read_text().split("\n")
 

@@ -12,7 +12,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from harness.cli import app
-from harness.experiment.options import GROUPS, OPTIONS
+from harness.options.model import GROUPS, OPTIONS
 
 
 @pytest.fixture

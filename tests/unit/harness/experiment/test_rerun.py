@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from apps import SERVICES
-from harness.experiment.options import Options, OptionsError, parse_options, restored
 from harness.experiment.rerun import compared, unlike
+from harness.options.model import Options, OptionsError, parse_options, restored
 from harness.store.manifest import FileEntry
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from apps import SERVICES
-from harness.experiment.options import OPTIONS, Options, parse_options
 from harness.experiment.run import Result, repeat
+from harness.options.model import OPTIONS, Options, parse_options
 from harness.store.manifest import StoreError
 from scoring.scores import Scores
 

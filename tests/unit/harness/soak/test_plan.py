@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from apps import SERVICES
-from harness.experiment.options import parse_options
+from harness.options.model import parse_options
 from harness.soak.plan import PlanError, SoakPlan, of_round, read_plan
 from harness.soak.rounds import expected_s, next_batch, next_turn, order, quarantined
 from harness.soak.state import Attempt, Outcome

@@ -14,8 +14,8 @@ from apps import SERVICES
 from apps.base import Mode, ServiceError
 from apps.credentials import Credentials
 from apps.meeting import Meeting
-from harness.experiment.options import OPTIONS, Options, OptionsError, parse_options
-from harness.experiment.scenario import with_scenario
+from harness.options.model import OPTIONS, Options, OptionsError, parse_options
+from harness.options.scenario import with_scenario
 
 #: A value of each option that is not its default anywhere.
 VALUES: dict[str, Any] = {

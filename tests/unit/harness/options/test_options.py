@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps import SERVICES
-from harness.experiment.options import OPTIONS, Options, OptionsError, parse_options, restored
+from harness.options.model import OPTIONS, Options, OptionsError, parse_options, restored
 
 
 def parse(**given: Any) -> Options:

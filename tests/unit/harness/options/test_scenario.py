@@ -8,8 +8,8 @@ import pytest
 
 from apps import SERVICES
 from hardware.machine.files import CHECKOUT
-from harness.experiment.options import OPTIONS, Option, Options, OptionsError, parse_options
-from harness.experiment.scenario import SAYS, combined, read_scenario, with_scenario
+from harness.options.model import OPTIONS, Option, Options, OptionsError, parse_options
+from harness.options.scenario import SAYS, combined, read_scenario, with_scenario
 
 HOUSEHOLD = 'service = "iptv"\nrate = "20mbit,30s:5mbit"\nloss = "0.1%"\ncontenders = "cubic*4,prague+cubic@up"\n'
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from apps import SERVICES
-from harness.experiment.defaults import user_defaults
-from harness.experiment.options import OPTIONS, Option, OptionsError, parse_options
+from harness.options.defaults import user_defaults
+from harness.options.model import OPTIONS, Option, OptionsError, parse_options
 
 #: user::rw-, user:65534:rw-, group::r--, mask::rw-, other::r-- as the kernel takes it (acl_ea.h).
 WRITABLE_BY_65534 = struct.pack("<I" + 5 * "HHI", 2, 1, 6, ANYONE := 0xFFFFFFFF, 2, 6, 65534, 4, 4, ANYONE,

@@ -12,8 +12,8 @@ from typing import Any
 
 from hardware.machine.files import distrust
 from hardware.machine.messages import did_you_mean
-from harness.experiment.options import FORMER, OPTIONS, FromFile, OptionsError
-from harness.experiment.scenario import FLAGS, SAYS, WHY, content, is_path, option_value, read_toml, with_scenario
+from harness.options.model import FORMER, OPTIONS, FromFile, OptionsError
+from harness.options.scenario import FLAGS, SAYS, WHY, content, is_path, option_value, read_toml, with_scenario
 
 FILE = "sojourn.toml"
 WHERE = "SOJOURN_DEFAULTS"

@@ -29,7 +29,7 @@ from hardware.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB, read_lab_file
 from hardware.machine.files import expanded
 from hardware.machine.ip import IP_VERSIONS, IpVersion
 from hardware.machine.messages import did_you_mean
-from harness.experiment.timeline import TIMELINES, Phase, parse_timeline, reordered
+from harness.options.timeline import TIMELINES, Phase, parse_timeline, reordered
 from traffic.load import KNOWN, VIDEO, parse_load
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from typing import Any
 
 from hardware.machine.files import expanded
 from hardware.machine.messages import did_you_mean
-from harness.experiment.options import OPTIONS, FromFile, OptionsError, names_loads
+from harness.options.model import OPTIONS, FromFile, OptionsError, names_loads
 
 Value = str | bool
 SAYS = {option.name: option.says for option in OPTIONS}
