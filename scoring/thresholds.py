@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user demands of runs, and whether their summary meets it: `harm.rtt_p99_ms beside prague < 0.3`."""
+"""Thresholds on the figures of runs: `harm.rtt_p99_ms with prague < 0.3`."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _COMPARE = {
 }  # fmt: skip
 _HARM = "harm."
 _GRAMMAR = re.compile(
-    r"(?P<metric>[\w.]+)(?:\s+(?P<alone>alone)|\s+beside\s+(?P<contender>[\w-]+))?"
+    r"(?P<metric>[\w.]+)(?:\s+(?P<alone>alone)|\s+(?:with|beside)\s+(?P<contender>[\w-]+))?"
     r"\s*(?P<compare><=|>=|==|!=|<|>)\s*(?P<limit>bar|[-+]?\d+(?:\.\d+)?)"
 )
-#: What scores up to 1.8 had, by what tells it now.
+#: Metrics of scores up to 1.8, and the metric that replaced each.
 _FORMERLY = {"stall_s_per_min": "played_share", "freezes_per_min": "unfrozen_share", "drops_per_min": "mean_height"}
 KNOWN = (*MEASURED, *(f"{_HARM}{metric}" for metric in METRICS))
-"""Figures that a threshold may be of: the victim's and contender's as measured, and the harm in those that have one."""
+"""Metrics that a threshold may name: those measured of victim and contender, and the harm where a metric has one."""
 
 
 class ThresholdError(ValueError):
-    """A threshold says nothing that can be judged; one line with what would be right."""
+    """A threshold is not understood; the message is one line and says what would be right."""
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """A demand on one figure: `alone`, beside one contender, or (None) beside each; units are the figure's own.
+    """A limit for one metric: `alone`, with one contender, or (None) with every contender; units are the metric's.
 
-    Of `bar`, on harm less that which the victim's own kind does to it, so that its limit is 0.
+    With `bar`, the limit is 0 for the harm minus the harm that the victim's own kind does.
     """
 
     text: str
@@ -47,11 +47,11 @@ class Threshold:
     bar: bool = False
 
     def meets(self, value: float) -> bool:
-        """Whether a figure is as demanded."""
+        """Return whether a figure meets the threshold."""
         return bool(_COMPARE[self.compare](value, self.limit))
 
     def meets_all(self, low: float, high: float) -> bool | None:
-        """Whether all of an interval is as demanded (True) or none of it (False); None where a part is."""
+        """Return whether all of an interval meets the threshold (True), none of it (False), or a part (None)."""
         ends = {self.meets(low), self.meets(high)}
         split = self.compare in ("==", "!=") and low < self.limit < high
         return None if split or len(ends) > 1 else ends.pop()
@@ -59,19 +59,18 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A threshold at one place; `figure` None: no valid run has it, which does not meet anything."""
+    """A threshold, judged alone or with one contender. Without a figure (None) it is not met: no valid run has one."""
 
     threshold: Threshold
     where: str
     """`alone` or a contender."""
     figure: Estimate | None
     sure: bool
-    """Judged by the whole interval, not by the figure alone: too few runs, or an interval that reaches over the limit,
-    decide nothing."""
+    """Whether to judge by the whole interval: too few runs, or an interval that includes the limit, decide nothing."""
 
     @property
     def outcome(self) -> Literal["met", "not met", "not decided", "no figure"]:
-        """What became of it."""
+        """Return the outcome."""
         if self.figure is None:
             return "no figure"
         if self.undecided:
@@ -80,47 +79,47 @@ class Judgement:
 
     @property
     def undecided(self) -> str:
-        """Why a threshold that must be sure is not decided; empty where it is, or where there is no figure."""
+        """Return why the threshold is not decided; empty if it is decided, or if there is no figure."""
         if not self.sure or self.figure is None:
             return ""
         if (n := self.figure.n) < ENOUGH:
             return f"{n} run{'s' * (n > 1)}, {ENOUGH} needed"
         low, high = (self.figure.value if end is None else end for end in (self.figure.low, self.figure.high))
-        return "the interval reaches over the limit" if self.threshold.meets_all(low, high) is None else ""
+        return "the interval includes the limit" if self.threshold.meets_all(low, high) is None else ""
 
     @property
     def text(self) -> str:
-        """The outcome, with the reason where it is not decided."""
+        """Return the outcome, with the reason if it is not decided."""
         return f"{self.outcome}: {self.undecided}" if self.undecided else self.outcome
 
 
 def parse(text: str) -> Threshold:
-    """Read `[harm.]METRIC [alone | beside CONTENDER] (< <= > >= == !=) NUMBER`; of harm `bar` for the number.
+    """Parse `[harm.]METRIC [alone | with CONTENDER] (< <= > >= == !=) NUMBER`; for harm, `bar` may replace the number.
 
-    Raises ThresholdError.
+    `beside` is an older word for `with`. Raises ThresholdError.
     """
     match = _GRAMMAR.fullmatch(text.strip())
     if match is None:
-        raise ThresholdError(f"{text!r}: write it as `harm.rtt_p99_ms beside prague < 0.3` or `stalls == 0`")
+        raise ThresholdError(f"{text!r}: write it as `harm.rtt_p99_ms with prague < 0.3` or `stalls == 0`")
     metric = match["metric"]
     if now := _FORMERLY.get(metric.removeprefix(_HARM)):
-        raise ThresholdError(f"{text!r}: {metric} is told as {_HARM}{now} since scores 2.0")
+        raise ThresholdError(f"{text!r}: scores 2.0 replaced {metric} by {_HARM}{now}")
     if metric not in KNOWN:
         hint = did_you_mean(metric, KNOWN, most=3, alike=0.4)
         raise ThresholdError(f"{text!r}: unknown figure {metric!r}; {hint or 'known: ' + ', '.join(KNOWN)}")
     if match["alone"] and metric.startswith(_HARM):
-        raise ThresholdError(f"{text!r}: harm is what a contender does; leave `alone` out")
+        raise ThresholdError(f"{text!r}: harm needs a contender; remove `alone`")
     bar = match["limit"] == "bar"
     if bar and not metric.startswith(_HARM):
-        raise ThresholdError(f"{text!r}: the bar is the harm that the victim's own kind does; write harm.{metric}")
+        raise ThresholdError(f"{text!r}: `bar` is a harm; write harm.{metric}")
     where = match["alone"] or match["contender"]
     return Threshold(text.strip(), metric, where, match["compare"], 0.0 if bar else float(match["limit"]), bar)
 
 
 def judge(thresholds: list[Threshold], summary: Summary, *, sure: bool = False) -> list[Judgement]:
-    """Judge runs of one experiment, each threshold at each place that it speaks of.
+    """Judge the runs of one experiment by every threshold, alone or with each contender that it covers.
 
-    `sure`: by the whole interval over the runs, so that what is met, or is not, is so but for chance.
+    With `sure`, judge by the whole 95 % interval over the runs.
     """
     return [
         Judgement(threshold, where, figure, sure)
