@@ -94,17 +94,17 @@ def markdown(gathered: Mapping[str, Results]) -> str:
             rows.append(markdown_row(_cells(group, finished, figures)))
     counts = {word: counted.count(word) for word in ("agrees", "disagrees", "unexplained", "not run")}
     lines.append(
-        f"Of {len(counted)} published figures **{counts['agrees']} agree**, {counts['disagrees']} disagree with a "
-        f"cause that is known, **{counts['unexplained']} are unexplained**, {counts['not run']} have not run."
+        f"Of {len(counted)} published figures **{counts['agrees']} agree**, {counts['disagrees']} disagree for a "
+        f"known cause, **{counts['unexplained']} are unexplained**, {counts['not run']} have not run."
     )
     lines += ["", markdown_row(_HEADS), markdown_row(["---"] * len(_HEADS)), *rows, ""]
     lines += [
-        "*ours is*: the median over the cells of ours/theirs. *half within factor*: how far off, either way, the cell "
-        "in the middle is. A "
-        f"figure agrees when half of its cells are within {exp(AGREEING_SIZE) - 1:.0%} of the published one, and the "
-        f"rank correlation is at least {AGREEING_RANK:g}; in brackets the latter is not asked for, since all published "
-        "figures are as near to their own median. Differences, and figures of another path, are judged by the rank "
-        "correlation alone. *∞*: cells in which something never came here; they agree in nothing.",
+        "*ours is*: the median over the cells of ours/theirs. *half within factor*: half of the cells differ by at most "
+        "this factor, up or down. A "
+        f"figure agrees if half of its cells are within {exp(AGREEING_SIZE) - 1:.0%} of the published one and the "
+        f"rank correlation is at least {AGREEING_RANK:g}. A correlation in brackets is not required, because all "
+        "published figures are that close to their own median. Differences, and figures of another path, are judged "
+        "by the rank correlation alone. *∞*: cells with an infinite value here; they agree in no figure.",
     ]
     return "\n".join(lines) + "\n"
 
