@@ -25,8 +25,8 @@ import zstandard
 from rich.console import Console
 from rich.table import Table
 
-from scoring import packets, pcapng, sojourn
-from scoring.pcapng import block
+from scoring.packets import pcapng, per_flow, sojourn
+from scoring.packets.pcapng import block
 
 PACKETS = 1_000_000
 BLOCK = 100  # bytes of a packet in the file: 32 of pcapng, Ethernet, IPv4 and TCP with time stamps, 2 of padding
@@ -96,10 +96,10 @@ def made(folder: Path) -> tuple[Path, Path]:
 
 def one(file: Path) -> pl.DataFrame:
     """What scoring makes of a capture: the table of its flows; goodput in steps of 100 ms is made beside it."""
-    advanced = packets.with_advance(pcapng.read(file).packets)
+    advanced = per_flow.with_advance(pcapng.read(file).packets)
     first, last = advanced["t_ns"].min() / 1e9, advanced["t_ns"].max() / 1e9  # type: ignore[operator]
-    packets.goodput_series(advanced, first, last, 0.1)
-    return packets.flow_table(advanced)
+    per_flow.goodput_series(advanced, first, last, 0.1)
+    return per_flow.flow_table(advanced)
 
 
 def pair(before: Path, behind: Path) -> pl.DataFrame:
@@ -144,7 +144,7 @@ def compare(file: Path) -> tuple[list[str], float]:
     theirs, seconds = tshark(file)
     count = ("packets", "data_packets", "resent", "not_ect", "ect1", "ect0", "ce")
     expected = {
-        (packets.address(src), int(sport), packets.address(dst), int(dport)): counts
+        (per_flow.address(src), int(sport), per_flow.address(dst), int(dport)): counts
         for src, sport, dst, dport, *counts in theirs.select(*theirs.columns[:4], *count).iter_rows()
     }
     ours = {

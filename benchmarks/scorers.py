@@ -34,8 +34,8 @@ from rich.table import Table
 
 from benchmarks import recordings
 from captures.screen import FPS
-from scoring import frames, freezes, rendition
-from scoring.blind import motion, resolution, stills, viewer
+from scoring.picture import frames, freezes, rendition
+from scoring.picture.blind import motion, resolution, stills, viewer
 
 Span = tuple[float, float]  # from, to in s since the recording's start
 LONG_S, SHORT_S = freezes.STALL_S, stills.SHORTEST_S

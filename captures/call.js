@@ -126,7 +126,7 @@
     frames.cancel();
   }
 
-  // The frame's number in a row of a strip, null where there is none: scoring/strip.py has the layout.
+  // The frame's number in a row of a strip, null where there is none: scoring/picture/strip.py has the layout.
   function read(luma, width) {
     const bits = Array.from({ length: 40 }, (_, cell) => Number(luma[Math.floor((cell + 0.5) * width / 40)] > 126));
     const value = (from, to) => bits.slice(from, to).reduce((sum, bit) => 2 * sum + bit, 0);

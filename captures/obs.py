@@ -26,7 +26,7 @@ from hardware.decoder import decoder, our_own
 from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process
 from hardware.machine.viewer import alone, as_viewer, viewer_folder
-from scoring.frames import QUIET, RecordingError, frame_times, recording
+from scoring.picture.frames import QUIET, RecordingError, frame_times, recording
 
 CONTROL = Path(__file__).with_name("obs_control.py")
 Edge = tuple[bool, float, float]

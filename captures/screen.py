@@ -21,7 +21,7 @@ from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process, ProcessError
 from hardware.machine.programs import find
 from hardware.machine.viewer import viewer
-from scoring.frames import QUIET, frame_times, recording
+from scoring.picture.frames import QUIET, frame_times, recording
 
 FPS = 60
 """Twice what films have: at their own rate a frame that is shown between two grabs is missed, and looks dropped."""
@@ -29,7 +29,7 @@ NEEDED_FPS = 30
 """Frames a second that evidence must have: where none was grabbed for longer, one is missing."""
 QUANTISER, FINE_QUANTISER = 24, 16
 """x264's constant one: of a picture that carries a strip, and of one of which the picture itself is all that is known,
-for the traces of upscaling are fainter than edges (scoring/blind/resolution.py)."""
+for the traces of upscaling are fainter than edges (scoring/picture/blind/resolution.py)."""
 TIMESCALE = 90_000  # ticks a second of the file's time stamps
 _START = re.compile(r"Duration: N/A, start: (\d+\.\d+)")
 

@@ -6,13 +6,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scoring import demand, freezes, rendition, validity
+from scoring import validity
 from scoring.evidence import Setting
-from scoring.harm import METRICS, harm, solo_windows
 from scoring.metrics import Evidence
-from scoring.scores import Harm, Metrics, PhaseScores
+from scoring.picture import freezes, rendition
+from scoring.schema.scores import Harm, Metrics, PhaseScores
+from scoring.schema.windows import Window
+from scoring.statistics.harm import METRICS, harm, solo_windows
+from scoring.transport import demand
 from scoring.validity import Gate, Limits
-from scoring.windows import Window
 
 
 def solo(

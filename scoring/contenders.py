@@ -9,12 +9,14 @@ from typing import Any
 
 import polars as pl
 
-from scoring import applications, packets, validity
+from scoring import validity
 from scoring.evidence import RecordedPhase, Setting, SideCapture
-from scoring.pcapng import TCP
-from scoring.scores import ContenderFlow
+from scoring.packets import per_flow
+from scoring.packets.pcapng import TCP
+from scoring.schema.scores import ContenderFlow
+from scoring.schema.windows import Window
+from scoring.transport import applications
 from scoring.validity import Gate, Limits
-from scoring.windows import Window
 from traffic.contender import CONTENDERS
 from traffic.load import APPLICATIONS, LoadFlow, parse_load
 
@@ -109,7 +111,7 @@ def _flow(phase: RecordedPhase, asked: LoadFlow, measured: Window, port: int | N
     *inside, back = (table.filter(pl.col("t_ns").is_between(*bounds)) for table in (way.behind, way.before, way.back))
     if port is not None:
         inside = [table.filter(pl.col("sport") == port, pl.col("proto") == TCP) for table in inside]
-    tables = [packets.flow_table(table) for table in inside]
+    tables = [per_flow.flow_table(table) for table in inside]
     if not all(table.height for table in tables):
         return None
     arrived = tables[0].row(0, named=True)
@@ -118,11 +120,11 @@ def _flow(phase: RecordedPhase, asked: LoadFlow, measured: Window, port: int | N
     # The published window is 60 s; a shorter phase is measured from its middle on.
     start, end = measured
     window = min(60.0, (end - start) / 2 - 2)
-    d_ss = packets.d_ss_bps(kept, end, window) / 1e6 if window > 0 else None
+    d_ss = per_flow.d_ss_bps(kept, end, window) / 1e6 if window > 0 else None
     columns = ("sport", "data_packets", "not_ect", "ect0", "ect1", "resent", "accecn_syn")
     return ContenderFlow(
         phase=phase.name, contender=asked.contender, up=asked.up, bytes=arrived["bytes"], ce=arrived["ce"],
         sce=max(arrived["ect1"] - sent["ect1"], 0),
-        esce=packets.esce(back, sent) if CONTENDERS[asked.contender].sce else 0,
+        esce=per_flow.esce(back, sent) if CONTENDERS[asked.contender].sce else 0,
         d_ss_mbps=d_ss, **{name: sent[name] for name in columns},
     )  # fmt: skip

@@ -9,10 +9,11 @@ from typing import Any
 
 import polars as pl
 
-from scoring import freezes, latency, packets, rendition, sojourn
 from scoring.metrics import Evidence
-from scoring.scores import OWN, Curve, Series, Sojourn
-from scoring.windows import Window, edges
+from scoring.packets import latency, per_flow, sojourn
+from scoring.picture import freezes, rendition
+from scoring.schema.scores import OWN, Curve, Series, Sojourn
+from scoring.schema.windows import Window, edges
 from traffic.probes import PROBES
 
 _PERCENTS = (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99))
@@ -28,7 +29,7 @@ def sojourn_times(
 ) -> tuple[list[Sojourn], list[Curve]]:
     """The way down of each sender's packets: a row for each phase and queue, a curve for these and the baseline.
 
-    `own` is what the queue itself told, see scoring.queue_delay; it has rows and curves as well.
+    `own` is what the queue itself told, see scoring.packets.queue_delay; it has rows and curves as well.
     """
     table, alike = crossings_down(before, behind, lab)
     rows, curves = [], []
@@ -66,9 +67,9 @@ def crossings_down(
     have two queues, so its packets are told apart by codepoint; of its path nothing is known but the least time.
     """
     here, ports = lab["addresses"], lab["ports"]
-    to_client = packets.is_at("dst", here["client"])
+    to_client = per_flow.is_at("dst", here["client"])
     senders: dict[str, pl.Expr] = {
-        "contender": packets.contending(here)[0],  # first: a stranger's stream may come from a port of theirs
+        "contender": per_flow.contending(here)[0],  # first: a stranger's stream may come from a port of theirs
         "victim": to_client & (pl.col("sport") == ports["origin"]),
         **{f"{it.prefix}probe": to_client & (pl.col("sport") == ports.get(it.key, 0)) for it in PROBES},
     }
@@ -86,7 +87,7 @@ def goodput(evidence: Evidence, span: Window, step: float) -> Series:
     """Goodput of victim and contender over time, in bins of `step` s."""
 
     def mbps(table: pl.DataFrame | None) -> list[float] | None:
-        return None if table is None else (packets.goodput_series(table, *span, step) / 1e6).tolist()
+        return None if table is None else (per_flow.goodput_series(table, *span, step) / 1e6).tolist()
 
     t = [edge - span[0] for edge in edges(*span, step)[:-1]]
     return Series(step_s=step, t=t, victim_mbps=mbps(evidence.victim), contender_mbps=mbps(evidence.contender))

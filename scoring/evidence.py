@@ -11,9 +11,12 @@ from typing import Any, NamedTuple, TypeVar
 import polars as pl
 from pydantic import TypeAdapter
 
-from scoring import frames, latency, packets, pcapng, records, validity
+from scoring import validity
+from scoring.packets import latency, pcapng, per_flow
+from scoring.picture import frames
+from scoring.schema import records
+from scoring.schema.windows import Window
 from scoring.validity import Gate, Limits
-from scoring.windows import Window
 from traffic.load import CALL, VIDEO, parse_load
 from traffic.probes import PROBES
 
@@ -95,7 +98,7 @@ class RawFiles:
         if capture is None:
             return None
         table, addresses = capture.packets, setting.lab["addresses"]
-        near = [packets.address(addresses[name]) for name in ("client", "receiver")]
+        near = [per_flow.address(addresses[name]) for name in ("client", "receiver")]
         whole = [
             validity.covers(f"{side} capture", table["t_ns"].to_numpy() / 1e9, setting.span, limits),
             validity.both_ways(side, *(int(table[end].is_in(near).sum()) for end in ("dst", "src"))),
@@ -236,18 +239,18 @@ def _sorted_out(table: pl.DataFrame, setting: Setting) -> SideCapture:
     # A live service's address is seldom known: whatever reaches the client from its port, but no contender.
     strange = setting.live and "own_folder" not in lab
     far_end = call["client"]["address"] if strange and call else None
-    down, up = packets.contending(addresses)
-    victim = packets.select(
+    down, up = per_flow.contending(addresses)
+    victim = per_flow.select(
         table,
         src=far_end if strange else addresses["server"],
         sport=lab["ports"]["origin"],
         dst=addresses["client"],
     )
     if strange:
-        victim = victim.filter(~down & ~packets.is_at("src", addresses["sender"]))
+        victim = victim.filter(~down & ~per_flow.is_at("src", addresses["sender"]))
     contender = table.filter(down)
     largest = int(table["ip_bytes"].max() or 0)  # type: ignore[arg-type]
-    back = packets.select(
+    back = per_flow.select(
         table,
         src=addresses["client"],
         sport=call["client_port"] if call else 0,
@@ -255,4 +258,4 @@ def _sorted_out(table: pl.DataFrame, setting: Setting) -> SideCapture:
     )
     # Downloads' acknowledgements go the same way.
     upload = table.filter(up) if setting.uploads else table[:0]
-    return SideCapture(largest, table, *(packets.with_advance(part) for part in (victim, contender, back, upload)))
+    return SideCapture(largest, table, *(per_flow.with_advance(part) for part in (victim, contender, back, upload)))

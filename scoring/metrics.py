@@ -9,9 +9,11 @@ from typing import Any
 
 import polars as pl
 
-from scoring import demand, freezes, latency, packets, rendition
-from scoring.picture import Picture
-from scoring.windows import Window
+from scoring.packets import latency, per_flow
+from scoring.picture import freezes, rendition
+from scoring.picture.shown import Picture
+from scoring.schema.windows import Window
+from scoring.transport import demand
 
 IN_TIME_MS = 400.0
 """The longest way from mouth to ear that networks are planned for (ITU-T G.114, 2003): a later frame is late."""
@@ -40,7 +42,7 @@ class Evidence:
         rates = {"victim_mbps": self.victim, "contender_mbps": self.contender, "contender_up_mbps": self.uploads}
         for name, table in rates.items():
             if table is not None:
-                values[name] = weighted(packets.goodput_bps(table, a, b) / 1e6 for a, b in windows)
+                values[name] = weighted(per_flow.goodput_bps(table, a, b) / 1e6 for a, b in windows)
         if self.picture.changes is not None and self.picture.frames is not None:
             inside = latency.within(self.picture.frames, list(windows))
             values |= {

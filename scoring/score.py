@@ -13,19 +13,22 @@ from typing import Any
 import polars as pl
 
 from hardware.machine.ip import ip_version
-from scoring import applications, demand, latency, packets, queue_delay, records, sojourn, validity
+from scoring import validity
 from scoring.baseline import harms, healthy, solo
 from scoring.contenders import contender_flows
 from scoring.curves import ccdfs, goodput, over_time, sojourn_times
 from scoring.evidence import RawFiles, Setting, SideCapture, limits_of
 from scoring.gates import further_gates
-from scoring.harm import PRIMARY
 from scoring.metrics import Evidence
-from scoring.pcapng import UDP
-from scoring.picture import freeze_entries, picture, rendition_changes
-from scoring.scores import Host, Jitter, Metrics, PhaseScores, Scores
+from scoring.packets import latency, per_flow, queue_delay, sojourn
+from scoring.packets.pcapng import UDP
+from scoring.picture.shown import freeze_entries, picture, rendition_changes
+from scoring.schema import records
+from scoring.schema.scores import Host, Jitter, Metrics, PhaseScores, Scores
+from scoring.schema.windows import Window
+from scoring.statistics.harm import PRIMARY
+from scoring.transport import applications, demand
 from scoring.validity import Gate, Limits, Validity
-from scoring.windows import Window
 from traffic.load import CALL
 from traffic.probes import PROBES, probe_of
 
@@ -38,8 +41,9 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     """Score the run directory `run` from its raw files.
 
     `limits` are those of the run's own options when none are given. `settle` (s) is what is left out of a solo
-    phase after a contender, see `scoring.harm.solo_windows`. Records that are missing, damaged or cut off fail their
-    gate and leave their metrics None. Raises RecordError when timeline.json or lab.json is missing or damaged.
+    phase after a contender, see `scoring.statistics.harm.solo_windows`. Records that are missing, damaged or cut off
+    fail their gate and leave their metrics None. Raises RecordError when timeline.json or lab.json is missing or
+    damaged.
     """
     gates: list[Gate] = []
     files, setting = RawFiles(run, gates), Setting.read(run)
@@ -151,12 +155,12 @@ def _box(setting: Setting, behind: SideCapture | None, before: SideCapture | Non
     """
     found: dict[str, Any] = {"box": setting.lab["box"]}
     if behind and before:
-        near = [packets.address(setting.lab["addresses"][name]) for name in ("client", "receiver")]
+        near = [per_flow.address(setting.lab["addresses"][name]) for name in ("client", "receiver")]
         ways = {"down": (before.all, behind.all, "dst"), "up": (behind.all, before.all, "src")}
         for way, (entered, left, end) in ways.items():
             entered, left = (table.filter(pl.col(end).is_in(near)) for table in (entered, left))
             carried = left.with_columns(advance=pl.col("ip_bytes"))
-            found[f"most_{way}_bps"] = round(float(packets.goodput_series(carried, *setting.span, 1.0).max()))
+            found[f"most_{way}_bps"] = round(float(per_flow.goodput_series(carried, *setting.span, 1.0).max()))
             least = sojourn.least_ms(entered, left)
             found[f"least_{way}_ms"] = None if least is None else round(least, 3)
     return found
@@ -180,7 +184,7 @@ def _probes(
         # Each end's packets where they have not yet passed the bottleneck.
         for end, side, here in (("client", behind, "dport"), ("server", before, "sport")):
             own = side and side.all.filter(
-                packets.is_at("src", setting.lab["addresses"][end]), pl.col("proto") == UDP, pl.col(here) == port
+                per_flow.is_at("src", setting.lab["addresses"][end]), pl.col("proto") == UDP, pl.col(here) == port
             )
             files.gates.append(validity.marked(name, end, _sent(own, setting.span), probe.codepoint, limits))
         if sent is not None:

@@ -14,9 +14,11 @@ import polars as pl
 from polars._typing import PolarsDataType
 
 from bottleneck.qdiscs import marks, sce_marks
-from scoring import frames, latency, packets, records, rendition
 from scoring.curves import crossings_down
 from scoring.evidence import Setting, capture_file, first_of, read_capture
+from scoring.packets import latency, per_flow
+from scoring.picture import frames, rendition
+from scoring.schema import records
 from scoring.validity import CODEPOINTS
 from traffic.probes import PROBES
 
@@ -66,7 +68,7 @@ def _phases(_: Path, setting: Setting) -> pl.DataFrame:
 
 def _packets(run: Path, setting: Setting) -> pl.DataFrame | None:
     sides = [
-        packets.with_advance(table).with_columns(side=pl.lit(side))
+        per_flow.with_advance(table).with_columns(side=pl.lit(side))
         for side in ("server", "client")
         if (table := _captured(run, side, setting)) is not None
     ]

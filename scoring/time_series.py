@@ -12,9 +12,9 @@ from pathlib import Path
 import polars as pl
 
 from scoring.evidence import first_of
-from scoring.latency import ProbeError, read_irtt
-from scoring.queue_series import Points, QueueSeries, read_queue
-from scoring.scores import Curve, Scores, rate_steps
+from scoring.packets.latency import ProbeError, read_irtt
+from scoring.packets.queue_series import Points, QueueSeries, read_queue
+from scoring.schema.scores import Curve, Scores, rate_steps
 from traffic.probes import PROBES, LatencyProbe
 
 #: Seconds of a point of the probe's round-trip times: dense enough for a spike, and a page stays small.

@@ -21,7 +21,7 @@ from apps.standins.film import Film, FilmError
 from apps.standins.ladder import DEFAULT, Rung
 from hardware.build_tool import started
 from hardware.machine import cache
-from scoring import strip
+from scoring.picture import strip
 
 FPS = 30
 SEGMENT_SECONDS = 2

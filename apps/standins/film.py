@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hardware.decoder import decoder
-from scoring.frames import QUIET
+from scoring.picture.frames import QUIET
 
 MOST_S = 300
 """So much of a film is played, from its beginning, and then again from there; encoding it takes about as long."""

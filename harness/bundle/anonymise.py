@@ -29,8 +29,8 @@ from harness.bundle.pseudonyms import FILES, Mask, masked
 from harness.report.run_page import REPORT, write_report
 from harness.store.loaded import LoadError, load_scores
 from harness.store.manifest import Manifest
-from scoring.pcapng import CaptureError
-from scoring.unpacked import unpacked
+from scoring.packets.pcapng import CaptureError
+from scoring.packets.unpacked import unpacked
 
 _CAPTURE = (".pcapng", ".pcapng.zst")
 _VIDEO = (".mp4", ".mkv")

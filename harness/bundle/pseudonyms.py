@@ -21,8 +21,8 @@ from bottleneck.qdiscs import KINDS
 from harness.bundle.research_object import CRATE, TOLD
 from harness.options.model import OPTIONS
 from harness.store.manifest import MANIFEST, SIGNATURE, Manifest
-from scoring import records
-from scoring.scores import Scores
+from scoring.schema import records
+from scoring.schema.scores import Scores
 from traffic.contender import CONTENDERS
 from traffic.load import KNOWN
 

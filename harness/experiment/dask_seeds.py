@@ -28,7 +28,7 @@ from harness.store.manifest import Manifest
 from harness.store.runs import FLOOR_BYTES, RunDirectory
 from harness.terminal import Tell as TellShare
 from harness.terminal import steps
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 
 _TRIES = 3
 """How often a run is begun whose worker is lost; Dask itself does that again."""

@@ -20,7 +20,7 @@ from harness.options.scenario import is_path
 from harness.report.run_page import REPORT
 from harness.store.loaded import stored_object
 from harness.store.manifest import LARGEST, PARTIAL, FileEntry, Manifest, read_manifest
-from scoring.scores import SCORES
+from scoring.schema.scores import SCORES
 
 NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
 """Files that tell where and when a run was made, or came to it with a bundle."""

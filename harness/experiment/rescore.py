@@ -15,8 +15,8 @@ from hardware.machine.programs import package_versions
 from harness.bundle.archive import verify
 from harness.report.run_page import REPORT, write_report
 from harness.store.manifest import Manifest, StoreError, hash_file, read_manifest, reseal
+from scoring.schema.scores import SCORES, Scores
 from scoring.score import score_run
-from scoring.scores import SCORES, Scores
 
 #: What names an entry of a list of scores, of which the first that all have is taken.
 _NAMES = (("phase", "metric"), ("phase", "of", "queue"), ("name",))

@@ -40,8 +40,8 @@ from harness.store.manifest import MANIFEST, SIGNATURE
 from harness.store.runs import RunDirectory, RunStore
 from harness.terminal import Tell, steps
 from scoring.evidence import Setting, needed
+from scoring.schema.scores import SCORES, Scores
 from scoring.score import score_run
-from scoring.scores import SCORES, Scores
 
 OPTIONS_FILE = "options.json"
 #: Attempts that repetitions may take beyond the valid runs that are wanted.

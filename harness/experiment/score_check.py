@@ -20,9 +20,9 @@ from harness.matrix.deciding import source_files
 from harness.report.run_page import REPORT
 from harness.store.manifest import Manifest, StoreError, check_complete
 from scoring.evidence import Setting, needed
-from scoring.records import RecordError
+from scoring.schema.records import RecordError
+from scoring.schema.scores import SCORER, SCORES
 from scoring.score import score_run
-from scoring.scores import SCORER, SCORES
 
 #: Differing values that an error names.
 _SHOWN = 2

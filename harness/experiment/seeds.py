@@ -35,7 +35,7 @@ from harness.experiment.simulated import Machine, SimulatedClock, SimulatedError
 from harness.options.model import LOCAL, Options
 from harness.store.runs import RunDirectory, RunStore
 from harness.terminal import QUIET_S, clock_text, steps
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 
 #: How long to wait at most for what runs tell, s; a signal that comes just before the wait is seen after it.
 _LOOK_S = 0.5

@@ -37,7 +37,7 @@ from harness.lab.doctor import Finding, Verdict
 from harness.lab.instruments import SIDES
 from harness.lab.needs import missing, needed
 from harness.lab.physical import close_master, places_of, router_of, tap
-from scoring import pcapng
+from scoring.packets import pcapng
 from traffic import iperf3, irtt, ports, ss
 from traffic.contender import ACCURATE_ECN
 from traffic.probes import PROBES

@@ -18,7 +18,7 @@ from harness.matrix.results import MISSING, Results, cell_folder, column_head, f
 from scoring.published import AGREEING_SIZE
 
 if TYPE_CHECKING:
-    from scoring.intervals import Estimate
+    from scoring.statistics.intervals import Estimate
 
 THEIRS = "other"
 """What the figures of the other runs are called beside ours."""
@@ -62,7 +62,7 @@ class Beside:
 
         Cells are what is resampled: one run of each on both sides tells a shift that they share.
         """
-        from scoring.intervals import estimate  # with SciPy, which runs do without
+        from scoring.statistics.intervals import estimate  # with SciPy, which runs do without
 
         return {
             column_head(self.compared.matrix, one.metric): estimate(ratios, "median")

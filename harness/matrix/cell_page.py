@@ -18,8 +18,8 @@ from harness.matrix.counters import COUNTERS, shown
 from harness.matrix.matrix import Matrix
 from harness.matrix.results import figure_text, seeds_text
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
-from scoring.columns import FLOWS
-from scoring.per_packet import BIN_S, PACKETS
+from scoring.packets.per_packet import BIN_S, PACKETS
+from scoring.schema.columns import FLOWS
 
 COLOURS = ("victim", "contender", "third", "fourth", "quality", "stall")
 """The page's colours of the curves c0 to c5."""
@@ -238,7 +238,7 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
 
 
 def ccdf_points(curve: Mapping[str, Any]) -> Points:
-    """Return a CCDF of `scoring.transport` as points (ms, percent); one in which all was lost is at 100 %."""
+    """Return a CCDF of `scoring.transport.cell_scores` as points (ms, percent); all lost: one at 100 %."""
     return list(zip(curve["ms"], curve["percent"], strict=True)) or [(0.0, 100.0)]
 
 

@@ -20,7 +20,7 @@ from harness.matrix.cell import Cell
 from harness.matrix.deciding import SourceFiles, source_files
 from harness.store import runs
 from harness.store.manifest import hash_file
-from scoring.scores import SCORES
+from scoring.schema.scores import SCORES
 from scoring.validity import Limits
 from traffic.program import FOREIGN
 
@@ -31,7 +31,7 @@ RUN = "run.json"
 #: What runs a cell in simulated time; in real time; what scores it.
 _SIMULATED = ("harness.matrix.simulated",)
 _REAL_TIME = ("harness.matrix.real_time", "harness.lab.virtual", "harness.lab.physical")
-_SCORING = ("scoring.transport",)
+_SCORING = ("scoring.transport.cell_scores",)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Job:
     @property
     def work(self) -> float:
         """About how long it takes beside others: the packets that cross the bottleneck, in Mbit, and its set-up."""
-        from scoring.transport import rate_periods
+        from scoring.transport.cell_scores import rate_periods
 
         periods = [*rate_periods(self.cell.model_dump(mode="json")), (self.cell.seconds, None)]
         return sum((b - a) * (rate or 100) for (a, rate), (b, _) in pairwise(periods)) + 200
@@ -153,9 +153,9 @@ def scored(job: Job, folder: Path) -> dict[str, Any]:
     """Return the scores of the raw files of a run, as this version makes them."""
     import polars as pl
 
-    from scoring.columns import FLOWS, PROBES, REPLAY, SHORT, TALKS, WIRE
-    from scoring.per_packet import PACKETS
-    from scoring.transport import score as scores_of
+    from scoring.packets.per_packet import PACKETS
+    from scoring.schema.columns import FLOWS, PROBES, REPLAY, SHORT, TALKS, WIRE
+    from scoring.transport.cell_scores import score as scores_of
 
     def frame(name: str, schema: Any) -> pl.DataFrame:
         path = folder / name

@@ -132,7 +132,7 @@ def begin_worker() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=follow, daemon=True).start()
-    import scoring.transport  # noqa: F401  # here, not in the time of the first run
+    import scoring.transport.cell_scores  # noqa: F401  # here, not in the time of the first run
 
 
 def _work(job: Job, folder: Path) -> None:

@@ -14,7 +14,7 @@ import polars as pl
 
 from harness.matrix.cell import Cell
 from harness.matrix.cell_run import recorded
-from scoring.columns import FLOWS, PROBES
+from scoring.schema.columns import FLOWS, PROBES
 
 SUFFIX = ".flent.gz"
 _VERSION = 4

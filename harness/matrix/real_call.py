@@ -16,8 +16,8 @@ from hardware.machine.display import SIZE, Display
 from hardware.machine.files import log_file
 from harness.lab.contract import Lab
 from harness.matrix import cell
-from scoring import packets
-from scoring.columns import TALKS
+from scoring.packets import per_flow
+from scoring.schema.columns import TALKS
 from scoring.validity import Gate, gate
 from traffic.irtt import TOS
 
@@ -59,8 +59,8 @@ def browser_call(lab: Lab, asked: cell.Call, folder: Path) -> Iterator[Browsers]
 def arrived(call: Browsers, lab: Lab, client: pl.DataFrame, server: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The packets of a call that the captures saw behind the bottleneck: down, up."""
     ends = call.facts["call"]
-    down = packets.select(client, src=lab.addresses.server, sport=ends["server_port"], dport=ends["client_port"])
-    up = packets.select(server, src=lab.addresses.client, sport=ends["client_port"], dport=ends["server_port"])
+    down = per_flow.select(client, src=lab.addresses.server, sport=ends["server_port"], dport=ends["client_port"])
+    up = per_flow.select(server, src=lab.addresses.client, sport=ends["client_port"], dport=ends["server_port"])
     return down, up
 
 

@@ -26,8 +26,9 @@ from harness.matrix.cell import Cell, Flow, Probe
 from harness.matrix.counters import COUNTERS
 from harness.matrix.limits import lacking, working_hops
 from harness.matrix.real_call import arrived, browser_call, marked, talks
-from scoring import latency, packets, pcapng, samples, validity
-from scoring.columns import WIRE
+from scoring import validity
+from scoring.packets import latency, pcapng, per_flow, samples
+from scoring.schema.columns import WIRE
 from scoring.validity import Gate, Limits, Validity
 from traffic import nstat, ports
 from traffic.iperf3 import BulkFlow
@@ -275,8 +276,8 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
     if run.call:
         ways = arrived(run.call, run.lab, seen["client"], seen["server"])
         talks(ways, t0, cell.seconds).write_csv(folder / "talks.csv")
-    outer = packets.select(seen["client"], src=run.lab.addresses.sender, dst=run.lab.addresses.receiver)
-    packets.flow_table(outer).select(list(WIRE)).write_csv(folder / "wire.csv")
+    outer = per_flow.select(seen["client"], src=run.lab.addresses.sender, dst=run.lab.addresses.receiver)
+    per_flow.flow_table(outer).select(list(WIRE)).write_csv(folder / "wire.csv")
     (folder / COUNTERS).write_text(json.dumps(run.counted, indent=1) + "\n")
     hop, (lan, wan) = cell.hops.index(working_hops(cell)[0]), (run.router.lan, run.router.wan)
     with (folder / "queues.jsonl").open("w") as out:
@@ -290,7 +291,7 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
 
 def _seen(capture: Captured, ahead_ns: int) -> pl.DataFrame:
     """The packets of a capture by our clock; `ahead_ns` is what the clock that dated them is ahead of it."""
-    return packets.with_advance(pcapng.read(capture.file).packets.with_columns(pl.col("t_ns") - ahead_ns))
+    return per_flow.with_advance(pcapng.read(capture.file).packets.with_columns(pl.col("t_ns") - ahead_ns))
 
 
 def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Gate]:
@@ -313,11 +314,11 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     sampled = (line for line in map(json.loads, run.lines("sending-*.jsonl")) if line["bytes_sent"])
     controls = [(line["flow"], line["cc"]) for line in sampled]
     for n, (flow, asked) in enumerate(run.pairs):
-        sent, behind = (packets.flow_table(_of(flow, seen[side])) for side in _sides(asked))
+        sent, behind = (per_flow.flow_table(_of(flow, seen[side])) for side in _sides(asked))
         row = sent.row(0, named=True) if sent.height else None
         if row:
             came = {"ce": behind["ce"].sum(), "sce": max(behind["ect1"].sum() - row["ect1"], 0)}
-            row |= came | {"esce": packets.esce(seen[_sides(asked)[0]], row)}
+            row |= came | {"esce": per_flow.esce(seen[_sides(asked)[0]], row)}
         controls_seen = {cc for name, cc in controls if f":{flow.sender_port}>" in name}
         qdisc = str((ways.up if asked.up else ways.down).qdisc)
         gates.append(validity.contender_proven(f"flow {n}", asked.contender, row, controls_seen, qdisc, limits))
@@ -330,7 +331,7 @@ def _sides(flow: Flow) -> tuple[Side, Side]:
 
 
 def _of(flow: BulkFlow, seen: pl.DataFrame) -> pl.DataFrame:
-    return packets.select(seen, sport=flow.sender_port, dport=flow.port)
+    return per_flow.select(seen, sport=flow.sender_port, dport=flow.port)
 
 
 def _probe_file(n: int) -> str:

@@ -34,10 +34,10 @@ from harness.matrix.results import (
 from harness.report.html import write_page
 from harness.report.scheme_plot import Scheme, scheme_plot
 from harness.report.svg import Bar, Dot, Dots, Panel, Points, bar_chart, ccdf_plot, dot_plot, scatter_plot, time_plot
-from scoring.columns import FLOWS
-from scoring.numbers import formatted, never_came
 from scoring.published import PublishedComparison
-from scoring.transport import goodput_series, pooled_ccdf
+from scoring.schema.columns import FLOWS
+from scoring.statistics.numbers import formatted, never_came
+from scoring.transport.cell_scores import goodput_series, pooled_ccdf
 
 REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
 BESIDE, BESIDE_TABLE = "beside.html", "beside.csv"

@@ -14,9 +14,9 @@ from typing import Any
 from harness.matrix.cell import Cell
 from harness.matrix.cell_run import Job, standing
 from harness.matrix.matrix import Matrix, figure
-from scoring.numbers import formatted, never_came
 from scoring.published import PublishedComparison, PublishedPair, compare, pair
-from scoring.transport import completion_harm
+from scoring.statistics.numbers import formatted, never_came
+from scoring.transport.cell_scores import completion_harm
 
 MISSING = "–"
 FURTHEST = 3

@@ -13,7 +13,7 @@ from harness.matrix.cell import Cell
 from harness.matrix.engine import EngineError, Outcome, complete
 from harness.matrix.matrix import Matrix, MatrixError, figure
 from harness.options.model import Options, OptionsError
-from scoring.scores import SCORES
+from scoring.schema.scores import SCORES
 from scoring.validity import Limits
 
 Key = tuple[str, str]

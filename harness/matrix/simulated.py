@@ -24,7 +24,7 @@ from harness.matrix.counters import COUNTERS
 from harness.matrix.guest import measured, plan, queues, script
 from harness.matrix.guest.network import hop_name
 from harness.store.manifest import hash_file
-from scoring.columns import FLOWS
+from scoring.schema.columns import FLOWS
 from traffic import nstat
 from traffic.contender import CONTENDERS
 from traffic.endpoints import ensure_endpoints

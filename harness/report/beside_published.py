@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from harness.report.grids import Grid, Row, interval, number, rate_and_queue
 from harness.report.headline import outcomes, phrase
 from scoring import published
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 
 #: Facts of published runs of live services; its first line names the document.
 _PUBLISHED = "video_harm.csv"
@@ -74,7 +74,7 @@ def _beside(runs: Sequence[Scores], contender: str) -> str:
 
 
 def _over_runs(runs: Sequence[Scores], contender: str, void: int) -> str:
-    from scoring.summary import summarise  # with SciPy, which one run does without
+    from scoring.statistics.summary import summarise  # with SciPy, which one run does without
 
     summary = summarise({str(index): scores for index, scores in enumerate(runs)})
     parts = {"contender_mbps": "{} Mbit/s", "below_solo_s": "below its picture alone for {} s",

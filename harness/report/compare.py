@@ -31,9 +31,9 @@ from harness.report.run_page import REPORT, ReportError, status_of, versions_of
 from harness.report.svg import Dots, dot_plot
 from harness.store.loaded import LoadedRun, load_run
 from harness.store.manifest import MANIFEST
-from scoring.intervals import ENOUGH, LEVEL, RESAMPLES, SEED, Difference, Estimate, difference, holm, shows
-from scoring.numbers import LOST, never_came
-from scoring.summary import Figure
+from scoring.statistics.intervals import ENOUGH, LEVEL, RESAMPLES, SEED, Difference, Estimate, difference, holm, shows
+from scoring.statistics.numbers import LOST, never_came
+from scoring.statistics.summary import Figure
 
 #: Of what was asked: its names, which the table of differences tells by what they are made of.
 _NAMES = ("test", "cell")

@@ -14,7 +14,7 @@ import polars as pl
 from hardware.machine.messages import did_you_mean
 from harness.report.run_page import ReportError
 from harness.store.loaded import LoadedRun, check_seal, load_run, load_valid_run
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 from scoring.tables import TABLES
 
 DESCRIPTION = "columns.md"

@@ -25,8 +25,8 @@ from harness.report.run_page import status_of
 from harness.report.timeline_figure import draw_delay, draw_goodput, draw_quality, dress
 from harness.store.loaded import stored_object
 from harness.terminal import Tell
-from scoring.frames import QUIET, frame_times, recording
-from scoring.scores import Scores
+from scoring.picture.frames import QUIET, frame_times, recording
+from scoring.schema.scores import Scores
 from scoring.time_series import RunSeries, run_series
 
 _WIDTH, _PLOTS, _DPI = 1280, 480, 100

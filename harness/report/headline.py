@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.report.grids import alone_for, interval, percent
-from scoring.harm import PRIMARY, SEVERE, SOME, Severity, severity
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
+from scoring.statistics.harm import PRIMARY, SEVERE, SOME, Severity, severity
 
 if TYPE_CHECKING:
-    from scoring.intervals import Estimate
-    from scoring.summary import Summary
+    from scoring.statistics.intervals import Estimate
+    from scoring.statistics.summary import Summary
 
 #: Share of its frame rate alone that a video must lose for the headline to give it.
 _SLOWER = 0.05
@@ -228,7 +228,7 @@ def sureness(runs: int, baseline_s: float | None) -> str:
     """Return how far to trust what so many runs say together, whose least time alone is `baseline_s`."""
     counted = "One run, no interval"
     if runs > 1:
-        from scoring.intervals import ENOUGH  # with SciPy, which one run does without
+        from scoring.statistics.intervals import ENOUGH  # with SciPy, which one run does without
 
         counted = f"{runs} runs" + (f", {ENOUGH} needed for a result" if runs < ENOUGH else "")
     short = alone_for(baseline_s).removesuffix(", ")

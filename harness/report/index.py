@@ -29,8 +29,8 @@ from harness.report.repetitions import (
 from harness.report.run_page import REPORT, ReportError
 from harness.store.loaded import LoadedRun, load_run
 from harness.store.manifest import MANIFEST, PARTIAL, StoreError, read_manifest
-from scoring.intervals import ENOUGH, Estimate
-from scoring.summary import REFERENCE
+from scoring.statistics.intervals import ENOUGH, Estimate
+from scoring.statistics.summary import REFERENCE
 
 INDEX = "index.html"
 #: What a row of the heat map says by its head, and what its columns say.

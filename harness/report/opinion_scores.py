@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hardware.machine.programs import find
 from harness.store.loaded import load_valid_run
-from scoring import p1203
+from scoring.picture import p1203
 
 PROGRAM = "p1203-standalone"
 #: A sequence of the recommendation is one to five minutes long; the model gives figures for shorter ones too.

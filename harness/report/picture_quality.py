@@ -19,8 +19,8 @@ from apps.standins.ladder import rung_of
 from hardware.machine.programs import find
 from harness.store.loaded import load_valid_run, stored_object
 from harness.store.manifest import read_manifest
-from scoring import frames, picture_quality
-from scoring.picture_quality import Picture, QualityError
+from scoring.picture import frames, quality
+from scoring.picture.quality import Picture, QualityError
 
 
 def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.DataFrame:
@@ -40,9 +40,9 @@ def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.Data
         raise QualityError(f"{run}: what was shown is no film of ours, so there is nothing to compare it with")
     video = run / "screen.mp4"
     shown = frames.read_recording(video, float(screen["start"]) - scores.t0)
-    picks = picture_quality.picks(shown, every_s)
+    picks = quality.picks(shown, every_s)
     chosen = [pick for pick in picks if any(p.start <= pick.t < p.end for p in scores.phases)]
-    judged = picture_quality.compare(video, chosen, _film(run, lab), _ffmpeg(), tell)
+    judged = quality.compare(video, chosen, _film(run, lab), _ffmpeg(), tell)
     heights = dict(enumerate(clip["heights"]))
     renditions = shown["rendition"].gather([pick.nth for pick in chosen])
     return pl.DataFrame(

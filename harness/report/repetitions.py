@@ -39,9 +39,9 @@ from harness.report.svg import Dots, dot_plot
 from harness.store.loaded import LoadedRun, load_run
 from harness.store.manifest import MANIFEST
 from harness.store.runs import RunStore
-from scoring.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
-from scoring.numbers import never_came
-from scoring.summary import Contrast, Figure, Summary, summarise
+from scoring.statistics.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
+from scoring.statistics.numbers import never_came
+from scoring.statistics.summary import Contrast, Figure, Summary, summarise
 
 SUMMARY, TABLE = "summary.json", "summary.csv"
 #: In the order of their rows: what is measured of each phase.

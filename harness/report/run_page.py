@@ -27,7 +27,7 @@ from harness.report.html import write_page
 from harness.report.svg import Panel, Points, ccdf_plot, time_plot
 from harness.store.loaded import judged, stored_object
 from harness.store.manifest import MANIFEST, Manifest, read_manifest
-from scoring.scores import OWN, Curve, Scores
+from scoring.schema.scores import OWN, Curve, Scores
 from scoring.time_series import RunSeries, run_series
 
 REPORT = "report.html"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from scoring.numbers import LOST, formatted
+from scoring.statistics.numbers import LOST, formatted
 
 Points = Sequence[tuple[float, float | None]]
 

@@ -16,7 +16,7 @@ from harness.report.beside_published import services_table
 from harness.report.grids import Grid, beside_table, far_table, harm_table, lab_table, phase_table
 from harness.report.headline import Badge, badges, headline, measurement, outcomes
 from harness.store.loaded import stored_object
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 
 if TYPE_CHECKING:
     from harness.report.compare import Comparison

@@ -14,7 +14,7 @@ from harness.report.grids import bottleneck
 from harness.report.headline import measurement, outcomes, sentence
 from harness.report.headline import title as worst
 from harness.store.loaded import stored_object
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 from scoring.time_series import RunSeries, run_series
 
 _VICTIM, _CONTENDER, _QUALITY, _STALL = "#0b62c4", "#c4420b", "#1a7f37", "#d1242f"

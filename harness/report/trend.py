@@ -20,10 +20,10 @@ from harness.report.repetitions import MEASURED, Experiment, experiments
 from harness.report.run_page import ReportError
 from harness.report.svg import Dots, dot_plot
 from harness.store.manifest import MANIFEST
-from scoring.harm import Better
-from scoring.intervals import LEVEL, Difference, Estimate
-from scoring.numbers import LOST, never_came
-from scoring.trend import changes
+from scoring.statistics.harm import Better
+from scoring.statistics.intervals import LEVEL, Difference, Estimate
+from scoring.statistics.numbers import LOST, never_came
+from scoring.statistics.trend import changes
 
 #: Rows of a dot plot are told apart before and after a change.
 _COLOURS = ("c0", "c1")

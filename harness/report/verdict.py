@@ -18,8 +18,8 @@ from harness.report.index import Left, unfinished
 from harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
 from harness.report.run_page import REPORT, ReportError
 from harness.store.manifest import MANIFEST, Manifest
-from scoring.numbers import formatted, never_came
-from scoring.thresholds import Judgement, Threshold, ThresholdError, judge, parse
+from scoring.statistics.numbers import formatted, never_came
+from scoring.statistics.thresholds import Judgement, Threshold, ThresholdError, judge, parse
 
 Look = Callable[[Path, Manifest], None]
 """Called with a run and its manifest; raises where the run is not to be judged."""

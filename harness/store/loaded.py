@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from hardware.machine.messages import first_wrong
 from harness.store.manifest import PARTIAL, Manifest, StoreError, hash_file, read_manifest
-from scoring.scores import SCORES, Scores
+from scoring.schema.scores import SCORES, Scores
 from scoring.validity import Gate, Validity
 
 #: What was asked for that makes no other experiment of it.

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from scoring import records
 from scoring.evidence import RawFiles, Setting
 from scoring.gates.base import gate_of_runs
+from scoring.schema import records
 from scoring.validity import Gate, Limits, gate
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from hardware.machine.files import CHECKOUT
 from harness.store.manifest import read_manifest
-from scoring.frames import frame_times
+from scoring.picture.frames import frame_times
 from tests.lab.main_job import run_main_job
 
 pytestmark = pytest.mark.lab

@@ -14,7 +14,8 @@ from apps.call import BrowserCall
 from apps.two_party import FAR
 from hardware.machine.ip import IP_VERSIONS, IpVersion
 from harness.lab.switches import PLANS
-from scoring import frames, glass, latency, packets, pcapng
+from scoring.packets import latency, pcapng, per_flow
+from scoring.picture import frames, glass_to_glass
 from tests.lab import call_inside
 from tests.lab.inside import run_inside
 
@@ -24,9 +25,9 @@ pytestmark = pytest.mark.lab
 def median(screen: Path, camera: Path, told: dict[str, Any]) -> float:
     """The median capture-to-display latency (ms) in the time that was watched."""
     begun, clip = json.loads((screen / "screen.json").read_text())["start"], told["clip"]
-    log = glass.camera_log(map(json.loads, (camera / "player.jsonl").open()), clip["frames"])
+    log = glass_to_glass.camera_log(map(json.loads, (camera / "player.jsonl").open()), clip["frames"])
     recording = frames.read_recording(screen / "screen.mp4", begun)
-    delays = glass.frame_delays(glass.shown_frames(recording, log, clip["frames"] / clip["fps"]))
+    delays = glass_to_glass.frame_delays(glass_to_glass.shown_frames(recording, log, clip["frames"] / clip["fps"]))
     found = latency.percentile(latency.within(delays, [told["window"]]), 50, "delay_ms")
     assert found is not None
     return found
@@ -49,6 +50,6 @@ def test_a_call_takes_as_long_as_its_path_and_tells_of_an_end_that_dies(tmp_path
     table = pcapng.read(next(tmp_path.glob("server.pcapng*"))).packets
     ends, ports = PLANS[version].ends, told["call"]
     for src, port in ((ends.server, ports["server_port"]), (ends.client, ports["client_port"])):
-        sent = packets.select(table, src=src, sport=port)
+        sent = per_flow.select(table, src=src, sport=port)
         assert sent.height > 500
         assert set(sent.filter(sent["t_ns"] > told["window"][0] * 1e9)["ecn"]) == {1}

@@ -18,7 +18,7 @@ from bottleneck.units import parse_rate
 from harness.report.picture_quality import measure
 from harness.store.loaded import load_run
 from harness.store.runs import RunStore
-from scoring.picture_quality import QualityError
+from scoring.picture.quality import QualityError
 from scoring.tables import TABLES
 from tests.lab.main_job import run_main_job
 

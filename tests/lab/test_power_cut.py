@@ -27,7 +27,7 @@ from harness.experiment.rescore import replace
 from harness.store.loaded import load_run
 from harness.store.manifest import PARTIAL, StoreError, read_manifest
 from harness.store.runs import RunStore
-from scoring.scores import SCORES, Scores
+from scoring.schema.scores import SCORES, Scores
 from tests.unit.harness.conftest import scores
 
 __all__ = ["scores"]

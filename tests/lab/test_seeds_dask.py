@@ -17,7 +17,7 @@ from harness.report.run_page import REPORT
 from harness.soak import state
 from harness.store.manifest import read_manifest
 from harness.store.runs import RunStore
-from scoring.scores import SCORES
+from scoring.schema.scores import SCORES
 from tests.lab.test_matrix_dask import at_work, cluster
 from tests.lab.test_soak import PLAN, check_runs, start
 

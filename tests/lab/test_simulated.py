@@ -21,7 +21,7 @@ from hardware.guest import ensure_guest
 from hardware.machine.files import CHECKOUT
 from hardware.simulation import SimulationError
 from harness.store.manifest import PARTIAL, read_manifest
-from scoring.frames import frame_times
+from scoring.picture.frames import frame_times
 
 pytestmark = pytest.mark.lab
 

@@ -27,9 +27,9 @@ from hardware.machine.ip import IP_VERSIONS
 from hardware.simulation import SimulationError
 from harness.matrix import dumbbell, simulated
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
-from scoring import pcapng
-from scoring.columns import FLOWS
-from scoring.transport import active_queues
+from scoring.packets import pcapng
+from scoring.schema.columns import FLOWS
+from scoring.transport.cell_scores import active_queues
 from traffic import ports
 from traffic.program import PROGRAMS, Program
 

@@ -21,7 +21,7 @@ from harness.bundle.archive import verify
 from harness.soak import leaks, state
 from harness.soak.state import Attempt, Folder
 from harness.store.manifest import PARTIAL
-from scoring.scores import SCORES
+from scoring.schema.scores import SCORES
 from tests.hidden import REAL_TIME, path_without
 from tests.lab.real_time.test_virtual import host_state
 

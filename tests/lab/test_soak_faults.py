@@ -29,7 +29,7 @@ from harness.lab.make import virtual_lab
 from harness.options.model import Options
 from harness.soak import leaks, state
 from harness.soak.loop import Code
-from scoring.scores import SCORES
+from scoring.schema.scores import SCORES
 from tests.lab.real_time.test_virtual import host_state
 from tests.lab.test_soak import PLAN, check_runs, mid_run, running, start, until
 

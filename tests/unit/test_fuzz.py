@@ -23,8 +23,8 @@ from harness.soak.plan import PlanError, read_plan
 from harness.soak.state import Attempt, Folder, Night, StateError
 from harness.soak.status import clock, lines, status
 from harness.store.manifest import Manifest, StoreError, parse_manifest
-from scoring import latency, pcapng
-from scoring.queue_series import read_queue
+from scoring.packets import latency, pcapng
+from scoring.packets.queue_series import read_queue
 from tests.unit.damage import EDITS, PART, TO, altered, assigned, damaged, fuzz
 
 HERE = Path(__file__).parent

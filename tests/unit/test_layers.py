@@ -21,6 +21,7 @@ def imported(source: str) -> Iterator[str]:
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield "." * node.level + (node.module or "")
+            yield from (f"{node.module}.{name.name}" for name in node.names if node.module and not node.level)
 
 
 def breach(importer: str, module: str) -> bool:

@@ -19,9 +19,9 @@ from harness.matrix.cell import Cell
 from harness.matrix.guest import gateways
 from harness.matrix.guest.network import hop_name, network
 from harness.matrix.guest.plan import starts, tap_name
-from scoring import pcapng
-from scoring.columns import FLOWS, REPLAY
-from scoring.per_packet import crossed, received
+from scoring.packets import pcapng
+from scoring.packets.per_packet import crossed, received
+from scoring.schema.columns import FLOWS, REPLAY
 from traffic import ports
 from traffic.contender import ACCURATE_ECN, CONTENDERS
 from traffic.program import PROGRAMS

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scoring import pcapng
-from scoring.scores import SCORES, Scores, Sojourn
+from scoring.packets import pcapng
+from scoring.schema.scores import SCORES, Scores, Sojourn
 from scoring.tables import TABLES
 
 pytestmark = pytest.mark.lab

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from scoring import packets, pcapng, queue_delay, sojourn
+from scoring.packets import pcapng, per_flow, queue_delay, sojourn
 
 pytestmark = pytest.mark.lab
 
@@ -21,7 +21,7 @@ def waits(run: Path) -> pl.DataFrame:
     """By its packets, when what went through the bottleneck came into its queue and left it, Unix s."""
     lab = json.loads((run / "lab.json").read_text())
     before, behind = (pcapng.read(run / f"{side}.pcapng.zst").packets for side in ("server", "client"))
-    here = [packets.address(lab["addresses"][name]) for name in ("client", "receiver")]
+    here = [per_flow.address(lab["addresses"][name]) for name in ("client", "receiver")]
     shaped = (pl.col("sport") != lab["ports"]["irtt_unshaped"]) & pl.col("dst").is_in(here)
     found = sojourn.crossings(before.filter(shaped), behind, lab["delay_down_ms"])
     assert found["sojourn_ms"].null_count() / found.height < 0.1

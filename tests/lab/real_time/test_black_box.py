@@ -23,8 +23,8 @@ from harness.lab.physical import PhysicalLab
 from harness.report.index import INDEX
 from harness.report.run_page import REPORT
 from harness.store.manifest import MANIFEST, PARTIAL, read_manifest
-from scoring import packets, pcapng, sojourn
-from scoring.scores import SCORES, Scores
+from scoring.packets import pcapng, per_flow, sojourn
+from scoring.schema.scores import SCORES, Scores
 from tests.lab.real_time.bench import Bench, changed, job, needs_root, until
 
 pytestmark = [pytest.mark.lab, needs_root]
@@ -111,8 +111,8 @@ def test_between_two_hosts_the_least_times_add_up_whatever_their_clocks_tell(ven
         behind, before = (pcapng.read(capture.stop().file).packets for capture in captures)
         (ahead,) = clock_offsets([lab.server]).values()
     before = before.unique(["src", "ip_id", "fingerprint"], keep="first", maintain_order=True)  # its own come twice
-    down = sojourn.least_ms(packets.select(before, dst="10.42.1.10"), behind)
-    up = sojourn.least_ms(packets.select(behind, src="10.42.1.10"), before)
+    down = sojourn.least_ms(per_flow.select(before, dst="10.42.1.10"), behind)
+    up = sojourn.least_ms(per_flow.select(behind, src="10.42.1.10"), before)
     assert down is not None and up is not None and down + up == pytest.approx(2 * DELAY_MS, abs=2)
     assert up == pytest.approx(1000 * ahead.seconds + DELAY_MS, abs=1000 * ahead.error + 50)
 

@@ -12,7 +12,7 @@ import pytest
 from hardware.lab_file import read_lab_file
 from harness.lab.check import examine
 from harness.store.manifest import MANIFEST, PARTIAL
-from scoring.scores import SCORES, Scores
+from scoring.schema.scores import SCORES, Scores
 from tests.lab.main_job import run_main_job
 from tests.lab.real_time.bench import Bench, bench, needs_root
 

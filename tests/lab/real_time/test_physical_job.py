@@ -13,7 +13,7 @@ from harness.bundle.archive import import_bundle, verify
 from harness.bundle.export import Wish, export
 from harness.lab.physical import CLOCK, PhysicalLab
 from harness.store.manifest import MANIFEST, PARTIAL, read_manifest
-from scoring.scores import SCORES, Scores
+from scoring.schema.scores import SCORES, Scores
 from tests.lab.canaries import kept_out, names
 from tests.lab.main_job import open_to_others
 from tests.lab.real_time.bench import Bench, job, needs_root, until

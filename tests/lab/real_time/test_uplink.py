@@ -45,7 +45,7 @@ from harness.lab.virtual import VirtualLab
 from harness.soak import leaks
 from harness.store.loaded import load_run
 from harness.store.runs import RunStore
-from scoring import pcapng, sojourn
+from scoring.packets import pcapng, sojourn
 from tests.lab.main_job import main_job, own_film
 from tests.lab.posture_inside import listening
 from tests.lab.real_time.test_virtual import host_state

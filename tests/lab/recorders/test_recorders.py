@@ -23,8 +23,8 @@ from hardware.machine.display import Display
 from hardware.machine.place import LOCAL
 from hardware.machine.process import ProcessError
 from hardware.machine.viewer import for_viewer
-from scoring import strip
-from scoring.frames import frame_times, read_recording
+from scoring.picture import strip
+from scoring.picture.frames import frame_times, read_recording
 from tests.lab.inside import run_inside
 from tests.lab.recorders import recorders_inside
 from tests.lab.recorders.recorders_inside import PAGE, SIZE

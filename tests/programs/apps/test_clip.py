@@ -10,7 +10,7 @@ import pytest
 
 from apps.standins import clip
 from apps.standins.ladder import DEFAULT, Rung
-from scoring import strip
+from scoring.picture import strip
 
 
 @pytest.fixture(scope="module")

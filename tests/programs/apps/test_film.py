@@ -13,7 +13,7 @@ import pytest
 from apps.standins import clip
 from apps.standins.film import Film, FilmError
 from apps.standins.ladder import rung_of
-from scoring import strip
+from scoring.picture import strip
 
 
 def made(file: Path, seconds: float = 5, *further: str, source: str = "testsrc2=size=320x240:rate=25") -> Film:

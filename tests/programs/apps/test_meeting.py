@@ -25,7 +25,8 @@ from captures.player import CALL_SCRIPT, SCRIPT
 from hardware.machine.display import Display
 from hardware.machine.place import LOCAL
 from harness.options.model import parse_options
-from scoring import frames, glass, strip, validity
+from scoring import validity
+from scoring.picture import frames, glass_to_glass, strip
 from tests.programs.apps.jitsi_room import PAGE, jitsi_room
 from tests.programs.apps.tab import Tab
 
@@ -369,9 +370,11 @@ def check_recording(run: Path, facts: dict[str, Any], began: float, now: float) 
     recording = frames.read_recording(run / FAR / "screen.mp4", start, strip.Box.bottom(*Jitsi.far_size))
     inside = recording.filter(recording["t"].is_between(began + 1, now))
     assert (inside["frame"] >= 0).mean() > 0.95
-    camera = glass.camera_log(map(json.loads, (run / "player.jsonl").open()), facts["clip"]["frames"])
+    camera = glass_to_glass.camera_log(map(json.loads, (run / "player.jsonl").open()), facts["clip"]["frames"])
     assert set(camera["number"]) <= set(range(facts["clip"]["frames"]))
-    delays = glass.frame_delays(glass.shown_frames(inside, camera, facts["clip"]["frames"] / facts["clip"]["fps"]))
+    delays = glass_to_glass.frame_delays(
+        glass_to_glass.shown_frames(inside, camera, facts["clip"]["frames"] / facts["clip"]["fps"])
+    )
     assert 0 < delays["delay_ms"].median() < 500  # type: ignore[operator]
 
 

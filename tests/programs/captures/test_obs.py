@@ -14,7 +14,7 @@ from captures import recorders
 from captures.obs import Edge, ObsRecorder, first_frame
 from captures.obs_control import EDGES, SLATE, STAYS, files
 from hardware.machine.process import ProcessError
-from scoring.frames import RecordingError
+from scoring.picture.frames import RecordingError
 
 FPS = 30
 

@@ -16,7 +16,7 @@ from captures.packets import PacketCapture, compress, own_traffic
 from hardware.machine.namespaces import Namespaces
 from hardware.machine.place import LOCAL
 from hardware.machine.process import ProcessError
-from scoring import packets, pcapng
+from scoring.packets import pcapng, per_flow
 
 
 def test_compress_is_lossless_and_removes_the_raw_file(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_live_capture_holds_every_packet(tmp_path: Path) -> None:
         for _ in range(500):
             out.sendto(bytes(400), ("127.0.0.1", 47111))
     done = capture.stop()
-    table = packets.with_advance(pcapng.read(done.file).packets)
+    table = per_flow.with_advance(pcapng.read(done.file).packets)
     assert (done.packets, done.dropped, table.height) == (500, 0, 500)
     assert table["advance"].sum() == 500 * 400
 

@@ -11,7 +11,7 @@ import zstandard
 
 from captures.pcap import PcapError, to_pcapng
 from hardware.machine.files import CHECKOUT
-from scoring import pcapng
+from scoring.packets import pcapng
 
 RECORDED = CHECKOUT / "tests" / "unit" / "scoring" / "data" / "cubic.pcapng.zst"
 

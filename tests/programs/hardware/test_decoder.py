@@ -19,8 +19,8 @@ import pytest
 from hardware import confinement, decoder
 from hardware.confinement import Confinement
 from hardware.decoder import DecoderError
-from scoring import frames
-from scoring.frames import QUIET
+from scoring.picture import frames
+from scoring.picture.frames import QUIET
 
 UNSAFE = ("-safe", "0")
 KINDS = (Confinement.NAMESPACES, Confinement.LANDLOCK)

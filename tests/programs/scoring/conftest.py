@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 import zstandard
 
-from scoring import packets, strip
-from scoring.pcapng import block
+from scoring.packets import per_flow
+from scoring.packets.pcapng import block
+from scoring.picture import strip
 
 START = 1_795_273_136.25  # Unix s of the first phase
 SOLO, BESIDE = 10.0, 10.0
@@ -66,7 +67,7 @@ def pcapng(file: Path, segments: Iterable[tuple[Segment, int]]) -> None:
     for (t, src, sport, dst, dport, seq, flags, payload), ecn in segments:
         ns = round(t * 1e9)
         ip = struct.pack(">BBHHHBBHII", 0x45, ecn, 52 + payload, 0, 0x4000, 64, 6, 0,
-                         packets.address(src), packets.address(dst))  # fmt: skip
+                         per_flow.address(src), per_flow.address(dst))  # fmt: skip
         tcp = struct.pack(">HHIIHHHH12x", sport, dport, seq % 2**32, 0, 0x8000 | flags, 65535, 0, 0)
         frame = bytes(12) + b"\x08\x00" + ip + tcp
         head = struct.pack("<IIIII", 0, ns >> 32, ns & 0xFFFFFFFF, len(frame), len(frame) + payload)

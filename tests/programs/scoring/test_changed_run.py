@@ -24,7 +24,7 @@ from harness.experiment.run import fill_run, keep_run, perform
 from harness.experiment.score_check import NotComputedError, ScoreError, check_scores
 from harness.store.manifest import SIGNATURE, hash_file, prune, read_manifest, reseal, write_manifest
 from harness.store.runs import RunDirectory
-from scoring.scores import SCORES
+from scoring.schema.scores import SCORES
 from tests.unit.harness.bundle.test_archive import keys as keys  # a fixture
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware.machine.files import CHECKOUT
-from scoring.records import RecordError
+from scoring.schema.records import RecordError
 from scoring.score import score_run
 from tests.unit.damage import EDITS, PART, TO, altered, damaged, fuzz
 
@@ -76,7 +76,7 @@ SCORE = """
 import resource, sys
 from pathlib import Path
 from hardware.machine.files import CHECKOUT
-from scoring.records import RecordError
+from scoring.schema.records import RecordError
 from scoring.score import score_run
 
 resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))

@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from scoring import records, rendition
 from scoring.baseline import healthy
 from scoring.metrics import Evidence
-from scoring.picture import Picture
-from scoring.records import RecordError
+from scoring.picture import rendition
+from scoring.picture.shown import Picture
+from scoring.schema import records
+from scoring.schema.records import RecordError
+from scoring.schema.scores import Scores
 from scoring.score import score_run
-from scoring.scores import Scores
 from scoring.validity import Limits
 from tests.programs.scoring.conftest import FREEZES, record
 

@@ -12,8 +12,8 @@ import pytest
 
 from hardware.machine.files import CHECKOUT
 from scoring.evidence import Setting
-from scoring.packets import goodput_bps
-from scoring.pcapng import CaptureError
+from scoring.packets.pcapng import CaptureError
+from scoring.packets.per_flow import goodput_bps
 from scoring.score import score_run
 from scoring.tables import TABLES
 

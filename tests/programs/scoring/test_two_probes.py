@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 import zstandard
 
-from scoring import packets
-from scoring.pcapng import block
+from scoring.packets import per_flow
+from scoring.packets.pcapng import block
+from scoring.schema.scores import Scores
 from scoring.score import score_run
-from scoring.scores import Scores
 from scoring.tables import TABLES
 from scoring.validity import CODEPOINTS
 from tests.programs.scoring.conftest import BESIDE, SOLO, START
@@ -30,8 +30,8 @@ WAITS = {"not-ect": 30.0, "ect1": 2.0}
 def datagram(t: float, number: int, ends: tuple[str, int, str, int], ecn: int) -> bytes:
     """The block of a probe's packet with 172 bytes of payload, of which a dumpcap keeps the first 20."""
     src, sport, dst, dport = ends
-    ip = struct.pack(">BBHHHBBHII", 0x45, ecn, 200, number, 0x4000, 64, 17, 0, packets.address(src),
-                     packets.address(dst))  # fmt: skip
+    ip = struct.pack(">BBHHHBBHII", 0x45, ecn, 200, number, 0x4000, 64, 17, 0, per_flow.address(src),
+                     per_flow.address(dst))  # fmt: skip
     frame = bytes(12) + b"\x08\x00" + ip + struct.pack(">HHHHQQI", sport, dport, 180, 0, number, 0, 0)
     ns = round(t * 1e9)
     return block(6, struct.pack("<IIIII", 0, ns >> 32, ns & 0xFFFFFFFF, len(frame), 214) + frame)

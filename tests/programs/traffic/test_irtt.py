@@ -14,7 +14,7 @@ import pytest
 from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process
 from hardware.machine.requirements import ToolError
-from scoring.latency import read_irtt
+from scoring.packets.latency import read_irtt
 from traffic import irtt, ports
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from apps.base import ServiceError, Stage
 from apps.call import FULL, LIGHT, BrowserCall
 from apps.standins.call import camera, signalling
 from hardware.machine.place import Place
-from scoring import strip
+from scoring.picture import strip
 
 
 @pytest.fixture

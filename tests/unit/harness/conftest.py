@@ -16,8 +16,8 @@ from harness.experiment.rescore import renew_report
 from harness.soak.leaks import marked
 from harness.soak.state import nights
 from harness.store.runs import RunStore
-from scoring.harm import METRICS, harm
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
+from scoring.statistics.harm import METRICS, harm
 
 _T0 = 1_700_000_000.0
 

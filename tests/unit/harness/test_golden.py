@@ -23,7 +23,7 @@ from harness.report.run_page import write_report
 from harness.report.terminal import print_scores, print_summary
 from harness.store.manifest import reseal
 from harness.store.runs import RunStore
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 
 Golden = Callable[..., None]
 Series = Callable[..., list[Path]]

@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from harness.cli import app
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 from tests.programs.harness.cli.test_one_door import made
 
 

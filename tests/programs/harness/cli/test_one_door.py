@@ -20,7 +20,7 @@ from harness.cli import app
 from harness.experiment.rescore import renew_report
 from harness.store.manifest import MANIFEST, read_manifest, reseal, write_manifest
 from harness.store.runs import RunStore
-from scoring.scores import SCORES, Scores
+from scoring.schema.scores import SCORES, Scores
 
 #: Figures that no text has by chance: harm, goodput of the contender and of the victim, seconds of stall.
 PLANTED = ("0.8417", "9.1733", "0.4177", "3.5321")

@@ -18,7 +18,7 @@ from apps import SERVICES
 from harness.experiment.run import Result, ended_by_sigterm
 from harness.experiment.seeds import SeedSeries, Tell, side_by_side
 from harness.options.model import Options, parse_options
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from harness.store.manifest import (
     write_manifest,
 )
 from harness.store.runs import RunStore
-from scoring.scores import SCORES
+from scoring.schema.scores import SCORES
 from tests.unit.damage import PART, TO, altered, fuzz
 from traffic.contender import CONTENDERS
 

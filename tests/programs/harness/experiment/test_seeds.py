@@ -19,7 +19,7 @@ from hardware.machine.files import CHECKOUT
 from harness.experiment.run import SPARE, Result
 from harness.experiment.seeds import SeedSeries, one_by_one, places, side_by_side
 from harness.experiment.simulated import SimulatedError
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 from tests.programs.harness.experiment.seed_runs import Runs, asked
 
 

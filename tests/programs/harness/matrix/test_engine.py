@@ -23,7 +23,7 @@ from harness.matrix.engine import GUEST_BYTES, EngineError, LocalEngine, Outcome
 from harness.matrix.results import run_folder
 from harness.matrix.simulated import CAPTURES
 from harness.store.claim import claim
-from scoring.scores import SCORES
+from scoring.schema.scores import SCORES
 from tests.processes import outliving
 from tests.unit.harness.matrix.cell_runs import cell, job
 from traffic.program import FOREIGN, PROGRAMS, Program

@@ -19,7 +19,7 @@ from harness.cli import app
 from harness.store.loaded import LoadError
 from harness.store.manifest import reseal
 from harness.store.runs import RunStore
-from scoring.scores import SCORES, Scores
+from scoring.schema.scores import SCORES, Scores
 from scoring.tables import TABLES
 from tests.programs.scoring.conftest import recorded
 

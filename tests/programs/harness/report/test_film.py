@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli import app
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 
 Recorded = Callable[..., Path]
 TITLE = 88  # px above the recording

@@ -10,7 +10,7 @@ import pytest
 
 from harness.report import opinion_scores
 from harness.store.loaded import LoadError
-from scoring.scores import SCORES, Scores
+from scoring.schema.scores import SCORES, Scores
 from tests.unit.harness.sealed import seal
 
 ANSWER = """#!/bin/sh

@@ -19,9 +19,9 @@ from apps.standins.film import FilmError
 from harness.report import picture_quality
 from harness.store.loaded import LoadError
 from harness.store.manifest import Bundled, read_manifest, write_manifest
-from scoring import strip
-from scoring.picture_quality import Pick, QualityError, picks
-from scoring.scores import SCORES, Scores
+from scoring.picture import strip
+from scoring.picture.quality import Pick, QualityError, picks
+from scoring.schema.scores import SCORES, Scores
 from tests.unit.harness.sealed import seal
 
 WIDTH, HEIGHT, FPS, SECONDS = 640, 360, 30, 4

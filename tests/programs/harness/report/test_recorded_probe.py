@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.report.run_page import panels
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 from scoring.time_series import run_series
 
 

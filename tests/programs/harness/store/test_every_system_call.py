@@ -27,7 +27,7 @@ from harness.report.index import read_folder
 from harness.store.loaded import LoadError, load_run
 from harness.store.manifest import PARTIAL, StoreError, read_manifest
 from harness.store.runs import RunStore
-from scoring.scores import SCORES, Scores
+from scoring.schema.scores import SCORES, Scores
 
 #: Calls by which something changes on the disk.
 CALLS = (
@@ -45,7 +45,7 @@ from contextlib import suppress
 from pathlib import Path
 import harness.bundle.archive, harness.experiment.rescore, harness.store.runs
 from harness.store.manifest import prune
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 
 (what,) = sys.argv[1:]
 here = Path.cwd()

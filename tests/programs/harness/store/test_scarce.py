@@ -17,7 +17,7 @@ from harness.bundle.archive import verify
 from harness.store.loaded import load_run
 from harness.store.manifest import PARTIAL, read_manifest
 from harness.store.runs import RunStore
-from scoring.scores import SCORES, Scores
+from scoring.schema.scores import SCORES, Scores
 
 #: Records three files into a run, more as there is room, and commits; prints what became of it.
 RECORD = """

@@ -20,7 +20,7 @@ from harness.bundle.pseudonyms import masked as masked_text
 from harness.bundle.research_object import CRATE
 from harness.store.manifest import MANIFEST, SIGNATURE, read_manifest
 from harness.store.runs import RunStore
-from scoring import pcapng
+from scoring.packets import pcapng
 from tests.unit.harness.bundle import frames
 from tests.unit.harness.bundle.contents import unpacked
 

@@ -20,7 +20,7 @@ from harness.matrix.engine import EngineError
 from harness.options.model import Options
 from harness.store.manifest import PARTIAL, read_manifest
 from harness.store.runs import RunDirectory
-from scoring.scores import SCORES, Scores
+from scoring.schema.scores import SCORES, Scores
 from tests.programs.harness.experiment.seed_runs import asked
 
 

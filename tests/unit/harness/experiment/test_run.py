@@ -11,7 +11,7 @@ from apps import SERVICES
 from harness.experiment.run import Result, repeat
 from harness.options.model import OPTIONS, Options, parse_options
 from harness.store.manifest import StoreError
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 
 
 def asked(results: Path, repeat: str | None, **given: str) -> Options:

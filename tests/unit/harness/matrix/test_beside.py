@@ -17,7 +17,7 @@ from harness.matrix.cell_run import RUN, Job, perform
 from harness.matrix.matrix import Column, Matrix, MatrixError
 from harness.matrix.report import BESIDE_TABLE, table, write_beside
 from harness.matrix.results import Results, results, run_folder
-from scoring.scores import SCORES
+from scoring.schema.scores import SCORES
 from tests.unit.harness.matrix import cell_runs
 
 A, B, C = (cell_runs.cell(name) for name in ("a", "b", "c"))

@@ -90,7 +90,7 @@ def test_a_worker_reads_its_own_files_of_those_found_elsewhere(checkout: Path, t
         (cell_run._SIMULATED, {"bottleneck/qdiscs/dualpi2.py", "traffic/irtt.py", "hardware/node.py"}),
         (cell_run._REAL_TIME, {"bottleneck/qdiscs/dualpi2.py", "hardware/machine/place.py", "apps/browsers/browser.py",
                                "apps/standins/call/call.js", "captures/packets.py", "scoring/validity.py"}),
-        (cell_run._SCORING, {"scoring/steady.py"}),
+        (cell_run._SCORING, {"scoring/transport/steady.py"}),
     ],
 )  # fmt: skip
 def test_the_real_runs_follow_their_own_sources(modules: tuple[str, ...], some: set[str]) -> None:
@@ -101,4 +101,4 @@ def test_the_real_runs_follow_their_own_sources(modules: tuple[str, ...], some: 
 
 @pytest.mark.parametrize("modules", [cell_run._SIMULATED, cell_run._REAL_TIME])
 def test_a_change_of_how_cells_are_scored_makes_no_run_again(modules: tuple[str, ...]) -> None:
-    assert "scoring/transport.py" not in {name for name, _ in source_files(*modules).contents()}
+    assert "scoring/transport/cell_scores.py" not in {name for name, _ in source_files(*modules).contents()}

@@ -19,7 +19,7 @@ from harness.matrix.engine import Outcome
 from harness.matrix.matrix import Column, Expectation, Matrix, MatrixError, Reference, figure, matrices, named
 from harness.matrix.results import finished, run_folder
 from harness.matrix.session import judged
-from scoring.scores import SCORES
+from scoring.schema.scores import SCORES
 from tests.unit.harness.matrix.cell_runs import cell, job
 
 LAB = ("client", "1::10"), ("receiver", "1::20"), ("server", "2::10"), ("sender", "2::20")

@@ -35,9 +35,9 @@ from harness.matrix.matrix import (
 )
 from harness.matrix.results import cell_folder, results, run_folder, seeds_text
 from harness.store.manifest import hash_file
-from scoring.columns import FLOWS, PROBES, SHORT
-from scoring.per_packet import PACKETS
-from scoring.transport import completion, probe_scores, score
+from scoring.packets.per_packet import PACKETS
+from scoring.schema.columns import FLOWS, PROBES, SHORT
+from scoring.transport.cell_scores import completion, probe_scores, score
 
 SECONDS = 10
 

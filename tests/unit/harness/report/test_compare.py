@@ -17,7 +17,7 @@ from harness.report.run_page import ReportError
 from harness.report.terminal import print_comparison
 from harness.store.loaded import load_run
 from harness.store.manifest import reseal
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 from tests.unit.harness.report.test_run_page import Page
 
 Series = Callable[..., list[Path]]

@@ -20,9 +20,9 @@ from harness.report.repetitions import experiments, find_runs, write_summary
 from harness.report.run_page import write_report
 from harness.report.terminal import print_scores
 from harness.store.manifest import reseal
-from scoring.harm import PRIMARY, SEVERE, SOME, harm, severity
-from scoring.scores import Scores
-from scoring.summary import summarise
+from scoring.schema.scores import Scores
+from scoring.statistics.harm import PRIMARY, SEVERE, SOME, harm, severity
+from scoring.statistics.summary import summarise
 from tests.unit.harness.report.test_run_page import Page
 
 CALL = {"primary": "frames_in_time", "alone": 0.99, "fps_alone": 31.0, "stalls": 0, "stall_s": 0.0, "freezes": 0}

@@ -21,7 +21,7 @@ from harness.report.repetitions import Experiment, experiments, find_runs, grids
 from harness.report.run_page import ReportError
 from harness.report.terminal import print_summary
 from harness.store.manifest import reseal
-from scoring.summary import summarise
+from scoring.statistics.summary import summarise
 from tests.unit.harness.report.test_run_page import Page
 
 Series = Callable[..., list[Path]]

@@ -18,7 +18,7 @@ from harness.report.terminal import print_scores
 from harness.report.timeline_figure import draw
 from harness.store.loaded import LoadError, load_scores
 from harness.store.runs import RunStore
-from scoring.scores import Scores
+from scoring.schema.scores import Scores
 from scoring.time_series import Frozen, run_series
 
 

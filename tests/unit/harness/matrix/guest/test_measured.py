@@ -11,7 +11,7 @@ from hardware.simulation import SimulationError
 from harness.matrix import dumbbell
 from harness.matrix.cell import Cell, Hop
 from harness.matrix.guest import measured
-from scoring.columns import FLOWS
+from scoring.schema.columns import FLOWS
 
 STATE = """src 10.43.0.1 dst 10.43.1.2
 \tproto esp spi 0x00000100(256) reqid 1(0x00000001) mode tunnel

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Round-trip times from irtt's JSON: percentiles and the curve P(r > x), in which a lost probe is infinitely late."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from scoring.packets.unpacked import unpacked
+from scoring.statistics.numbers import nearest_rank
+
+# Shares of samples above x at which a curve is given: 100 % down to 0.01 %, dense where it is read.
+_TAILS = np.unique(np.concatenate([np.linspace(0, 1, 101), np.logspace(-4, 0, 121)]))[::-1]
+
+
+Trip = dict[str, Any]
+Row = tuple[float, float | None]
+
+
+class ProbeError(RuntimeError):
+    """A probe log that cannot be read; the text names the file and what is wrong."""
+
+
+def read_irtt(file: Path) -> pl.DataFrame:
+    """One row a probe of an irtt client's JSON (.json or .json.gz): columns t, rtt_ms.
+
+    t is the client's wall clock at sending (Unix s); rtt_ms is null for a lost probe. Raises ProbeError.
+    """
+
+    def row(trip: Trip) -> Row:
+        sent = trip["timestamps"]["client"]["send"]["wall"]
+        return sent / 1e9, trip["delay"]["rtt"] / 1e6 if trip["lost"] == "false" else None
+
+    return pl.DataFrame(_rows(file, row), schema={"t": pl.Float64, "rtt_ms": pl.Float64}, orient="row")
+
+
+def delays(file: Path) -> pl.DataFrame:
+    """What `read_irtt` tells as columns t, delay_us. Raises ProbeError."""
+    return read_irtt(file).select("t", delay_us=pl.col("rtt_ms") * 1e3)
+
+
+def read_irtt_down(file: Path) -> pl.DataFrame:
+    """One row a reply of an irtt server, from its client's JSON: columns t, delay_us, in order of sending.
+
+    t is the server's wall clock at sending (Unix s), the client's for a lost one; delay_us is the way to the client,
+    null for a lost reply. It is as exact as the two clocks agree. Raises ProbeError.
+    """
+
+    def row(trip: Trip) -> Row | None:
+        client, server = (trip["timestamps"].get(end, {}) for end in ("client", "server"))
+        sent = server.get("send", {}).get("wall") or client["send"]["wall"]
+        if trip["lost"] == "true_up":
+            return None
+        return sent / 1e9, trip["delay"]["receive"] / 1e3 if trip["lost"] == "false" else None
+
+    delays = pl.DataFrame(_rows(file, row), schema={"t": pl.Float64, "delay_us": pl.Float64}, orient="row")
+    return delays.sort("t")
+
+
+def _rows(file: Path, row: Callable[[Trip], Row | None]) -> list[Row]:
+    """What `row` makes of each round trip, but for None."""
+    try:
+        document = json.loads(b"".join(unpacked(file)))
+        return [read_row for trip in document["round_trips"] if (read_row := row(trip)) is not None]
+    except (OSError, RecursionError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ProbeError(f"{file} is not a whole irtt result: {type(error).__name__}: {error}") from error
+
+
+def within(probes: pl.DataFrame, windows: list[tuple[float, float]]) -> pl.DataFrame:
+    """The probes sent inside the windows (Unix s)."""
+    inside = [pl.col("t").is_between(start, end, closed="left") for start, end in windows]
+    return probes.filter(pl.any_horizontal(inside)) if inside else probes.clear()
+
+
+def percentile(probes: pl.DataFrame, percent: float, column: str = "rtt_ms") -> float | None:
+    """RTT in ms below or at which `percent` of all probes lie (nearest rank); None when none was sent.
+
+    A lost one (null) is infinitely late, so the 99th percentile is infinite where more than 1 % are lost.
+    """
+    return nearest_rank(probes[column].drop_nulls().to_numpy(), percent, probes[column].null_count())
+
+
+def largest(probes: pl.DataFrame, column: str = "rtt_ms") -> float | None:
+    """The largest RTT in ms of the answered probes; None without any."""
+    most = probes[column].max()
+    return None if most is None else float(most)  # type: ignore[arg-type]
+
+
+def loss(probes: pl.DataFrame) -> float | None:
+    """Share of probes without an answer, 0 to 1; None when none was sent."""
+    return probes["rtt_ms"].null_count() / probes.height if probes.height else None
+
+
+def ccdf(probes: pl.DataFrame, column: str = "rtt_ms") -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """(x in ms, P(r > x) in percent) of all probes: 2 % at x means that 98 % lie at or below x.
+
+    Some 200 points at most, spread over the shares as a log axis shows them; the last is the largest RTT. Lost probes
+    are above every x: the curve ends at their share. Empty where none was answered.
+    """
+    rtt, sent = np.sort(probes[column].drop_nulls().to_numpy()), probes.height
+    if not rtt.size:
+        return np.empty(0), np.empty(0)
+    below = np.unique(np.ceil((1 - _TAILS) * sent).astype(int).clip(1, rtt.size))
+    x = rtt[below - 1]
+    above = (sent - np.searchsorted(rtt, x, side="right")) / sent * 100
+    x, first = np.unique(x, return_index=True)
+    return x, above[first]

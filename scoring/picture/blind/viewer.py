@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a recording tells of a video without any mark in its picture: freezes, and the resolution second by second."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scoring.picture import freezes
+from scoring.picture.blind import motion, resolution, stills
+from scoring.picture.blind.place import Place, told
+from scoring.picture.frames import RecordingError, picture_size
+from scoring.picture.freezes import Freeze
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen at `place`; times in Unix s.
+
+    `stalls` and `webrtc` are freezes by the two definitions of scoring.picture.freezes. `undecided` are (onset, length)
+    of what may be freezes or still scenes. `heights` maps whole seconds since the recording's start to the rendition.
+    """
+
+    place: Place
+    start: float
+    stalls: list[Freeze]
+    webrtc: list[Freeze]
+    undecided: list[tuple[float, float]]
+    heights: dict[int, int]
+
+
+def watch(
+    video: Path, start: float, lines: Sequence[Mapping[str, Any]] = (), ladder: Sequence[int] = resolution.LADDER
+) -> Seen:
+    """Score a recording whose first frame was at `start` (Unix s); `lines` are those of player.jsonl.
+
+    Raises RecordingError when ffmpeg cannot read it, or when nothing on it moves as a video does.
+    """
+    seen = motion.locate(video)
+    if seen is None:
+        raise RecordingError(f"recording {video}: no video moves on it")
+    place = told((line["place"] for line in lines if line.get("place")), seen, picture_size(video))
+    watched = motion.watch(video, place, ladder)
+    still = stills.stills(watched, start, lines)
+    frozen = [s for s in still if s.frozen]
+    changes = freezes.displayed(
+        pl.Series(watched.t + start), pl.Series(np.cumsum(stills.new_pictures(watched)), dtype=pl.Int64)
+    )
+    webrtc = [
+        f for f in freezes.webrtc_freezes(changes)
+        if any(s.onset < f.onset + f.length and f.onset < s.onset + s.length for s in frozen)
+    ]  # fmt: skip
+    stalls = [Freeze(s.onset, s.length, "stall", False) for s in frozen if s.length >= freezes.STALL_S]
+    undecided = [(s.onset, s.length) for s in still if s.frozen is None]
+    return Seen(place, start, stalls, webrtc, undecided, heights(watched, place))
+
+
+def heights(found: motion.Motion, place: Place) -> dict[int, int]:
+    """The rendition that most looks of each second tell."""
+    followed = resolution.follow(found.looks, found.heights, resolution.video_lines(place.height, place.width))
+    by_second: dict[int, Counter[int]] = {}
+    for t, height in zip(found.look_t, followed, strict=True):
+        by_second.setdefault(int(t), Counter())[height] += 1
+    return {second: counts.most_common(1)[0][0] for second, counts in by_second.items()}

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read a screen recording: which source frame and which rendition each recorded frame shows."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from hardware.decoder import decoder
+from scoring.picture import strip
+
+UNREAD = -1
+_ADDRESS = re.compile(" @ 0x[0-9a-f]+")  # ffmpeg tells where in memory it was, each time elsewhere
+#: Of a recording, and of its frames as ffprobe lists them (a day at 60 a second).
+_LARGEST, _LONGEST_LISTING = (7680, 4320), 128 << 20
+_SAID_BYTES = 4096
+QUIET = ("-v", "error")
+"""Options of ffmpeg and ffprobe: nothing is said but what is wrong."""
+_LOCATE_FRAMES = 200  # key frames looked at for the strip's place; one each 5 s covers more than a run
+
+
+class RecordingError(RuntimeError):
+    """A recording that ffmpeg cannot read; the text names the file and what ffmpeg said."""
+
+
+def read_recording(video: Path, start: float = 0.0, box: strip.Box | None = None) -> pl.DataFrame:
+    """Every recorded frame, in order of time: columns t, frame, rendition.
+
+    t is `start` (Unix seconds of frame 0) + pts in seconds; frame is the source frame number printed in the
+    strip, rendition the ladder index, both -1 where no strip could be read (page not loaded, covered, torn).
+    `box` is the strip's place in the recording; by default it is looked for. Raises RecordingError.
+    """
+    times = frame_times(video)
+    width, height = picture_size(video)
+    place = box or find_box(video, width, height) or strip.Box.bottom(width, height)
+    # Only the strip's rows leave ffmpeg: 1/60 of the picture goes through the pipe.
+    crop = f"format=gray,crop={place.width}:{place.height}:{place.x}:{place.y}:exact=1"
+    inner = strip.Box(0, 0, place.width, place.height)
+    numbers = np.full((len(times), 2), UNREAD, np.int64)
+    count = 0
+    for count, image in enumerate(decode(video, crop, place.width, place.height), 1):
+        if count <= len(times) and (reading := strip.read(image, inner)) is not None:
+            numbers[count - 1] = reading
+    if count != len(times):
+        raise RecordingError(f"{video}: {len(times)} frames are listed, {count} were decoded")
+    return pl.DataFrame(
+        {"t": np.array(times) + start, "frame": numbers[:, 0], "rendition": numbers[:, 1]},
+        schema={"t": pl.Float64, "frame": pl.Int64, "rendition": pl.Int64},
+    )
+
+
+def unwrap(frames: pl.Series, loop: int | None = None) -> pl.Series:
+    """Source frame numbers of a looped clip as ever rising ones; unread (-1) becomes null.
+
+    `loop` is the clip's length in frames, by default the largest number seen + 1. A step back by more than
+    half a loop is the clip starting over; a smaller one is a seek and stays a step back.
+    """
+    read = frames.to_numpy()
+    seen = read >= 0
+    if not seen.any():
+        return pl.Series(frames.name, [None] * len(read), dtype=pl.Int64)
+    length = loop or int(read.max()) + 1
+    steps = np.diff(read[seen], prepend=read[seen][0])
+    steps = (steps + length // 2) % length - length // 2
+    out = np.zeros(len(read), np.int64)
+    out[seen] = read[seen][0] + np.cumsum(steps)
+    return pl.Series(frames.name, out).set(pl.Series(~seen), None)
+
+
+def frame_times(video: Path) -> list[float]:
+    """Presentation times of all frames in seconds, in order, without decoding. Raises RecordingError."""
+    return [t for t, _ in frame_list(video)]
+
+
+def frame_list(video: Path) -> list[tuple[float, bool]]:
+    """Presentation time in seconds of each frame and whether it is a key frame, in order, without decoding.
+
+    Raises RecordingError.
+    """
+    out = _run(["-select_streams", "v:0", "-show_entries", "packet=pts_time,flags"], video)
+    lines = (line.split(",") for line in out.split())
+    try:
+        return sorted((float(t), "K" in flags) for t, flags, *_ in lines)
+    except ValueError as error:  # N/A
+        raise RecordingError(f"recording {video} cannot be read: it has frames without a time") from error
+
+
+def find_box(video: Path, width: int, height: int) -> strip.Box | None:
+    """Where the strip lies for most of the recording, looked for in its key frames; None when nowhere."""
+    seen: Counter[strip.Box] = Counter()
+    for image, _ in zip(
+        decode(video, "format=gray", width, height, "-skip_frame", "nokey"),
+        range(_LOCATE_FRAMES),
+        strict=False,
+    ):
+        if box := strip.locate(image):
+            seen[box] += 1
+    return seen.most_common(1)[0][0] if seen else None
+
+
+def picture_size(video: Path) -> tuple[int, int]:
+    """Width and height of a recording in px. Raises RecordingError."""
+    out = _run(["-select_streams", "v:0", "-show_entries", "stream=width,height"], video)
+    width, height = (int(side) if side.isdecimal() else 0 for side in out.strip().split(",")[:2])
+    if not (0 < width <= _LARGEST[0] and 0 < height <= _LARGEST[1]):
+        most = "x".join(map(str, _LARGEST))
+        raise RecordingError(f"recording {video} cannot be read: pictures of {width}x{height} px, at most {most} are")
+    return width, height
+
+
+def recording(video: str) -> list[str]:
+    """Options of ffmpeg or ffprobe before their `-i`, and that: the file is what our recorders write, and nothing else.
+
+    Left to itself ffmpeg takes the kind from the content: a playlist would make it open other files, and addresses.
+    """
+    kind = ["matroska"] if video.endswith(".mkv") else ["mov", "-enable_drefs", "0", "-use_absolute_path", "0"]
+    only = ["-protocol_whitelist", "file", "-codec_whitelist", "h264"]
+    return ["-f", *kind, *only, "-i", f"file:{video}"]
+
+
+def _run(asked: list[str], video: Path) -> str:
+    with tempfile.TemporaryFile() as said, decoder("ffprobe", [video]) as ready:
+        probe = [*ready.command, *QUIET, *asked, "-of", "csv=p=0", *recording(ready.names[video])]
+        with subprocess.Popen(probe, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said) as ffprobe:
+            assert ffprobe.stdout
+            out = ffprobe.stdout.read(_LONGEST_LISTING + 1)
+            if len(out) > _LONGEST_LISTING:
+                ffprobe.kill()
+                raise RecordingError(f"recording {video} cannot be read: it has more frames than a run")
+        if ffprobe.returncode or not out.strip():
+            said.seek(0)
+            why = _ADDRESS.sub("", said.read(_SAID_BYTES).decode(errors="replace").strip())
+            raise RecordingError(f"recording {video} cannot be read: {why or 'no video in it'}")
+    return out.decode(errors="replace")
+
+
+def decode(video: Path, filters: str, width: int, height: int, *before: str) -> Iterator[npt.NDArray[np.uint8]]:
+    """Grey pictures (rows, columns) of a recording after ffmpeg's `filters`; `before` are options for its input."""
+    with decoder("ffmpeg", [video]) as ready:
+        command = [*ready.command, *QUIET, "-nostdin", *before, *recording(ready.names[video]), "-map", "0:v:0", "-an"]
+        command += ["-vf", filters, "-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "gray", "pipe:1"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ffmpeg:
+            assert ffmpeg.stdout is not None
+            size = width * height
+            try:
+                while len(raw := ffmpeg.stdout.read(size)) == size:
+                    yield np.frombuffer(raw, np.uint8).reshape(height, width)
+            finally:
+                ffmpeg.kill()

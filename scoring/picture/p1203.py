@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Phases of a run as inputs of ITU-T P.1203, mode 0: what was shown, second by second, and where it stood still."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scoring.schema.scores import PhaseScores, Scores
+
+
+def report(scores: Scores, phase: PhaseScores, rates_bps: Mapping[int, float], fps: float) -> dict[str, Any]:
+    """The input report (P.1203, 7.2) of one phase: I13 the segments, I23 the stalls, IGen a PC of 1280x720.
+
+    `rates_bps` is the bit rate of each height of the ladder. Times are media time in s from the phase's start, as
+    the recommendation has them: a stall takes none. Each segment is a stretch at one height; a second in which the
+    height changed counts for the nearer one. There is no audio. Raises ValueError when no heights were recorded.
+    """
+    series = scores.series
+    if series.height is None or not rates_bps:
+        raise ValueError("its heights or their bit rates were not recorded")
+    # A stall may have begun in the phase before, or go on in the next.
+    cut = [(max(f.t, phase.start), min(f.t + f.length, phase.end)) for f in scores.freezes if f.kind == "stall"]
+    stalls = [(start, end) for start, end in cut if end > start]
+
+    def media(t: float) -> float:
+        stood = sum(min(max(t - start, 0), end - start) for start, end in stalls)
+        return round(t - phase.start - stood, 3)
+
+    segments: list[dict[str, Any]] = []
+    for t, height in zip(series.t, series.height, strict=True):
+        if height is None or not phase.start <= t < phase.end - series.step_s / 2:
+            continue
+        start, end = media(t), media(min(t + series.step_s, phase.end))
+        nearest = min(rates_bps, key=lambda known: abs(known - height))
+        resolution = f"{2 * round(nearest * 8 / 9)}x{nearest}"
+        if segments and segments[-1]["resolution"] == resolution:
+            segments[-1]["duration"] = round(end - segments[-1]["start"], 3)
+        elif end > start:
+            segments.append({
+                "codec": "h264", "start": start, "duration": round(end - start, 3), "resolution": resolution,
+                "bitrate": rates_bps[nearest] / 1e3, "fps": fps,
+            })  # fmt: skip
+    return {
+        "IGen": {"displaySize": "1280x720", "device": "pc"},
+        "I11": {"streamId": 1, "segments": []},
+        "I13": {"streamId": 1, "segments": segments},
+        "I23": {"streamId": 1, "stalling": [[media(start), round(end - start, 3)] for start, end in stalls]},
+    }

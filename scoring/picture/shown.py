@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the screen showed: frames by their strip, or by motion alone, and what the player told beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from scoring import validity
+from scoring.evidence import FAR, RawFiles, Setting
+from scoring.picture import frames, freezes, glass_to_glass, rendition
+from scoring.picture.blind import resolution, viewer
+from scoring.schema import records
+from scoring.schema.scores import Blind, FreezeEntry, RenditionChange
+from scoring.schema.windows import Window, edges
+from scoring.validity import Limits
+
+GRABS_A_FRAME = 1.9
+"""A recorder that grabs so often in a camera's frame misses none: screens change no faster than it grabs."""
+
+
+@dataclass
+class Picture:
+    """What a recording and the player beside it hold; None for what was not recorded."""
+
+    source: Literal["strip", "blind", "player", "none"] = "none"
+    frames: pl.DataFrame | None = None  # t, frame (ever rising, null unread)
+    changes: pl.DataFrame | None = None
+    stalls: Sequence[freezes.Freeze] | None = None
+    webrtc: Sequence[freezes.Freeze] = ()
+    blind: Blind | None = None
+    segments: list[rendition.Segment] | None = None
+    delays: pl.DataFrame | None = None  # of a call's frames
+    buffered: Sequence[tuple[float, float]] | None = None  # Unix s, s of film ahead in the player's buffer
+
+
+def picture(files: RawFiles, other: RawFiles | None, setting: Setting, limits: Limits) -> Picture:
+    """What the screen recorded in `files` showed, and its gates; `other` are those of a call's other end."""
+    who = f"{FAR} end's " if files.folder.name == FAR else ""
+    screen = files.optional("screen.json", records.SCREEN)
+    video = files.folder / "screen.mp4"
+    shown: pl.DataFrame | None = None
+    if screen is not None and video.exists():
+        shown = files.whole(video, lambda: frames.read_recording(video, screen["start"]))
+    lines = files.lines("player.jsonl", records.PLAYER)
+    samples = [s for s in lines if "event" not in s]
+    files.gates += [
+        validity.recorder(screen if shown is not None else None, limits, who),
+        validity.covers(f"{who}recording", shown["t"] if shown is not None else None, setting.span, limits),
+        validity.covers(f"{who}player samples", [s["t"] for s in samples], setting.span, limits),
+    ]
+    if not setting.real_time and screen and shown is not None:
+        files.gates.append(validity.every_frame(shown["t"].to_list(), screen.get("fps", 30), who))
+    seen = Picture()
+    if not setting.call:
+        ahead = [(s["t"], s["buffer"]) for s in samples if s.get("buffer") is not None]
+        seen.buffered = ahead or None
+    unread: float | None = None if shown is None else 1.0
+    facts = setting.clip or {}
+    fps = setting.clip_fps
+    if shown is not None and (shown["frame"] >= 0).any():
+        seen.source = "strip"
+        # A camera's strip names no rendition: what the encoder makes of it, only the player knows.
+        heights = facts.get("heights", rendition.LADDER)
+        if heights:  # a strip that names a rung which the ladder lacks was misread
+            known = pl.col("rendition") < len(heights)
+            shown = shown.with_columns(
+                pl.when(known).then(pl.col(column)).otherwise(-1).alias(column) for column in ("frame", "rendition")
+            )
+            seen.segments = rendition.from_recording(shown, heights)
+        else:
+            seen.segments = rendition.from_player(samples)
+        if other is not None:
+            camera = glass_to_glass.camera_log(other.lines("player.jsonl", records.PLAYER), facts["frames"])
+            shown = glass_to_glass.shown_frames(shown, camera, facts["frames"] / fps)
+            # Between two grabs a slower recorder could miss a frame that was shown.
+            often = screen is not None and screen.get("fps", 0) >= GRABS_A_FRAME * fps
+            seen.delays = glass_to_glass.frame_delays(shown, camera if often else None)
+        else:
+            shown = shown.with_columns(frame=frames.unwrap(shown["frame"], facts.get("frames")))
+        seen.frames, seen.changes = shown, freezes.displayed(shown["t"], shown["frame"], fps)
+        seen.webrtc, seen.stalls = freezes.webrtc_freezes(seen.changes), freezes.stalls(seen.changes)
+        inside = shown.filter(pl.col("t").is_between(*setting.span))
+        unread = inside["frame"].null_count() / inside.height if inside.height else None
+    elif setting.live:
+        # Only a live picture has no strip: a stand-in's player is never believed instead of its picture.
+        if samples:
+            seen.source, seen.segments = "player", rendition.from_player(samples)
+        if shown is not None and screen is not None:
+            watched = files.whole(video, lambda: viewer.watch(video, screen["start"], lines))
+            if watched is not None:
+                seen.source, seen.stalls, seen.webrtc = "blind", watched.stalls, watched.webrtc
+                seen.blind = _blind(watched, seen.segments, setting.span)
+    if not setting.live or seen.source == "strip":
+        files.gates.append(validity.at_most(f"{who}strip unread", unread, limits.unread_share, "% of frames", 100))
+    return seen
+
+
+def _blind(seen: viewer.Seen, told: Sequence[rendition.Segment] | None, span: Window) -> Blind:
+    """The seconds of the timeline; the player's heights are `told`."""
+    heights: list[int | None] = []
+    differing = []
+    lines = resolution.video_lines(seen.place.height, seen.place.width)
+    for second, t in enumerate(edges(*span, 1.0)[:-1]):
+        height = seen.heights.get(int(t + 0.5 - seen.start))
+        heights.append(height)
+        shown = rendition.shares(told, [(t, t + 1)]) if told else {}
+        most = max(shown, key=lambda h: shown[h], default=None)
+        if height is None or most is None:
+            continue
+        # A rung above the picture's lines is shown with all of these, as the next one is.
+        if height != min(most, resolution.classes([most, *resolution.LADDER], lines)[-1]):
+            differing.append(second)
+    still = [(at - span[0], length) for at, length in seen.undecided if span[0] <= at < span[1]]
+    return Blind(
+        place=(seen.place.x, seen.place.y, seen.place.width, seen.place.height),
+        heights=heights,
+        differing=differing,
+        undecided=still,
+    )
+
+
+def rendition_changes(setting: Setting, shown: Picture) -> list[RenditionChange]:
+    """Each change of the picture's height, in order of time."""
+    t0 = setting.span[0]
+    return [
+        RenditionChange(t=c.t - t0, before=c.before, after=c.after, drop=c.drop, phase=_phase_at(setting, c.t))
+        for c in (rendition.changes(shown.segments) if shown.segments else [])
+    ]
+
+
+def freeze_entries(setting: Setting, shown: Picture) -> list[FreezeEntry]:
+    """Stalls and WebRTC's freezes together, in order of time."""
+    t0 = setting.span[0]
+    return [
+        FreezeEntry(t=f.onset - t0, length=f.length, kind=f.kind, phase=_phase_at(setting, f.onset),
+                    uncertain=f.uncertain)
+        for f in sorted([*(shown.stalls or ()), *shown.webrtc], key=lambda f: (f.onset, f.kind))
+    ]  # fmt: skip
+
+
+def _phase_at(setting: Setting, t: float) -> str | None:
+    return next((phase.name for phase in setting.phases if phase.start <= t < phase.end), None)

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How sure a figure is that several runs gave: bootstrap intervals, and the least effect that so many runs can show.
+
+Equal values give equal results: the resampling has a fixed seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict
+from scipy import stats  # type: ignore[import-untyped]
+
+from scoring.statistics.numbers import Number
+
+Statistic = Literal["mean", "median"]
+
+#: Confidence of the intervals, and the power at which the least detectable effect is told.
+LEVEL, POWER = 0.95, 0.8
+RESAMPLES, SEED = 10_000, 1
+#: From so many runs on an interval may be called a result.
+ENOUGH = 5
+#: What four decimals may add to a level of 0.05.
+_ROUNDED = 1e-9
+#: Differences that deviate by less than this are alike.
+_NO_SPREAD = 1e-9
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Estimate(BaseModel):
+    """A figure over runs: `value` is the `statistic` of `values`; of one run there is no interval."""
+
+    model_config = ConfigDict(frozen=True)
+    statistic: Statistic
+    value: Number
+    low: Number | None
+    high: Number | None
+    values: tuple[Number, ...]
+
+    @property
+    def n(self) -> int:
+        """How many runs it is of."""
+        return len(self.values)
+
+    @property
+    def away_from_zero(self) -> bool:
+        """True when the interval leaves 0 out."""
+        return _away_from_zero(self.low, self.high)
+
+
+def _away_from_zero(low: float | None, high: float | None) -> bool:
+    return low is not None and high is not None and (low > 0 or high < 0)
+
+
+def shows(n: int, low: float | None, high: float | None, p_holm: float | None, primary: bool) -> bool:
+    """Whether a difference with the interval `low` to `high` is a result of `n` runs (a side).
+
+    It takes `ENOUGH` runs and an interval that leaves 0 out; of a metric that is not the primary one a p of at most
+    1 - `LEVEL`, corrected for their number (`holm`), too.
+    """
+    if n < ENOUGH or not _away_from_zero(low, high):
+        return False
+    return primary or (p_holm is not None and p_holm <= 1 - LEVEL + _ROUNDED)
+
+
+def estimate(values: Sequence[float], statistic: Statistic = "mean") -> Estimate:
+    """The statistic of `values`, one a run, with its expanded bootstrap percentile interval.
+
+    Of values of which one is infinite there is no mean: the median stands for it. A plain percentile interval is too
+    narrow for few runs. The percentiles are therefore Phi(±sqrt(n/(n-1)) t) with t Student's quantile of n - 1 degrees
+    of freedom: T. C. Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 69(4),
+    2015, section 5.3. Raises ValueError when there is no value.
+    """
+    if not values:
+        raise ValueError("no values to estimate from")
+    given, n = np.asarray(values, dtype=float), len(values)
+    finite = bool(np.isfinite(given).all())
+    if not finite:
+        statistic = "median"
+    take = np.mean if statistic == "mean" else _median
+    low = high = None
+    if n > 1:
+        tail = stats.norm.cdf(-((n / (n - 1)) ** 0.5) * stats.t.ppf((1 + LEVEL) / 2, n - 1))
+        low, high = _resampled((given,), take, tail, finite)
+    return Estimate(statistic=statistic, value=float(take(given)), low=low, high=high, values=tuple(values))
+
+
+def _median(values: npt.NDArray[np.float64], axis: int = -1) -> npt.NDArray[np.float64]:
+    """The median; 0 where it lies in the middle of both infinities."""
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(np.median(values, axis=axis), nan=0.0, posinf=np.inf, neginf=-np.inf)
+
+
+def _resampled(
+    series: tuple[npt.NDArray[np.float64], ...], take: Callable[..., Any], tail: float, finite: bool
+) -> tuple[float, float]:
+    """The quantiles `tail` and 1 - `tail` of what `take` makes of the series resampled."""
+    with np.errstate(invalid="ignore"):  # of a standard error that nobody asked for
+        drawn = stats.bootstrap(series, take, n_resamples=RESAMPLES, method="percentile", vectorized=True, rng=SEED)
+    # Between a finite and an infinite value lies nothing.
+    low, high = np.quantile(
+        drawn.bootstrap_distribution, (tail, 1 - tail), method="linear" if finite else "inverted_cdf"
+    )
+    return float(low), float(high)
+
+
+class Difference(BaseModel):
+    """Two independent series of runs: `value` is the statistic of the second less that of the first.
+
+    `p` is of the permutation test, `least_p` the least that so many runs can give; None for a single run on a side.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    value: Number
+    low: Number | None
+    high: Number | None
+    p: Number | None
+    least_p: Number | None
+
+
+def difference(first: Sequence[float], second: Sequence[float], statistic: Statistic = "mean") -> Difference:
+    """The statistic of `second` less that of `first`, one value a run, with interval and p.
+
+    The interval is the percentile one of both series resampled, expanded as in `estimate`: for n and m runs
+    the standard error with n - 1 and m - 1 over that with n and m takes the place of sqrt(n/(n-1)), and the degrees
+    of freedom are Welch's. p is of the two-sided permutation test, exact where there are no more than `RESAMPLES`
+    ways to share the runs out: M. D. Ernst, "Permutation Methods: A Basis for Exact Inference", Statistical Science
+    19(4), 2004; else the observed sharing is counted in: Phipson and Smyth, "Permutation P-values Should Never Be
+    Zero", Statistical Applications in Genetics and Molecular Biology 9(1), 2010. Where a value is infinite medians are
+    compared, the degrees of freedom are those of the shorter series, and the test is of the mean ranks (Wilcoxon's).
+    Raises ValueError for no values.
+    """
+    if not first or not second:
+        raise ValueError("no values to compare")
+    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    finite = bool(np.isfinite(a).all() and np.isfinite(b).all())
+    take = np.mean if statistic == "mean" and finite else _median
+
+    def less(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], axis: int = -1) -> npt.NDArray[np.float64]:
+        with np.errstate(invalid="ignore"):
+            apart = take(y, axis=axis) - take(x, axis=axis)
+        return np.nan_to_num(apart, nan=0.0, posinf=np.inf, neginf=-np.inf)  # both infinite: not apart
+
+    value = float(less(a, b))
+    if (least_n := min(len(a), len(b))) < 2:
+        return Difference(value=value, low=None, high=None, p=None, least_p=None)
+    low = high = value
+    if not finite:
+        tail = stats.norm.cdf(-((least_n / (least_n - 1)) ** 0.5) * stats.t.ppf((1 + LEVEL) / 2, least_n - 1))
+        low, high = _resampled((a, b), less, tail, finite)
+    elif (spread := np.array([np.var(a) / (len(a) - 1), np.var(b) / (len(b) - 1)])).any():
+        freedom = spread.sum() ** 2 / (spread**2 / [len(a) - 1, len(b) - 1]).sum()
+        wider = (spread.sum() / (np.var(a) / len(a) + np.var(b) / len(b))) ** 0.5
+        tail = stats.norm.cdf(-wider * stats.t.ppf((1 + LEVEL) / 2, freedom))
+        low, high = _resampled((a, b), less, tail, finite)
+    tested = (a, b) if finite else tuple(np.split(stats.rankdata(np.concatenate([a, b])), [len(a)]))
+    test = stats.permutation_test(
+        tested, less if finite else _mean_less, permutation_type="independent", vectorized=True,
+        n_resamples=RESAMPLES, rng=SEED,
+    )  # fmt: skip
+    ways = math.comb(len(a) + len(b), len(a))
+    # Twice the smaller tail, whatever the sizes; of medians, which tie more often, no more than a bound.
+    least = min(1.0, 2 / (RESAMPLES + 1 if ways > RESAMPLES else ways))
+    return Difference(value=value, low=low, high=high, p=float(test.pvalue), least_p=least)
+
+
+def _mean_less(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], axis: int = -1) -> npt.NDArray[np.float64]:
+    return np.asarray(np.mean(y, axis=axis) - np.mean(x, axis=axis))
+
+
+def paired_p(differences: Sequence[float]) -> float | None:
+    """Two-sided p of the paired t-test, the test of `least_detectable`; None for one run.
+
+    Where it has no value, of infinite differences and where all are alike, that of the exact sign test, whose least is
+    2^(1-n): W. J. Dixon and A. M. Mood, "The Statistical Sign Test", JASA 41(236), 1946.
+    """
+    given = np.asarray(differences, dtype=float)
+    if given.size < 2:
+        return None
+    if np.isfinite(given).all() and np.std(given, ddof=1) >= _NO_SPREAD:
+        return float(stats.ttest_1samp(given, 0.0).pvalue)
+    up, down = int((given > 0).sum()), int((given < 0).sum())
+    return float(stats.binomtest(up, up + down).pvalue) if up + down else 1.0
+
+
+def holm(p: Mapping[Key, float]) -> dict[Key, float]:
+    """Each p corrected for their number: where nothing differs, any is at most 0.05 in no more than 5 % of families.
+
+    Source: S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6(2),
+    1979.
+    """
+    corrected: dict[Key, float] = {}
+    least = 0.0
+    for rank, key in enumerate(sorted(p, key=lambda key: p[key])):
+        corrected[key] = least = max(least, min(1.0, (len(p) - rank) * p[key]))
+    return corrected
+
+
+def least_detectable(differences: Sequence[float]) -> float | None:
+    """The least true mean difference that a paired t-test over so many runs would find, in the unit of `differences`.
+
+    (t[1-alpha/2] + t[power]) s / sqrt(n) with n - 1 degrees of freedom, alpha 0.05 two-sided, power 0.8: H. S. Bloom,
+    "Minimum Detectable Effects", Evaluation Review 19(5), 1995. None for one run, and where all runs differ alike: what
+    has not varied yet says nothing of how much it can. None where a run differs without bound.
+    """
+    n = len(differences)
+    if n < 2 or not np.isfinite(differences).all():
+        return None
+    spread = float(np.std(differences, ddof=1))
+    if spread < _NO_SPREAD:
+        return None
+    quantiles = stats.t.ppf([(1 + LEVEL) / 2, POWER], n - 1).sum()
+    return float(quantiles * spread / n**0.5)
+
+
+def best_coverage(n: int) -> float:
+    """The chance that the least and the largest of `n` runs enclose the median: no bootstrap interval covers more."""
+    return 1 - 2.0 ** (1 - n)

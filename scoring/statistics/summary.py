@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the repetitions of an experiment say together: the scores of its runs → figures with intervals.
+
+Of a contender that competes in several phases of a run, their mean stands for the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isfinite
+from statistics import fmean
+
+from pydantic import BaseModel
+
+from scoring.schema.scores import Metrics, Scores
+from scoring.statistics.harm import METRICS, Better
+from scoring.statistics.intervals import (
+    LEVEL,
+    POWER,
+    RESAMPLES,
+    SEED,
+    Estimate,
+    Statistic,
+    estimate,
+    holm,
+    least_detectable,
+    paired_p,
+    shows,
+)
+from scoring.statistics.numbers import Number
+from scoring.transport import demand
+from scoring.transport.cell_scores import FRAME_BYTES, PAYLOAD_BYTES
+
+#: The contender that the others are set against, where it competes.
+REFERENCE = "cubic"
+#: What is summarised of each phase, and which way is better for the victim (None: neither).
+MEASURED: dict[str, Better | None] = {
+    "victim_mbps": "more",
+    "contender_mbps": None,
+    "contender_up_mbps": None,
+    "web_fct_p50_s": None,
+    "web_fct_p95_s": None,
+    "second_height": None,
+    "second_stall_s": None,
+    "call_down_loss": None,
+    "call_down_p99_ms": None,
+    "played_height": "more",
+    "mean_height": "more",
+    "lowest_height": "more",
+    "below_solo_s": "less",
+    "drops": "less",
+    "fps": "more",
+    "stalls": "less",
+    "stall_s": "less",
+    "freezes": "less",
+    "freeze_s": "less",
+    "rtt_p50_ms": "less",
+    "ect1_rtt_p50_ms": "less",
+    "rtt_p99_ms": "less",
+    "ect1_rtt_p99_ms": "less",
+    "frames_in_time": "more",
+    "frame_p50_ms": "less",
+    "frame_p99_ms": "less",
+}
+_OF_VICTIM = (
+    *("probe_loss", "rtt_answered_p99_ms", "ect1_probe_loss", "ect1_rtt_answered_p99_ms"),
+    *("frame_loss", "frame_shown_p99_ms"),
+)
+FURTHER = (*_OF_VICTIM, "web_flows", "web_unfinished", "web_fct_p50_least_s", "web_fct_p95_least_s")
+"""What else is summarised: how much of it never came, and what came, where a percentile is infinite."""
+#: What a baseline, of another length than the phases, can be set beside them; `contender_mbps` has none.
+_ALONE = {
+    *("victim_mbps", "played_height", "mean_height", "lowest_height", "fps"),
+    *("rtt_p50_ms", "rtt_p99_ms", "ect1_rtt_p50_ms", "ect1_rtt_p99_ms"),
+    *("frames_in_time", "frame_p50_ms", "frame_p99_ms"),
+    *_OF_VICTIM,
+}
+
+
+class Contrast(Estimate):
+    """A contender less the reference, run by run; `mde` is the least true difference that so many runs would find.
+
+    `p` is of the paired t-test (`scoring.statistics.intervals.paired_p`), `p_holm` the same corrected for the number of
+    metrics that are not primary; None of the primary one, of what has no better side, and of one run.
+    """
+
+    mde: Number | None
+    p: Number | None = None
+    p_holm: Number | None = None
+
+
+class Figure(BaseModel):
+    """One metric over the runs: alone, beside each contender, and each contender less the reference.
+
+    Of harm, `beyond` is by how much each contender's is more than that of the victim's own kind, the bar of Ware et al.
+    ("Beyond Jain's Fairness Index", HotNets 2019): a new congestion control may be deployed beside another one if it
+    does no more harm to it than that one does to itself. BBR is judged beside BBR.
+    Of goodput, `demand_met` is in how many runs the path gave the victim all that it asked for
+    (`scoring.transport.demand`), by contender; in the mean of harm each counts as 0.
+    """
+
+    metric: str
+    better: Better | None
+    primary: bool = False
+    alone: Estimate | None = None
+    beside: dict[str, Estimate]
+    contrast: dict[str, Contrast]
+    beyond: dict[str, Contrast] = {}
+    demand_met: dict[str, int] = {}
+
+    def unlimited(self, contender: str) -> bool:
+        """Whether the path never limited the victim with `contender`: the figure says nothing of the path."""
+        beside = self.beside.get(contender)
+        return beside is not None and self.demand_met.get(contender, 0) == beside.n
+
+    def worse(self, contender: str) -> bool | None:
+        """Whether the victim fares worse beside `contender` than beside the reference; None when that is not shown.
+
+        The rule is that of `scoring.statistics.intervals.shows`, of the runs that have the figure beside both.
+        """
+        contrast = self.contrast.get(contender)
+        if contrast is None or self.better is None or self.unlimited(contender):
+            return None
+        if not shows(contrast.n, contrast.low, contrast.high, contrast.p_holm, self.primary):
+            return None
+        return (contrast.value > 0) == (self.better == "less")
+
+
+class Summary(BaseModel):
+    """The valid runs of one experiment together; names are those of the runs.
+
+    `fair_share_mbps` is what max-min fairness would leave the victim beside one flow: half of what the bottleneck
+    carries in payload, and no more than it takes alone. `primary` is the metric by which this victim is judged,
+    `own_kind` the contender that is as it is itself, `baseline_s` the least time alone of a run, s; None where runs do
+    not tell.
+    """
+
+    valid: list[str]
+    void: dict[str, list[str]]
+    contenders: list[str]
+    reference: str | None
+    primary: str | None = None
+    own_kind: str | None = None
+    baseline_s: Number | None = None
+    level: float = LEVEL
+    power: float = POWER
+    resamples: int = RESAMPLES
+    resampling_seed: int = SEED
+    fair_share_mbps: Estimate | None
+    measured: list[Figure]
+    harm: list[Figure]
+    further: list[Figure] = []
+
+    def figure(self, metric: str) -> Figure | None:
+        """The figure of a measured metric; None when no run has it."""
+        return next((figure for figure in (*self.measured, *self.further) if figure.metric == metric), None)
+
+
+def summarise(runs: Mapping[str, Scores]) -> Summary:
+    """Summarise runs of the same experiment, by name; a void run is told with its reasons and counts in nothing."""
+    void = {name: scores.validity.reasons for name, scores in runs.items() if not scores.validity.valid}
+    valid = {name: scores for name, scores in runs.items() if name not in void}
+    there = {phase.contender for scores in valid.values() for phase in scores.phases if phase.contender}
+    contenders = sorted(there, key=lambda name: (name != REFERENCE, name))
+    scored = list(valid.values())
+    primary, own_kind = _common(scores.primary for scores in scored), _common(scores.own_kind for scores in scored)
+    shares = [share for scores in scored if (share := _fair_share(scores)) is not None]
+    return Summary(
+        valid=list(valid),
+        void=void,
+        contenders=contenders,
+        reference=contenders[0] if len(contenders) > 1 else None,
+        primary=primary,
+        own_kind=own_kind,
+        baseline_s=min((scores.baseline.seconds for scores in scored if scores.baseline), default=None),
+        fair_share_mbps=estimate(shares) if shares else None,
+        measured=_figures(MEASURED, scored, contenders, primary, _beside, _alone),
+        harm=_figures(dict.fromkeys(METRICS, "less"), scored, contenders, primary, _harm, lambda *_: None, own_kind),
+        further=_figures(dict.fromkeys(FURTHER), scored, contenders, primary, _beside, _alone),
+    )
+
+
+def _common(given: Iterable[str | None]) -> str | None:
+    """What all have; None where they differ."""
+    different = set(given)
+    return different.pop() if len(different) == 1 else None
+
+
+def _figures(
+    metrics: Mapping[str, Better | None],
+    runs: Sequence[Scores],
+    contenders: Sequence[str],
+    primary: str | None,
+    beside: Callable[[Scores, str, str], float | None],
+    alone: Callable[[Scores, str], float | None],
+    bar: str | None = None,
+) -> list[Figure]:
+    """One figure a metric that some run has, with what is `beyond` that of the contender `bar`, where it competes."""
+    figures = []
+    for metric, better in metrics.items():
+        solo = [value for scores in runs if (value := alone(scores, metric)) is not None]
+        by_run = [{name: beside(scores, name, metric) for name in contenders} for scores in runs]
+        values = {name: [value for run in by_run if (value := run[name]) is not None] for name in contenders}
+        # Heights are rungs of a ladder, of which a mean would be none; no more is there one of what is infinite.
+        every = [*solo, *(value for given in values.values() for value in given)]
+        rungs = metric in ("lowest_height", "second_height")
+        kind: Statistic = "median" if rungs or not all(map(isfinite, every)) else "mean"
+        beyond = {
+            name: _contrast(by_run, name, bar, kind)
+            for name in contenders
+            if bar is not None and bar in contenders and name != bar
+        }
+        contrast = {name: _contrast(by_run, name, contenders[0], kind) for name in contenders[1:]}
+        if any(values.values()):
+            figures.append(
+                Figure(
+                    metric=metric,
+                    better=better,
+                    primary=metric == primary,
+                    alone=estimate(solo, kind) if solo else None,
+                    beside={name: estimate(given, kind) for name, given in values.items() if given},
+                    contrast={name: given for name, given in contrast.items() if given},
+                    beyond={name: given for name, given in beyond.items() if given},
+                    demand_met=_demand_met(runs, contenders) if metric == demand.METRIC else {},
+                )
+            )
+    return _corrected(figures)
+
+
+def _corrected(figures: list[Figure]) -> list[Figure]:
+    """The figures, the contrasts of those that are not primary corrected for their number, contender by contender."""
+    family: dict[str, dict[str, float]] = {}
+    for figure in figures:
+        for name, contrast in figure.contrast.items():
+            if not figure.primary and figure.better and contrast.p is not None:
+                family.setdefault(name, {})[figure.metric] = contrast.p
+    corrected = {name: holm(p) for name, p in family.items()}
+    return [
+        figure.model_copy(
+            update={
+                "contrast": {
+                    name: contrast.model_copy(update={"p_holm": corrected.get(name, {}).get(figure.metric)})
+                    for name, contrast in figure.contrast.items()
+                }
+            }
+        )
+        for figure in figures
+    ]
+
+
+def _contrast(
+    by_run: Sequence[Mapping[str, float | None]], contender: str, reference: str, kind: Statistic
+) -> Contrast | None:
+    pairs = ((run[contender], run[reference]) for run in by_run)
+    differences = [_less(one, other) for one, other in pairs if one is not None and other is not None]
+    if not differences:
+        return None
+    mde = least_detectable(differences) if kind == "mean" else None
+    return Contrast(**estimate(differences, kind).model_dump(), mde=mde, p=paired_p(differences))
+
+
+def _less(one: float, other: float) -> float:
+    """The one less the other; nothing where both are infinite."""
+    return 0.0 if one == other else one - other
+
+
+def _beside(scores: Scores, contender: str, metric: str) -> float | None:
+    values = [_value(phase, metric, scores.baseline) for phase in scores.phases if phase.contender == contender]
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _alone(scores: Scores, metric: str) -> float | None:
+    return _value(scores.baseline, metric, None) if scores.baseline and metric in _ALONE else None
+
+
+def _value(metrics: Metrics, metric: str, baseline: Metrics | None) -> float | None:
+    if metric != "below_solo_s":
+        value: float | None = getattr(metrics, metric)
+        return value
+    if baseline is None or baseline.dominant_height is None or not metrics.height_seconds:
+        return None
+    return sum(s for height, s in metrics.height_seconds.items() if height < baseline.dominant_height)
+
+
+def _harm(scores: Scores, contender: str, metric: str) -> float | None:
+    values = [harm.harm for harm in scores.harm if harm.contender == contender and harm.metric == metric]
+    return fmean(values) if values else None
+
+
+def _demand_met(runs: Sequence[Scores], contenders: Sequence[str]) -> dict[str, int]:
+    """In how many runs the victim had all that it asked for in each phase of a contender."""
+    harms = [[harm for harm in scores.harm if harm.metric == demand.METRIC] for scores in runs]
+    with_name = {name: [[it.demand_met for it in run if it.contender == name] for run in harms] for name in contenders}
+    return {name: sum(bool(met) and all(met) for met in given) for name, given in with_name.items()}
+
+
+def _fair_share(scores: Scores) -> float | None:
+    if scores.lab.get("rate_steps"):
+        return None
+    rate, solo = scores.lab.get("rate_down_bps"), scores.baseline and scores.baseline.victim_mbps
+    return None if not rate or solo is None else min(rate / 1e6 * PAYLOAD_BYTES / FRAME_BYTES / 2, solo)

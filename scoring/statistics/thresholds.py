@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Thresholds on the figures of runs: `harm.rtt_p99_ms with prague < 0.3`."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from hardware.machine.messages import did_you_mean
+from scoring.statistics.harm import METRICS
+from scoring.statistics.intervals import ENOUGH, Estimate
+from scoring.statistics.summary import MEASURED, Figure, Summary
+
+_COMPARE = {
+    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+_HARM = "harm."
+_GRAMMAR = re.compile(
+    r"(?P<metric>[\w.]+)(?:\s+(?P<alone>alone)|\s+(?:with|beside)\s+(?P<contender>[\w-]+))?"
+    r"\s*(?P<compare><=|>=|==|!=|<|>)\s*(?P<limit>bar|[-+]?\d+(?:\.\d+)?)"
+)
+#: Metrics of scores up to 1.8, and the metric that replaced each.
+_FORMERLY = {"stall_s_per_min": "played_share", "freezes_per_min": "unfrozen_share", "drops_per_min": "mean_height"}
+KNOWN = (*MEASURED, *(f"{_HARM}{metric}" for metric in METRICS))
+"""Metrics that a threshold may name: those measured of victim and contender, and the harm where a metric has one."""
+
+
+class ThresholdError(ValueError):
+    """A threshold is not understood; the message is one line and says what would be right."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A limit for one metric: `alone`, with one contender, or (None) with every contender; units are the metric's.
+
+    With `bar`, the limit is 0 for the harm minus the harm that the victim's own kind does.
+    """
+
+    text: str
+    metric: str
+    where: str | None
+    compare: str
+    limit: float
+    bar: bool = False
+
+    def meets(self, value: float) -> bool:
+        """Return whether a figure meets the threshold."""
+        return bool(_COMPARE[self.compare](value, self.limit))
+
+    def meets_all(self, low: float, high: float) -> bool | None:
+        """Return whether all of an interval meets the threshold (True), none of it (False), or a part (None)."""
+        ends = {self.meets(low), self.meets(high)}
+        split = self.compare in ("==", "!=") and low < self.limit < high
+        return None if split or len(ends) > 1 else ends.pop()
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A threshold, judged alone or with one contender. Without a figure (None) it is not met: no valid run has one."""
+
+    threshold: Threshold
+    where: str
+    """`alone` or a contender."""
+    figure: Estimate | None
+    sure: bool
+    """Whether to judge by the whole interval: too few runs, or an interval that includes the limit, decide nothing."""
+
+    @property
+    def outcome(self) -> Literal["met", "not met", "not decided", "no figure"]:
+        """Return the outcome."""
+        if self.figure is None:
+            return "no figure"
+        if self.undecided:
+            return "not decided"
+        return "met" if self.threshold.meets(self.figure.value) else "not met"
+
+    @property
+    def undecided(self) -> str:
+        """Return why the threshold is not decided; empty if it is decided, or if there is no figure."""
+        if not self.sure or self.figure is None:
+            return ""
+        if (n := self.figure.n) < ENOUGH:
+            return f"{n} run{'s' * (n > 1)}, {ENOUGH} needed"
+        low, high = (self.figure.value if end is None else end for end in (self.figure.low, self.figure.high))
+        return "the interval includes the limit" if self.threshold.meets_all(low, high) is None else ""
+
+    @property
+    def text(self) -> str:
+        """Return the outcome, with the reason if it is not decided."""
+        return f"{self.outcome}: {self.undecided}" if self.undecided else self.outcome
+
+
+def parse(text: str) -> Threshold:
+    """Parse `[harm.]METRIC [alone | with CONTENDER] (< <= > >= == !=) NUMBER`; for harm, `bar` may replace the number.
+
+    `beside` is an older word for `with`. Raises ThresholdError.
+    """
+    match = _GRAMMAR.fullmatch(text.strip())
+    if match is None:
+        raise ThresholdError(f"{text!r}: write it as `harm.rtt_p99_ms with prague < 0.3` or `stalls == 0`")
+    metric = match["metric"]
+    if now := _FORMERLY.get(metric.removeprefix(_HARM)):
+        raise ThresholdError(f"{text!r}: scores 2.0 replaced {metric} by {_HARM}{now}")
+    if metric not in KNOWN:
+        hint = did_you_mean(metric, KNOWN, most=3, alike=0.4)
+        raise ThresholdError(f"{text!r}: unknown figure {metric!r}; {hint or 'known: ' + ', '.join(KNOWN)}")
+    if match["alone"] and metric.startswith(_HARM):
+        raise ThresholdError(f"{text!r}: harm needs a contender; remove `alone`")
+    bar = match["limit"] == "bar"
+    if bar and not metric.startswith(_HARM):
+        raise ThresholdError(f"{text!r}: `bar` is a harm; write harm.{metric}")
+    where = match["alone"] or match["contender"]
+    return Threshold(text.strip(), metric, where, match["compare"], 0.0 if bar else float(match["limit"]), bar)
+
+
+def judge(thresholds: list[Threshold], summary: Summary, *, sure: bool = False) -> list[Judgement]:
+    """Judge the runs of one experiment by every threshold, alone or with each contender that it covers.
+
+    With `sure`, judge by the whole 95 % interval over the runs.
+    """
+    return [
+        Judgement(threshold, where, figure, sure)
+        for threshold in thresholds
+        for where, figure in _figures(threshold, summary)
+    ]
+
+
+def _figures(threshold: Threshold, summary: Summary) -> Iterator[tuple[str, Estimate | None]]:
+    of_harm = threshold.metric.startswith(_HARM)
+    name = threshold.metric.removeprefix(_HARM)
+    figures: list[Figure] = summary.harm if of_harm else summary.measured
+    known = next((figure for figure in figures if figure.metric == name), None)
+    if threshold.where == "alone":
+        yield "alone", known.alone if known else None
+        return
+    others = [name for name in summary.contenders if not threshold.bar or name != summary.own_kind]
+    for contender in [threshold.where] if threshold.where else others or ["any contender"]:
+        beside = known and (known.beyond if threshold.bar else known.beside)
+        yield contender, beside.get(contender) if beside else None

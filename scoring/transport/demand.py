@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the path gave a victim all that it asked for: then its goodput is its own choice, and nothing is lost of it.
+
+A player fetches segments, fast, and rests: what it fetches in some seconds is more or less than what it plays in them,
+whatever competes. So goodput says something of the path only where the path is what limits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from scoring.schema.scores import Metrics, rate_steps
+from scoring.schema.windows import Window
+from scoring.transport.cell_scores import FRAME_BYTES, PAYLOAD_BYTES
+
+METRIC = "victim_mbps"
+"""The metric that depends on demand."""
+MOST_USED = 0.8
+"""Share of the bottleneck's payload rate above which a victim alone may have been limited by it."""
+LEAST_SENT = 0.95
+"""Share of its goodput alone that a call must reach: its camera and encoder ask for the same all the time."""
+FALL_S = 1.0
+"""By how much further than alone, in s of film, a player's buffer may fall: segments end at other moments."""
+
+
+def capacity_mbps(lab: Mapping[str, Any]) -> float | None:
+    """Return the least payload rate of the bottleneck in a run, Mbit/s, by the `lab` of its scores.
+
+    Of a box whose rate nobody knows it is the most that the box let through in a second. None where neither is known.
+    """
+    first: float | None = lab.get("rate_down_bps") or lab.get("most_down_bps")
+    if not first:
+        return None
+    return min([first, *(bps for _, bps in rate_steps(lab))]) / 1e6 * PAYLOAD_BYTES / FRAME_BYTES
+
+
+def met(row: Metrics, alone: Metrics, capacity_mbps: float | None, *, call: bool) -> bool:
+    """Whether the path gave the victim in `row` all that it asked for; False where that is not known.
+
+    Alone it must have left a part of the bottleneck unused (`MOST_USED`). Then a call has what it asks for where it
+    gets as much as alone (`LEAST_SENT`). A player has it where it never stalls, never shows less than it mostly shows
+    alone, and its buffer falls no further than between two segments alone (`FALL_S`).
+    """
+    if not capacity_mbps or alone.victim_mbps is None or row.victim_mbps is None:
+        return False
+    if alone.victim_mbps > MOST_USED * capacity_mbps:
+        return False
+    if call:
+        return row.victim_mbps >= LEAST_SENT * alone.victim_mbps
+    if alone.dominant_height is None or row.lowest_height is None or row.stalls is None or row.stall_s is None:
+        return False
+    if alone.buffer_fall_s is None or row.buffer_fall_s is None:
+        return False
+    kept = row.lowest_height >= alone.dominant_height and not row.stalls and not row.stall_s
+    return kept and row.buffer_fall_s <= alone.buffer_fall_s + FALL_S
+
+
+def largest_fall(buffered: Iterable[tuple[float, float]], windows: Sequence[Window]) -> float | None:
+    """Return by how much a buffer fell at most from one sample to a later one of the same window, s; None without any.
+
+    `buffered` are samples (Unix s, s of film ahead) in order of time.
+    """
+    samples, falls = list(buffered), list[float]()
+    for start, end in windows:
+        most = float("-inf")
+        for t, ahead in samples:
+            if start <= t < end:
+                most = max(most, ahead)
+                falls.append(most - ahead)
+    return max(falls, default=None)

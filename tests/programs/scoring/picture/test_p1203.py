@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scoring.picture import p1203
+from scoring.schema.scores import Scores
+from scoring.score import score_run
+
+RATES = {240: 300e3, 360: 700e3, 480: 1.2e6, 720: 4e6}
+
+
+@pytest.fixture(scope="module")
+def scores(recorded: Path) -> Scores:
+    return score_run(recorded)
+
+
+def test_a_phase_alone_is_one_segment(scores: Scores) -> None:
+    report = p1203.report(scores, scores.phases[0], RATES, 30)
+    assert report["I13"]["segments"] == [
+        {"codec": "h264", "start": 0, "duration": 10, "resolution": "1280x720", "bitrate": 4000, "fps": 30}
+    ]
+    assert report["I23"]["stalling"] == [] and report["I11"]["segments"] == []
+
+
+def test_stalls_take_no_media_time_and_a_drop_begins_a_segment(scores: Scores) -> None:
+    report = p1203.report(scores, scores.phases[1], RATES, 30)
+    # 10 s with stalls of 0.75 s and 2 s: at 2 s and, in media time, at 4.25 s; 720p until 4 s, then 360p.
+    stalls = report["I23"]["stalling"]
+    assert [start for start, _ in stalls] == pytest.approx([2, 4.25], abs=0.07)
+    assert [length for _, length in stalls] == pytest.approx([0.75, 2], abs=0.07)
+    high, low = report["I13"]["segments"]
+    assert (high["resolution"], high["bitrate"], low["resolution"], low["bitrate"]) == (
+        "1280x720", 4000, "640x360", 700,
+    )  # fmt: skip
+    assert high["duration"] == pytest.approx(4 - 0.75, abs=0.07) and low["start"] == high["start"] + high["duration"]
+    assert low["start"] + low["duration"] == pytest.approx(10 - 2.75, abs=0.1)
+
+
+def test_without_a_ladder_there_is_no_score(scores: Scores) -> None:
+    with pytest.raises(ValueError, match="bit rates"):
+        p1203.report(scores, scores.phases[0], {}, 30)
+
+
+def test_a_stall_that_began_in_the_phase_before_counts_from_the_phase_on(scores: Scores) -> None:
+    phase = scores.phases[1]
+    stall = scores.freezes[0].model_copy(update={"kind": "stall", "t": phase.start - 1.0, "length": 4.0})
+    report = p1203.report(scores.model_copy(update={"freezes": [stall]}), phase, RATES, 30)
+    assert report["I23"]["stalling"] == [[0, 3]]
+    assert sum(it["duration"] for it in report["I13"]["segments"]) == pytest.approx(10 - 3, abs=0.1)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capture-to-display latency from a camera's log and a recording with known delays."""
+
+from __future__ import annotations
+
+import math
+
+import polars as pl
+import pytest
+
+from scoring.picture import glass_to_glass
+
+START, FPS, LOOP = 1_795_273_136.25, 29.0, 150
+
+
+def log(frames: int, lag_ms: float = 0.0, since: float = START) -> list[dict[str, object]]:
+    """player.jsonl of a camera whose frames reach the page 0.5 ms after capture, every tenth `lag_ms` later."""
+    detail = [
+        [n % LOOP, 7_000_000 + n / FPS * 1e6, (since + n / FPS) * 1e3 + 0.5 + (lag_ms if n % 10 else 0)]
+        for n in range(frames)
+    ]
+    return [{"t": since, "playing": True}, {"t": since + 1, "event": "camera", "detail": detail}]
+
+
+def recording(frames: int, delay_s: float) -> pl.DataFrame:
+    """What a 30 fps recorder sees of a screen that shows each frame `delay_s` after its capture."""
+    grabs = [START + 1 + i / 30 for i in range(frames)]
+    shown = [math.floor((t - START - delay_s) * FPS) for t in grabs]
+    return pl.DataFrame({"t": grabs, "frame": [n % LOOP if n >= 0 else -1 for n in shown], "rendition": 0})
+
+
+@pytest.mark.parametrize("delay_s", [0.05, 0.15, 2.0, 4.9])
+def test_the_median_is_the_delay_however_the_frames_fall_on_the_recorder(delay_s: float) -> None:
+    camera = glass_to_glass.camera_log(log(1000, lag_ms=40), LOOP)
+    found = glass_to_glass.frame_delays(glass_to_glass.shown_frames(recording(600, delay_s), camera, LOOP / FPS))
+    assert found["delay_ms"].median() == pytest.approx(delay_s * 1e3, abs=1.5)
+    # Half a grab either way, and nothing beyond: 0.5 ms is the way from the camera to the page.
+    assert found["delay_ms"].max() - found["delay_ms"].min() < 1e3 / 30 + 1  # type: ignore[operator]
+
+
+def test_frames_rise_over_the_loops_end_and_a_long_freeze() -> None:
+    camera = glass_to_glass.camera_log(log(1000), LOOP)
+    table = recording(600, 0.1)
+    frozen = table.filter(~pl.col("t").is_between(START + 3, START + 7))
+    shown = glass_to_glass.shown_frames(frozen, camera, LOOP / FPS)
+    steps = shown["frame"].diff().drop_nulls()
+    assert steps.min() >= 0 and steps.max() == pytest.approx(4 * FPS, abs=2)  # type: ignore[operator]
+
+
+def test_a_second_camera_in_the_same_log_has_a_clock_of_its_own() -> None:
+    later = START + 20
+    detail = [[n, n / FPS * 1e6, (later + n / FPS) * 1e3] for n in range(50)]
+    camera = glass_to_glass.camera_log([*log(100), {"t": later, "event": "camera", "detail": detail}], LOOP)
+    assert camera.height == 150
+    assert camera["t"][100] == pytest.approx(later, abs=1e-3)
+    assert camera["t"][0] == pytest.approx(START, abs=1e-3)
+
+
+def test_frames_that_no_grab_holds_were_never_shown() -> None:
+    """Of 20 s at 29 a second the screen leaves out one second, and every tenth frame of what comes after."""
+    camera = glass_to_glass.camera_log(log(1000), LOOP)
+    grabs = [START + 1 + i / 60 for i in range(1200)]
+    numbers = [math.floor((t - START - 0.1) * FPS) for t in grabs]
+    out = [58 <= n < 87 or (n >= 116 and n % 10 == 0) for n in numbers]
+    held = [n if not gone else None for n, gone in zip(numbers, out, strict=True)]
+    table = pl.DataFrame({"t": grabs, "frame": held}).with_columns(pl.col("frame").forward_fill() % LOOP)
+    shown = glass_to_glass.shown_frames(table, camera, LOOP / FPS)
+    delays = glass_to_glass.frame_delays(shown, camera)
+    never = sorted({n for n, gone in zip(numbers, out, strict=True) if gone})
+    lost = delays.filter(pl.col("delay_ms").is_null())["t"]
+    assert [round((t - START) * FPS) for t in lost] == never
+    assert delays.height - len(never) == glass_to_glass.frame_delays(shown).height
+
+
+def test_a_frame_that_may_have_been_shown_unread_is_not_lost() -> None:
+    camera = glass_to_glass.camera_log(log(1000), LOOP)
+    table = recording(600, 0.1).with_columns(
+        frame=pl.when(pl.col("t").is_between(START + 5, START + 6)).then(-1).otherwise("frame")
+    )
+    delays = glass_to_glass.frame_delays(glass_to_glass.shown_frames(table, camera, LOOP / FPS), camera)
+    assert delays["delay_ms"].null_count() == 0
+
+
+def test_a_picture_that_stands_still_to_the_end_loses_what_came_meanwhile() -> None:
+    camera = glass_to_glass.camera_log(log(1000), LOOP)
+    table = recording(600, 0.1)
+    last = table.filter(pl.col("t") < START + 17)["frame"][-1]
+    stopped = table.with_columns(frame=pl.when(pl.col("t") < START + 17).then("frame").otherwise(last))
+    delays = glass_to_glass.frame_delays(glass_to_glass.shown_frames(stopped, camera, LOOP / FPS), camera)
+    # From 17 s to 2 s before the end at 20.97 s, and the tenth of a second that was under way.
+    assert delays["delay_ms"].null_count() == pytest.approx((20.97 - 2 - 17 + 0.1) * FPS, abs=2)
+
+
+def test_without_a_camera_no_frame_is_known() -> None:
+    shown = glass_to_glass.shown_frames(recording(10, 0.1), glass_to_glass.camera_log([], LOOP), 5.0)
+    assert shown["frame"].null_count() == 10
+    assert glass_to_glass.frame_delays(shown).is_empty()

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When the path gave a victim all that it asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scoring.baseline import harms
+from scoring.schema.scores import Metrics, PhaseScores
+from scoring.transport.demand import FALL_S, LEAST_SENT, MOST_USED, capacity_mbps, largest_fall, met
+
+LINK = 9.56  # of 10 Mbit/s
+ALONE = {"victim_mbps": 1.75, "dominant_height": 720, "lowest_height": 720, "stalls": 0, "stall_s": 0.0}
+ALONE |= {"buffer_fall_s": 2.25}
+
+
+def metrics(**given: Any) -> Metrics:
+    return Metrics(seconds=10, **(ALONE | given))
+
+
+@pytest.mark.parametrize(
+    ("beside", "alone", "capacity", "is_met"),
+    [
+        ({"victim_mbps": 3.49}, {}, LINK, True),  # it fills its buffer, or rests: either is its own doing
+        ({"victim_mbps": 0.9}, {}, LINK, True),
+        ({"victim_mbps": 0.9, "buffer_fall_s": 2.25 + FALL_S}, {}, LINK, True),
+        # The picture is kept, out of the buffer: the path gives less than is played.
+        ({"victim_mbps": 0.9, "buffer_fall_s": 2.3 + FALL_S}, {}, LINK, False),
+        ({"lowest_height": 480}, {}, LINK, False),
+        ({"stalls": 1, "stall_s": 0.6}, {}, LINK, False),
+        ({"stall_s": 0.6}, {}, LINK, False),  # one that began in the phase before
+        # Alone it fills the bottleneck: what it gets less, the contender has taken.
+        ({"victim_mbps": 7.0}, {"victim_mbps": MOST_USED * LINK + 0.01}, LINK, False),
+        ({}, {}, None, False),
+        ({"buffer_fall_s": None}, {}, LINK, False),  # a page that does not tell
+        ({}, {"buffer_fall_s": None}, LINK, False),
+        ({"stalls": None}, {}, LINK, False),
+        ({"lowest_height": None}, {}, LINK, False),
+        ({"victim_mbps": None}, {}, LINK, False),
+    ],
+)
+def test_a_player_has_all_where_picture_and_buffer_are_as_alone(
+    beside: dict[str, Any], alone: dict[str, Any], capacity: float | None, is_met: bool
+) -> None:
+    assert met(metrics(**beside), metrics(**alone), capacity, call=False) is is_met
+
+
+@pytest.mark.parametrize(
+    ("mbps", "alone", "is_met"),
+    [(2.7, 2.6, True), (LEAST_SENT * 2.6, 2.6, True), (1.14, 2.6, False), (4.6, 4.7, False)],
+)
+def test_a_call_asks_for_the_same_all_the_time(mbps: float, alone: float, is_met: bool) -> None:
+    """Its encoder gives up bit rate before lines: a resolution that is kept says nothing of its demand."""
+    had = {"buffer_fall_s": None, "lowest_height": 720}
+    assert met(metrics(victim_mbps=mbps, **had), metrics(victim_mbps=alone, **had), 4.78, call=True) is is_met
+
+
+def test_the_bottleneck_is_as_slow_as_it_ever_was() -> None:
+    lab = {"rate_down_bps": 10e6}
+    assert capacity_mbps(lab) == pytest.approx(9.564, abs=0.001)
+    steps = [{"t": 5.0, "direction": "down", "rate_bps": 4e6}, {"t": 6.0, "direction": "up", "rate_bps": 1e6}]
+    assert capacity_mbps(lab | {"rate_steps": steps}) == pytest.approx(3.826, abs=0.001)
+    assert capacity_mbps({"rate_down_bps": None, "most_down_bps": 10e6}) == capacity_mbps(lab)
+    assert capacity_mbps({"rate_down_bps": None}) is None
+
+
+def test_a_buffer_falls_from_its_highest_to_its_lowest_after_it_within_a_window() -> None:
+    saw = [(0, 8.0), (1, 12.0), (2, 11.0), (3, 10.0), (4, 12.5), (5, 3.0), (6, 12.0)]
+    assert largest_fall(saw, [(0, 5)]) == 2.0, "a rise is no fall"
+    assert largest_fall(saw, [(0, 6)]) == 9.5
+    assert largest_fall(saw, [(0, 5), (5, 7)]) == 2.0, "what lies between windows is in none"
+    assert largest_fall(saw, [(8, 9)]) is None and largest_fall([], [(0, 9)]) is None
+
+
+def test_where_the_demand_is_met_goodput_alone_has_no_harm() -> None:
+    phase = PhaseScores(name="cubic", contender="cubic", start=0, end=10, seconds=10, **ALONE | {"victim_mbps": 0.9})
+    phase.mean_height = 700
+    found = {it.metric: it for it in harms([phase], metrics(mean_height=720), LINK, call=False)}
+    assert (found["victim_mbps"].harm, found["victim_mbps"].demand_met) == (0, True)
+    assert (found["victim_mbps"].solo, found["victim_mbps"].value) == (1.75, 0.9), "what was measured is kept"
+    assert found["mean_height"].harm == pytest.approx(20 / 720, abs=1e-4) and not found["mean_height"].demand_met
+    (less,) = [it for it in harms([phase], metrics(), None, call=False) if it.metric == "victim_mbps"]
+    assert less.harm == pytest.approx(0.85 / 1.75, abs=1e-4) and not less.demand_met
