@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from tests.unit.harness.experiment.test_options import parse
 from typer.testing import CliRunner
 
 from apps import SERVICES
@@ -26,6 +25,7 @@ from harness.store.manifest import SIGNATURE, hash_file, prune, read_manifest, r
 from harness.store.runs import RunDirectory
 from scoring.schema.scores import SCORES
 from tests.unit.harness.bundle.test_archive import keys as keys  # a fixture
+from tests.unit.harness.options.test_options import parse
 
 
 @pytest.fixture
