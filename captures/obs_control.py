@@ -23,6 +23,7 @@ import os
 import secrets
 import signal
 import socket
+import string
 import subprocess
 import sys
 import threading
@@ -37,12 +38,15 @@ from obsws_python.error import OBSSDKError  # type: ignore[import-untyped]
 from websocket import WebSocketException
 
 NAME = "Sojourn"
-DISPLAY, SLATE = 1, 2  # items of the scene
+"""The scene of `obs_studio/`, in which the slate is the item `SLATE`."""
+SLATE = 2
 #: Magenta, as OBS writes colours: alpha, blue, green, red.
 SLATE_ABGR = 0xFFFF00FF
 #: How often the slate comes or goes, and for how many frames it stays so; the rest moves it by a step each time.
 EDGES, STAYS = 12, 4
 _READY_S, _STOP_S, _TELL_S = 20.0, 10.0, 1.0
+#: OBS's configuration as it lies in its folder, with `$NAME` where a recording has its own value.
+_CONFIGURATION = Path(__file__).with_name("obs_studio")
 
 
 class ObsError(RuntimeError):
@@ -57,104 +61,15 @@ def files(
     `size` is the display's in px, that times `scale` the recording's.
     """
     width, height = (round(side * scale) for side in size)
-    chosen: dict[str, dict[str, object]] = {
-        "General": {"FirstRun": "true", "EnableAutoUpdates": "false"},  # no wizard
-        "BasicWindow": {"PreviewEnabled": "false"},
-        "Basic": {"Profile": NAME, "ProfileDir": NAME, "SceneCollection": NAME, "SceneCollectionFile": NAME},
-    }
+    values = {
+        "folder": part.parent, "stem": part.stem, "width": width, "height": height, "scale": scale, "fps": fps,
+        "quantiser": quantiser, "port": port, "password": password, "slate": SLATE, "slate_abgr": SLATE_ABGR,
+    }  # fmt: skip
     return {
-        "user.ini": _ini(**chosen),  # from OBS 31 on
-        "global.ini": _ini(
-            **chosen,
-            OBSWebSocket={  # up to OBS 29
-                "FirstLoad": "false",
-                "ServerEnabled": "true",
-                "ServerPort": port,
-                "AuthRequired": "true",
-                "ServerPassword": password,
-            },
-        ),
-        # From OBS 30 on.
-        "plugin_config/obs-websocket/config.json": json.dumps(
-            {
-                "first_load": False,
-                "server_enabled": True,
-                "server_port": port,
-                "auth_required": True,
-                "server_password": password,
-            }
-        ),
-        f"basic/profiles/{NAME}/basic.ini": _ini(
-            General={"Name": NAME},
-            Video={
-                "BaseCX": width,
-                "BaseCY": height,
-                "OutputCX": width,
-                "OutputCY": height,
-                "FPSType": 1,
-                "FPSInt": fps,
-            },
-            Output={"Mode": "Advanced", "FilenameFormatting": part.stem, "OverwriteIfExists": "true"},
-            AdvOut={
-                "RecType": "Standard",
-                "RecFilePath": part.parent,
-                "RecFormat": "mkv",  # of an mp4 that is cut off nothing can be read
-                "RecFormat2": "mkv",  # from OBS 30 on
-                "RecEncoder": "obs_x264",
-                "RecTracks": 1,
-                "RecMuxerCustom": "cluster_time_limit=1000",  # ms; what a kill may cost
-            },
-        ),
-        f"basic/profiles/{NAME}/recordEncoder.json": json.dumps(
-            {
-                "rate_control": "CRF",
-                "crf": quantiser,
-                "preset": "superfast",
-                "keyint_sec": 5,
-                "bf": 0,
-                "x264opts": "threads=1",
-            }
-        ),
-        f"basic/scenes/{NAME}.json": json.dumps(
-            {
-                "name": NAME,
-                "current_scene": NAME,
-                "current_program_scene": NAME,
-                "scene_order": [{"name": NAME}],
-                "sources": [
-                    {"id": "xshm_input", "name": "display", "settings": {"show_cursor": False}},
-                    {
-                        "id": "color_source",
-                        "name": "slate",
-                        "settings": {"color": SLATE_ABGR, "width": width, "height": height},
-                    },
-                    {
-                        "id": "scene",
-                        "name": NAME,
-                        "settings": {
-                            "id_counter": SLATE,
-                            "items": [
-                                {
-                                    "name": "display",
-                                    "id": DISPLAY,
-                                    "visible": True,
-                                    "scale": {"x": scale, "y": scale},
-                                },
-                                {"name": "slate", "id": SLATE, "visible": False},
-                            ],
-                        },
-                    },
-                ],
-            }
-        ),
+        str(file.relative_to(_CONFIGURATION)): string.Template(file.read_text()).substitute(values)
+        for file in sorted(_CONFIGURATION.rglob("*"))
+        if file.is_file()
     }
-
-
-def _ini(**sections: Mapping[str, object]) -> str:
-    return "".join(
-        f"[{name}]\n" + "".join(f"{key}={value}\n" for key, value in keys.items()) + "\n"
-        for name, keys in sections.items()
-    )
 
 
 def start(
