@@ -34,7 +34,7 @@ class Kernel:
     source: str
     """Debian package and version with the tarball's sha256, or the name of the given source (`KernelSource.name`)."""
     digest: str
-    """Names the inputs: fragments, TCP Prague, patches (with what they insert), training, compiler, a given source."""
+    """Names the inputs: fragments, TCP Prague, patches, training, compiler, a given source."""
 
 
 def ensure_kernel(source: Path | None = None, progress: Progress | None = None, recipe: Recipe = RECIPE) -> Kernel:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a recipe to a compiled kernel tree: source, edits, TCP Prague, configuration, make."""
+"""From a recipe to a compiled kernel tree: source, patches, TCP Prague, configuration, make."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from hardware import kconfig, patches
+from hardware import kconfig
 from hardware.archive import Archive
 from hardware.build_tool import ended, started
 from hardware.kernel_source import UNUSED, KernelSource, identify, pack, was_built_in
 from hardware.machine import cache
 from hardware.machine.cache import BuildError, Progress
-from hardware.patches import Edit
+from hardware.patches import apply_all, series
 
 ADDED = {
     "tcp_prague.h": "net/ipv4",
@@ -45,8 +45,8 @@ COMPILER, COMMON_HEADERS = kconfig.FRAGMENTS / "cc", kconfig.FRAGMENTS / "common
 MODULES = ("tcp_ect1", "tcp_prague", "tcp_prague_2020")
 """TCP Prague as modules, in the order in which they are loaded."""
 MODULE_SOURCES = ("Makefile", "Kbuild", "unexported.h", "tcp_prague.h", *(f"{module}.c" for module in MODULES))
-TOOLS = ("gcc", "make", "bc", "bison", "flex", "xz", "tar")
-APT_LINE = "apt-get install --no-install-recommends bc bison flex gcc libc6-dev make xz-utils"
+TOOLS = ("gcc", "git", "make", "bc", "bison", "flex", "xz", "tar")
+APT_LINE = "apt-get install --no-install-recommends bc bison flex gcc git libc6-dev make xz-utils"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Recipe:
     """Names of configuration fragments; of an option that stands in several the last one counts."""
     files: int
     """About how many files it compiles; only the progress display depends on it."""
-    edits: tuple[Edit, ...] = patches.EDITS
+    patches: tuple[Path, ...] = field(default_factory=series)
     hot: tuple[str, ...] = ()
     """Files, without `.c`, that are compiled by a profile where there is a training; only with `headers_once`."""
     trained_by: str = ""
@@ -93,14 +93,14 @@ class Tree:
 
 
 def digest(recipe: Recipe, source: KernelSource | None) -> str:
-    """Name all that goes into a build: fragments, our files, edits, compiler, given source. Reads local files only."""
+    """Name all that goes into a build: fragments, files, patches, compiler, given source. Reads local files only."""
     parts = [(name, (kconfig.FRAGMENTS / f"{name}.config").read_bytes()) for name in recipe.fragments]
     added = (kconfig.FRAGMENTS / name for name in ADDED)
     parts += [
         (path.name, path.read_bytes())
         for path in (*added, *((COMPILER, COMMON_HEADERS) if recipe.headers_once else ()))
     ]
-    parts.append(("edits", repr(recipe.edits).encode()))
+    parts += [(f"patch {number}", patch.read_bytes()) for number, patch in enumerate(recipe.patches)]
     if recipe.hot:
         parts.append(("training", repr((recipe.hot, recipe.trained_by)).encode()))
     parts.append(("compiler", _compiler().encode()))
@@ -147,7 +147,7 @@ def compile_kernel(
         call([*unpack, "-xf", str(tarball)], log)
         if given and was_built_in(given.path):
             call(["make", "-C", str(tree), f"ARCH={recipe.arch}", "mrproper"], log)
-        patches.apply_all(tree, recipe.edits)
+        apply_all(tree, recipe.patches)
         for file, folder in ADDED.items():
             shutil.copy(kconfig.FRAGMENTS / file, tree / folder)
 

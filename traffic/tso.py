@@ -10,7 +10,7 @@ from hardware.machine.place import Place
 from traffic.contender import ContenderError
 
 SWITCH_2020 = "/sys/module/tcp_output/parameters/tso_2020"
-"""1: as in 2020, for the whole machine; a file that kernels have which Sojourn built (hardware/patches.py)."""
+"""1: as in 2020, for the whole machine; a file that kernels have which Sojourn built (hardware/kernel/patches)."""
 _ON = ("1", "Y")
 
 

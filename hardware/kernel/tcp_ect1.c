@@ -3,9 +3,9 @@
  * ECT(1) for congestion controls that ask for it, on a kernel as it is.
  *
  * Mainline negotiates AccECN with ECT(1) for them and then sends all data as
- * ECT(0). Where the kernel can be built, hardware/patches.py edits that; where
- * it cannot, this module turns their ECT(0) into ECT(1) on the way out. On an
- * edited kernel it finds nothing to do.
+ * ECT(0). Where the kernel can be built, a patch changes that; where it cannot,
+ * this module turns their ECT(0) into ECT(1) on the way out. On a patched
+ * kernel it finds nothing to do.
  */
 
 #include <linux/module.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* System calls that wait to be made by one, which the guest's kernel knows (hardware/kernel/many_calls.c). */
+/* System calls that wait to be made by one, which the kernel of the guest takes (hardware/kernel/patches). */
 #include "calls.h"
 
 #include <string.h>

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware import build, kbuild, kconfig, patches
+from hardware import build, kbuild, kconfig
 from hardware.kbuild import Recipe, digest, newest_source
 from hardware.kernel_source import identify
 from hardware.machine.cache import BuildError
@@ -42,12 +42,14 @@ def test_the_digest_changes_with_each_input(tmp_path: Path, monkeypatch: pytest.
     with monkeypatch.context() as patch:
         patch.setattr(kbuild, "_compiler", lambda: "another gcc")
         seen.add(digest(recipe, None))
-    other = dataclasses.replace(patches.EDITS[0], replacement="")
-    seen.add(digest(dataclasses.replace(recipe, edits=(other, *patches.EDITS[1:])), None))
+    first, second, *others = recipe.patches
+    (edited := tmp_path / first.name).write_text(first.read_text().replace("+", "+ ", 1))
+    for patches in ((edited, second, *others), (second, first, *others), (second, *others)):
+        seen.add(digest(dataclasses.replace(recipe, patches=patches), None))
     seen.add(digest(dataclasses.replace(recipe, fragments=kconfig.ROUTER), None))
     seen.add(digest(dataclasses.replace(recipe, hot=recipe.hot[1:]), None))
     seen.add(digest(dataclasses.replace(recipe, trained_by="nothing"), None))
-    assert len(seen) == 10 + len(kbuild.ADDED)
+    assert len(seen) == 12 + len(kbuild.ADDED)
     assert digest(recipe, None) == digest(recipe, None) in seen
 
 
@@ -97,7 +99,7 @@ def compiled(
 ) -> bytes:
     scratch.mkdir()
     tell = (lambda what, _share: steps.append(what)) if steps is not None else (lambda _what, _share: None)
-    recipe = Recipe("um", kconfig.VIRTUAL, files=1, edits=(), hot=("hot",), headers_once=True)
+    recipe = Recipe("um", kconfig.VIRTUAL, files=1, patches=(), hot=("hot",), headers_once=True)
     tree = kbuild.compile_kernel(recipe, scratch, identify(source), scratch / "log", tell, train)
     return (tree.objects / "linux").read_bytes()
 

@@ -63,7 +63,7 @@ def commit(tree: Path) -> None:
 def built(source: Path, scratch: Path) -> tuple[str, str]:
     """What the kernel is made of, and its name for the evidence."""
     scratch.mkdir()
-    recipe = Recipe("um", kconfig.VIRTUAL, files=1, edits=())
+    recipe = Recipe("um", kconfig.VIRTUAL, files=1, patches=())
     tree = kbuild.compile_kernel(recipe, scratch, identify(source), scratch / "log", lambda _what, _share: None)
     assert not (scratch / "source.tar").exists() and not (tree.source / "drivers/gpu/drm/card.c").exists()
     return (tree.objects / "linux").read_text(), tree.name
