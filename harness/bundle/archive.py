@@ -26,6 +26,7 @@ import zstandard
 
 from hardware.machine.cache import remove_tree
 from hardware.machine.files import FRESH, flush, lock, owner_only, sync_folder
+from hardware.machine.messages import printable
 from hardware.machine.scratch import scratch_folder
 from harness.bundle.signature import SignatureError, signer, signing_key
 from harness.store.manifest import (
@@ -72,7 +73,13 @@ Tell = Callable[[int], None]
 
 
 class BundleError(RuntimeError):
-    """A bundle or a run directory is not what its manifest says; the message names the first difference."""
+    """A bundle or a run directory is not what its manifest says; the message names the first difference.
+
+    The names in an archive are its maker's: the message shows them as one line without control characters.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import zstandard
 from typer.testing import CliRunner
 
 from hardware.machine.files import CHECKOUT
-from harness.bundle.archive import BundleError, import_bundle
+from harness.bundle.archive import BundleError, import_bundle, verify
 from harness.bundle.export import export
 from harness.cli import app
 from tests.programs.harness.bundle.made_bundles import DECEITS, Made
@@ -79,7 +79,7 @@ for number in range(count):
         run = import_bundle(file, results)
         told["same" if run.is_relative_to(results) else "OUTSIDE"] += 1
     except BundleError as error:
-        told["refused" if "\\n" not in str(error) else "LINES"] += 1
+        told["refused" if str(error).isprintable() else "LINES"] += 1
     shutil.rmtree(results, ignore_errors=True)
 (place / 'hostile.tar.zst').unlink()
 assert sorted(place.parent.rglob('*')) == outside
@@ -139,7 +139,7 @@ def test_a_bundle_that_agrees_with_itself_is_refused_for_the_one_thing_that_is_w
 ) -> None:
     DECEITS[deceit](made := Made())
     refused = taken(made, tmp_path)
-    assert refused and "\n" not in refused
+    assert refused.isprintable() and refused
 
 
 def test_no_deceit_hides_another(tmp_path: Path) -> None:
@@ -225,6 +225,9 @@ def test_a_bundle_draws_no_line_of_its_own(tmp_path: Path, where: str) -> None:
             member = tarfile.TarInfo(name)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
+    with pytest.raises(BundleError) as refused:
+        verify(file)
+    assert str(refused.value).isprintable()
     done = CliRunner().invoke(app, ["bundle", "verify", str(file)])
     assert done.exit_code == 1
     assert done.output.count("\n") == 1 and not set(done.output[:-1]) & set("\x1b\n\x9b\u202e\r"), repr(done.output)
