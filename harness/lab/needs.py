@@ -18,7 +18,8 @@ _BY_NAME = {tool.name: tool for tool in (*TOOLS, *FURTHER)}
 #: A cached kernel is named by its compiler's version too.
 _MACHINES = ("unshare", "gcc")
 _BUILDS = ("make", "bc", "bison", "flex", "xz", "mmdebstrap", "ssh-keygen")
-_SCREEN = ("chromium", "Xvfb", "irtt", "ssh", "ip", "ping")
+_REAL_TIME = ("irtt", "ssh", "ip", "ping")
+_SCREEN = ("chromium", "Xvfb")
 _OF_DRIVER = {"selenium": ("chromedriver",)}
 _OF_RECORDER = {"obs": ("obs",)}
 
@@ -28,6 +29,7 @@ def needed(
     *,
     driver: str = "playwright",
     recorder: str = "ffmpeg",
+    screen: bool = True,
     browser: bool = True,
     origin: bool = True,
     uplink: bool = False,
@@ -35,17 +37,20 @@ def needed(
     """Return the programs of this host that runs in `lab` use; a simulated machine brings its browser, driver and OBS.
 
     Args:
+        screen: whether a page is shown or a film made; a matrix without calls has neither.
         browser: whether it is Debian's Chromium that plays.
         origin: whether a stand-in is served from here.
         uplink: whether the virtual lab has a way to the internet.
     """
-    names = ["ffmpeg"]
+    names = ["ffmpeg"] * screen
     if lab not in PHYSICAL:
         names += _MACHINES
-        if not all(built(cache.root() / folder) for folder in ("kernel", "guest" if lab == "virtual" else "desktop")):
+        guest = "desktop" if lab == "sim" and screen else "guest"
+        if not all(built(cache.root() / folder) for folder in ("kernel", guest)):
             names += _BUILDS
     if lab != "sim":
-        names += _SCREEN
+        names += _REAL_TIME
+        names += _SCREEN * screen
         names += _OF_DRIVER.get(driver, ()) + _OF_RECORDER.get(recorder, ())
         names += ["caddy"] * origin
         names += [] if find("tcpdump") else ["dumpcap"]  # either captures
@@ -82,10 +87,19 @@ def told(tools: Iterable[Tool]) -> str:
 
 def require_programs(options: Options) -> None:
     """Raise ToolError, with the command that installs them, where programs that a run needs are not here."""
-    if absent := missing(needed_by(options)):
-        chosen = {"lab": options.lab, "driver": options.driver, "recorder": options.recorder}
-        usual = {"driver": "playwright", "recorder": "ffmpeg"}
-        words = " ".join(f"--{name}={value}" for name, value in chosen.items() if value != usual.get(name))
+    chosen = {"lab": options.lab, "driver": options.driver, "recorder": options.recorder}
+    usual = {"driver": "playwright", "recorder": "ffmpeg"}
+    words = " ".join(f"--{name}={value}" for name, value in chosen.items() if value != usual.get(name))
+    _require(words, needed_by(options))
+
+
+def require_programs_of_cells(lab: str, *, calls: bool) -> None:
+    """Raise ToolError as `require_programs` does, for cells of a matrix in `lab`; `calls`: browsers make some."""
+    _require(f"--lab={lab}", needed(lab, screen=calls, origin=False))
+
+
+def _require(words: str, tools: Iterable[Tool]) -> None:
+    if absent := missing(tools):
         raise ToolError(f"{words}: {told(absent)}")
 
 

@@ -15,8 +15,11 @@ from rich.console import Console
 from rich.text import Text
 
 from bottleneck.units import UnitError, parse_time
+from hardware.confinement import confinement
 from hardware.kernel_source import checked, short_name
+from hardware.lab_file import PHYSICAL
 from harness.lab.contract import LabFactory
+from harness.lab.needs import require_programs_of_cells
 from harness.matrix.cell import Cell
 from harness.matrix.cell_run import Endpoints, Job, SimulatedInputs, real_time_inputs_digest
 from harness.matrix.engine import Engine, EngineError, LocalEngine, Outcome, complete
@@ -84,7 +87,7 @@ def seeds(first: int, count: int) -> tuple[int, ...]:
 def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], Engine]:
     """Build what is missing and return the runs of a plan and what will run them.
 
-    Raises MatrixError, EngineError or BuildError.
+    Raises MatrixError, EngineError, ToolError, ConfinementError or BuildError.
     """
     matrix, cells = plan.matrix, [cell for cell in plan.cells if not lacking(cell, plan.lab)]
     if not cells:
@@ -96,6 +99,9 @@ def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], 
         plan.lab == "sim" and any(cell.call for cell in cells) and not any(lacking(cell, "virtual") for cell in cells)
     )
     _refuse(plan, real_calls=real_calls)
+    require_programs_of_cells(plan.lab, calls=any(cell.call for cell in cells) and (plan.lab != "sim" or real_calls))
+    if plan.lab not in PHYSICAL and plan.engine == LOCAL:
+        confinement()
     way = _in_real_time if plan.lab != "sim" else _with_browsers if real_calls else _simulated
     fields, engine = way(plan, cells, console)
     plan.folder.mkdir(parents=True, exist_ok=True)

@@ -134,10 +134,41 @@ def test_a_night_that_cannot_work_is_not_begun(simulated_only: str, tmp_path: Pa
     assert not (tmp_path / "nights").exists()
 
 
+@pytest.mark.parametrize(
+    ("matrix", "packages"),
+    [("one-flow", {"irtt", "iputils-ping"}), ("call-delay", {"chromium", "ffmpeg", "irtt", "iputils-ping", "xvfb"})],
+)
+def test_a_matrix_that_cannot_work_is_refused_before_anything_starts(
+    tmp_path: Path, matrix: str, packages: set[str]
+) -> None:
+    path = path_without(tmp_path / "bin", *REAL_TIME, "ffmpeg")
+    done = run(path, "harness.cli", "matrix", matrix, "--lab=virtual", f"--results={tmp_path / 'results'}")
+    assert done.returncode == 1 and done.stdout == ""
+    told_of = re.fullmatch(
+        r"sojourn: --lab=virtual: \d+ packages are missing; install them with: .* --no-install-recommends (.*)\n",
+        done.stderr,
+    )
+    assert told_of and packages <= set(told_of[1].split()), done.stderr
+    assert not ({"caddy", "chromium", "ffmpeg", "xvfb"} - packages) & set(told_of[1].split())
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_matrix_in_simulated_time_needs_the_builders_of_its_guest_alone(tmp_path: Path) -> None:
+    path = path_without(tmp_path / "bin", *REAL_TIME, "ffmpeg", "mmdebstrap")
+    words = ("harness.cli", "matrix", "one-flow", f"--results={tmp_path / 'results'}")
+    done = run(path, *words, SOJOURN_CACHE=str(tmp_path / "cache"))
+    assert done.returncode == 1 and done.stdout == ""
+    assert re.fullmatch(r"sojourn: --lab=sim: 1 package is missing; .* mmdebstrap\n", done.stderr), done.stderr
+    assert not (tmp_path / "results").exists() and not (tmp_path / "cache").exists()
+
+
 def test_a_machine_that_cannot_be_confined_is_told_before_anything_starts(tmp_path: Path) -> None:
     """Landlock and namespaces refused, here by a name that is neither."""
     words = ("harness.cli", "harm", f"--results={tmp_path / 'results'}")
     refused = {"SOJOURN_CONFINEMENT": "walls"}
+    done = run(os.environ["PATH"], "harness.cli", "matrix", "one-flow", words[2], **refused)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "sojourn: SOJOURN_CONFINEMENT=walls: give namespaces, landlock, none\n"
     done = run(os.environ["PATH"], *words, **refused)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR and "FAILURES" not in done.stdout
     assert done.stderr == "ERROR: SOJOURN_CONFINEMENT=walls: give namespaces, landlock, none\n\n"
