@@ -146,14 +146,19 @@ def options(request: pytest.FixtureRequest) -> Options:
 
 @pytest.hookimpl(trylast=True)  # after -m and -k have deselected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse experiments that cannot work here, and give a repeated one the time limit of one run for each."""
+    """Refuse experiments that cannot work here, and give each the user's time limit for every run of it, or none.
+
+    The limit that the project's tests have would end a first run's builds, or a long timeline, on a slow machine.
+    """
     experiments = [item for item in items if "experiment" in getattr(item, "fixturenames", ())]
     if experiments and not config.option.collectonly:
         _require_ready(config.stash[ASKED])
-    limit = config.getoption("timeout") or float(config.getini("timeout") or 0)
-    if limit and (runs := config.stash[ASKED][0].repeat):
-        for item in experiments:
-            item.add_marker(pytest.mark.timeout(limit * (runs + SPARE)))
+    limit, runs = config.getoption("timeout") or 0, config.stash[ASKED][0].repeat
+    for item in items:
+        if "experiment" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(limit * (runs + SPARE if runs else 1)))
+        elif "matrix_session" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(limit))
 
 
 def _require_ready(asked: list[Options]) -> None:
