@@ -25,10 +25,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.simulated_time import HERE, cell
-from hardware import confinement, simulation
-from hardware.build import ensure_kernel
-from hardware.confinement import Confinement
-from hardware.desktop import ensure_desktop
+from hardware import simulation
+from hardware.confine import confinement
+from hardware.confine.confinement import Confinement
+from hardware.images.desktop import ensure_desktop
+from hardware.kernel_build.build import ensure_kernel
 from harness.matrix.simulated import run_cell
 
 #: What a program does that is hard for ptrace: processes, libraries, system calls, memory.

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captures.screen import QUANTISER, Screen, ScreenRecorder, progress_file, remux, write
-from hardware.decoder import decoder, our_own
+from hardware.confine.decoder import decoder, our_own
 from hardware.machine.place import LOCAL, Place
 from hardware.machine.process import Process
 from hardware.machine.viewer import alone, as_viewer, viewer_folder

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hardware.build_tool import ended
-from hardware.kconfig import FRAGMENTS
+from hardware.kernel_build.kconfig import FRAGMENTS
 from hardware.machine.cache import BuildError
 from hardware.machine.place import ENVIRONMENT
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from hardware.confinement import Confinement, ConfinementError, Jail, memory_room
+from hardware.confine.confinement import Confinement, ConfinementError, Jail, memory_room
 from hardware.machine.cores import Lease
 from hardware.machine.descriptors import DescriptorError, ensure
 from hardware.machine.memory import available_bytes
@@ -24,7 +24,7 @@ from hardware.machine.signals import held_back
 from hardware.node import node_command
 
 if TYPE_CHECKING:
-    from hardware.build import Kernel
+    from hardware.kernel_build.build import Kernel
 
 START_NS = 1_000_000_000
 """Simulated time at boot, nanoseconds; fixed, so that a run repeats bit for bit."""
@@ -83,8 +83,8 @@ def run(
     The job works in the folder itself, so what it writes there stays; its output is `out` and `err`, and the machine's
     own `console` is there too when it does not end well. Hosts and
     routers are network namespaces that it makes. The same seed gives the same bytes, wherever all this lies: the
-    machine sees no path of the host. It reaches nothing there but what is named here (`hardware.confinement`), and of
-    what it could write, links, sockets and devices are removed before anybody reads it.
+    machine sees no path of the host. It reaches nothing there but what is named here (`hardware.confine.confinement`),
+    and of what it could write, links, sockets and devices are removed before anybody reads it.
 
     It stays on one processor, since every system call of the guest hands over between two processes of the host, which
     is many times slower across processors: one that no other machine has, if there is one.

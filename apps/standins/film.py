@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hardware.decoder import decoder
+from hardware.confine.decoder import decoder
 from scoring.picture.frames import QUIET
 
 MOST_S = 300

@@ -42,9 +42,9 @@ def build(
     """Make what runs need and the cache lacks: kernel, roots of nodes and of the simulated machine, film, player."""
     from apps.standins.clip import ensure_clip
     from apps.standins.origin import ensure_certificate, ensure_player
-    from hardware.build import ensure_kernel
-    from hardware.desktop import ensure_desktop
-    from hardware.guest import ensure_guest
+    from hardware.images.desktop import ensure_desktop
+    from hardware.images.guest import ensure_guest
+    from hardware.kernel_build.build import ensure_kernel
     from harness.experiment.simulated import all_at_once
     from harness.terminal import named, steps
 
@@ -97,8 +97,8 @@ def doctor(
 @one_line_errors
 def lab_init(lab_file: LabFilePath = Path("lab.toml")) -> None:
     """Write a lab file by asking, with what router and hosts say of themselves as proposals."""
-    from hardware.lab_file import LabFileError, read_lab_file
-    from hardware.lab_questions import ask_lab, written
+    from hardware.lab.lab_file import LabFileError, read_lab_file
+    from hardware.lab.lab_questions import ask_lab, written
     from hardware.machine.files import replace_file
     from hardware.machine.messages import printable
 
@@ -122,7 +122,7 @@ def lab_check(
 ) -> None:
     """Prove each entry of a lab file where it stands, with the fix for each that is wrong; exit code 1 if any is."""
     from bottleneck.qdiscs import KINDS
-    from hardware.lab_file import LabFileError, read_lab_file
+    from hardware.lab.lab_file import LabFileError, read_lab_file
     from harness.lab.check import examine
 
     known, wanted = ", ".join(KINDS), [text.split()[0] for text in qdisc or () if text]
@@ -143,8 +143,8 @@ def lab_power(
     lab_file: LabFilePath = Path("lab.toml"),
 ) -> None:
     """Switch a machine of a lab by the power control that its file names."""
-    from hardware.lab_file import read_lab_file
-    from hardware.power import PowerError, switch
+    from hardware.lab.lab_file import read_lab_file
+    from hardware.lab.power import PowerError, switch
 
     machines = read_lab_file(lab_file).machines
     if machine not in machines:
@@ -169,8 +169,8 @@ def hardware_image(
     ] = None,
 ) -> None:
     """Build a bootable Debian image of a router, for a USB stick or the board's own disk (docs/hardware.md)."""
-    from hardware.board import named as board_named
-    from hardware.image import make_image
+    from hardware.images.image import make_image
+    from hardware.kernel_build.board import named as board_named
     from harness.terminal import named, steps
 
     chosen = board_named(board)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from hardware import decoder
+from hardware.confine import decoder
 from harness.experiment.handover import ERROR, EVIDENCE, NEWS, VERSIONS, read_cell, read_job
 from harness.experiment.recording import run_experiment
 from harness.lab.simulated import SimLab

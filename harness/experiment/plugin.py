@@ -19,7 +19,7 @@ import pytest
 from rich.console import Console
 
 from apps import SERVICES
-from hardware.lab_file import BOX_LAB
+from hardware.lab.lab_file import BOX_LAB
 from hardware.machine.files import CHECKOUT
 from hardware.machine.messages import printable
 from hardware.machine.signals import keep_to_ourselves

@@ -20,9 +20,9 @@ from apps.browsers.drivers import DRIVERS
 from apps.second import second_service
 from captures.recorders import RECORDERS
 from hardware import simulation
-from hardware.confinement import confinement
-from hardware.decoder import our_own
-from hardware.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
+from hardware.confine.confinement import confinement
+from hardware.confine.decoder import our_own
+from hardware.lab.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
 from hardware.machine.files import replace_file
 from hardware.machine.programs import host_versions
 from hardware.machine.signals import end_waits

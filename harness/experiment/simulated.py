@@ -21,9 +21,9 @@ import psutil
 from apps.second import second_service
 from apps.standins.clip import SEGMENT_SECONDS, Clip
 from hardware import simulation
-from hardware.build import Kernel, ensure_kernel
-from hardware.confinement import ConfinementError, confinement
-from hardware.desktop import EXTRAS, Desktop, ensure_desktop
+from hardware.confine.confinement import ConfinementError, confinement
+from hardware.images.desktop import EXTRAS, Desktop, ensure_desktop
+from hardware.kernel_build.build import Kernel, ensure_kernel
 from hardware.machine import cache
 from hardware.machine.cache import BuildError
 from hardware.machine.files import CHECKOUT, log_file

@@ -21,9 +21,10 @@ from bottleneck.lease import owner_of
 from bottleneck.qdiscs import KINDS, parse_qdisc
 from bottleneck.router import Router, RouterError
 from captures.packets import PacketCapture
-from hardware import tc_objects
-from hardware.console import ConsoleError, answer, open_console
-from hardware.lab_file import FAR, HOSTS, NEAR, LabFile, LabFileError, MachineEntry, RouterEntry
+from hardware.images import tc_objects
+from hardware.lab.console import ConsoleError, answer, open_console
+from hardware.lab.lab_file import FAR, HOSTS, NEAR, LabFile, LabFileError, MachineEntry, RouterEntry
+from hardware.lab.power import PowerError, switch
 from hardware.machine.clock import clock_offset
 from hardware.machine.ip import IP_VERSIONS, IpVersion, ip_version
 from hardware.machine.offloads import offloads_on
@@ -32,7 +33,6 @@ from hardware.machine.process import ProcessError
 from hardware.machine.programs import install_command
 from hardware.machine.requirements import ToolError
 from hardware.machine.scratch import scratch_folder
-from hardware.power import PowerError, switch
 from harness.lab.doctor import Finding, Verdict
 from harness.lab.instruments import SIDES
 from harness.lab.needs import missing, needed
@@ -110,7 +110,7 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
 def require_reached(file: LabFile) -> None:
     """Prove that every machine of a lab answers, before a run begins.
 
-    Raises `hardware.lab_file.LabFileError`, with the fix, for the first that does not.
+    Raises `hardware.lab.lab_file.LabFileError`, with the fix, for the first that does not.
     """
     with ExitStack() as stack:
         for name, place in places_of(file).items():

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from hardware.confinement import ConfinementError, confinement
-from hardware.lab_file import PHYSICAL, LabFileError, read_lab_file
+from hardware.confine.confinement import ConfinementError, confinement
+from hardware.lab.lab_file import PHYSICAL, LabFileError, read_lab_file
 from hardware.machine.cache import BuildError
 from hardware.machine.memory import available_bytes
 from hardware.machine.programs import Tool, find, install_command, version

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hardware.build import ensure_kernel
-from hardware.guest import ensure_guest
-from hardware.lab_file import LabFile
+from hardware.images.guest import ensure_guest
+from hardware.kernel_build.build import ensure_kernel
+from hardware.lab.lab_file import LabFile
 from hardware.machine.ip import IpVersion
 from harness.lab.contract import Lab, LabFactory
 from harness.lab.physical import PhysicalLab

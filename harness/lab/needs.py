@@ -8,7 +8,7 @@ from pathlib import Path
 
 from apps import SERVICES
 from apps.two_party import TwoParty
-from hardware.lab_file import PHYSICAL
+from hardware.lab.lab_file import PHYSICAL
 from hardware.machine import cache
 from hardware.machine.programs import FURTHER, TOOLS, Tool, find, install_command
 from hardware.machine.requirements import ToolError

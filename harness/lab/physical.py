@@ -17,8 +17,8 @@ from pathlib import Path
 from bottleneck.lease import RouterLease, undo_stale
 from bottleneck.readback import ReadbackError
 from bottleneck.router import Router, RouterError
-from hardware.console import ConsoleError, ConsoleLog, open_console
-from hardware.lab_file import FAR, NEAR, LabFile, RouterEntry
+from hardware.lab.console import ConsoleError, ConsoleLog, open_console
+from hardware.lab.lab_file import FAR, NEAR, LabFile, RouterEntry
 from hardware.machine.cores import PROBES, Cores
 from hardware.machine.files import log_file
 from hardware.machine.ip import ip_version

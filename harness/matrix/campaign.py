@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.text import Text
 
 from bottleneck.units import UnitError, parse_time
-from hardware.confinement import confinement
-from hardware.kernel_source import checked, short_name
-from hardware.lab_file import PHYSICAL
+from hardware.confine.confinement import confinement
+from hardware.kernel_build.kernel_source import checked, short_name
+from hardware.lab.lab_file import PHYSICAL
 from harness.lab.contract import LabFactory
 from harness.lab.needs import require_programs_of_cells
 from harness.matrix.cell import Cell
@@ -56,7 +56,7 @@ class Campaign:
     pcap: bool = False
     """Whether the ends of runs in simulated time are captured."""
     kernel_source: Path | None = None
-    """Another Linux in place of Debian's newest, see `hardware.build.ensure_kernel`."""
+    """Another Linux in place of Debian's newest, see `hardware.kernel_build.build.ensure_kernel`."""
     beside: Path | None = None
     """Other results of the same matrix, to stand beside these, see `harness.matrix.beside`."""
 
@@ -185,7 +185,7 @@ def _dask(plan: Campaign, inputs: str, digest: Callable[[], str]) -> Callable[[]
 
 def _lab(plan: Campaign) -> Callable[[], LabFactory]:
     """What makes the lab of a plan. Raises LabFileError, MatrixError, BuildError."""
-    from hardware.lab_file import LabFileError, read_lab_file
+    from hardware.lab.lab_file import LabFileError, read_lab_file
     from harness.lab.make import lab_maker
 
     machines = None if plan.lab == "virtual" else read_lab_file(plan.lab_file or Path("lab.toml"), plan.lab)
@@ -207,8 +207,8 @@ def _lab(plan: Campaign) -> Callable[[], LabFactory]:
 
 
 def _build(plan: Campaign, console: Console | None) -> None:
-    from hardware.build import ensure_kernel
-    from hardware.guest import ensure_guest
+    from hardware.images.guest import ensure_guest
+    from hardware.kernel_build.build import ensure_kernel
 
     with steps(console) as step:
         ensure_guest(progress=named(step("guest root")))

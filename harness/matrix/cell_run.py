@@ -69,8 +69,8 @@ def real_time_inputs_digest(lab_file: Path | None, limits: Limits, kernel_source
 
     Raises BuildError when they cannot be built, OSError when the file cannot be read.
     """
-    from hardware.build import ensure_kernel
-    from hardware.guest import ensure_guest
+    from hardware.images.guest import ensure_guest
+    from hardware.kernel_build.build import ensure_kernel
 
     lab = (
         lab_file.read_bytes() if lab_file else f"{ensure_kernel(kernel_source).digest} {ensure_guest().digest}".encode()

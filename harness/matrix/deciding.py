@@ -12,7 +12,9 @@ from pathlib import Path
 from hardware.machine.files import CHECKOUT
 
 #: What these build has a digest of its own, which is named with the sources.
-_NAMED_OTHERWISE = ("hardware.build", "hardware.guest", "hardware.desktop", "traffic.endpoints")
+_NAMED_OTHERWISE = (
+    "hardware.kernel_build.build", "hardware.images.guest", "hardware.images.desktop", "traffic.endpoints",
+)  # fmt: skip
 
 
 _DISCOVERY = "hardware.machine.discovery"

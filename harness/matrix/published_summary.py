@@ -99,8 +99,8 @@ def markdown(gathered: Mapping[str, Results]) -> str:
     )
     lines += ["", markdown_row(_HEADS), markdown_row(["---"] * len(_HEADS)), *rows, ""]
     lines += [
-        "*ours is*: the median over the cells of ours/theirs. *half within factor*: half of the cells differ by at most "
-        "this factor, up or down. A "
+        "*ours is*: the median over the cells of ours/theirs. *half within factor*: half of the cells differ by at "
+        "most this factor, up or down. A "
         f"figure agrees if half of its cells are within {exp(AGREEING_SIZE) - 1:.0%} of the published one and the "
         f"rank correlation is at least {AGREEING_RANK:g}. A correlation in brackets is not required, because all "
         "published figures are that close to their own median. Differences, and figures of another path, are judged "

@@ -16,8 +16,8 @@ from bottleneck.readback import ReadbackError
 from bottleneck.slots import SlotsError
 from captures.packets import compress
 from hardware import simulation
-from hardware.build import Kernel, ensure_kernel
-from hardware.guest import Guest, ensure_guest
+from hardware.images.guest import Guest, ensure_guest
+from hardware.kernel_build.build import Kernel, ensure_kernel
 from hardware.simulation import SimulationError
 from harness.matrix.cell import Cell
 from harness.matrix.counters import COUNTERS
@@ -73,7 +73,7 @@ def run_cell(
     Args:
         timeout_s: wall time, s.
         pcap: whether to leave `CAPTURES` too; nothing else is changed by it.
-        kernel_source: see `hardware.build.ensure_kernel`.
+        kernel_source: see `hardware.kernel_build.build.ensure_kernel`.
 
     Raises:
         SimulationError: the cell cannot run here, the node hung or failed, or its configuration is not the one asked

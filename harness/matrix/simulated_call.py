@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from hardware.build import ensure_kernel
-from hardware.desktop import ensure_desktop
+from hardware.images.desktop import ensure_desktop
+from hardware.kernel_build.build import ensure_kernel
 from hardware.machine.scratch import scratch_folder
 from harness.experiment.handover import write_cell
 from harness.experiment.simulated import Machine, place, start

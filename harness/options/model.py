@@ -24,8 +24,8 @@ from bottleneck.qdiscs import KINDS, Qdisc, parse_qdisc
 from bottleneck.shaper import RateStep
 from bottleneck.spec import Bottleneck, Direction
 from bottleneck.units import format_rate, format_time, parse_percent, parse_time, rate_option, rtt_option
-from hardware import kernel_source
-from hardware.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB, read_lab_file
+from hardware.kernel_build import kernel_source
+from hardware.lab.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB, read_lab_file
 from hardware.machine.files import expanded
 from hardware.machine.ip import IP_VERSIONS, IpVersion
 from hardware.machine.messages import did_you_mean

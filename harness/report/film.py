@@ -18,7 +18,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hardware.decoder import decoder
+from hardware.confine.decoder import decoder
 from harness.report.grids import bottleneck
 from harness.report.headline import Outcome, harm_badge, measurement, outcomes, phrase
 from harness.report.run_page import status_of

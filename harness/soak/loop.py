@@ -20,7 +20,7 @@ from types import FrameType
 
 import psutil
 
-from hardware.lab_file import PHYSICAL
+from hardware.lab.lab_file import PHYSICAL
 from hardware.machine.files import is_full, sync_folder
 from hardware.machine.memory import available_bytes
 from hardware.machine.scratch import sweep

@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from apps.base import Service
-from hardware.lab_file import PHYSICAL
+from hardware.lab.lab_file import PHYSICAL
 from hardware.machine.messages import did_you_mean
 from harness.options.model import FORMER, LOCAL, OPTIONS, Options, OptionsError, parse_options
 from harness.options.scenario import FLAGS, combined, is_path, with_scenario

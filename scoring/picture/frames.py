@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from hardware.decoder import decoder
+from hardware.confine.decoder import decoder
 from scoring.picture import strip
 
 UNREAD = -1

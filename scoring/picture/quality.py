@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from hardware.decoder import decoder
+from hardware.confine.decoder import decoder
 from scoring.picture import frames, strip
 
 Picture = npt.NDArray[np.uint8]

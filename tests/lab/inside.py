@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from hardware.build import ensure_kernel
-from hardware.desktop import ensure_desktop
+from hardware.images.desktop import ensure_desktop
+from hardware.kernel_build.build import ensure_kernel
 from hardware.machine.scratch import scratch_folder
 from harness.experiment.simulated import Machine, start
 

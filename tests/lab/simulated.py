@@ -12,8 +12,8 @@ from pathlib import Path
 import polars as pl
 
 from hardware import simulation
-from hardware.build import Kernel, ensure_kernel
-from hardware.guest import Guest, ensure_guest
+from hardware.images.guest import Guest, ensure_guest
+from hardware.kernel_build.build import Kernel, ensure_kernel
 from traffic.endpoints import ensure_endpoints
 from traffic.irtt import TOS
 from traffic.ports import TALK

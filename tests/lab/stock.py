@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from hardware import disk, kbuild, kconfig
-from hardware.archive import Archive
-from hardware.image import SUITE
+from hardware.images import disk
+from hardware.images.archive import Archive
+from hardware.images.image import SUITE
+from hardware.kernel_build import kbuild, kconfig
 from hardware.machine import cache
 from hardware.machine.place import LOCAL
 from tests.lab.qemu import TOOL

@@ -13,9 +13,10 @@ import pytest
 
 from bottleneck.router import Router
 from bottleneck.spec import Bottleneck
-from hardware import board, image
+from hardware.images import image
+from hardware.kernel_build import board
+from hardware.kernel_build.self_check import JOB, judge
 from hardware.machine.place import CommandError, Place
-from hardware.self_check import JOB, judge
 from tests.lab.qemu import Machine, booted
 
 # Not for CI: its kernel takes a quarter of an hour, and QEMU is no part of set-up.

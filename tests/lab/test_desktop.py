@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hardware import desktop
-from hardware.desktop import ensure_desktop, tree_digest
+from hardware.images import desktop
+from hardware.images.desktop import ensure_desktop, tree_digest
 from hardware.machine import cache
 
 pytestmark = pytest.mark.lab

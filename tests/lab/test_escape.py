@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hardware import build_tool, confinement, simulation
-from hardware.build import ensure_kernel
-from hardware.confinement import Confinement
-from hardware.desktop import ensure_desktop
-from hardware.guest import ensure_guest
+from hardware import build_tool, simulation
+from hardware.confine import confinement
+from hardware.confine.confinement import Confinement
+from hardware.images.desktop import ensure_desktop
+from hardware.images.guest import ensure_guest
+from hardware.kernel_build.build import ensure_kernel
 from hardware.machine.viewer import UID
 from hardware.simulation import Root
 from harness.lab.virtual import VirtualLab

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hardware.desktop import ensure_desktop
+from hardware.images.desktop import ensure_desktop
 from hardware.machine.files import CHECKOUT
 from harness.store.loaded import load_run
 from harness.store.manifest import PARTIAL, StoreError, read_manifest

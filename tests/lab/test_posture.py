@@ -14,7 +14,7 @@ import pytest
 
 from apps.call import BrowserCall
 from apps.youtube import YouTube
-from hardware.lab_file import read_lab_file
+from hardware.lab.lab_file import read_lab_file
 from hardware.machine.viewer import sandbox_refusal
 from harness.lab.contract import Lab
 from harness.lab.physical import PhysicalLab

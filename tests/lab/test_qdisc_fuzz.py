@@ -12,10 +12,10 @@ import pytest
 
 from bottleneck.qdiscs import KINDS
 from hardware import simulation
-from hardware.build import RECIPE, SANITIZED, Kernel, ensure_kernel
-from hardware.guest import ensure_guest
-from hardware.kbuild import Recipe
-from hardware.self_check import CONGESTION_CONTROLS
+from hardware.images.guest import ensure_guest
+from hardware.kernel_build.build import RECIPE, SANITIZED, Kernel, ensure_kernel
+from hardware.kernel_build.kbuild import Recipe
+from hardware.kernel_build.self_check import CONGESTION_CONTROLS
 from tests.lab.simulated import NETWORK
 from tests.lab.tc_settings import DEVICE, PAUSE, SCHEDULE, START, settings
 

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 from bottleneck.qdiscs import marks
-from hardware.build import ensure_kernel
-from hardware.guest import ensure_guest
+from hardware.images.guest import ensure_guest
+from hardware.kernel_build.build import ensure_kernel
 from tests.lab.simulated import COUNTS, Simulated, Talk, bottleneck, counted, counts, delay, flows, talk
 
 pytestmark = pytest.mark.lab

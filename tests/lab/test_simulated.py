@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from hardware import simulation
-from hardware.build import ensure_kernel
-from hardware.guest import ensure_guest
+from hardware.images.guest import ensure_guest
+from hardware.kernel_build.build import ensure_kernel
 from hardware.machine.files import CHECKOUT
 from hardware.simulation import SimulationError
 from harness.store.manifest import PARTIAL, read_manifest

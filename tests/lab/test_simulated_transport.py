@@ -21,8 +21,8 @@ from bottleneck.shaper import RateStep
 from bottleneck.slots import Slots
 from bottleneck.spec import Direction
 from hardware import simulation
-from hardware.build import ensure_kernel
-from hardware.guest import ensure_guest
+from hardware.images.guest import ensure_guest
+from hardware.kernel_build.build import ensure_kernel
 from hardware.machine.ip import IP_VERSIONS
 from hardware.simulation import SimulationError
 from harness.matrix import dumbbell, simulated

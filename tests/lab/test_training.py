@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hardware import training
-from hardware.build import ensure_kernel
-from hardware.guest import ensure_guest
+from hardware.images.guest import ensure_guest
+from hardware.kernel_build import training
+from hardware.kernel_build.build import ensure_kernel
 from hardware.machine.cache import BuildError
 
 

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from apps import SERVICES
 from bottleneck import readback
 from bottleneck.spec import Bottleneck
-from hardware.lab_file import LabFileError, read_lab_file
+from hardware.lab.lab_file import LabFileError, read_lab_file
 from harness.soak.plan import PlanError, read_plan
 from harness.soak.state import Attempt, Folder, Night, StateError
 from harness.soak.status import clock, lines, status

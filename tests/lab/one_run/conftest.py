@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.desktop import ensure_desktop
+from hardware.images.desktop import ensure_desktop
 from harness.store.manifest import MANIFEST, read_manifest
 from tests.lab.canaries import ENVIRONMENT, PROJECT
 from tests.lab.main_job import run_main_job

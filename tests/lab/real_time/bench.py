@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from hardware.build import ensure_kernel
-from hardware.guest import ensure_guest
+from hardware.images.guest import ensure_guest
+from hardware.kernel_build.build import ensure_kernel
 from hardware.machine.files import CHECKOUT
 from hardware.machine.ip import IpVersion
 from hardware.machine.place import LOCAL, Place

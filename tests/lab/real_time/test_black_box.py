@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from bottleneck.spec import Bottleneck
 from captures.packets import PacketCapture
-from hardware.lab_file import read_lab_file
+from hardware.lab.lab_file import read_lab_file
 from hardware.machine.clock import clock_offsets
 from harness.cli import app
 from harness.lab.check import examine

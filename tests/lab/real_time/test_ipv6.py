@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.lab_file import read_lab_file
+from hardware.lab.lab_file import read_lab_file
 from harness.lab.check import examine
 from harness.store.manifest import MANIFEST, PARTIAL
 from scoring.schema.scores import SCORES, Scores

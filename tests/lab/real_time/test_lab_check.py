@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.lab_file import read_lab_file
+from hardware.lab.lab_file import read_lab_file
 from harness.lab.check import examine
 from harness.lab.doctor import Finding
 from tests.lab.real_time.bench import Bench, changed, needs_root

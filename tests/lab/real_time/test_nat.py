@@ -11,7 +11,7 @@ import pytest
 
 from bottleneck.readback import ReadbackError
 from bottleneck.spec import Bottleneck
-from hardware.lab_file import read_lab_file
+from hardware.lab.lab_file import read_lab_file
 from hardware.machine.place import Place
 from hardware.machine.process import Process
 from harness.lab.physical import PhysicalLab

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from hardware.build import ensure_kernel
-from hardware.guest import HOST_ALIAS, ensure_guest
+from hardware.images.guest import HOST_ALIAS, ensure_guest
+from hardware.kernel_build.build import ensure_kernel
+from hardware.kernel_build.self_check import self_check
 from hardware.machine.cache import BuildError
 from hardware.machine.namespaces import Namespaces
 from hardware.machine.place import Place
 from hardware.machine.process import Process
 from hardware.node import READY, Interface, node_command
-from hardware.self_check import self_check
 from harness.lab.virtual import node_jail
 
 pytestmark = pytest.mark.lab

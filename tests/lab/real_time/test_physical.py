@@ -15,7 +15,7 @@ import pytest
 from apps.standins.origin import set_congestion_control
 from bottleneck.lease import LeaseError
 from bottleneck.spec import Bottleneck
-from hardware.lab_file import read_lab_file
+from hardware.lab.lab_file import read_lab_file
 from harness.lab.physical import PhysicalLab, PhysicalLabError
 from tests.lab.real_time.bench import Bench, until
 from traffic import iperf3, ss
@@ -31,7 +31,7 @@ _HOLD = """
 import sys
 from pathlib import Path
 from bottleneck.spec import Bottleneck
-from hardware.lab_file import read_lab_file
+from hardware.lab.lab_file import read_lab_file
 from harness.lab.physical import PhysicalLab
 from hardware.machine.process import Process
 with PhysicalLab(read_lab_file(Path(sys.argv[1]))) as lab:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.lab_file import read_lab_file
+from hardware.lab.lab_file import read_lab_file
 from harness.bundle.archive import import_bundle, verify
 from harness.bundle.export import Wish, export
 from harness.lab.physical import CLOCK, PhysicalLab

@@ -31,8 +31,8 @@ import pytest
 from apps.base import Stage
 from apps.jitsi import Jitsi
 from bottleneck.spec import Bottleneck
-from hardware.build import ensure_kernel
-from hardware.guest import ensure_guest
+from hardware.images.guest import ensure_guest
+from hardware.kernel_build.build import ensure_kernel
 from hardware.machine import cache
 from hardware.machine.display import Display
 from hardware.machine.files import CHECKOUT

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.kbuild import ADDED
+from hardware.kernel_build.kbuild import ADDED
 from hardware.patches import PATCHES, PatchError, apply_all, series
 
 SOURCE = "".join(f"line {number}\n" for number in range(20))

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from hardware import confinement, simulation
-from hardware.build import Kernel
-from hardware.confinement import Confinement
+from hardware import simulation
+from hardware.confine import confinement
+from hardware.confine.confinement import Confinement
+from hardware.kernel_build.build import Kernel
 from hardware.simulation import SimulationError
 from tests.processes import outliving
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hardware.lab_file import RouterEntry
+from hardware.lab.lab_file import RouterEntry
 from hardware.machine.files import CHECKOUT
 
 IMAGE = CHECKOUT / "hardware" / "userland" / "router"

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from bottleneck.lease import LeaseError
-from hardware.lab_file import read_lab_file
+from hardware.lab.lab_file import read_lab_file
 from hardware.machine import orphans
 from hardware.machine.orphans import end_orphans, machine, mark
 from hardware.machine.place import Place
 from harness.lab import physical
-from tests.unit.hardware.test_lab_file import GOOD, write
+from tests.unit.hardware.lab.test_lab_file import GOOD, write
 
 _DEAD = 1 << 22  # beyond the largest pid
 

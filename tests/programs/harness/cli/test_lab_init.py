@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from hardware.lab_file import read_lab_file
-from hardware.lab_questions import ports_of
+from hardware.lab.lab_file import read_lab_file
+from hardware.lab.lab_questions import ports_of
 from harness.cli import app
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from hardware.build import Kernel
-from hardware.desktop import Desktop
+from hardware.images.desktop import Desktop
+from hardware.kernel_build.build import Kernel
 from hardware.simulation import SimulationError
 from harness.experiment import handover, inside, simulated
 from harness.experiment.simulated import SimulatedClock, SimulatedError, all_at_once

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.lab_file import LabFileError, read_lab_file
+from hardware.lab.lab_file import LabFileError, read_lab_file
 from hardware.machine.files import CHECKOUT
 from hardware.machine.place import Place
 from harness.lab.check import Wrong, _address, _offloads, require_reached

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from bottleneck.spec import Direction
-from hardware.lab_file import LabFileError
+from hardware.lab.lab_file import LabFileError
 from harness.matrix.campaign import Campaign, prepare
 from harness.matrix.cell import Hop
 from harness.matrix.engine import Outcome

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that read a stranger's film, confined to that film: a fault in one would make it the stranger's.
+
+They get the film and the system's programs to read, no network, few system calls, and as root another user
+(`hardware.confine.confinement`). Memory and processor time have limits.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from hardware.machine.cache import BuildError
+from hardware.machine.scratch import scratch_folder
+
+_MEMORY_BYTES, _PROCESSOR_S = 4 << 30, 4 * 3600
+_ours: ContextVar[bool] = ContextVar("ours", default=False)
+_confined_already = False
+
+
+class DecoderError(RuntimeError):
+    """A decoder cannot be confined here; one line that names the film."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A program that is ready to read films: the beginning of its command, and what it calls its files."""
+
+    command: tuple[str, ...]
+    names: Mapping[Path, str]
+
+
+def confined_already() -> None:
+    """Confine no decoder of this process: it is in a simulated machine, which is confined as a whole."""
+    global _confined_already
+    _confined_already = True
+
+
+@contextmanager
+def our_own() -> Iterator[None]:
+    """Within, films are what this process recorded: their decoders need no confinement where there is none."""
+    before = _ours.set(True)
+    try:
+        yield
+    finally:
+        _ours.reset(before)
+
+
+@contextmanager
+def decoder(program: str, reads: Sequence[Path], writes: Sequence[Path] = ()) -> Iterator[Decoder]:
+    """Yield the decoder `program` (a name, or a path) with the files that it reads, and those that it writes.
+
+    What it wrote is in its place when the context is left. Raises DecoderError where nothing confines it.
+    """
+    limits = ("prlimit", f"--as={_MEMORY_BYTES}", f"--cpu={_PROCESSOR_S}", "--")
+    with ExitStack() as stack:
+        found = None if _confined_already else _confined(stack, program, reads, writes)
+        if found is None:
+            yield Decoder((*limits, program), {path: str(path) for path in (*reads, *writes)})
+        else:
+            yield Decoder((*limits, *found.command), found.names)
+
+
+def _confined(stack: ExitStack, program: str, reads: Sequence[Path], writes: Sequence[Path]) -> Decoder | None:
+    """The decoder in a jail; None where there is none, and none is needed."""
+    # In a simulated machine each import takes time, and this one is never needed.
+    from hardware.confine.confinement import (
+        DECODER_UID,
+        SYSTEM,
+        Confinement,
+        ConfinementError,
+        Jail,
+        confinement,
+        machine_user,
+    )
+
+    try:
+        kind = confinement()
+    except (ConfinementError, BuildError) as refused:
+        if _ours.get():
+            return None
+        raise DecoderError(f"{reads[0]}: not decoded, as it may be a stranger's: {refused}") from refused
+    if kind is Confinement.NONE:
+        return None
+    where = Path(shutil.which(program) or program).absolute()
+    system = [path for path in SYSTEM if path.exists()]
+    system += [] if any(where.is_relative_to(path) for path in system) else [where]
+    names = {path: f"{number}{path.suffix}" for number, path in enumerate(reads)}
+    user, folders = machine_user(kind, DECODER_UID), {}
+    # What is not there the program misses by itself.
+    there = [path for path in reads if path.exists()]
+    shown = {names[path]: path if user is None else _readable(stack, path, user) for path in there}
+    if writes:
+        # Next to what becomes of it, on one file system.
+        folders["out"] = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".", dir=writes[0].parent)))
+        names |= {path: f"out/{path.name}" for path in writes}
+        stack.push(partial(_put, folders["out"], writes))
+    jail = stack.enter_context(Jail(shown, folders, 0, libraries=system, user=DECODER_UID, kind=kind))
+    return Decoder(tuple(jail.argv([str(where)], {"PATH": os.defpath})), names)
+
+
+def _readable(stack: ExitStack, path: Path, user: int) -> Path:
+    """Return a film that another user can read: itself, or for as long as it is needed a copy."""
+    if path.stat().st_mode & stat.S_IROTH and path.is_file():
+        return path
+    from hardware.confine.confinement import lend
+
+    folder = scratch_folder("-film")
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    copy = shutil.copytree if path.is_dir() else shutil.copyfile
+    copy(path, folder / path.name)
+    lend(folder, user)
+    return folder / path.name
+
+
+def _put(folder: Path, writes: Sequence[Path], failed: type[BaseException] | None, *_: object) -> None:
+    """Put what the decoder wrote in its place, unless something failed."""
+    for path in writes if failed is None else ():
+        if (made := folder / path.name).is_file():
+            made.replace(path)

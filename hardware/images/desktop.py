@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The userland of a simulated machine with a screen: browser, player's origin, recorder, and the harness's Python.
+
+Debian packages of one suite, the locked Python distributions for that suite's Python, and this project's own sources:
+nothing of the host is inside, so that the same run gives the same bytes on another machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from hardware.build_tool import call, ended
+from hardware.images import tc_objects
+from hardware.images.guest import INIT, PACKAGES, SUITE, extract, in_root, prepare
+from hardware.machine import cache
+from hardware.machine.cache import BuildError, Progress
+from hardware.machine.files import CHECKOUT, LOCK
+from hardware.machine.plugins import packages
+
+#: What is on top of the nodes' packages; chromium-driver is Selenium's.
+SHOWN = (
+    "bash", "caddy", "chromium", "chromium-driver", "ffmpeg", "fonts-dejavu-core", "python3", "xvfb",
+)  # fmt: skip
+#: Of a recorder that most runs do not use.
+EXTRAS: dict[str, tuple[str, ...]] = {"obs": ("obs-studio",)}
+#: What the harness imports while it records; the lock says in which version, and what they need themselves.
+DISTRIBUTIONS = (
+    "aiohttp", "cryptography", "numpy", "obsws-python", "opencv-python-headless", "playwright", "polars", "psutil",
+    "pydantic", "rich", "selenium", "typing-extensions", "zstandard",
+)  # fmt: skip
+SOURCES = ("apps", "bottleneck", "captures", "hardware", "harness", "scoring", "traffic")
+#: To be changed with how a userland is put together.
+_MADE = "3"
+_UNREAD = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info")
+_TAGS = ("manylinux_2_17", "manylinux2014", "manylinux_2_27", "manylinux_2_28", "manylinux_2_31", "manylinux_2_34")
+
+
+@dataclass(frozen=True)
+class Desktop:
+    """A built userland and the project's sources beside it."""
+
+    root: Path
+    """Directory that the machine mounts as its root."""
+    sources: Path
+    """Directory with the project's packages and the Python distributions, compiled for the root's Python."""
+    versions: dict[str, str]
+    """Version of every package and distribution inside, by name."""
+    digest: str
+    """SHA-256 of the root's files, 24 digits."""
+    sources_digest: str
+    """The same of the project's sources."""
+
+
+def ensure_desktop(extras: Iterable[str] = (), progress: Progress | None = None) -> Desktop:
+    """The userland, put together now if the cache does not have it; works as root and as a plain user.
+
+    Args:
+        extras: names of EXTRAS.
+        progress: told what is being done and the fraction done.
+
+    Raises:
+        BuildError: a tool is missing, or packages or distributions cannot be had.
+    """
+    tell = progress or (lambda _what, _fraction: None)
+    packages = (*PACKAGES, *SHOWN, *(name for extra in sorted(extras) for name in EXTRAS[extra]))
+    lock = locked_lines(closure(DISTRIBUTIONS), LOCK.read_text())
+    inputs = {"made": _MADE, "init": INIT.read_text(), "packages": " ".join((SUITE, *packages)), "lock": lock}
+    parts = [*((name, text.encode()) for name, text in inputs.items()), *tc_objects.inputs()]
+    entry = cache.build_once(
+        cache.root() / "desktop" / cache.digest(parts), lambda scratch: _build(scratch, packages, lock, tell)
+    )
+    made = json.loads((entry / "made.json").read_text())
+    sources, name = _ensure_sources(entry)
+    return Desktop(entry / "root", sources, made["versions"], made["content"], name)
+
+
+def _build(scratch: Path, packages: tuple[str, ...], lock: str, tell: Progress) -> None:
+    root = scratch / "root"
+    versions = extract(root, packages, tell)
+    tell("fetching its Python distributions", 0.6)
+    for name in _UNREAD:
+        cache.remove_tree(root / name)
+    prepare(root)
+    versions |= _install(root, lock, scratch / "lock.txt")
+    tell("compiling its Python modules", 0.8)
+    _compile(root, root, root / "usr/lib/python3", root / _python(root).replace("bin", "lib"))
+    tell("hashing the guest", 0.95)
+    cache.settle(root)
+    made = {"versions": versions, "content": tree_digest(root)}
+    (scratch / "made.json").write_text(json.dumps(made, indent=1) + "\n")
+    tell("guest ready", 1.0)
+
+
+def closure(names: Iterable[str]) -> list[str]:
+    """Return these distributions and all that they need here, by what is installed; names normalised and sorted."""
+    wanted, seen = list(names), set[str]()
+    while wanted:
+        if (name := _normal(wanted.pop())) in seen:
+            continue
+        seen.add(name)
+        needs = (Requirement(text) for text in metadata.requires(name) or ())
+        wanted += [need.name for need in needs if not need.marker or need.marker.evaluate({"extra": ""})]
+    return sorted(seen)
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def locked_lines(names: Iterable[str], lock: str) -> str:
+    """Return the lines of a lock with hashes that are about these distributions.
+
+    Raises BuildError for one that is not in it.
+    """
+    blocks: dict[str, str] = {}
+    for block in re.split(r"(?m)^(?=\S)", lock):
+        if match := re.match(r"([\w.-]+)(?:\[[^\]]*\])?==", block):
+            blocks.setdefault(_normal(match[1]), "")
+            blocks[_normal(match[1])] += block
+    if lacking := [name for name in names if name not in blocks]:
+        raise BuildError(f"requirements.txt lacks {', '.join(lacking)}: make lock")
+    return "".join(blocks[name] for name in names)
+
+
+def _python(root: Path) -> str:
+    """The path of the root's Python in it, such as usr/bin/python3.14."""
+    return str(next(p for p in root.glob("usr/bin/python3.*") if p.name.count(".") == 1).relative_to(root))
+
+
+def _install(root: Path, lock: str, file: Path) -> dict[str, str]:
+    """Unpack the locked wheels for the root's Python; return their versions."""
+    python = _python(root)
+    version = python.rpartition("python")[2]
+    file.write_text(lock)
+    target = root / "usr/lib/python3/dist-packages"
+    platforms = [word for tag in _TAGS for word in ("--platform", f"{tag}_{os.uname().machine}")]
+    call([
+        sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", "--no-compile",
+        "--require-hashes", "--only-binary", ":all:", "--python-version", version, "--implementation", "cp", *platforms,
+        "--target", str(target), "--upgrade", "-r", str(file),
+    ])  # fmt: skip
+    file.unlink()
+    installed = (path.name.removesuffix(".dist-info").rpartition("-") for path in target.glob("*.dist-info"))
+    return {f"python {name}": text for name, _, text in sorted(installed)}
+
+
+def _compile(root: Path, base: Path, *folders: Path) -> None:
+    """Compile modules as the root's Python does, none to be looked at again by its time; paths are told from `base`."""
+    command = [*in_root(root, _python(root)), "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
+    env = {"PYTHONHOME": str(root / "usr"), "PATH": os.defpath, "LC_ALL": "C.UTF-8"}
+    # Nor what it imports itself: those would be told by their time and path, and written anew into a finished root.
+    env["PYTHONDONTWRITEBYTECODE"] = "1"
+    done = ended([*command, "-s", str(base), "-p", "/", *map(str, folders)], env=env)
+    # Some distributions bring files that are no Python of this version; what a run needs shows when it is imported.
+    if done.returncode not in (0, 1) or not any(folders[0].rglob("*.pyc")):
+        raise BuildError(f"the guest's Python does not run here: {(done.stderr or done.stdout).strip()[-300:]}")
+
+
+def _ensure_sources(desktop: Path) -> tuple[Path, str]:
+    """The project's packages and those that bring it something, as they are now, compiled; named by their content."""
+    # Read once: what is edited meanwhile must not come under the digest of what was there.
+    files = sorted(
+        (str(path.relative_to(CHECKOUT)), path.read_bytes())
+        for name in SOURCES
+        for path in (CHECKOUT / name).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    )
+    files += sorted(file for package in packages() for file in package.files())
+    digest = cache.digest(files)
+
+    def build(scratch: Path) -> None:
+        for name, content in files:
+            copy = scratch / "sojourn" / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(content)
+        _compile(desktop / "root", scratch, scratch / "sojourn")
+        cache.settle(scratch)
+
+    entry = cache.build_once(cache.root() / "sources" / f"{desktop.name[:12]}-{digest}", build)
+    return entry / "sojourn", digest
+
+
+def tree_digest(tree: Path) -> str:
+    """SHA-256, 24 digits, of names, kinds and contents of all below `tree`."""
+    total = hashlib.sha256()
+    for path in sorted(tree.rglob("*")):
+        if path.is_symlink():
+            content = f"-> {os.readlink(path)}".encode()
+        elif path.is_file():
+            with path.open("rb") as file:
+                content = hashlib.file_digest(file, "sha256").digest()
+        else:
+            content = b"/"
+        total.update(f"{path.relative_to(tree)}\0".encode() + content + b"\0")
+    return total.hexdigest()[:24]

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The userland of the virtual nodes: Debian packages in a directory that all nodes mount read-only."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hardware.build_tool import call
+from hardware.images import tc_objects
+from hardware.images.archive import Archive
+from hardware.machine import cache
+from hardware.machine.cache import BuildError, Progress
+from hardware.machine.place import ENVIRONMENT
+
+SUITE = "forky"
+INIT = Path(__file__).parents[1] / "userland" / "init"
+PACKAGES = (
+    "base-files", "busybox", "coreutils", "dash", "dropbear-bin", "ethtool", "grep", "hostname", "iperf3",
+    "iproute2", "iputils-ping", "irtt", "mount", "nftables", "openvpn", "procps", "sed", "tcpdump", "util-linux",
+    "wireguard-tools",
+)  # fmt: skip
+TOOLS = ("mmdebstrap",)
+APT_LINE = "apt-get install --no-install-recommends mmdebstrap openssh-client"
+_KEY = "ssh_key"
+HOST_ALIAS = "sojourn-node"
+"""HostKeyAlias under which `known_hosts` lists the host key that all nodes share."""
+ETC = {
+    # tcpdump insists on becoming a user of its own name; here that is root, who may write where it is told to.
+    "passwd": "root:x:0:0:root:/root:/bin/sh\n"
+    "tcpdump:x:0:0:tcpdump:/root:/bin/sh\n"
+    "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+    "group": "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n",
+    "shells": "/bin/sh\n",
+    "hosts": "127.0.0.1 localhost\n",
+    "fstab": "proc /proc proc defaults 0 0\n"
+    "sysfs /sys sysfs defaults 0 0\n"
+    "devpts /dev/pts devpts defaults 0 0\n"
+    "tmpfs /run tmpfs mode=1777 0 0\n"
+    "tmpfs /tmp tmpfs mode=1777 0 0\n"
+    "tmpfs /var tmpfs mode=1777 0 0\n"
+    # dropbear takes keys only from a home that nobody else can write to.
+    "tmpfs /root tmpfs mode=700 0 0\n"
+    "tmpfs /dev/shm tmpfs mode=1777 0 0\n",
+}
+# A moment later, so that the ssh session that asked for it ends before the node does.
+POWEROFF = "#!/bin/sh\n(sleep 0.2; exec busybox poweroff -f) </dev/null >/dev/null 2>&1 &\n"
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A built userland."""
+
+    root: Path
+    """Directory that the nodes mount as their root."""
+    ssh_key: Path
+    """Private key (OpenSSH format, mode 0600) that every node accepts for root."""
+    known_hosts: Path
+    """known_hosts file with the nodes' host key under the name HOST_ALIAS."""
+    versions: dict[str, str]
+    """Version of every package inside, by name."""
+    digest: str
+
+
+def ensure_guest(progress: Progress | None = None) -> Guest:
+    """The userland, put together now if the cache does not have it. Works as root and as a plain user.
+
+    Raises:
+        BuildError: a tool is missing, or the packages cannot be had.
+    """
+    parts = [("init", INIT.read_bytes()), ("packages", " ".join((SUITE, *PACKAGES)).encode())]
+    parts += [("etc", repr((ETC, POWEROFF)).encode()), *tc_objects.inputs()]
+    digest = cache.digest(parts)
+    tell = progress or (lambda _what, _fraction: None)
+    entry = cache.build_once(cache.root() / "guest" / digest, lambda scratch: _build(scratch, tell), secret=[_KEY])
+    versions = json.loads((entry / "versions.json").read_text())
+    return Guest(entry / "root", entry / _KEY, entry / "known_hosts", versions, digest)
+
+
+def _build(scratch: Path, tell: Progress) -> None:
+    if not shutil.which("ssh-keygen"):
+        raise BuildError(f"not installed: ssh-keygen; as root: {APT_LINE}")
+    root = scratch / "root"
+    versions = extract(root, PACKAGES, tell)
+    tell("preparing the guest", 0.9)
+    prepare(root)
+    _keys(scratch, root)
+    (scratch / "versions.json").write_text(json.dumps(versions, indent=1) + "\n")
+    tell("guest ready", 1.0)
+
+
+def extract(root: Path, packages: Sequence[str], tell: Progress) -> dict[str, str]:
+    """Unpack `packages` of SUITE and all that they depend on into `root`; return the version of each, by name.
+
+    Works as root and as a plain user. Raises BuildError.
+    """
+    if missing := [tool for tool in TOOLS if not shutil.which(tool)]:
+        raise BuildError(f"not installed: {', '.join(missing)}; as root: {APT_LINE}")
+    tell("reading the package lists", 0.0)
+    archive = Archive(cache.root() / "apt", (SUITE,))
+    with archive.locked():
+        archive.update()
+        tell("fetching the guest's packages", 0.2)
+        # Extracting runs no maintainer script, so chrootless is safe, and it needs no subuids and no root.
+        call([
+            "mmdebstrap", "--variant=extract", "--mode=chrootless", "--format=directory", "--quiet",
+            "--skip=check/chrootless,cleanup/apt,check/empty", f"--include={','.join(packages)}",
+            '--aptopt=Acquire::Check-Valid-Until "false"', '--aptopt=Acquire::Languages "none"',
+            SUITE, str(root), str(archive.sources),
+        ], env={**ENVIRONMENT, "TMPDIR": str(root.parent)})  # fmt: skip
+    versions = dict(sorted(_name_version(deb.name) for deb in (root / "var/cache/apt/archives").glob("*.deb")))
+    if lacking := [name for name in packages if name not in versions]:
+        raise BuildError(f"the guest lacks {', '.join(lacking)}")
+    cache.remove_tree(root / "var")
+    return {f"archive of {suite}": f"{date:%Y-%m-%d}" for suite, date in archive.dates().items()} | versions
+
+
+def in_root(root: Path, program: str) -> list[str]:
+    """The argv that runs a program of `root` here: it may need a newer libc than ours, its own."""
+    library = next(root.glob("usr/lib/*/libc.so.6")).parent
+    loader = next(root.glob("usr/lib*/ld-linux-*.so.*"))
+    return [str(loader), "--library-path", str(library), str(root / program)]
+
+
+def _name_version(deb: str) -> tuple[str, str]:
+    """Package and version from the name of a package file; apt writes a colon in it as %3a."""
+    name, version, _architecture = deb.split("_")
+    return name, version.replace("%3a", ":")
+
+
+def prepare(root: Path) -> None:
+    """What packages leave to their scripts: merged /usr, accounts; our own init, poweroff and words of tc."""
+    for name in ("bin", "sbin", "lib", "lib64"):
+        if not (root / name).exists():
+            (root / name).symlink_to(f"usr/{name}")
+    if not (root / "usr/bin/sh").exists():
+        (root / "usr/bin/sh").symlink_to("dash")
+    for name in (
+        "dev",
+        "proc",
+        "sys",
+        "run",
+        "tmp",
+        "var",
+        "root",
+        "job",
+        "evidence",
+        "cache",
+        "sojourn",
+        "etc/sojourn",
+    ):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    for name, text in ETC.items():
+        (root / "etc" / name).write_text(text)
+    shutil.copy(INIT, root / "init")
+    (root / "usr/sbin/poweroff").write_text(POWEROFF)
+    for name in ("init", "usr/sbin/poweroff"):
+        (root / name).chmod(0o755)
+    tc_objects.install(root)
+
+
+def _keys(scratch: Path, root: Path) -> None:
+    """Keys for this cache only: one to log in with, and one host key for all nodes."""
+    key = scratch / _KEY
+    call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "sojourn", "-f", str(key)])
+    shutil.move(key.with_suffix(".pub"), root / "etc/sojourn/authorized_keys")
+    # dropbear has a key format of its own.
+    printed = call([*in_root(root, "usr/bin/dropbearkey"), "-t", "ed25519", "-f", str(root / "etc/sojourn/host_key")])
+    public = next(line for line in printed.splitlines() if line.startswith("ssh-ed25519 "))
+    (scratch / "known_hosts").write_text(f"{HOST_ALIAS} {' '.join(public.split()[:2])}\n")

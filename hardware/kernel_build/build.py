@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel of the virtual nodes: mainline Linux as a User-Mode Linux binary, built once and cached."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hardware.images.guest import ensure_guest
+from hardware.kernel_build import kbuild, kconfig, training
+from hardware.kernel_build.kbuild import Recipe
+from hardware.kernel_build.kernel_source import KernelSource, identify
+from hardware.kernel_build.self_check import self_check
+from hardware.machine import cache
+from hardware.machine.cache import Progress
+
+RECIPE = Recipe("um", kconfig.VIRTUAL, files=1000, headers_once=True, hot=training.HOT, trained_by=training.job())
+SANITIZED = replace(RECIPE, fragments=(*kconfig.VIRTUAL, "sanitizers"), hot=(), trained_by="")
+"""The same with KASAN, UBSAN and the kernel's other checks of itself; several times slower."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A built kernel."""
+
+    linux: Path
+    """The User-Mode Linux executable."""
+    config: Path
+    """The full .config that it was built with."""
+    version: str
+    """Release, as `uname -r` in a node prints it."""
+    source: str
+    """Debian package and version with the tarball's sha256, or the name of the given source (`KernelSource.name`)."""
+    digest: str
+    """Names the inputs: fragments, TCP Prague, patches, training, compiler, a given source."""
+
+
+def ensure_kernel(source: Path | None = None, progress: Progress | None = None, recipe: Recipe = RECIPE) -> Kernel:
+    """The kernel that a recipe makes, built now if the cache does not have it.
+
+    Args:
+        source: a kernel tarball (.tar.xz, .tar.gz), a folder or a git tree; without, the newest linux-source-7.x of the
+            archive. With a cached build of the same recipe the archive is not asked.
+        progress: told what is being done and the fraction done.
+        recipe: RECIPE, or SANITIZED.
+
+    Raises:
+        BuildError: a tool, an option or the source is missing, or the kernel fails to compile or to work.
+    """
+    given = identify(source) if source else None
+    digest = kbuild.digest(recipe, given)
+    tell = progress or (lambda _what, _fraction: None)
+    entry = cache.build_once(
+        cache.root() / "kernel" / digest, lambda scratch: _build(recipe, scratch, given, digest, tell)
+    )
+    made = json.loads((entry / "kernel.json").read_text())
+    return Kernel(entry / "linux", entry / "config", made["version"], made["source"], digest)
+
+
+def _build(recipe: Recipe, scratch: Path, given: KernelSource | None, digest: str, tell: Progress) -> None:
+    log = cache.root() / "kernel" / f"{digest}.log"
+    guest = ensure_guest()
+
+    def train(linux: Path, profile: Path) -> None:
+        training.train(Kernel(linux, scratch / "config", "", "", digest), guest, profile)
+
+    tree = kbuild.compile_kernel(recipe, scratch, given, log, tell, train)
+    shutil.copy(tree.objects / "linux", scratch / "linux")
+    shutil.copy(tree.objects / ".config", scratch / "config")
+    tell("trying the kernel", 0.98)
+    kbuild.call(["strip", "--strip-debug", str(scratch / "linux")], log)
+    # Only a kernel that passed enters the cache, so a warm start checks nothing.
+    self_check(Kernel(scratch / "linux", scratch / "config", tree.version, tree.name, digest), guest)
+    (scratch / "kernel.json").write_text(json.dumps({"version": tree.version, "source": tree.name}, indent=1) + "\n")
+    tree.remove()
+    log.unlink()
+    tell("kernel ready", 1.0)

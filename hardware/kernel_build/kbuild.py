@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a recipe to a compiled kernel tree: source, patches, TCP Prague, configuration, make."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from hardware.build_tool import ended, started
+from hardware.images.archive import Archive
+from hardware.kernel_build import kconfig
+from hardware.kernel_build.kernel_source import UNUSED, KernelSource, identify, pack, was_built_in
+from hardware.machine import cache
+from hardware.machine.cache import BuildError, Progress
+from hardware.patches import apply_all, series
+
+ADDED = {
+    "tcp_prague.h": "net/ipv4",
+    "tcp_prague.c": "net/ipv4",
+    "tcp_prague_2020.c": "net/ipv4",
+    "tcp_ledbat.c": "net/ipv4",
+    "sch_slots.c": "net/sched",
+    "tcp_sce.c": "net/ipv4",
+    "tcp_sce.h": "include/net",
+    "sce.h": "net/sched",
+    "sce_ramp.h": "net/sched",
+    "cobalt.h": "net/sched",
+    "two_queues.h": "net/sched",
+    "two_queues.c": "net/sched",
+    "sch_cnq.c": "net/sched",
+    "sch_lfq.c": "net/sched",
+    "deltic.h": "net/sched",
+    "sch_deltic.c": "net/sched",
+}
+"""Files of kconfig.FRAGMENTS that are ours, and the folder of the kernel source that they are compiled in."""
+COMPILER, COMMON_HEADERS = kconfig.FRAGMENTS / "cc", kconfig.FRAGMENTS / "common.h"
+MODULES = ("tcp_ect1", "tcp_prague", "tcp_prague_2020")
+"""TCP Prague as modules, in the order in which they are loaded."""
+MODULE_SOURCES = ("Makefile", "Kbuild", "unexported.h", "tcp_prague.h", *(f"{module}.c" for module in MODULES))
+TOOLS = ("gcc", "git", "make", "bc", "bison", "flex", "xz", "tar")
+APT_LINE = "apt-get install --no-install-recommends bc bison flex gcc git libc6-dev make xz-utils"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a kernel is for and made of."""
+
+    arch: str
+    """As make's ARCH takes it."""
+    fragments: tuple[str, ...]
+    """Names of configuration fragments; of an option that stands in several the last one counts."""
+    files: int
+    """About how many files it compiles; only the progress display depends on it."""
+    patches: tuple[Path, ...] = field(default_factory=series)
+    hot: tuple[str, ...] = ()
+    """Files, without `.c`, that are compiled by a profile where there is a training; only with `headers_once`."""
+    trained_by: str = ""
+    """What the training runs; only the digest depends on it."""
+    headers_once: bool = False
+    """Whether the headers of nearly every file are parsed once for all (kernel/cc); not where user code is linked."""
+    goals: tuple[str, ...] = ()
+    """What make is asked for; nothing: all."""
+    header: Path | None = None
+    """A header that its build needs on top of TOOLS."""
+    apt_line: str = APT_LINE
+    """How to install what the build needs."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A compiled kernel tree."""
+
+    source: Path
+    objects: Path
+    """What make made; also what modules are built against."""
+    version: str
+    """Release, as `uname -r` prints it."""
+    name: str
+    """Debian package and version with the tarball's sha256, or the name of the given source."""
+
+    def remove(self) -> None:
+        """Take source and objects away: 2 GB."""
+        for folder in (self.source, self.objects):
+            cache.remove_tree(folder)
+
+
+def digest(recipe: Recipe, source: KernelSource | None) -> str:
+    """Name all that goes into a build: fragments, files, patches, compiler, given source. Reads local files only."""
+    parts = [(name, (kconfig.FRAGMENTS / f"{name}.config").read_bytes()) for name in recipe.fragments]
+    added = (kconfig.FRAGMENTS / name for name in ADDED)
+    parts += [
+        (path.name, path.read_bytes())
+        for path in (*added, *((COMPILER, COMMON_HEADERS) if recipe.headers_once else ()))
+    ]
+    parts += [(f"patch {number}", patch.read_bytes()) for number, patch in enumerate(recipe.patches)]
+    if recipe.hot:
+        parts.append(("training", repr((recipe.hot, recipe.trained_by)).encode()))
+    parts.append(("compiler", _compiler().encode()))
+    if source:
+        parts.append(("source", source.key.encode()))
+    return cache.digest(parts)
+
+
+def digest_with_modules(recipe: Recipe, source: KernelSource | None) -> str:
+    """Name all that goes into a kernel and into the modules that are compiled for it; as `digest`."""
+    parts = [(name, (kconfig.FRAGMENTS / name).read_bytes()) for name in MODULE_SOURCES]
+    return cache.digest([*parts, ("kernel", digest(recipe, source).encode())])
+
+
+def compile_kernel(
+    recipe: Recipe,
+    scratch: Path,
+    given: KernelSource | None,
+    log: Path,
+    tell: Progress,
+    train: Callable[[Path, Path], None] | None = None,
+) -> Tree:
+    """Compile a kernel in `scratch`; what the tools say goes into `log`.
+
+    Args:
+        train: runs a kernel, the executable given first, that leaves counts in the folder given second. By these the
+            recipe's hot files are compiled. What it is compiled by changes no result, so where this fails (BuildError)
+            a line says so and the kernel is compiled without.
+
+    Raises:
+        BuildError: a tool, an option or the source is missing, or the kernel fails to compile.
+    """
+    missing = [tool for tool in TOOLS if not shutil.which(tool)]
+    if recipe.header and not recipe.header.is_file():
+        missing.append(str(recipe.header))
+    if missing:
+        raise BuildError(f"not installed: {', '.join(missing)}; as root: {recipe.apt_line}")
+    with _tarball(given, scratch, tell) as (tarball, name), log.open("wb") as out:
+        tell("unpacking the kernel source", 0.07)
+        tree, objects = scratch / "source", scratch / "objects"
+        tree.mkdir()
+        objects.mkdir()
+        unpack = ["tar", "-C", str(tree), "--strip-components=1", *(f"--exclude={files}" for files in UNUSED)]
+        call([*unpack, "-xf", str(tarball)], log)
+        if given and was_built_in(given.path):
+            call(["make", "-C", str(tree), f"ARCH={recipe.arch}", "mrproper"], log)
+        apply_all(tree, recipe.patches)
+        for file, folder in ADDED.items():
+            shutil.copy(kconfig.FRAGMENTS / file, tree / folder)
+
+        tell("configuring the kernel", 0.12)
+        wanted = scratch / "wanted.config"
+        wanted.write_text(kconfig.fragment(recipe.fragments))
+        make = ["make", "-C", str(tree), f"O={objects}", f"ARCH={recipe.arch}"]
+        if recipe.headers_once:
+            compiler = tree / "sojourn" / COMPILER.name
+            compiler.parent.mkdir()
+            shutil.copy(COMPILER, compiler)
+            make.append(f"CC={compiler}")
+        call([*make, f"KCONFIG_ALLCONFIG={wanted}", "allnoconfig"], log)
+        if unmet := kconfig.unmet(kconfig.parse(wanted.read_text()), kconfig.parse((objects / ".config").read_text())):
+            raise BuildError(f"{name} does not take these options: {', '.join(unmet)}")
+
+        if recipe.headers_once:  # these include some that make writes first
+            call([*make, "prepare"], log)
+            shutil.copy(COMMON_HEADERS, compiler.parent)
+        jobs = ["nice", *make, f"-j{len(os.sched_getaffinity(0))}", *recipe.goals]
+        if recipe.hot and train:
+            (compiler.parent / "hot").write_text("".join(f"{file}.o\n" for file in recipe.hot))
+            try:
+                _compile(recipe, jobs, out, tell, "generate")
+                tell("training the compiler", 0.9)
+                train(objects / "linux", compiler.parent / "profile")
+                _compile_again(recipe, jobs, objects, out, tell, "use")
+            except BuildError as failed:
+                print(f"a slower kernel, compiled without a profile: {failed}", file=sys.stderr)
+                _compile_again(recipe, jobs, objects, out, tell)
+        else:
+            _compile(recipe, jobs, out, tell)
+    version = (objects / "include/config/kernel.release").read_text().strip()
+    return Tree(tree, objects, version, name)
+
+
+def _compile(recipe: Recipe, jobs: list[str], out: IO[bytes], tell: Progress, profile: str = "") -> None:
+    compiled, log = 0, Path(out.name)
+    with started(jobs, stderr=subprocess.STDOUT, env=_environment(profile)) as build:
+        assert build.stdout is not None
+        for line in build.stdout:
+            out.write(line.encode())
+            if line.startswith("  CC "):
+                compiled += 1
+                tell("compiling the kernel", 0.13 + 0.77 * min(1, compiled / recipe.files))
+    out.flush()
+    if build.returncode:
+        raise BuildError(f"the kernel does not compile (see {log}): {_last_error(log)}")
+
+
+def _compile_again(
+    recipe: Recipe, jobs: list[str], objects: Path, out: IO[bytes], tell: Progress, profile: str = ""
+) -> None:
+    """Compile the hot files once more, by a profile or without one, and link."""
+    what = f"compiling the packets' path {'by its profile' if profile else 'without a profile'}"
+    for file in recipe.hot:
+        (objects / f"{file}.o").unlink(missing_ok=True)
+    _compile(recipe, jobs, out, lambda _what, _fraction: tell(what, 0.93), profile)
+
+
+def compile_modules(recipe: Recipe, tree: Tree, folder: Path, log: Path) -> list[Path]:
+    """Make `folder` with TCP Prague as modules for a compiled tree, by the Makefile that DKMS calls too.
+
+    Raises BuildError when they do not compile.
+    """
+    folder.mkdir()
+    for name in MODULE_SOURCES:
+        shutil.copy(kconfig.FRAGMENTS / name, folder)
+    call(["make", "-C", str(folder), f"KDIR={tree.objects}", f"ARCH={recipe.arch}", "modules"], log)
+    return [folder / f"{module}.ko" for module in MODULES]
+
+
+@contextmanager
+def _tarball(given: KernelSource | None, scratch: Path, tell: Progress) -> Iterator[tuple[Path, str]]:
+    """The kernel source and its name for the evidence; a download or a copy is removed afterwards."""
+    if given and given.path.is_dir():
+        tell("copying the kernel source", 0.0)
+        copied = scratch / "source.tar"
+        pack(given, copied)
+        yield copied, given.name
+        copied.unlink()
+        return
+    if given:
+        yield given.path, given.name
+        return
+    tell("reading the package lists", 0.0)
+    archive = Archive(cache.root() / "apt")
+    with archive.locked():
+        archive.update()
+        package = newest_source(archive.names(r"^linux-source-7\.[0-9]+$"))
+        version = archive.version(package)
+        deb = archive.download(
+            package,
+            scratch / "deb",
+            lambda done: tell(f"downloading {package} {version}", 0.01 + 0.05 * done),
+        )
+    call(["dpkg-deb", "-x", str(deb), str(deb.parent)], scratch / "dpkg.log")
+    tarball = next((deb.parent / "usr/src").glob("linux-source-*.tar.*"))
+    yield tarball, f"{package} {version} sha256:{identify(tarball).key}"
+    cache.remove_tree(deb.parent)
+
+
+def newest_source(names: list[str]) -> str:
+    """The linux-source package with the highest version in its name. Raises BuildError when there is none."""
+    if not names:
+        raise BuildError("the archive has no linux-source-7.x: give one with --kernel-source")
+    return max(names, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
+
+
+def _compiler() -> str:
+    if not shutil.which("gcc"):
+        raise BuildError(f"not installed: gcc; as root: {APT_LINE}")
+    return subprocess.run(["gcc", "-dumpfullversion", "-dumpmachine"], capture_output=True, text=True).stdout
+
+
+def _environment(profile: str = "") -> dict[str, str]:
+    """Fixed build names, so that the same inputs give the same kernel, linked once or twice: they reach its entropy."""
+    names = {"USER": "sojourn", "HOST": "sojourn", "TIMESTAMP": "@0", "VERSION": "1"}
+    fixed = {f"KBUILD_BUILD_{name}": value for name, value in names.items()}
+    return {**os.environ, **fixed, "LC_ALL": "C.UTF-8", "MAKEFLAGS": "", "SOJOURN_PROFILE": profile}
+
+
+def call(command: list[str], log: Path) -> None:
+    """Run a command, its output appended to `log`. Raises BuildError with the last error in it."""
+    with log.open("ab") as out:
+        done = ended(command, env=_environment(), log=out)
+    if done.returncode:
+        raise BuildError(f"{command[0]} failed (see {log}): {_last_error(log)}")
+
+
+def _last_error(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if not line.startswith("make")]
+    errors = [line for line in lines if "error" in line.lower() or "can't" in line]
+    return (errors or lines or ["no output"])[-1]

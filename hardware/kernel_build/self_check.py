@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a freshly built kernel must prove in one boot: its congestion controls, dualpi2, and Prague's signals."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hardware.confine.confinement import ConfinementError, Jail
+from hardware.machine.cache import BuildError
+from hardware.node import MEMORY, node_command
+from hardware.simulation import memory_bytes
+
+if TYPE_CHECKING:
+    from hardware.images.guest import Guest
+    from hardware.kernel_build.build import Kernel
+
+CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "prague", "prague-2020", "reno-sce", "dctcp-sce", "cubic-sce")
+TIMEOUT_S = 30.0
+_CONSOLE_END = 300
+# A flow over loopback, its own packets counted; AE, CWR and ECE in a SYN ask for AccECN (RFC 9768).
+JOB = r"""#!/bin/sh
+set -e
+echo "controls: $(cat /proc/sys/net/ipv4/tcp_available_congestion_control)"
+# The sysctl takes only the name of a queue that is registered.
+echo dualpi2 >/proc/sys/net/core/default_qdisc || true
+echo "qdisc: $(cat /proc/sys/net/core/default_qdisc)"
+echo 3 >/proc/sys/net/ipv4/tcp_ecn
+iperf3 -s -1 --forceflush >/tmp/server &
+tcpdump -i lo -s 96 -U --immediate-mode -w /tmp/wire 2>/tmp/dump &
+until grep -q listening /tmp/server && grep -q listening /tmp/dump; do sleep 0.02; done
+iperf3 -c 127.0.0.1 -C CONTROL -n 1M --cport 40001 >/tmp/client || { cat /tmp/client >&2; exit 1; }
+count() { tcpdump -nr /tmp/wire "tcp src port 40001 and $1" 2>/dev/null | wc -l; }
+until [ "$(count 'tcp[tcpflags] & tcp-fin != 0')" -gt 0 ]; do sleep 0.02; done
+echo "accecn_syn: $(count 'tcp[12] & 1 = 1 and tcp[13] = 0xc2')"
+echo "data: $(count 'greater 1000')"
+echo "data_ect1: $(count 'greater 1000 and ip[1] & 3 = 1')"
+# Over ssh the job lasts as long as anything holds its output.
+kill $!
+"""
+
+
+def self_check(kernel: Kernel, guest: Guest, control: str = "prague") -> None:
+    """Boot a node once, send 1 MiB of `control` over its loopback and judge what the node says of it.
+
+    Raises:
+        BuildError: the kernel does not boot or end within TIMEOUT_S, or what the labs stand on does not work.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "run").write_text(JOB.replace("CONTROL", control))
+        (folder / "run").chmod(0o755)
+        words = node_command(name="check", interfaces=(), extra=("sj_job=job/.",))
+        jail = Jail({"linux": kernel.linux, "root": guest.root}, {"job": folder}, memory_bytes(MEMORY))
+        try:
+            with jail:
+                console = subprocess.run(
+                    jail.argv(words, {"TMPDIR": "memory"}), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT, timeout=TIMEOUT_S, check=False,
+                ).stdout  # fmt: skip
+        except subprocess.TimeoutExpired as late:
+            last_words = _end(late.stdout or b"") or "nothing"
+            raise BuildError(
+                f"the built kernel's check did not end within {TIMEOUT_S:g} s; console: {last_words}"
+            ) from late
+        except ConfinementError as refused:
+            raise BuildError(str(refused)) from refused
+        out, err = ((folder / file).read_text() if (folder / file).exists() else "" for file in ("out", "err"))
+    if "qdisc: " not in out:
+        raise BuildError(f"the built kernel does not boot: {_end(console)!r}")
+    judge(out, err)
+
+
+def judge(out: str, err: str = "") -> None:
+    """Raise BuildError unless the job's output (`name: value` lines) shows all that the labs stand on."""
+    values = dict(re.findall(r"^(\w+): ?(.*)$", out, re.MULTILINE))
+    lacking = [name for name in CONGESTION_CONTROLS if name not in values.get("controls", "").split()]
+    if values.get("qdisc") != "dualpi2":
+        lacking.append("dualpi2")
+    if lacking:
+        raise BuildError(f"the built kernel lacks {', '.join(lacking)}")
+    if "data_ect1" not in values:
+        raise BuildError(f"the built kernel carries no TCP Prague flow: {err.strip()[-_CONSOLE_END:]!r}")
+    syn, data, ect1 = (int(values[name]) for name in ("accecn_syn", "data", "data_ect1"))
+    if not syn:
+        raise BuildError("the built kernel's Prague does not ask for AccECN: no SYN with AE, CWR and ECE")
+    if not data or ect1 != data:
+        raise BuildError(f"the built kernel's Prague sends {ect1} of {data} data packets as ECT(1); all must be")
+
+
+def _end(console: bytes) -> str:
+    return console.decode(errors="replace").strip()[-_CONSOLE_END:]

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machines of a physical lab: their file, consoles and power."""

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serial consoles of a lab's machines: a command of this host that joins them, or a labgrid target; kept in a log."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Protocol, Self
+
+from hardware.lab.lab_file import MachineEntry
+from hardware.machine.place import LOCAL
+from hardware.machine.process import Process, ProcessError
+
+_POLL_S = 0.1
+
+
+class ConsoleError(RuntimeError):
+    """A console cannot be opened or has ended; one line that names the reason."""
+
+
+class Console(Protocol):
+    """A serial console that is open."""
+
+    def read(self) -> bytes:
+        """Return what came since the last call, after a moment's waiting. Raises `ConsoleError`."""
+
+    def write(self, data: bytes) -> None:
+        """Send `data`. Raises `ConsoleError`."""
+
+    def close(self) -> None:
+        """End it; safe to call twice."""
+
+
+class CommandConsole:
+    """A program whose stdin and stdout are the console, e.g. `socat - /dev/ttyUSB0,b115200,raw,echo=0`."""
+
+    def __init__(self, command: list[str]) -> None:
+        try:
+            self._process = Process.start(LOCAL, command, stdin=True, stdout="pipe")
+        except ProcessError as failed:
+            raise ConsoleError(str(failed)) from failed
+
+    def read(self) -> bytes:
+        stdout = self._process.popen.stdout
+        assert stdout is not None
+        if not select.select([stdout], [], [], _POLL_S)[0]:
+            return b""
+        if data := os.read(stdout.fileno(), 1 << 16):
+            return data
+        self._process.popen.wait()
+        raise ConsoleError(f"{self._process.command[0]} has ended: {self._process.log_tail() or 'no last words'}")
+
+    def write(self, data: bytes) -> None:
+        assert self._process.popen.stdin is not None
+        try:
+            self._process.popen.stdin.write(data)
+            self._process.popen.stdin.flush()
+        except OSError as failed:
+            raise ConsoleError(f"{self._process.command[0]}: {failed.strerror}") from failed
+
+    def close(self) -> None:
+        self._process.stop(signal.SIGTERM, grace=2)
+
+
+def open_console(machine: MachineEntry) -> Console | None:
+    """Open the console of a machine; None where the lab file gives it none. Raises `ConsoleError`."""
+    if machine.serial:
+        return CommandConsole(machine.serial)
+    if not machine.labgrid:
+        return None
+    from hardware.lab.labgrid_target import LabgridError, LabgridTarget
+
+    try:
+        return LabgridTarget(machine.labgrid).console()
+    except LabgridError as failed:
+        raise ConsoleError(str(failed)) from failed
+
+
+def answer(console: Console, seconds: float = 5) -> bytes:
+    """Press return and give what the console says within `seconds`, up to a moment of silence; empty if nothing.
+
+    Raises `ConsoleError`.
+    """
+    console.write(b"\n")
+    said, deadline = b"", time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        part = console.read()
+        if said and not part:
+            break
+        said += part
+    return said
+
+
+class ConsoleLog:
+    """A thread that writes all that a console says to a file until it is stopped; `error` says why it ended."""
+
+    def __init__(self, console: Console, file: Path) -> None:
+        self.error: ConsoleError | None = None
+        self._console, self._file, self._stop = console, file, threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ConsoleLog", daemon=True)
+
+    def start(self) -> Self:
+        self._file.touch()
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._console.close()
+
+    def _run(self) -> None:
+        try:
+            with self._file.open("ab", buffering=0) as out:
+                while not self._stop.is_set():
+                    out.write(self._console.read())
+        except ConsoleError as failed:
+            self.error = failed

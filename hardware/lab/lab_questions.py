@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lab file by asking: one question an entry, with what the machines themselves say as the proposal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_interface
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from hardware.lab.lab_file import FAR, NEAR, Address, BoxName, InterfaceName, SshName
+from hardware.machine.ip import IP_VERSIONS, ip_version
+from hardware.machine.place import LOCAL, NO_WAY_BACK, CommandError, Place
+
+_GREET_S = 10
+_Middle = Literal["router", "box"]
+_WHERE = {
+    "client": "Browser, recorder and probe run on this machine: the client.",
+    "receiver": "The receiver of the bulk flow, on the client's side; by another address also this machine.",
+    "server": "The server of the film and of the probe, on the other side.",
+    "sender": "The sender of the bulk flow, on the server's side; the server may be that too.",
+}
+
+
+@dataclass(frozen=True)
+class Port:
+    """An interface of a machine with an IP address; `away`: a default route leaves there."""
+
+    name: str
+    address: IPv4Interface | IPv6Interface
+    away: bool = False
+
+
+Tables = dict[str, dict[str, Any]]
+#: Asks one question, with a proposal ("" where there is none), and returns the answer.
+Ask = Callable[[str, str], str]
+#: Tells a line.
+Tell = Callable[[str], None]
+#: The ports of what is typed after `ssh`, or of this machine (""). Raises CommandError.
+Look = Callable[[str], Sequence[Port]]
+
+
+def ports_of(ssh: str) -> list[Port]:
+    """Return the ports of a machine, of this one for "". Raises CommandError."""
+    options = (*NO_WAY_BACK, "BatchMode=yes", f"ConnectTimeout={_GREET_S}")
+    words = [word for option in options for word in ("-o", option)]
+    place = Place(ssh, ("ssh", *words, ssh), remote=True) if ssh else LOCAL
+
+    def told(*what: str) -> list[Any]:
+        return list(json.loads(place.run(["ip", "-j", *what], timeout=2 * _GREET_S) or "[]"))
+
+    away = {route.get("dev") for version in IP_VERSIONS for route in told(f"-{version}", "route", "show", "default")}
+    return [
+        Port(link["ifname"], ip_interface(f"{entry['local']}/{entry['prefixlen']}"), link["ifname"] in away)
+        for link in told("address")
+        for entry in link.get("addr_info", [])
+        if link["ifname"] != "lo" and entry["scope"] != "link"
+    ]
+
+
+def ask_lab(ask: Ask, tell: Tell, look: Look = ports_of) -> Tables:
+    """Ask for router or box, and hosts; return the tables of a lab file. What cannot be is asked for again."""
+    middle = _answer(ask, tell, "between both sides: router (Linux, by ssh) or box (any device)", "router", _Middle)
+    tables, networks = _router(ask, tell, look) if middle == "router" else (_box(ask, tell), {})
+    here = _seen(look, tell, "")
+    for name in (*NEAR, *FAR):
+        tell(_WHERE[name])
+        # All of one IP version, the first one's.
+        of_one = {ip_version(table["address"]) for host, table in tables.items() if "address" in table} or IP_VERSIONS
+        first = tables.get("client" if name in NEAR else "server", {})
+        ssh = ""
+        if name != "client":
+            question = f"{name}: what do you type after `ssh` (-: this machine)"
+            ssh = _answer(ask, tell, question, first.get("ssh", "-"), SshName)
+            ssh = "" if ssh == "-" else ssh
+        its = _seen(look, tell, ssh) if ssh else here
+        # Nobody tells the networks of a box; the way out is seldom one of them.
+        side = networks.get("lan" if name in NEAR else "wan", [port.address.network for port in its if not port.away])
+        fitting = [port for port in its if port.address.network in side and port.address.version in of_one]
+        # A flow leaves a machine by its first address; the receiver's own one tells the bulk flow from the film.
+        taken = {table["address"] for host, table in tables.items() if host in NEAR}
+        proposal = next((str(port.address.ip) for port in fitting if str(port.address.ip) not in taken), "")
+        address = _answer(ask, tell, f"{name}: address on that side of the {middle}", proposal, Address, taken)
+        tables[name] = ({"ssh": ssh} if ssh else {}) | {"address": address}
+        if name in ("client", "server"):
+            device = next((port.name for port in its if str(port.address.ip) == address), "-" if networks else "")
+            where = f"{name}: interface to capture on{' (-: at the router)' if networks else ''}"
+            device = _answer(ask, tell, where, device, InterfaceName)
+            tables[name] |= {"interface": device} if device != "-" else {}
+    return tables
+
+
+def _box(ask: Ask, tell: Tell) -> Tables:
+    tell("Nothing of a box is set or read: packets are captured at the client and at the server, on both sides of it.")
+    return {"box": {"name": _answer(ask, tell, "box: what the evidence calls it", "box", BoxName)}}
+
+
+def _router(ask: Ask, tell: Tell, look: Look) -> tuple[Tables, dict[str, list[IPv4Network | IPv6Network]]]:
+    """The router's table, and the networks on each side of it."""
+    ssh = _answer(ask, tell, "router: what do you type after `ssh`", "", SshName)
+    ports = _seen(look, tell, ssh)
+    inner = [port.name for port in ports if not port.away]
+    lan = _answer(ask, tell, "router: interface towards the client", (*inner, "")[0], InterfaceName)
+    others = [name for name in (*inner, *(port.name for port in ports)) if name != lan]
+    wan = _answer(ask, tell, "router: interface towards the server", (*others, "")[0], InterfaceName, {lan})
+    networks = {
+        side: [port.address.network for port in ports if port.name == name]
+        for side, name in (("lan", lan), ("wan", wan))
+    }
+    return {"router": {"ssh": ssh, "lan": lan, "wan": wan}}, networks
+
+
+def written(tables: Tables) -> str:
+    """Return the tables as TOML, with what else the file may say."""
+    lines = ["# What else may stand here (power, consoles, NAT, namespaces): docs/physical-lab.md"]
+    for name, table in tables.items():
+        lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _seen(look: Look, tell: Tell, ssh: str) -> Sequence[Port]:
+    """What a machine has; told, so that one can choose. Nothing where it does not answer, which is told too."""
+    try:
+        ports = look(ssh)
+    except (CommandError, ValueError) as failed:
+        tell(f"{ssh or 'this machine'} does not tell its interfaces: {failed}")
+        return []
+    shown = ", ".join(f"{port.name} {port.address}{' (default route)' if port.away else ''}" for port in ports)
+    tell(f"{ssh or 'this machine'} has {shown or 'no interface with an IP address'}")
+    return ports
+
+
+def _answer(ask: Ask, tell: Tell, question: str, proposal: str, kind: Any, taken: Collection[str] = ()) -> str:
+    """An answer that a lab file takes, and that is not `taken`."""
+    while True:
+        text = ask(question, proposal).strip()
+        if text == "-" and "(-:" in question:
+            return text
+        try:
+            value = str(TypeAdapter(kind).validate_python(text))
+        except ValidationError as wrong:
+            tell(wrong.errors()[0]["msg"].removeprefix("Value error, "))
+            continue
+        if value not in taken:
+            return value
+        tell(f"{value} is another's already; a machine that is both needs a second address there (`ip address add`)")

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A target of labgrid, an optional dependency (`pip install sojourn[labgrid]`): its power and its console.
+
+A place of a coordinator comes by the environment file too: a target with the resource RemotePlace.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from hardware.lab.lab_file import Labgrid
+
+_CHUNK, _READ_S, _POLL_S = 1 << 16, 0.01, 0.1
+_ONE_AT_A_TIME = threading.Lock()
+"""labgrid notes its steps in one stack for all threads."""
+
+
+class LabgridError(RuntimeError):
+    """labgrid is not installed, or has no such target or driver; one line that says which."""
+
+
+class LabgridTarget:
+    """A target of an environment file. Raises `LabgridError`."""
+
+    def __init__(self, asked: Labgrid) -> None:
+        self._where = f"labgrid {asked.environment}: {asked.target}"
+        try:
+            from labgrid import Environment  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        except ImportError as missing:
+            raise LabgridError(f"{self._where}: pip install 'sojourn[labgrid]': {missing}") from missing
+        try:
+            self._environment = Environment(str(asked.environment))
+            self._target = self._environment.get_target(asked.target)
+        except Exception as failed:  # whatever the file's drivers and resources raise
+            raise LabgridError(f"{self._where}: {failed}") from failed
+        if self._target is None:
+            known = ", ".join(self._environment.config.get_targets())
+            raise LabgridError(f"{self._where}: no such target; known: {known}")
+
+    def switch(self, action: str) -> str:
+        """Do `on`, `off` or `cycle`; `get` returns the state where the driver can tell it."""
+        driver = self._driver("PowerProtocol")
+        does = getattr(driver, action, lambda: None)  # some switches cannot tell their state
+        try:
+            answer = does()
+        except Exception as failed:
+            raise LabgridError(f"{self._where}: {action}: {failed}") from failed
+        return type(driver).__name__ if answer is None else "on" if answer else "off"
+
+    def console(self) -> LabgridConsole:
+        """Open the target's console."""
+        return LabgridConsole(self, self._driver("ConsoleProtocol"))
+
+    def close(self) -> None:
+        """Give all of its drivers back."""
+        self._target.cleanup()
+
+    def _driver(self, protocol: str) -> Any:
+        try:
+            return self._target.get_driver(protocol)
+        except Exception as failed:
+            raise LabgridError(f"{self._where}: {protocol}: {failed}") from failed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class LabgridConsole:
+    """A console by labgrid's ConsoleProtocol, as `hardware.lab.console.Console`."""
+
+    def __init__(self, target: LabgridTarget, driver: Any) -> None:
+        self._target, self._driver = target, driver
+
+    def read(self) -> bytes:
+        import pexpect  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+        try:
+            with _ONE_AT_A_TIME:
+                data = bytes(self._driver.read(size=_CHUNK, timeout=_READ_S) or b"")
+        except pexpect.TIMEOUT:
+            data = b""
+        except Exception as failed:
+            raise self._error(failed) from failed
+        if not data:
+            time.sleep(_POLL_S)
+        return data
+
+    def write(self, data: bytes) -> None:
+        try:
+            with _ONE_AT_A_TIME:
+                self._driver.write(data)
+        except Exception as failed:
+            raise self._error(failed) from failed
+
+    def close(self) -> None:
+        self._target.close()
+
+    @staticmethod
+    def _error(failed: Exception) -> Exception:
+        from hardware.lab.console import ConsoleError
+
+        return ConsoleError(f"labgrid: {failed}")

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Power of a lab's machines: a command of this host, or a labgrid target."""
+
+from __future__ import annotations
+
+from hardware.lab.lab_file import ACTION, MachineEntry
+from hardware.machine.place import LOCAL, CommandError
+
+ACTIONS = ("on", "off", "cycle", "get")
+"""What a switch can be asked for; `get` changes nothing and succeeds when the switch answers."""
+_TIMEOUT_S = 120
+
+
+class PowerError(RuntimeError):
+    """A machine cannot be switched; one line that names it and the reason."""
+
+
+def switch(name: str, machine: MachineEntry, action: str) -> str:
+    """Do one of `ACTIONS` to the machine `name` and return what the switch said. Raises `PowerError`."""
+    if action not in ACTIONS:
+        raise PowerError(f"{name}: power: unknown {action!r}; known: {', '.join(ACTIONS)}")
+    if machine.labgrid:
+        from hardware.lab.labgrid_target import LabgridError, LabgridTarget
+
+        try:
+            with LabgridTarget(machine.labgrid) as target:
+                return target.switch(action)
+        except LabgridError as failed:
+            raise PowerError(f"{name}: power: {failed}") from failed
+    if not machine.power:
+        raise PowerError(f"{name}: the lab file gives it no power; add power = [...] or labgrid")
+    try:
+        return LOCAL.run([word.replace(ACTION, action) for word in machine.power], timeout=_TIMEOUT_S).strip()
+    except CommandError as failed:
+        raise PowerError(f"{name}: power {action}: {failed}") from failed

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hardware.kernel_build import kbuild
+from hardware.kernel_build.build import RECIPE, ensure_kernel
+from hardware.machine import cache
+from hardware.machine.cache import BuildError
+
+
+def test_a_cached_kernel_needs_neither_network_nor_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path))
+    entry = tmp_path / "kernel" / kbuild.digest(RECIPE, None)
+    told = json.dumps({"version": "7.2.13-sojourn", "source": "linux-source-7.2 7.2.13-1"})
+    entry.parent.mkdir()
+    cache.build_once(entry, lambda work: (work / "kernel.json").write_text(told))
+    monkeypatch.setattr(kbuild, "TOOLS", ("no-such-tool",))
+    kernel = ensure_kernel()
+    assert (kernel.version, kernel.linux) == ("7.2.13-sojourn", entry / "linux")
+
+
+def test_missing_tools_are_named_with_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path))
+    monkeypatch.setattr(kbuild, "TOOLS", ("make", "no-such-tool"))
+    with pytest.raises(BuildError, match=r"not installed: no-such-tool; as root: apt-get install .*flex"):
+        ensure_kernel()
+    assert not (tmp_path / "kernel" / kbuild.digest(RECIPE, None)).exists()

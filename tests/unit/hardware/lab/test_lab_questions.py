@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answers make a lab file that is read; what cannot be is asked for again with the reason."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from ipaddress import ip_interface
+from pathlib import Path
+
+from hardware.lab.lab_file import read_lab_file
+from hardware.lab.lab_questions import Port, ask_lab, written
+from hardware.machine.place import CommandError
+
+MACHINES = {
+    "root@apu": [
+        Port("enp1s0", ip_interface("192.168.1.7/24"), away=True),
+        Port("enp2s0", ip_interface("10.42.1.1/24")),
+        Port("enp3s0", ip_interface("10.42.2.1/24")),
+    ],
+    "": [
+        Port("wlan0", ip_interface("192.168.1.5/24"), away=True),
+        Port("eno1", ip_interface("10.42.1.10/24")),
+        Port("eno1", ip_interface("10.42.1.20/24")),
+    ],
+    "root@server": [Port("eth7", ip_interface("10.42.2.10/24")), Port("eth7", ip_interface("10.42.2.20/24"))],
+}
+
+
+def look(ssh: str) -> Sequence[Port]:
+    if ssh not in MACHINES:
+        raise CommandError(ssh, ["ip"], 255, "Could not resolve hostname")
+    return MACHINES[ssh]
+
+
+class User:
+    """Answers in order; None takes the proposal."""
+
+    def __init__(self, *answers: str | None) -> None:
+        self.answers, self.asked, self.told = list(answers), list[tuple[str, str]](), list[str]()
+
+    def ask(self, question: str, proposal: str) -> str:
+        self.asked.append((question, proposal))
+        answer = self.answers.pop(0)
+        return proposal if answer is None else answer
+
+
+def test_two_machines_and_a_router_need_two_names_and_return(tmp_path: Path) -> None:
+    user = User(None, "root@apu", None, None, None, None, None, None, "root@server", None, None, None, None)
+    (file := tmp_path / "lab.toml").write_text(written(ask_lab(user.ask, user.told.append, look)))
+    lab = read_lab_file(file)
+    assert (lab.router.ssh, lab.router.lan, lab.router.wan) == ("root@apu", "enp2s0", "enp3s0")
+    assert (lab.client.ssh, lab.client.address, lab.client.interface) == (None, "10.42.1.10", "eno1")
+    assert (lab.receiver.ssh, lab.receiver.address) == (None, "10.42.1.20")
+    assert (lab.server.ssh, lab.server.address, lab.server.interface) == ("root@server", "10.42.2.10", "eth7")
+    assert (lab.sender.ssh, lab.sender.address) == ("root@server", "10.42.2.10")
+    assert not user.answers
+
+
+def test_a_box_needs_its_name_and_the_interfaces_around_it(tmp_path: Path) -> None:
+    user = User("box", "vendor CPE", None, None, None, None, "root@server", None, "-", None, None, None)
+    tables = ask_lab(user.ask, user.told.append, look)
+    (file := tmp_path / "lab.toml").write_text(written(tables))
+    lab = read_lab_file(file, "black-box")
+    assert lab.box and lab.box.name == "vendor CPE" and lab.router is None
+    assert (lab.client.address, lab.client.interface, lab.receiver.address) == ("10.42.1.10", "eno1", "10.42.1.20")
+    assert (lab.server.ssh, lab.server.interface, lab.sender.ssh) == ("root@server", "eth7", "root@server")
+    assert any("'-' is no interface's name" in line for line in user.told) and not user.answers
+
+
+def test_what_cannot_be_is_asked_for_again(tmp_path: Path) -> None:
+    user = User(
+        "bridge", "router", "-oProxyCommand=x", "root@nowhere", "enp2s0", "enp2s0", "enp3s0",
+        "10.42.1.300", "10.42.1.10", "-", "root@far", "10.42.1.20",
+        "root@server", "10.42.1.10", "10.42.2.10", None, "root@other", "10.42.2.20",
+    )  # fmt: skip
+    tables = ask_lab(user.ask, user.told.append, look)
+    said = "\n".join(user.told)
+    assert "Input should be 'router' or 'box'" in said
+    assert "'-oProxyCommand=x' is nothing that ssh would take" in said
+    assert "root@nowhere does not tell its interfaces: " in said and "Could not resolve hostname" in said
+    assert "enp2s0 is another's already" in said and "10.42.1.10 is another's already" in said
+    assert "'10.42.1.300' is no IP address" in said
+    assert tables["client"] == {"address": "10.42.1.10"} and tables["sender"]["ssh"] == "root@other"
+    assert tomllib.loads(written(tables)) == tables
+
+
+def test_who_gives_the_client_an_ipv6_address_is_proposed_such_ones(tmp_path: Path) -> None:
+    def both(ssh: str) -> list[Port]:
+        ports = MACHINES[ssh]
+        six = (re.sub(r"10\.42\.(\d)\.(\d+)/24", r"fd42:\1::\2/64", str(port.address)) for port in ports)
+        return [*ports, *(Port(port.name, ip_interface(text)) for port, text in zip(ports, six, strict=True))]
+
+    user = User(None, "root@apu", None, None, "fd42:1::10", None, None, None, "root@server", None, None, None, None)
+    (file := tmp_path / "lab.toml").write_text(written(ask_lab(user.ask, user.told.append, both)))
+    assert [host.address for host in read_lab_file(file).hosts.values()] == [
+        "fd42:1::10", "fd42:1::20", "fd42:2::10", "fd42:2::10",
+    ]  # fmt: skip
