@@ -30,7 +30,7 @@ from hardware.confine import confinement
 from hardware.confine.confinement import Confinement
 from hardware.images.desktop import ensure_desktop
 from hardware.kernel_build.build import ensure_kernel
-from harness.matrix.simulated import run_cell
+from harness.matrix.cells.simulated import run_cell
 
 #: What a program does that is hard for ptrace: processes, libraries, system calls, memory.
 _BUSY = """#!/bin/sh

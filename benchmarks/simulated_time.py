@@ -24,7 +24,7 @@ from rich.table import Table
 
 from bottleneck.spec import Direction
 from harness.matrix.cell import Cell, Flow, Hop
-from harness.matrix.simulated import parts, run_cell
+from harness.matrix.cells.simulated import parts, run_cell
 
 HERE = Path(__file__).parents[1]
 RTT_US = 20_000

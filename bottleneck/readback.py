@@ -188,7 +188,7 @@ def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True, c
 
 def slotted(dev: str, queue: Qdisc, found: State) -> list[str]:
     """Return the differences of the queue before packet slots at the egress of `dev`; the kernel tells of the slots
-    themselves elsewhere (`bottleneck.slots.differences`).
+    themselves elsewhere (`bottleneck.delivery_trace.differences`).
     """
     lines = _placed(dev, found, "1:", "slots", None) + _placed(dev, found, "10:", queue.kind, "1:1")
     told = _qdisc(found, dev, "10:").get("options", {})

@@ -12,7 +12,7 @@ from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell, Hop, Probe
 from harness.matrix.dumbbell import LINK_MBPS, bottleneck
 from harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference
-from scoring import published
+from scoring.reference import published
 
 # pfifo_fast with all packets in one band is a FIFO of the device's 1000 packets.
 FIFO = "pfifo limit 1000"

@@ -7,7 +7,7 @@ from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_targets, matrix_tests
 from harness.matrix.cell import Call, Cell
 from harness.matrix.matrix import Chart, Column, Contrast, Curve, Difference, Matrix, Reference
-from scoring import published
+from scoring.reference import published
 
 RTT_MS = 160
 STEADY = "flows.0.steady_mbps"

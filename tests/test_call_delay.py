@@ -9,7 +9,7 @@ from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_targets, matrix_tests
 from harness.matrix.cell import Call, Cell, Probe
 from harness.matrix.matrix import Chart, Column, Contrast, Curve, Matrix, Reference
-from scoring import published
+from scoring.reference import published
 
 RATES = (5, 10, 20)
 CALL_BPS = 2_500_000

@@ -7,7 +7,7 @@ from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_targets, matrix_tests
 from harness.matrix.cell import Cell, ShortFlows
 from harness.matrix.matrix import Bias, Chart, Column, Contrast, Correlation, Matrix, Reference
-from scoring import published
+from scoring.reference import published
 
 ROWS = published.rows("fct_harm.csv")
 RTTS = tuple(dict.fromkeys(int(row["rtt_ms"]) for row in ROWS))

@@ -9,7 +9,7 @@ from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell
 from harness.matrix.matrix import Column, Difference, Matrix, Reference
-from scoring import published
+from scoring.reference import published
 
 CCS = ("reno", "cubic", "dctcp", "prague")
 SCE = {"reno-sce": "reno", "dctcp-sce": "dctcp"}

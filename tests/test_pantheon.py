@@ -7,12 +7,12 @@ from collections import defaultdict
 from itertools import product
 from statistics import fmean
 
-from bottleneck.slots import Slots
+from bottleneck.delivery_trace import Slots
 from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell, Hop, Probe
 from harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference, Summary
-from scoring import published
+from scoring.reference import published
 from traffic.contender import CONTENDERS
 from traffic.program import PROGRAMS
 

@@ -11,7 +11,7 @@ from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell, Hop, Probe
 from harness.matrix.matrix import Chart, Column, Contrast, Expectation, Matrix
-from scoring import published
+from scoring.reference import published
 
 ROWS = published.rows("replay_matrix.csv")
 RTT_MS = 20

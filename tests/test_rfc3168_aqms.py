@@ -7,7 +7,7 @@ from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell
 from harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference
-from scoring import published
+from scoring.reference import published
 
 QDISCS = {
     "fq_codel(1q)": "fq_codel flows 1",

@@ -7,7 +7,7 @@ from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_targets, matrix_tests
 from harness.matrix.cell import Cell, Hop
 from harness.matrix.matrix import Chart, Column, Correlation, Matrix, Reference
-from scoring import published
+from scoring.reference import published
 
 QDISCS = {
     "dualpi2": dumbbell.DUALPI2_2020,

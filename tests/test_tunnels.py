@@ -13,7 +13,7 @@ from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell, Hop
 from harness.matrix.matrix import Column, Contrast, Expectation, Matrix
-from scoring import published
+from scoring.reference import published
 
 ROWS = published.rows("tunnels_matrix.csv")
 TUNNELS = {"wireguard": {"wireguard": "wireguard"}, "ipfou": {"ipfou": "fou", "ipfou-auto": "fou-auto"}}

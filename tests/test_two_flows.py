@@ -9,7 +9,7 @@ from harness.matrix import dumbbell
 from harness.matrix.cases import matrix_tests
 from harness.matrix.cell import Cell
 from harness.matrix.matrix import Chart, Column, Matrix, Reference
-from scoring import published
+from scoring.reference import published
 
 PAIRS = (
     ("cubic", "cubic"), ("cubic", "dctcp"), ("cubic", "reno"), ("dctcp", "dctcp"), ("reno", "dctcp"), ("reno", "reno"),

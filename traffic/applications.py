@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from hardware.machine.place import Place
 from hardware.machine.process import Process, ProcessError
-from traffic import ports, talk, web
+from traffic import call_traffic, ports, web
 from traffic.load import CALL, WEB
 
 #: A talk that is not stopped ends by itself after a day more than any timeline has.
@@ -130,7 +130,7 @@ class WebUser(Programs):
 
 
 class Call(Programs):
-    """A talk each way by `traffic.talk`, as of a call that sends the same whatever becomes of it."""
+    """A talk each way by `traffic.call_traffic`, as of a call that sends the same whatever becomes of it."""
 
     contender = CALL
 
@@ -141,9 +141,9 @@ class Call(Programs):
             "up": (ends.client, ends.server, ends.server_address, str(ports.TALK + 1)),
         }
         for way, (_, listener, *to) in ways.items():
-            stack.callback(_let_end, self._run(f"hear-{way}", listener, talk, "listen", *to, ready="listening"))
+            stack.callback(_let_end, self._run(f"hear-{way}", listener, call_traffic, "listen", *to, ready="listening"))
         for way, (talker, _, *to) in ways.items():
-            stack.callback(self._run(f"talk-{way}", talker, talk, "talk", *to, f"--seconds={_TALK_S}").stop)
+            stack.callback(self._run(f"talk-{way}", talker, call_traffic, "talk", *to, f"--seconds={_TALK_S}").stop)
 
     def told(self) -> dict[str, Any]:
         return {

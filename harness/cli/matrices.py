@@ -53,11 +53,11 @@ def matrix(
     as_json: AsJson = False,
 ) -> None:
     """Run a matrix of transport experiments, in simulated time on all processors at once; resumes where it was left."""
-    from harness.matrix.campaign import Campaign, endpoints_named, lab_named, run_and_report, seeds
-    from harness.matrix.campaign import jitter_gate as limits_of
     from harness.matrix.from_scenario import scenario_matrix
     from harness.matrix.listing import cells_list, cells_table, matrices_list, matrices_table
     from harness.matrix.matrix import MatrixError, matrices, named
+    from harness.matrix.matrix_plan import Campaign, endpoints_named, lab_named, run_and_report, seeds
+    from harness.matrix.matrix_plan import jitter_gate as limits_of
 
     known = matrices()
     if as_json and name and not listed:
@@ -65,7 +65,7 @@ def matrix(
     if table:
         if name or listed or as_json:
             raise MatrixError("--table: is of all matrices; leave the matrix, --list and --json out")
-        from harness.matrix import published_summary
+        from harness.matrix.pages import published_summary
 
         for written in published_summary.write(known, results, table):
             print(written)
@@ -101,6 +101,6 @@ def flent(
     to: Annotated[Path, typer.Option(help="Where the files go.")] = Path("flent"),
 ) -> None:
     """Export runs of cells as flent's data files (.flent.gz)."""
-    from harness.matrix.flent import export
+    from harness.matrix.pages.flent import export
 
     print(f"{len(export(results, to))} files in {to}")

@@ -21,7 +21,7 @@ from harness.experiment import simulated
 from harness.experiment.run import Result, keep_run
 from harness.experiment.seeds import Tell, simulate
 from harness.experiment.simulated import SimulatedError
-from harness.matrix.dask_engine import check_inputs, check_workers, connected, packed, threads, unpack
+from harness.matrix.engines.dask_engine import check_inputs, check_workers, connected, packed, threads, unpack
 from harness.options.model import Options
 from harness.store.loaded import load_scores
 from harness.store.manifest import Manifest

@@ -2,7 +2,7 @@
 """What runs inside the simulated machine: the experiment itself, its news written where the outside reads them.
 
 `python -m harness.experiment.inside JOB` with the folder that `harness.experiment.simulated` wrote, or
-`JOB cell` with that of `harness.matrix.simulated_call`; the evidence goes to EVIDENCE.
+`JOB cell` with that of `harness.matrix.cells.simulated_call`; the evidence goes to EVIDENCE.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def experiment(job: Path) -> None:
 
 def cell(job: Path) -> None:
     """Run a cell of a matrix whose call is between real browsers."""
-    from harness.matrix.real_time import run_cell
+    from harness.matrix.cells.real_time import run_cell
     from scoring.validity import SIMULATED
 
     asked, seed = read_cell(job)

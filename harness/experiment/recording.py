@@ -26,7 +26,7 @@ from hardware.machine.files import LOGS, log_file
 from hardware.machine.periodic import PeriodicSampler
 from hardware.machine.place import CommandError, Place
 from hardware.machine.process import Process, ProcessError
-from harness.experiment.between import Between, between
+from harness.experiment.under_test import Between, between
 from harness.lab import instruments
 from harness.lab.contract import Lab, LabFactory
 from harness.options.model import Options

@@ -15,8 +15,8 @@ from hardware.machine import cache
 from hardware.machine.files import LOCK, replace_file
 from hardware.machine.programs import package_versions
 from harness.bundle.archive import Checked, check, unpacked
+from harness.engine.provenance import source_files
 from harness.experiment.rescore import NotComputedError, check_judges, differences
-from harness.matrix.deciding import source_files
 from harness.report.run_page import REPORT
 from harness.store.manifest import Manifest, StoreError, check_complete
 from scoring.evidence import Setting, needed

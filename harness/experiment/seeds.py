@@ -104,7 +104,7 @@ def _on_dask(
     console: Console,
 ) -> Generator[Result]:
     from harness.experiment.dask_seeds import dask_run
-    from harness.matrix.dask_engine import WAITING_BYTES, connected, places
+    from harness.matrix.engines.dask_engine import WAITING_BYTES, connected, places
 
     with ended_by_sigterm():
         job = dask_run(test, options, service, command_line, console)

@@ -10,9 +10,9 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
 
+from bottleneck.delivery_trace import Slots
 from bottleneck.qdiscs import KINDS
 from bottleneck.shaper import RateStep
-from bottleneck.slots import Slots
 from bottleneck.spec import Direction
 from hardware.machine.ip import IpVersion
 from traffic import ports

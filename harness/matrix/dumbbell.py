@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bottleneck.delivery_trace import Slots
 from bottleneck.impairment import Impairment
 from bottleneck.shaper import RateStep
-from bottleneck.slots import Slots
 from bottleneck.spec import Direction
 from harness.matrix.cell import Cell, Flow, Hop, Probe
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.table import Table
 
-from harness.matrix.campaign import Campaign
 from harness.matrix.matrix import Matrix
+from harness.matrix.matrix_plan import Campaign
 from harness.matrix.results import finished
 
 

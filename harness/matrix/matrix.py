@@ -13,12 +13,12 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from bottleneck.slots import Slots, SlotsError
+from bottleneck.delivery_trace import Slots, SlotsError
 from hardware.machine.files import EXPERIMENTS
 from hardware.machine.messages import did_you_mean, first_wrong
+from harness.matrix.capabilities import LABS, lacking
 from harness.matrix.cell import Cell
-from harness.matrix.limits import LABS, lacking
-from scoring.published import Tolerance
+from scoring.reference.published import Tolerance
 from traffic.contender import CONTENDERS
 from traffic.program import PROGRAMS
 

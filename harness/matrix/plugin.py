@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.experiment.plugin import REPORTS, TOLD, one_line_failures
-from harness.matrix.limits import lacking
+from harness.matrix.capabilities import lacking
 from harness.options.model import Options
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from statistics import fmean
 from typing import Any
 
 from harness.matrix.cell import Cell
-from harness.matrix.cell_run import Job, standing
+from harness.matrix.cells.cell_run import Job, standing
 from harness.matrix.matrix import Matrix, figure
-from scoring.published import PublishedComparison, PublishedPair, compare, pair
+from scoring.reference.published import PublishedComparison, PublishedPair, compare, pair
 from scoring.statistics.numbers import formatted, never_came
 from scoring.transport.cell_scores import completion_harm
 

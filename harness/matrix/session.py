@@ -8,10 +8,10 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.matrix.campaign import Campaign, prepare, seeds
 from harness.matrix.cell import Cell
-from harness.matrix.engine import EngineError, Outcome, complete
+from harness.matrix.engines.engine import EngineError, Outcome, complete
 from harness.matrix.matrix import Matrix, MatrixError, figure
+from harness.matrix.matrix_plan import Campaign, prepare, seeds
 from harness.options.model import Options, OptionsError
 from scoring.schema.scores import SCORES
 from scoring.validity import Limits
@@ -103,7 +103,7 @@ class MatrixSession:
 
     def close(self) -> list[Path]:
         """End what still runs; write the report of every matrix that ran and return where."""
-        from harness.matrix.report import write
+        from harness.matrix.pages.matrix_page import write
         from harness.matrix.results import results
 
         for running in self._running.values():

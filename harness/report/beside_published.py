@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from harness.report.grids import Grid, Row, interval, number, rate_and_queue
 from harness.report.headline import outcomes, phrase
-from scoring import published
+from scoring.reference import published
 from scoring.schema.scores import Scores
 
 #: Facts of published runs of live services; its first line names the document.

@@ -378,8 +378,8 @@ def most_at_once(cell: PlannedCell) -> int:
         return 1
     if cell.options.engine == LOCAL:
         return min(len(os.sched_getaffinity(0)), fitting(MEMORY))
-    from harness.matrix.dask_engine import WAITING_BYTES, connected, places
-    from harness.matrix.engine import EngineError
+    from harness.matrix.engines.dask_engine import WAITING_BYTES, connected, places
+    from harness.matrix.engines.engine import EngineError
 
     try:
         with connected(cell.options.engine) as client:

@@ -10,9 +10,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from harness.matrix import dumbbell, simulated_call
+from harness.matrix import dumbbell
 from harness.matrix.cell import Call, Cell, Flow, Probe
-from harness.matrix.cell_run import Job, score
+from harness.matrix.cells import simulated_call
+from harness.matrix.cells.cell_run import Job, score
 
 pytestmark = pytest.mark.lab
 PAIR = dumbbell.flows(["prague", "cubic-noecn"], 20)

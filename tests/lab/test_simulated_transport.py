@@ -14,19 +14,20 @@ import polars as pl
 import psutil
 import pytest
 
-from bottleneck import slots
+from bottleneck import delivery_trace
+from bottleneck.delivery_trace import Slots
 from bottleneck.impairment import Impairment
 from bottleneck.qdiscs import marks
 from bottleneck.shaper import RateStep
-from bottleneck.slots import Slots
 from bottleneck.spec import Direction
 from hardware import simulation
 from hardware.images.guest import ensure_guest
 from hardware.kernel_build.build import ensure_kernel
 from hardware.machine.ip import IP_VERSIONS
 from hardware.simulation import SimulationError
-from harness.matrix import dumbbell, simulated
+from harness.matrix import dumbbell
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
+from harness.matrix.cells import simulated
 from scoring.packets import pcapng
 from scoring.schema.columns import FLOWS
 from scoring.transport.cell_scores import active_queues
@@ -372,7 +373,7 @@ def test_what_cannot_run_here_says_so(tmp_path: Path) -> None:
 
 def test_packet_slots_send_at_their_times_and_at_no_other(tmp_path: Path) -> None:
     times = [7, 7, 20, 31, 31, 31, 50]
-    (tmp_path / "trace").write_text(slots.text(times))
+    (tmp_path / "trace").write_text(delivery_trace.text(times))
     link = Slots.of_file(tmp_path / "trace")
     flow = Flow(contender="udp", rate_bps=2 * link.rate_bps, rtt_us=RTT)
     hop = Hop(down=Direction(rate_bps=link.rate_bps, qdisc="pfifo limit 20"), slots=link)

@@ -13,7 +13,7 @@ KINDS = ("unit", "programs", "lab")
 AS_PARTS = {
     "advertisements": "test_gates",
     "base": "test_gates",
-    "between": "test_main_job",
+    "under_test": "test_main_job",
     "bundles": "test_cli",
     "child": "test_soak",
     "common": "test_cli",

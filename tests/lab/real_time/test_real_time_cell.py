@@ -18,7 +18,7 @@ from harness.lab.contract import Lab
 from harness.lab.make import virtual_lab
 from harness.matrix import dumbbell
 from harness.matrix.cell import Cell, Flow, Hop
-from harness.matrix.real_time import EVIDENCE, RealTimeError, run_cell
+from harness.matrix.cells.real_time import EVIDENCE, RealTimeError, run_cell
 from harness.store.manifest import PARTIAL
 from scoring.validity import Limits
 from tests.lab.test_matrix import matrix

@@ -16,7 +16,7 @@ from harness.bundle.archive import verify
 from harness.experiment import dask_seeds
 from harness.experiment.dask_seeds import DaskRun, News, Simulation
 from harness.experiment.simulated import SimulatedError
-from harness.matrix.engine import EngineError
+from harness.matrix.engines.engine import EngineError
 from harness.options.model import Options
 from harness.store.manifest import PARTIAL, read_manifest
 from harness.store.runs import RunDirectory

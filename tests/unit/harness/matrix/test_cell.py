@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from bottleneck import slots
-from bottleneck.slots import Slots
+from bottleneck import delivery_trace
+from bottleneck.delivery_trace import Slots
 from harness.matrix import dumbbell
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
-from harness.matrix.cell_run import Job
+from harness.matrix.cells.cell_run import Job
 
 
 def cell(hop: Hop, **fields: object) -> Cell:
@@ -177,7 +177,7 @@ def test_a_swapped_cell_is_checked() -> None:
 def test_a_trace_makes_the_same_cell_wherever_it_lies(tmp_path: Path) -> None:
     cells = []
     for name, times in (("a", [0, 3, 10]), ("b", [0, 3, 10]), ("c", [0, 4, 10])):
-        (tmp_path / name).write_text(slots.text(times))
+        (tmp_path / name).write_text(delivery_trace.text(times))
         cells.append(cell(dumbbell.slotted(Slots.of_file(tmp_path / name), "pie")))
     here, there, other = cells
     assert here != there and here.digest() == there.digest() != other.digest()

@@ -13,10 +13,10 @@ from pydantic import ValidationError
 
 from bottleneck.spec import Direction
 from hardware.lab.lab_file import LabFileError
-from harness.matrix.campaign import Campaign, prepare
 from harness.matrix.cell import Hop
-from harness.matrix.engine import Outcome
+from harness.matrix.engines.engine import Outcome
 from harness.matrix.matrix import Column, Expectation, Matrix, MatrixError, Reference, figure, matrices, named
+from harness.matrix.matrix_plan import Campaign, prepare
 from harness.matrix.results import finished, run_folder
 from harness.matrix.session import judged
 from scoring.schema.scores import SCORES

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of one cell: simulated, scored, described; what a worker does, and whether it was done before."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+from hardware.machine.cache import digest
+from hardware.machine.files import replace_file
+from harness.engine.provenance import SourceFiles, source_files
+from harness.matrix.cell import Cell
+from harness.store import runs
+from harness.store.manifest import hash_file
+from scoring.schema.scores import SCORES
+from scoring.validity import Limits
+from traffic.program import FOREIGN
+
+Endpoints = Literal["bulk", "iperf3"]
+RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "packets.csv", "replay.csv")
+"""What a seed decides bit for bit."""
+RUN = "run.json"
+#: What runs a cell in simulated time; in real time; what scores it.
+_SIMULATED = ("harness.matrix.cells.simulated",)
+_REAL_TIME = ("harness.matrix.cells.real_time", "harness.lab.virtual", "harness.lab.physical")
+_SCORING = ("scoring.transport.cell_scores",)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run to be made. `inputs` names everything else that its outcome depends on."""
+
+    cell: Cell
+    seed: int
+    window_s: float
+    tail_s: float
+    inputs: str
+    endpoints: Endpoints = "bulk"
+    timeout_s: float = 300
+    pcap: bool = False
+    """Whether the run is to have captures of both ends; it is the same run with and without."""
+    kernel_source: Path | None = None
+    """The tarball of its kernel; None: Debian's newest. What it makes is part of `inputs`."""
+    run: Callable[..., None] | None = None
+    """What runs it, in place of `harness.matrix.cells.simulated.run_cell`; another process must import it by name."""
+    scoring_sources: SourceFiles = field(default_factory=lambda: source_files(*_SCORING))
+    """What scores it, found where the job is made; a worker only reads its own of these."""
+
+    @property
+    def work(self) -> float:
+        """About how long it takes beside others: the packets that cross the bottleneck, in Mbit, and its set-up."""
+        from scoring.transport.cell_scores import rate_periods
+
+        periods = [*rate_periods(self.cell.model_dump(mode="json")), (self.cell.seconds, None)]
+        return sum((b - a) * (rate or 100) for (a, rate), (b, _) in pairwise(periods)) + 200
+
+
+@functools.cache
+def real_time_inputs_digest(lab_file: Path | None, limits: Limits, kernel_source: Path | None = None) -> str:
+    """Name what decides a run in a lab of real time: the nodes' kernel and guest or a physical lab's file, the gates.
+
+    Raises BuildError when they cannot be built, OSError when the file cannot be read.
+    """
+    from hardware.images.guest import ensure_guest
+    from hardware.kernel_build.build import ensure_kernel
+
+    lab = (
+        lab_file.read_bytes() if lab_file else f"{ensure_kernel(kernel_source).digest} {ensure_guest().digest}".encode()
+    )
+    return digest([("lab", lab), ("limits", limits.model_dump_json().encode()), *source_files(*_REAL_TIME).contents()])
+
+
+@dataclass(frozen=True)
+class SimulatedInputs:
+    """Names what decides a run where it is called: kernel, guest, endpoints and sources; to be pickled.
+
+    Builds what is missing, once in a process. Raises BuildError when it cannot be built.
+    """
+
+    endpoints: Endpoints = "bulk"
+    kernel_source: Path | None = None
+    sources: SourceFiles = field(default_factory=lambda: source_files(*_SIMULATED))
+
+    def __call__(self) -> str:
+        return _digest_here(self)
+
+
+@functools.cache
+def _digest_here(named: SimulatedInputs) -> str:
+    from harness.matrix.cells.simulated import versions
+
+    parts = {**versions(named.kernel_source), "endpoints": named.endpoints}.items()
+    return digest([(name, text.encode()) for name, text in parts] + list(named.sources.contents()))
+
+
+def scoring_digest(job: Job) -> str:
+    """Name the sources and the parameters that make scores of a run's raw files."""
+    return digest([*job.scoring_sources.contents(), ("window", f"{job.window_s} {job.tail_s}".encode())])
+
+
+def perform(job: Job, folder: Path) -> None:
+    """Empty `folder`, run the cell in it, score it and describe the run in `run.json`.
+
+    Raises what the run raises (hardware.simulation.SimulationError).
+    """
+    from harness.matrix.cells.simulated import run_cell
+
+    run = job.run or run_cell
+    empty(folder)
+    started = time.monotonic()
+    run(
+        job.cell, folder, seed=job.seed, endpoints=job.endpoints, timeout_s=job.timeout_s, pcap=job.pcap,
+        kernel_source=job.kernel_source,
+    )  # fmt: skip
+    ran = time.monotonic()
+    score(job, folder)
+    about: dict[str, Any] = {
+        "cell": job.cell.name,
+        "seed": job.seed,
+        "inputs": job.inputs,
+        "git": _commit(),
+        "programs": _programs(job.cell),
+        "scoring": scoring_digest(job),
+        "result": result_digest(folder),
+        "scores": hash_file(folder / SCORES).sha256,
+        "seconds": job.cell.seconds,
+        "wall_s": round(ran - started, 3),
+        "scoring_s": round(time.monotonic() - ran, 3),
+    }
+    _write(folder / RUN, about)
+
+
+def empty(folder: Path) -> None:
+    """Remove all that is in a folder."""
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def score(job: Job, folder: Path) -> None:
+    """Write `scores.json` from the raw files of a run."""
+    _write(folder / SCORES, scored(job, folder))
+
+
+def scored(job: Job, folder: Path) -> dict[str, Any]:
+    """Return the scores of the raw files of a run, as this version makes them."""
+    import polars as pl
+
+    from scoring.packets.per_packet import PACKETS
+    from scoring.schema.columns import FLOWS, PROBES, REPLAY, SHORT, TALKS, WIRE
+    from scoring.transport.cell_scores import score as scores_of
+
+    def frame(name: str, schema: Any) -> pl.DataFrame:
+        path = folder / name
+        if not path.exists():
+            return pl.DataFrame(schema=schema)
+        # Runs of earlier versions have fewer columns.
+        return pl.read_csv(path, schema=schema, glob=False, missing_columns="insert")
+
+    flows, probes, short = (frame(name, schema) for name, schema in zip(RAW[:3], (FLOWS, PROBES, SHORT), strict=True))
+    wire = frame("wire.csv", WIRE)
+    # Without a column of delays they were not recorded.
+    said = folder / "talks.csv"
+    talks = pl.read_csv(said, schema_overrides=TALKS, glob=False) if said.exists() else None
+    packets, replay = frame("packets.csv", PACKETS), frame("replay.csv", REPLAY)
+    lines = (folder / RAW[3]).read_text().splitlines() if (folder / RAW[3]).exists() else []
+    cell = job.cell.model_dump(mode="json")
+    return scores_of(
+        cell, flows, probes, short, wire=wire, talks=talks, packets=packets, replay=replay,
+        queues=map(json.loads, lines), window_s=job.window_s, tail_s=job.tail_s,
+    )  # fmt: skip
+
+
+def rescore(job: Job, folder: Path) -> None:
+    """Renew the scores of a finished run whose raw files still hold."""
+    score(job, folder)
+    renewed = {"scoring": scoring_digest(job), "scores": hash_file(folder / SCORES).sha256}
+    _write(folder / RUN, json.loads((folder / RUN).read_text()) | renewed)
+
+
+def standing(job: Job, folder: Path) -> Literal["stale", "unscored", "done"]:
+    """Tell what is to be done for a job whose finished run would be `folder`.
+
+    It is stale where there is none, other inputs or programs have made it, or captures are asked for that it has not;
+    unscored where its scores are not as they were written.
+    """
+    from harness.matrix.cells.simulated import CAPTURES
+
+    about = recorded(folder)
+    if about is None or about.get("inputs") != job.inputs or about.get("programs", {}) != _programs(job.cell):
+        return "stale"
+    if job.pcap and not all((folder / name).exists() for name in CAPTURES):
+        return "stale"
+    try:
+        written = hash_file(folder / SCORES).sha256
+    except OSError:
+        return "unscored"
+    return "done" if (about.get("scoring"), about.get("scores")) == (scoring_digest(job), written) else "unscored"
+
+
+def current_scores(job: Job, folder: Path) -> dict[str, Any]:
+    """Return the scores of a finished run, whatever made it, as this version makes them; the folder stays as it is."""
+    about = recorded(folder) or {}
+    written = folder / SCORES
+    if (about.get("scoring"), about.get("scores")) == (scoring_digest(job), hash_file(written).sha256):
+        scores: dict[str, Any] = json.loads(written.read_bytes())
+        return scores
+    # As they would be read from a file.
+    return json.loads(json.dumps(scored(job, folder)))  # type: ignore[no-any-return]
+
+
+def recorded(folder: Path) -> dict[str, Any] | None:
+    """Return what `run.json` says of a finished run; None where there is none, or raw files are not as it recorded."""
+    try:
+        about: dict[str, Any] = json.loads((folder / RUN).read_text())
+        return about if about.get("result") == result_digest(folder) else None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def is_of(job: Job, folder: Path) -> bool:
+    """Tell whether a finished run is one of the job's cell and seed."""
+    about = recorded(folder)
+    return about is not None and (about.get("cell"), about.get("seed")) == (job.cell.name, job.seed)
+
+
+def _programs(cell: Cell) -> dict[str, str]:
+    """Programs of other packages among the cell's flows, by name: what each is now. Ours are part of the inputs."""
+    names = sorted({flow.contender for flow in cell.flows} & FOREIGN.keys())
+    return {name: FOREIGN[name].digest() for name in names}
+
+
+@functools.cache
+def _commit() -> dict[str, Any] | None:
+    """The commit of this checkout, and whether it is changed; only told, since `inputs` has what decides a run."""
+    return state.model_dump() if (state := runs.git_state()) else None
+
+
+def result_digest(folder: Path) -> str:
+    """Return a hash of a run's raw files: equal runs have equal ones."""
+    total = hashlib.sha256()
+    for name in RAW:
+        if (path := folder / name).exists():
+            total.update(f"{name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return total.hexdigest()
+
+
+def _write(path: Path, value: Any) -> None:
+    replace_file(path, (json.dumps(value, indent=1) + "\n").encode())

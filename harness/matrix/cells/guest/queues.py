@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queues and delays of a cell: the commands that make them, and what they are read back as. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bottleneck import delivery_trace, impairment, readback, shaper
+from bottleneck.impairment import Impairment
+from bottleneck.spec import IFB_DOWN, IFB_UP, Direction
+from harness.matrix.cell import Cell, Hop
+from harness.matrix.cells.guest.network import NetworkPort, hop_name, network
+
+SLOTS = "/proc/slots"
+"""Where the kernel takes a schedule, and tells it again (hardware/kernel/sch_slots.c)."""
+
+
+def _delays(cell: Cell) -> Iterator[tuple[NetworkPort, Impairment]]:
+    """Where each half of each host's RTT is added: at the egress of both ends of its link."""
+    net = network(cell)
+    for rtt, host in net.hosts.items():
+        peer = next(b for a, b in net.links if a == host)
+        for end, delay_us in ((host, rtt // 2), (peer, rtt - rtt // 2)):
+            if delay_us:
+                yield end, Impairment(delay_us=delay_us)
+
+
+def _queueing(cell: Cell) -> list[NetworkPort]:
+    """The hosts' devices that have a qdisc of their own."""
+    return list(network(cell).hosts.values()) if cell.sender_queue else []
+
+
+def _ways(hop: Hop) -> Iterator[tuple[Direction | None, str, str, str]]:
+    """Both directions of `hop`: what is asked, egress, ingress and its ifb."""
+    yield hop.down, "lan", "wan", IFB_DOWN
+    yield hop.up, "wan", "lan", IFB_UP
+
+
+def commands(cell: Cell, space: str) -> Iterator[tuple[str, str]]:
+    """The queues and delays of `space`: program (ip or tc) and its command."""
+    lines: list[list[str]] = []
+    for end, delay in _delays(cell):
+        if end.space == space:
+            lines.append([*f"tc qdisc add dev {end.dev} root handle 1:".split(), *delay.tc_args()])
+    lines += [
+        f"tc qdisc add dev {end.dev} root handle 1: {cell.sender_queue}".split()
+        for end in _queueing(cell)
+        if end.space == space
+    ]
+    for n, hop in enumerate(cell.hops):
+        if hop_name(n) == space:
+            for way, egress, ingress, ifb in _ways(hop):
+                if way:
+                    lines += impairment.commands(ingress, ifb, way.path)
+                if way and hop.slots and way is hop.down:
+                    # Its root is made beside its schedule, see start_slots.
+                    lines += delivery_trace.commands(egress, way.qdisc.tc_args())[1:]
+                elif way:
+                    lines += shaper.commands(egress, way.rate_bps, way.qdisc, unshaped=False)
+            if hop.host_queue:
+                lines.append(shaper.one_queue("lan", network(cell).receiver.ip))
+    for command in lines:
+        yield command[0], " ".join(command[1:])
+
+
+def differences(cell: Cell, answers: dict[str, str]) -> list[str]:
+    """Compare what each namespace's tc says to readback.queries with what the cell asks for: a line for each."""
+    lines: list[tuple[str, list[str]]] = []
+    states = {space: readback.state(text, *shown(cell, space)) for space, text in answers.items()}
+    for end, delay in _delays(cell):
+        lines.append((end.space, readback.netem(end.dev, delay, states[end.space])))
+    for end in _queueing(cell):
+        lines.append((end.space, readback.root(end.dev, cell.sender_queue, states[end.space])))
+    for n, hop in enumerate(cell.hops):
+        state = states[hop_name(n)]
+        for way, egress, ingress, ifb in _ways(hop):
+            lines.append((hop_name(n), readback.delayed(ingress, ifb, way.path if way else Impairment(), state)))
+            if way and hop.slots and way is hop.down:
+                lines.append((hop_name(n), readback.slotted(egress, way.qdisc, state)))
+            elif way:
+                lines.append((hop_name(n), readback.shaped(egress, way, state, unshaped=False)))
+    return [f"{space}: {line}" for space, differing in lines for line in differing]
+
+
+def shown(cell: Cell, space: str) -> list[str]:
+    """The devices of `space` whose configuration is read back."""
+    return [end.dev for link in network(cell).links for end in link if end.space == space]
+
+
+def slots_file(space: str) -> str:
+    """The file of a hop's schedule."""
+    return f"slots-{space}"
+
+
+def slotted(cell: Cell) -> list[tuple[str, Hop]]:
+    """Name and hop of each middlebox of packet slots."""
+    return [(hop_name(n), hop) for n, hop in enumerate(cell.hops) if hop.slots]
+
+
+def start_slots(cell: Cell) -> list[str]:
+    """The shell's lines that give each hop of slots its schedule and the qdisc that follows it."""
+    root = " ".join(delivery_trace.commands("lan", ())[0][1:])
+    return [f"cat {slots_file(space)} >{SLOTS}\ntc -n {space} {root}" for space, _ in slotted(cell)]

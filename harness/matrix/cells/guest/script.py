@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a cell to the script of a simulated node: its network, queues and traffic put together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hardware.simulation import NO_RDRAND
+from harness.matrix.cell import Cell, Hop
+from harness.matrix.cells.guest import gateways, queues
+from harness.matrix.cells.guest.network import (
+    HOST_DEV,
+    RECEIVER,
+    SWITCH,
+    Network,
+    devices,
+    hop_name,
+    network,
+    peers,
+    routes,
+)
+from harness.matrix.cells.guest.plan import from_port, plan, starts
+from harness.matrix.cells.guest.queues import SLOTS, slots_file, slotted, start_slots
+from traffic import ports
+from traffic.contender import CONTENDERS
+from traffic.program import PROGRAMS
+from traffic.tso import SWITCH_2020
+
+COUNTERS = "counters-"
+"""What the files begin with that have the counters of a namespace."""
+#: ECN is not agreed on by a SYN that is ECT itself (RFC 3168, 6.1.1).
+_NO_SYN = "tcp flags & syn == 0 "
+#: What all namespaces inherit: it is there, at once, with the addresses that are given alone.
+_OVER_IPV6 = {
+    "all/forwarding": 1, "default/accept_dad": 0, "default/addr_gen_mode": 1, "default/disable_ipv6": 0,
+    "all/disable_ipv6": 0,
+}  # fmt: skip
+
+
+def script(cell: Cell, seed: int, *, iperf3: bool = False, pcap: bool = False) -> str:
+    """Return the shell script that makes the network and runs the traffic in it.
+
+    With `iperf3` that sends the bulk flows, each end's JSON in `sender-N` and `receiver-N`.
+    """
+    net = network(cell)
+    parts = ["#!/bin/sh", "set -e", "echo 1 >/proc/sys/net/core/devconf_inherit_init_net"]
+    if cell.ip_version == 6:
+        parts += [f"echo {value} >/proc/sys/net/ipv6/conf/{name}" for name, value in _OVER_IPV6.items()]
+    if cell.tso_2020:
+        parts.append(f"echo 1 >{SWITCH_2020}")
+    parts.append(_batch("ip -batch -", devices(cell)))
+    parts += [_batch(f"ip -n {space} -batch -", addresses(cell, space)) for space in net.spaces]
+    parts += gateways.commands(cell, net)
+    mangled = [(hop_name(n), hop) for n, hop in enumerate(cell.hops) if hop.mangle]
+    parts += [_batch(f"ip netns exec {space} nft -f -", _mangle(cell, hop)) for space, hop in mangled]
+    parts += start_slots(cell)
+    traffic = plan(cell, seed, flows=not iperf3, pcap=pcap).splitlines()
+    if any(flow.contender in PROGRAMS for flow in cell.flows):
+        parts.append(f"export {NO_RDRAND}")
+    if iperf3:
+        servers, clients = zip(*_iperf3(cell, net, starts(cell, seed)), strict=True)
+        parts += [*servers, "mkfifo /tmp/ready", _batch("./bulk >/tmp/ready", traffic, "&"), "bulk=$!"]
+        parts += ["read ready </tmp/ready", *clients, "wait $bulk", "wait"]
+    else:
+        parts.append(_batch("./bulk", traffic))
+    parts += gateways.replay_queries(cell, net)
+    parts += [f"ip netns exec {space} cat {SLOTS} >seen-{slots_file(space)}" for space, _ in slotted(cell)]
+    return "\n".join([*parts, ""])
+
+
+def addresses(cell: Cell, space: str) -> list[str]:
+    """The `ip -batch` lines inside `space`: links up, addresses, routes, neighbours, ifbs.
+
+    Neighbours are known from the start: no packet waits for an address resolution, none is lost to it.
+    """
+    net = network(cell)
+    ends = [end for link in net.links for end in link if end.space == space]
+    lines = [f"link set dev {end.dev} up" for end in ends]
+    if space == SWITCH:
+        lines += ["link add bridge type bridge mcast_snooping 0", "link set dev bridge up"]
+        return lines + [f"link set dev {end.dev} master bridge" for end in ends]
+    if cell.tunnel and space in (RECEIVER, *(host.space for host in net.hosts.values())):
+        lines.append(f"link set dev {HOST_DEV} mtu {gateways.inner_mtu(cell.tunnel)}")
+    lines += [f"address add {end.address} dev {end.dev}" for end in ends]
+    for end in ends:
+        lines += [
+            f"neighbour replace {peer.ip} lladdr {peer.mac} dev {end.dev} nud permanent" for peer in peers(net, end)
+        ]
+    lines += routes(net, space) + gateways.ipsec(cell, net, space)
+    for program, command in queues.commands(cell, space):
+        if program == "ip":
+            lines.append(command)
+    return lines
+
+
+def _iperf3(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[tuple[str, str]]:
+    """The server of each flow, and its client that waits for its time."""
+    every = max(0.1, cell.sample_s)  # iperf3 takes no shorter interval
+    for n, (flow, start) in enumerate(zip(cell.flows, begins, strict=True)):
+        sender, receiver = net.ends(flow)
+        seconds = max(1, round((flow.stop_s or cell.seconds) - flow.start_s))
+        yield (
+            f"ip netns exec {receiver.space} iperf3 -s -1 -p {ports.BULK + n} -i {every:g} -J >receiver-{n} &",
+            f"(sleep {start:.6f}; exec ip netns exec {sender.space} iperf3 -c {receiver.ip} -p {ports.BULK + n} "
+            f"--cport {from_port(n, flow)} -C {CONTENDERS[flow.contender].cc} -t {seconds} -i {every:g} -J "
+            f"--fq-rate {flow.pacing_bps or 0} "
+            f">sender-{n}) &",
+        )
+
+
+def _mangle(cell: Cell, hop: Hop) -> list[str]:
+    """The nftables rules of what `hop` does to the ECN field or the DSCP of packets that go down."""
+    what = {
+        "ect1-to-not-ect": "ip ecn ect1 ip ecn set not-ect",
+        "to-ect1": f"{_NO_SYN}ip ecn != ce ip ecn set ect1",
+        "to-not-ect": "ip ecn set not-ect",
+        "to-dscp-4": "ip dscp set 4",
+    }[hop.mangle]
+    numbers = ", ".join(str(from_port(n, cell.flows[n])) for n in hop.mangled_flows)
+    which = f"tcp sport {{ {numbers} }} " if numbers else ""
+    chain = "chain forward { type filter hook forward priority mangle;"
+    return ["table ip mangle {", f'{chain} iifname "wan" {which}{what}; }}', "}"]
+
+
+def _batch(command: str, lines: Sequence[str], after: str = "") -> str:
+    return "\n".join([f"{command} <<'END' {after}".rstrip(), *lines, "END"])

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One cell in a lab of real time, virtual or physical; it leaves the files that the simulated lab leaves."""
+
+from __future__ import annotations
+
+import json
+import sched
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event
+
+import polars as pl
+
+from apps.call import BrowserCall as Browsers
+from bottleneck.router import Router
+from bottleneck.spec import Bottleneck, Direction
+from captures.packets import Captured
+from hardware.machine.clock import clock_offsets
+from hardware.machine.command_log import command_log
+from hardware.machine.periodic import PeriodicSampler
+from harness.lab import instruments
+from harness.lab.contract import Lab
+from harness.lab.instruments import Side
+from harness.matrix.capabilities import lacking, working_hops
+from harness.matrix.cell import Cell, Flow, Probe
+from harness.matrix.cells.counters import COUNTERS
+from harness.matrix.cells.real_call import arrived, browser_call, marked, talks
+from scoring import validity
+from scoring.packets import latency, pcapng, per_flow, samples
+from scoring.schema.columns import WIRE
+from scoring.validity import Gate, Limits, Validity
+from traffic import nstat, ports
+from traffic.iperf3 import BulkFlow
+from traffic.ss import SsSampler
+from traffic.tso import tso_2020
+from traffic.tunnel import FAR, NEAR, tunnel
+
+EVIDENCE = "evidence"
+"""Folder in a run's: captures and the tools' own output, which no seed brings back."""
+_STATES_S = 0.5
+_QUEUES_S = 1.0
+#: The most that a full queue holds, and its retransmissions.
+_DRAIN_S = 10.0
+_MARGIN_S = 120
+_QUEUES, _JITTER = "qdisc.jsonl", "jitter.json.gz"
+
+
+class RealTimeError(RuntimeError):
+    """A cell cannot run in this lab, or its run is void; one line that says why."""
+
+
+def run_cell(
+    lab: Lab, cell: Cell, folder: Path, *, seed: int, limits: Limits | None = None, stopped: Event | None = None
+) -> None:
+    """Run `cell` in `lab` and leave its results in `folder`, which is there and empty.
+
+    docs/simulated-time.md lists the files and their columns, docs/matrix.md what real time adds. `seed` numbers the
+    repetition and no more: what varies is the world's. `limits` are those of the gates. Once `stopped` is set, by
+    another thread, the run ends and everything is undone.
+
+    Raises:
+        RealTimeError: the lab lacks what the cell needs, the run was stopped, or a gate makes it void.
+        RouterError, ReadbackError, BulkError, ContenderError, IrttError, ProcessError, TunnelError, ServiceError: a
+            part failed.
+    """
+    lacks, router = cell.needs or lacking(cell, lab.name), lab.router
+    if lacks or not router:
+        raise RealTimeError(f"cell {cell.name}: the {lab.name} lab has {lacks or 'no router'}")
+    evidence = folder / EVIDENCE
+    evidence.mkdir()
+    asked = bottleneck(cell)
+    with command_log(folder / "setup.log"), ExitStack() as stack:
+        stack.enter_context(tso_2020((lab.sender, lab.receiver), cell.tso_2020))
+        router.apply(asked)
+        stack.callback(router.clear)
+        if cell.tunnel in ("wireguard", "fou", "fou-auto"):
+            outer = lab.addresses
+            stack.enter_context(tunnel(cell.tunnel, lab.sender, outer.sender, lab.receiver, outer.receiver))
+        call = stack.enter_context(browser_call(lab, cell.call, evidence)) if cell.call else None
+        run = _Run(lab, router, cell, evidence, stopped or Event(), call)
+        run.play()
+        hop = working_hops(cell)[0]
+        router.verify(asked.stepped(hop.schedule, hop.schedule_up, until_s=cell.seconds))
+        versions = lab.versions | router.versions()
+    verdict = Validity.of(_write(run, folder, limits or Limits()))
+    made = {
+        "cell": cell.model_dump(mode="json"),
+        "seed": seed,
+        "endpoints": "iperf3",
+        "lab": lab.name,
+        "kernel": versions,
+        "began": run.began,
+        "started_s": [round(flow.start_s - run.began, 3) for flow in run.flows],
+        "gates": [gate.model_dump() for gate in verdict.gates],
+    }
+    (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
+    if not verdict.valid:
+        raise RealTimeError(f"cell {cell.name}: void: {'; '.join(verdict.reasons)}")
+
+
+def bottleneck(cell: Cell) -> Bottleneck:
+    """Return the cell's one middlebox, with the RTT of its flows as delay of the path, half each way."""
+    (hop,) = working_hops(cell)
+    assert hop.down and hop.up
+    rtt = next(sender.rtt_us for sender in (*cell.flows, cell.call, *cell.probes) if sender)
+    return Bottleneck(down=_delayed(hop.down, rtt - rtt // 2), up=_delayed(hop.up, rtt // 2))
+
+
+def path_rtt_ms(asked: Bottleneck) -> float:
+    """Return what a packet beside the bottleneck's queue takes there and back, ms."""
+    return (asked.down.path.delay_us + asked.up.path.delay_us) / 1e3
+
+
+def _delayed(way: Direction, delay_us: int) -> Direction:
+    path = way.path.model_copy(update={"delay_us": way.path.delay_us + delay_us})
+    return way.model_copy(update={"path": path})
+
+
+class _Run:
+    """What runs beside a cell's flows, started so that each part finds what it needs, and what it left."""
+
+    def __init__(
+        self, lab: Lab, router: Router, cell: Cell, evidence: Path, stopped: Event, call: Browsers | None
+    ) -> None:
+        self.lab, self.router, self.cell, self.evidence = lab, router, cell, evidence
+        self.stopped, self.call = stopped, call
+        self.flows = [
+            instruments.bulk_flow(
+                lab, flow.contender, evidence, n, name=f"{n}-{flow.contender}", up=flow.up,
+                address=(NEAR if flow.up else FAR) if cell.tunnel else "",
+            )
+            for n, flow in enumerate(cell.flows)
+        ]  # fmt: skip
+        self.pairs = list(zip(self.flows, cell.flows, strict=True))
+        self.captures: dict[Side, Captured] = {}
+        sides = {side: instruments.tap(lab, side).place for side in instruments.SIDES}
+        clocks = clock_offsets(sides.values())
+        self.ahead_ns = {side: round(clocks[place].correction * 1e9) for side, place in sides.items()}
+        self.began = 0.0
+        self.counted: dict[str, dict[str, int]] = {}
+
+    def play(self) -> None:
+        before = self._counters()
+        with ExitStack() as stack:
+            for side in instruments.SIDES:
+                self._capture(stack, side)
+            self._probe(stack)
+            self._sample(stack)
+            self._traffic()
+            self._drain()
+        self.counted = {name: nstat.counted(before[name], after) for name, after in self._counters().items()}
+        router = self.router
+        qdiscs = json.loads(router.place.run(["tc", "-s", "-j", "qdisc", "show"]))
+        with (self.evidence / _QUEUES).open("a") as out:
+            for dev in (router.lan, router.wan):
+                last = {"t": time.time(), "dev": dev, "qdiscs": [q for q in qdiscs if q.get("dev") == dev]}
+                out.write(json.dumps(last) + "\n")
+
+    def _counters(self) -> dict[str, dict[str, int]]:
+        """What the kernels of both ends of the bulk flows have counted of TCP and IP."""
+        ends = {place.name: place for place in (self.lab.sender, self.lab.receiver)}
+        return {name: nstat.counters(place.run(["cat", *nstat.FILES], check=False)) for name, place in ends.items()}
+
+    def _capture(self, stack: ExitStack, side: Side) -> None:
+        capture = instruments.start_capture(self.lab, side, self.evidence / f"{side}.pcapng", only="ip or ip6")
+        stack.callback(lambda: self.captures.__setitem__(side, capture.stop()))
+
+    def _probe(self, stack: ExitStack) -> None:
+        """One probe beside the bottleneck, which shows the lab's own jitter, and those that the cell asks for."""
+        stack.callback(instruments.start_echo(self.lab, self.evidence / "irtt-server.log").stop)
+        asked = {_JITTER: (ports.IRTT_UNSHAPED, Probe(rtt_us=0))}
+        asked |= {_probe_file(n): (ports.IRTT, probe) for n, probe in enumerate(self.cell.probes)}
+        for name, (port, probe) in asked.items():
+            client = instruments.start_probe(
+                self.lab, self.evidence / name, self.cell.seconds + _MARGIN_S,
+                port=port, interval_ms=probe.interval_s * 1e3, codepoint=probe.ecn,
+            )  # fmt: skip
+            stack.callback(client.stop)
+
+    def _sample(self, stack: ExitStack) -> None:
+        """Queues, and what TCP says at the senders; in a tunnel at the receivers too: no capture sees its flows."""
+        low, high = ports.FIRST_SENDER, ports.FIRST_SENDER + len(self.flows) - 1
+        ends = {("sending", flow.sender): "sport" for flow in self.flows}
+        if self.cell.tunnel:
+            ends |= {("receiving", flow.receiver): "dport" for flow in self.flows}
+        samplers: list[PeriodicSampler] = [
+            SsSampler(
+                place, self.evidence / f"{what}-{place.name}.jsonl", f"{port} ge :{low} and {port} le :{high}",
+                interval_s=_STATES_S,
+            )
+            for (what, place), port in ends.items()
+        ]  # fmt: skip
+        samplers.append(instruments.queue_sampler(self.router, self.evidence / _QUEUES, _QUEUES_S))
+        for sampler in samplers:
+            stack.callback(_stop_whole, sampler)
+            sampler.start()
+
+    def _traffic(self) -> None:
+        """Go through the cell's events in real time; a flow that ends by itself voids the run."""
+        cell, (hop, *_) = self.cell, working_hops(self.cell)
+        clock = sched.scheduler(time.time, self._wait)
+        self.began = time.time()
+        lasting = []
+        for flow, asked in self.pairs:
+            clock.enterabs(self.began + asked.start_s, 1, flow.start)
+            if asked.stop_s is None or asked.stop_s >= cell.seconds:
+                lasting.append(flow)
+            else:
+                clock.enterabs(self.began + asked.stop_s, 0, flow.stop)
+        for dev, schedule in ((self.router.lan, hop.schedule), (self.router.wan, hop.schedule_up)):
+            for step in schedule:
+                clock.enterabs(self.began + step.at_s, 0, self.router.set_rate, (dev, step.rate_bps))
+        clock.enterabs(self.began + cell.seconds, 2, lambda: None)
+        with ExitStack() as stack:
+            for flow in self.flows:
+                stack.callback(_end, flow)
+            clock.run()
+            for name, failure in self.lab.watched.items():
+                if (words := failure()) is not None:
+                    raise RealTimeError(f"cell {cell.name}: {name}: {words}")
+            for flow in lasting:
+                if not flow.alive():
+                    flow.stop()
+                    raise RealTimeError(f"cell {cell.name}: {flow.contender.name} ended before the cell")
+            if self.call and self.call.failure:
+                raise RealTimeError(f"cell {cell.name}: the call: {self.call.failure}")
+
+    def _drain(self) -> None:
+        """Return once no sender has anything on its way: what a tunnel strands as it goes keeps its port long."""
+        ending = [word for state in ("fin-wait-1", "closing", "last-ack") for word in ("state", state)]
+        query = ["ss", "-Htn", *ending, f"sport ge :{ports.FIRST_SENDER} and sport le :{ports.LAST_SENDER}"]
+        deadline = time.monotonic() + _DRAIN_S
+        for place in {flow.sender for flow in self.flows}:
+            while place.run(query).strip() and time.monotonic() < deadline:
+                self.stopped.wait(_STATES_S)
+
+    def _wait(self, seconds: float) -> None:
+        if self.stopped.wait(seconds):
+            raise RealTimeError(f"cell {self.cell.name}: stopped")
+
+    def lines(self, pattern: str) -> list[str]:
+        """The lines of the samplers' files of such a name."""
+        return [line for file in sorted(self.evidence.glob(pattern)) for line in file.read_text().splitlines()]
+
+
+def _end(flow: BulkFlow) -> None:
+    if flow.alive():
+        flow.stop()
+
+
+def _stop_whole(sampler: PeriodicSampler) -> None:
+    sampler.stop()
+    if sampler.error:
+        raise RealTimeError(f"sampling ended in mid-run: {sampler.error}")
+
+
+def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
+    """Write the result files of a run and return the gates that it must pass."""
+    cell, t0 = run.cell, run.began
+    seen = {side: _seen(capture, run.ahead_ns[side]) for side, capture in run.captures.items()}
+    if cell.tunnel:
+        got = samples.received(run.lines("receiving-*.jsonl"), ports.FIRST_SENDER, t0)
+    else:
+        behind = (_of(flow, seen[_sides(asked)[1]]) for flow, asked in run.pairs)
+        parts = [samples.progress(part, n, t0) for n, part in enumerate(behind)]
+        got = pl.concat([samples.received([], ports.FIRST_SENDER, t0), *parts])
+    states = samples.states(run.lines("sending-*.jsonl"), ports.FIRST_SENDER, t0)
+    until = {n: min(flow.stop_s or cell.seconds, cell.seconds) for n, flow in enumerate(cell.flows)}
+    samples.sampled(got, states, cell.sample_s, until).write_csv(folder / "flows.csv")
+    if cell.probes:
+        files = [run.evidence / _probe_file(n) for n in range(len(cell.probes))]
+        read = (latency.delays if probe.round_trip else latency.read_irtt_down for probe in cell.probes)
+        delays = [of(file) for of, file in zip(read, files, strict=True)]
+        samples.probed(delays, t0, cell.seconds).write_csv(folder / "probes.csv")
+    if run.call:
+        ways = arrived(run.call, run.lab, seen["client"], seen["server"])
+        talks(ways, t0, cell.seconds).write_csv(folder / "talks.csv")
+    outer = per_flow.select(seen["client"], src=run.lab.addresses.sender, dst=run.lab.addresses.receiver)
+    per_flow.flow_table(outer).select(list(WIRE)).write_csv(folder / "wire.csv")
+    (folder / COUNTERS).write_text(json.dumps(run.counted, indent=1) + "\n")
+    hop, (lan, wan) = cell.hops.index(working_hops(cell)[0]), (run.router.lan, run.router.wan)
+    with (folder / "queues.jsonl").open("w") as out:
+        for line in map(json.loads, run.lines(_QUEUES)):
+            dev = {lan: "lan", wan: "wan"}[line["dev"]]
+            out.write(
+                json.dumps({"t": round(line["t"] - t0, 6), "hop": hop, "dev": dev, "qdiscs": line["qdiscs"]}) + "\n"
+            )
+    return _gates(run, seen, limits)
+
+
+def _seen(capture: Captured, ahead_ns: int) -> pl.DataFrame:
+    """The packets of a capture by our clock; `ahead_ns` is what the clock that dated them is ahead of it."""
+    return per_flow.with_advance(pcapng.read(capture.file).packets.with_columns(pl.col("t_ns") - ahead_ns))
+
+
+def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Gate]:
+    cell = run.cell
+    # While all flows run: starting and ending them takes time of the nodes too. What rates follow is the bulk of the
+    # delays; where probes sample a queue, the tail counts as well.
+    together = max((flow.start_s for flow in run.flows), default=run.began), run.began + cell.seconds
+    percent = 99 if cell.probes or not run.lab.real_time else 95
+    late = latency.percentile(latency.within(latency.read_irtt(run.evidence / _JITTER), [together]), percent)
+    ways = bottleneck(cell)
+    added = None if late is None else late - path_rtt_ms(ways)
+    gates = [validity.capture_drops(side, capture.dropped) for side, capture in run.captures.items()]
+    gates.append(validity.offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
+    gates.append(validity.jitter(f"jitter (P{percent})", added, limits))
+    if run.call and cell.call:
+        gates += marked(cell.call, arrived(run.call, run.lab, seen["client"], seen["server"]), run.began)
+    if cell.tunnel:
+        return gates
+    # Until a program has chosen its own, a socket has the kernel's.
+    sampled = (line for line in map(json.loads, run.lines("sending-*.jsonl")) if line["bytes_sent"])
+    controls = [(line["flow"], line["cc"]) for line in sampled]
+    for n, (flow, asked) in enumerate(run.pairs):
+        sent, behind = (per_flow.flow_table(_of(flow, seen[side])) for side in _sides(asked))
+        row = sent.row(0, named=True) if sent.height else None
+        if row:
+            came = {"ce": behind["ce"].sum(), "sce": max(behind["ect1"].sum() - row["ect1"], 0)}
+            row |= came | {"esce": per_flow.esce(seen[_sides(asked)[0]], row)}
+        controls_seen = {cc for name, cc in controls if f":{flow.sender_port}>" in name}
+        qdisc = str((ways.up if asked.up else ways.down).qdisc)
+        gates.append(validity.contender_proven(f"flow {n}", asked.contender, row, controls_seen, qdisc, limits))
+    return gates
+
+
+def _sides(flow: Flow) -> tuple[Side, Side]:
+    """Where packets of `flow` are captured before the bottleneck and behind it."""
+    return ("client", "server") if flow.up else ("server", "client")
+
+
+def _of(flow: BulkFlow, seen: pl.DataFrame) -> pl.DataFrame:
+    return per_flow.select(seen, sport=flow.sender_port, dport=flow.port)
+
+
+def _probe_file(n: int) -> str:
+    return f"probe-{n}.json.gz"

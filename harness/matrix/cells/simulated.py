@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated lab: one cell in one node of simulated time, its measurements left in a folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+from bottleneck import delivery_trace
+from bottleneck.delivery_trace import SlotsError
+from bottleneck.readback import ReadbackError
+from captures.packets import compress
+from hardware import simulation
+from hardware.images.guest import Guest, ensure_guest
+from hardware.kernel_build.build import Kernel, ensure_kernel
+from hardware.simulation import SimulationError
+from harness.matrix.cell import Cell
+from harness.matrix.cells.counters import COUNTERS
+from harness.matrix.cells.guest import measured, plan, queues, script
+from harness.matrix.cells.guest.network import hop_name
+from harness.store.manifest import hash_file
+from scoring.schema.columns import FLOWS
+from traffic import nstat
+from traffic.contender import CONTENDERS
+from traffic.endpoints import ensure_endpoints
+from traffic.program import PROGRAMS
+
+Endpoints = Literal["bulk", "iperf3"]
+CAPTURES = ("client.pcapng.zst", "server.pcapng.zst")
+"""What `pcap` leaves: the headers of each packet that the receiver, and that the first middlebox's outer end saw."""
+
+
+@cache
+def parts(kernel_source: Path | None = None) -> tuple[Kernel, Guest, Path]:
+    """Kernel, guest and the program of all endpoints, built if need be; once for a process.
+
+    Raises `hardware.machine.cache.BuildError`.
+    """
+    return ensure_kernel(kernel_source), ensure_guest(), ensure_endpoints()
+
+
+def versions(kernel_source: Path | None = None) -> dict[str, str]:
+    """What the results depend on besides cell and seed: kernel, guest and the program of all endpoints, by digest."""
+    kernel, guest, program = parts(kernel_source)
+    return {
+        "kernel": kernel.digest,
+        "release": kernel.version,
+        "source": kernel.source,
+        "guest": guest.digest,
+        "bulk": program.parent.name,
+    }
+
+
+def run_cell(
+    cell: Cell,
+    folder: Path,
+    *,
+    seed: int,
+    endpoints: Endpoints = "bulk",
+    timeout_s: float = 300,
+    pcap: bool = False,
+    kernel_source: Path | None = None,
+) -> None:
+    """Run `cell` in simulated time and leave its results in `folder`, which is there and empty.
+
+    The same seed gives the same bytes in every file. docs/simulated-time.md lists the files and their columns.
+
+    Args:
+        timeout_s: wall time, s.
+        pcap: whether to leave `CAPTURES` too; nothing else is changed by it.
+        kernel_source: see `hardware.kernel_build.build.ensure_kernel`.
+
+    Raises:
+        SimulationError: the cell cannot run here, the node hung or failed, or its configuration is not the one asked
+            for; the message ends with what was said last.
+        BuildError: kernel, guest or program cannot be built.
+    """
+    if cell.needs:
+        raise SimulationError(f"cell {cell.name}: needs {cell.needs}")
+    if endpoints == "iperf3" and not cell.flows:
+        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends bulk flows, and this cell has none")
+    if endpoints == "iperf3" and (odd := [f.contender for f in cell.flows if f.contender not in CONTENDERS]):
+        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends TCP, and not {odd[0]}")
+    kernel, guest, program = parts(kernel_source)
+    job = script.script(cell, seed, iperf3=endpoints == "iperf3", pcap=pcap)
+    (folder / "run").write_text(job)
+    (folder / "run").chmod(0o755)
+    brought = _bring(cell, folder)
+    shutil.copy(program, folder / "bulk")
+    start_ns = simulation.DATE_NS if _programs(cell) else simulation.START_NS
+    try:
+        simulation.run(kernel, guest, folder, seed=seed, start_ns=start_ns, timeout=timeout_s)
+    except SimulationError as failed:
+        raise SimulationError(f"cell {cell.name}, seed {seed}: {failed}") from failed
+    answers = {file.name.removeprefix("readback-"): file.read_text() for file in sorted(folder.glob("readback-*"))}
+    seen_slots = {file.name.removeprefix("seen-slots-"): file.read_text() for file in folder.glob("seen-slots-*")}
+    log = "".join(f"\n[{space}] {queues.SLOTS}\n{text}" for space, text in seen_slots.items())
+    log += "".join(f"\n[{space}] tc -s -d -j\n{text}" for space, text in answers.items())
+    (folder / "setup.log").write_text(job + (folder / "out").read_text() + (folder / "err").read_text() + log)
+    if unlike := queues.differences(cell, answers) + measured.unlike_slots(cell, seen_slots):
+        raise SimulationError(f"cell {cell.name}: {ReadbackError(unlike)}")
+    if endpoints == "iperf3":
+        measured.flows_of_iperf3(cell, seed, folder)
+    if cell.per_packet:
+        brought += measured.packets(cell, folder)
+    if cell.tunnel == "ipsec":
+        measured.replay(cell, folder)
+    seen = list(measured.queues((folder / "queues").read_text()))
+    with (folder / "queues.jsonl").open("w") as out:
+        out.writelines(json.dumps(line) + "\n" for line in seen)
+    if deaf := measured.unheard(cell, pl.read_csv(folder / "flows.csv", schema=FLOWS, glob=False), seen):
+        raise SimulationError(f"cell {cell.name}, seed {seed}: {deaf}")
+    ends = {file.name.removeprefix(script.COUNTERS): file for file in folder.glob(f"{script.COUNTERS}*")}
+    counted = {space: nstat.counters(file.read_text()) for space, file in sorted(ends.items())}
+    (folder / COUNTERS).write_text(json.dumps(counted, indent=1) + "\n")
+    if pcap:
+        for side in plan.captured(cell):
+            compress(folder / plan.capture_name(side))
+    made = {"cell": cell.model_dump(mode="json"), "seed": seed, "endpoints": endpoints}
+    made["kernel"] = versions(kernel_source)
+    if programs := {name: hash_file(folder / name).sha256 for name in brought if name in PROGRAMS}:
+        made["programs"] = programs
+    (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
+    left = ["run", "bulk", "out", "err", "status", "queues", *brought, *(file.name for file in ends.values())]
+    left += [f"readback-{space}" for space in answers] + [f"seen-{queues.slots_file(space)}" for space in seen_slots]
+    for name in left:
+        (folder / name).unlink()
+
+
+def _programs(cell: Cell) -> list[str]:
+    return sorted({flow.contender for flow in cell.flows} & PROGRAMS.keys())
+
+
+def _bring(cell: Cell, folder: Path) -> list[str]:
+    """Put the programs and schedules of `cell` into the job's folder; return their names.
+
+    Raises SimulationError when a trace is not there, or another, on this machine.
+    """
+    names = []
+    for name in _programs(cell):
+        shutil.copy(PROGRAMS[name].ensure(), folder / name)
+        names.append(name)
+    for n, hop in enumerate(cell.hops):
+        if hop.slots:
+            names.append(queues.slots_file(hop_name(n)))
+            try:
+                (folder / names[-1]).write_text(delivery_trace.text(hop.slots.times_ms))
+            except SlotsError as wrong:
+                raise SimulationError(
+                    f"cell {cell.name}: every machine needs its trace in one place: {wrong}"
+                ) from wrong
+    return names

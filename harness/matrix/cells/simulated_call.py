@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cell with a call in simulated time: by the code of the labs in real time, between real browsers, in one machine."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from pathlib import Path
+from typing import Any
+
+from hardware.images.desktop import ensure_desktop
+from hardware.kernel_build.build import ensure_kernel
+from hardware.machine.scratch import scratch_folder
+from harness.experiment.handover import write_cell
+from harness.experiment.simulated import Machine, place, start
+from harness.matrix.cell import Cell
+from harness.matrix.cells.real_call import browsers
+
+#: Of wall time, for each second of the cell and for all that comes before it.
+_TIMEOUT_A_SECOND, _TIMEOUT_S = 15.0, 300.0
+
+
+@functools.cache
+def machine(kernel_source: Path | None = None) -> Machine:
+    """What such cells run in, built if need be; once for a process. Raises BuildError."""
+    return Machine(ensure_kernel(kernel_source), ensure_desktop())
+
+
+def inputs(kernel_source: Path | None = None) -> str:
+    """Name all that decides what such a cell gives: kernel, guest and this project's sources. Raises BuildError."""
+    return machine(kernel_source).digest
+
+
+def run_cell(cell: Cell, folder: Path, *, seed: int, kernel_source: Path | None = None, **_: Any) -> None:
+    """Run `cell` and leave in `folder` what `harness.matrix.cells.real_time.run_cell` leaves.
+
+    The same seed gives the same bytes. Raises SimulatedError, ServiceError, BuildError.
+    """
+    if cell.call:
+        browsers(cell.call)  # paints the cameras' film, which the machine only reads
+    job = scratch_folder("-job")
+    try:
+        write_cell(job, cell, seed)
+        with place(machine(kernel_source)):
+            start(
+                machine(kernel_source), job, "exec python3 -m harness.experiment.inside /job cell", evidence=folder,
+                seed=seed, timeout=_TIMEOUT_S + _TIMEOUT_A_SECOND * cell.seconds,
+            )  # fmt: skip
+    finally:
+        shutil.rmtree(job, ignore_errors=True)

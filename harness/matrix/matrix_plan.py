@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole matrix: its runs on an engine, what a person sees meanwhile, then the report."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from bottleneck.units import UnitError, parse_time
+from hardware.confine.confinement import confinement
+from hardware.kernel_build.kernel_source import checked, short_name
+from hardware.lab.lab_file import PHYSICAL
+from harness.lab.contract import LabFactory
+from harness.lab.needs import require_programs_of_cells
+from harness.matrix.capabilities import LABS, lacking
+from harness.matrix.cell import Cell
+from harness.matrix.cells.cell_run import Endpoints, Job, SimulatedInputs, real_time_inputs_digest
+from harness.matrix.engines.engine import Engine, EngineError, LocalEngine, Outcome, complete
+from harness.matrix.matrix import Matrix, MatrixError
+from harness.matrix.progress import MatrixProgress
+from harness.options.model import LOCAL, engine_named
+from harness.terminal import named, steps
+from scoring.validity import Limits
+
+_WIDE = 240
+"""Columns of a table that goes to a file."""
+_TOLD = {"ran": "runs made", "kept": "kept as they were", "failed": "failed"}
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What is to be run, and how."""
+
+    matrix: Matrix
+    cells: tuple[Cell, ...]
+    seeds: tuple[int, ...]
+    results: Path
+    engine: str = LOCAL
+    """`local`, or the address of a Dask scheduler."""
+    workers: int | None = None
+    again: bool = False
+    endpoints: Endpoints = "bulk"
+    lab: str = "sim"
+    lab_file: Path | None = None
+    """With `apu`: where the lab is described."""
+    limits: Limits = field(default_factory=Limits)
+    """Of the gates of runs in real time."""
+    pcap: bool = False
+    """Whether the ends of runs in simulated time are captured."""
+    kernel_source: Path | None = None
+    """Another Linux in place of Debian's newest, see `hardware.kernel_build.build.ensure_kernel`."""
+    beside: Path | None = None
+    """Other results of the same matrix, to stand beside these, see `harness.matrix.pages.compare_runs`."""
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where the runs of the matrix are kept: those of each lab, of endpoints that are not ours, of each kernel that
+        was given, apart.
+        """
+        apart = self.lab if self.lab != "sim" else self.endpoints if self.endpoints != "bulk" else ""
+        kernel = short_name(self.kernel_source) if self.kernel_source else ""
+        return self.results / "-".join(filter(None, (self.matrix.name, apart, kernel)))
+
+    @property
+    def left_out(self) -> dict[str, list[str]]:
+        """What the lab lacks → the names of the cells that need it."""
+        cells: dict[str, list[str]] = {}
+        for cell in self.cells:
+            if lacks := lacking(cell, self.lab):
+                cells.setdefault(lacks, []).append(cell.name)
+        return cells
+
+
+def seeds(first: int, count: int) -> tuple[int, ...]:
+    """Return `count` seeds from `first` on."""
+    return tuple(range(first, first + count))
+
+
+def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], Engine]:
+    """Build what is missing and return the runs of a plan and what will run them.
+
+    Raises MatrixError, EngineError, ToolError, ConfinementError or BuildError.
+    """
+    matrix, cells = plan.matrix, [cell for cell in plan.cells if not lacking(cell, plan.lab)]
+    if not cells:
+        reasons = "; ".join(plan.left_out)
+        others = " or ".join(f"--lab={lab}" for lab in matrix.labs)
+        raise MatrixError(f"matrix {matrix.name}: the {plan.lab} lab has {reasons}; it runs with {others}")
+    # All of its cells by one code: what a call costs is told against those without.
+    real_calls = (
+        plan.lab == "sim" and any(cell.call for cell in cells) and not any(lacking(cell, "virtual") for cell in cells)
+    )
+    _refuse(plan, real_calls=real_calls)
+    require_programs_of_cells(plan.lab, calls=any(cell.call for cell in cells) and (plan.lab != "sim" or real_calls))
+    if plan.lab not in PHYSICAL and plan.engine == LOCAL:
+        confinement()
+    way = _in_real_time if plan.lab != "sim" else _with_browsers if real_calls else _simulated
+    fields, engine = way(plan, cells, console)
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    jobs = [
+        Job(cell, seed, matrix.window_s, matrix.tail_s, pcap=plan.pcap, kernel_source=plan.kernel_source, **fields)
+        for cell in cells
+        for seed in plan.seeds
+    ]
+    return jobs, engine()
+
+
+def _refuse(plan: Campaign, *, real_calls: bool) -> None:
+    """Raise EngineError for an option that such cells do not take."""
+    real_time = plan.lab != "sim"
+    if plan.engine != LOCAL:
+        if real_time:
+            raise EngineError(f"--engine: {plan.engine!r}: a lab of real time has none")
+        try:
+            engine_named(plan.engine)
+        except ValueError as wrong:
+            raise EngineError(f"--engine: {wrong}") from wrong
+    if real_calls and plan.endpoints != "bulk":
+        raise EngineError(f"--endpoints: matrix {plan.matrix.name}: beside browsers iperf3 sends: leave it out")
+    if plan.pcap and (real_time or real_calls):
+        which = f"the {plan.lab} lab" if real_time else f"matrix {plan.matrix.name}, whose calls are of browsers,"
+        raise EngineError(f"--pcap: {which} keeps captures anyway, in each run's evidence/: leave it out")
+    if plan.kernel_source and plan.lab == "apu":
+        raise EngineError("--kernel-source: a physical router has its own kernel; leave it out")
+    if plan.kernel_source:
+        try:
+            checked(plan.kernel_source)
+        except ValueError as wrong:
+            raise EngineError(f"--kernel-source: {wrong}") from wrong
+
+
+_Way = tuple[dict[str, Any], Callable[[], Engine]]
+"""How cells are run: the fields of their jobs, and what makes the engine."""
+
+
+def _simulated(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
+    _build(plan, console)
+    digest = SimulatedInputs(plan.endpoints, plan.kernel_source)
+    inputs = digest()
+    local = partial(LocalEngine, plan.workers)
+    return {"inputs": inputs, "endpoints": plan.endpoints}, local if plan.engine == LOCAL else _dask(
+        plan, inputs, digest
+    )
+
+
+def _with_browsers(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
+    """In simulated time by the code of the labs in real time."""
+    from harness.matrix.cells import simulated_call
+
+    _build(plan, console)
+    digest = partial(simulated_call.inputs, plan.kernel_source)
+    inputs = digest()
+    fields = {"inputs": inputs, "endpoints": "iperf3", "run": simulated_call.run_cell}
+    if plan.engine != LOCAL:
+        return fields, _dask(plan, inputs, digest)
+    return fields, lambda: LocalEngine(plan.workers, simulated_call.machine(plan.kernel_source).bytes)
+
+
+def _in_real_time(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
+    from harness.matrix.cells.real_call import browsers
+    from harness.matrix.engines.lab_engine import LabEngine
+
+    if plan.lab == "virtual":
+        _build(plan, console)
+    inputs = real_time_inputs_digest(None if plan.lab == "virtual" else plan.lab_file, plan.limits, plan.kernel_source)
+    for cell in cells:
+        if cell.call:
+            browsers(cell.call)  # paints the cameras' film, if need be
+    return {"inputs": inputs, "endpoints": "iperf3"}, lambda: LabEngine(_lab(plan), plan.limits)
+
+
+def _dask(plan: Campaign, inputs: str, digest: Callable[[], str]) -> Callable[[], Engine]:
+    from harness.matrix.engines.dask_engine import DaskEngine
+
+    return partial(DaskEngine, plan.engine, inputs, digest)
+
+
+def _lab(plan: Campaign) -> Callable[[], LabFactory]:
+    """What makes the lab of a plan. Raises LabFileError, MatrixError, BuildError."""
+    from hardware.lab.lab_file import LabFileError, read_lab_file
+    from harness.lab.make import lab_maker
+
+    machines = None if plan.lab == "virtual" else read_lab_file(plan.lab_file or Path("lab.toml"), plan.lab)
+    if len(versions := {cell.ip_version for cell in plan.cells}) > 1:
+        raise MatrixError(
+            f"matrix {plan.matrix.name}: IPv4 and IPv6; the {plan.lab} lab has one: choose cells, or --lab=sim"
+        )
+    (version,) = versions
+    if machines and machines.ip_version != version:
+        raise LabFileError(
+            f"--lab-file: the addresses of {plan.lab_file} are IPv{machines.ip_version}, and the cells IPv{version}; "
+            "give the hosts such ones"
+        )
+    rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
+    make = lab_maker(
+        machines, rates, lambda text: print(text, file=sys.stderr), kernel_source=plan.kernel_source, version=version
+    )
+    return lambda: make(plan.folder)
+
+
+def _build(plan: Campaign, console: Console | None) -> None:
+    from hardware.images.guest import ensure_guest
+    from hardware.kernel_build.build import ensure_kernel
+
+    with steps(console) as step:
+        ensure_guest(progress=named(step("guest root")))
+        ensure_kernel(plan.kernel_source, named(step("kernel")))
+
+
+def run_matrix(plan: Campaign, console: Console | None = None) -> list[Outcome]:
+    """Run a plan, showing how far it is, and return what became of every run; the longest begin first."""
+    console = console or Console(stderr=True)
+    jobs, engine = prepare(plan, console)
+    for lacks, names in plan.left_out.items():
+        console.print(Text(f"left out, {len(names)} cells: the {plan.lab} lab has {lacks}"))
+    if plan.lab == "sim":
+        jobs.sort(key=lambda job: -job.work)
+    with MatrixProgress(plan.matrix.name, jobs, console) as progress:
+        outcomes = []
+        for outcome in complete(jobs, engine, plan.folder, again=plan.again, begun=progress.begun):
+            progress.ended(outcome)
+            outcomes.append(outcome)
+    return outcomes
+
+
+def run_and_report(plan: Campaign) -> list[Outcome]:
+    """Run a plan, write and print its report, tell every failure; return those that failed.
+
+    Raises MatrixError for other results that cannot stand beside these, before anything runs; else as `prepare`.
+    """
+    from harness.matrix.pages.compare_runs import beside, other_folder, other_results
+    from harness.matrix.pages.matrix_page import summary, table, write, write_beside
+    from harness.matrix.results import results
+
+    other = plan.beside and other_results(plan.matrix, other_folder(plan.matrix, plan.folder, plan.beside))
+    console, began = Console(stderr=True), time.monotonic()
+    outcomes = run_matrix(plan, console)
+    ran = time.monotonic() - began
+    gathered = results(plan.matrix, plan.folder, outcomes[0].job.inputs)
+    report = write(gathered)
+    both = other and beside(gathered, other, plan.cells)
+    counts = {status: sum(outcome.status == status for outcome in outcomes) for status in ("ran", "kept", "failed")}
+    lab_s = sum(outcome.job.cell.seconds for outcome in outcomes if outcome.status == "ran")
+    speed = f", {lab_s / ran:.3g} s of lab time per s" if lab_s else ""
+    text = ", ".join(f"{count} {_TOLD[status]}" for status, count in counts.items() if count)
+    out = Console(width=None if sys.stdout.isatty() else _WIDE)
+    out.print(table(both.compared if both else gathered))
+    for line in both.lines() if both else summary(gathered):
+        out.print(Text(line))
+    out.print(Text(f"{text} in {time.monotonic() - began:.1f} s{speed}"))
+    for page in filter(None, (report, both and write_beside(both))):
+        print(page)
+    failed = [outcome for outcome in outcomes if outcome.status == "failed"]
+    for outcome in failed:
+        print(
+            f"sojourn: {outcome.job.cell.name}, seed {outcome.job.seed}: {outcome.error}; see {outcome.folder}",
+            file=sys.stderr,
+        )
+    return failed
+
+
+def endpoints_named(text: str) -> Endpoints:
+    """Return the endpoints of that name. Raises EngineError when there are none."""
+    known: tuple[Endpoints, ...] = ("bulk", "iperf3")
+    for name in known:
+        if name == text:
+            return name
+    raise EngineError(f"--endpoints: unknown {text!r}; known: {', '.join(known)}")
+
+
+def jitter_gate(text: str) -> Limits:
+    """Return the limits of the gates with that much jitter. Raises EngineError when it is no time."""
+    try:
+        return Limits(jitter_ms=parse_time(text) / 1000)
+    except UnitError as wrong:
+        raise EngineError(f"--jitter-gate: {wrong}") from wrong
+
+
+def lab_named(text: str) -> str:
+    """Return the lab of that name; an empty one stays so. Raises EngineError when there is none."""
+    if text and text not in LABS:
+        raise EngineError(f"--lab: unknown {text!r}; known: {', '.join(LABS)}")
+    return text

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the page of a cell shows: its scores, and for each seed delivery rate and TCP RTT over time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import polars as pl
+from markupsafe import Markup
+
+from bottleneck.qdiscs import marks, sce_marks
+from harness.matrix.cell import Cell
+from harness.matrix.cells.counters import COUNTERS, shown
+from harness.matrix.matrix import Matrix
+from harness.matrix.results import figure_text, seeds_text
+from harness.report.svg import Panel, Points, ccdf_plot, time_plot
+from scoring.packets.per_packet import BIN_S, PACKETS
+from scoring.schema.columns import FLOWS
+
+COLOURS = ("victim", "contender", "third", "fourth", "quality", "stall")
+"""The page's colours of the curves c0 to c5."""
+FIXED_RTT_MS = 300.0
+"""Top of the RTT's fixed scale, the same in every cell, so that plots compare."""
+_POINTS = 240
+_ROWS = {
+    "d_ss_mbps": ("D_SS, Mbit/s", 2),
+    "goodput_mbps": ("whole flow, Mbit/s", 2),
+    "normalised": ("goodput in the window over an equal share", 2),
+    "rtt_mean_ms": ("TCP RTT, mean ms", 2),
+    "rtt_max_ms": ("TCP RTT, largest ms", 1),
+    "retrans": ("packets sent again", 0),
+    "ce_share": ("share marked CE", 4),
+    "steady_start_s": ("steady from s", 0),
+    "steady_mbps": ("steady Mbit/s", 2),
+}
+_PERIODS = {
+    "rate_mbps": ("bottleneck Mbit/s", 1),
+    "goodput_mbps": ("goodput Mbit/s", 2),
+    "utilisation": ("used", 3),
+    "height_ms": ("largest RTT above the path's, ms", 1),
+    "spike_s": ("spike s", 1),
+    "spike_over": ("over at the end", 0),
+}
+_PROBES = {
+    "sent": ("sent", 0),
+    "loss": ("lost", 4),
+    "p50_ms": ("P50 ms", 2),
+    "p95_ms": ("P95 ms", 2),
+    "p99_ms": ("P99 ms", 2),
+    "max_ms": ("largest ms", 2),
+    "negative": ("sooner than the path", 0),
+}
+_CALL = {
+    "mbps": ("Mbit/s that arrived", 2),
+    "loss": ("lost", 4),
+    "p50_ms": ("P50 ms", 2),
+    "p99_ms": ("P99 ms", 2),
+    "max_ms": ("largest ms", 2),
+}
+
+
+def cell_page(
+    matrix: Matrix, cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[int, Path], up: str
+) -> dict[str, Any]:
+    """Return the content of a cell's page from the scores and folders of its runs by seed; `up` is the report."""
+    plots: list[dict[str, Any]] = []
+    for seed, path in paths.items():
+        plots += _plots(cell, path, seed, dict(runs[seed]))
+    return {
+        "name": cell.name,
+        "matrix": matrix.title,
+        "up": up,
+        "setup": _setup(cell),
+        "tables": _tables(cell, runs, paths),
+        "plots": plots,
+    }
+
+
+def _setup(cell: Cell) -> list[str]:
+    lines = []
+    for name, flow in zip(_flow_names(cell), cell.flows, strict=True):
+        own = [
+            f"paced at {flow.pacing_bps / 1e6:g} Mbit/s" if flow.pacing_bps else "",
+            f"from port {flow.from_port}" if flow.from_port else "",
+        ]
+        if any(own):
+            lines.append(f"flow {name}: {', '.join(filter(None, own))}")
+    for n, hop in enumerate(cell.hops, 1):
+        ways = [
+            f"{name} {way.rate_bps / 1e6:g} Mbit/s, {way.qdisc}"
+            + (f", {' '.join(way.path.tc_args())}" if way.path.needed else "")
+            for name, way in (("down", hop.down), ("up", hop.up))
+            if way
+        ]
+        if hop.slots and hop.down:
+            link = f"{hop.slots.file or 'generated'}, {hop.down.rate_bps / 1e6:.3g} Mbit/s on average"
+            ways[0] = f"down packet slots ({link}), {hop.down.qdisc}"
+        steps = [
+            f"{name} {step.rate_bps / 1e6:g} Mbit/s from {step.at_s:g} s"
+            for name, schedule in (("down", hop.schedule), ("up", hop.schedule_up))
+            for step in schedule
+        ]
+        names = ", ".join(_flow_names(cell)[flow] for flow in hop.mangled_flows)
+        mangled = f"{hop.mangle} for {names}" if names else hop.mangle
+        more = [mangled, "one queue for all that goes down to one host" if hop.host_queue else ""]
+        text = "; ".join(filter(None, [*ways, *steps, *more]))
+        lines.append(f"middlebox {n}: {text or 'forwards as it comes'}")
+    if cell.sender_queue:
+        lines.append(f"root qdisc of the sending hosts: {cell.sender_queue}")
+    if cell.pacing_percent:
+        start, steady = cell.pacing_percent
+        lines.append(f"TCP paces at {start} % of cwnd/RTT in slow start, {steady} % after it")
+    if cell.tso_2020:
+        lines.append("TCP makes packets of several segments as Linux did in 2020")
+    if cell.offloads:
+        lines.append("segmentation offloads are on: a packet of a queue has up to 64 KiB")
+    if cell.tunnel:
+        lines.append(f"tunnel: {cell.tunnel}" + (f", replay window {cell.replay_window}" if cell.replay_window else ""))
+    if cell.call:
+        lines.append(f"call: {cell.call.bitrate_bps / 1e6:g} Mbit/s each way, {cell.call.ecn}")
+    if cell.short_flows:
+        short = cell.short_flows
+        lines.append(
+            f"{short.count} short flows of {short.contender} from {short.start_s:g} s, {short.mean_gap_s:g} s apart"
+            + (", from the slow start threshold of earlier ones" if short.remember_ssthresh else "")
+        )
+    return lines
+
+
+def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[int, Path]) -> list[dict[str, Any]]:
+    names = _flow_names(cell)
+    over = seeds_text(list(runs)) + (", least to largest in brackets." if len(runs) > 1 else ".")
+    tables = []
+    for title, key, rows, heads in (
+        ("Flows", "flows", _ROWS, names),
+        ("Stretches of constant rate", "periods", _PERIODS, None),
+        ("Probes", "probes", _PROBES, [f"{p.ecn}, {'round trip' if p.round_trip else 'one way'}" for p in cell.probes]),
+        ("Call", "call", _CALL, ["down", "up"]),
+    ):
+        lists = [scores.get(key) or [] for scores in runs.values()]
+        wide = max((len(items) for items in lists), default=0)
+        if not wide or (key == "periods" and wide == 1):
+            continue
+        lines = []
+        for name, (label, digits) in rows.items():
+            line = [_spread([items[n].get(name) for items in lists if n < len(items)], digits) for n in range(wide)]
+            if any(text != "–" for text in line):
+                lines.append([label, *line])
+        heads = heads or [f"from {item['start_s']:g} s" for item in lists[0]]
+        tables.append({"title": title, "caption": over, "heads": ["", *heads], "rows": lines})
+    if shorts := [scores["short"] for scores in runs.values() if scores.get("short")]:
+        keys = dict.fromkeys(key for short in shorts for key in short)
+        rows_shown = [
+            [key.replace("_", " "), _spread([short.get(key) for short in shorts], 3, f"short.{key}")] for key in keys
+        ]
+        tables.append({"title": "Short flows", "caption": over, "heads": ["", "s"], "rows": rows_shown})
+    if queues := _queues(next(iter(paths.values()))):
+        heads = ["queue", "packets", "Mbyte", "dropped", "marked CE", "marked SCE"]
+        caption = f"The kernel's counters at the end of seed {next(iter(paths))}."
+        tables.append({"title": "Queues", "caption": caption, "heads": heads, "rows": queues})
+    ends, counted = shown(next(iter(paths.values())))
+    if counted:
+        caption = f"Of the ends' kernels, seed {next(iter(paths))}; all of them are in {COUNTERS}."
+        tables.append({"title": "TCP and IP counters", "caption": caption, "heads": ["", *ends], "rows": counted})
+    return tables
+
+
+def _queues(run: Path) -> list[list[str]]:
+    """The counters of every queue with traffic at the end of a run."""
+    try:
+        last: dict[tuple[int, str], list[dict[str, Any]]] = {}
+        for line in (run / "queues.jsonl").read_text().splitlines():
+            sample = json.loads(line)
+            last[sample["hop"], sample["dev"]] = sample["qdiscs"]
+    except (OSError, ValueError, KeyError):
+        return []
+    rows = []
+    for (hop, dev), qdiscs in last.items():
+        for q in qdiscs:
+            if q.get("packets") and q["kind"] not in ("htb", "ingress", "noqueue"):
+                name = f"middlebox {hop + 1} {'down' if dev == 'lan' else 'up'}: {q['kind']}"
+                counts = [str(q["packets"]), f"{q.get('bytes', 0) / 1e6:.1f}", str(q.get("drops", 0))]
+                marked = ["–" if n is None else str(n) for n in (marks(q), sce_marks(q))]
+                rows.append([name, *counts, *marked])
+    return rows
+
+
+def _flow_names(cell: Cell) -> list[str]:
+    return [
+        f"{n} {flow.contender} {flow.rtt_us / 1000:g} ms{' up' if flow.up else ''}"
+        for n, flow in enumerate(cell.flows, 1)
+    ]
+
+
+def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[dict[str, Any]]:
+    plots = []
+    if cell.flows and (run / "flows.csv").exists():
+        flows = pl.read_csv(run / "flows.csv", schema=FLOWS, missing_columns="insert")
+        rates, rtts = series(flows, cell.seconds, cell.sample_s)
+        key = [(name, COLOURS[n % 6]) for n, name in enumerate(_flow_names(cell))]
+        largest = max((y for points in rtts.values() for _, y in points if y is not None), default=1.0)
+        top = max((y for points in rates.values() for _, y in points if y is not None), default=1.0)
+        panels = [
+            Panel("delivery rate (Mbit/s)", 200, top * 1.05),
+            Panel(f"TCP RTT, fixed scale (ms, {FIXED_RTT_MS:g} at the top)", 150, FIXED_RTT_MS),
+            Panel("TCP RTT, free scale (ms)", 150, largest * 1.05),
+        ]
+        for panel, points in zip(panels, (rates, rtts, rtts), strict=True):
+            panel.lines = [(f"c{n % 6}", curve) for n, curve in points.items()]
+        # A flow that is no TCP has no TCP RTT.
+        panels = [panel for panel in panels if any(y is not None for _, curve in panel.lines for _, y in curve)]
+        svg = time_plot(panels, [("", "solo", 0, cell.seconds)], f"delivery rate and RTT, seed {seed}", axis="time (s)")
+        plots.append(
+            {
+                "title": f"Delivery rate and TCP RTT, seed {seed}",
+                "key": key,
+                "svg": Markup(svg),
+                "note": f"Rate: payload received in {cell.seconds / _POINTS:.2g} s. RTT: the largest smoothed RTT of "
+                "the sender in that time.",
+            }
+        )
+    if (run / "packets.csv").exists() and scores.get("packets"):
+        plots.append(_packets(cell, scores, pl.read_csv(run / "packets.csv", schema=PACKETS), seed))
+    curves = [
+        (f"{probe['ecn']}", f"c{n % 6}", ccdf_points(probe["ccdf"]))
+        for n, probe in enumerate(scores.get("probes", []))
+        if probe.get("ccdf")
+    ]
+    if curves:
+        svg = ccdf_plot(curves, f"CCDF of the queue delay, seed {seed}", axis="queue delay (ms)")
+        key = [(f"probe {name}", COLOURS[n % 6]) for n, (name, *_) in enumerate(curves)]
+        plots.append({"title": f"Queue delay, seed {seed}", "key": key, "svg": Markup(svg), "note": ""})
+    return plots
+
+
+def ccdf_points(curve: Mapping[str, Any]) -> Points:
+    """Return a CCDF of `scoring.transport.cell_scores` as points (ms, percent); all lost: one at 100 %."""
+    return list(zip(curve["ms"], curve["percent"], strict=True)) or [(0.0, 100.0)]
+
+
+def _packets(cell: Cell, scores: Mapping[str, Any], packets: pl.DataFrame, seed: int) -> dict[str, Any]:
+    """What came of each flow over time, and the delay of each of its packets, thinned to `_POINTS` · 8 of all."""
+    egress = Panel(f"egress in {BIN_S:g} s (Mbit/s)", 200, 1.0)
+    owd = Panel("one-way delay of single packets (ms)", 200, 1.0)
+    thin = packets.drop_nulls("delay_us").gather_every(max(packets.height // (_POINTS * 8), 1))
+    for n, flow in enumerate(scores["packets"]["flows"]):
+        rates = [((at + 0.5) * BIN_S, mbps) for at, mbps in enumerate(flow["series"])]
+        mine = thin.filter(pl.col("flow") == n)
+        delays = list(zip(mine["t_s"].to_list(), (mine["delay_us"] / 1e3).to_list(), strict=True))
+        egress.lines.append((f"c{n % 6}", rates))
+        owd.lines.append((f"c{n % 6}", delays))
+        egress.top = max([egress.top, *(y * 1.05 for _, y in rates)])
+        owd.top = max([owd.top, *(y * 1.05 for _, y in delays)])
+    svg = time_plot([egress, owd], [("", "solo", 0, cell.seconds)], f"packets, seed {seed}", axis="time (s)")
+    key = [(name, COLOURS[n % 6]) for n, name in enumerate(_flow_names(cell))]
+    note = "By the packets where they leave the path: headers and what was sent again are in it."
+    return {"title": f"Packets, seed {seed}", "key": key, "svg": Markup(svg), "note": note}
+
+
+def series(flows: pl.DataFrame, seconds: float, sample_s: float) -> tuple[dict[int, Points], dict[int, Points]]:
+    """Return goodput (Mbit/s) and largest TCP RTT (ms) over time (s) of each flow, in some 240 steps."""
+    step = max(seconds / _POINTS, sample_s)
+    binned = (
+        flows.with_columns(bin=(pl.col("t_s") / step).floor().cast(pl.Int64))
+        .group_by("flow", "bin", maintain_order=True)
+        .agg(pl.col("t_s").last(), pl.col("received_bytes").last(), (pl.col("srtt_us").max() / 1e3).alias("rtt"))
+        .with_columns(
+            mbps=pl.col("received_bytes").diff().over("flow") * 8e-6 / pl.col("t_s").diff().over("flow"),
+        )
+    )
+    rates: dict[int, Points] = {}
+    rtts: dict[int, Points] = {}
+    for (n,), part in binned.partition_by("flow", as_dict=True, maintain_order=True).items():
+        rates[n] = list(zip((part["t_s"] - step / 2).to_list(), part["mbps"].to_list(), strict=True))
+        rtts[n] = [(t, rtt or None) for t, rtt in zip(part["t_s"].to_list(), part["rtt"].to_list(), strict=True)]
+    return rates, rtts
+
+
+def _spread(values: list[Any], digits: int, metric: str = "") -> str:
+    known = [float(value) for value in values if value is not None]
+    if not known:
+        return "–"
+    mean, least, most = (figure_text(value, digits, metric) for value in (fmean(known), min(known), max(known)))
+    return f"{mean} ({least}–{most})" if len(known) > 1 else mean

@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`report.html` of a matrix: ours beside the published figures, charts over the cells, a page with plots a cell."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import polars as pl
+from markupsafe import Markup
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from harness.matrix.matrix import Chart, Column, Matrix, Summary
+from harness.matrix.pages.cell_page import COLOURS, ccdf_points, cell_page
+from harness.matrix.pages.compare_runs import Beside
+from harness.matrix.results import (
+    FURTHEST,
+    MISSING,
+    Results,
+    cell_folder,
+    column_head,
+    figure_text,
+    furthest_text,
+    left_out_text,
+    mean,
+    seeds_text,
+)
+from harness.report.html import write_page
+from harness.report.scheme_plot import Scheme, scheme_plot
+from harness.report.svg import Bar, Dot, Dots, Panel, Points, bar_chart, ccdf_plot, dot_plot, scatter_plot, time_plot
+from scoring.reference.published import PublishedComparison
+from scoring.schema.columns import FLOWS
+from scoring.statistics.numbers import formatted, never_came
+from scoring.transport.cell_scores import goodput_series, pooled_ccdf
+
+REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
+BESIDE, BESIDE_TABLE = "beside.html", "beside.csv"
+"""The same two of runs beside those of another folder."""
+_DASHED, _THEIRS = "solo-curve", "published"  # classes of the style sheet
+
+
+def write(finished: Results) -> Path:
+    """Write report, table and cell pages of finished runs into their folder; return the report's path."""
+    folder = finished.folder
+    for cell in finished.cells:
+        view = cell_page(finished.matrix, cell, finished.runs[cell.name], finished.paths[cell.name], REPORT)
+        write_page("cell.html.j2", view, cell_folder(folder, cell) / CELL)
+    _write_table(finished, folder / TABLE)
+    return write_page("matrix.html.j2", _content(finished), folder / REPORT)
+
+
+def write_beside(beside: Beside) -> Path:
+    """Write page and table of runs beside those of another folder into ours; return the page's path."""
+    compared = beside.compared
+    _write_table(compared, compared.folder / BESIDE_TABLE)
+    view = _content(compared) | {
+        "state": "beside other runs",
+        "bad": False,
+        "headlines": list(beside.coverage()),
+        "reference": "",
+        "origins": beside.differences(),
+        "ratios": _ratios(beside),
+    }
+    return write_page("matrix.html.j2", view, compared.folder / BESIDE)
+
+
+def table(finished: Results) -> Table:
+    """Return the matrix's table for a terminal: the mean of the seeds, in brackets the figure that stands beside it."""
+    matrix = finished.matrix
+    shown = Table(title=matrix.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    shown.add_column("cell", overflow="fold")
+    for column in matrix.columns:
+        shown.add_column(column.head, justify="right")
+    for cell in finished.cells:
+        texts = []
+        for column in matrix.columns:
+            beside = finished.pair(cell.name, column.metric)
+            text = figure_text(mean(finished.values(cell.name, column.metric)), column.digits, column.metric)
+            cell_text = f"{text} ({figure_text(beside.theirs, column.digits, column.metric)})" if beside else text
+            texts.append(Text(cell_text, "red" if beside and beside.agrees is False else ""))
+        shown.add_row(cell.name, *texts)
+    if finished.comparisons():
+        shown.caption = f"in brackets the {finished.theirs} figure; red: further from it than the tolerance"
+        shown.caption_justify = "left"
+    return shown
+
+
+def summary(finished: Results) -> list[str]:
+    """Return the headline figures and how ours stand to the published ones, one line each."""
+    return [*finished.beside_published(), *_headlines(finished)]
+
+
+def _headlines(finished: Results) -> list[str]:
+    runs = sum(len(seeds) for seeds in finished.runs.values())
+    minutes = sum(cell.seconds * len(finished.runs[cell.name]) for cell in finished.cells) / 60
+    lines = [
+        f"{len(finished.cells)} of {len(finished.matrix.runnable)} cells, {runs} runs, {minutes:.0f} min of lab time"
+    ]
+    lines += [line for line, _ in finished.targets()]
+    if finished.left_out:
+        left = (
+            "runs of another kernel, guest, source or scoring, or changed since, are left out; run them to renew them"
+        )
+        lines.append(f"{finished.left_out} {left}")
+    if finished.matrix.expectations and runs:
+        broken = len(finished.broken())
+        lines.append(f"expectations: {'all met' if not broken else f'not met {broken} times: see {REPORT}'}")
+    return lines
+
+
+def _content(finished: Results) -> dict[str, Any]:
+    matrix, comparisons, broken = finished.matrix, finished.comparisons(), finished.broken()
+    bad = bool(broken or finished.missed())
+    needs: dict[str, list[str]] = {}
+    for cell in matrix.cells:
+        if cell.needs and cell.name not in finished.runs:
+            needs.setdefault(cell.needs, []).append(cell.name)
+    seeds = sorted({seed for runs in finished.runs.values() for seed in runs})
+    whole = len(finished.cells) >= len(matrix.runnable)
+    return {
+        "title": matrix.title,
+        "subtitle": matrix.source,
+        "state": "not as expected" if bad else "complete" if whole else "in part",
+        "bad": bad,
+        "headlines": [*_headlines(finished), *broken],
+        "notes": matrix.notes,
+        "origins": (),
+        "ratios": None,
+        "theirs": finished.theirs,
+        "reference": f"{finished.theirs.capitalize()}: {matrix.source}; {matrix.reference.csv}."
+        if matrix.reference
+        else "",
+        "comparisons": [_comparison(matrix, one) for one in comparisons if one.pairs],
+        "scatters": list(_scatters(finished, comparisons)),
+        "disagreeing": [
+            {
+                "cell": pair.cell,
+                "link": _link(finished, pair.cell),
+                "head": column_head(matrix, one.metric),
+                "ours": figure_text(pair.ours, 2),
+                "theirs": figure_text(pair.theirs, 2),
+                "ratio": figure_text(pair.ratio, 3),
+            }
+            for one in comparisons
+            for pair in one.disagreeing
+        ],
+        "summaries": [drawn for one in matrix.summaries for drawn in _summary(finished, one)],
+        "charts": [drawn for chart in matrix.charts for drawn in _chart(finished, chart)],
+        "chart_note": f"Thick ticks: the {finished.theirs} figure. Thin lines: least to largest of the seeds."
+        if matrix.reference
+        else "Thin lines: least to largest of the seeds.",
+        "caption": seeds_text(seeds)
+        + (", least to largest beside it" if len(seeds) > 1 else "")
+        + (f". Red: further from the {finished.theirs} figure than the tolerance." if comparisons else "."),
+        "heads": ["cell", *_heads(finished)],
+        "rows": [
+            {"name": cell.name, "link": _link(finished, cell.name), "cells": list(_cells(finished, cell.name))}
+            for cell in finished.cells
+        ],
+        "needs": list(needs.items()),
+    }
+
+
+def _published_columns(finished: Results) -> set[str]:
+    return {one.metric for one in finished.comparisons() if one.pairs}
+
+
+def _heads(finished: Results) -> Iterator[str]:
+    published = _published_columns(finished)
+    for column in finished.matrix.columns:
+        yield column.head
+        if column.metric in published:
+            yield finished.theirs
+            yield "ratio"
+
+
+def _cells(finished: Results, cell: str) -> Iterator[dict[str, str]]:
+    published = _published_columns(finished)
+    for column in finished.matrix.columns:
+        values = finished.values(cell, column.metric)
+        text = partial(figure_text, digits=column.digits, metric=column.metric)
+        spread = f"{text(min(values))}–{text(max(values))}" if len(values) > 1 else ""
+        yield {"text": text(mean(values)), "kind": "", "spread": spread}
+        if column.metric in published:
+            beside = finished.pair(cell, column.metric)
+            kind = "hurt" if beside and beside.agrees is False else ""
+            theirs = text(beside.theirs) if beside else MISSING
+            yield {"text": theirs, "kind": "theirs", "spread": ""}
+            yield {"text": figure_text(beside.ratio, 3) if beside else MISSING, "kind": kind, "spread": ""}
+
+
+def _comparison(matrix: Matrix, one: PublishedComparison) -> list[str]:
+    return [
+        column_head(matrix, one.metric),
+        f"{len(one.pairs)}{left_out_text(one)}",
+        MISSING if one.tolerance is None else str(one.agreeing),
+        str(one.tolerance or MISSING),
+        figure_text(one.spearman, 3),
+        figure_text(one.pearson, 3),
+        figure_text(one.median_log_ratio, 3),
+        figure_text(one.median_abs_log_ratio, 3),
+        ", ".join(furthest_text(pair) for pair in one.furthest(FURTHEST)),
+    ]
+
+
+def _scatters(finished: Results, comparisons: Sequence[PublishedComparison]) -> Iterator[dict[str, Any]]:
+    """Ours against the published figures, one plot a metric: to look at before its numbers are read."""
+    for one in comparisons:
+        dots = []
+        for pair in one.pairs:
+            if pair.log_ratio is not None:
+                tip = f"{pair.cell}: {pair.ours:.4g}, {finished.theirs} {pair.theirs:.6g}"
+                kind = "hurt" if pair.agrees is False else "c0"
+                dots.append(Dot(kind, pair.theirs, pair.ours, pair.low, pair.high, tip))
+        if dots:
+            head, theirs = column_head(finished.matrix, one.metric), finished.theirs
+            svg = scatter_plot(dots, f"{head}, {theirs}", f"{head}, ours", f"{head}: ours against the {theirs}")
+            yield {"title": head + left_out_text(one), "svg": Markup(svg)}
+
+
+def _ratios(beside: Beside) -> Markup | None:
+    """How far ours are from the other figures: a row a metric, a dot a cell."""
+    rows = [Dots(head, "c0", one.values, one.value, one.low, one.high) for head, one in beside.shifts().items()]
+    return Markup(dot_plot(rows, "log(ours/theirs) of every cell", zero=True, width=760)) if rows else None
+
+
+def _chart(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
+    draw = _ccdfs if chart.ccdf else _over_time if chart.over_time else _bars
+    return draw(finished, chart)
+
+
+def _bars(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
+    groups = []
+    for label, cell in chart.cells.items():
+        bars = []
+        for n, (name, metric) in enumerate(chart.series.items()):
+            if values := finished.values(cell, metric):
+                beside, mean = finished.pair(cell, metric), fmean(values)
+                told = formatted(mean, ".3g", never := never_came(metric))
+                tip = f"{label}, {name}: {told} {chart.unit}" + (
+                    f", {finished.theirs} {formatted(beside.theirs, '.6g', never)}" if beside else ""
+                )
+                theirs = beside.theirs if beside else None
+                bars.append(Bar(f"c{n % 6}", mean, min(values), max(values), theirs, tip))
+        if bars:
+            groups.append((label, bars))
+    if not groups:
+        return
+    key = [(name, COLOURS[n % 6], "block") for n, name in enumerate(chart.series)]
+    svg = bar_chart(groups, chart.unit, chart.title)
+    yield {"title": chart.title, "key": key, "svg": Markup(svg)}
+
+
+def _over_time(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
+    """One panel a cell over the same time: the goodput of each second, a line a seed, and the published one."""
+    panels, longest = [], 0.0
+    for label, name in chart.cells.items():
+        cell = next((cell for cell in finished.cells if cell.name == name), None)
+        if not cell:
+            continue
+        lines: list[tuple[str, Points]] = []
+        if theirs := chart.published.get(label):
+            lines.append((f"{_THEIRS} {_DASHED}", theirs))
+        for run in finished.paths[name].values():
+            flows = pl.read_csv(run / "flows.csv", schema=FLOWS)
+            for n, metric in enumerate(chart.series.values()):
+                at = int(metric.removeprefix("flows."))
+                flow = cell.flows[at]
+                lines.append((f"c{n % 6}", goodput_series(flows, at, flow.start_s, flow.stop_s or cell.seconds)))
+        top = max(y for _, points in lines for _, y in points if y is not None)
+        panels.append(Panel(f"{label} ({chart.unit})", 90, top * 1.05, lines=lines))
+        longest = max(longest, cell.seconds)
+    if panels:
+        key = [(name or "ours", COLOURS[n % 6], "") for n, name in enumerate(chart.series)]
+        key += [("published", "ink", "dashed")] if chart.published else []
+        svg = time_plot(panels, [("", "solo", 0, longest)], chart.title, axis="time (s)")
+        yield {"title": chart.title, "key": key, "svg": Markup(svg)}
+
+
+def _ccdfs(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
+    """One chart for as many curves as there are colours; a curve is of all seeds. Published ones are dashed."""
+    curves: list[tuple[str, Points | None, Points | None]] = []
+    for label, cell in chart.cells.items():
+        for name, metric in chart.series.items():
+            probe = metric.removesuffix(".ccdf")
+            if mine := _pooled(finished, cell, probe):
+                theirs = chart.published.get(label) if finished.other is None else _pooled(finished.other, cell, probe)
+                curves.append((" ".join(filter(None, (name, label))), mine, theirs))
+    if curves and finished.other is None:  # published ones alone are no result
+        curves += [(name, None, theirs) for name, theirs in chart.published.items() if name not in chart.cells]
+    parts = [curves[n : n + len(COLOURS)] for n in range(0, len(curves), len(COLOURS))]
+    for n, part in enumerate(parts, 1):
+        title = chart.title + (f" ({n} of {len(parts)})" if len(parts) > 1 else "")
+        key, drawn = [], []
+        for at, (name, mine, theirs) in enumerate(part):
+            for points, whose, kind in ((mine, "", ""), (theirs, f", {finished.theirs}", _DASHED)):
+                if points is not None:
+                    key.append((name + whose, COLOURS[at], "dashed" if kind else ""))
+                    drawn.append((name + whose, f"c{at} {kind}".rstrip(), points))
+        svg = ccdf_plot(drawn, title, axis=f"queue delay ({chart.unit})")
+        yield {"title": title, "key": key, "svg": Markup(svg)}
+
+
+def _pooled(finished: Results, cell: str, probe: str) -> Points | None:
+    """The CCDF of a probe of a cell over all seeds; None where there is none."""
+    seeds = finished.runs.get(cell, {}).values()
+    probes = [scored for scores in seeds if "ccdf" in (scored := _at(scores, probe) or {})]
+    return ccdf_points(pooled_ccdf(probes)) if probes else None
+
+
+def _summary(finished: Results, summary: Summary) -> Iterator[dict[str, Any]]:
+    """The mean over the seeds of each scheme that has run, and beside them the published ones."""
+    schemes = []
+    for name, cell in summary.cells.items():
+        mbps, delay_ms = (mean(finished.values(cell, metric)) for metric in (summary.mbps, summary.delay_ms))
+        if mbps is not None and delay_ms:
+            tip = f"{name}: {mbps:.3g} Mbit/s, {formatted(delay_ms, '.4g')} ms"
+            schemes.append(Scheme(name, "c0", delay_ms, mbps, tip))
+    if not schemes:  # published ones alone are no result
+        return
+    for name, (mbps, delay_ms) in summary.published.items():
+        tip = f"{name}, published: {mbps:.3g} Mbit/s, {delay_ms:.4g} ms"
+        schemes.append(Scheme(name, "c1", delay_ms, mbps, tip))
+    key = [("ours", COLOURS[0])] + ([("published", COLOURS[1])] if summary.published else [])
+    svg = scheme_plot(schemes, "95th percentile of one-way delay (ms)", "throughput (Mbit/s)", summary.title)
+    yield {"title": summary.title, "key": key, "svg": Markup(svg)}
+
+
+def _at(scores: Mapping[str, Any], path: str) -> Any:
+    node: Any = scores
+    for step in path.split("."):
+        try:
+            node = node[int(step)] if isinstance(node, list) else node[step]
+        except (KeyError, IndexError, TypeError, ValueError):
+            return None
+    return node
+
+
+def _write_table(finished: Results, path: Path) -> None:
+    """One line a cell and metric: for other programs."""
+    columns = _all_columns(finished.matrix)
+    with path.open("w", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(["cell", "metric", "seeds", "mean", "min", "max", finished.theirs, "ratio", "within_tolerance"])
+        for cell in finished.cells:
+            for column in columns:
+                if values := finished.values(cell.name, column.metric):
+                    beside = finished.pair(cell.name, column.metric)
+                    theirs = ["", "", ""]
+                    if beside:
+                        ratio = "" if beside.ratio is None else f"{beside.ratio:.4f}"
+                        agrees = "" if beside.agrees is None else str(beside.agrees).lower()
+                        theirs = [f"{beside.theirs:g}", ratio, agrees]
+                    figures = [f"{x:.6g}" for x in (fmean(values), min(values), max(values))]
+                    out.writerow([cell.name, column.metric, len(values), *figures, *theirs])
+
+
+def _all_columns(matrix: Matrix) -> Sequence[Column]:
+    known = {column.metric for column in matrix.columns}
+    published = matrix.reference.published.values() if matrix.reference else ()
+    more = dict.fromkeys(metric for figures in published for metric in figures if metric not in known)
+    return [*matrix.columns, *(Column(head=metric, metric=metric) for metric in more)]
+
+
+def _link(finished: Results, name: str) -> str:
+    cell = next(cell for cell in finished.matrix.cells if cell.name == name)
+    return f"{cell_folder(Path(), cell).name}/{CELL}"

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How our results stand to the published tables at a glance: a row a group of tables, and a picture of all figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import exp
+from pathlib import Path
+from typing import Literal
+
+from harness.matrix.matrix import Matrix
+from harness.matrix.pages import published_table
+from harness.matrix.pages.published_table import PublishedTable, TableFigure, markdown_row, tables
+from harness.matrix.results import MISSING, Results, column_head, figure_text
+from harness.report.agreement_figure import Quantity, SourceDots, draw
+from scoring.reference import published
+from scoring.reference.published import AGREEING_RANK, AGREEING_SIZE, PublishedComparison
+
+GROUPS = "table_groups.csv"
+"""In scoring/reference/: what is to be said of groups of the tables."""
+MARKS = "<!-- summary of the published tables: made by `sojourn matrix --table` -->", "<!-- end of the summary -->"
+"""Between these two lines of a page it is written."""
+PICTURE = "img/published.png"
+"""The picture, from the folder of the page on."""
+Verdict = Literal["agrees", "disagrees", "unexplained", "not run"]
+_HEADS = ("published; matrix", "figure", "verdict", "cells", "ours is", "half within factor", "rank; Pearson")
+#: What the figures are of, by how their metrics' names end, and what brings them to one unit.
+_QUANTITIES = {"_mbps": ("rates (Mbit/s)", 1.0), "_ms": ("times (ms)", 1.0), "_s": ("times (ms)", 1000.0)}
+_SHARES = ("indices, ratios, harm, loss", 1.0)
+
+
+@dataclass(frozen=True)
+class TableGroup:
+    """Published tables of a source that are told together, and why they disagree if that is known.
+
+    Some can be judged by their order alone: differences around 0, or figures of another path.
+    """
+
+    source: str
+    name: str
+    tables: tuple[PublishedTable, ...]
+    by_order: bool
+    cause: str
+
+
+def write(known: Mapping[str, Matrix], results: Path, page: Path) -> tuple[Path, Path]:
+    """Write summary and tables of the finished runs in `results` into a Markdown page, and the picture beside it.
+
+    Returns page and picture. Raises MatrixError for a page without the marks, EngineError or BuildError.
+    """
+    gathered = published_table.gather(known, results)
+    picture = page.parent / PICTURE
+    texts = {MARKS: markdown(gathered), published_table.MARKS: published_table.markdown(gathered)}
+    published_table.write(texts, page)
+    picture.parent.mkdir(exist_ok=True)
+    draw(quantities(gathered), AGREEING_SIZE, picture)
+    return page, picture
+
+
+def groups() -> list[TableGroup]:
+    """Every group of published tables, in the order of the sources."""
+    said = {(row["source"], row["group"]): row for row in published.rows(GROUPS)}
+    parts: dict[tuple[str, str], list[PublishedTable]] = {}
+    for one in tables():
+        parts.setdefault((one.source, one.group), []).append(one)
+    return [
+        TableGroup(
+            *key, tuple(of_group), said.get(key, {}).get("judged_by") == "order", said.get(key, {}).get("cause", "")
+        )
+        for key, of_group in parts.items()
+    ]
+
+
+def verdict(comparison: PublishedComparison, group: TableGroup) -> Verdict:
+    """Whether a figure of a group agrees, and if it does not, whether the cause is known."""
+    agrees = comparison.ordered if group.by_order else comparison.similar
+    if agrees is None:
+        return "not run"
+    return "agrees" if agrees else "disagrees" if group.cause else "unexplained"
+
+
+def markdown(gathered: Mapping[str, Results]) -> str:
+    """Return the picture's place, a table with a row a group (each of its figures on a line), and how to read it."""
+    lines = [f"![All published figures against ours]({PICTURE})", ""]
+    counted: list[Verdict] = []
+    rows = []
+    for source, of_source in groupby(groups(), lambda one: one.source):
+        rows.append(markdown_row([f"**{source}**", *[""] * (len(_HEADS) - 1)]))
+        for group in of_source:
+            figures = _figures(group, finished := _results(group, gathered))
+            counted += [verdict(one.compared, group) for one in figures]
+            rows.append(markdown_row(_cells(group, finished, figures)))
+    counts = {word: counted.count(word) for word in ("agrees", "disagrees", "unexplained", "not run")}
+    lines.append(
+        f"Of {len(counted)} published figures **{counts['agrees']} agree**, {counts['disagrees']} disagree for a "
+        f"known cause, **{counts['unexplained']} are unexplained**, {counts['not run']} have not run."
+    )
+    lines += ["", markdown_row(_HEADS), markdown_row(["---"] * len(_HEADS)), *rows, ""]
+    lines += [
+        "*ours is*: the median over the cells of ours/theirs. *half within factor*: half of the cells differ by at "
+        "most this factor, up or down. A "
+        f"figure agrees if half of its cells are within {exp(AGREEING_SIZE) - 1:.0%} of the published one and the "
+        f"rank correlation is at least {AGREEING_RANK:g}. A correlation in brackets is not required, because all "
+        "published figures are that close to their own median. Differences, and figures of another path, are judged "
+        "by the rank correlation alone. *∞*: cells with an infinite value here; they agree in no figure.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def quantities(gathered: Mapping[str, Results]) -> list[Quantity]:
+    """Return all figures that have a published one, for the picture: a panel a quantity, a series a source."""
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for group in groups():
+        for figure in _figures(group, _results(group, gathered)):
+            metric = figure.compared.metric
+            title, unit = next((of for ending, of in _QUANTITIES.items() if metric.endswith(ending)), _SHARES)
+            dots = [(p.theirs * unit, p.ours * unit) for p in figure.compared.pairs if p.log_ratio is not None]
+            panels.setdefault(title, {}).setdefault(group.source, []).extend(dots)
+    order = dict.fromkeys([*(title for title, _ in _QUANTITIES.values()), _SHARES[0]])
+    sources = dict.fromkeys(group.source for group in groups())
+    return [
+        Quantity(title, [SourceDots(source, panels[title].get(source, ())) for source in sources])
+        for title in order
+        if title in panels
+    ]
+
+
+def _figures(group: TableGroup, finished: Results | None) -> list[TableFigure]:
+    return published_table.figures(group.tables, finished) if finished else []
+
+
+def _results(group: TableGroup, gathered: Mapping[str, Results]) -> Results | None:
+    return next((gathered[one.matrix] for one in group.tables if one.metrics and one.matrix in gathered), None)
+
+
+def _cells(group: TableGroup, finished: Results | None, figures: Sequence[TableFigure]) -> Iterator[str]:
+    compared = [one.compared for one in figures]
+    verdicts = [verdict(one, group) for one in compared]
+    matrices = ", ".join(dict.fromkeys(f"`{one.matrix}`" for one in group.tables if one.matrix))
+    notes = dict.fromkeys(one.note for one in group.tables if not one.metrics) if not figures else {}
+    why = group.cause if "disagrees" in verdicts else "; ".join(notes)
+    yield "<br>".join(filter(None, [f"{group.name}{matrices and f'; {matrices}'}", why and f"*{why}*"]))
+    if not finished:
+        yield from [MISSING, "no figures", *[MISSING] * (len(_HEADS) - 3)]
+        return
+    yield _lines(column_head(finished.matrix, one.metric) for one in compared)
+    yield _lines(f"**{one}**" if one == "unexplained" else one for one in verdicts)
+    yield _lines(_count(one) for one in figures)
+    yield _lines(_times(one.median_log_ratio) for one in compared)
+    yield _lines(_within(one.median_abs_log_ratio) for one in compared)
+    yield _lines(_order(one, group) for one in compared)
+
+
+def _count(one: TableFigure) -> str:
+    """How many cells have run, of how many if not all."""
+    run = len(one.compared.pairs)
+    lost = f", {one.compared.infinite} ∞" if one.compared.infinite else ""
+    return (f"{run}" if run == one.published else f"{run} of {one.published}") + lost
+
+
+def _order(one: PublishedComparison, group: TableGroup) -> str:
+    """Both correlations; the one of ranks in brackets where it decides nothing."""
+    if one.spearman is None:
+        return MISSING
+    rank = figure_text(one.spearman, 2)
+    asked = group.by_order or one.order_tells
+    return f"{rank if asked else f'({rank})'}; {figure_text(one.pearson, 2)}"
+
+
+def _times(log_ratio: float | None) -> str:
+    return MISSING if log_ratio is None else f"× {exp(log_ratio):.2f}"
+
+
+def _within(size: float | None) -> str:
+    return MISSING if size is None else f"{exp(size):.2f}"
+
+
+def _lines(texts: Iterator[str]) -> str:
+    """Lines of a field that stay beside those of the next one: none is broken."""
+    return "<br>".join(texts).replace(" ", "\u00a0")

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How our results stand to every published table of the sources, as a table in Markdown (docs/experiments.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from hardware.machine.files import replace_file
+from harness.matrix.matrix import Matrix, MatrixError
+from harness.matrix.matrix_plan import Campaign, prepare, seeds
+from harness.matrix.results import MISSING, Results, column_head, figure_text, furthest_text, left_out_text, results
+from scoring.reference import published
+from scoring.reference.published import PublishedComparison
+
+TABLES = "tables.csv"
+"""In scoring/reference/: a row for each published table, with the matrix, cells and metrics of ours that repeat it."""
+MARKS = "<!-- published tables: made by `sojourn matrix --table` -->", "<!-- end of the published tables -->"
+"""Between these two lines of a page they are written."""
+_HEADS = ("table", "matrix", "figures", "cells", "rank", "Pearson", "log(ours/theirs)", "its size", "furthest; why")
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """One published table: where it is, and what of ours repeats it; `cells` is a regular expression of their names."""
+
+    source: str
+    group: str
+    """With which others of the source it is told in the summary (`published_summary`)."""
+    table: str
+    matrix: str
+    cells: str
+    metrics: tuple[str, ...]
+    note: str
+
+
+@dataclass(frozen=True)
+class TableFigure:
+    """One metric of published tables: how ours stand to the published, and how many cells have a published one."""
+
+    compared: PublishedComparison
+    published: int
+
+
+def tables() -> list[PublishedTable]:
+    """Every published table of the sources."""
+    return [
+        PublishedTable(
+            row["source"],
+            row["group"],
+            row["table"],
+            row["matrix"],
+            row["cells"],
+            tuple(row["metrics"].split()),
+            row["note"],
+        )
+        for row in published.rows(TABLES)
+    ]
+
+
+def gather(known: Mapping[str, Matrix], folder: Path) -> dict[str, Results]:
+    """Return the finished runs in `folder` of every matrix that repeats a table, each in its preferred lab.
+
+    Builds what is missing of what decides the runs. Raises MatrixError, EngineError or BuildError.
+    """
+    gathered = {}
+    for name in dict.fromkeys(one.matrix for one in tables() if one.metrics):
+        if not (matrix := known.get(name)):
+            raise MatrixError(f"{TABLES}: unknown matrix {name!r}")
+        plan = Campaign(matrix, matrix.runnable, seeds(1, 1), folder, lab=matrix.labs[0])
+        if not plan.folder.is_dir():  # nothing has run, and none is made by looking
+            gathered[name] = Results(matrix, plan.folder)
+            continue
+        jobs, _ = prepare(plan)
+        gathered[name] = results(matrix, plan.folder, jobs[0].inputs)
+    return gathered
+
+
+def markdown(gathered: Mapping[str, Results]) -> str:
+    """Return the rows of all tables, folded by source; what is told of several figures stands in their order."""
+    parts = []
+    for source, of_source in groupby(tables(), lambda one: one.source):
+        rows = [markdown_row(_cells(one, gathered.get(one.matrix))) for one in of_source]
+        lines = [f"<details><summary>{source}: {len(rows)} tables</summary>", ""]
+        lines += [markdown_row(_HEADS), markdown_row(["---"] * len(_HEADS)), *rows, "", "</details>"]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def figures(of: Sequence[PublishedTable], finished: Results) -> list[TableFigure]:
+    """Return a figure for each metric of the tables, over the published cells of all that have it, each cell once."""
+    theirs = finished.matrix.reference.published if finished.matrix.reference else {}
+    told = []
+    for metric in dict.fromkeys(metric for one in of for metric in one.metrics):
+        meant = [one.cells for one in of if metric in one.metrics]
+        cells = [cell for cell in theirs if metric in theirs[cell] and any(re.search(each, cell) for each in meant)]
+        pairs = tuple(pair for cell in cells if (pair := finished.pair(cell, metric)))
+        told.append(TableFigure(PublishedComparison(metric, None, pairs), len(cells)))
+    return told
+
+
+def write(texts: Mapping[tuple[str, str], str], file: Path) -> None:
+    """Put each text between its two marks, which are lines of a Markdown file. Raises MatrixError when it has none."""
+    page = file.read_text() if file.is_file() else ""
+    for (begin, end), text in texts.items():
+        if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
+            raise MatrixError(f"--table: {file} has no place for it: a line `{begin}`, and after it `{end}`")
+        before, after = page.partition(begin)[0], page.partition(end)[2]
+        page = f"{before}{begin}\n\n{text}\n{end}{after}"
+    replace_file(file, page.encode())
+
+
+def _cells(one: PublishedTable, finished: Results | None) -> Iterator[str]:
+    name = f"`{one.matrix}`" if one.matrix else MISSING
+    yield from (one.table, name)
+    if not finished or not one.metrics:
+        yield from [MISSING] * (len(_HEADS) - 3)
+        yield one.note
+        return
+    told = figures([one], finished)
+    comparisons = [figure.compared for figure in told]
+    yield " / ".join(column_head(finished.matrix, metric) for metric in one.metrics)
+    yield _each(f"{len(it.compared.pairs)} of {it.published}{left_out_text(it.compared)}" for it in told)
+    yield _each(figure_text(comparison.spearman, 2) for comparison in comparisons)
+    yield _each(figure_text(comparison.pearson, 2) for comparison in comparisons)
+    yield _each(figure_text(comparison.median_log_ratio, 2) for comparison in comparisons)
+    yield _each(figure_text(comparison.median_abs_log_ratio, 2) for comparison in comparisons)
+    # A cell that is far off in one figure mostly is in another.
+    furthest = dict.fromkeys(
+        f"`{furthest_text(pair)}`" for comparison in comparisons for pair in comparison.furthest(1)
+    )
+    yield "; ".join([*furthest, *filter(None, [one.note])])
+
+
+def _each(texts: Iterator[str]) -> str:
+    """Figures of several metrics in one field; once where all are alike."""
+    each = list(texts)
+    return each[0] if len(set(each)) == 1 else " / ".join(each)
+
+
+def markdown_row(cells: Sequence[str] | Iterator[str]) -> str:
+    """Return a line of a Markdown table."""
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

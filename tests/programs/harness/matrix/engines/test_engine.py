@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runner: runs in parallel, kept ones, several runners on one folder, failures, and what a killed one leaves."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from hardware.machine.cores import Lease
+from hardware.machine.files import CHECKOUT
+from harness.matrix.cell import Cell, Flow
+from harness.matrix.cells.cell_run import RUN, Job, perform, result_digest, score, standing
+from harness.matrix.cells.simulated import CAPTURES
+from harness.matrix.engines.engine import GUEST_BYTES, EngineError, LocalEngine, Outcome, capacity, complete
+from harness.matrix.results import run_folder
+from harness.store.claim import claim
+from scoring.schema.scores import SCORES
+from tests.processes import outliving
+from tests.unit.harness.matrix.cell_runs import cell, job
+from traffic.program import FOREIGN, PROGRAMS, Program
+
+
+def run_all(jobs: list[Job], folder: Path, workers: int = 2, again: bool = False) -> dict[str, Outcome]:
+    return {f"{it.job.cell.name} {it.job.seed}": it for it in complete(jobs, LocalEngine(workers), folder, again=again)}
+
+
+def made(folder: Path) -> list[str]:
+    return sorted((folder / "made").read_text().splitlines())
+
+
+def until(true: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_runs_are_scored_and_described(tmp_path: Path) -> None:
+    jobs = [job("a", 1), job("a", 2), job("b")]
+    outcomes = run_all(jobs, tmp_path)
+    assert {it.status for it in outcomes.values()} == {"ran"} and len(outcomes) == 3
+    for it in jobs:
+        folder = run_folder(tmp_path, it.cell, it.seed)
+        scores, about = (json.loads((folder / name).read_text()) for name in (SCORES, RUN))
+        # seed · 10⁵ bytes each 0.1 s
+        assert scores["flows"][0]["d_ss_mbps"] == pytest.approx(8 * it.seed)
+        assert about["seed"] == it.seed and about["inputs"] == "one"
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "down"),
+    [
+        ("t_s,talk,delay_us,bytes\n1,0,,1000\n", {"mbps": 0, "loss": 1, "p50_ms": "Infinity", "p99_ms": "Infinity"}),
+        ("t_s,talk,bytes\n1,0,1000\n", {"mbps": pytest.approx(0.0016)}),
+    ],
+)
+def test_a_call_that_lost_all_is_not_one_whose_delays_were_not_recorded(
+    tmp_path: Path, recorded: str, down: dict[str, object]
+) -> None:
+    (tmp_path / "talks.csv").write_text(recorded)
+    score(job("a"), tmp_path)
+    assert json.loads((tmp_path / SCORES).read_text())["call"] == [down, {"mbps": 0}]
+
+
+def test_a_run_is_stale_when_a_program_of_another_package_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def installed(text: str) -> Job:
+        executable = tmp_path / f"copa-{text}"
+        executable.write_text(text)
+        program = Program("copa", "{program}", "{program}", lambda: executable)
+        for known in (FOREIGN, PROGRAMS):
+            monkeypatch.setitem(cast(dict[str, Program], known), "copa", program)
+        flows = [Flow(contender="copa", rtt_us=0)]
+        asked = Cell.model_validate(cell("a").model_copy(update={"flows": flows, "per_packet": True}))
+        return replace(job("a"), cell=asked)
+
+    wanted, folder = installed("1.0"), tmp_path / "matrix" / "run"
+    folder.mkdir(parents=True)
+    perform(wanted, folder)
+    assert standing(wanted, folder) == "done"
+    assert standing(installed("1.1"), folder) == "stale"
+    assert standing(installed("1.0"), folder) == "done"
+
+
+def test_what_is_finished_is_kept_until_its_inputs_change(tmp_path: Path) -> None:
+    run_all([job("a"), job("b")], tmp_path)
+    assert {it.status for it in run_all([job("a"), job("b"), job("c")], tmp_path).values()} == {"kept", "ran"}
+    assert len(made(tmp_path)) == 3
+    assert run_all([job("a", inputs="two")], tmp_path)["a 1"].status == "ran"
+    assert run_all([job("a", inputs="two")], tmp_path, again=True)["a 1"].status == "ran"
+    assert len(made(tmp_path)) == 5
+    assert not list(tmp_path.rglob("*.old"))
+
+
+def test_a_finished_run_without_captures_is_made_again_where_they_are_asked_for(tmp_path: Path) -> None:
+    (first,) = run_all([job("a")], tmp_path).values()
+    assert standing(job("a", pcap=True), first.folder) == "stale"
+    for name in CAPTURES:
+        (first.folder / name).touch()
+    assert standing(job("a", pcap=True), first.folder) == standing(job("a"), first.folder) == "done"
+
+
+def test_other_parameters_of_the_scoring_renew_the_scores_only(tmp_path: Path) -> None:
+    run_all([job("a")], tmp_path)
+    assert run_all([job("a", window_s=1)], tmp_path)["a 1"].status == "kept"
+    assert len(made(tmp_path)) == 1
+    folder = run_folder(tmp_path, job("a").cell, 1)
+    assert json.loads((folder / SCORES).read_text())["window_s"] == [3.0, 4.0]
+
+
+@pytest.mark.parametrize(("name", "status", "runs"), [(SCORES, "kept", 1), ("flows.csv", "ran", 2)])
+def test_what_was_changed_since_is_no_result(tmp_path: Path, name: str, status: str, runs: int) -> None:
+    """Scores are made again from the raw files, and those by another run."""
+    (whole,) = run_all([job("a")], tmp_path).values()
+    before = (whole.folder / SCORES).read_text()
+    (whole.folder / name).write_text((whole.folder / name).read_text().replace("8", "9"))
+    assert standing(job("a"), whole.folder) in ("unscored", "stale")
+    assert run_all([job("a")], tmp_path)["a 1"].status == status
+    assert len(made(tmp_path)) == runs and (whole.folder / SCORES).read_text() == before
+    assert standing(job("a"), whole.folder) == "done"
+
+
+def test_a_failure_is_told_kept_and_tried_again_while_the_others_run(tmp_path: Path) -> None:
+    jobs = [job("fails"), job("a"), job("b")]
+    outcomes = run_all(jobs, tmp_path)
+    assert [outcomes[name].status for name in ("fails 1", "a 1", "b 1")] == ["failed", "ran", "ran"]
+    failed = outcomes["fails 1"]
+    assert failed.error == "RuntimeError: the guest fell over"
+    assert (failed.folder / "err").read_text() == "what the guest said last\n"
+    assert run_all(jobs, tmp_path)["fails 1"].status == "failed"
+    assert len(made(tmp_path)) == 4
+
+
+def test_a_worker_that_dies_takes_only_its_own_run_along(tmp_path: Path) -> None:
+    outcomes = run_all([job("dies"), *(job("a", seed) for seed in range(1, 7))], tmp_path)
+    assert outcomes["dies 1"].status == "failed" and "died 3 times" in outcomes["dies 1"].error
+    assert sum(it.status == "ran" for it in outcomes.values()) == 6
+
+
+def test_a_run_beside_one_that_kills_its_worker_has_its_last_try_alone(tmp_path: Path) -> None:
+    outcomes = run_all([job("slow"), job("dies"), job("a")], tmp_path)
+    assert {name: it.status for name, it in outcomes.items()} == {"slow 1": "ran", "dies 1": "failed", "a 1": "ran"}
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_scores_that_cannot_be_renewed_fail_their_run_and_no_other(tmp_path: Path) -> None:
+    run_all([job("a"), job("b")], tmp_path)
+    damaged = run_folder(tmp_path, job("a").cell, 1)
+    (damaged / "flows.csv").write_text("t_s\nx,y\n")
+    about = json.loads((damaged / RUN).read_text()) | {"result": result_digest(damaged)}  # as if it was recorded so
+    (damaged / RUN).write_text(json.dumps(about))
+    outcomes = run_all([job("a", window_s=1), job("b", window_s=1), job("c")], tmp_path)
+    assert {name: it.status for name, it in outcomes.items()} == {"a 1": "failed", "b 1": "kept", "c 1": "ran"}
+    assert "cannot be scored anew" in outcomes["a 1"].error
+    assert run_all([job("a", window_s=1)], tmp_path, again=True)["a 1"].status == "ran"
+
+
+def test_scores_are_renewed_under_the_claim(tmp_path: Path) -> None:
+    run_all([job("a")], tmp_path)
+    folder = run_folder(tmp_path, job("a").cell, 1)
+    other = claim(folder)
+    assert other
+    running = complete([job("a", window_s=1), job("b")], LocalEngine(2), tmp_path)
+    assert next(running).job.cell.name == "b", "the other runner has it"
+    assert json.loads((folder / SCORES).read_text())["window_s"] == [2.0, 4.0]
+    other.release()
+    assert [it.status for it in running] == ["kept"]
+    assert json.loads((folder / SCORES).read_text())["window_s"] == [3.0, 4.0]
+
+
+def test_a_run_that_is_given_up_leaves_no_process_and_nothing_partial(tmp_path: Path) -> None:
+    running = complete([job("a"), job("blocks")], LocalEngine(2), tmp_path)
+    assert next(running).status == "ran"
+    until(lambda: (tmp_path / "guest").exists() and len((tmp_path / "guest").read_text().split()) == 2)
+    running.close()
+    assert not outliving(int(pid) for pid in (tmp_path / "guest").read_text().split())
+    assert not list(tmp_path.rglob("*.partial"))
+    assert run_folder(tmp_path, job("a").cell, 1).exists()
+
+
+def runner(folder: Path, *names: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.unit.harness.matrix.cell_runs", str(folder), *names]
+    return subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
+
+
+def test_two_runners_share_the_work(tmp_path: Path) -> None:
+    first = runner(tmp_path, "blocks", "a", "b")
+    until(lambda: (tmp_path / "guest").exists())
+    seen = [
+        (tmp_path / "go").touch() if it.job.cell.name == "c" else it
+        for it in complete([job(name) for name in ("blocks", "a", "b", "c")], LocalEngine(2), tmp_path)
+    ]
+    assert len(seen) == 4
+    told, _ = first.communicate(timeout=30)
+    assert first.returncode == 0 and len(told.splitlines()) == 3
+    assert [line.split()[0] for line in made(tmp_path)] == ["a", "b", "blocks", "c"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_the_work_of_a_killed_runner_is_taken_over(tmp_path: Path, how: signal.Signals) -> None:
+    first = runner(tmp_path, "a", "blocks")
+    assert first.stdout and first.stdout.readline() == "a ran\n"
+    until(lambda: (tmp_path / "guest").exists() and len((tmp_path / "guest").read_text().split()) == 2)
+    pids = [int(pid) for pid in (tmp_path / "guest").read_text().split()]
+    first.send_signal(how)
+    first.communicate(timeout=30)
+    assert not outliving(pids)
+    assert bool(list(tmp_path.rglob("*.partial"))) == (how == signal.SIGKILL)
+    (tmp_path / "go").touch()
+    outcomes = run_all([job("a"), job("blocks")], tmp_path)
+    assert [outcomes[name].status for name in ("a 1", "blocks 1")] == ["kept", "ran"]
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_claim_is_exclusive_while_its_holder_lives(tmp_path: Path) -> None:
+    mine = claim(tmp_path / "run")
+    assert mine and claim(tmp_path / "run") is None
+    (mine.folder / "file").write_text("text")
+    assert (mine.commit() / "file").read_text() == "text"
+    second = claim(tmp_path / "run")
+    assert second and second.fail("fell over").exists() and (tmp_path / "run.failed").exists()
+    third = claim(tmp_path / "run")
+    assert third and third.commit().exists() and not (tmp_path / "run.failed").exists()
+    fourth = claim(tmp_path / "run")
+    assert fourth
+    fourth.release()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_guests_are_as_many_as_processors_and_memory_allow() -> None:
+    assert capacity(4, 100 * GUEST_BYTES) == 4
+    assert capacity(4, 100 * GUEST_BYTES, 6) == 6
+    assert capacity(4, 3 * GUEST_BYTES - 1) == 2
+    with pytest.raises(EngineError, match="takes 400 MB of memory, 399 MB are available"):
+        capacity(4, GUEST_BYTES - 1)
+
+
+def test_no_guest_is_begun_while_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = LocalEngine(2)
+    assert (engine.free(0), engine.free(1), engine.free(2)) == (2, 1, 0)
+    monkeypatch.setattr("harness.matrix.engines.engine.available_bytes", lambda: GUEST_BYTES - 1)
+    assert (engine.free(0), engine.free(1)) == (2, 0)
+
+
+def test_processors_are_leased_to_one_at_a_time() -> None:
+    with Lease([1000, 1001]) as first, Lease([1000, 1001]) as second, Lease([1000, 1001]) as shared:
+        assert {first, second} == {1000, 1001} and shared in (1000, 1001)
+    with Lease([1000, 1001]) as again:
+        assert again == 1000

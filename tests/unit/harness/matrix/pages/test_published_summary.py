@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hardware.machine.files import CHECKOUT
+from harness.matrix import dumbbell
+from harness.matrix.cell import Cell
+from harness.matrix.matrix import Column, Matrix, Reference
+from harness.matrix.pages import published_summary, published_table
+from harness.matrix.pages.published_summary import MARKS, TableGroup, groups, markdown, quantities, verdict
+from harness.matrix.pages.published_table import PublishedTable
+from harness.matrix.results import Results
+from scoring.reference import published
+from scoring.reference.published import PublishedComparison, pair
+
+RATE, DELAY, LOST = "flows.0.d_ss_mbps", "flows.0.rtt_mean_ms", "short.p95_s"
+PUBLISHED = {"a-fq": 10.0, "b-fq": 20.0, "c-pie": 40.0, "d-pie": 5.0}
+SAID = {"source": "S", "group": "by order", "judged_by": "order", "cause": "another path"}
+
+
+def cell(name: str) -> Cell:
+    return Cell(name=name, flows=dumbbell.flows(["cubic"], 20), hops=(dumbbell.bottleneck(50, "pie"),), seconds=10)
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, *rows: tuple[str, str, str]) -> None:
+    """Tables of a group, by the cells and the metrics that repeat them."""
+    wanted = [
+        PublishedTable("S", group, f"T {n}", "m" if metrics else "", cells, tuple(metrics.split()), "as plots")
+        for n, (group, cells, metrics) in enumerate(rows)
+    ]
+    monkeypatch.setattr(published_summary, "tables", lambda: wanted)
+    monkeypatch.setattr(published, "rows", lambda name: [SAID])
+
+
+def ran(factors: dict[str, float]) -> dict[str, Results]:
+    """Cells whose rate is so many times the published one, and whose delay never came."""
+    matrix = Matrix(
+        name="m",
+        title="m",
+        cells=tuple(cell(name) for name in PUBLISHED),
+        columns=(Column(head="rate Mbit/s", metric=RATE), Column(head="P95 s", metric=LOST)),
+        reference=Reference(
+            csv="x.csv", published={c: {RATE: r, LOST: 1.0} for c, r in PUBLISHED.items()}, tolerance={}
+        ),
+    )
+    runs = {
+        name: {1: {"flows": [{"d_ss_mbps": PUBLISHED[name] * factor}], "short": {"p95_s": float("inf")}}}
+        for name, factor in factors.items()
+    }
+    return {"m": Results(matrix, Path(), runs)}
+
+
+def row(text: str, group: str) -> list[str]:
+    line = next(line for line in text.splitlines() if re.match(rf"\| {group}(;|<br>)", line))
+    return [field.strip().replace("\u00a0", " ") for field in line.strip("|").split("|")]
+
+
+def test_a_group_tells_each_cell_once_over_all_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked(monkeypatch, ("G", "", RATE), ("G", "-fq$", f"{RATE} {LOST}"), ("plots", "", ""))
+    text = markdown(ran({"a-fq": 1.0, "b-fq": 1.1, "c-pie": 1.2}))
+    # By hand: the middle one of 1, 1.1 and 1.2; what never came is not left out in silence, and has no ratio.
+    verdicts, cells = "agrees<br>**unexplained**", "3 of 4<br>2, 2 ∞"
+    told = ["G; `m`", "rate Mbit/s<br>P95 s", verdicts, cells, "× 1.10<br>–", "1.10<br>–", "1.00; 1.00<br>–"]
+    assert row(text, "G") == told
+    assert row(text, "plots") == ["plots<br>*as plots*", "–", "no figures", *["–"] * 4]
+    assert "Of 2 published figures **1 agree**, 0 disagree" in text and "**1 are unexplained**, 0 have not run" in text
+
+
+@pytest.mark.parametrize(
+    ("factors", "told"),
+    [
+        ({"a-fq": 3.0, "b-fq": 3.0, "c-pie": 3.0}, "agrees"),  # of another path: only the order
+        ({"a-fq": 9.0, "b-fq": 3.0, "c-pie": 1.0}, "disagrees"),
+        ({"a-fq": 1.0}, "not run"),  # no order of one
+    ],
+)
+def test_what_only_its_order_judges(monkeypatch: pytest.MonkeyPatch, factors: dict[str, float], told: str) -> None:
+    asked(monkeypatch, ("by order", "", RATE))
+    fields = row(markdown(ran(factors)), "by order")
+    assert fields[2] == told and ("another path" in fields[0]) == (told == "disagrees")
+
+
+def test_a_verdict_of_something_that_never_came_is_not_agreement() -> None:
+    group = TableGroup("S", "G", (), by_order=False, cause="")
+    pairs = [pair(f"c{n}", [ours], 1.0, None) for n, ours in enumerate([1.0, float("inf"), float("inf")])]
+    assert verdict(PublishedComparison(RATE, None, tuple(pairs)), group) == "unexplained"
+    assert verdict(PublishedComparison(RATE, None, tuple(pairs[:1])), group) == "agrees"
+
+
+def test_the_picture_has_each_quantity_in_one_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked(monkeypatch, ("G", "", RATE), ("G", "-fq$", f"{RATE} {LOST}"))
+    found = ran({"a-fq": 2.0})
+    found["m"].runs["a-fq"][1]["short"]["p95_s"] = 0.5
+    assert [(q.title, [tuple(one.dots) for one in q.series]) for q in quantities(found)] == [
+        ("rates (Mbit/s)", [((10.0, 20.0),)]),
+        ("times (ms)", [((1000.0, 500.0),)]),
+    ]
+
+
+def test_what_is_said_of_groups_is_of_groups_that_there_are() -> None:
+    known = {(one.source, one.name) for one in groups()}
+    for said in published.rows(published_summary.GROUPS):
+        assert (said["source"], said["group"]) in known and said["judged_by"] in ("size", "order"), said
+
+
+def test_the_page_of_experiments_begins_with_every_group() -> None:
+    page = (CHECKOUT / "docs" / "experiments.md").read_text()
+    assert page.index(MARKS[0]) < page.index(published_table.MARKS[0])
+    inside = page.partition(MARKS[0])[2].partition(MARKS[1])[0]
+    missing = [one.name for one in groups() if f"| {one.name}" not in inside]
+    assert not missing, f"made anew by `sojourn matrix --table docs/experiments.md`: {missing}"

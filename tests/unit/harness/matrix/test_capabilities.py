@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which cells a lab of real time takes, and what its own delay is measured from."""
+
+from __future__ import annotations
+
+import pytest
+
+from bottleneck.delivery_trace import Slots
+from bottleneck.impairment import Impairment
+from harness.matrix import dumbbell
+from harness.matrix.capabilities import lacking
+from harness.matrix.cell import Cell
+from harness.matrix.cells.real_time import bottleneck, path_rtt_ms
+
+
+def cell(path: Impairment) -> Cell:
+    return Cell(
+        name="a", flows=dumbbell.flows(["cubic"], 20), hops=(dumbbell.bottleneck(50, "pie", path=path),), seconds=10
+    )
+
+
+@pytest.mark.parametrize("path", [dumbbell.bursts(16), Impairment(delay_us=5000, jitter_us=5000)])
+@pytest.mark.parametrize("lab", ["virtual", "apu"])
+def test_a_path_in_bursts_would_void_every_run_in_real_time(path: Impairment, lab: str) -> None:
+    assert "bursts" in lacking(cell(path), lab)
+    assert lacking(cell(path), "sim") == ""
+    assert lacking(cell(Impairment(delay_us=200)), lab) == ""
+
+
+def test_slots_programs_and_single_packets_are_simulated() -> None:
+    flow = dumbbell.flows(["cubic"], 20)[0]
+    plain = cell(Impairment())
+    others = {
+        "packet slots": plain.model_copy(update={"hops": (dumbbell.slotted(Slots(seconds=1), "pie"),)}),
+        "kernel's TCP": plain.model_copy(update={"flows": (flow.model_copy(update={"contender": "udp"}),)}),
+        "single packets": plain.model_copy(update={"per_packet": True}),
+    }
+    for what, asked in others.items():
+        assert what in lacking(asked, "virtual") and not lacking(asked, "sim")
+
+
+@pytest.mark.parametrize("lab", ["virtual", "apu"])
+def test_senders_are_paced_otherwise_in_simulated_time_alone(lab: str) -> None:
+    paced = cell(Impairment()).model_copy(update={"pacing_percent": (100, 40)})
+    assert "pacing" in lacking(paced, lab) and not lacking(paced, "sim")
+
+
+def test_the_delay_of_the_path_counts_with_the_flows_rtt() -> None:
+    assert path_rtt_ms(bottleneck(cell(Impairment(delay_us=3000)))) == 26

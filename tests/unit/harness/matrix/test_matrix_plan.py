@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.matrix import dumbbell
+from harness.matrix.cell import Call, Cell
+from harness.matrix.engines.engine import EngineError
+from harness.matrix.matrix import Matrix
+from harness.matrix.matrix_plan import Campaign, prepare
+
+FLOWS = {"flows": dumbbell.flows(["cubic"], 20)}
+
+
+@pytest.mark.parametrize(
+    ("lab", "what", "says"),
+    [
+        ("virtual", FLOWS, "--pcap: the virtual lab keeps captures anyway"),
+        ("sim", {"call": Call(rtt_us=20_000)}, "--pcap: matrix m, whose calls are of browsers, keeps captures anyway"),
+    ],
+)
+def test_captures_are_refused_where_there_are_some_anyway(
+    lab: str, what: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    cell = Cell(name="c", hops=(dumbbell.bottleneck(10, "fq_codel"),), seconds=10, **what)
+    plan = Campaign(Matrix(name="m", title="m", cells=(cell,)), (cell,), (1,), tmp_path, lab=lab, pcap=True)
+    with pytest.raises(EngineError, match=says):
+        prepare(plan)
+    assert not list(tmp_path.iterdir()), "before anything starts"
+
+
+def plan(tmp_path: Path, lab: str, source: str) -> Campaign:
+    cell = Cell(name="c", hops=(dumbbell.bottleneck(10, "fq_codel"),), seconds=10, flows=FLOWS["flows"])
+    return Campaign(
+        Matrix(name="m", title="m", cells=(cell,)), (cell,), (1,), tmp_path, lab=lab, kernel_source=Path(source)
+    )
+
+
+@pytest.mark.parametrize(
+    ("lab", "says"),
+    [
+        ("apu", "--kernel-source: a physical router has its own kernel; leave it out"),
+        ("sim", "--kernel-source: no such file or folder: /no/linux-7.3.tar.xz; give a linux-*.tar.xz, or the top"),
+    ],
+)
+def test_a_kernel_that_cannot_be_had_is_refused(lab: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=re.escape(says)):
+        prepare(plan(tmp_path, lab, "/no/linux-7.3.tar.xz"))
+    assert not list(tmp_path.iterdir()), "before anything starts"
+
+
+@pytest.mark.parametrize(
+    ("lab", "source", "name"),
+    [
+        ("sim", "linux-7.3.4.tar.xz", "m-linux-7.3.4"),
+        ("virtual", "linux-source-7.3.tar.gz", "m-virtual-linux-source-7.3"),
+        ("sim", "net-next.tar", "m-net-next"),
+    ],
+)
+def test_runs_of_a_kernel_that_was_given_are_kept_apart(lab: str, source: str, name: str, tmp_path: Path) -> None:
+    assert plan(tmp_path, lab, source).folder == tmp_path / name
