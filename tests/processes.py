@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether processes that a test watches have ended, where init of a container may be slow to collect the dead."""
+"""Processes of tests: whether they have ended, where init of a container may be slow to collect the dead; memory."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
@@ -31,3 +32,12 @@ def _runs(process: psutil.Process) -> bool:
     with suppress(psutil.NoSuchProcess):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     return False
+
+
+def peak_mb() -> int:
+    """The most memory that this program has held, MB.
+
+    `ru_maxrss` is no less than what the process held that started this one.
+    """
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].split()[0]) >> 10

@@ -78,6 +78,7 @@ from pathlib import Path
 from hardware.machine.files import CHECKOUT
 from scoring.schema.records import RecordError
 from scoring.score import score_run
+from tests.processes import peak_mb
 
 resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
 resource.setrlimit(resource.RLIMIT_CPU, (120, 120))
@@ -85,7 +86,7 @@ for name in sys.argv[1:]:
     try:
         scores = score_run(Path(name))
         verdict = "VALID" if scores.validity.valid or scores.harm else "void"
-        print(verdict, resource.getrusage(0).ru_maxrss >> 10)
+        print(verdict, peak_mb())
     except RecordError as error:
         print("refused", error)
 """
