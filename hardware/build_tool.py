@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import contextvars
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from hardware.machine import cache
 from hardware.machine.cache import BuildError
@@ -20,6 +22,48 @@ _LONGEST_S = 7200
 # Static: a guest has another libc, a root of a few files has none.
 _COMPILE = ("gcc", "-static", "-O2", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-D_GNU_SOURCE")
 _APT_LINE = "apt-get install --no-install-recommends gcc libc6-dev"
+
+T = TypeVar("T")
+
+
+class Tools:
+    """The tools of makers that work side by side, each in a thread, to be ended together."""
+
+    def __init__(self) -> None:
+        self._lock, self._running, self._ended = threading.Lock(), set[subprocess.Popen[Any]](), False
+
+    def work(self, make: Callable[[], T]) -> T:
+        """Return what `make` returns; the tools that this thread starts for it are among ours."""
+
+        def ours() -> T:
+            _TOOLS.set(self)
+            return make()
+
+        return contextvars.copy_context().run(ours)
+
+    def end(self) -> None:
+        """End the tools that run; from now on none is started, which raises BuildError."""
+        with self._lock:
+            self._ended = True
+            for tool in self._running:
+                tool.terminate()
+
+    @contextmanager
+    def holding(self, start: Callable[[], subprocess.Popen[Any]]) -> Iterator[subprocess.Popen[Any]]:
+        """Start a tool, which is ours until the end of the block. Raises BuildError after `end`."""
+        with self._lock:
+            if self._ended:
+                raise BuildError("another part of the set-up failed or was stopped")
+            self._running.add(tool := start())
+        try:
+            with tool:
+                yield tool
+        finally:
+            with self._lock:
+                self._running.discard(tool)
+
+
+_TOOLS = contextvars.ContextVar[Tools]("_TOOLS")
 
 
 @contextmanager
@@ -37,15 +81,19 @@ def started(
 
     Until then the locks of the cache are held that we hold, whatever ends us.
 
-    Raises BuildError when it is not there.
+    Raises BuildError when it is not there, or was to be ended with others before it began (`Tools.end`).
     """
     env = {**env, "LC_ALL": "C.UTF-8"}
     if not shutil.which(command[0], path=env.get("PATH")):
         raise BuildError(f"{command[0]} is not installed")
-    with subprocess.Popen(
-        with_descendants(command), cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, text=text, env=env,
-        start_new_session=True, pass_fds=tuple(cache.held),
-    ) as tool:  # fmt: skip
+
+    def start() -> subprocess.Popen[Any]:
+        return subprocess.Popen(
+            with_descendants(command), cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, text=text, env=env,
+            start_new_session=True, pass_fds=tuple(cache.held),
+        )  # fmt: skip
+
+    with (_TOOLS.get(None) or Tools()).holding(start) as tool:
         try:
             yield tool
         except BaseException:

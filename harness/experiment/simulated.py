@@ -21,6 +21,7 @@ import psutil
 from apps.second import second_service
 from apps.standins.clip import SEGMENT_SECONDS, Clip
 from hardware import simulation
+from hardware.build_tool import Tools
 from hardware.confine.confinement import ConfinementError, confinement
 from hardware.images.desktop import EXTRAS, Desktop, ensure_desktop
 from hardware.kernel_build.build import Kernel, ensure_kernel
@@ -237,15 +238,16 @@ def all_at_once(*makers: Callable[[], Any]) -> list[Any]:
     """Call all at once in threads and return what they gave, in order.
 
     What the first that fails raises is raised, and so is what ends the wait; the programs that the others run are
-    ended then.
+    ended then, and they start no other tool.
     """
-    before = set(psutil.Process().children(recursive=True))
+    before, tools = set(psutil.Process().children(recursive=True)), Tools()
     with ThreadPoolExecutor(len(makers)) as pool:
-        futures = [pool.submit(make) for make in makers]
+        futures = [pool.submit(tools.work, make) for make in makers]
         try:
             for future in as_completed(futures):
                 future.result()
         except BaseException:
+            tools.end()
             for child in set(psutil.Process().children(recursive=True)) - before:
                 with suppress(psutil.NoSuchProcess, ProcessLookupError):
                     if os.getsid(child.pid) == os.getsid(0):  # a machine that runs beside has its own

@@ -13,8 +13,10 @@ from typing import Any
 import psutil
 import pytest
 
+from hardware.build_tool import call
 from hardware.images.desktop import Desktop
 from hardware.kernel_build.build import Kernel
+from hardware.machine.cache import BuildError
 from hardware.simulation import SimulationError
 from harness.experiment import handover, inside, simulated
 from harness.experiment.simulated import SimulatedClock, SimulatedError, all_at_once
@@ -202,6 +204,30 @@ def test_what_fails_first_ends_the_others_programs() -> None:
 
     with pytest.raises(OSError, match="no network"):
         all_at_once(lambda: subprocess.run([sys.executable, "-c", "import time; time.sleep(60)"]) and None, fail)
+
+
+def test_what_stops_a_set_up_ends_the_tools_that_build_and_starts_no_other() -> None:
+    """A tool has a session of its own, so that a terminal's Ctrl-C does not reach it."""
+    refused: list[str] = []
+
+    def builds() -> None:
+        for _ in range(2):
+            try:
+                call(["sleep", "120"])
+            except BuildError as why:
+                refused.append(str(why))
+
+    def stopped() -> None:
+        while not [it for it in psutil.Process().children(recursive=True) if it.cmdline() == ["sleep", "120"]]:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        all_at_once(builds, stopped)
+    assert time.monotonic() - begun < 60
+    assert len(refused) == 2 and refused[1] == "another part of the set-up failed or was stopped"
+    assert not [it for it in psutil.Process().children(recursive=True) if it.cmdline() == ["sleep", "120"]]
 
 
 @pytest.mark.parametrize("given", ["url", "script", "clip", ""])
