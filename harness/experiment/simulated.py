@@ -30,7 +30,7 @@ from hardware.machine.cache import BuildError
 from hardware.machine.files import CHECKOUT, log_file
 from hardware.machine.scratch import scratch_folder
 from hardware.simulation import SimulationError
-from harness.experiment.handover import CACHE, ERROR, EVIDENCE, NEWS, SOURCES, VERSIONS, write_job
+from harness.experiment.guest_job import CACHE, ERROR, EVIDENCE, NEWS, SOURCES, VERSIONS, write_job
 from harness.experiment.progress import ExperimentProgress
 from harness.terminal import Tell, named
 
@@ -146,7 +146,7 @@ def check(options: Options, step: Callable[[str], Tell]) -> None:
     machine = machine_of(options, step)
     job = scratch_folder("-job")
     try:
-        start(machine, job, "exec python3 -c 'import harness.experiment.inside'", evidence=job, timeout=_SILENCE_S)
+        start(machine, job, "exec python3 -c 'import harness.experiment.guest_main'", evidence=job, timeout=_SILENCE_S)
     finally:
         shutil.rmtree(job, ignore_errors=True)
 
@@ -285,7 +285,7 @@ def record(
                 news.pass_on()
 
             start(
-                machine, job, "exec python3 -m harness.experiment.inside /job",
+                machine, job, "exec python3 -m harness.experiment.guest_main /job",
                 evidence=run.path, seed=options.seed, watch=watch,
             )  # fmt: skip
             news.pass_on()

@@ -17,7 +17,7 @@ from bottleneck.spec import Bottleneck, Direction
 from captures.screen import ScreenRecorder
 from hardware.machine.display import SIZE, Display
 from hardware.machine.files import log_file
-from harness.experiment.handover import EVIDENCE
+from harness.experiment.guest_job import EVIDENCE
 from harness.lab import instruments
 from harness.lab.simulated import SimLab
 

@@ -16,7 +16,7 @@ _TIMEOUT_S = 600.0
 
 
 def run_inside(program: Path, folder: Path, extras: Sequence[str] = ()) -> None:
-    """Run a Python program in a machine of its own; `folder` is its EVIDENCE (harness.experiment.handover).
+    """Run a Python program in a machine of its own; `folder` is its EVIDENCE (harness.experiment.guest_job).
 
     `extras` as for ensure_desktop. Raises SimulatedError with its last words when it fails.
     """

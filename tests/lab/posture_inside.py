@@ -21,7 +21,7 @@ from captures.recorders import RECORDERS
 from hardware.machine.display import SIZE, Display
 from hardware.machine.files import log_file
 from hardware.machine.place import Place
-from harness.experiment.handover import EVIDENCE
+from harness.experiment.guest_job import EVIDENCE
 from harness.lab.contract import Lab
 from harness.lab.simulated import SimLab
 

@@ -11,7 +11,7 @@ from typing import Any
 from hardware.images.desktop import ensure_desktop
 from hardware.kernel_build.build import ensure_kernel
 from hardware.machine.scratch import scratch_folder
-from harness.experiment.handover import write_cell
+from harness.experiment.guest_job import write_cell
 from harness.experiment.simulated import Machine, place, start
 from harness.matrix.cell import Cell
 from harness.matrix.cells.real_call import browsers
@@ -43,7 +43,7 @@ def run_cell(cell: Cell, folder: Path, *, seed: int, kernel_source: Path | None 
         write_cell(job, cell, seed)
         with place(machine(kernel_source)):
             start(
-                machine(kernel_source), job, "exec python3 -m harness.experiment.inside /job cell", evidence=folder,
+                machine(kernel_source), job, "exec python3 -m harness.experiment.guest_main /job cell", evidence=folder,
                 seed=seed, timeout=_TIMEOUT_S + _TIMEOUT_A_SECOND * cell.seconds,
             )  # fmt: skip
     finally:

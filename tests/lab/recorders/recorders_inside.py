@@ -15,7 +15,7 @@ from captures.recorders import RECORDERS
 from hardware.machine.display import Display
 from hardware.machine.place import Place
 from hardware.machine.viewer import for_viewer
-from harness.experiment.handover import EVIDENCE
+from harness.experiment.guest_job import EVIDENCE
 from harness.lab.simulated import SimLab
 
 SIZE = 640, 360

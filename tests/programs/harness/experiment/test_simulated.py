@@ -18,7 +18,7 @@ from hardware.images.desktop import Desktop
 from hardware.kernel_build.build import Kernel
 from hardware.machine.cache import BuildError
 from hardware.simulation import SimulationError
-from harness.experiment import handover, inside, simulated
+from harness.experiment import guest_job, guest_main, simulated
 from harness.experiment.simulated import SimulatedClock, SimulatedError, all_at_once
 
 
@@ -55,7 +55,7 @@ def test_news_come_line_by_line_and_set_the_clock(tmp_path: Path) -> None:
 def test_what_the_inside_tells_is_understood_outside(tmp_path: Path) -> None:
     display, clock = Display(), SimulatedClock()
     with (tmp_path / "news").open("w") as out:
-        inner = inside._News(out)
+        inner = guest_main._News(out)
         inner.say("two\nlines")
         inner.phase(1)
         inner.update(victim_bps=4e6, quality="hd720", playing=None)
@@ -74,12 +74,12 @@ def test_what_stops_the_inside_is_one_line_for_the_outside(
         if failure:
             raise failure
 
-    monkeypatch.setattr(inside, "experiment", experiment)
-    monkeypatch.setattr(sys, "argv", ["inside", str(tmp_path)])
-    assert inside.main() == code
-    assert (tmp_path / handover.ERROR).exists() == bool(failure)
+    monkeypatch.setattr(guest_main, "experiment", experiment)
+    monkeypatch.setattr(sys, "argv", ["guest_main", str(tmp_path)])
+    assert guest_main.main() == code
+    assert (tmp_path / guest_job.ERROR).exists() == bool(failure)
     if failure:
-        assert (tmp_path / handover.ERROR).read_text() == f"{type(failure).__name__}: {failure}"
+        assert (tmp_path / guest_job.ERROR).read_text() == f"{type(failure).__name__}: {failure}"
 
 
 def test_a_machine_that_tells_nothing_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs inside the simulated machine: the experiment itself, its news written where the outside reads them.
 
-`python -m harness.experiment.inside JOB` with the folder that `harness.experiment.simulated` wrote, or
+`python -m harness.experiment.guest_main JOB` with the folder that `harness.experiment.simulated` wrote, or
 `JOB cell` with that of `harness.matrix.cells.simulated_call`; the evidence goes to EVIDENCE.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hardware.confine import decoder
-from harness.experiment.handover import ERROR, EVIDENCE, NEWS, VERSIONS, read_cell, read_job
+from harness.experiment.guest_job import ERROR, EVIDENCE, NEWS, VERSIONS, read_cell, read_job
 from harness.experiment.recording import run_experiment
 from harness.lab.simulated import SimLab
 

@@ -12,7 +12,7 @@ import pytest
 
 from apps import SERVICES
 from hardware.machine.files import CHECKOUT
-from harness.experiment.handover import CACHE, EVIDENCE, SOURCES, read_cell, read_job, write_cell, write_job
+from harness.experiment.guest_job import CACHE, EVIDENCE, SOURCES, read_cell, read_job, write_cell, write_job
 from harness.matrix import dumbbell
 from harness.matrix.cell import Call, Cell
 from harness.options.model import Options, parse_options, restored
@@ -82,7 +82,7 @@ def test_who_names_a_default_or_runs_again_hands_over_the_same_bytes(tmp_path: P
 def test_the_order_of_hashes_does_not_matter(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; "
-        "from tests.programs.harness.experiment.test_handover import hand_over, hand_over_cell;"
+        "from tests.programs.harness.experiment.test_guest_job import hand_over, hand_over_cell;"
         "sys.stdout.write((hand_over(Path(sys.argv[1])) + hand_over_cell(Path(sys.argv[1]))).hex())"
     )
     jobs = {
