@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from apps.options import ServiceOptions
 from captures.player import PlayerSample
 from hardware.machine.place import Place
 from traffic import ports
@@ -43,59 +44,6 @@ class Stage:
     on_time: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What of a run's options a service is made from; rates in bit/s, times in s."""
-
-    live: bool
-    """The real service, not its stand-in."""
-    video_id: str
-    url: str
-    """An address, or the path of a file in a folder that our origin serves."""
-    script: Path | None
-    """JavaScript that has the page of `url` play."""
-    credentials: Path | None
-    lab: str
-    lab_file: Path
-    origin_cc: str
-    origin_protocol: Literal["h2", "h3"]
-    buffer_s: float
-    max_quality: int | None
-    """Lines of the best rendition that is offered; None: what the window shows."""
-    clip: Path | None
-    """The user's own film that a stand-in plays."""
-    ladder: tuple[tuple[int, int], ...]
-    """Lines and bit/s of each of a stand-in's renditions, lowest first; empty: ours."""
-    call_bitrate_bps: int | None
-    call_ecn: Literal["not-ect", "ect1"]
-    driver: str
-    recorder: str
-    browser: Path | None
-    """The browser's program where it is not Debian's Chromium."""
-    profile: Path | None
-    """A browser's profile that the viewer's begins as."""
-
-    @property
-    def own_folder(self) -> bool:
-        """Whether `url` names a file of the user's, and no address."""
-        return bool(self.url) and "://" not in self.url
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether what is watched comes from outside of the lab: the real service, or what is at an address."""
-        return self.live or "://" in self.url
-
-    @property
-    def no_other_end(self) -> str | None:
-        """Why the lab has no place for a live call's other end, as one line; None where it has."""
-        raise NotImplementedError
-
-    @property
-    def seconds(self) -> float:
-        """How long all phases take together."""
-        raise NotImplementedError
-
-
 class Service(ABC):
     """A service under test. Order of calls: prepare, start, sample …, stop; stop is always safe."""
 
@@ -117,12 +65,21 @@ class Service(ABC):
 
     @classmethod
     @abstractmethod
-    def from_options(cls, asked: Asked) -> Self:
+    def from_options(cls, options: ServiceOptions) -> Self:
         """Make the service as the user asked for it. Raises ServiceError for options that do not fit."""
 
     @abstractmethod
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
         """Make and cache what is needed, before any lab is up; `progress` is told the share done, 0..1."""
+
+    @property
+    def prepared(self) -> dict[str, Any]:
+        """What `prepare` made, as JSON with paths, for the same service in a simulated machine."""
+        return {}
+
+    def take(self, prepared: Mapping[str, Any]) -> None:
+        """Use what another process has `prepared`, in place of `prepare`; its paths are texts."""
+        assert not prepared, f"{self.name} does not take what it prepared"
 
     @abstractmethod
     def start(self, stage: Stage) -> None:

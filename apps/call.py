@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 from urllib.parse import urlencode
 
-from apps.base import Asked, Mode, Stage
+from apps.base import Mode, Stage
+from apps.options import ServiceOptions
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from apps.standins.origin import ensure_certificate
 from apps.two_party import POLL_S, TwoParty
@@ -71,14 +72,14 @@ class BrowserCall(TwoParty):
         self._ports: list[int] = []
 
     @classmethod
-    def from_options(cls, asked: Asked) -> Self:
+    def from_options(cls, options: ServiceOptions) -> Self:
         # In simulated time any machine holds the best.
         return cls(
-            bitrate_bps=asked.call_bitrate_bps or (FULL.bitrate_bps if asked.lab == "sim" else None),
-            ecn=asked.call_ecn,
-            driver=asked.driver,
-            recorder=asked.recorder,
-            browser=asked.browser,
+            bitrate_bps=options.call_bitrate_bps or (FULL.bitrate_bps if options.lab == "sim" else None),
+            ecn=options.call_ecn,
+            driver=options.driver,
+            recorder=options.recorder,
+            browser=options.browser,
         )
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:

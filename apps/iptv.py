@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
-from apps.base import Asked, Mode, ServiceError, Stage
+from apps.base import Mode, ServiceError, Stage
 from apps.browsers.account import AccountError
 from apps.browsers.browser import Browser, BrowserError, Driver
 from apps.credentials import Credentials, read_credentials
+from apps.options import ServiceOptions
 from apps.page_service import PageService, states
 from apps.sites import TelevisionPage, read_site
 from apps.standins.clip import Clip
@@ -74,10 +75,10 @@ class Iptv(PageService):
         self.ladder = tuple(f"{self._rungs[rung].height}p" for rung in self.offered)
 
     @classmethod
-    def page_options(cls, asked: Asked) -> dict[str, Any]:
-        account = read_credentials(cls.name, asked.credentials) if asked.live else None
-        own = {"own": Path(asked.url)} if asked.own_folder else {}
-        return {"live": asked.live, "url": asked.url, "credentials": account, **own}
+    def page_options(cls, options: ServiceOptions) -> dict[str, Any]:
+        account = read_credentials(cls.name, options.credentials) if options.live else None
+        own = {"own": Path(options.url)} if options.own_folder else {}
+        return {"live": options.live, "url": options.url, "credentials": account, **own}
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
         live = write_playlists(stage.run / "live", clip, self.offered, window_segments(self.buffer))

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
-from apps.base import Asked, Mode, ServiceError, Stage
+from apps.base import Mode, ServiceError, Stage
 from apps.browsers.account import AccountError, origin
 from apps.browsers.browser import BrowserEndedError, BrowserError, Driver
 from apps.credentials import Credentials, let_in, read_credentials
+from apps.options import ServiceOptions
 from apps.sites import MeetingPage, read_site
 from apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from apps.two_party import POLL_S, START_S, Party, TwoParty
@@ -78,18 +79,18 @@ class Meeting(TwoParty):
         self._still: dict[str, tuple[int, float]] = {}
 
     @classmethod
-    def from_options(cls, asked: Asked) -> Self:
+    def from_options(cls, options: ServiceOptions) -> Self:
         option = f"--service={cls.name}"
-        if not asked.live:
+        if not options.live:
             raise ServiceError(f"{option}: a real service; add --live --url={cls.example}, or take --service=call")
-        if not asked.url:
+        if not options.url:
             raise ServiceError(f"{option} --live: give the link to the meeting, --url={cls.example}")
-        if why := asked.no_other_end:
+        if why := options.far_end_problem:
             raise ServiceError(why)
-        account = read_credentials(cls.name, asked.credentials, _ENOUGH)
+        account = read_credentials(cls.name, options.credentials, _ENOUGH)
         return cls(
-            asked.url, credentials=account, driver=asked.driver, recorder=asked.recorder, browser=asked.browser,
-            profile=asked.profile,
+            options.url, credentials=account, driver=options.driver, recorder=options.recorder, browser=options.browser,
+            profile=options.profile,
         )  # fmt: skip
 
     @property

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from apps.base import Asked, Mode, ServiceError, Stage
+from apps.base import Mode, ServiceError, Stage
 from apps.browsers.browser import Browser, BrowserError
 from apps.iptv import PLAY, asking, is_address, port_of
+from apps.options import ServiceOptions
 from apps.page_service import PageService, states
 from apps.standins.clip import Clip
 from apps.standins.origin import Site
@@ -49,12 +50,20 @@ class OwnPage(PageService):
         self.buffer = 0.0  # which a page that is not ours does not tell
 
     @classmethod
-    def page_options(cls, asked: Asked) -> dict[str, Any]:
+    def page_options(cls, options: ServiceOptions) -> dict[str, Any]:
         try:
-            script = asked.script.read_text() if asked.script else ""
+            script = options.script.read_text() if options.script else ""
         except (OSError, UnicodeDecodeError) as error:
-            raise ServiceError(f"--script={asked.script}: {error}") from error
-        return {"url": asked.url, "script": script} | ({"own": Path(asked.url)} if asked.own_folder else {})
+            raise ServiceError(f"--script={options.script}: {error}") from error
+        return {"url": options.url, "script": script} | ({"own": Path(options.url)} if options.own_folder else {})
+
+    @property
+    def prepared(self) -> dict[str, Any]:
+        return super().prepared | {"script": self.script}
+
+    def take(self, prepared: Mapping[str, Any]) -> None:
+        super().take(prepared)
+        self.script = prepared["script"]
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
         raise ServiceError("--service=page: has no film of ours")

@@ -7,14 +7,18 @@ import contextlib
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from apps.base import Asked, Mode, Service, ServiceError, Stage
+from pydantic import TypeAdapter
+
+from apps.base import Mode, Service, ServiceError, Stage
 from apps.browsers.browser import Browser, BrowserEndedError, BrowserError, Driver, flags
 from apps.browsers.drivers import DRIVERS
 from apps.browsers.shown import kept_as
 from apps.credentials import Credentials, let_in
+from apps.options import ServiceOptions
 from apps.standins.clip import Clip, ClipError, ensure_clip
 from apps.standins.film import Film
 from apps.standins.ladder import DEFAULT, Rung, rung_of
@@ -94,24 +98,24 @@ class PageService(Service):
     }
 
     @classmethod
-    def from_options(cls, asked: Asked) -> Self:
-        film = asked.seconds + _FILM_MARGIN_S
+    def from_options(cls, options: ServiceOptions) -> Self:
+        film = options.seconds + _FILM_MARGIN_S
         return cls(
-            buffer=asked.buffer_s,
-            http=asked.origin_protocol,
-            congestion_control=asked.origin_cc,
+            buffer=options.buffer_s,
+            http=options.origin_protocol,
+            congestion_control=options.origin_cc,
             film_seconds=max(660, round(film)),
-            driver=asked.driver,
-            browser=asked.browser,
-            profile=asked.profile,
-            film=asked.clip,
-            **({"rungs": tuple(rung_of(*rung) for rung in asked.ladder)} if asked.ladder else {})
-            | cls.page_options(asked),
+            driver=options.driver,
+            browser=options.browser,
+            profile=options.profile,
+            film=options.clip,
+            **({"rungs": tuple(rung_of(*rung) for rung in options.ladder)} if options.ladder else {})
+            | cls.page_options(options),
         )
 
     @classmethod
     @abstractmethod
-    def page_options(cls, asked: Asked) -> dict[str, Any]:
+    def page_options(cls, options: ServiceOptions) -> dict[str, Any]:
         """The keyword arguments that only this service has, by what the user asked for."""
 
     @abstractmethod
@@ -149,6 +153,17 @@ class PageService(Service):
                 self._film = None  # the same of the clip
         except (ClipError, FolderError, OriginError) as error:
             raise ServiceError(str(error)) from error
+
+    @property
+    def prepared(self) -> dict[str, Any]:
+        made = {"clip": self._clip, "own": self._own}
+        return {name: asdict(it) for name, it in made.items() if it}
+
+    def take(self, prepared: Mapping[str, Any]) -> None:
+        if clip := prepared.get("clip"):
+            self._clip = TypeAdapter(Clip).validate_python(clip)
+        if own := prepared.get("own"):
+            self._own, self._entry = TypeAdapter(OwnFolder).validate_python(own), None
 
     @property
     def _ready(self) -> bool:

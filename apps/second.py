@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from apps.base import Asked, Stage
+from apps.base import Stage
+from apps.options import ServiceOptions
 from apps.youtube import YouTube
 from hardware.machine.display import SIZE, Display
 from hardware.machine.files import log_file
@@ -20,9 +21,9 @@ SECOND = "second"
 _START_MARGIN_S = 60
 
 
-def second_service(asked: Asked) -> YouTube:
+def second_service(options: ServiceOptions) -> YouTube:
     """What he watches: YouTube's stand-in as it is without options, as long as the timeline lasts."""
-    return YouTube(film_seconds=max(660, round(asked.seconds) + _START_MARGIN_S), driver=asked.driver)
+    return YouTube(film_seconds=max(660, round(options.seconds) + _START_MARGIN_S), driver=options.driver)
 
 
 class SecondViewer(Application):

@@ -6,10 +6,12 @@ from __future__ import annotations
 import contextlib
 import time
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
+
+from pydantic import TypeAdapter
 
 from apps.base import Service, ServiceError, Stage
 from apps.browsers.browser import Browser, BrowserError, flags
@@ -81,6 +83,13 @@ class TwoParty(Service):
         self._cameras: list[Camera] = []
         self._stack = contextlib.ExitStack()
         self._processes: dict[str, Process] = {}
+
+    @property
+    def prepared(self) -> dict[str, Any]:
+        return {"cameras": [asdict(camera) for camera in self._cameras]}
+
+    def take(self, prepared: Mapping[str, Any]) -> None:
+        self._cameras = TypeAdapter(list[Camera]).validate_python(prepared["cameras"])
 
     def start(self, stage: Stage) -> None:
         if not self._cameras:

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from apps.base import Asked, Mode, ServiceError, Stage
+from apps.base import Mode, ServiceError, Stage
 from apps.browsers.account import StorageState
 from apps.browsers.browser import Browser, Driver
 from apps.credentials import read_credentials
+from apps.options import ServiceOptions
 from apps.page_service import PageService, states
 from apps.sites import WatchPage, read_site
 from apps.standins.clip import Clip
@@ -53,11 +54,11 @@ class YouTube(PageService):
         self.video_id = video_id or "sojourn"
 
     @classmethod
-    def page_options(cls, asked: Asked) -> dict[str, Any]:
-        rungs = {} if asked.ladder else {"rungs": ladder_up_to(asked.max_quality or DEFAULT[-1].height)}
-        account = read_credentials(cls.name, asked.credentials, _ENOUGH) if asked.live else None
-        video = asked.video_id if asked.live else ""
-        return {"live": asked.live, "video_id": video, "credentials": account, **rungs}
+    def page_options(cls, options: ServiceOptions) -> dict[str, Any]:
+        rungs = {} if options.ladder else {"rungs": ladder_up_to(options.max_quality or DEFAULT[-1].height)}
+        account = read_credentials(cls.name, options.credentials, _ENOUGH) if options.live else None
+        video = options.video_id if options.live else ""
+        return {"live": options.live, "video_id": video, "credentials": account, **rungs}
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
         return Site(HERE / "youtube", clip.folder), f"/watch?v={self.video_id}&buffer={self.buffer:g}"

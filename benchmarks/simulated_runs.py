@@ -20,7 +20,8 @@ from apps import SERVICES
 from harness.experiment import simulated
 from harness.experiment.progress import ExperimentProgress
 from harness.experiment.simulated import Machine, SimulatedClock
-from harness.options.model import Options, parse_options
+from harness.options.model import Options
+from harness.options.rules import parse_options
 from harness.store.runs import RunStore
 from harness.terminal import steps
 

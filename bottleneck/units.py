@@ -92,46 +92,28 @@ def _whole(value: int, units: tuple[tuple[str, int], ...]) -> str:
     return f"{value // scale}{name}"
 
 
-def rate_option(text: str, option: str = "--rate") -> int:
-    """Return bit/s of a bottleneck rate given as `option`: 100kbit to 10gbit, unit required.
-
-    Raises `UnitError` naming the option.
-    """
+def rate_option(text: str) -> int:
+    """Return bit/s of a bottleneck rate that an option gives: 100kbit to 10gbit, unit required. Raises `UnitError`."""
     if text.strip().lower().endswith("bps"):
-        raise UnitError(f'{option}: "{text}" would be bytes a second, as in tc; write bits, such as 10mbit')
-    return _option(text, option, "mbit", parse_rate, RATE_RANGE, format_rate)
+        raise UnitError(f'"{text}" would be bytes a second, as in tc; write bits, such as 10mbit')
+    return _option(text, "mbit", parse_rate, RATE_RANGE, format_rate)
 
 
-def rtt_option(text: str, option: str = "--rtt") -> int:
-    """Return µs of a path RTT given as `option`: 0 to 2s, unit required except for 0.
-
-    Raises `UnitError` naming the option.
-    """
-    return _option(text, option, "ms", parse_time, RTT_RANGE, format_time)
+def rtt_option(text: str) -> int:
+    """Return µs of a path RTT that an option gives: 0 to 2s, unit required except for 0. Raises `UnitError`."""
+    return _option(text, "ms", parse_time, RTT_RANGE, format_time)
 
 
 def _option(
-    text: str,
-    option: str,
-    unit: str,
-    parse: Callable[[str], int],
-    limits: tuple[int, int],
-    write: Callable[[int], str],
+    text: str, unit: str, parse: Callable[[str], int], limits: tuple[int, int], write: Callable[[int], str]
 ) -> int:
-    _require_unit(text, option, unit)
-    try:
-        value = parse(text)
-    except UnitError as wrong:
-        raise UnitError(f"{option}: {wrong}") from None
-    low, high = limits
-    if not low <= value <= high:
-        # Zero has no unit to be told with.
-        raise UnitError(f'{option}: "{text}" is out of range: {write(low) if low else 0} to {write(high)}')
-    return value
-
-
-def _require_unit(text: str, option: str, unit: str) -> None:
     match = _VALUE.fullmatch(text.strip())
     if match and not match[2] and float(match[1]):
         # tc would take bit/s or µs, which nobody means here.
-        raise UnitError(f'{option}: "{text}" has no unit: write {text.strip()}{unit}')
+        raise UnitError(f'"{text}" has no unit: write {text.strip()}{unit}')
+    value = parse(text)
+    low, high = limits
+    if not low <= value <= high:
+        # Zero is written without a unit.
+        raise UnitError(f'"{text}" is out of range: {write(low) if low else 0} to {write(high)}')
+    return value

@@ -42,16 +42,16 @@ def sce_marks(statistics: Mapping[str, Any]) -> int | None:
 def parse_qdisc(text: str, option: str = "--qdisc") -> Qdisc:
     """Read a qdisc from the text that a user would give tc, such as `fq_codel flows 1`.
 
-    Raises `QdiscError` with one line that names `option`, what is wrong and what would be right.
+    Raises `QdiscError` with one line that names `option` (unless empty), what is wrong and what would be right.
     """
-    words = text.split()
+    words, named = text.split(), f"{option}: " if option else ""
     if not words:
-        raise QdiscError(f"{option}: no qdisc given; known are {', '.join(KINDS)}")
+        raise QdiscError(f"{named}no qdisc given; known are {', '.join(KINDS)}")
     kind = KINDS.get(words[0])
     if kind is None:
         hint = "; ".join(filter(None, (did_you_mean(words[0], KINDS), f"known are {', '.join(KINDS)}")))
-        raise QdiscError(f'{option}: unknown qdisc "{words[0]}"; {hint}')
+        raise QdiscError(f'{named}unknown qdisc "{words[0]}"; {hint}')
     try:
         return kind.from_words(words[1:])
     except QdiscError as wrong:
-        raise QdiscError(f"{option}: {wrong}") from None
+        raise QdiscError(f"{named}{wrong}") from None

@@ -30,6 +30,8 @@ from hardware.machine.messages import did_you_mean
 ROUTER_LAB, BOX_LAB = "apu", "black-box"
 PHYSICAL = (ROUTER_LAB, BOX_LAB)
 """The labs that a lab file describes: one with a router of ours, one with a box between two taps."""
+LABS = ("sim", "virtual", *PHYSICAL)
+"""All labs."""
 #: The hosts on the router's LAN side and on its WAN side.
 NEAR, FAR = ("client", "receiver"), ("server", "sender")
 HOSTS = NEAR + FAR

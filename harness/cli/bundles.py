@@ -44,8 +44,8 @@ def bundle_export(
     from apps import SERVICES
     from harness.bundle.archive import BundleError
     from harness.bundle.export import Wish, export_all, runs_at
-    from harness.options.defaults import user_defaults
-    from harness.options.model import OptionsError
+    from harness.options.errors import OptionsError
+    from harness.options.sources import user_defaults
 
     try:
         key = key or user_defaults(os.environ, Path.cwd(), SERVICES).sign

@@ -11,8 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
+from apps.options import Option
 from hardware.machine.files import CHECKOUT, EXPERIMENTS, SETTINGS
-from harness.options.model import FORMER, GROUPS, OPTIONS, Option
+from harness.options.model import FORMER, GROUPS, OPTIONS
 
 app = typer.Typer()
 _PYTEST = "Further arguments, after --, are pytest's own: `sojourn harm --repeat=5 -- -x`."
@@ -20,7 +21,7 @@ _PYTEST = "Further arguments, after --, are pytest's own: `sojourn harm --repeat
 
 def _choices(option: Option) -> Callable[[str], list[str]]:
     def begin(begun: str) -> list[str]:
-        return [choice for choice in option.choices if choice.startswith(begun)]
+        return [text for text in option.choices + option.examples if text.startswith(begun)]
 
     return begin
 
@@ -30,7 +31,7 @@ def _annotation(option: Option) -> Any:
         f"--{option.name}",
         help=option.text,
         rich_help_panel=GROUPS[option.group][0].upper() + GROUPS[option.group][1:],
-        metavar=None if option.flag else option.name.rpartition("-")[2].upper(),
+        metavar=None if option.flag else option.name.removesuffix("-up").rpartition("-")[2].upper(),
         autocompletion=None if option.flag else _choices(option),
         show_default=False,
     )

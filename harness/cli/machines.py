@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from apps.options import DRIVERS, RECORDERS
+from hardware.lab.lab_file import LABS
 from harness.cli.common import AsJson, one_line_errors, print_json
-from harness.options.model import DRIVERS, LABS, RECORDERS
 
 if TYPE_CHECKING:
     from harness.lab.doctor import Finding

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes into a simulated machine and comes back: the job, and where both sides find what the other wrote."""
+"""The job of a simulated machine, as JSON, and where host and guest find each other's files."""
 
 from __future__ import annotations
 
-import io
-import pickle
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from harness.options.model import LOCAL
 
 if TYPE_CHECKING:
     from apps.base import Service
@@ -17,71 +14,56 @@ if TYPE_CHECKING:
     from harness.options.model import Options
 
 EVIDENCE, CACHE, SOURCES = Path("/evidence"), Path("/cache"), Path("/sojourn")
-"""Where the run's directory, the cache and the project's packages are inside."""
+"""Where the run's directory, the cache and the project's packages are in the guest."""
 NEWS, ERROR, VERSIONS = "news", "error", "versions"
-"""Files of the job's folder: what happens, line by line; why it ended early; versions for the manifest, JSON."""
-_JOB = "job.pickle"
-
-
-class _Packer(pickle.Pickler):
-    """Tells a path by where it is inside, so that no two hosts hand over other bytes."""
-
-    def __init__(self, out: io.BytesIO, folders: Mapping[Path, Path]) -> None:
-        super().__init__(out, protocol=5)
-        # Else it would show whether two equal words are one object: whether an option was given or left to its default.
-        self.fast = True
-        self._folders = folders
-
-    def persistent_id(self, value: Any) -> str | None:
-        if not isinstance(value, Path):
-            return None
-        for outside, inside in self._folders.items():
-            if value.is_relative_to(outside):
-                return str(inside / value.relative_to(outside))
-        return str(value)
-
-
-class _Unpacker(pickle.Unpickler):
-    def persistent_load(self, told: Any) -> Path:
-        return Path(told)
+"""Files of the job's folder: events, one per line; why the run ended early; versions for the manifest, JSON."""
+JOB = "job.json"
 
 
 def write_job(job: Path, options: Options, service: Service, folders: Mapping[Path, Path]) -> None:
-    """Write what a machine shall do into its job's folder; `folders` are those of the host by where they are inside.
+    """Write a run's job into its folder; `folders` maps folders of the host to those of the guest.
 
-    What the user calls the evidence, how often it is made and where, does not get in.
+    The job has no path of the host, and nothing that tells where, how often or by whom the run is made.
     """
-    inside = options.but(
-        results=EVIDENCE, lab_file=EVIDENCE, kernel_source=None, credentials=None, clip=None, script=None, url="",
-        repeat=None, asked_lab="", engine=LOCAL, sign=None,
-    )  # fmt: skip
-    _write(job, (inside, service), folders)
+    known = {"options": options.for_guest(EVIDENCE).record(), "prepared": service.prepared}
+    _write(job, known, folders)
 
 
 def read_job(job: Path) -> tuple[Options, Service]:
-    """Return what is asked of the machine, its paths as they are inside."""
-    options, service = _read(job)
+    """Return the options of the run and its service, with the paths of the guest."""
+    from apps import SERVICES
+    from harness.options.model import Options
+
+    known = _read(job)
+    options = Options.model_validate_json(json.dumps(known["options"]))
+    service = SERVICES[options.service].from_options(options)
+    service.take(known["prepared"])
     return options, service
 
 
 def write_cell(job: Path, cell: Cell, seed: int) -> None:
-    """The same for a cell of a matrix; as text, since a model's sets have another order in each process."""
-    _write(job, (cell.model_dump_json(), seed), {})
+    """Write the job of a matrix's cell."""
+    _write(job, {"cell": cell.model_dump(mode="json"), "seed": seed}, {})
 
 
 def read_cell(job: Path) -> tuple[Cell, int]:
-    """Return the cell that the machine shall run, and its seed."""
+    """Return the cell to run, and its seed."""
     from harness.matrix.cell import Cell
 
-    text, seed = _read(job)
-    return Cell.model_validate_json(text), seed
+    known = _read(job)
+    return Cell.model_validate_json(json.dumps(known["cell"])), known["seed"]
 
 
-def _write(job: Path, value: Any, folders: Mapping[Path, Path]) -> None:
-    packed = io.BytesIO()
-    _Packer(packed, folders).dump(value)
-    (job / _JOB).write_bytes(packed.getvalue())
+def _write(job: Path, known: Mapping[str, Any], folders: Mapping[Path, Path]) -> None:
+    def in_guest(path: Path) -> str:
+        for host, guest in folders.items():
+            if path.is_relative_to(host):
+                return str(guest / path.relative_to(host))
+        return str(path)
+
+    (job / JOB).write_text(json.dumps(known, default=in_guest, sort_keys=True, indent=1) + "\n")
 
 
-def _read(job: Path) -> Any:
-    return _Unpacker(io.BytesIO((job / _JOB).read_bytes())).load()
+def _read(job: Path) -> dict[str, Any]:
+    known: dict[str, Any] = json.loads((job / JOB).read_text())
+    return known

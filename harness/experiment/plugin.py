@@ -25,18 +25,11 @@ from hardware.machine.messages import printable
 from hardware.machine.signals import keep_to_ourselves
 from harness.experiment.run import SPARE, Result, perform, repeat, require_ready
 from harness.experiment.seeds import repeat_side_by_side
-from harness.options.defaults import user_defaults
-from harness.options.model import (
-    FORMER,
-    GROUPS,
-    LOCAL,
-    OPTIONS,
-    WHY_DEFAULT_QUEUE,
-    Options,
-    OptionsError,
-    parse_options,
-)
-from harness.options.scenario import with_scenario
+from harness.options.errors import OptionsError
+from harness.options.model import BY_NAME, DEFAULT_QUEUE, FORMER, GROUPS, OPTIONS, Options
+from harness.options.parsing import LOCAL
+from harness.options.rules import parse_options
+from harness.options.sources import user_defaults, with_scenario
 from harness.report.beside_published import published_services
 from harness.report.terminal import print_services
 from harness.store.loaded import load_run
@@ -60,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group = parser.getgroup(f"sojourn-{option.group}", f"Sojourn: {GROUPS[option.group]}")
         action = "store_true" if option.flag else "store"
         # None says that the user named none: a service may bring a default of its own.
-        group.addoption(f"--{option.name}", action=action, default=None, help=option.text)
+        group.addoption(f"--{option.name}", action=action, default=None, help=option.text.replace("%", "%%"))
     for name in FORMER:  # to be refused with what to do instead
         parser.addoption(f"--{name}", default=None, help=argparse.SUPPRESS)
     group = parser.getgroup("sojourn-soak", "Sojourn: a night of runs")
@@ -103,7 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         given = with_scenario(given, config.invocation_params.dir)
         defaults = user_defaults(os.environ, config.invocation_params.dir, SERVICES)
-        asked = given["service"] or defaults.service or OPTIONS[0].default
+        asked = given["service"] or defaults.service or str(BY_NAME["service"].default)
         if asked == "all":
             config.stash[ASKED] = [_as_published(given, defaults.of(name), name) for name in published_services()]
         else:
@@ -112,7 +105,7 @@ def pytest_configure(config: pytest.Config) -> None:
         queue = config.stash[ASKED][0].qdisc_down
         if queue is not None and given["qdisc"] is None and "qdisc" not in defaults.of(asked):
             config.stash[UNNAMED_QUEUE] = (
-                f"queue: {queue} (default), {WHY_DEFAULT_QUEUE}; others: --qdisc=dualpi2, cake, fq_codel, pfifo"
+                f"queue: {queue} (default), {DEFAULT_QUEUE}; others: --qdisc=dualpi2, cake, fq_codel, pfifo"
             )
     except OptionsError as wrong:
         raise pytest.UsageError(str(wrong)) from None
@@ -181,7 +174,7 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
 
     def run(test: str, **changes: Any) -> None:
         command_line = ["pytest", *config.invocation_params.args]
-        asked, void, runs = options.but(**changes), list[str](), 0
+        asked, void, runs = options.replace(**changes), list[str](), 0
         if "qdisc_down" not in changes and (queue := config.stash.get(UNNAMED_QUEUE, "")):
             config.stash[UNNAMED_QUEUE] = ""
             with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from apps.base import Service
+from hardware.lab.lab_file import LABS
 from hardware.machine.messages import printable
 from hardware.machine.programs import FLAGS
 from harness.bundle.archive import verify
 from harness.bundle.research_object import CRATE
 from harness.experiment.run import OPTIONS_FILE, perform
 from harness.experiment.simulated import SYSTEM_CALLS
-from harness.options.model import LABS, OPTIONS, Options, OptionsError, VersionError, restored, words
-from harness.options.scenario import is_path
+from harness.options.errors import OptionsError, VersionError
+from harness.options.model import OPTIONS, Options
+from harness.options.record import restored, words
+from harness.options.sources import is_path
 from harness.report.run_page import REPORT
 from harness.store.loaded import stored_object
 from harness.store.manifest import LARGEST, PARTIAL, FileEntry, Manifest, read_manifest
@@ -98,7 +101,7 @@ def rerun(
     """
     manifest, options = asked_of(run, services)
     again = perform(
-        manifest.test, options.but(results=(results or run.parent).resolve()), services,
+        manifest.test, options.replace(results=(results or run.parent).resolve()), services,
         ["sojourn", "rerun", manifest.run], terminal,
     )  # fmt: skip
     fresh = read_manifest(again.path)

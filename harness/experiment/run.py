@@ -35,7 +35,8 @@ from harness.lab.check import require_reached
 from harness.lab.contract import LabFactory
 from harness.lab.make import lab_maker
 from harness.lab.needs import require_programs
-from harness.options.model import LOCAL, Options
+from harness.options.model import Options
+from harness.options.parsing import LOCAL
 from harness.store.manifest import MANIFEST, SIGNATURE
 from harness.store.runs import RunDirectory, RunStore
 from harness.terminal import Tell, steps
@@ -105,7 +106,9 @@ def perform(
     service = services[options.service].from_options(options)
     console = Console(file=terminal)
     if described:
-        options = options.but(ip_version=described.ip_version, **({"box": described.box.name} if described.box else {}))
+        options = options.replace(
+            ip_version=described.ip_version, **({"box": described.box.name} if described.box else {})
+        )
     with ended_by_sigterm(), steps(console) as step:
         record = _recorder(options, described, service, step, console)
 

@@ -32,7 +32,8 @@ from harness.experiment import simulated
 from harness.experiment.progress import ExperimentProgress
 from harness.experiment.run import SPARE, Result, ended_by_sigterm, fill_run, keep_run, perform
 from harness.experiment.simulated import Machine, SimulatedClock, SimulatedError
-from harness.options.model import LOCAL, Options
+from harness.options.model import Options
+from harness.options.parsing import LOCAL
 from harness.store.runs import RunDirectory, RunStore
 from harness.terminal import QUIET_S, clock_text, steps
 from scoring.schema.scores import Scores
@@ -129,7 +130,7 @@ class SeedSeries:
         """Add and return a run with the next seed and the order of a void one; None when enough were tried."""
         if self.seeds[-1] == self._last:
             return None
-        other = void.but(seed=self.seeds[-1] + 1)
+        other = void.replace(seed=self.seeds[-1] + 1)
         self.seeds.append(other.seed)
         self.waiting.append(other)
         return other

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Literal
 
 from hardware.confine.confinement import ConfinementError, confinement
-from hardware.lab.lab_file import PHYSICAL, LabFileError, read_lab_file
+from hardware.lab.lab_file import LABS, PHYSICAL, LabFileError, read_lab_file
 from hardware.machine.cache import BuildError
 from hardware.machine.memory import available_bytes
 from hardware.machine.programs import Tool, find, install_command, version
 from hardware.simulation import WITH_BROWSER, SimulationError, check_memory, check_open_files, memory_bytes
 from harness.experiment.simulated import MEMORY
 from harness.lab.needs import built, missing, told
-from harness.options.model import LABS
 
 Verdict = Literal["ok", "note", "missing"]
 REAL_TIME = ("virtual", *PHYSICAL)

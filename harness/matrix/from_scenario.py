@@ -13,8 +13,10 @@ from apps import SERVICES
 from bottleneck.shaper import RateStep
 from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from harness.matrix.matrix import Column, Matrix, MatrixError
-from harness.options.model import Options, OptionsError, parse_options
-from harness.options.scenario import combined, read_scenario
+from harness.options.errors import OptionsError
+from harness.options.model import Options
+from harness.options.rules import parse_options
+from harness.options.sources import combined, read_scenario
 from harness.options.timeline import Phase
 from traffic.load import CALL, VIDEO, WEB
 from traffic.probes import INTERVAL_MS, PROBES, LatencyProbe

@@ -26,7 +26,7 @@ from harness.matrix.cells.cell_run import Endpoints, Job, SimulatedInputs, real_
 from harness.matrix.engines.engine import Engine, EngineError, LocalEngine, Outcome, complete
 from harness.matrix.matrix import Matrix, MatrixError
 from harness.matrix.progress import MatrixProgress
-from harness.options.model import LOCAL, engine_named
+from harness.options.parsing import LOCAL, engine_address
 from harness.terminal import named, steps
 from scoring.validity import Limits
 
@@ -120,7 +120,7 @@ def _refuse(plan: Campaign, *, real_calls: bool) -> None:
         if real_time:
             raise EngineError(f"--engine: {plan.engine!r}: a lab of real time has none")
         try:
-            engine_named(plan.engine)
+            engine_address(plan.engine)
         except ValueError as wrong:
             raise EngineError(f"--engine: {wrong}") from wrong
     if real_calls and plan.endpoints != "bulk":

@@ -12,7 +12,8 @@ from harness.matrix.cell import Cell
 from harness.matrix.engines.engine import EngineError, Outcome, complete
 from harness.matrix.matrix import Matrix, MatrixError, figure
 from harness.matrix.matrix_plan import Campaign, prepare, seeds
-from harness.options.model import Options, OptionsError
+from harness.options.errors import OptionsError
+from harness.options.model import Options
 from scoring.schema.scores import SCORES
 from scoring.validity import Limits
 

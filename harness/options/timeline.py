@@ -21,7 +21,7 @@ class Phase:
 
     name: str
     contender: str | None
-    seconds: float
+    seconds: int | float
 
     @property
     def load(self) -> tuple[LoadFlow, ...]:

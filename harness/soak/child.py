@@ -18,7 +18,9 @@ from rich.text import Text
 
 from apps import SERVICES
 from apps.two_party import TwoParty
-from harness.options.model import LOCAL, Options, parse_options
+from harness.options.model import Options
+from harness.options.parsing import LOCAL
+from harness.options.rules import parse_options
 from harness.soak.plan import PlannedCell, of_round
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from hardware.machine.scratch import sweep
 from hardware.simulation import fitting
 from harness.bundle.archive import BundleError, verify
 from harness.experiment.simulated import MEMORY
-from harness.options.model import LOCAL
+from harness.options.parsing import LOCAL
 from harness.report.run_page import REPORT
 from harness.soak import leaks, state
 from harness.soak.child import Task, command_line

@@ -26,8 +26,11 @@ from pydantic import (
 from apps.base import Service
 from hardware.lab.lab_file import PHYSICAL
 from hardware.machine.messages import did_you_mean
-from harness.options.model import FORMER, LOCAL, OPTIONS, Options, OptionsError, parse_options
-from harness.options.scenario import FLAGS, combined, is_path, with_scenario
+from harness.options.errors import OptionsError
+from harness.options.model import FORMER, OPTIONS, Options
+from harness.options.parsing import LOCAL
+from harness.options.rules import parse_options
+from harness.options.sources import combined, is_path, toml_value, with_scenario
 from harness.options.timeline import reordered
 
 #: What a run takes beyond its phases, s: set-up, warming the player up, scoring; a guess until the first one has ended.
@@ -148,7 +151,7 @@ class SoakPlan:
 
 def of_round(options: Options, seed: int, round: int, results: Path) -> Options:
     """Return the options of a cell's run in `round` (from 1 on): a seed and an order of contenders of its own."""
-    return options.but(seed=seed + round - 1, phases=tuple(reordered(options.phases, seed, round)), results=results)
+    return options.replace(seed=seed + round - 1, phases=tuple(reordered(options.phases, seed, round)), results=results)
 
 
 def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | None = None) -> SoakPlan:
@@ -198,11 +201,12 @@ def _expanded(
         raise PlanError(f"{path}: {_table(name)} {empty}: an empty list; give one value or several")
     for chosen, single in combined(table):
         given = {**shared, **single}
-        if unflagged := next((key for key in given if key in FLAGS and not isinstance(given[key], bool)), None):
-            raise PlanError(f"{path}: {_where(unflagged, name, table)}: give true or false")
         if given.get("lab") in PHYSICAL:
             given.setdefault("lab-file", "lab.toml")
-        texts = {key: value is True if key in FLAGS else str(value) for key, value in given.items()}
+        try:
+            texts = {key: toml_value(_where(key, name, table), key, value) for key, value in given.items()}
+        except OptionsError as wrong:
+            raise PlanError(f"{path}: {wrong}") from wrong
         for key in [key for key, text in texts.items() if is_path(key, text)]:
             texts[key] = str(_placed(folder, str(texts[key]), f"{path}: {_where(key, name, table)}"))
         try:
@@ -212,7 +216,7 @@ def _expanded(
             options = parse_options(own, services, texts)
             services[options.service].from_options(options)
         except OptionsError as wrong:
-            raise PlanError(f"{path}: {_located(str(wrong), name, table)}") from wrong
+            raise PlanError(f"{path}: {_located(wrong, name, table)}") from wrong
         except (RuntimeError, OSError) as wrong:
             raise PlanError(f"{path}: {_table(name)}: {wrong}") from wrong
         yield PlannedCell(" ".join([name, *chosen]), texts, options)
@@ -242,14 +246,12 @@ def _check_names(path: Path, table: str, given: Mapping[str, Any]) -> None:
             raise PlanError(f"{path}: {table} {name}: {why}")
 
 
-def _located(error: str, name: str, table: Mapping[str, Any]) -> str:
+def _located(wrong: OptionsError, name: str, table: Mapping[str, Any]) -> str:
     """Turn a command line's error, `--rate: …`, into that of a key in its table."""
-    match = re.match(r"(--[\w-]+)(?:/--[\w-]+)*: ", error)
-    if not match:
-        return f"{_table(name)}: {error}"
-    keys = re.findall(r"--([\w-]+)", match[0])
-    key = next((key for key in keys if key in table), keys[0])
-    return f"{_where(key, name, table)}: {error[match.end() :]}"
+    text, option = str(wrong), f"--{wrong.option}: "
+    if not text.startswith(option):  # it names the file that gives the value
+        return f"{_table(name)}: {text}"
+    return f"{_where(wrong.option, name, table)}: {text.removeprefix(option)}"
 
 
 def _where(key: str, name: str, table: Mapping[str, Any]) -> str:

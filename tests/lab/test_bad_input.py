@@ -31,7 +31,7 @@ FRAGMENT_S = 1
         (["--rate=1kbit"], "--rate: "),
         (["--rtt=1h"], "--rtt: "),
         (["--timeline=prague:10"], "--timeline: "),
-        (["--repeat=0"], "--repeat: '0' is no number of runs; give 1 to 1000"),
+        (["--repeat=0"], "--repeat: '0' is out of range; give 1 to 1000"),
         (["--lab=apu", "--lab-file=/no/lab.toml"], "--lab-file: /no/lab.toml: No such file"),
     ],
 )

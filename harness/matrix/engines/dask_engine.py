@@ -20,7 +20,7 @@ from hardware.simulation import memory_bytes
 from harness.experiment.simulated import MEMORY
 from harness.matrix.cells.cell_run import Job, SimulatedInputs, empty, perform
 from harness.matrix.engines.engine import EngineError
-from harness.options.model import UNSAFE, engine_named
+from harness.options.parsing import UNSAFE, engine_address
 
 _AHEAD = 2
 """Runs handed to the scheduler for each thread, so that none waits for the runner."""
@@ -54,7 +54,7 @@ def connected(address: str) -> Any:
                 raise
 
     try:
-        plain = engine_named(address).replace(f"{UNSAFE}://", "tcp://").replace("dask://", "tcp://")
+        plain = engine_address(address).replace(f"{UNSAFE}://", "tcp://").replace("dask://", "tcp://")
         client = Closing(plain, timeout=_CONNECT_S, set_as_default=False)
         with _closed_on_error(client):
             client.wait_for_workers(1, timeout=_CONNECT_S)

@@ -24,7 +24,7 @@ from apps.two_party import FAR, TwoParty
 from captures.player import CALL_SCRIPT, SCRIPT
 from hardware.machine.display import Display
 from hardware.machine.place import LOCAL
-from harness.options.model import parse_options
+from harness.options.rules import parse_options
 from scoring import validity
 from scoring.picture import frames, glass_to_glass, strip
 from tests.programs.apps.jitsi_room import PAGE, jitsi_room

@@ -22,7 +22,7 @@ from hardware.machine.command_log import command_log
 from hardware.machine.display import Display
 from hardware.machine.files import log_file
 from hardware.machine.place import LOCAL
-from harness.options.model import parse_options
+from harness.options.rules import parse_options
 from harness.store.runs import RunStore
 from tests.programs.apps.test_iptv import ACCOUNT, Television, site  # noqa: F401
 

@@ -11,7 +11,8 @@ from playwright.sync_api import Route
 from apps import SERVICES
 from apps.base import ServiceError
 from apps.youtube import AUTO, YouTube, asking, wait_playing, watch_page
-from harness.options.model import Options, parse_options
+from harness.options.model import Options
+from harness.options.rules import parse_options
 from tests.programs.apps.tab import Tab
 
 # A player with moving pictures from a canvas; what lies over it differs from test to test.

@@ -17,7 +17,8 @@ from rich.console import Console
 from apps import SERVICES
 from harness.experiment.run import Result, ended_by_sigterm
 from harness.experiment.seeds import SeedSeries, Tell, side_by_side
-from harness.options.model import Options, parse_options
+from harness.options.model import Options
+from harness.options.rules import parse_options
 from scoring.schema.scores import Scores
 
 

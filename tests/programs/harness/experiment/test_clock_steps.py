@@ -15,7 +15,7 @@ import pytest
 from apps import SERVICES
 from hardware.machine.place import LOCAL
 from harness.experiment.recording import _Recording
-from harness.options.model import parse_options
+from harness.options.rules import parse_options
 
 
 @pytest.mark.timeout(60)  # an hour, where a clock that is set decides

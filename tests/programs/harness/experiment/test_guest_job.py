@@ -5,17 +5,24 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
 from apps import SERVICES
+from apps.base import Service
+from apps.standins.call.camera import Camera
+from apps.standins.own_folder import OwnFolder
 from hardware.machine.files import CHECKOUT
-from harness.experiment.guest_job import CACHE, EVIDENCE, SOURCES, read_cell, read_job, write_cell, write_job
+from harness.experiment.guest_job import CACHE, EVIDENCE, JOB, SOURCES, read_cell, read_job, write_cell, write_job
 from harness.matrix import dumbbell
 from harness.matrix.cell import Call, Cell
-from harness.options.model import Options, parse_options, restored
+from harness.options.model import Options
+from harness.options.record import restored
+from harness.options.rules import parse_options
 
 CELL = Cell(
     name="call",
@@ -34,18 +41,19 @@ def hand_over(folder: Path, **given: Any) -> bytes:
 def packed(folder: Path, options: Options) -> bytes:
     """The same for options that are parsed."""
     service = SERVICES[options.service].from_options(options)
-    service._cameras = [folder / "cache" / "camera" / "1" / "camera.y4m", CHECKOUT / "apps"]  # type: ignore[attr-defined]
+    films = (folder / "cache" / "camera" / "1" / "camera.y4m", CHECKOUT / "apps")
+    service._cameras = [Camera(film, 1280, 720) for film in films]  # type: ignore[attr-defined]
     folders = {folder / "results" / "run": EVIDENCE, folder / "cache": CACHE, CHECKOUT: SOURCES}
     (job := folder / "job").mkdir(parents=True)
     write_job(job, options, service, folders)
-    return (job / "job.pickle").read_bytes()
+    return (job / JOB).read_bytes()
 
 
 def hand_over_cell(folder: Path) -> bytes:
     """What goes into the machine for a cell."""
     (job := folder / "job").mkdir(parents=True, exist_ok=True)
     write_cell(job, CELL, 42)
-    return (job / "job.pickle").read_bytes()
+    return (job / JOB).read_bytes()
 
 
 def test_no_two_hosts_hand_over_other_bytes(tmp_path: Path) -> None:
@@ -65,7 +73,7 @@ def test_nothing_of_the_user_gets_in(tmp_path: Path) -> None:
     }
     options = parse_options({"service": "call", **given}, SERVICES)
     users_own = {"credentials": tmp_path / "secret.toml", "lab_file": tmp_path / "secret-lab.toml"}
-    job = packed(tmp_path / "secret", options.but(**users_own))
+    job = packed(tmp_path / "secret", options.replace(**users_own))
     assert b"secret" not in job and job == hand_over(tmp_path / "a")
     options, _ = read_job(tmp_path / "secret" / "job")
     assert (options.credentials, options.kernel_source, options.repeat, options.asked_lab) == (None, None, None, "")
@@ -75,7 +83,7 @@ def test_who_names_a_default_or_runs_again_hands_over_the_same_bytes(tmp_path: P
     left_out = hand_over(tmp_path / "a")
     named = {"driver": "".join(("play", "wright")), "call-ecn": "".join(("not-", "ect")), "seed": "1"}  # none interned
     assert hand_over(tmp_path / "b", **named) == left_out
-    options = parse_options({"service": "call"}, SERVICES).but(results=tmp_path / "c" / "results")
+    options = parse_options({"service": "call"}, SERVICES).replace(results=tmp_path / "c" / "results")
     assert packed(tmp_path / "c", restored(json.loads(json.dumps(options.record())), SERVICES)) == left_out
 
 
@@ -104,12 +112,36 @@ def test_paths_are_those_of_the_inside(tmp_path: Path) -> None:
     hand_over(tmp_path, qdisc="dualpi2")
     options, service = read_job(tmp_path / "job")
     assert str(options.qdisc_down) == "dualpi2" and options.results == EVIDENCE
-    assert service._cameras == [CACHE / "camera" / "1" / "camera.y4m", SOURCES / "apps"]  # type: ignore[attr-defined]
+    films = [camera.file for camera in service._cameras]  # type: ignore[attr-defined]
+    assert films == [CACHE / "camera" / "1" / "camera.y4m", SOURCES / "apps"]
 
 
 @pytest.mark.parametrize("name", ["youtube", "iptv", "o2tv", "sledovanitv", "call", "skype"])
 def test_every_service_with_a_stand_in_can_be_handed_over(tmp_path: Path, name: str) -> None:
     options = parse_options({"service": name}, SERVICES)
     (tmp_path / "job").mkdir()
-    write_job(tmp_path / "job", options, SERVICES[name].from_options(options), {})
-    assert type(read_job(tmp_path / "job")[1]) is SERVICES[name]
+    service = SERVICES[name].from_options(options)
+    write_job(tmp_path / "job", options, service, {})
+    assert without_objects(read_job(tmp_path / "job")[1]) == without_objects(service)
+
+
+def test_a_page_in_the_users_folder_is_handed_over_with_its_script(tmp_path: Path) -> None:
+    """Of the folder the machine gets the cache's copy, whose name is its content's."""
+    (tmp_path / "secret").mkdir()
+    (page := tmp_path / "secret" / "index.html").write_text("<video>")
+    (script := tmp_path / "secret" / "play.js").write_text("() => 1")
+    options = parse_options({"service": "page", "url": str(page), "script": str(script)}, SERVICES)
+    service = SERVICES["page"].from_options(options)
+    own = OwnFolder(tmp_path / "cache" / "own" / "1", PurePosixPath("index.html"), "1")
+    service._own, service._entry = own, None  # type: ignore[attr-defined]
+    (job := tmp_path / "job").mkdir()
+    write_job(job, options, service, {tmp_path / "cache": CACHE})
+    assert "secret" not in (job / JOB).read_text()
+    inside = read_job(job)[1]
+    of_guest = {"_own": replace(own, folder=CACHE / "own" / "1")}
+    assert without_objects(inside) == without_objects(service) | of_guest
+
+
+def without_objects(service: Service) -> dict[str, Any]:
+    """What a service is made of, but for what has no equal."""
+    return {name: value for name, value in vars(service).items() if not isinstance(value, ExitStack)}

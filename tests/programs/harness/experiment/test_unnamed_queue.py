@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from hardware.machine.files import CHECKOUT
-from harness.options.model import WHY_DEFAULT_QUEUE
+from harness.options.model import DEFAULT_QUEUE
 
-LINE = f"queue: fq_codel flows 1 (default), {WHY_DEFAULT_QUEUE}; "
+LINE = f"queue: fq_codel flows 1 (default), {DEFAULT_QUEUE}; "
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from hardware.lab.lab_file import LABS
 from hardware.machine.files import CHECKOUT
 from hardware.machine.programs import FURTHER, TOOLS, Tool, version
 from harness.lab import doctor
 from harness.lab.needs import needed
-from harness.options.model import LABS
 
 PACKAGES = (CHECKOUT / "harness" / "packages.txt").read_text().split("\n")
 

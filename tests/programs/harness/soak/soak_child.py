@@ -41,7 +41,7 @@ def main() -> None:
             sys.exit("RouterError: no answer from the router yet")
         return
     from apps import SERVICES
-    from harness.options.model import parse_options  # not for a check, of which there are many
+    from harness.options.rules import parse_options  # not for a check, of which there are many
     from harness.store.runs import RunStore
 
     word = WORDS[task["given"]["buffer"]]

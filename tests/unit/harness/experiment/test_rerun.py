@@ -8,8 +8,11 @@ import pytest
 
 from apps import SERVICES
 from harness.experiment.rerun import compared, unlike
-from harness.options.model import Options, OptionsError, parse_options, restored
+from harness.options.model import Options
+from harness.options.record import restored
+from harness.options.rules import parse_options
 from harness.store.manifest import FileEntry
+from tests.unit.harness.options.refusals import refused
 
 
 def parse(**given: Any) -> Options:
@@ -34,7 +37,7 @@ def test_options_come_back_from_the_evidence(given: dict[str, Any]) -> None:
 
 def test_options_of_another_version_are_refused() -> None:
     record = parse().record()
-    with pytest.raises(OptionsError, match="another version of Sojourn: rtt_us, rtt_weeks"):
+    with refused("rtt_us", "other-version", "rtt_weeks"):
         restored({("rtt_weeks" if name == "rtt_us" else name): value for name, value in record.items()}, SERVICES)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from apps import SERVICES
 from harness.experiment.run import Result, repeat
-from harness.options.model import OPTIONS, Options, parse_options
+from harness.options.model import OPTIONS, Options
+from harness.options.rules import parse_options
 from harness.store.manifest import StoreError
 from scoring.schema.scores import Scores
 

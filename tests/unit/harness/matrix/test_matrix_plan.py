@@ -43,7 +43,7 @@ def plan(tmp_path: Path, lab: str, source: str) -> Campaign:
 @pytest.mark.parametrize(
     ("lab", "says"),
     [
-        ("apu", "--kernel-source: a physical router has its own kernel; leave it out"),
+        ("apu", "--kernel-source: a physical router has its own kernel"),
         ("sim", "--kernel-source: no such file or folder: /no/linux-7.3.tar.xz; give a linux-*.tar.xz, or the top"),
     ],
 )

@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 
 from apps import SERVICES
-from harness.options.defaults import user_defaults
-from harness.options.model import OPTIONS, Option, OptionsError, parse_options
+from apps.options import Code, Option
+from harness.options.errors import OptionsError
+from harness.options.model import OPTIONS
+from harness.options.rules import parse_options
+from harness.options.sources import user_defaults
+from tests.unit.harness.options.refusals import refused
 
 #: user::rw-, user:65534:rw-, group::r--, mask::rw-, other::r-- as the kernel takes it (acl_ea.h).
 WRITABLE_BY_65534 = struct.pack("<I" + 5 * "HHI", 2, 1, 6, ANYONE := 0xFFFFFFFF, 2, 6, 65534, 4, 4, ANYONE,
@@ -51,31 +55,33 @@ def test_nothing_set_is_no_default(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "option", "code", "mentioned"),
     [
-        ("qdsic = 'pie'", r"sojourn\.toml: qdsic: no such option; did you mean qdisc\?"),
-        ("[youtub]\nrate = '1mbit'", r"sojourn\.toml: \[youtub\]: no service is called so; did you mean youtube\?"),
-        ("clip = '../film.mp4'", r"sojourn\.toml: clip: '\.\./film\.mp4' is outside the file's folder"),
-        ("rate = true", r"sojourn\.toml: rate: give a text in quotes, as after --rate="),
-        ("rate = [1]", r"sojourn\.toml: rate: give a text in quotes"),
-        ("rate", r"sojourn\.toml: no TOML: "),
+        ("qdsic = 'pie'", "qdsic", "unknown-option", "did you mean qdisc?"),
+        ("[youtub]\nrate = '1mbit'", "", "unknown-value", "[youtub]"),
+        ("[youtube]\nrat = '1mbit'", "rat", "unknown-option", "[youtube] rat: "),
+        ("clip = '../film.mp4'", "clip", "not-from-file", "../film.mp4"),
+        ("rate = true", "rate", "invalid-value", "--rate="),
+        ("rate = [1]", "rate", "invalid-value", "--rate="),
+        ("live = 1", "live", "not-from-file", "SOJOURN_LIVE"),
+        ("rate", "", "unreadable-file", "TOML"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, says: str) -> None:
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, option: str, code: Code, mentioned: str) -> None:
     (tmp_path / "sojourn.toml").write_text(text)
-    with pytest.raises(OptionsError, match=says) as wrong:
+    with refused(option, code, "sojourn.toml: ", mentioned):
         user_defaults({}, tmp_path, SERVICES)
-    assert "\n" not in str(wrong.value)
 
 
 def test_an_option_of_an_earlier_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "sojourn.toml").write_text('probe-ecn = "ect1"\n')
-    right = r"probe-ecn: is no option any more: every run has both probes, Not-ECT and ECT\(1\); leave it out$"
-    with pytest.raises(OptionsError, match=r"sojourn\.toml: " + right):
+    right = "every run has both probes, Not-ECT and ECT(1)"
+    with refused("probe-ecn", "removed-option", "sojourn.toml: ", right):
         user_defaults({}, tmp_path, SERVICES)
-    with pytest.raises(OptionsError, match=r"^SOJOURN_PROBE_ECN: is no option any more"):
+    with pytest.raises(OptionsError, match=r"^SOJOURN_PROBE_ECN: ") as wrong:
         user_defaults({"SOJOURN_PROBE_ECN": "ect1", "SOJOURN_DEFAULTS": ""}, tmp_path, SERVICES)
-    with pytest.raises(OptionsError, match="^--" + right):
+    assert wrong.value.code == "removed-option"
+    with refused("probe-ecn", "removed-option", right):
         parse_options({"probe-ecn": "ect1"}, SERVICES)
 
 
@@ -83,16 +89,14 @@ def test_a_file_that_others_write_is_followed_by_name_alone(tmp_path: Path) -> N
     """Found in the folder where one is called, which may be everybody's, it would run what it says as us."""
     (file := tmp_path / "sojourn.toml").write_text(FILE)
     file.chmod(0o666)
-    with pytest.raises(OptionsError, match=r"sojourn\.toml: everybody may write it; `chmod o-w .*SOJOURN_DEFAULTS="):
+    with refused("", "untrusted-file", "sojourn.toml: everybody may write it", "chmod o-w", "SOJOURN_DEFAULTS="):
         user_defaults({}, tmp_path, SERVICES)
     assert user_defaults({"SOJOURN_DEFAULTS": str(file)}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
     file.chmod(0o644)
     assert user_defaults({}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
     if os.geteuid() == 0:
         os.chown(file, 65534, 65534)
-        with pytest.raises(
-            OptionsError, match=r"sojourn\.toml: the file is user 65534's, not yours; if you trust it, name it"
-        ):
+        with refused("", "untrusted-file", "sojourn.toml: the file is user 65534's", "SOJOURN_DEFAULTS="):
             user_defaults({}, tmp_path, SERVICES)
 
 
@@ -103,11 +107,11 @@ def test_a_link_of_somebody_elses_is_not_followed(tmp_path: Path) -> None:
     (link := tmp_path / "sojourn.toml").symlink_to(mine)
     assert user_defaults({}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
     os.lchown(link, 65534, 65534)
-    with pytest.raises(OptionsError, match=r"sojourn\.toml: the link is user 65534's, not yours"):
+    with refused("", "untrusted-file", "sojourn.toml: the link is user 65534's"):
         user_defaults({}, tmp_path, SERVICES)
     mine.unlink()
     os.lchown(link, 0, 0)
-    with pytest.raises(OptionsError, match=r"sojourn\.toml: No such file"):
+    with refused("", "unreadable-file", "sojourn.toml: No such file"):
         user_defaults({}, tmp_path, SERVICES)
 
 
@@ -117,11 +121,11 @@ def test_a_file_that_a_group_writes_is_followed_where_the_group_is_the_users_alo
     file.chmod(0o664)
     assert user_defaults({}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
     os.chown(file, 0, 100)
-    with pytest.raises(OptionsError, match=r"sojourn\.toml: others of group 100 may write it; `chmod g-w .*DEFAULTS="):
+    with refused("", "untrusted-file", "others of group 100 may write it", "chmod g-w", "SOJOURN_DEFAULTS="):
         user_defaults({}, tmp_path, SERVICES)
     os.chown(file, 0, 0)
     os.setxattr(file, "system.posix_acl_access", WRITABLE_BY_65534)
-    with pytest.raises(OptionsError, match=r"sojourn\.toml: others of group 0 may write it"):
+    with refused("", "untrusted-file", "others of group 0 may write it"):
         user_defaults({}, tmp_path, SERVICES)
 
 
@@ -138,9 +142,8 @@ def test_a_file_that_nobody_named_names_no_program_account_or_machine(tmp_path: 
         if option.says != "who":
             assert user_defaults({}, tmp_path, SERVICES).of("o2tv").keys() == by_name.keys()
             continue
-        with pytest.raises(OptionsError, match=f"sojourn.toml: .*{option.name}: only you name .*; give --") as refused:
+        with refused(option.name, "not-from-file", f"--{option.name}", variable, f"SOJOURN_DEFAULTS={file}"):
             user_defaults({}, tmp_path, SERVICES)
-        assert f"set {variable}, or name the file (SOJOURN_DEFAULTS={file})" in str(refused.value)
         assert option.name in by_name
     file.unlink()
     value = "1" if option.flag else "site/x"
@@ -151,7 +154,7 @@ def test_a_scenario_of_the_users_own_defaults_names_no_program_either(tmp_path: 
     (tmp_path / "evening.toml").write_text('browser = "evil.sh"\n')
     (tmp_path / "mine.toml").write_text('scenario = "evening.toml"\n')
     for environment in ({"SOJOURN_DEFAULTS": "mine.toml"}, {"SOJOURN_SCENARIO": "evening.toml"}):
-        with pytest.raises(OptionsError, match=r"evening\.toml: browser: only you name programs"):
+        with refused("browser", "not-from-file", "evening.toml: browser: "):
             user_defaults(environment, tmp_path, SERVICES)
 
 
@@ -167,8 +170,8 @@ def test_a_scenario_and_paths_are_relative_to_the_file(tmp_path: Path) -> None:
 
 
 def test_a_file_or_a_flag_that_is_none_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OptionsError, match=r"nowhere\.toml: No such file"):
+    with refused("", "unreadable-file", "nowhere.toml: No such file"):
         user_defaults({"SOJOURN_DEFAULTS": "nowhere.toml"}, tmp_path, SERVICES)
-    with pytest.raises(OptionsError, match="SOJOURN_LIVE=maybe: give 1 or 0"):
+    with pytest.raises(OptionsError, match=r"^SOJOURN_LIVE=maybe: "):
         user_defaults({"SOJOURN_LIVE": "maybe"}, tmp_path, SERVICES)
     assert user_defaults({"SOJOURN_LIVE": "1"}, tmp_path, SERVICES).of("youtube") == {"live": True}

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from apps import SERVICES
-from harness.options.model import OPTIONS, Options, OptionsError, parse_options, restored
+from apps.options import Code
+from harness.options.model import OPTIONS, Options
+from harness.options.record import restored
+from harness.options.rules import parse_options
+from tests.unit.harness.options.refusals import refused
 
 
 def parse(**given: Any) -> Options:
@@ -26,7 +30,7 @@ def test_defaults_are_the_short_main_job() -> None:
 
 def test_the_lab_that_was_named_is_told_from_the_default() -> None:
     assert (parse().asked_lab, parse(lab="sim").asked_lab, parse(lab="virtual").asked_lab) == ("", "sim", "virtual")
-    assert parse(lab="sim").but(asked_lab="") == parse()
+    assert parse(lab="sim").replace(asked_lab="") == parse()
 
 
 def test_the_jitter_that_is_let_pass_is_the_labs_own_unless_given() -> None:
@@ -36,24 +40,22 @@ def test_the_jitter_that_is_let_pass_is_the_labs_own_unless_given() -> None:
 
 def test_the_best_rendition_is_asked_of_youtube_alone() -> None:
     assert (parse().max_quality, parse(max_quality="2160p").max_quality) == (None, 2160)
-    with pytest.raises(OptionsError, match="--max-quality: unknown '4k'; known: 240p, 360p"):
+    with refused("max-quality", "unknown-value", "--max-quality", "240p"):
         parse(max_quality="4k")
 
 
 def test_a_cluster_runs_what_is_in_simulated_time() -> None:
     assert (parse().engine, parse(engine="tls://far:8786").engine) == ("local", "tls://far:8786")
-    with pytest.raises(
-        OptionsError, match="--engine: 'spark' is neither local nor tls://HOST:PORT or dask://localhost:PORT"
-    ):
+    with refused("engine", "invalid-value", "tls://"):
         parse(engine="spark")
     for lab in ("virtual", "apu", "black-box"):
-        with pytest.raises(OptionsError, match=f"--engine: the {lab} lab runs on this machine alone; use --lab=sim"):
+        with refused("engine", "conflict", lab, "--lab=sim"):
             parse(engine="tls://far:8786", lab=lab)
 
 
 @pytest.mark.parametrize("address", ["dask://far:8786", "tcp://192.0.2.1:9", "ws://far:1", "dask://[2001:db8::1]:9"])
 def test_a_cluster_that_anybody_may_reach_is_refused_unless_that_is_said(address: str) -> None:
-    with pytest.raises(OptionsError, match=r"^--engine: '.*': whoever reaches it .*use tls://, or dask\+unsafe:// on"):
+    with refused("engine", "invalid-value", address, "tls://", "dask+unsafe://"):
         parse(engine=address)
     unsafe = f"dask+unsafe://{address.partition('://')[2]}"
     for right in (unsafe, "tls://far:8786", "dask://127.0.0.1:9", "tcp://localhost:9", "dask://[::1]:9"):
@@ -64,7 +66,7 @@ def test_a_server_of_the_users_own_is_reached_in_real_time_only() -> None:
     given = {"service": "sledovanitv", "url": "http://10.0.0.1/live.m3u8"}
     assert [parse(lab=lab, **given).url for lab in ("virtual", "apu")] == [given["url"]] * 2
     for lab in (None, "sim"):
-        with pytest.raises(OptionsError, match="--url: the sim lab reaches no server but its own; use --lab=virtual"):
+        with refused("url", "conflict", "--lab=virtual"):
             parse(lab=lab, **given)
 
 
@@ -75,12 +77,12 @@ def test_a_virtual_lab_has_a_way_out_for_what_is_outside_alone() -> None:
     assert parse(lab="virtual", live=True).uplink == "bbr"
     assert parse(lab="apu", **stream).uplink is None
     assert parse(lab="virtual").uplink is None
-    with pytest.raises(OptionsError, match="--origin-cc: has no effect on an address"):
+    with refused("origin-cc", "no-effect", "an address"):
         parse(lab="apu", origin_cc="bbr", **stream)
 
 
 def test_a_virtual_lab_has_a_place_for_the_other_end_of_a_live_call() -> None:
-    assert parse(lab="virtual", service="jitsi", live=True, url="https://meet.test/Room").no_other_end is None
+    assert parse(lab="virtual", service="jitsi", live=True, url="https://meet.test/Room").far_end_problem is None
 
 
 def test_defaults_come_with_the_service_unless_the_user_says_otherwise() -> None:
@@ -119,50 +121,42 @@ def test_record_is_json_and_names_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("option", "given", "code"),
     [
-        ({"service": "youtub"}, r"--service: unknown 'youtub'; known: .*; did you mean youtube\?"),
-        ({"qdisc": "fq_codl"}, "--qdisc: unknown qdisc .*fq_codel"),
-        ({"qdisc_up": "pie target"}, "--qdisc-up: "),
-        ({"rate": "10"}, "--rate: .*10mbit"),
-        ({"rate": "fast"}, "--rate: .*such as"),
-        ({"rate": "90gbit"}, "--rate: .*out of range"),
-        ({"rtt": "-5ms"}, "--rtt: "),
-        ({"rtt": "5s"}, "--rtt: .*out of range"),
-        ({"ip_version": "5"}, "--ip-version: unknown '5'; known: 4, 6"),
-        ({"timeline": "cubic:4"}, "--timeline: .*solo"),
-        ({"contenders": "cubic,nonsuch"}, "unknown contender 'nonsuch'"),
-        ({"driver": "selenum"}, r"--driver: unknown 'selenum'; known: playwright, selenium; did you mean selenium\?"),
-        ({"recorder": "vlc"}, "--recorder: unknown 'vlc'; known: ffmpeg, obs"),
-        ({"origin_cc": "vegas"}, "--origin-cc: unknown"),
-        ({"buffer": "0"}, "--buffer: .*2 to 120 seconds"),
-        ({"live": True}, "--live: the sim lab has no internet; use --lab=virtual or --lab=apu"),
-        ({"live": True, "lab": "sim"}, "--live: the sim lab has no internet; use --lab=virtual or --lab=apu"),
-        ({"lab": "simulated"}, r"--lab: unknown 'simulated'; known: sim, virtual, apu, black-box"),
-        ({"kernel_source": "/no/such.tar.xz"}, "--kernel-source: no such file"),
         *(
-            ({**more, name: "~nosuchuser/it"}, f"--{name.replace('_', '-')}: '~nosuchuser/it': .*home")
-            for name, more in (
-                ("kernel_source", {}),
-                ("credentials", {"service": "o2tv", "live": True, "lab": "apu"}),
-                ("lab_file", {"lab": "apu"}),
-                ("results", {}),
+            (name, {name: value}, "unknown-value")
+            for name, value in (
+                ("service", "youtub"), ("ip-version", "5"), ("driver", "selenum"), ("recorder", "vlc"),
+                ("origin-cc", "vegas"), ("lab", "simulated"),
             )
         ),
-        ({"seed": "x"}, "--seed: "),
-        ({"jitter_gate": "soon"}, "--jitter-gate: "),
-        ({"repeat": "0"}, "--repeat: '0' is no number of runs; give 1 to 1000"),
-        ({"repeat": "-2"}, "--repeat: '-2' is no number of runs"),
-        ({"repeat": "five"}, "--repeat: 'five' is no number of runs"),
-        ({"repeat": "2.5"}, "--repeat: '2.5' is no number of runs"),
-        ({"repeat": "²"}, "--repeat: '²' is no number of runs"),
-        ({"repeat": "100000"}, "--repeat: '100000' is no number of runs"),
+        *(
+            (name, {name: value}, "invalid-value")
+            for name, value in (
+                ("qdisc", "fq_codl"), ("qdisc-up", "pie target"), ("rate", "10"), ("rate", "fast"), ("rate", "90gbit"),
+                ("rate", ""), ("rtt", "-5ms"), ("rtt", "5s"), ("timeline", "cubic:4"), ("contenders", "cubic,nonsuch"),
+                ("seed", "x"), ("seed", ""), ("jitter-gate", "soon"), ("repeat", "-2"), ("repeat", "five"),
+                ("repeat", "2.5"), ("repeat", "²"), ("buffer", "much"), ("kernel-source", "/no/such.tar.xz"),
+                ("kernel-source", "~nosuchuser/it"), ("results", "~nosuchuser/it"),
+            )
+        ),
+        ("buffer", {"buffer": "0"}, "out-of-range"),
+        ("repeat", {"repeat": "0"}, "out-of-range"),
+        ("repeat", {"repeat": "100000"}, "out-of-range"),
+        ("live", {"live": True}, "conflict"),
+        ("live", {"live": True, "lab": "sim"}, "conflict"),
+        (
+            "credentials",
+            {"service": "o2tv", "live": True, "lab": "apu", "credentials": "~nosuchuser/it"},
+            "invalid-value",
+        ),
+        ("lab-file", {"lab": "apu", "lab-file": "~nosuchuser/it"}, "invalid-value"),
+        ("probe-ecn", {"probe-ecn": "ect1"}, "removed-option"),
     ],
-)
-def test_bad_options_are_one_line_that_names_the_option(given: dict[str, Any], says: str) -> None:
-    with pytest.raises(OptionsError, match=says) as wrong:
+)  # fmt: skip
+def test_bad_options_are_one_line_that_names_the_option(option: str, given: dict[str, Any], code: Code) -> None:
+    with refused(option, code, f"--{option}: "):
         parse(**given)
-    assert "\n" not in str(wrong.value)
 
 
 def test_space_needed_grows_with_length_and_rate() -> None:
@@ -182,31 +176,30 @@ def test_rates_step_over_the_timeline() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("option", "value", "code"),
     [
-        ({"rate": "10mbit,5mbit"}, "--rate: '5mbit' is no step; give TIME:RATE, as in 10mbit,30s:5mbit"),
-        ({"rate": "10mbit,30s:5"}, '--rate: "5" has no unit'),
-        ({"rate": "10mbit,later:5mbit"}, '--rate: "later" is not a time'),
-        (
-            {"rate": "10mbit,30s:5mbit,20s:6mbit"},
-            "--rate: a step at 20 s; give ascending times within the",
-        ),
-        ({"rate": "10mbit,140s:5mbit"}, "--rate: a step at 140 s"),
-        ({"rate_up": "10mbit,0s:5mbit"}, "--rate-up: a step at 0 s"),
-        ({"loss": "30%"}, "--loss: '30%' is no share that a path may lose; give 0.01% to 20%"),
-        ({"loss": "much"}, "--loss: "),
-        ({"jitter": "1e400ms"}, '--jitter: "1e400ms" is out of range; give a time such as 500us'),
-        ({"jitter": "15ms"}, "--jitter: '15ms' is out of range; give at most 10ms, half of --rtt"),
-        ({"bursts": "5ms-1ms"}, "--bursts: '5ms-1ms' is no time between bursts"),
-        ({"bursts": "1s"}, "--bursts: "),
-        ({"contenders": "cubic,"}, "--contenders: '' is no flow"),
-        ({"contenders": "cubic*99"}, r"--contenders: 'cubic\*99' has 99 flows or more"),
-        ({"timeline": "solo:5,cubic@down:9"}, "--timeline: 'cubic@down' is no flow"),
+        ("rate", "10mbit,5mbit", "invalid-value"),
+        ("rate", "10mbit,30s:5", "invalid-value"),
+        ("rate", "10mbit,later:5mbit", "invalid-value"),
+        ("rate", "10mbit,30s:5mbit,20s:6mbit", "out-of-range"),
+        ("rate", "10mbit,140s:5mbit", "out-of-range"),
+        ("rate-up", "10mbit,0s:5mbit", "out-of-range"),
+        ("loss", "30%", "out-of-range"),
+        ("loss", "0", "out-of-range"),
+        ("loss", "much", "invalid-value"),
+        ("jitter", "1e400ms", "invalid-value"),
+        ("jitter", "15ms", "out-of-range"),
+        ("jitter", "0", "out-of-range"),
+        ("bursts", "5ms-1ms", "out-of-range"),
+        ("bursts", "1s", "out-of-range"),
+        ("contenders", "cubic,", "invalid-value"),
+        ("contenders", "cubic*99", "invalid-value"),
+        ("timeline", "solo:5,cubic@down:9", "invalid-value"),
     ],
 )
-def test_what_no_path_can_be_is_refused(given: dict[str, str], why: str) -> None:
-    with pytest.raises(OptionsError, match=f"^{why}"):
-        parse(**given)
+def test_what_no_path_can_be_is_refused(option: str, value: str, code: Code) -> None:
+    with refused(option, code, f"--{option}: "):
+        parse(**{option: value})
 
 
 def test_a_path_that_loses_and_varies_is_what_the_bottleneck_makes() -> None:
@@ -226,14 +219,15 @@ def test_a_film_and_a_ladder_of_the_users_own(tmp_path: Path) -> None:
     options = parse(clip=str(film), ladder="240p:300k,480p:1mbit")
     assert (options.clip, options.ladder) == (film, ((240, 300_000), (480, 1_000_000)))
     assert restored(json.loads(json.dumps(options.record())), SERVICES) == options
-    for given, why in (
-        ({"clip": str(tmp_path / "none.mp4")}, "--clip: no such file: .*none.mp4; give a film"),
-        ({"clip": str(film), "engine": "tls://far:8786"}, "--clip: a cluster's workers have no such film"),
-        ({"clip": str(film), "service": "call"}, "--clip: has no effect on --service=call"),
-        ({"ladder": "999p:1m"}, "--ladder: '999p:1m' is no rung"),
-        ({"ladder": "240p:1m", "max_quality": "480p"}, "--max-quality: the ladder's last rung says it; leave it out"),
-    ):
-        with pytest.raises(OptionsError, match=why):
+    refusals: list[tuple[dict[str, Any], tuple[str, Code]]] = [
+        ({"clip": str(tmp_path / "none.mp4")}, ("clip", "not-a-file")),
+        ({"clip": str(film), "engine": "tls://far:8786"}, ("clip", "conflict")),
+        ({"clip": str(film), "service": "call"}, ("clip", "no-effect")),
+        ({"ladder": "999p:1m"}, ("ladder", "invalid-value")),
+        ({"ladder": "240p:1m", "max_quality": "480p"}, ("max-quality", "conflict")),
+    ]
+    for given, why in refusals:
+        with refused(*why):
             parse(**given)
 
 
@@ -248,9 +242,9 @@ def test_a_browser_of_the_users_is_no_simulated_machines(tmp_path: Path) -> None
     own = {"browser": str(program)}
     assert parse_options({}, SERVICES, own).browser is None
     assert parse_options({"lab": "virtual"}, SERVICES, own).browser == program
-    with pytest.raises(OptionsError, match=r"^--browser: the sim lab has a Chromium of its own; use another lab"):
+    with refused("browser", "conflict", "another lab"):
         parse(**own)
-    with pytest.raises(OptionsError, match=r"^--browser: no such program: /none; give one such as"):
+    with refused("browser", "not-a-file", "/none"):
         parse(browser="/none", lab="virtual")
 
 
@@ -268,7 +262,7 @@ def test_of_a_black_box_nothing_is_asked_but_what_it_is_said_to_have() -> None:
         assert restored(json.loads(json.dumps(options.record())), SERVICES) == options
         assert options.record()["qdisc_down"] is None and options.needed_bytes > 300 << 20
     assert (unknown.rate_down_bps, said.rate_down_bps) == (None, 20_000_000)
-    assert unknown.cell == "o2tv black-box" and said.but(box="vendor CPE").cell == "youtube vendor CPE 20mbit"
+    assert unknown.cell == "o2tv black-box" and said.replace(box="vendor CPE").cell == "youtube vendor CPE 20mbit"
 
 
 def test_a_black_boxs_own_is_passed_over_as_a_default() -> None:
@@ -277,23 +271,16 @@ def test_a_black_boxs_own_is_passed_over_as_a_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("option", "value"),
     [
-        *(
-            ({name: value}, f"--{name.replace('_', '-')}: a black box decides that itself; use --lab=apu, or leave --")
-            for name, value in (("qdisc", "pie"), ("qdisc_up", "pie"), ("rtt", "9ms"), ("loss", "1%"),
-                                ("jitter", "1ms"), ("bursts", "5ms"))
-        ),
-        ({"rate": "10mbit,30s:5mbit"}, "--rate: nobody steps a black box's rate; use the one that it is said to have"),
-        ({"rate_up": "9mbit,3s:5mbit"}, "--rate-up: nobody steps a black box's rate"),
-        ({"jitter_gate": "9ms"}, "--jitter-gate: nothing passes a black box beside its queue; leave --jitter-gate out"),
-        ({"live": True}, "--live: the black-box lab has no internet; use --lab=virtual or --lab=apu"),
-        ({"kernel_source": "linux.tar.xz"}, "--kernel-source: a physical router has its own kernel"),
+        ("qdisc", "pie"), ("qdisc-up", "pie"), ("rtt", "9ms"), ("loss", "1%"), ("jitter", "1ms"), ("bursts", "5ms"),
+        ("rate", "10mbit,30s:5mbit"), ("rate-up", "9mbit,3s:5mbit"), ("jitter-gate", "9ms"), ("live", True),
+        ("kernel-source", "linux.tar.xz"),
     ],
 )  # fmt: skip
-def test_what_a_black_box_cannot_be_asked_is_refused(given: dict[str, Any], why: str) -> None:
-    with pytest.raises(OptionsError, match=f"^{why}"):
-        parse(lab="black-box", **given)
+def test_what_a_black_box_cannot_be_asked_is_refused(option: str, value: Any) -> None:
+    with refused(option, "conflict", f"--{option}: "):
+        parse(lab="black-box", **{option: value})
 
 
 def test_a_box_keeps_the_rate_that_a_default_says_it_has() -> None:

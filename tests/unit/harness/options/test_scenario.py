@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from apps import SERVICES
+from apps.options import Code, Option
 from hardware.machine.files import CHECKOUT
-from harness.options.model import OPTIONS, Option, Options, OptionsError, parse_options
-from harness.options.scenario import SAYS, combined, read_scenario, with_scenario
+from harness.options.model import OPTIONS, Options
+from harness.options.rules import parse_options
+from harness.options.sources import combined, read_scenario, with_scenario
+from tests.unit.harness.options.refusals import refused
 
 HOUSEHOLD = 'service = "iptv"\nrate = "20mbit,30s:5mbit"\nloss = "0.1%"\ncontenders = "cubic*4,prague+cubic@up"\n'
 
@@ -54,26 +56,27 @@ def test_a_timeline_that_names_its_loads_takes_the_place_of_its_contenders(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("text", "given", "says"),
+    ("text", "given", "option", "code", "where"),
     [
-        ('timeline = "solo:5,reno:9"', {"contenders": "bbr"}, "--contenders: the timeline of FILE names its own; "),
-        ('timeline = "solo:5,reno:9"\ncontenders = "bbr"', {}, "FILE: contenders: the timeline of FILE names its"),
-        ('rate = "20mbit,150s:5mbit"', {}, "FILE: rate: a step at 150 s; give ascending times within the"),
-        ('rate = "20mbit,9s:5mbit,8s:9mbit"', {"timeline": "solo:5,reno:9"}, "FILE: rate: a step at 8 s; give asc"),
-        ('qdisc = "pii"', {}, 'FILE: qdisc: unknown qdisc "pii"'),
-        ('contenders = "cubik"', {}, "FILE: contenders: "),
-        ('timeline = "solo:5,cubik:9"', {}, "FILE: timeline: "),
-        ('timeline = "cubic:9"', {}, "FILE: timeline: timeline 'cubic:9': the first phase must be solo"),
-        ('service = "cal"', {}, "FILE: service: unknown 'cal'; "),
-        ('service = "call"\nbuffer = 9', {}, "FILE: buffer: has no effect on --service=call"),
-        ("loss = 30", {"loss": "much"}, "--loss: "),
+        ('timeline = "solo:5,reno:9"', {"contenders": "bbr"}, "contenders", "conflict", "--contenders: the"),
+        ('timeline = "solo:5,reno:9"\ncontenders = "bbr"', {}, "contenders", "conflict", "FILE: contenders: the"),
+        ('rate = "20mbit,150s:5mbit"', {}, "rate", "out-of-range", "FILE: rate: "),
+        ('rate = "20mbit,9s:5mbit,8s:9mbit"', {"timeline": "solo:5,reno:9"}, "rate", "out-of-range", "FILE: rate: "),
+        ('qdisc = "pii"', {}, "qdisc", "invalid-value", "FILE: qdisc: "),
+        ('contenders = "cubik"', {}, "contenders", "invalid-value", "FILE: contenders: "),
+        ('timeline = "solo:5,cubik:9"', {}, "timeline", "invalid-value", "FILE: timeline: "),
+        ('timeline = "cubic:9"', {}, "timeline", "invalid-value", "FILE: timeline: "),
+        ('service = "cal"', {}, "service", "unknown-value", "FILE: service: "),
+        ('service = "call"\nbuffer = 9', {}, "buffer", "no-effect", "FILE: buffer: "),
+        ("loss = 30", {"loss": "much"}, "loss", "invalid-value", "--loss: "),
     ],
 )  # fmt: skip
-def test_a_refusal_names_who_gave_the_value(tmp_path: Path, text: str, given: dict[str, str], says: str) -> None:
+def test_a_refusal_names_who_gave_the_value(
+    tmp_path: Path, text: str, given: dict[str, str], option: str, code: Code, where: str
+) -> None:
     file = scenario(tmp_path, text)
-    with pytest.raises(OptionsError) as refused:
+    with refused(option, code, where.replace("FILE", str(file))):
         parse_options(with_scenario(given | {"scenario": file}), SERVICES)
-    assert str(refused.value).replace(str(file), "FILE").startswith(says)
 
 
 @pytest.mark.parametrize(
@@ -92,33 +95,33 @@ def test_without_one_nothing_changes() -> None:
 
 def test_an_option_of_it_that_cannot_take_effect_is_refused(tmp_path: Path) -> None:
     given = with_scenario({"scenario": scenario(tmp_path, 'service = "call"\nbuffer = 9\n')})
-    with pytest.raises(OptionsError, match=r"household\.toml: buffer: has no effect on --service=call"):
+    with refused("buffer", "no-effect", "household.toml: buffer: "):
         parse_options(given, SERVICES)
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "option", "code"),
     [
-        ('driver = "selenium"', r"driver: says where it runs or what becomes of it, not what it is; give --driver on"),
-        ('lab = "virtual"', r"lab: only you name programs, accounts, machines and the real service; give --lab on the"),
-        ('repeat = "5"', "repeat: says where it runs"),
-        ('scenario = "other.toml"', "scenario: "),
-        ('rat = "5mbit"', r"rat: no option; did you mean rate\?"),
-        ("rate = true", "rate: give a text in quotes"),
-        ("live = true", "live: only you name .* the real service; give --live on the command line$"),
-        ("rate = []", "rate: an empty list"),
-        ('rate = ["5mbit", "9mbit"]', "rate: a run has one; give one here, or run `sojourn matrix .*household.toml`"),
-        ("rate", "no TOML"),
+        ('driver = "selenium"', "driver", "not-from-file"),
+        ('lab = "virtual"', "lab", "not-from-file"),
+        ('repeat = "5"', "repeat", "not-from-file"),
+        ('scenario = "other.toml"', "scenario", "not-from-file"),
+        ("live = true", "live", "not-from-file"),
+        ('rat = "5mbit"', "rat", "unknown-option"),
+        ("rate = true", "rate", "invalid-value"),
+        ("rate = []", "rate", "invalid-value"),
+        ('rate = ["5mbit", "9mbit"]', "rate", "conflict"),
+        ("rate", "", "unreadable-file"),
     ],
 )
-def test_what_is_no_scenario_is_refused_by_name(tmp_path: Path, text: str, why: str) -> None:
-    with pytest.raises(OptionsError, match=why) as refused:
-        with_scenario({"scenario": scenario(tmp_path, text)})
-    assert str(refused.value).startswith(f"{tmp_path}/household.toml: ")
+def test_what_is_no_scenario_is_refused_by_name(tmp_path: Path, text: str, option: str, code: Code) -> None:
+    file = scenario(tmp_path, text)
+    with refused(option, code, f"{file}: {option}", f"--{option}" if code == "not-from-file" else ""):
+        with_scenario({"scenario": file})
 
 
 def test_a_missing_one_is_told(tmp_path: Path) -> None:
-    with pytest.raises(OptionsError, match=r"none\.toml: No such file"):
+    with refused("", "unreadable-file", "none.toml: No such file"):
         with_scenario({"scenario": "none.toml"}, tmp_path)
 
 
@@ -130,33 +133,30 @@ def test_a_path_in_it_is_relative_to_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "why"),
+    ("path", "code"),
     [
-        ("/etc/passwd", "is outside the file's folder; put it in there, or give --"),
-        ("../secret/film.mp4", "is outside the file's folder"),
-        ("~/film.mp4", "is outside the file's folder"),
-        ("~nobody-of-that-name/x", "is no path: '~nobody-of-that-name/x': "),
-        ("site/../../secret/film.mp4", "is outside the file's folder"),
-        ("link/film.mp4", "is outside the file's folder"),
-        ("film\\u0000.mp4", "is no path: "),
+        ("/etc/passwd", "not-from-file"),
+        ("../secret/film.mp4", "not-from-file"),
+        ("~/film.mp4", "not-from-file"),
+        ("~nobody-of-that-name/x", "invalid-value"),
+        ("site/../../secret/film.mp4", "not-from-file"),
+        ("link/film.mp4", "not-from-file"),
+        ("film\\u0000.mp4", "invalid-value"),
     ],
 )
-def test_a_path_in_it_stays_in_its_folder(tmp_path: Path, path: str, why: str) -> None:
+def test_a_path_in_it_stays_in_its_folder(tmp_path: Path, path: str, code: Code) -> None:
     """Whoever wrote it shall see no file but those that came with it."""
     for folder in ("given", "secret"):
         (tmp_path / folder).mkdir()
     (tmp_path / "secret" / "film.mp4").touch()
     (tmp_path / "given" / "link").symlink_to(tmp_path / "secret")
     for name in ("clip", "url"):
-        with pytest.raises(OptionsError, match=f"household.toml: {name}: .*{why}") as refused:
+        with refused(name, code, f"household.toml: {name}: "):
             read_scenario(scenario(tmp_path / "given", f'{name} = "{path}"'))
-        assert "\n" not in str(refused.value)
 
 
 def test_a_page_next_to_it_is_refused_for_all_that_is_there_would_be_served(tmp_path: Path) -> None:
-    with pytest.raises(
-        OptionsError, match=r"url: 'index\.html' would serve all files next to it; put it in a folder of"
-    ):
+    with refused("url", "not-from-file", "would serve all files next to it"):
         read_scenario(scenario(tmp_path, 'url = "index.html"'))
     assert read_scenario(scenario(tmp_path, 'clip = "film.mp4"')) == {"clip": str(tmp_path / "film.mp4")}
 
@@ -167,17 +167,16 @@ def test_it_has_what_is_measured_and_no_other_option(tmp_path: Path, option: Opt
     if option.says in ("what", "content"):
         assert list(read_scenario(file)) == [option.name]
         return
-    with pytest.raises(OptionsError, match=f"household.toml: {option.name}: .*; give --{option.name} on the command"):
+    with refused(option.name, "not-from-file", f"household.toml: {option.name}: ", f"give --{option.name} on"):
         read_scenario(file)
 
 
 def test_what_names_a_file_or_an_address_of_the_users_is_no_scenarios() -> None:
     """An option that is parsed to a path is a program, an account or a machine, unless it is played or written."""
-    paths = {field.name.replace("_", "-") for field in fields(Options) if "Path" in str(field.type)}
-    assert {name for name in paths if SAYS[name] != "who"} == {"clip", "results"}
-    assert {option.name for option in OPTIONS if option.group == "lab"} <= {
-        n for n, says in SAYS.items() if says == "who"
-    }
+    paths = [option for option in OPTIONS if "Path" in str(Options.model_fields[option.field].annotation)]
+    assert len(paths) == 10
+    assert {option.name for option in paths if option.says != "who"} == {"clip", "results", "scenario"}
+    assert {option.says for option in OPTIONS if option.group == "lab"} == {"who"}
 
 
 ACCOUNTS = [
@@ -196,12 +195,8 @@ def test_an_account_goes_to_no_site_that_only_a_file_names(
         monkeypatch.setenv(name, value)
     file = scenario(tmp_path, 'service = "iptv"\nurl = "https://evil.example/"')
     asked = {"lab": "virtual", "live": True, "scenario": str(file), **given}
-    with pytest.raises(OptionsError) as refused:
+    with refused("url", "confirm-account", file, named, "--url=https://evil.example/"):
         parse_options(with_scenario(asked), SERVICES)
-    assert str(refused.value) == (
-        f"--url: {file} sends your account ({named}) to https://evil.example/; confirm it with "
-        "--url=https://evil.example/, or leave the account out"
-    )
     confirmed = with_scenario(asked | {"url": "https://evil.example/"})
     assert parse_options(confirmed, SERVICES).url == "https://evil.example/"
 

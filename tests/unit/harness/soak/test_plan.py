@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from apps import SERVICES
-from harness.options.model import parse_options
+from harness.options.rules import parse_options
 from harness.soak.plan import PlanError, SoakPlan, of_round, read_plan
 from harness.soak.rounds import expected_s, next_batch, next_turn, order, quarantined
 from harness.soak.state import Attempt, Outcome
@@ -98,7 +98,7 @@ def test_a_scenario_is_a_cell_and_may_change_in_the_night(tmp_path: Path) -> Non
         ("[options]\nseed = 2\n[cells.a]\n", "plan.toml: [options] seed: the soak gives it to each run"),
         (
             '[cells.a]\nengine = "tls://far:8786"\nlab = "virtual"\n',
-            "plan.toml: [cells.a] engine: the virtual lab runs on this machine alone",
+            "plan.toml: [cells.a] engine: the virtual lab runs on this machine",
         ),
         ('[cells."a b"]\nrate = "12"\n', 'plan.toml: [cells."a b"] rate: "12" has no unit'),
         ('[options]\nrate = "12"\n[cells.a]\n', 'plan.toml: [options] rate: "12" has no unit'),

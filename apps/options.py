@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an option is, and the options that a service is made from; `harness/options/model.py` has all others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from apps.standins.ladder import LADDER, parse_ladder
+from bottleneck.units import rate_option
+from hardware.lab.lab_file import LABS, read_lab_file
+from hardware.machine.files import expanded
+
+Group = Literal["victim", "path", "contenders", "recording", "lab", "evidence"]
+Says = Literal["what", "content", "how", "who"]
+"""What an option says, which decides where it may be set.
+
+`what` is measured: any file. `content`, the media that is played: any file, as an address or a path in the file's own
+folder. `how` often, by which instruments, and where the evidence goes: a defaults file too. `who`: a program, an
+account or a machine, from the command line and the user's own environment only.
+"""
+Code = Literal[
+    "unknown-option", "removed-option", "unknown-value", "invalid-value", "out-of-range", "conflict", "no-effect",
+    "not-a-file", "not-from-file", "untrusted-file", "unreadable-file", "confirm-account", "other-version",
+    "altered-record",
+]  # fmt: skip
+"""Why an option is refused, for programs and tests: texts may change, codes do not."""
+DRIVERS, RECORDERS = ("playwright", "selenium"), ("ffmpeg", "obs")
+"""What drives the browser (apps/browsers/drivers.py), and what records the screen (captures/recorders.py)."""
+_BUFFER_S = (2, 120)
+
+
+class BadValue(ValueError):
+    """A text that is no value of its option; the message says what would be right, without the option's name."""
+
+    def __init__(self, code: Code, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Option:
+    """How a field of the options is set by a text: on the command line, in a file or in the environment."""
+
+    group: Group
+    says: Says
+    help: str
+    default: str | None = None
+    """The text that applies where nothing sets it. None: the field keeps its own default, as it does for ''."""
+    name: str = ""
+    """Its name on the command line, where that is not the field's."""
+    parse: Callable[[str], Any] = str
+    """Returns the field's value. Raises ValueError."""
+    word: Callable[..., str] = str
+    """Returns the text that `parse` makes the value from."""
+    choices: tuple[str, ...] = ()
+    """All texts that it takes."""
+    examples: tuple[str, ...] = ()
+    """Texts that it takes among others, for completion."""
+    second: str = ""
+    """A further field, which takes the second part of what `parse` returns."""
+    stored: bool = True
+    """Whether its value is kept in the field, or becomes part of another one."""
+    guest: bool = True
+    """Whether a simulated machine gets the value."""
+    field: str = ""
+    flag: bool = False
+
+    @property
+    def text(self) -> str:
+        """The text for --help: choices and the default come last."""
+        offered = self.choices or self.examples
+        listed = f": {', '.join(offered)}" if offered and offered[0] not in self.help else ""
+        return self.help + listed + (f" (default: {self.default})" if self.default else "")
+
+    @property
+    def variable(self) -> str:
+        """Its name in the environment."""
+        return f"SOJOURN_{self.name.replace('-', '_').upper()}"
+
+
+def buffer_seconds(text: str) -> float:
+    """Return the seconds of `12` or `12s`. Raises BadValue."""
+    try:
+        seconds = float(text.removesuffix("s"))
+    except ValueError:
+        raise BadValue("invalid-value", f"{text!r} is not a number of seconds; give 2 to 120") from None
+    if not _BUFFER_S[0] <= seconds <= _BUFFER_S[1]:
+        raise BadValue("out-of-range", f"{text!r} is out of range; give 2 to 120 seconds")
+    return seconds
+
+
+def resolved(text: str) -> Path:
+    """Return an absolute path without links. Raises ValueError."""
+    return expanded(text).resolve()
+
+
+def existing(what: str, right: str, *, program: bool = False) -> Callable[[str], Path]:
+    """Return a parser of the path of a file that exists; a `program` keeps its links and can be run."""
+
+    def parse(text: str) -> Path:
+        path = expanded(text).absolute() if program else resolved(text)
+        if not (path.is_file() and (not program or os.access(path, os.X_OK))):
+            raise BadValue("not-a-file", f"no such {what}: {path}; give {right}")
+        return path
+
+    return parse
+
+
+def rungs_text(rungs: tuple[tuple[int, int], ...]) -> str:
+    """Return the text of a ladder."""
+    return ",".join(f"{lines}p:{bps}bit" for lines, bps in rungs)
+
+
+class ServiceOptions(BaseModel):
+    """The options that a service is made from; rates in bit/s, times in s."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    service: Annotated[
+        str,
+        Option("victim", "what", "Service to watch; all: every published run with its published options", "youtube"),
+    ]
+    live: Annotated[
+        bool,
+        Option("victim", "who", "Open the real service instead of its stand-in (needs --lab=virtual or --lab=apu)"),
+    ] = False
+    video_id: Annotated[str, Option("victim", "what", "With --live: the YouTube video", "aqz-KE-bpKQ")]
+    url: Annotated[
+        str,
+        Option(
+            "victim", "content",
+            "Television: an HLS or DASH stream, or with --live the channel's page; page: any page with a video; with "
+            "--live: a meeting's link. A file on this machine is served, with its whole folder, by the lab's origin",
+            guest=False,
+        ),
+    ] = ""  # fmt: skip
+    script: Annotated[
+        Path | None,
+        Option(
+            "victim", "who",
+            "Page: a file with a JavaScript function that starts playback; it is called until a video plays",
+            parse=resolved, guest=False,
+        ),
+    ] = None  # fmt: skip
+    credentials: Annotated[
+        Path | None,
+        Option(
+            "victim", "who", "With --live: a file with your account, readable by you only (docs/services.md)",
+            parse=expanded, guest=False,
+        ),
+    ] = None  # fmt: skip
+    browser: Annotated[
+        Path | None,
+        Option(
+            "victim", "who",
+            "Program of a browser of Chromium's family, such as Chrome or Edge, to use instead of Debian's Chromium "
+            "(docs/drivers.md)",
+            parse=existing("program", "one such as /usr/bin/google-chrome", program=True), guest=False,
+        ),
+    ] = None  # fmt: skip
+    profile: Annotated[
+        Path | None,
+        Option(
+            "victim", "who",
+            "With --live: a browser profile with your logins; the run uses a copy and never writes to it",
+            parse=resolved, guest=False,
+        ),
+    ] = None  # fmt: skip
+    buffer_s: Annotated[
+        float,
+        Option("victim", "what", "Seconds of video that the stand-in's player tries to hold", "12", "buffer",
+               buffer_seconds),
+    ]  # fmt: skip
+    max_quality: Annotated[
+        int | None,
+        Option(
+            "victim", "what",
+            "YouTube's stand-in: highest rendition offered (default: 720p, the size of its window)",
+            parse=lambda text: int(text.removesuffix("p")), word="{}p".format,
+            choices=tuple(f"{rung.height}p" for rung in LADDER),
+        ),
+    ] = None  # fmt: skip
+    clip: Annotated[
+        Path | None,
+        Option(
+            "victim", "content",
+            "Your own film for the stand-in: its first 5 minutes play in a loop, with a strip drawn into them",
+            parse=existing("file", "a film that ffmpeg reads"), guest=False,
+        ),
+    ] = None  # fmt: skip
+    ladder: Annotated[
+        tuple[tuple[int, int], ...],
+        Option("victim", "what", "Renditions of the stand-in: 240p:300k,480p:1mbit,720p:2.5mbit", parse=parse_ladder,
+               word=rungs_text),
+    ] = ()  # fmt: skip
+    """Lines and bit/s of every rendition, lowest first; empty: the stand-in's own."""
+    origin_cc: Annotated[
+        str,
+        Option("victim", "what", "TCP congestion control of the video's origin", "bbr",
+               choices=("bbr", "cubic", "reno")),
+    ]  # fmt: skip
+    origin_protocol: Annotated[
+        Literal["h2", "h3"],
+        Option("victim", "what", "HTTP version between browser and origin: h2 (TCP) or h3 (QUIC)", "h2",
+               choices=("h2", "h3")),
+    ]  # fmt: skip
+    call_bitrate_bps: Annotated[
+        int | None,
+        Option(
+            "victim", "what",
+            "Maximum video bitrate of a call, per direction (default: 2.5mbit; 1mbit on a host too slow for it in real "
+            "time)",
+            name="call-bitrate", parse=rate_option, word="{}bit".format,
+        ),
+    ] = None  # fmt: skip
+    call_ecn: Annotated[
+        Literal["not-ect", "ect1"],
+        Option("victim", "what", "ECN codepoint of a call's packets", "not-ect", choices=("not-ect", "ect1")),
+    ]
+    driver: Annotated[
+        str,
+        Option("recording", "how", "Library that drives the browser", "playwright", choices=DRIVERS),
+    ]
+    recorder: Annotated[str, Option("recording", "how", "Program that records the screen", "ffmpeg", choices=RECORDERS)]
+    lab: str
+    asked_lab: Annotated[
+        str,
+        Option(
+            "lab", "who",
+            "sim (default: simulated time), virtual (real time on this machine), apu (a router over ssh), black-box "
+            "(any device, between two captures)",
+            name="lab", choices=LABS, guest=False,
+        ),
+    ] = ""  # fmt: skip
+    """The lab that was named, empty if none was."""
+    lab_file: Annotated[
+        Path,
+        Option("lab", "who", "With --lab=apu or --lab=black-box: the file that describes the lab", "lab.toml",
+               parse=expanded, guest=False),
+    ]  # fmt: skip
+
+    @property
+    def own_folder(self) -> bool:
+        """Whether `url` is a file on this machine, not an address."""
+        return bool(self.url) and "://" not in self.url
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the media comes from outside the lab: from the real service, or from an address."""
+        return self.live or "://" in self.url
+
+    @property
+    def far_end_problem(self) -> str | None:
+        """Why the lab has no place for the far end of a live call; None where it has. Raises LabFileError."""
+        if self.lab == "virtual":
+            return None
+        server = read_lab_file(self.lab_file).server
+        if server.netns and not server.ssh:
+            return None
+        return (
+            f"--lab-file: {self.lab_file}: server: the far end of a live call is a browser on this machine in a "
+            "network namespace behind the router; give netns, not ssh (docs/calls.md)"
+        )
+
+    @property
+    def seconds(self) -> float:
+        """Length of all phases together."""
+        raise NotImplementedError

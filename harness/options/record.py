@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of a finished run, from its options.json, which may be a stranger's."""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from apps.base import Service
+from harness.options.errors import OptionsError, VersionError
+from harness.options.model import OPTIONS, Options
+from harness.options.rules import parse_options
+
+
+def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -> Options:
+    """Return the options that `Options.record` wrote.
+
+    The record is turned into the words of a command line and parsed as these are. Raises OptionsError for what the
+    command line refuses or makes another value of, and for a record of another version of Sojourn.
+    """
+    names = {name for name, field in Options.model_fields.items() if not field.exclude}
+    if odd := sorted(names ^ set(record)):
+        text = f"options.json: of another version of Sojourn: {', '.join(odd)}"
+        raise VersionError(text, code="other-version", option=odd[0])
+    try:
+        stored = _typed(record)
+        # The folder of the call, which a rerun has of its own.
+        options = parse_options({}, services, _words(stored)).replace(results=stored.results)
+        made = json.loads(json.dumps(options.record()))
+    except OptionsError as wrong:
+        raise OptionsError(f"options.json: {wrong}", code=wrong.code, option=wrong.option) from wrong
+    except (OSError, RuntimeError, ValueError) as wrong:  # of paths, in the words of each Python version
+        raise OptionsError(f"options.json: {wrong}", code="altered-record") from wrong
+    if other := next((name for name, value in record.items() if made[name] != value), None):
+        raise OptionsError(
+            f"options.json: {other}: {reprlib.repr(record[other])} is not possible for a {options.service} run in the "
+            f"{options.lab} lab; was the file changed?", code="altered-record", option=other,
+        )  # fmt: skip
+    # A number that is equal may be of another type, which a job's bytes show.
+    return options.replace(phases=stored.phases)
+
+
+def words(record: Mapping[str, Any]) -> dict[str, str | bool]:
+    """Return the options of a record by their names on the command line, each as its text there.
+
+    Raises OptionsError for a value of another type than its option's.
+    """
+    return _words(_typed(record))
+
+
+def _typed(record: Mapping[str, Any]) -> Options:
+    try:
+        return Options.model_validate_json(json.dumps(record), strict=True)
+    except ValidationError as wrong:
+        field = str(wrong.errors()[0]["loc"][0])
+        value = reprlib.repr(record.get(field))
+        raise OptionsError(
+            f"{field}: {value} is not a value that Sojourn writes", code="altered-record", option=field
+        ) from wrong
+
+
+def _words(options: Options) -> dict[str, str | bool]:
+    texts: dict[str, str | bool] = {}
+    for option in OPTIONS:
+        value = getattr(options, option.field)
+        unset = Options.model_fields[option.field].get_default()
+        if not option.stored or option.name == "results" or value is None or value == unset:
+            continue
+        parts = (value, getattr(options, option.second)) if option.second else (value,)
+        texts[option.name] = value if option.flag else option.word(*parts)
+    return texts

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which options can be combined, and which have no effect; from texts to the options of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self, TypeVar
+
+from apps.base import Mode, Service
+from apps.credentials import account_variables
+from apps.options import BadValue, Option, existing
+from bottleneck.shaper import RateStep
+from bottleneck.units import format_time
+from hardware.lab.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB
+from hardware.machine.messages import did_you_mean
+from harness.options.errors import OptionsError
+from harness.options.model import BY_NAME, FORMER, OPTIONS, Options
+from harness.options.parsing import LOCAL
+from harness.options.timeline import TIMELINES, Phase, parse_timeline
+from traffic.load import parse_load
+
+T = TypeVar("T")
+
+_WITH_INTERNET = "--lab=virtual or --lab=apu"
+#: The option that the relay of a virtual lab's uplink takes, whatever is watched there.
+_RELAYED = "origin-cc"
+#: What a black box decides by itself; a user may state its rates.
+_DECIDED, _STATED = ("qdisc", "qdisc-up", "rtt", "loss", "jitter", "bursts"), ("rate", "rate-up")
+_MODES: dict[Mode, str] = {
+    "stand-in": "a stand-in",
+    "own": "your own folder (--url=FOLDER/…)",
+    "stream": "an address (--url=https://…)",
+    "live": "the real service (--live)",
+}
+
+
+class FromFile(str):
+    """The value that a scenario or a defaults file gives an option, if the user did not name the file for that."""
+
+    file: Path
+
+    def __new__(cls, value: str, file: Path) -> Self:
+        text = super().__new__(cls, value)
+        text.file = file
+        return text
+
+
+class RawOptions:
+    """The options of a run before they are parsed: the text of each, the service, its mode and the lab."""
+
+    def __init__(
+        self, given: Mapping[str, Any], services: Mapping[str, type[Service]], defaults: Mapping[str, Any]
+    ) -> None:
+        self.named = {name: value for name, value in given.items() if value is not None}
+        self.known, self.services = {**defaults, **self.named}, services
+        self.raw: dict[str, Any] = {option.name: option.default for option in OPTIONS} | self.known
+        victim = services.get(str(self.raw["service"]))
+        self.raw |= {n: text for n, text in (victim.defaults if victim else {}).items() if n not in self.known}
+        self.lab = self.chosen("lab") if self.raw["lab"] else "sim"
+        self.service = self.chosen("service", services)
+        self.takes = services[self.service].takes
+        if "live" not in self.takes and "live" not in self.named:
+            self.raw["live"] = False
+        self.live = bool(self.raw["live"])
+        self.mode = self._mode()
+
+    def _mode(self) -> Mode:
+        of_url = self.takes.get("url", ())
+        if self.live or not (self.raw["url"] and of_url):
+            return "live" if self.live else "stand-in"
+        return "own" if "own" in of_url and "://" not in str(self.raw["url"]) else "stream"
+
+    def where(self, name: str) -> str:
+        """Return how an error names an option: with the file that sets it, or as on the command line."""
+        value = self.raw[name]
+        return f"{value.file}: {name}" if isinstance(value, FromFile) else f"--{name}"
+
+    def refused(self, name: str, why: str, wrong: ValueError | None = None) -> OptionsError:
+        """Return the error for an option's value, with the code of the parser's error `wrong`."""
+        code = wrong.code if isinstance(wrong, BadValue) else "invalid-value" if wrong else "conflict"
+        return OptionsError(f"{self.where(name)}: {why}", code=code, option=name)
+
+    @property
+    def timeline(self) -> str:
+        """Return how an error names the timeline."""
+        value = self.raw["timeline"]
+        return f"the timeline of {value.file}" if isinstance(value, FromFile) else "--timeline"
+
+    def cut_short(self, name: str) -> bool:
+        """Whether a file sets an option and the timeline is set elsewhere: beyond its end the option has no effect."""
+        file = getattr(self.raw[name], "file", None)
+        given = (self.known[it] for it in ("timeline", "contenders") if it in self.known)
+        return file is not None and any(getattr(value, "file", None) != file for value in given)
+
+    def parsed(self, name: str, parser: Callable[[str], T]) -> T:
+        """Return an option's value. Raises OptionsError."""
+        try:
+            return parser(str(self.raw[name]))
+        except ValueError as wrong:
+            raise self.refused(name, str(wrong), wrong) from wrong
+
+    def chosen(self, name: str, choices: Iterable[str] = ()) -> str:
+        """Return the text of an option that is one of its choices. Raises OptionsError."""
+        text, known = str(self.raw[name]), list(choices or BY_NAME[name].choices)
+        if text not in known:
+            hint = "; ".join(filter(None, (f"known: {', '.join(known)}", did_you_mean(text, known))))
+            raise OptionsError(f"{self.where(name)}: unknown {text!r}; {hint}", code="unknown-value", option=name)
+        return text
+
+    def fields(self, option: Option) -> dict[str, Any]:
+        """Return the fields that an option sets; none where its own default applies. Raises OptionsError."""
+        text = self.raw[option.name]
+        if option.flag:
+            return {option.field: bool(text)}
+        if text is None or (text == "" and option.default is None):
+            return {option.field: None} if option.default is not None else {}
+        if option.choices:
+            self.chosen(option.name, self.services if option.field == "service" else ())
+        value = self.parsed(option.name, option.parse)
+        return dict(zip((option.field, option.second), value, strict=True)) if option.second else {option.field: value}
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """An option that cannot be combined with others: when, and why; {lab} and {timeline} are named."""
+
+    option: str
+    when: Callable[[RawOptions], Any]
+    why: str
+
+
+_RULES = (
+    _Rule(
+        "live", lambda it: it.live and it.lab not in ("virtual", ROUTER_LAB),
+        f"the {{lab}} lab has no internet; use {_WITH_INTERNET}, or omit --live",
+    ),
+    _Rule(
+        "url", lambda it: it.raw["url"] and it.mode != "own" and it.lab == "sim",
+        f"the sim lab reaches only its own servers; use {_WITH_INTERNET}, or omit --url",
+    ),
+    _Rule(
+        "ip-version",
+        lambda it: str(it.raw["ip-version"]) == "6" and it.lab == "virtual" and it.mode in ("live", "stream"),
+        "the virtual lab's uplink to the internet is IPv4; omit --ip-version",
+    ),
+    _Rule(
+        "lab-file", lambda it: "lab-file" in it.named and it.lab not in PHYSICAL,
+        "the {lab} lab has no lab file; use --lab=apu or --lab=black-box, or omit --lab-file",
+    ),
+    _Rule(
+        "browser", lambda it: it.named.get("browser") and it.lab == "sim",
+        "the sim lab has its own Chromium; use another lab, or omit --browser",
+    ),
+    _Rule(
+        "kernel-source", lambda it: "kernel-source" in it.named and it.lab in PHYSICAL,
+        "a physical router has its own kernel; omit --kernel-source",
+    ),
+    *(
+        _Rule(
+            name, lambda it, name=name: it.lab == BOX_LAB and name in it.named,  # type: ignore[misc]
+            f"a black box decides this itself; use --lab=apu, or omit --{name}",
+        )
+        for name in _DECIDED
+    ),
+    *(
+        _Rule(
+            name, lambda it, name=name: it.lab == BOX_LAB and "," in str(it.named.get(name)),  # type: ignore[misc]
+            "the rate of a black box has no steps; give its nominal rate",
+        )
+        for name in _STATED
+    ),
+    _Rule(
+        "jitter-gate", lambda it: it.lab == BOX_LAB and "jitter-gate" in it.named,
+        "no probe bypasses the queue of a black box; omit --jitter-gate",
+    ),
+    _Rule(
+        "origin-cc", lambda it: "origin-cc" in it.named and it.raw["origin-protocol"] == "h3",
+        "HTTP/3 has its own congestion control; use --origin-protocol=h2, or omit --origin-cc",
+    ),
+    _Rule(
+        "contenders",
+        lambda it: "contenders" in it.named and names_loads(it.raw["timeline"]),
+        "{timeline} names its own loads; use a named timeline, such as --timeline=short, or omit --contenders",
+    ),
+    _Rule(
+        "max-quality", lambda it: it.raw["ladder"] and it.raw["max-quality"],
+        "--ladder already sets the highest quality; omit --max-quality or --ladder",
+    ),
+    _Rule(
+        "engine", lambda it: it.raw["engine"] != LOCAL and it.lab != "sim",
+        "the {lab} lab runs on this machine only; use --lab=sim, or omit --engine",
+    ),
+    _Rule(
+        "clip", lambda it: it.raw["engine"] != LOCAL and it.raw["clip"],
+        "the workers of a cluster do not have this film; use --engine=local, or omit --clip",
+    ),
+    _Rule(
+        "url", lambda it: it.raw["engine"] != LOCAL and it.mode == "own",
+        "the workers of a cluster do not have this folder; use --engine=local, or omit --url",
+    ),
+)  # fmt: skip
+
+
+def parse_options(
+    given: Mapping[str, Any], services: Mapping[str, type[Service]], defaults: Mapping[str, Any] = MappingProxyType({})
+) -> Options:
+    """Check `given` (option name with dashes → text or bool; None where not given) and return the options of a run.
+
+    `service` must be one of `services`. `defaults` override the service's defaults, and these the built-in ones. A
+    default without effect is ignored; a given option without effect is refused. Raises OptionsError for the first
+    option that cannot work.
+    """
+    for name, instead in FORMER.items():
+        if given.get(name) is not None:
+            raise removed_option(f"--{name}", name, instead)
+    raw = RawOptions(given, services, defaults)
+    reset_inapplicable(raw)
+    apply_conditional_defaults(raw)
+    fields = raw.fields(BY_NAME["engine"])
+    for rule in _RULES:
+        if rule.when(raw):
+            raise raw.refused(rule.option, rule.why.format(lab=raw.lab, timeline=raw.timeline))
+    _require_confirmed_account(raw)
+    phases = _phases(raw)
+    fields |= {"lab": raw.lab, "phases": phases}
+    for option in OPTIONS:
+        if option.stored and option.field not in fields:
+            fields |= raw.fields(option)
+    return Options(**fields | _dependent(raw, fields, sum(phase.seconds for phase in phases)))
+
+
+def removed_option(where: str, name: str, instead: str) -> OptionsError:
+    """Return the error for an option of an earlier version."""
+    return OptionsError(f"{where}: this option was removed: {instead}", code="removed-option", option=name)
+
+
+def reset_inapplicable(raw: RawOptions) -> None:
+    """Reset what has no effect on the victim to its default. Raises OptionsError where the user named it."""
+    for name in sorted({name for service in raw.services.values() for name in service.takes}):
+        relayed = name == _RELAYED and raw.lab == "virtual" and raw.mode in ("stream", "live")
+        if raw.mode not in raw.takes.get(name, ()) and not relayed:
+            if name in raw.named and raw.named[name] is not False:
+                why = _without_effect(name, raw)
+                raise OptionsError(f"{raw.where(name)}: {why}", code="no-effect", option=name)
+            raw.raw[name] = BY_NAME[name].default
+
+
+def apply_conditional_defaults(raw: RawOptions) -> None:
+    """Set the defaults that depend on other options: those of a live run, of the sim lab and of a black box."""
+    if raw.live and "timeline" not in raw.known:
+        raw.raw["timeline"] = "published"
+    if raw.lab == "sim":
+        raw.raw["browser"] = None
+    if raw.lab == BOX_LAB:
+        stated = {name: text for name in _STATED if "," not in str(text := raw.known.get(name))}
+        raw.raw |= dict.fromkeys((*_DECIDED, *_STATED, "jitter-gate")) | stated
+    else:
+        raw.raw["rate-up"] = raw.raw["rate-up"] or raw.raw["rate"]
+        raw.raw["qdisc-up"] = raw.raw["qdisc-up"] or raw.raw["qdisc"]
+    if raw.lab not in PHYSICAL:
+        raw.raw["ip-version"] = raw.raw["ip-version"] or "4"
+
+
+def names_loads(timeline: Any) -> bool:
+    """Return whether a timeline names its own loads, as `solo:20,cubic:40` does and `short` does not."""
+    return str(timeline) not in TIMELINES
+
+
+def _require_confirmed_account(raw: RawOptions) -> None:
+    """Raise OptionsError where a file says which site gets the user's account, and the user did not confirm it."""
+    url = raw.raw["url"]
+    if not (raw.live and isinstance(url, FromFile)):
+        return
+    named = [f"--{name}" for name in ("credentials", "profile") if raw.raw[name]]
+    if account := named or account_variables(raw.service):
+        raise OptionsError(
+            f"--url: {url.file} sends your account ({', '.join(account)}) to {url}; confirm it with --url={url}, or "
+            "omit the account", code="confirm-account", option="url",
+        )  # fmt: skip
+
+
+def _phases(raw: RawOptions) -> tuple[Phase, ...]:
+    contenders = tuple("".join(name.split()) for name in str(raw.raw["contenders"]).split(","))
+    phases = raw.parsed("timeline", lambda text: parse_timeline(text, contenders))
+    try:
+        for phase in phases:
+            parse_load("cubic" if phase.contender is None else phase.contender)
+    except ValueError as wrong:
+        named = "timeline" if names_loads(raw.raw["timeline"]) else "contenders"
+        raise raw.refused(named, str(wrong), wrong) from wrong
+    return tuple(phases)
+
+
+def _dependent(raw: RawOptions, fields: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Return the fields whose limits depend on other options. Raises OptionsError."""
+    changed: dict[str, Any] = {}
+    for name in _STATED:
+        field = BY_NAME[name].second
+        steps: tuple[RateStep, ...] = fields.get(field, ())
+        changed[field] = tuple(step for step in steps if step.at_s < seconds)
+        if len(changed[field]) < len(steps) and not raw.cut_short(name):
+            late = f"a step at {steps[len(changed[field])].at_s:g} s"
+            why = f"{late}; give ascending times within the timeline's {seconds:g} s"
+            raise raw.refused(name, why, BadValue("out-of-range", why))
+    half_us = (fields.get("rtt_us") or 0) // 2
+    if fields.get("jitter_us", 0) > half_us:
+        why = f"{str(raw.raw['jitter'])!r} is out of range; give at most {format_time(half_us)}, half of --rtt"
+        raise raw.refused("jitter", why, BadValue("out-of-range", why))
+    if raw.mode == "own":
+        changed["url"] = str(raw.parsed("url", existing("file", "a page or playlist in its own folder, or https://…")))
+    return changed
+
+
+def _without_effect(name: str, raw: RawOptions) -> str:
+    """Return why an option would have no effect, and what to do."""
+    if modes := raw.takes.get(name):
+        works = " or ".join(_MODES[it] for it in modes)
+        return f"has no effect on {_MODES[raw.mode]}, only on {works}; omit it"
+    others = [other for other, kind in raw.services.items() if name in kind.takes]
+    return f"has no effect on --service={raw.service}, only on {', '.join(others)}; omit it"

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the values of options come from: a scenario, sojourn.toml and the environment; the command line overrides all.
+
+A scenario is a TOML file with the options that say what is measured, and none that say where or by whom. The same file
+is a run's (`--scenario`), a soak cell's (`scenario = …`) and, each of its loads alone, a matrix's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hardware.machine.files import distrust, expanded
+from hardware.machine.messages import did_you_mean
+from harness.options.errors import OptionsError
+from harness.options.model import BY_NAME, FLAGS, FORMER, OPTIONS, PATHS
+from harness.options.rules import FromFile, names_loads, removed_option
+
+FILE = "sojourn.toml"
+WHERE = "SOJOURN_DEFAULTS"
+"""In the environment: another defaults file, or empty for none."""
+IN_SCENARIOS = tuple(option.name for option in OPTIONS if option.says in ("what", "content"))
+"""The options that a scenario may set."""
+WHY = {
+    "who": "only you name programs, accounts, machines and the real service",
+    "how": "says where it runs or what becomes of it, not what it is",
+}
+"""Why a file may not set an option that says this."""
+_YES, _NO = ("1", "true", "yes"), ("", "0", "false", "no")
+
+Value = str | bool
+
+
+def with_scenario(given: Mapping[str, Any], folder: Path = Path()) -> dict[str, Any]:
+    """Return what is given, and the options that it leaves open from the scenario that it names, relative to `folder`.
+
+    A given timeline that names its own loads overrides the scenario's contenders. Raises OptionsError for a file that
+    is not a scenario, or has several values of an option.
+    """
+    if not (named := given.get("scenario")):
+        return dict(given)
+    file = folder / Path(str(named)).expanduser()
+    values = read_scenario(file)
+    if several := next((name for name, value in values.items() if isinstance(value, list)), None):
+        raise _refused(file, several, f"a run takes one value; give one, or run `sojourn matrix {named}`", "conflict")
+    own = {name: value for name, value in given.items() if value is not None}
+    if names_loads(own.get("timeline", "short")):
+        values.pop("contenders", None)
+    return {**given, **values, **own}
+
+
+def read_scenario(file: Path) -> dict[str, Value | list[Value]]:
+    """Return the options of a scenario, each with its value or a list of them. Raises OptionsError."""
+    values: dict[str, Value | list[Value]] = {}
+    for name, value in read_toml(file).items():
+        if name not in IN_SCENARIOS:
+            if option := BY_NAME.get(name):
+                raise _refused(file, name, f"{WHY[option.says]}; give --{name} on the command line", "not-from-file")
+            hint = did_you_mean(name, IN_SCENARIOS) or f"known: {', '.join(IN_SCENARIOS)}"
+            raise _refused(file, name, f"no such option; {hint}", "unknown-option")
+        if value == []:
+            raise _refused(file, name, "an empty list; give one value or several")
+        texts = [toml_value(f"{file}: {name}", name, it) for it in (value if isinstance(value, list) else [value])]
+        place = partial(content, file, name) if BY_NAME[name].says == "content" else partial(FromFile, file=file)
+        placed: list[Value] = [place(it) if isinstance(it, str) else it for it in texts]
+        values[name] = placed if isinstance(value, list) else placed[0]
+    return values
+
+
+def content(file: Path, name: str, text: str) -> FromFile:
+    """Return the address or the path of media that `file`, which may be a stranger's, gives for option `name`.
+
+    A path is relative to the file and stays in its folder. Raises OptionsError.
+    """
+    if not is_path(name, text):
+        return FromFile(text, file)
+    try:
+        folder = file.parent.resolve()
+        path = (folder / expanded(text)).resolve()
+    except (OSError, ValueError, RuntimeError) as wrong:  # in the words of each Python version
+        raise _refused(file, name, f"{text!r} is not a path: {wrong}") from wrong
+    right = f"or give --{name} on the command line"
+    if not path.is_relative_to(folder):
+        why = f"{text!r} is outside the file's folder; move it there, {right}"
+        raise _refused(file, name, why, "not-from-file")
+    if name == "url" and path.parent == folder:
+        why = f"{text!r} would serve all files next to it; move it to its own folder, {right}"
+        raise _refused(file, name, why, "not-from-file")
+    return FromFile(str(path), file)
+
+
+def is_path(name: str, value: Value) -> bool:
+    """Return whether an option's value is a path, which is relative to the file that names it."""
+    return name in PATHS or (name == "url" and bool(value) and "://" not in str(value))
+
+
+def combined(table: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
+    """Yield each combination of the values of a table's lists: the chosen ones as texts, and the table with them."""
+    lists = {key: value for key, value in table.items() if isinstance(value, list)}
+    for chosen in itertools.product(*lists.values()):
+        yield [str(value) for value in chosen], {**table, **dict(zip(lists, chosen, strict=True))}
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """Return what a TOML file holds. Raises OptionsError."""
+    try:
+        return tomllib.loads(file.read_text())
+    except OSError as missing:
+        raise OptionsError(f"{file}: {missing.strerror}", code="unreadable-file") from missing
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+        raise OptionsError(f"{file}: not valid TOML: {broken}", code="unreadable-file") from broken
+
+
+def toml_value(where: str, name: str, value: Any) -> Value:
+    """Return the value of an option in a TOML file. Raises OptionsError."""
+    if name in FLAGS:
+        if isinstance(value, bool):
+            return value
+        raise OptionsError(f"{where}: give true or false", option=name)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise OptionsError(f"{where}: give a text in quotes, as after --{name}=", option=name)
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """The user's own defaults: for all services, and for some."""
+
+    everywhere: Mapping[str, Value] = field(default_factory=dict)
+    by_service: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    environment: Mapping[str, Value] = field(default_factory=dict)
+    file: Path | None = None
+
+    def of(self, service: str) -> dict[str, Value]:
+        """Return the defaults for a service, by the options' names."""
+        return {**self.everywhere, **self.by_service.get(service, {}), **self.environment}
+
+    @property
+    def service(self) -> str | None:
+        """The service to watch where the command line names none."""
+        named = {**self.everywhere, **self.environment}.get("service")
+        return None if named is None else str(named)
+
+    @property
+    def sign(self) -> Path | None:
+        """The key that signs runs and bundles."""
+        key = {**self.everywhere, **self.environment}.get("sign")
+        return Path(str(key)).expanduser() if key else None
+
+    def lines(self, service: str) -> list[str]:
+        """Return a line per source with the options that it sets."""
+        from_file = {**self.everywhere, **self.by_service.get(service, {})}
+        sources = ((str(self.file), from_file), ("the environment", self.environment))
+        return [
+            f"defaults of {source}: {' '.join(f'--{name}={value}' for name, value in values.items())}"
+            for source, values in sources
+            if values
+        ]
+
+
+def user_defaults(environment: Mapping[str, str], folder: Path, services: Collection[str]) -> Defaults:
+    """Return what `sojourn.toml` in `folder` and the variables SOJOURN_<OPTION> of an environment set.
+
+    The file has options at its top and a table per service that has other ones: `qdisc = "dualpi2"`, `[o2tv]`,
+    `rate = "20mbit"`. A file that the environment does not name may have come with somebody else's folder: it names no
+    program, account or machine, and no path out of the folder. Raises OptionsError for an unknown option, a missing
+    value or an option that such a file may not set.
+    """
+    file = _defaults_file(environment.get(WHERE), folder)
+    tables: dict[str, dict[str, Value]] = {"": {}}
+    if file:
+        read = partial(_value, file, named=bool(environment.get(WHERE)))
+        for name, value in read_toml(file).items():
+            if isinstance(value, dict):
+                if name not in services:
+                    hint = did_you_mean(name, services) or ", ".join(services)
+                    raise OptionsError(f"{file}: [{name}]: no such service; {hint}", code="unknown-value")
+                tables[name] = {key: read(f"[{name}] {key}", key, text) for key, text in value.items()}
+            else:
+                tables[""][name] = read(name, name, value)
+    for name, instead in FORMER.items():
+        if (variable := f"SOJOURN_{name.replace('-', '_').upper()}") in environment:
+            raise removed_option(variable, name, instead)
+    given = {
+        option.name: _flag(option.variable, environment[option.variable])
+        if option.flag
+        else environment[option.variable]
+        for option in OPTIONS
+        if option.variable in environment
+    }
+    beside = file.parent if file else folder
+    tables = {name: with_scenario(table, beside) for name, table in tables.items()}
+    return Defaults(tables.pop(""), tables, with_scenario(given, folder), file)
+
+
+def _defaults_file(named: str | None, folder: Path) -> Path | None:
+    """Return the user's defaults file, which the environment may have named; None where there is none."""
+    file = folder / (named or FILE)
+    if named == "" or not (named or os.path.lexists(file)):
+        return None
+    try:
+        why = None if named else distrust(file)
+    except OSError as missing:  # the target of a link
+        raise OptionsError(f"{file}: {missing.strerror}", code="unreadable-file") from missing
+    if why:
+        raise OptionsError(f"{file}: {why} ({WHERE}={file})", code="untrusted-file")
+    return file
+
+
+def _value(file: Path, where: str, name: str, value: Any, *, named: bool) -> Value:
+    """Return the value of an option in a defaults file, which the user `named` or not; a path is relative to it."""
+    if name in FORMER:
+        raise removed_option(f"{file}: {where}", name, FORMER[name])
+    if not (option := BY_NAME.get(name)):
+        hint = did_you_mean(name, BY_NAME) or "`sojourn harm --help` lists them"
+        raise OptionsError(f"{file}: {where}: no such option; {hint}", code="unknown-option", option=name)
+    if not named and option.says == "who":
+        right = f"give --{name}, set {option.variable}, or name the file ({WHERE}={file})"
+        raise OptionsError(f"{file}: {where}: {WHY['who']}; {right}", code="not-from-file", option=name)
+    text = toml_value(f"{file}: {where}", name, value)
+    if not named and option.says == "content":
+        return content(file, name, str(text))
+    placed = str(file.parent / Path(str(text)).expanduser()) if is_path(name, text) and name != "scenario" else text
+    return placed if isinstance(placed, bool) or option.says == "content" else FromFile(placed, file)
+
+
+def _flag(variable: str, text: str) -> bool:
+    if text.lower() in _YES + _NO:
+        return text.lower() in _YES
+    raise OptionsError(f"{variable}={text}: give 1 or 0", option=variable.removeprefix("SOJOURN_").lower())
+
+
+def _refused(file: Path, name: str, why: str, code: Any = "invalid-value") -> OptionsError:
+    return OptionsError(f"{file}: {name}: {why}", code=code, option=name)
