@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import glob
 import grp
 import os
 import pwd
@@ -38,22 +39,69 @@ LOGS = "logs"
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file in one step, which a power cut does not undo; it keeps its mode, a new one is for its owner alone.
 
-    Raises OSError, the old file unharmed.
+    Of several processes that do so at once the last one's content stays, whole. Raises OSError, the old file unharmed.
     """
-    fresh = path.with_name(path.name + FRESH)
+    descriptor, fresh = _fresh(path)
     try:
-        with open(fresh, "wb", opener=lambda name, how: os.open(name, how, 0o600)) as file:
+        with open(descriptor, "wb") as file:
             if path.exists():
-                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
+                os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+            os.fsync(descriptor)
+            fresh.replace(path)
     except BaseException:
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
         raise
+    _sweep_fresh(path)
     sync_folder(path.parent)
+
+
+def _fresh(path: Path) -> tuple[int, Path]:
+    """Open a new file next to `path`, locked for as long as it is open. Raises OSError."""
+    while True:
+        fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}{FRESH}")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            ours = lock(descriptor)
+        except OSError:  # no locks there, and so no sweep
+            return descriptor, fresh
+        # Before it was locked, another's sweep may have removed it.
+        with suppress(FileNotFoundError):
+            if ours and os.path.samestat(os.fstat(descriptor), fresh.lstat()):
+                return descriptor, fresh
+        os.close(descriptor)
+
+
+def _sweep_fresh(path: Path) -> None:
+    """Remove what killed processes left that wrote a file: nobody has a lock on it."""
+    for left in path.parent.glob(f"{glob.escape(path.name)}.*{FRESH}"):
+        with suppress(OSError):
+            held = os.open(left, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                if lock(held):
+                    left.unlink()
+            finally:
+                os.close(held)
+
+
+def read_foreign(file: Path, most: int, start: int | None = None) -> bytes:
+    """Return at most `most` bytes of a file that somebody else writes: from `start` on, or its last; none without it.
+
+    Whatever stands there, this does not wait. Raises OSError: BlockingIOError where its writer holds a lease on it,
+    else for what is no plain file.
+    """
+    try:
+        held = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    try:
+        if not stat.S_ISREG((status := os.fstat(held)).st_mode):
+            raise OSError(errno.EINVAL, "Not a plain file", str(file))
+        return os.pread(held, most, max(0, status.st_size - most) if start is None else start)
+    finally:
+        os.close(held)
 
 
 def owner_only(folder: Path) -> None:

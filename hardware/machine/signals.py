@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 _ENDING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
@@ -33,18 +33,18 @@ def end_waits() -> None:
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def held_back() -> Iterator[Sequence[int]]:
     """Let a signal that ends us wait for the end of the block, so that what is begun in it is known to its undoing.
 
-    Only the main thread gets signals; in another one nothing is changed.
+    Yields the signals that came since. Only the main thread gets signals; in another one nothing is changed.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
     before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in _ENDING}
     try:
-        yield
+        yield came
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -285,7 +285,7 @@ def _check_directory(run: Path, derived: Collection[str], signers: Path | None) 
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
             raise BundleError(f"{name}: no plain file")
         known = {MANIFEST, SIGNATURE, *manifest.files, *manifest.pruned, *derived}
-        if path.is_file() and name not in known and name.removesuffix(FRESH) not in known:
+        if path.is_file() and name not in known and not name.endswith(FRESH):
             raise BundleError(f"{name}: extra: not in the manifest")
     for name, entry in manifest.files.items():
         if name in derived:

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from hardware.machine.files import FRESH, flush, replace_file
+from hardware.machine.files import FRESH, flush, lock, replace_file
 from hardware.machine.messages import first_wrong, printable
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -69,25 +71,37 @@ def _plain_name(run: str) -> str:
 
 
 _LONGEST_PATH, _DEEPEST = 1000, 16
+_CHUNK = 1 << 20
 #: One part of a path: no control characters, nothing that another system takes for a separator or a drive.
 _PART = re.compile(r"[^\x00-\x1f\x7f\\:]{1,200}")
 
 
-def _inside(files: dict[str, FileEntry]) -> dict[str, FileEntry]:
-    """Refuse paths that lead out of the run, and two that are one where case does not count."""
-    taken = {MANIFEST, SIGNATURE}
-    folders: set[str] = set()
-    for path in files:
+class _Paths:
+    """Paths that a manifest may hold."""
+
+    def __init__(self) -> None:
+        self._taken, self._folders = {MANIFEST, SIGNATURE}, set[str]()
+
+    def add(self, path: str) -> None:
+        """Raise ValueError for what leads out of the run, or is one with another path where case does not count."""
         parts = path.split("/")
         bad = any(part in ("", ".", "..") or not _PART.fullmatch(part) or not part.isprintable() for part in parts)
         if bad or len(path) > _LONGEST_PATH or len(parts) > _DEEPEST:
             raise ValueError(f"{path[:100]!r}: leads outside of the run, or is no plain path")
+        if parts[-1].endswith(FRESH) or path == BALLAST:
+            raise ValueError(f"{path!r}: is the name of a file that is being written")
         folded = unicodedata.normalize("NFC", path).casefold()
         above = {folded[: at.start()] for at in re.finditer("/", folded)}
-        if folded in taken or folded in folders or above & taken:
+        if folded in self._taken or folded in self._folders or above & self._taken:
             raise ValueError(f"{path!r}: is the same as another path where case does not count")
-        taken.add(folded)
-        folders |= above
+        self._taken.add(folded)
+        self._folders |= above
+
+
+def _inside(files: dict[str, FileEntry]) -> dict[str, FileEntry]:
+    paths = _Paths()
+    for path in files:
+        paths.add(path)
     return files
 
 
@@ -159,22 +173,58 @@ def write_manifest(run: Path, manifest: Manifest) -> None:
     replace_file(run / MANIFEST, manifest_text(manifest))
 
 
-def hash_files(run: Path) -> dict[str, FileEntry]:
-    """Return path and hash of every file but the manifest, sorted. Raises StoreError on a link."""
-    entries = {}
+def hash_files(
+    run: Path, known: dict[str, FileEntry] | None = None, look: Callable[[], None] = lambda: None
+) -> dict[str, FileEntry]:
+    """Return path and hash of every file but the manifest, sorted.
+
+    Those in `known` are not hashed again, and each new one is entered there. `look` is called often; what it raises
+    ends this. Raises StoreError on a link, and on what no manifest can hold.
+    """
+    entries, paths = {} if known is None else known, _Paths()
+    refused: StoreError | None = None  # what else was recorded is hashed all the same
     for path in sorted(run.rglob("*")):
         name = path.relative_to(run).as_posix()
         if path.is_symlink():
-            raise StoreError(f"{path}: a link; a run holds plain files only")
-        if path.is_file() and name not in (MANIFEST, MANIFEST + FRESH, SIGNATURE, BALLAST):
-            entries[name] = hash_file(path)
+            refused = refused or StoreError(f"{printable(str(path))}: a link; a run holds plain files only")
+            continue
+        if not path.is_file() or name in (MANIFEST, SIGNATURE, BALLAST) or name.endswith(FRESH):
+            continue
+        try:
+            paths.add(name)
+        except ValueError as wrong:
+            refused = refused or StoreError(f"{run}: {wrong}")
+            continue
+        if name not in entries:
+            if len(entries) == MOST_FILES:
+                raise StoreError(f"{run}: more than {MOST_FILES} files; a run has {MOST_FILES} at most")
+            entries[name] = hash_file(path, look)
+    if refused:
+        raise refused
     return entries
 
 
-def hash_file(path: Path) -> FileEntry:
-    """Return SHA-256 and size of one file."""
-    with path.open("rb") as file:
-        return FileEntry(sha256=hashlib.file_digest(file, "sha256").hexdigest(), size=file.tell())
+def hash_file(path: Path, look: Callable[[], None] = lambda: None) -> FileEntry:
+    """Return SHA-256 and size of one file; `look` is called for each MiB."""
+    total, size = hashlib.sha256(), 0
+    with path.open("rb", buffering=0) as file:
+        while chunk := file.read(_CHUNK):
+            total.update(chunk)
+            size += len(chunk)
+            look()
+    return FileEntry(sha256=total.hexdigest(), size=size)
+
+
+@contextmanager
+def _alone(run: Path) -> Iterator[None]:
+    """Be the only one that changes a finished run's manifest; else one of two changes may be lost. Raises OSError."""
+    held = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):  # no locks there
+            lock(held, wait=True)
+        yield
+    finally:
+        os.close(held)
 
 
 def reseal(run: Path, *names: str, reasons: Sequence[str] | None = None) -> None:
@@ -183,23 +233,25 @@ def reseal(run: Path, *names: str, reasons: Sequence[str] | None = None) -> None
     `reasons`, when given, replace those of the manifest, and with them its status: void with reasons, else
     valid; an interrupted run stays interrupted.
     """
-    manifest = read_manifest(run)
-    if reasons is not None:
-        manifest.reasons = list(reasons)
-        if manifest.status != "interrupted":
-            manifest.status = "void" if reasons else "valid"
-    manifest.files.update({name: hash_file(run / name) for name in names})
-    manifest.files = dict(sorted(manifest.files.items()))
-    flush(run)
-    write_manifest(run, manifest)
+    with _alone(run):
+        manifest = read_manifest(run)
+        if reasons is not None:
+            manifest.reasons = list(reasons)
+            if manifest.status != "interrupted":
+                manifest.status = "void" if reasons else "valid"
+        manifest.files.update({name: hash_file(run / name) for name in names})
+        manifest.files = dict(sorted(manifest.files.items()))
+        flush(run)
+        write_manifest(run, manifest)
 
 
 def prune(run: Path, name: str) -> None:
     """Remove the file `name` of a finished run; the manifest keeps its hash. Raises StoreError, OSError."""
-    manifest = read_manifest(run)
-    if name in manifest.files:
-        manifest.pruned[name] = manifest.files.pop(name)
-        write_manifest(run, manifest)
-    elif name not in manifest.pruned:  # that were removed from there, but for a kill
-        raise StoreError(f"{run}: {name}: the manifest does not hold it")
-    (run / name).unlink(missing_ok=True)
+    with _alone(run):
+        manifest = read_manifest(run)
+        if name in manifest.files:
+            manifest.pruned[name] = manifest.files.pop(name)
+            write_manifest(run, manifest)
+        elif name not in manifest.pruned:  # that were removed from there, but for a kill
+            raise StoreError(f"{run}: {name}: the manifest does not hold it")
+        (run / name).unlink(missing_ok=True)

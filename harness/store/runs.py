@@ -16,17 +16,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from hardware.machine.files import CHECKOUT, FRESH, flush, is_full, lock, owner_only, sync_folder
+from hardware.machine.files import CHECKOUT, FRESH, flush, is_full, lock, owner_only, remove_tree, sync_folder
 from hardware.machine.signals import held_back
 from harness.store.manifest import (
     BALLAST,
     MANIFEST,
     PARTIAL,
+    FileEntry,
     GitState,
     Manifest,
     Status,
@@ -44,8 +45,28 @@ _LONGEST = 100
 #: Open files kept aside likewise, for a run that has too many: two folders to walk, the manifest and its folder.
 _SPARE_FILES = 4
 #: What a directory may hold before anything is recorded, beside the messages of programs (`*.log`).
-_OF_SET_UP = (MANIFEST, MANIFEST + FRESH, BALLAST, "options.json")
+_OF_SET_UP = (MANIFEST, BALLAST, "options.json")
 _NEVER_ENDED = "the run did not reach its end (killed?)"
+_NOT_HASHED = "not all files were hashed: stopped by the user"
+#: How long whoever presses Ctrl-C may wait until a run's files are hashed, s: those of most runs are within one.
+_PATIENCE_S = 5.0
+
+
+class _Hurried(RuntimeError):
+    """Who presses Ctrl-C does not want to wait for the files' hashes any longer."""
+
+
+def _patience(came: Sequence[int]) -> Callable[[], None]:
+    """Return what raises _Hurried once one of the signals that `came` has waited for long enough."""
+    since: list[float] = []
+
+    def look() -> None:
+        if came and not since:
+            since.append(time.monotonic())
+        if since and time.monotonic() - since[0] > _PATIENCE_S:
+            raise _Hurried(_NOT_HASHED)
+
+    return look
 
 
 def stopped_by(signal: KeyboardInterrupt) -> str:
@@ -59,7 +80,8 @@ class RunDirectory:
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path = path
         self.manifest = manifest
-        self._done = False
+        self._done = self._hurried = False
+        self._hashed: dict[str, FileEntry] = {}
         self._spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE_FILES)]
         self._lock = _locked(path)
 
@@ -87,16 +109,20 @@ class RunDirectory:
     def commit(self) -> Path:
         """Hash every file, write the manifest, drop `.partial` and return the final path.
 
-        The status is `void` if `void` gave reasons, else `valid`. Raises StoreError if the disk is
-        full or the final name was taken; the directory then keeps its suffix and everything in it.
+        The status is `void` if `void` gave reasons, else `valid`. Raises StoreError if the disk is full, the final
+        name was taken or a file cannot be part of a run, and what Ctrl-C raises where hashing takes longer than one
+        waits; the directory then keeps its suffix and everything in it.
         """
         final = self.path.with_name(self.manifest.run)
         try:
-            with held_back():
+            with held_back() as came:
+                self._hash(_patience(came))
                 self._write("void" if self.manifest.reasons else "valid")
                 self.path.rename(final)
                 self.path, self._done = final, True
                 sync_folder(final.parent)
+        except _Hurried as hurried:
+            raise StoreError(str(hurried)) from hurried
         except OSError as error:
             raise _explained(error, self.path) from error
         self._unlock()
@@ -107,7 +133,12 @@ class RunDirectory:
         self._done = True
         self.manifest.reasons.append(reason)
         try:
-            self._write("interrupted")
+            with held_back() as came:
+                try:
+                    self._hash(_patience(came))
+                except (_Hurried, StoreError) as why:
+                    self.manifest.reasons += [] if str(why) in reason else [str(why)]
+                self._write("interrupted")
         except OSError as error:
             raise _explained(error, self.path) from error
         self._unlock()
@@ -125,12 +156,25 @@ class RunDirectory:
             os.close(self._lock)
             self._lock = None
 
-    def _write(self, status: Status) -> None:
-        (self.path / BALLAST).unlink(missing_ok=True)
+    def _hash(self, look: Callable[[], None]) -> None:
+        """Hash what is not hashed yet. Raises StoreError, OSError, and _Hurried from when `look` first did."""
         while self._spare:
             os.close(self._spare.pop())
+        for own in (BALLAST, MANIFEST):  # in whose place a machine may have put a folder
+            if (self.path / own).is_dir():
+                remove_tree(self.path / own)
+        (self.path / BALLAST).unlink(missing_ok=True)
         owner_only(self.path)
-        self.manifest.files = hash_files(self.path)
+        if self._hurried:
+            raise _Hurried(_NOT_HASHED)
+        try:
+            hash_files(self.path, self._hashed, look)
+        except _Hurried:
+            self._hurried = True
+            raise
+
+    def _write(self, status: Status) -> None:
+        self.manifest.files = dict(sorted(self._hashed.items()))
         self.manifest.required = sorted(self.manifest.files.keys() & {*self.manifest.required})
         self.manifest.finished = time.time()
         self.manifest.status = status
@@ -261,7 +305,9 @@ def _has_recorded(run: Path) -> bool:
     """Return whether a directory holds more than what was asked and what programs said, or cannot be looked into."""
     try:
         files = [path for path in run.rglob("*") if path.is_file()]
-        return any(file.suffix != ".log" and file.name not in _OF_SET_UP and file.stat().st_size for file in files)
+        return any(
+            file.suffix not in (".log", FRESH) and file.name not in _OF_SET_UP and file.stat().st_size for file in files
+        )
     except OSError:
         return True
 

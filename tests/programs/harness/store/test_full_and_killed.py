@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from hardware.machine.files import CHECKOUT
-from harness.store.manifest import MANIFEST, PARTIAL, read_manifest
+from harness.bundle.archive import verify
+from harness.store.manifest import MANIFEST, PARTIAL, Manifest, read_manifest
 from harness.store.runs import RunStore
 
 
@@ -84,12 +85,14 @@ def test_a_killed_run_still_says_that_it_did_not_end(tmp_path: Path) -> None:
 STOPPED = """
 import signal, sys
 from pathlib import Path
+from harness.store import runs
 from harness.store.runs import RunStore
 
+runs._PATIENCE_S = float(sys.argv[4])
 try:
     with RunStore(Path(sys.argv[1])).create("t", "c") as run:
         with (run.path / "screen.mp4").open("wb") as file:
-            file.truncate(1 << 30)
+            file.truncate(int(sys.argv[3]))
         print("recorded", flush=True)
         if sys.argv[2] == "commit":
             run.commit()
@@ -99,9 +102,9 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("when", ["recording", "commit"])
-def test_ctrl_c_once_more_waits_for_the_manifest(tmp_path: Path, when: str) -> None:
-    command = [sys.executable, "-c", STOPPED, str(tmp_path / "results"), when]
+def stopped(results: Path, when: str, size: int, patience_s: float) -> tuple[Path, Manifest]:
+    """A run stopped so with a file of that size, and its manifest."""
+    command = [sys.executable, "-c", STOPPED, str(results), when, str(size), str(patience_s)]
     with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout and process.stdout.readline() == "recorded\n"
 
@@ -117,10 +120,57 @@ def test_ctrl_c_once_more_waits_for_the_manifest(tmp_path: Path, when: str) -> N
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "stopped\n", "")
-    (run,) = (tmp_path / "results").iterdir()
-    manifest = read_manifest(run)
+    (run,) = results.iterdir()
+    return run, read_manifest(run)
+
+
+@pytest.mark.parametrize("when", ["recording", "commit"])
+def test_hashes_that_take_long_hold_nobody_up(tmp_path: Path, when: str) -> None:
+    run, manifest = stopped(tmp_path / "results", when, 1 << 40, 0.5)
+    assert run.suffix == PARTIAL and manifest.files == {}
+    assert manifest.reasons == ["stopped by Ctrl-C", "not all files were hashed: stopped by the user"]
+
+
+@pytest.mark.parametrize("when", ["recording", "commit"])
+def test_ctrl_c_once_more_waits_for_the_manifest(tmp_path: Path, when: str) -> None:
+    run, manifest = stopped(tmp_path / "results", when, 1 << 30, 60)
     if when == "recording":
         assert run.suffix == PARTIAL and (manifest.status, manifest.reasons) == ("interrupted", ["stopped by Ctrl-C"])
     else:
         assert run.suffix != PARTIAL and manifest.status == "valid"  # all of it was there
     assert {*manifest.files} == {"screen.mp4"} and {path.name for path in run.iterdir()} == {"screen.mp4", MANIFEST}
+
+
+#: Renews a file and its hash in a run's manifest, and reads that as often; prints what went wrong, by how often.
+RESEALED = """
+import collections, sys
+from pathlib import Path
+from hardware.machine.files import replace_file
+from harness.store.manifest import StoreError, hash_file, read_manifest, reseal
+run, name, wrong = Path(sys.argv[1]), sys.argv[2], collections.Counter()
+for number in range(100):
+    try:
+        replace_file(run / name, str(number).encode())
+        replace_file(run / "shared", bytes(1 << 16))
+        reseal(run, name, "shared")
+        if read_manifest(run).files[name] != hash_file(run / name):
+            wrong["lost"] += 1
+    except (OSError, StoreError) as error:
+        wrong[f"{type(error).__name__} {error}"[:100]] += 1
+print(dict(wrong))
+"""
+
+
+def test_processes_that_change_a_run_at_once_lose_nothing(tmp_path: Path) -> None:
+    """Each renews a file of its own and one that all of them have."""
+    names = "report.html", "scores.json", "lab.json"
+    with RunStore(tmp_path).create("t", "c") as made:
+        for name in (*names, "shared"):
+            (made.path / name).write_text("recorded")
+        run = made.commit()
+    (left := run / "scores.json.0123abcd.new").write_text("of a process that was killed")
+    commands = [[sys.executable, "-c", RESEALED, str(run), name] for name in names]
+    working = [subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) for command in commands]
+    assert [process.communicate(timeout=120)[0] for process in working] == ["{}\n"] * 3
+    assert verify(run).files.keys() == {*names, "shared"} and not left.exists()
+    assert {path.name for path in run.iterdir()} == {*names, "shared", MANIFEST}

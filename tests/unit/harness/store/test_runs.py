@@ -131,3 +131,39 @@ def test_a_bad_manifest_names_the_field(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"schema_version": 2}')
     with pytest.raises(StoreError, match="schema_version"):
         read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a\nb", "\x1b[31m", "c:\\x", "x" * 240, "A/b"])
+def test_a_file_that_no_manifest_can_hold_makes_no_valid_run(tmp_path: Path, name: str) -> None:
+    """Such a run was called valid, and no command could read it."""
+    with pytest.raises(StoreError) as refused, RunStore(tmp_path).create("t", "c") as run:
+        (run.path / "a").mkdir()
+        (run.path / "a" / "b").write_text("recorded")
+        (run.path / name).parent.mkdir(exist_ok=True)
+        (run.path / name).write_text("recorded")
+        run.commit()
+    manifest = read_manifest(run.path)
+    assert str(refused.value).isprintable() and run.path.suffix == ".partial"
+    assert (manifest.status, len(manifest.reasons), len(manifest.files)) == ("interrupted", 1, 1)
+
+
+def test_folders_in_place_of_its_own_files_do_not_stop_a_run(tmp_path: Path) -> None:
+    with RunStore(tmp_path).create("t", "c") as run:
+        (run.path / "recorded").write_text("x")
+        for name in ("manifest.json", ".ballast"):
+            (run.path / name).unlink()
+            (run.path / name / "inner").mkdir(parents=True)
+        assert {*read_manifest(run.commit()).files} == {"recorded"}
+
+
+@pytest.mark.parametrize("name", ["manifest.json.new", "logs/scores.json.0123abcd.new", ".ballast"])
+def test_a_manifest_holds_no_file_that_is_being_written(tmp_path: Path, name: str) -> None:
+    """The next one that writes would remove it, and the run would have lost a file."""
+    with RunStore(tmp_path).create("t", "c") as run:
+        (run.path / "recorded").write_text("x")
+        final = run.commit()
+    manifest = json.loads((final / "manifest.json").read_text())
+    manifest["files"][name] = manifest["files"]["recorded"]
+    (final / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(StoreError, match=r"files: .* is the name of a file that is being written$"):
+        read_manifest(final)
