@@ -16,6 +16,7 @@ from hardware.machine.messages import printable
 from harness.cli.common import AsJson, Run, one_line_errors, print_json
 
 app = typer.Typer()
+_Repeated = typer.Option(metavar="PATH", help="Repeat this option if the run was recorded with it.")
 
 
 @app.command()
@@ -57,13 +58,19 @@ def rescore(
 def rerun(
     run: Run,
     results: Annotated[Path | None, typer.Option(help="Where the new run goes (default: beside the old one).")] = None,
+    kernel_source: Annotated[Path | None, _Repeated] = None,
+    clip: Annotated[Path | None, _Repeated] = None,
+    url: Annotated[Path | None, _Repeated] = None,
+    script: Annotated[Path | None, _Repeated] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a simulated run again from its manifest and tell whether the bytes are the same; exit code 2 if not."""
     from apps import SERVICES
     from harness.experiment.rerun import rerun as make_again
 
-    path, files, unlike = make_again(run, results, SERVICES, sys.stderr)
+    given = {"kernel-source": kernel_source, "clip": clip, "url": url, "script": script}
+    yours = {name: path for name, path in given.items() if path}
+    path, files, unlike = make_again(run, results, SERVICES, sys.stderr, yours)
     if as_json:
         print_json({"run": path, **asdict(files), "unlike": unlike})
         raise typer.Exit(2 if files.other or files.missing else 0)

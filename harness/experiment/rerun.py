@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TextIO
 
 from apps.base import Service
@@ -17,7 +19,8 @@ from harness.bundle.research_object import CRATE
 from harness.experiment.run import OPTIONS_FILE, perform
 from harness.experiment.simulated import SYSTEM_CALLS
 from harness.options.errors import OptionsError, VersionError
-from harness.options.model import OPTIONS, Options
+from harness.options.model import Options
+from harness.options.parsing import LOCAL
 from harness.options.record import restored, words
 from harness.options.sources import is_path
 from harness.report.run_page import REPORT
@@ -27,9 +30,10 @@ from scoring.schema.scores import SCORES
 
 NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
 """Files that tell where and when a run was made, or came to it with a bundle."""
+YOURS = ("kernel-source", "clip", "url", "script")
+"""Options with a path that a simulated run may have. Which files are read, built or run, only the command line says."""
 #: Characters of what is wrong with a record, which may say anything.
 _LONGEST = 400
-_DEFAULTS = {option.name: option.default for option in OPTIONS}
 _MACHINE = (
     *("kernel source", "kernel build", "guest", "sources", SYSTEM_CALLS),
     *("film", "second film", "processor", FLAGS, "ffmpeg"),
@@ -51,9 +55,12 @@ class Compared:
     missing: tuple[str, ...]
 
 
-def asked_of(run: Path, services: Mapping[str, type[Service]]) -> tuple[Manifest, Options]:
+def asked_of(
+    run: Path, services: Mapping[str, type[Service]], yours: Mapping[str, Path] = MappingProxyType({})
+) -> tuple[Manifest, Options]:
     """Return manifest and options of a finished run in simulated time whose files are as they were made.
 
+    A run may be a stranger's: of a path in its record only the option counts, the path is that of `yours`.
     Raises RerunError, and BundleError naming a file that was changed.
     """
     if (manifest := read_manifest(run)).status != "valid" or run.suffix == PARTIAL:
@@ -68,10 +75,8 @@ def asked_of(run: Path, services: Mapping[str, type[Service]]) -> tuple[Manifest
         raise RerunError(f"{run}: {OPTIONS_FILE}: holds no options; was the file changed?")
     if (lab := record.get("lab")) in LABS and lab != "sim":
         raise RerunError(f"{run}: was made in the {lab} lab: only simulated time gives the same bytes again")
-    if manifest.bundle and (others := _paths(record)):
-        raise RerunError(f"{run}: came in a bundle, and was made with files of another machine: {', '.join(others)}")
     try:
-        return manifest, restored(record, services)
+        return manifest, restored(_with_yours(run, record, yours), services)
     except OptionsError as wrong:
         why = f"{run}: {printable(str(wrong))[:_LONGEST]}"
         if isinstance(wrong, VersionError) and manifest.git:
@@ -79,29 +84,42 @@ def asked_of(run: Path, services: Mapping[str, type[Service]]) -> tuple[Manifest
         raise RerunError(why) from wrong
 
 
-def _paths(record: Mapping[str, Any]) -> list[str]:
-    """Each path that a record has, as an option. Not `results`, which a rerun has of its own."""
+def _with_yours(run: Path, record: Mapping[str, Any], yours: Mapping[str, Path]) -> dict[str, Any]:
+    """Return a record with the user's own path for each that it has. Raises RerunError."""
     try:
-        return [
-            f"--{name}={text}"
-            for name, text in words(record).items()
-            if text and is_path(name, text) and text != _DEFAULTS[name]
-        ]
+        given = words(record)
     except (KeyError, ValueError):  # which reading the record tells in full
-        return []
+        given = {}
+    has = {name: str(text) for name in YOURS if (text := given.get(name)) and is_path(name, text)}
+    if without := [name for name in yours if name not in has]:
+        raise RerunError(f"{run}: was recorded without --{without[0]}; leave it out")
+    if lacking := [f"--{name}={shlex.quote(text)}" for name, text in has.items() if name not in yours]:
+        raise RerunError(
+            f"{run}: was recorded with files that are not in it; if you trust them, repeat: "
+            f"{printable(' '.join(lacking))[:_LONGEST]}"
+        )
+    paths = {name: path.expanduser().resolve() for name, path in yours.items()}
+    for name, path in paths.items():
+        if folder := next((it for it in (run.absolute(), run.resolve()) if path.is_relative_to(it.parent)), None):
+            raise RerunError(f"--{name}: {path} came with the run, in {folder.parent}; give a file of yours")
+    return {**record, **{name.replace("-", "_"): str(path) for name, path in paths.items()}}
 
 
 def rerun(
-    run: Path, results: Path | None, services: Mapping[str, type[Service]], terminal: TextIO
+    run: Path,
+    results: Path | None,
+    services: Mapping[str, type[Service]],
+    terminal: TextIO,
+    yours: Mapping[str, Path] = MappingProxyType({}),
 ) -> tuple[Path, Compared, list[str]]:
-    """Make `run` again in the folder `results` (default: beside it).
+    """Repeat `run` on this machine, whatever engine it was made by, in the folder `results` (default: beside it).
 
-    Returns where, how the files compare, and what of the machine is not the same, each in words. Raises as
-    `asked_of` and `harness.experiment.run.perform`.
+    `yours` are the paths of the options in YOURS that it was recorded with. Returns where, how the files compare, and
+    what of the machine is not the same, each in words. Raises as `asked_of` and `harness.experiment.run.perform`.
     """
-    manifest, options = asked_of(run, services)
+    manifest, options = asked_of(run, services, yours)
     again = perform(
-        manifest.test, options.replace(results=(results or run.parent).resolve()), services,
+        manifest.test, options.replace(results=(results or run.parent).resolve(), engine=LOCAL), services,
         ["sojourn", "rerun", manifest.run], terminal,
     )  # fmt: skip
     fresh = read_manifest(again.path)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,12 @@ from hardware.machine.messages import printable
 from hardware.machine.programs import FLAGS, host_versions
 from harness.bundle.archive import BundleError
 from harness.bundle.research_object import CRATE
+from harness.experiment import rerun
 from harness.experiment.rerun import RerunError, asked_of, commits, compared, scorers, unlike, with_remedy
 from harness.experiment.run import OPTIONS_FILE
 from harness.options.errors import OptionsError
 from harness.options.model import Options
+from harness.options.parsing import LOCAL
 from harness.options.record import restored, words
 from harness.options.rules import parse_options
 from harness.store.manifest import (
@@ -133,13 +136,6 @@ def test_other_runs_are_refused_in_one_line(make: Make, tmp_path: Path) -> None:
     write_manifest(masked, manifest.model_copy(update={"bundle": Bundled(source="0" * 64, anonymised=True)}))
     with pytest.raises(RerunError, match="is anonymised"):
         asked_of(masked, SERVICES)
-    (film := tmp_path / "film.mp4").touch()
-    others = make(clip=str(film))
-    asked_of(others, SERVICES)
-    manifest = read_manifest(others)
-    write_manifest(others, manifest.model_copy(update={"bundle": Bundled(source="0" * 64, anonymised=False)}))
-    with pytest.raises(RerunError, match=f"made with files of another machine: --clip={film}"):
-        asked_of(others, SERVICES)
 
 
 #: What a stranger would have us do, and values of which each is right somewhere.
@@ -244,20 +240,87 @@ def test_a_record_that_is_none_is_refused(own: tuple[Path, dict[str, Any]], cont
         asked_of(own[0], SERVICES)
 
 
-@pytest.mark.parametrize(
-    "field", ["clip", "script", "browser", "credentials", "profile", "kernel_source", "lab_file", "url"]
-)
-def test_every_path_of_a_bundles_record_is_refused_by_name(make: Make, tmp_path: Path, field: str) -> None:
+@pytest.fixture
+def strangers(make: Make, tmp_path: Path) -> Callable[[str, Path], Path]:
+    """Makes a run whose record names a file, as whoever writes a manifest can: it is no bundle by that."""
+    (film := tmp_path / "film.mp4").touch()
+
+    def run(field: str, path: Path) -> Path:
+        run = make(service="page", url=str(film)) if field == "url" else make()
+        replaced(run, json.dumps(json.loads((run / OPTIONS_FILE).read_text()) | {field: str(path)}).encode())
+        return run
+
+    return run
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (file := tmp_path / "yours" / "linux-7.2.tar.xz").parent.mkdir()
+    file.touch(0o700)
+    return file
+
+
+@pytest.mark.parametrize("bundled", [True, False])
+@pytest.mark.parametrize("field", ["clip", "script", "kernel_source", "url"])
+def test_a_path_in_a_record_counts_only_when_it_is_repeated(
+    strangers: Callable[[str, Path], Path], source: Path, field: str, bundled: bool
+) -> None:
     """Even one that is here: what it holds is not what was shown, and nobody but its owner may have it shown."""
-    (secret := tmp_path / "secret").touch(0o700)
-    run = make(service="page", url=str(secret)) if field == "url" else make()
-    record = json.loads((run / OPTIONS_FILE).read_text()) | {field: str(secret)}
-    manifest = read_manifest(run)
-    write_manifest(run, manifest.model_copy(update={"bundle": Bundled(source="0" * 64, anonymised=False)}))
-    why = tried(run, record)
-    assert why == (
-        f"came in a bundle, and was made with files of another machine: --{field.replace('_', '-')}={secret}"
+    run, name = strangers(field, source), field.replace("_", "-")
+    if bundled:
+        bundle = Bundled(source="0" * 64, anonymised=False)
+        write_manifest(run, read_manifest(run).model_copy(update={"bundle": bundle}))
+    with pytest.raises(RerunError) as refused:
+        asked_of(run, SERVICES)
+    assert str(refused.value) == (
+        f"{run}: was recorded with files that are not in it; if you trust them, repeat: --{name}={source}"
     )
+    if field == "script":  # no option of this service
+        with pytest.raises(RerunError, match=r"script: .* is not possible for a youtube run in the sim lab"):
+            asked_of(run, SERVICES, {name: source})
+    else:
+        options = asked_of(run, SERVICES, {name: source})[1]
+        assert str(getattr(options, field)) == str(source)
+    with pytest.raises(RerunError, match=r"was recorded without --(clip|url); leave it out"):
+        asked_of(run, SERVICES, {name: source, "url" if field == "clip" else "clip": source})
+
+
+@pytest.mark.parametrize("where", ["in the run", "next to it", "by a link"])
+def test_nothing_that_came_with_a_run_is_read_or_built(
+    strangers: Callable[[str, Path], Path], source: Path, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = strangers("kernel_source", source)
+    inside = run / "linux.tar.xz" if where == "in the run" else run.parent / "linux.tar.xz"
+    (inside if where != "in the run" else inside.with_suffix(".new")).touch()
+    monkeypatch.chdir(run.parent)
+    named = Path(inside.name) if where == "next to it" else inside
+    if where == "by a link":
+        (named := tmp_path / "yours" / "link").symlink_to(inside)
+    with pytest.raises(RerunError, match=f"^--kernel-source: .* came with the run, in {run.parent}; give a file of yo"):
+        asked_of(run, SERVICES, {"kernel-source": named})
+
+
+@pytest.mark.parametrize("field", ["browser", "credentials", "profile"])
+def test_a_program_or_account_in_a_record_is_refused_by_name(
+    strangers: Callable[[str, Path], Path], source: Path, field: str
+) -> None:
+    with pytest.raises(RerunError, match=f"options.json: {field}: '.*' is nothing that a youtube run in the sim lab"):
+        asked_of(strangers(field, source), SERVICES)
+
+
+def test_a_record_names_no_cluster(make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By which the machine here would not be looked at either."""
+    run = make(engine="dask+unsafe://stranger.example:8786")
+    asked: list[Options] = []
+
+    def perform(test: str, options: Options, *_: Any) -> Any:
+        asked.append(options)
+        raise RerunError("as far as it goes")
+
+    monkeypatch.setattr(rerun, "perform", perform)
+    with pytest.raises(RerunError, match="as far"):
+        rerun.rerun(run, tmp_path, SERVICES, sys.stderr)
+    assert asked[0].engine == LOCAL
 
 
 def test_what_is_not_recorded_is_no_difference() -> None:
