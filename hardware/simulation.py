@@ -7,7 +7,6 @@ import contextlib
 import os
 import re
 import select
-import shutil
 import signal
 import subprocess
 import time
@@ -18,7 +17,9 @@ from typing import TYPE_CHECKING, Protocol
 from hardware.confine.confinement import Confinement, ConfinementError, Jail, memory_room
 from hardware.machine.cores import Lease
 from hardware.machine.descriptors import DescriptorError, ensure
+from hardware.machine.files import read_foreign
 from hardware.machine.memory import available_bytes
+from hardware.machine.messages import printable
 from hardware.machine.scratch import scratch_file
 from hardware.machine.signals import held_back
 from hardware.node import node_command
@@ -40,10 +41,14 @@ draw: this bit of what the processor tells of itself is masked."""
 SAID = ("out", "err", "console")
 """Files in a job's folder: what the job said, and what the machine said that did not end well."""
 _LOOK_S = 0.25
+#: Bytes at the end of what a machine says that are read, and kept.
+_LAST = 64 << 10
 #: Its kernel holds what is open in it: a cell's endpoints have some 70, a browser and what drives it some 400.
 _OPEN_FILES = 256
 WITH_BROWSER = 1024
 """Open files of a machine with browsers."""
+#: Characters of what a machine said that an error quotes; of its exit code.
+_LONGEST, _LONGEST_CODE = 300, 20
 #: What the console says of memory that is used up; of a kernel that gave up.
 _NO_MEMORY = re.compile(r"Out of memory: Killed process \d+ \(([^)]*)\)|out of memory", re.IGNORECASE)
 _PANIC = re.compile(r"Kernel panic[^\n]*")
@@ -141,7 +146,7 @@ def run(
         _judge(folder, said, machine.returncode)
     except BaseException as stopped:
         with contextlib.suppress(OSError):
-            shutil.copy(said, folder / "console")
+            (folder / "console").write_bytes(read_foreign(said, _LAST))
         if isinstance(stopped, TimeoutError):
             raise SimulationError(f"{folder}: {stopped}: {_last_words(folder, said)}") from stopped
         if isinstance(stopped, ConfinementError):
@@ -149,6 +154,14 @@ def run(
         raise
     finally:
         said.unlink()
+
+
+def last_words(file: Path) -> str:
+    """Return the end of what a machine wrote to a file, which may be anything; empty where it wrote none."""
+    try:
+        return read_foreign(file, _LAST).decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def memory_bytes(memory: str) -> int:
@@ -203,35 +216,30 @@ def _left_ms(deadline: float | None) -> float:
 
 def _judge(folder: Path, said: Path, ended: int) -> None:
     """Raise what a machine leaves to be raised that has `ended` with an exit code, or a signal below nothing."""
-    status = folder / "status"
-    console = said.read_text(errors="replace")
-    code = status.read_text().strip() if status.exists() else ""
+    console, code = last_words(said), last_words(folder / "status").strip()
     if code == "0":
         return
+    code = printable(code[:_LONGEST_CODE])
     if killed := _NO_MEMORY.search(console):
-        whom = f": it ended {killed[1]}" if killed[1] else ""
+        whom = f": it ended {printable(killed[1])}" if killed[1] else ""
         raise SimulationError(f"{folder}: the machine's memory was used up{whom}; its console: {_end(console)}")
     if ended == -signal.SIGKILL or _STUB_GONE in console:
         why = "somebody killed the machine; the kernel does so where memory is used up, this host's or a container's"
         raise SimulationError(f"{folder}: {why}")
     if panic := _PANIC.search(console):
-        raise SimulationError(f"{folder}: {panic[0]}; its console: {_end(console)}")
+        raise SimulationError(f"{folder}: {printable(panic[0][:_LONGEST])}; its console: {_end(console)}")
     if not code:
         raise SimulationError(f"{folder}: the machine ended early: {_end(console) or 'it said nothing'}")
-    raise SimulationError(f"{folder}: exit code {code}: {_tail(folder / 'err')}")
+    raise SimulationError(f"{folder}: exit code {code}: {_end(last_words(folder / 'err'))}")
 
 
 def _last_words(folder: Path, said: Path) -> str:
-    parts = (_tail(folder / "err"), _end(said.read_text(errors="replace")))
+    parts = (_end(last_words(folder / "err")), _end(last_words(said)))
     return "; ".join(part for part in parts if part) or "it said nothing"
 
 
-def _end(console: str) -> str:
-    return console.strip()[-300:]
-
-
-def _tail(file: Path) -> str:
-    return _end(file.read_text(errors="replace")) if file.exists() else ""
+def _end(text: str) -> str:
+    return "".join(c if c in "\n\t" else printable(c) for c in text.strip()[-_LONGEST:])
 
 
 def _kill(machine: subprocess.Popen[bytes]) -> None:

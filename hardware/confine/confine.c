@@ -16,6 +16,7 @@
  *   --parent=PID        end if this is not the parent
  *   --alive=PATH        a FIFO that is open for as long as a process of PROGRAM may live
  *   --file=BYTES        no file that PROGRAM writes becomes longer
+ *   --processes=N       the user that PROGRAM is has no more processes
  *   --packets           keep CAP_NET_RAW, the network namespace and packet sockets
  *   --trace             allow ptrace, which the kernel needs with seccomp=off
  *   --random            keep the random layout of memory, which such a kernel would undo
@@ -67,10 +68,10 @@ static struct {
 	const char *memory, *here, *alive;
 	char *environment[MOST + 1];
 	int variables;
-	long user, core, parent, file;
+	long user, core, parent, file, processes;
 	bool packets, trace, random;
 	char **program;
-} options = { .user = -1, .core = -1, .parent = -1, .file = -1 };
+} options = { .user = -1, .core = -1, .parent = -1, .file = -1, .processes = -1 };
 
 static long number(const char *text)
 {
@@ -136,6 +137,8 @@ static void parse(char **words)
 			options.alive = value;
 		else if ((value = value_of(*words, "--file=")))
 			options.file = number(value);
+		else if ((value = value_of(*words, "--processes=")))
+			options.processes = number(value);
 		else if (!strcmp(*words, "--packets"))
 			options.packets = true;
 		else if (!strcmp(*words, "--trace"))
@@ -329,6 +332,21 @@ static void drop_privileges(void)
 		err(CANNOT, "no_new_privs");
 }
 
+/* No more than the user has already. */
+static void limit_processes(void)
+{
+	struct rlimit now, wanted = { options.processes, options.processes };
+
+	if (getrlimit(RLIMIT_NPROC, &now))
+		err(CANNOT, "RLIMIT_NPROC");
+	if (now.rlim_max < wanted.rlim_max)
+		wanted.rlim_max = now.rlim_max;
+	if (now.rlim_cur < wanted.rlim_cur)
+		wanted.rlim_cur = now.rlim_cur;
+	if (setrlimit(RLIMIT_NPROC, &wanted))
+		err(CANNOT, "RLIMIT_NPROC");
+}
+
 static void end_with_parent(void)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
@@ -377,6 +395,8 @@ int main(int count, char **words)
 		err(CANNOT, "PR_SET_PDEATHSIG");
 	if (options.file >= 0 && setrlimit(RLIMIT_FSIZE, &(struct rlimit){ options.file, options.file }))
 		err(CANNOT, "RLIMIT_FSIZE");
+	if (options.mode != NONE && options.processes >= 0)
+		limit_processes();
 	if (options.mode == LANDLOCK) {
 		abi = landlock_abi();
 		int rules = landlock_rules(abi);

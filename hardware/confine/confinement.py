@@ -25,6 +25,7 @@ from types import TracebackType
 from hardware import build_tool
 from hardware.machine.cache import BuildError, let_read
 from hardware.machine.files import empty_folder, open_folder
+from hardware.machine.messages import printable
 from hardware.machine.scratch import SHM, scratch_folder
 from hardware.machine.viewer import maps_user
 
@@ -46,6 +47,13 @@ _FILE_BYTES = 8 << 30
 """How long a file may become that is not a machine's memory: a sparse one of terabytes takes none of the disk, and
 for ever to read.
 """
+#: Bytes in a machine's files that may be holes, in all. A file system that compresses reports such ones too.
+_HOLE_BYTES = 8 << 30
+#: In which st_blocks counts (stat(2)).
+_BLOCK_BYTES = 512
+#: How many processes a machine's user may have, for each core. As root it is one user for all machines; one with
+#: browsers has some 75.
+_PROCESSES, _LEAST_PROCESSES = 1024, 8192
 #: How long what was killed may take to be gone, s: it may have to free all of a machine's memory.
 _END_S = 60.0
 
@@ -190,7 +198,13 @@ class Jail:
         shown = libraries(self._reads["linux"]) if self._libraries is None else self._libraries
         options += [f"--library={path}" for path in shown]
         options += [f"--env={name}={value}" for name, value in environment.items()]
-        options += [f"--here={self.folder}", f"--alive={self._alive}", f"--file={self._memory + _FILE_BYTES}"]
+        processes = max(_LEAST_PROCESSES, _PROCESSES * (os.cpu_count() or 1))
+        options += [
+            f"--processes={processes}",
+            f"--here={self.folder}",
+            f"--alive={self._alive}",
+            f"--file={self._memory + _FILE_BYTES}",
+        ]
         if self._memory and self.kind is Confinement.NAMESPACES:
             options.append(f"--memory={self._memory + _SPARE_BYTES}")
         for name, value in (("user", self.user), ("core", core), ("parent", parent)):
@@ -258,7 +272,8 @@ def settle(folder: Path, owner: tuple[int, int] | None = None) -> None:
     """Take back a folder from a machine that has ended: all in it are files and folders that we may read, of `owner`.
 
     Links, sockets and devices go: who reads a run would follow them out of it. So do folders that are nested more
-    deeply than DEPTH. Raises ConfinementError, once all is done, naming those and what cannot be looked at.
+    deeply than DEPTH, what has a name that no terminal can show, and long files that hold next to nothing. Raises
+    ConfinementError, once all is done, naming those and what cannot be looked at.
     """
     odd = list[str]()
     try:
@@ -266,40 +281,56 @@ def settle(folder: Path, owner: tuple[int, int] | None = None) -> None:
     except OSError as failed:
         raise ConfinementError(f"{folder}: {failed.strerror}") from failed
     try:
-        _settle(held, Path(), owner, odd)
+        _Settling(owner, odd).settle(held, Path())
     finally:
         os.close(held)
     if odd:
-        raise ConfinementError(
-            f"{folder}: the machine left {', '.join(sorted(odd)[:5])}: neither files nor folders; removed"
-        )
+        named = ", ".join(map(printable, sorted(odd)[:5]))
+        raise ConfinementError(f"{folder}: the machine left {named}: no plain files or folders; removed")
 
 
-def _settle(held: int, path: Path, owner: tuple[int, int] | None, odd: list[str]) -> None:
-    """By descriptors alone: a path would lead through what became a link after we looked."""
-    for name in os.listdir(held):
-        try:
-            status = os.stat(name, dir_fd=held, follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode):
-                inner = open_folder(name, held, owner)
-                try:
-                    if len(path.parts) < DEPTH:
-                        _settle(inner, path / name, owner, odd)
-                        continue
-                    empty_folder(inner)
-                finally:
-                    os.close(inner)
-                os.rmdir(name, dir_fd=held)
-                odd.append(f"{str(path)[:100]} (more than {DEPTH} nested folders)")
-            elif not stat.S_ISREG(status.st_mode):
-                os.unlink(name, dir_fd=held)
-                odd.append(str(path / name))
-            elif owner:
-                os.chown(name, *owner, dir_fd=held, follow_symlinks=False)
-        except FileNotFoundError:
-            pass
-        except OSError as failed:
-            odd.append(f"{str(path / name)[:100]} ({failed.strerror})")
+class _Settling:
+    """The way through a folder, by descriptors alone: a path would lead through what became a link after we looked."""
+
+    def __init__(self, owner: tuple[int, int] | None, odd: list[str]) -> None:
+        self._owner, self._odd, self._holes = owner, odd, 0
+
+    def settle(self, held: int, path: Path) -> None:
+        """Settle what is in an open folder, which is `path` below the first."""
+        for name in os.listdir(held):
+            try:
+                if why := self._one(held, name, path):
+                    self._odd.append(why)
+            except FileNotFoundError:
+                pass
+            except OSError as failed:
+                self._odd.append(f"{str(path / name)[:100]} ({failed.strerror})")
+
+    def _one(self, held: int, name: str, path: Path) -> str:
+        """Settle what has this name; return what it was if it had to go, else nothing. Raises OSError."""
+        status = os.stat(name, dir_fd=held, follow_symlinks=False)
+        called, said = str(path / name), name.isprintable()
+        if stat.S_ISDIR(status.st_mode):
+            inner = open_folder(name, held, self._owner)
+            try:
+                if said and len(path.parts) < DEPTH:
+                    self.settle(inner, path / name)
+                    return ""
+                empty_folder(inner)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=held)
+            return f"{str(path)[:100]} (more than {DEPTH} nested folders)" if said else called[:100]
+        if stat.S_ISREG(status.st_mode) and said:
+            self._holes += max(0, status.st_size - status.st_blocks * _BLOCK_BYTES)
+            if self._holes <= _HOLE_BYTES:
+                if self._owner:
+                    os.chown(name, *self._owner, dir_fd=held, follow_symlinks=False)
+                return ""
+            self._holes -= status.st_size - status.st_blocks * _BLOCK_BYTES
+            called += f" ({status.st_size} bytes, of which the disk holds {status.st_blocks * _BLOCK_BYTES})"
+        os.unlink(name, dir_fd=held)
+        return called
 
 
 @functools.cache

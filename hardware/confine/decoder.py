@@ -2,7 +2,7 @@
 """Programs that read a stranger's film, confined to that film: a fault in one would make it the stranger's.
 
 They get the film and the system's programs to read, no network, few system calls, and as root another user
-(`hardware.confine.confinement`). Memory and processor time have limits.
+(`hardware.confine.confinement`). Memory, processor time and the length of files have limits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from hardware.machine.cache import BuildError
 from hardware.machine.scratch import scratch_folder
 
-_MEMORY_BYTES, _PROCESSOR_S = 4 << 30, 4 * 3600
+_MEMORY_BYTES, _PROCESSOR_S, _FILE_BYTES = 4 << 30, 4 * 3600, 8 << 30
 _ours: ContextVar[bool] = ContextVar("ours", default=False)
 _confined_already = False
 
@@ -60,7 +60,7 @@ def decoder(program: str, reads: Sequence[Path], writes: Sequence[Path] = ()) ->
 
     What it wrote is in its place when the context is left. Raises DecoderError where nothing confines it.
     """
-    limits = ("prlimit", f"--as={_MEMORY_BYTES}", f"--cpu={_PROCESSOR_S}", "--")
+    limits = ("prlimit", f"--as={_MEMORY_BYTES}", f"--cpu={_PROCESSOR_S}", f"--fsize={_FILE_BYTES}", "--")
     with ExitStack() as stack:
         found = None if _confined_already else _confined(stack, program, reads, writes)
         if found is None:
@@ -93,7 +93,8 @@ def _confined(stack: ExitStack, program: str, reads: Sequence[Path], writes: Seq
     where = Path(shutil.which(program) or program).absolute()
     system = [path for path in SYSTEM if path.exists()]
     system += [] if any(where.is_relative_to(path) for path in system) else [where]
-    names = {path: f"{number}{path.suffix}" for number, path in enumerate(reads)}
+    # A suffix may say what the film is; the launcher parts NAME=PATH at the first "=".
+    names = {path: f"{number}{path.suffix.replace('=', '')}" for number, path in enumerate(reads)}
     user, folders = machine_user(kind, DECODER_UID), {}
     # What is not there the program misses by itself.
     there = [path for path in reads if path.exists()]

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,9 +12,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import psutil
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from apps.second import second_service
 from apps.standins.clip import SEGMENT_SECONDS, Clip
@@ -27,11 +27,13 @@ from hardware.images.desktop import EXTRAS, Desktop, ensure_desktop
 from hardware.kernel_build.build import Kernel, ensure_kernel
 from hardware.machine import cache
 from hardware.machine.cache import BuildError
-from hardware.machine.files import CHECKOUT, log_file
+from hardware.machine.files import CHECKOUT, log_file, read_foreign
+from hardware.machine.messages import first_wrong, printable
 from hardware.machine.scratch import scratch_folder
 from hardware.simulation import SimulationError
 from harness.experiment.guest_job import CACHE, ERROR, EVIDENCE, NEWS, SOURCES, VERSIONS, write_job
 from harness.experiment.progress import ExperimentProgress
+from harness.store.manifest import Text
 from harness.terminal import Tell, named
 
 if TYPE_CHECKING:
@@ -48,6 +50,38 @@ MEMORY = "4G"
 _SILENCE_S = 300.0
 #: Bytes of news that are read at a look, and that a line may have.
 _MOST_NEWS = 1 << 20
+#: Characters of what the inside says stopped it, and of what is wrong with its news.
+_LONGEST_ERROR, _LONGEST = 2000, 300
+
+
+def _shown(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
+
+
+_Line = Annotated[str, Field(max_length=1000), AfterValidator(_shown)]
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Known(TypedDict, total=False):
+    """What a display shows (`harness.experiment.progress.Sample`), as a machine tells it."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+
+    victim_bps: _Number | None
+    contender_bps: _Number | None
+    quality: Annotated[str, Field(max_length=100), AfterValidator(printable)] | None
+    playing: bool | None
+    buffer_s: _Number | None
+    stalls: Annotated[int, Field(ge=0, lt=1 << 53)]
+
+
+_NewsLine = (
+    tuple[_Number, Literal["say"], _Line]
+    | tuple[_Number, Literal["phase"], Annotated[int, Field(ge=0)]]
+    | tuple[_Number, Literal["update"], _Known]
+)
+_NEWS: TypeAdapter[_NewsLine] = TypeAdapter(_NewsLine)
+_VERSIONS = TypeAdapter(Annotated[dict[Text, Text], Field(max_length=1000)])
 #: Folders of the cache that no machine sees.
 _OURS = {
     *("apt", "board-kernel", "bulk", "confine", "desktop", "guest", "image", "image-apt", "kernel", "rust", "sources"),
@@ -222,15 +256,14 @@ def start(
             mounts={"evidence": evidence}, reads={"sources": machine.desktop.sources, **_lent()},
         )  # fmt: skip
     except SimulationError as failed:
-        error_file = job / ERROR
-        raise SimulatedError(
-            error_file.read_text() if error_file.exists() else str(failed).replace(f"{job}: ", "")
-        ) from failed
+        said = printable(simulation.last_words(job / ERROR)[-_LONGEST_ERROR:])
+        raise SimulatedError(said or str(failed).replace(f"{job}: ", "")) from failed
 
 
 def _lent() -> dict[str, Path]:
     """What a machine sees of the cache: films, players, certificates; not what makes machines, nor our environment."""
     folders = (path for path in cache.root().iterdir() if path.is_dir() and path.name not in _OURS)
+    folders = (path for path in folders if "=" not in path.name)  # at which the launcher parts NAME=PATH; none of ours
     return {f"cache/{path.name}": path for path in sorted(folders)}
 
 
@@ -292,9 +325,10 @@ def record(
     except BaseException:
         with suppress(OSError):  # a full disk is what may have ended it
             for name in simulation.SAID:
-                if (said := job / name).exists() and said.stat().st_size:
-                    shutil.copy(said, log_file(run.path, f"machine-{name}"))
-            _add_versions(run, job)
+                if said := simulation.last_words(job / name):
+                    log_file(run.path, f"machine-{name}").write_text(said)
+            with suppress(SimulatedError):
+                _add_versions(run, job)
         raise
     else:
         _add_versions(run, job)
@@ -303,28 +337,25 @@ def record(
 
 
 def _add_versions(run: RunDirectory, job: Path) -> None:
-    """Put what the inside has told of its programs into the manifest."""
-    if (inside := job / VERSIONS).exists():
-        run.add_versions(json.loads(inside.read_text()))
+    """Put what the inside has told of its programs into the manifest. Raises SimulatedError."""
+    if told := simulation.last_words(job / VERSIONS):
+        try:
+            run.add_versions(_VERSIONS.validate_json(told))
+        except ValidationError as wrong:
+            raise SimulatedError(f"{VERSIONS}: {first_wrong(wrong)}; the machine wrote no versions there") from wrong
 
 
 def _more(file: Path, start: int) -> bytes:
-    """Return what a machine has written to a file since `start`, at most _MOST_NEWS bytes; it may be a pipe.
+    """Return what a machine has written to a file since `start`, at most _MOST_NEWS bytes.
 
     Raises SimulatedError for what is no file.
     """
     try:
-        opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
+        return read_foreign(file, _MOST_NEWS, start)
+    except BlockingIOError:  # a lease of the machine's, which silence ends
         return b""
     except OSError as error:
         raise SimulatedError(f"{file.name}: {error.strerror}; the simulated machine wrote no file there") from error
-    try:
-        if not stat.S_ISREG(os.fstat(opened).st_mode):
-            raise SimulatedError(f"{file.name}: is no file; the simulated machine put something else there")
-        return os.pread(opened, _MOST_NEWS, start)
-    finally:
-        os.close(opened)
 
 
 class SimulatedClock:
@@ -341,6 +372,7 @@ class _News:
 
     def __init__(self, file: Path, progress: ExperimentProgress, clock: SimulatedClock) -> None:
         self._file, self._progress, self._clock = file, progress, clock
+        self._phases = len(progress.phases)
         self._read, self._rest, self._silent_s, self._looked = 0, b"", 0.0, time.monotonic()
 
     def pass_on(self) -> None:
@@ -353,12 +385,24 @@ class _News:
             *lines, self._rest = (self._rest + fresh).split(b"\n")
             for line in lines:
                 self._silent_s = 0.0
-                self._clock.now, kind, what = json.loads(line)
-                if kind == "update":
-                    self._progress.update(**what)
-                else:
-                    getattr(self._progress, {"say": "say", "phase": "phase"}[kind])(what)
+                self._tell(line)
             if len(self._rest) > _MOST_NEWS:
                 raise SimulatedError(f"{self._file.name}: the simulated machine tells a line without end")
         if self._silent_s > _SILENCE_S:
             raise SimulatedError(f"the simulated machine hangs: it has told nothing for {self._silent_s:.0f} s")
+
+    def _tell(self, line: bytes) -> None:
+        """Pass on a line. Raises SimulatedError for one that says nothing that can be shown."""
+        try:
+            now, _, what = _NEWS.validate_json(line)
+        except ValidationError as wrong:
+            raise SimulatedError(f"{self._file.name}: no news: {printable(first_wrong(wrong))[:_LONGEST]}") from wrong
+        self._clock.now = now
+        if isinstance(what, dict):
+            self._progress.update(**what)
+        elif isinstance(what, str):
+            self._progress.say(what)
+        elif what < self._phases:
+            self._progress.phase(what)
+        else:
+            raise SimulatedError(f"{self._file.name}: no news: phase {what} of {self._phases}")

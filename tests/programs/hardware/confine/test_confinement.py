@@ -280,13 +280,41 @@ def test_what_it_left_is_ours_and_leads_nowhere(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         confinement.lend(folder, confinement.UID)
     with pytest.raises(
-        ConfinementError, match=r"left closed/inner/link, closed/inner/pipe, manifest.json.new: neither"
+        ConfinementError, match=r"left closed/inner/link, closed/inner/pipe, manifest.json.new: no plain"
     ):
         settle(folder, (os.geteuid(), os.getegid()))
     assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*")) == ["closed", "closed/inner", "kept"]
     assert {path.stat().st_uid for path in (folder, *folder.rglob("*"))} == {os.geteuid()}
     assert secret.read_text() == "canary"
     settle(folder)
+
+
+def test_what_no_terminal_can_show_and_what_holds_nothing_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confinement, "_HOLE_BYTES", 3 << 20)
+    (folder := tmp_path / "left").mkdir()
+    for name, size in (("kept", 2 << 20), ("large", 1 << 40), ("also kept", 1 << 20)):
+        (folder / name).touch()
+        os.truncate(folder / name, size)
+    (folder / "full").write_bytes(b"x" * (8 << 20))
+    (folder / "a\nb").touch()
+    (folder / "\x1b[31m").mkdir()
+    (folder / "\x1b[31m" / "x").touch()
+    with open(os.fsencode(folder) + b"/\xff\x1b]0;t\x07", "w"):
+        pass
+    with pytest.raises(ConfinementError, match=r"left .*a\\nb, large \(1099511627776 bytes, of which the d") as odd:
+        settle(folder)
+    assert str(odd.value).isprintable()
+    assert sorted(path.name for path in folder.iterdir()) == ["also kept", "full", "kept"]
+
+
+@pytest.mark.parametrize("kind", CONFINED)
+def test_a_machine_cannot_fork_without_end(kind: Confinement, attack: Path) -> None:
+    if refused := confinement.refusal(kind):
+        pytest.skip(refused)
+    with Jail({"linux": Path(shutil.which("prlimit") or "")}, {}, MEMORY, kind=kind) as made:
+        words = made.argv(["./linux", "--nproc", "--noheadings", "--output=SOFT,HARD"], {})
+        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    assert all(int(limit) <= max(8192, 1024 * (os.cpu_count() or 1)) for limit in said) and len(said) == 2
 
 
 def test_a_link_in_place_of_a_folder_that_was_looked_at_leads_nowhere(

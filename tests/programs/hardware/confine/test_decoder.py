@@ -120,6 +120,19 @@ def test_no_film_shows_another(
     assert frames_of(given, *asked) == 30
 
 
+@pytest.mark.parametrize("suffix", [".a=b", ".mp4=", ""])
+def test_a_film_may_be_called_anything(film: Path, tmp_path: Path, suffix: str, confined: Confinement) -> None:
+    (given := tmp_path / f"film{suffix}").write_bytes(film.read_bytes())
+    assert frames_of(given, "-i", "FILM") == 30
+
+
+def test_no_decoder_leaves_a_file_that_takes_for_ever_to_read(tmp_path: Path, confined: Confinement) -> None:
+    (film := tmp_path / "film.mp4").touch()
+    with decoder.decoder("truncate", [film], [tmp_path / "out.mp4"]) as ready:
+        done = run([*ready.command, "--size=3T", ready.names[tmp_path / "out.mp4"]])
+    assert (done.returncode and not (out := tmp_path / "out.mp4").exists()) or out.stat().st_size == 0
+
+
 @pytest.mark.parametrize("what", ["tcp://{}", "http://{}/film.mp4", "udp://{}", "rtmp://{}/live"])
 def test_no_film_calls_anybody(
     film: Path, port: socket.socket, what: str, confined: Confinement, free: Callable[[], None]
@@ -238,7 +251,7 @@ def test_a_link_that_it_leaves_is_no_file(film: Path, tmp_path: Path, confined: 
     (secret := tmp_path / "secret").write_text("the secret")
     made = tmp_path / "film.mkv"
     with (
-        pytest.raises(confinement.ConfinementError, match=r"left film\.mkv: neither files nor folders; removed"),
+        pytest.raises(confinement.ConfinementError, match=r"left film\.mkv: no plain files or folders; removed"),
         decoder.decoder("ln", [film], [made]) as ready,
     ):
         subprocess.run([*ready.command, "-s", str(secret), ready.names[made]], check=True)

@@ -304,7 +304,7 @@ def test_nothing_that_came_with_a_run_is_read_or_built(
 def test_a_program_or_account_in_a_record_is_refused_by_name(
     strangers: Callable[[str, Path], Path], source: Path, field: str
 ) -> None:
-    with pytest.raises(RerunError, match=f"options.json: {field}: '.*' is nothing that a youtube run in the sim lab"):
+    with pytest.raises(RerunError, match=f"options.json: {field}: .* is not possible for a youtube run in"):
         asked_of(strangers(field, source), SERVICES)
 
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
+from hardware import simulation
 from hardware.build_tool import call
 from hardware.images.desktop import Desktop
 from hardware.kernel_build.build import Kernel
@@ -20,6 +24,7 @@ from hardware.machine.cache import BuildError
 from hardware.simulation import SimulationError
 from harness.experiment import guest_job, guest_main, simulated
 from harness.experiment.simulated import SimulatedClock, SimulatedError, all_at_once
+from harness.store.runs import RunStore
 
 
 class Display:
@@ -27,6 +32,7 @@ class Display:
 
     def __init__(self) -> None:
         self.said: list[Any] = []
+        self.phases = ["solo", "cubic"]
 
     def say(self, text: str) -> None:
         self.said.append(text)
@@ -103,6 +109,84 @@ def test_what_a_machine_puts_in_place_of_its_news_holds_nobody_up(kind: str, tmp
     with pytest.raises(SimulatedError, match="news: "):
         for _ in range(2):
             news.pass_on()
+
+
+def test_a_lease_of_the_machines_holds_nobody_up(tmp_path: Path) -> None:
+    """Who opens such a file waits for 45 s, once for each look."""
+    (file := tmp_path / "news").touch()
+    display = Display()
+    news = simulated._News(file, display, SimulatedClock())  # type: ignore[arg-type]
+    with file.open("r+") as out:
+        fcntl.fcntl(out, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+        try:
+            begun = time.monotonic()
+            news.pass_on()
+            assert time.monotonic() - begun < 5 and display.said == []
+            fcntl.fcntl(out, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        finally:
+            signal.signal(signal.SIGIO, before)
+        out.write('[1.0, "say", "free"]\n')
+    news.pass_on()
+    assert display.said == ["free"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "", "x", "[1]", "{}", '[1, "phase", 2]', '[1, "phase", -1]', '[1, "__init__", "x"]',
+        "[" * 9999, '[NaN, "say", "x"]', '[1e999, "say", "x"]', '[1, "say", {}]', '[1, "update", {"console": 1}]',
+        '["x", "say", "x"]', '[1, "update", {"stalls": "many"}]',
+        '[1, "update", {"victim_bps": Infinity}]', f'[1, "say", "{"x" * 2000}"]',
+        f'[1, "update", {{"stalls": {10**400}}}]',
+    ],
+)  # fmt: skip
+def test_news_that_say_nothing_end_the_machine_in_one_line(line: str, tmp_path: Path) -> None:
+    (tmp_path / "news").write_text(line + "\n")
+    display = Display()
+    with pytest.raises(SimulatedError, match=r"^news: no news: ") as refused:
+        simulated._News(tmp_path / "news", display, SimulatedClock()).pass_on()  # type: ignore[arg-type]
+    assert str(refused.value).isprintable() and len(str(refused.value)) < 400 and display.said == []
+
+
+def test_news_do_not_move_the_terminal(tmp_path: Path) -> None:
+    display = Display()
+    lines = [[1, "say", "a\x1b[2Jb\rc"], [1, "update", {"quality": "\x1b]0;t\x07"}]]
+    (tmp_path / "news").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    simulated._News(tmp_path / "news", display, SimulatedClock()).pass_on()  # type: ignore[arg-type]
+    assert display.said == ["a\\x1b[2Jb\\rc", {"quality": "\\x1b]0;t\\x07"}]
+
+
+@pytest.mark.parametrize("name", [handover.ERROR, handover.VERSIONS, "err", "status"])
+@pytest.mark.parametrize("kind", ["pipe", "sparse file", "link", "folder"])
+def test_nothing_that_a_machine_left_is_read_whole(
+    name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a run that ended early, each of these is read."""
+    (console := tmp_path / "said").write_text("Kernel panic - not syncing\n")
+    (job := tmp_path / "job").mkdir()
+    if kind == "pipe":
+        os.mkfifo(job / name)
+    elif kind == "link":
+        (job / name).symlink_to("/dev/zero")
+    elif kind == "folder":
+        (job / name).mkdir()
+    else:
+        (job / name).touch()
+        os.truncate(job / name, 1 << 42)
+
+    def ends(_kernel: Any, _guest: Any, folder: Path, **_: Any) -> None:
+        simulation._judge(folder, console, 1)
+
+    monkeypatch.setattr(simulation, "run", ends)
+    monkeypatch.setattr(simulated, "_lent", dict)
+    with RunStore(tmp_path / "results").create("t", "c") as run, suppress(SimulatedError):
+        (run.path / "recorded").write_text("x")
+        simulated._add_versions(run, job)
+    machine = SimpleNamespace(kernel=None, desktop=SimpleNamespace(sources=tmp_path), memory="1M", untrusted=False)
+    with pytest.raises(SimulatedError) as stopped:
+        simulated.start(machine, job, "true", evidence=run.path)  # type: ignore[arg-type]
+    assert len(str(stopped.value)) < 10_000
 
 
 def test_each_whole_line_is_a_sign_of_life_and_half_a_line_is_none(
