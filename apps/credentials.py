@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from apps.base import ServiceError
 from apps.browsers.account import NOTHING, AccountError, StorageState, origin
 from apps.browsers.browser import Driver
 from hardware.machine.files import expanded
+from hardware.machine.toml_file import TomlError, parse_toml
 
 #: Secrets up to so many characters are parts of other words.
 _SHORT = 3
@@ -130,8 +130,8 @@ def _state(source: str, beside: Path | None, name: str) -> StorageState:
 
 def _toml(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(_private(file, "--credentials").decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):  # its text would show what stands in the file
+        return parse_toml(_private(file, "--credentials"))
+    except TomlError:  # its text would show what stands in the file
         raise ServiceError(f'--credentials={file}: is no TOML; write user = "…" and password = "…"') from None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
@@ -26,6 +25,7 @@ from pydantic_core import ErrorDetails
 from hardware.machine.files import distrust, expanded
 from hardware.machine.ip import IpVersion, ip_version
 from hardware.machine.messages import did_you_mean
+from hardware.machine.toml_file import TomlError, read_toml
 
 ROUTER_LAB, BOX_LAB = "apu", "black-box"
 PHYSICAL = (ROUTER_LAB, BOX_LAB)
@@ -249,12 +249,12 @@ def read_lab_file(path: Path, lab: str = "") -> LabFile:
     try:
         if not path.is_absolute() and (why := distrust(path)):
             raise LabFileError(f"--lab-file: {path}: {why}")
-        raw = tomllib.loads(path.read_text())
+        raw = read_toml(path)
         file = LabFile.model_validate(raw, context={"folder": path.absolute().parent})
     except OSError as missing:
         raise LabFileError(f"--lab-file: {path}: {missing.strerror}; `sojourn lab init` writes one") from missing
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
-        raise LabFileError(f"--lab-file: {path}: no TOML: {broken}") from broken
+    except TomlError as broken:
+        raise LabFileError(f"--lab-file: {path}: {broken}") from broken
     except ValidationError as wrong:
         errors = [_told(error) for error in wrong.errors()]
         if any(error.endswith(_NO_TABLE) for error in errors):

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import itertools
 import os
-import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hardware.machine import toml_file
 from hardware.machine.files import distrust, expanded
 from hardware.machine.messages import did_you_mean
+from hardware.machine.toml_file import TomlError
 from harness.options.errors import OptionsError
 from harness.options.model import BY_NAME, FLAGS, FORMER, OPTIONS, PATHS
 from harness.options.rules import FromFile, names_loads, removed_option
@@ -80,19 +81,24 @@ def content(file: Path, name: str, text: str) -> FromFile:
     """
     if not is_path(name, text):
         return FromFile(text, file)
+    path = within(file, name, text)
+    if name == "url" and path.parent == file.parent.resolve():
+        why = f"{text!r} would serve all files next to it; move it to its own folder, or give --url on the command line"
+        raise _refused(file, name, why, "not-from-file")
+    return FromFile(str(path), file)
+
+
+def within(file: Path, name: str, text: str) -> Path:
+    """Return a path that `file`, which may be a stranger's, gives relative to itself. Raises OptionsError outside."""
     try:
         folder = file.parent.resolve()
         path = (folder / expanded(text)).resolve()
     except (OSError, ValueError, RuntimeError) as wrong:  # in the words of each Python version
         raise _refused(file, name, f"{text!r} is not a path: {wrong}") from wrong
-    right = f"or give --{name} on the command line"
     if not path.is_relative_to(folder):
-        why = f"{text!r} is outside the file's folder; move it there, {right}"
+        why = f"{text!r} is outside the file's folder; move it there, or give --{name} on the command line"
         raise _refused(file, name, why, "not-from-file")
-    if name == "url" and path.parent == folder:
-        why = f"{text!r} would serve all files next to it; move it to its own folder, {right}"
-        raise _refused(file, name, why, "not-from-file")
-    return FromFile(str(path), file)
+    return path
 
 
 def is_path(name: str, value: Value) -> bool:
@@ -110,11 +116,11 @@ def combined(table: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], dict[str
 def read_toml(file: Path) -> dict[str, Any]:
     """Return what a TOML file holds. Raises OptionsError."""
     try:
-        return tomllib.loads(file.read_text())
+        return toml_file.read_toml(file)
     except OSError as missing:
         raise OptionsError(f"{file}: {missing.strerror}", code="unreadable-file") from missing
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
-        raise OptionsError(f"{file}: not valid TOML: {broken}", code="unreadable-file") from broken
+    except TomlError as broken:
+        raise OptionsError(f"{file}: {broken}", code="unreadable-file") from broken
 
 
 def toml_value(where: str, name: str, value: Any) -> Value:
@@ -226,6 +232,8 @@ def _value(file: Path, where: str, name: str, value: Any, *, named: bool) -> Val
     text = toml_value(f"{file}: {where}", name, value)
     if not named and option.says == "content":
         return content(file, name, str(text))
+    if not named and name == "results":
+        within(file, name, str(text))
     placed = str(file.parent / Path(str(text)).expanduser()) if is_path(name, text) and name != "scenario" else text
     return placed if isinstance(placed, bool) or option.says == "content" else FromFile(placed, file)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from traffic.load import LoadFlow, parse_load
 
 #: Lengths in seconds: solo, first contender, solo, second contender, solo.
 #: `published` is the timeline of the document "L4S Tests" for its three video services; `short` keeps its shape.
+#: Each takes 2 s at least, and a row of every table.
+_MOST_PHASES = 1000
 TIMELINES = {"published": (60, 120, 60, 120, 60), "short": (20, 40, 20, 40, 20)}
 
 
@@ -42,6 +45,8 @@ def parse_timeline(text: str, contenders: tuple[str, ...] = ("cubic", "prague"))
         for contender in contenders:
             pairs += [(contender, beside), ("solo", solo)]
     else:
+        if text.count(",") >= _MOST_PHASES:
+            raise ValueError(f"a timeline of {text.count(',') + 1} phases; give at most {_MOST_PHASES}")
         pairs = [_pair(part, text) for part in text.split(",")]
     if pairs[0][0] != "solo":
         raise ValueError(f"timeline {text!r}: the first phase must be solo, the baseline of every harm figure")
@@ -64,7 +69,7 @@ def reordered(phases: Sequence[Phase], seed: int, repetition: int) -> list[Phase
 
 def _numbered(pairs: Sequence[tuple[str, float]]) -> list[Phase]:
     """Return the phases of (solo or contender, seconds); those of a name that comes again are numbered."""
-    counts = {name: [n for n, _ in pairs].count(name) for name, _ in pairs}
+    counts = Counter(name for name, _ in pairs)
     seen: dict[str, int] = {}
     phases = []
     for name, seconds in pairs:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from hardware.machine.messages import printable
+from hardware.machine.toml_file import TomlError, read_toml
 from harness.bundle.archive import BundleError, check
 from harness.report.index import Left, unfinished
 from harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
@@ -65,11 +65,11 @@ class Verdict:
 def read_thresholds(file: Path) -> list[Threshold]:
     """Return the thresholds of a TOML file, `thresholds = ["stalls == 0", …]`. Raises ReportError."""
     try:
-        told = tomllib.loads(file.read_text())
+        told = read_toml(file)
     except OSError as missing:
         raise ReportError(f"--thresholds {file}: {missing.strerror}") from missing
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
-        raise ReportError(f"--thresholds {file}: no TOML: {broken}") from broken
+    except TomlError as broken:
+        raise ReportError(f"--thresholds {file}: {broken}") from broken
     lines = told.get("thresholds")
     if set(told) != {"thresholds"} or not isinstance(lines, list) or not lines:
         raise ReportError(f'--thresholds {file}: give a list, thresholds = ["stalls == 0"], and nothing else')

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from pydantic import (
 from apps.base import Service
 from hardware.lab.lab_file import PHYSICAL
 from hardware.machine.messages import did_you_mean
+from hardware.machine.toml_file import TomlError, parse_toml
 from harness.options.errors import OptionsError
 from harness.options.model import FORMER, OPTIONS, Options
 from harness.options.parsing import LOCAL
@@ -179,11 +179,13 @@ def read_file(path: Path) -> tuple[str, PlanFile]:
     """Return the text of a plan and what it says, its cells' options unchecked. Raises PlanError."""
     try:
         text = path.read_text()
-        return text, PlanFile.model_validate(tomllib.loads(text))
+        return text, PlanFile.model_validate(parse_toml(text.encode()))
     except OSError as missing:
         raise PlanError(f"{path}: {missing.strerror}; docs/soak.md shows a plan") from missing
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+    except UnicodeDecodeError as broken:
         raise PlanError(f"{path}: no TOML: {broken}") from broken
+    except TomlError as broken:
+        raise PlanError(f"{path}: {broken}") from broken
     except ValidationError as wrong:
         raise PlanError(f"{path}: {_told(wrong)}") from wrong
 

@@ -157,7 +157,7 @@ def test_news_do_not_move_the_terminal(tmp_path: Path) -> None:
     assert display.said == ["a\\x1b[2Jb\\rc", {"quality": "\\x1b]0;t\\x07"}]
 
 
-@pytest.mark.parametrize("name", [handover.ERROR, handover.VERSIONS, "err", "status"])
+@pytest.mark.parametrize("name", [guest_job.ERROR, guest_job.VERSIONS, "err", "status"])
 @pytest.mark.parametrize("kind", ["pipe", "sparse file", "link", "folder"])
 def test_nothing_that_a_machine_left_is_read_whole(
     name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -150,6 +150,24 @@ def test_a_file_that_nobody_named_names_no_program_account_or_machine(tmp_path: 
     assert option.name in user_defaults({variable: value}, tmp_path, SERVICES).of("o2tv")
 
 
+@pytest.mark.parametrize("where", ["/etc", "../x", "~", "link/x"])
+def test_a_file_that_nobody_named_writes_no_results_elsewhere(tmp_path: Path, where: str) -> None:
+    (folder := tmp_path / "found").mkdir()
+    (folder / "link").symlink_to("/etc")
+    (file := folder / "sojourn.toml").write_text(f'results = "{where}"\n')
+    with pytest.raises(OptionsError, match=r"sojourn.toml: results: .* is outside the file's folder; .*give --results"):
+        user_defaults({}, folder, SERVICES)
+    assert user_defaults({"SOJOURN_DEFAULTS": str(file)}, folder, SERVICES).of("youtube")["results"] == where
+    file.write_text('results = "mine"\n')
+    assert user_defaults({}, folder, SERVICES).of("youtube")["results"] == "mine"
+
+
+def test_a_file_without_end_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "sojourn.toml").write_text("rate = " + "[" * 5000 + "]" * 5000)
+    with pytest.raises(OptionsError, match=r"sojourn.toml: no TOML: nested too deeply$"):
+        user_defaults({}, tmp_path, SERVICES)
+
+
 def test_a_scenario_of_the_users_own_defaults_names_no_program_either(tmp_path: Path) -> None:
     (tmp_path / "evening.toml").write_text('browser = "evil.sh"\n')
     (tmp_path / "mine.toml").write_text('scenario = "evening.toml"\n')

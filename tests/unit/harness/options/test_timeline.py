@@ -68,3 +68,9 @@ def test_numbers_follow_the_order() -> None:
 def test_bad_timelines_say_what_would_be_right(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         parse_timeline(text)
+
+
+def test_a_timeline_without_end_is_refused_at_once() -> None:
+    assert len(parse_timeline("solo:2" + ",cubic:2" * 999)) == 1000
+    with pytest.raises(ValueError, match=r"^a timeline of 40001 phases; give at most 1000$"):
+        parse_timeline("solo:2" + ",cubic:2" * 40_000)
