@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import base64
 import re
+import struct
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +14,9 @@ from hardware.machine.scratch import scratch_file
 
 #: What a signature is for: one made for a git commit or an e-mail is none for a bundle.
 NAMESPACE = "sojourn"
+#: Where the public key stands in a signature, with its length before it: behind the magic and the version
+#: (openssh-portable, PROTOCOL.sshsig).
+_KEY_AT = len(b"SSHSIG") + 4
 
 
 class SignatureError(RuntimeError):
@@ -43,16 +48,32 @@ def signer(content: bytes, signature: bytes, signers: Path) -> str:
         file.write_bytes(signature)
         allowed = ["-s", str(file), "-f", str(signers)]
         done = _keygen(["find-principals", *allowed], content)
-        who = done.stdout.decode(errors="replace").split("\n", 1)[0]
-        if done.returncode or not who:
+        # It tells of the first line with the key alone, which may be for another namespace, or have run out.
+        named = list(dict.fromkeys([*done.stdout.decode(errors="replace").splitlines(), *_named(signature, signers)]))
+        if done.returncode or not named:
             raise SignatureError(f"signed by a key that {signers} does not name, or not signed at all: {_reason(done)}")
-        done = _keygen(["verify", "-I", who, *allowed], content)
-        if done.returncode:
-            raise SignatureError(f"is not what {who} signed: {_reason(done)}")
+        for who in named:
+            done = _keygen(["verify", "-I", who, *allowed], content)
+            if done.returncode == 0:
+                break
+        else:
+            raise SignatureError(f"is not what {' or '.join(named)} signed: {_reason(done)}")
     finally:
         file.unlink()
     key = re.search(rb"with (\S+ key SHA256:\S+)", done.stdout)
     return f"{who} ({key[1].decode(errors='replace')})" if key else who
+
+
+def _named(signature: bytes, signers: Path) -> list[str]:
+    """Whom the lines of allowed signers with the key of a signature name, each by its first name."""
+    try:
+        blob = base64.b64decode(b"".join(signature.split(b"\n")[1:-2]))
+        (length,) = struct.unpack_from(">I", blob, _KEY_AT)
+        key = base64.b64encode(blob[_KEY_AT + 4 : _KEY_AT + 4 + length])
+        lines = [line.split() for line in signers.read_bytes().splitlines()]
+    except (OSError, ValueError, struct.error):  # no signature, as ssh-keygen says in its words
+        return []
+    return [words[0].split(b",")[0].strip(b'"').decode(errors="replace") for words in lines if key in words[1:]]
 
 
 def signing_key(content: bytes, signature: bytes) -> str:

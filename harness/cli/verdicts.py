@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +18,19 @@ from hardware.machine.messages import printable
 from harness.cli.common import AsJson, Rescore, Signers, print_json
 
 app = typer.Typer()
+#: `harness.report.verdict.Code.BROKEN`, also where that cannot be imported.
+_BROKEN = 4
 _STYLE = {"met": "green", "not met": "red", "not decided": "yellow", "no figure": "red"}
+
+
+@contextmanager
+def _broken_at_once() -> Iterator[None]:
+    """End with _BROKEN and one line whatever goes wrong: any other code would be taken for a verdict."""
+    try:
+        yield
+    except Exception as error:
+        print(f"sojourn: {printable(str(error)) or type(error).__name__}", file=sys.stderr)
+        raise typer.Exit(_BROKEN) from error
 
 
 @app.command()
@@ -38,15 +52,15 @@ def verdict(
     as_json: AsJson = False,
 ) -> None:
     """Check runs against thresholds. Exit code 0: met, 1: not met, 3: void, 4: cannot be read, 5: not decided."""
-    from harness.experiment.score_check import check_scores
-    from harness.report import verdict as report
-    from harness.store.manifest import Manifest
+    with _broken_at_once():
+        from harness.experiment.score_check import check_scores
+        from harness.report import verdict as report
+        from harness.store.manifest import Manifest
 
-    def look(run: Path, manifest: Manifest) -> None:
-        with Console(stderr=True).status(Text(f"computing the scores of {run.name}")):
-            check_scores(run, manifest)
+        def look(run: Path, manifest: Manifest) -> None:
+            with Console(stderr=True).status(Text(f"computing the scores of {run.name}")):
+                check_scores(run, manifest)
 
-    try:
         if thresholds is None:
             raise ValueError("--thresholds: not given; name the file of what is demanded (docs/pipelines.md)")
         given = report.verdicts(
@@ -57,9 +71,6 @@ def verdict(
         if markdown:
             with markdown.open("a") as file:
                 file.write(report.markdown(given))
-    except Exception as error:  # any other code would be taken for a verdict
-        print(f"sojourn: {printable(str(error))}", file=sys.stderr)
-        raise typer.Exit(report.Code.BROKEN) from error
     if not rescore:
         print("scores NOT computed again: --no-rescore", file=sys.stderr)
     if as_json:
@@ -93,15 +104,12 @@ def trend(
     as_json: AsJson = False,
 ) -> None:
     """Find the version with which a figure changed. Exit code 0: none worse, 1: worse, 3: void, 4: broken."""
-    from harness.report import trend as report
-    from harness.report.verdict import Code
+    with _broken_at_once():
+        from harness.report import trend as report
+        from harness.report.verdict import Code
 
-    try:
         told = report.history(report.read_versions(places), least / 100)
         page = report.write_history(told, output)
-    except Exception as error:  # any other code would be taken for a verdict
-        print(f"sojourn: {printable(str(error))}", file=sys.stderr)
-        raise typer.Exit(Code.BROKEN) from error
     able = any(one.can_tell for one in told.trends)
     code = Code.NOT_MET if any(one.worse for one in told.trends) else Code.MET if able else Code.VOID
     if as_json:

@@ -21,7 +21,7 @@ from harness.report.run_page import REPORT
 from harness.store.manifest import Manifest, StoreError, check_complete
 from scoring.evidence import Setting, needed
 from scoring.schema.records import RecordError
-from scoring.schema.scores import SCORER, SCORES
+from scoring.schema.scores import SCORER, SCORES, Scores
 from scoring.score import score_run
 
 #: Differing values that an error names.
@@ -112,11 +112,12 @@ def _fresh(run: Path, manifest: Manifest) -> Any:
     """The scores that the raw files give, as JSON data."""
     folder = cache.root() / "scores"
     file = folder / f"{_key(manifest)}.json.zst"
-    with suppress(OSError, ValueError, zstandard.ZstdError, cache.BuildError):
+    with suppress(OSError, ValueError, RecursionError, zstandard.ZstdError, cache.BuildError):
         cache.check_owner()
-        kept = json.loads(zstandard.ZstdDecompressor().decompress(file.read_bytes(), max_output_size=_LARGEST))
+        kept = zstandard.ZstdDecompressor().decompress(file.read_bytes(), max_output_size=_LARGEST)
+        Scores.model_validate_json(kept)
         os.utime(file)
-        return kept
+        return json.loads(kept)
     text = score_run(run).model_dump_json()
     with suppress(OSError, cache.BuildError):  # a cache that cannot be written costs time, and no more
         cache.check_owner()

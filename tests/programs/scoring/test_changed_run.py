@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zstandard
 from click.testing import Result
 from typer.testing import CliRunner
 
@@ -167,6 +168,10 @@ def test_what_is_kept_is_bounded_and_believed_only_whole(whole: Path, monkeypatc
     kept.write_bytes(content[:-20] + bytes(20))
     check_scores(whole, read_manifest(whole))
     assert kept.read_bytes() == content
+    for other in (b"[" * 100_000, b"{}"):
+        kept.write_bytes(zstandard.compress(other))
+        check_scores(whole, read_manifest(whole))
+        assert kept.read_bytes() == content
     (whole / "note.log").write_text("another raw file\n")
     manifest = read_manifest(whole)
     manifest.files["note.log"] = hash_file(whole / "note.log")

@@ -105,3 +105,12 @@ def test_what_a_killed_import_left_goes_with_the_next_one_that_is_alone(run: Pat
     assert list(results.iterdir()) == [*begun[0].parents[1:2]]
     import_bundle(archive, results)
     assert list(results.iterdir()) == [first] and verify(first)
+
+
+def test_a_signer_may_have_lines_for_other_purposes(run: Path, keys: Path, tmp_path: Path) -> None:
+    key = (keys / "lab.pub").read_text()
+    (signers := tmp_path / "signers").write_text(f'git@lab.example namespaces="git" {key}me@lab.example {key}')
+    assert check(export(run, wish=Wish(key=keys / "lab")), signers=signers).signer.startswith("me@lab.example (")
+    signers.write_text(f'git@lab.example namespaces="git" {key}')
+    with pytest.raises(BundleError, match=r"a key that .* does not name|is not what git@lab.example signed"):
+        check(run.with_name(run.name + ".tar.zst"), signers=signers)

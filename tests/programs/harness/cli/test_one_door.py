@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -278,3 +279,14 @@ def test_runs_that_never_ended_are_told_beside_a_verdict(run: Path) -> None:
     partial(killed := made(run.parent, Scores.model_validate_json((run / SCORES).read_bytes())))
     done = ask(READERS["verdict of a folder"](run))
     assert done.exit_code == 0 and f"left out: {killed}.partial: not finished" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["verdict", "trend"])
+def test_what_cannot_even_be_imported_is_no_verdict(run: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where memory is short: exit code 1 would say that thresholds are not met."""
+    for module in ("harness.report.verdict", "harness.report.trend"):
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delattr("harness.report.verdict", raising=False)
+    monkeypatch.delattr("harness.report.trend", raising=False)
+    done = ask([command, str(run)])
+    assert done.exit_code == 4 and done.stderr.startswith("sojourn: ") and done.stderr.count("\n") == 1
