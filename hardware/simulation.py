@@ -7,10 +7,12 @@ import contextlib
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -43,6 +45,8 @@ SAID = ("out", "err", "console")
 _LOOK_S = 0.25
 #: Bytes at the end of what a machine says that are read, and kept.
 _LAST = 64 << 10
+#: Below this much free space where a machine's job writes, it ends; others write there too.
+_FLOOR_BYTES = 32 << 20
 #: Its kernel holds what is open in it: a cell's endpoints have some 70, a browser and what drives it some 400.
 _OPEN_FILES = 256
 WITH_BROWSER = 1024
@@ -138,7 +142,7 @@ def run(
                         command, stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT,
                         start_new_session=True,  # its helper processes end with it
                     )  # fmt: skip
-                _wait(machine, timeout, watch)
+                _wait(machine, timeout, partial(_look, folder, watch))
             finally:
                 if machine:
                     _kill(machine)
@@ -192,6 +196,15 @@ def check_open_files(count: int) -> None:
         ensure(count, "a simulated machine")
     except DescriptorError as few:
         raise SimulationError(str(few)) from few
+
+
+def _look(folder: Path, watch: Callable[[], None]) -> None:
+    """Look after a machine that runs. Raises SimulationError where its job fills the disk, and what `watch` raises."""
+    if (free := shutil.disk_usage(folder).free) < _FLOOR_BYTES:
+        raise SimulationError(
+            f"{folder}: disk full: {free >> 20} MiB left, a machine ends below {_FLOOR_BYTES >> 20}; free some space"
+        )
+    watch()
 
 
 def _wait(machine: subprocess.Popen[bytes], timeout: float | None, watch: Callable[[], None]) -> None:

@@ -347,6 +347,15 @@ static void limit_processes(void)
 		err(CANNOT, "RLIMIT_NPROC");
 }
 
+/* Where memory is used up, whatever the machine's programs take there. Refused in some containers. */
+static void end_first(void)
+{
+	int fd = openat(proc, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0 && (write(fd, "500", 3) < 0 || close(fd)))
+		warn("oom_score_adj");
+}
+
 static void end_with_parent(void)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
@@ -365,6 +374,7 @@ int main(int count, char **words)
 	parse(words);
 	end_with_parent();
 	proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	end_first();
 	if (options.alive && open(options.alive, O_RDWR | O_CLOEXEC) < 0) /* so it waits for no reader */
 		err(CANNOT, "%s", options.alive);
 	if (options.here && chdir(options.here))

@@ -7,7 +7,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -48,10 +48,10 @@ MEMORY = "4G"
 
 #: The inside tells something twice a simulated second while it records; its set-up takes longest.
 _SILENCE_S = 300.0
-#: Bytes of news that are read at a look, and that a line may have.
-_MOST_NEWS = 1 << 20
-#: Characters of what the inside says stopped it, and of what is wrong with its news.
-_LONGEST_ERROR, _LONGEST = 2000, 300
+#: Bytes of news that are read at a look, and that a line may have; that there may be of a run: a day has 40 MB.
+_MOST_NEWS, _ALL_NEWS = 64 << 10, 256 << 20
+#: Characters of what the inside says stopped it, and of what is no news.
+_LONGEST_ERROR, _LONGEST = 2000, 80
 
 
 def _shown(text: str) -> str:
@@ -59,7 +59,9 @@ def _shown(text: str) -> str:
 
 
 _Line = Annotated[str, Field(max_length=1000), AfterValidator(_shown)]
-_Number = Annotated[float, Field(allow_inf_nan=False)]
+#: What a display has room for; none of it is infinite.
+_Number = Annotated[float, Field(ge=-1e15, le=1e15)]
+_Seconds = Annotated[float, Field(ge=0, le=1e9)]
 
 
 class _Known(TypedDict, total=False):
@@ -76,9 +78,9 @@ class _Known(TypedDict, total=False):
 
 
 _NewsLine = (
-    tuple[_Number, Literal["say"], _Line]
-    | tuple[_Number, Literal["phase"], Annotated[int, Field(ge=0)]]
-    | tuple[_Number, Literal["update"], _Known]
+    tuple[_Seconds, Literal["say"], _Line]
+    | tuple[_Seconds, Literal["phase"], Annotated[int, Field(ge=0)]]
+    | tuple[_Seconds, Literal["update"], _Known]
 )
 _NEWS: TypeAdapter[_NewsLine] = TypeAdapter(_NewsLine)
 _VERSIONS = TypeAdapter(Annotated[dict[Text, Text], Field(max_length=1000)])
@@ -306,9 +308,10 @@ def record(
         SimulatedError: the experiment ended early, by what it says itself or because the machine did.
         StoreError: the disk is nearly full.
     """
+    known = machine.versions | films(options, service) | {"confined by": confinement()}
+    run.add_versions(known)
     job = scratch_folder("-job")
     try:
-        run.add_versions(machine.versions | films(options, service) | {"confined by": confinement()})
         write_job(job, options, service, {run.path: EVIDENCE, cache.root(): CACHE, CHECKOUT: SOURCES})
         with place(machine):
             news = _News(job / NEWS, progress, clock)
@@ -328,19 +331,22 @@ def record(
                 if said := simulation.last_words(job / name):
                     log_file(run.path, f"machine-{name}").write_text(said)
             with suppress(SimulatedError):
-                _add_versions(run, job)
+                _add_versions(run, job, known)
         raise
     else:
-        _add_versions(run, job)
+        _add_versions(run, job, known)
     finally:
         shutil.rmtree(job, ignore_errors=True)
 
 
-def _add_versions(run: RunDirectory, job: Path) -> None:
-    """Put what the inside has told of its programs into the manifest. Raises SimulatedError."""
+def _add_versions(run: RunDirectory, job: Path, known: Mapping[str, str]) -> None:
+    """Put what the inside has told of its programs into the manifest, next to what is `known` of its machine.
+
+    Raises SimulatedError.
+    """
     if told := simulation.last_words(job / VERSIONS):
         try:
-            run.add_versions(_VERSIONS.validate_json(told))
+            run.add_versions({**_VERSIONS.validate_json(told), **known})
         except ValidationError as wrong:
             raise SimulatedError(f"{VERSIONS}: {first_wrong(wrong)}; the machine wrote no versions there") from wrong
 
@@ -380,6 +386,9 @@ class _News:
         now = time.monotonic()
         self._silent_s += min(now - self._looked, _LOOK_S)
         self._looked = now
+        with suppress(FileNotFoundError):
+            if self._file.lstat().st_size > _ALL_NEWS:
+                raise SimulatedError(f"{self._file.name}: the simulated machine tells more than {_ALL_NEWS >> 20} MiB")
         if fresh := _more(self._file, self._read):
             self._read += len(fresh)
             *lines, self._rest = (self._rest + fresh).split(b"\n")
@@ -396,7 +405,7 @@ class _News:
         try:
             now, _, what = _NEWS.validate_json(line)
         except ValidationError as wrong:
-            raise SimulatedError(f"{self._file.name}: no news: {printable(first_wrong(wrong))[:_LONGEST]}") from wrong
+            raise SimulatedError(f"{self._file.name}: no news: {line[:_LONGEST]!r}") from wrong
         self._clock.now = now
         if isinstance(what, dict):
             self._progress.update(**what)

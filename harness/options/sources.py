@@ -12,6 +12,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ WHY = {
     "how": "says where it runs or what becomes of it, not what it is",
 }
 """Why a file may not set an option that says this."""
+_MOST_COMBINATIONS = 10_000
 _YES, _NO = ("1", "true", "yes"), ("", "0", "false", "no")
 
 Value = str | bool
@@ -107,10 +109,16 @@ def is_path(name: str, value: Value) -> bool:
 
 
 def combined(table: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
-    """Yield each combination of the values of a table's lists: the chosen ones as texts, and the table with them."""
+    """Return each combination of the values of a table's lists: the chosen ones as texts, and the table with them.
+
+    Raises OptionsError for more than 10 000 combinations.
+    """
     lists = {key: value for key, value in table.items() if isinstance(value, list)}
-    for chosen in itertools.product(*lists.values()):
-        yield [str(value) for value in chosen], {**table, **dict(zip(lists, chosen, strict=True))}
+    if (count := prod(map(len, lists.values()))) > _MOST_COMBINATIONS:
+        why = f"{', '.join(lists)}: {count} combinations; give lists of {_MOST_COMBINATIONS} at most"
+        raise OptionsError(why, code="out-of-range", option=next(iter(lists)))
+    chosen = itertools.product(*lists.values())
+    return (([str(it) for it in one], {**table, **dict(zip(lists, one, strict=True))}) for one in chosen)
 
 
 def read_toml(file: Path) -> dict[str, Any]:

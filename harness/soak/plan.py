@@ -201,7 +201,11 @@ def _expanded(
     """Yield the cells of a table: one, or one for each combination of the values of its lists."""
     if empty := next((key for key, value in table.items() if value == []), None):
         raise PlanError(f"{path}: {_table(name)} {empty}: an empty list; give one value or several")
-    for chosen, single in combined(table):
+    try:
+        combinations = combined(table)
+    except OptionsError as many:
+        raise PlanError(f"{path}: {_table(name)}: {many}") from many
+    for chosen, single in combinations:
         given = {**shared, **single}
         if given.get("lab") in PHYSICAL:
             given.setdefault("lab-file", "lab.toml")

@@ -15,12 +15,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
-from hardware import build_tool
+from hardware import build_tool, simulation
 from hardware.confine import confinement
 from hardware.confine.confinement import Confinement, ConfinementError, Jail, settle
 from hardware.machine.files import remove_tree
@@ -383,3 +384,29 @@ def test_landlock_is_taken_where_namespaces_are_refused(monkeypatch: pytest.Monk
     monkeypatch.delenv(confinement.VARIABLE, raising=False)
     confinement.confinement.cache_clear()
     assert confinement.confinement() is Confinement.LANDLOCK
+
+
+def test_a_job_that_fills_the_disk_ends(attack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where jobs lie, others write too; of a run's folder it is the run that looks."""
+    for name in ("job", "root"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(simulation, "_FLOOR_BYTES", 1 << 60)
+    with pytest.raises(simulation.SimulationError, match=r"/job: disk full: \d+ MiB left, a machine ends below"):
+        simulation.run(
+            SimpleNamespace(linux=attack), SimpleNamespace(root=tmp_path / "root"), tmp_path / "job", memory="4M",  # type: ignore[arg-type]
+            environment={"STAY": "stay"}, timeout=30,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [*CONFINED, Confinement.NONE])
+def test_where_memory_is_used_up_it_ends_first(kind: Confinement) -> None:
+    sleep = {"linux": Path(shutil.which("sleep") or "")}
+    with (
+        Jail(sleep, {}, MEMORY, kind=kind) as made,
+        subprocess.Popen(made.argv(["./linux", "60"], {})) as machine,
+    ):
+        while len(below := psutil.Process(machine.pid).children(recursive=True)) < 2:
+            assert machine.poll() is None
+        scores = [Path(f"/proc/{it.pid}/oom_score_adj").read_text() for it in below]
+        machine.kill()
+    assert scores == ["500\n"] * 2

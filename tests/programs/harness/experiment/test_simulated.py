@@ -135,7 +135,8 @@ def test_a_lease_of_the_machines_holds_nobody_up(tmp_path: Path) -> None:
     "line",
     [
         "", "x", "[1]", "{}", '[1, "phase", 2]', '[1, "phase", -1]', '[1, "__init__", "x"]',
-        "[" * 9999, '[NaN, "say", "x"]', '[1e999, "say", "x"]', '[1, "say", {}]', '[1, "update", {"console": 1}]',
+        "[" * 9999, '[NaN, "say", "x"]', '[1e999, "say", "x"]', '[-1, "say", "x"]',
+        '[1, "say", {}]', '[1, "update", {"console": 1}]',
         '["x", "say", "x"]', '[1, "update", {"stalls": "many"}]',
         '[1, "update", {"victim_bps": Infinity}]', f'[1, "say", "{"x" * 2000}"]',
         f'[1, "update", {{"stalls": {10**400}}}]',
@@ -182,11 +183,25 @@ def test_nothing_that_a_machine_left_is_read_whole(
     monkeypatch.setattr(simulated, "_lent", dict)
     with RunStore(tmp_path / "results").create("t", "c") as run, suppress(SimulatedError):
         (run.path / "recorded").write_text("x")
-        simulated._add_versions(run, job)
+        simulated._add_versions(run, job, {})
     machine = SimpleNamespace(kernel=None, desktop=SimpleNamespace(sources=tmp_path), memory="1M", untrusted=False)
     with pytest.raises(SimulatedError) as stopped:
         simulated.start(machine, job, "true", evidence=run.path)  # type: ignore[arg-type]
     assert len(str(stopped.value)) < 10_000
+
+
+def test_what_is_known_of_a_machine_is_not_for_it_to_say(tmp_path: Path) -> None:
+    (tmp_path / handover.VERSIONS).write_text('{"confined by": "nothing", "player": "9"}')
+    with RunStore(tmp_path / "results").create("t", "c") as run:
+        simulated._add_versions(run, tmp_path, {"confined by": "namespaces"})
+        assert run.manifest.versions == {"confined by": "namespaces", "player": "9"}
+
+
+def test_news_without_end_end_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated, "_ALL_NEWS", 1000)
+    (tmp_path / "news").write_text('[1.0, "say", "again"]\n' * 100)
+    with pytest.raises(SimulatedError, match="news: the simulated machine tells more than 0 MiB"):
+        simulated._News(tmp_path / "news", Display(), SimulatedClock()).pass_on()  # type: ignore[arg-type]
 
 
 def test_each_whole_line_is_a_sign_of_life_and_half_a_line_is_none(

@@ -98,3 +98,11 @@ def test_what_gives_no_cell_is_refused_with_the_file(tmp_path: Path, text: str, 
 @pytest.mark.parametrize("file", EXAMPLES, ids=[file.stem for file in EXAMPLES])
 def test_the_examples_are_right(file: Path) -> None:
     assert scenario_matrix(file).labs
+
+
+def test_lists_that_nobody_waits_for_are_refused_at_once(tmp_path: Path) -> None:
+    lists = {name: [f"{n + 1}{unit}" for n in range(40)] for name, unit in (("rate", "mbit"), ("rtt", "ms"))}
+    text = "".join(f"{name} = {values}\n" for name, values in {**lists, "rate-up": lists["rate"]}.items())
+    (tmp_path / "many.toml").write_text(text)
+    with pytest.raises(MatrixError, match=r"many\.toml: rate, rtt, rate-up: 64000 combinations; give lists of 10000"):
+        scenario_matrix(tmp_path / "many.toml")

@@ -237,3 +237,12 @@ def test_runs_of_a_cell_have_seeds_and_orders_of_their_own(tmp_path: Path) -> No
     orders = {tuple(phase.contender for phase in it.phases) for it in asked}
     assert orders == {(None, "cubic", None, "prague", None), (None, "prague", None, "cubic", None)}
     assert all(it.results == tmp_path for it in asked)
+
+
+def test_lists_that_nobody_waits_for_are_refused_at_once(tmp_path: Path) -> None:
+    rates = [f"{n + 1}mbit" for n in range(40)]
+    times = [f"{n + 1}ms" for n in range(40)]
+    lists = f"rate = {rates}\nrate-up = {rates}\nrtt = {times}\n"
+    (tmp_path / "plan.toml").write_text(f'results = "night"\n[cells.many]\n{lists}')
+    with pytest.raises(PlanError, match=r"\[cells.many\]: rate, rate-up, rtt: 64000 combinations; give lists of 10000"):
+        read_plan(tmp_path / "plan.toml", SERVICES)
