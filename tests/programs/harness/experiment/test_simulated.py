@@ -191,7 +191,7 @@ def test_nothing_that_a_machine_left_is_read_whole(
 
 
 def test_what_is_known_of_a_machine_is_not_for_it_to_say(tmp_path: Path) -> None:
-    (tmp_path / handover.VERSIONS).write_text('{"confined by": "nothing", "player": "9"}')
+    (tmp_path / guest_job.VERSIONS).write_text('{"confined by": "nothing", "player": "9"}')
     with RunStore(tmp_path / "results").create("t", "c") as run:
         simulated._add_versions(run, tmp_path, {"confined by": "namespaces"})
         assert run.manifest.versions == {"confined by": "namespaces", "player": "9"}
