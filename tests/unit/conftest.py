@@ -29,3 +29,10 @@ def pure(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any
     _running.append(request.node.name)
     yield
     _running.clear()
+
+
+@pytest.fixture
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shuffle and resample runs 1000 times, not 10 000 times, where it is done for dozens of figures."""
+    for module in ("intervals", "trend"):
+        monkeypatch.setattr(f"scoring.statistics.{module}.RESAMPLES", 1000)

@@ -92,28 +92,37 @@ WATCHED = [
 
 
 @pytest.mark.parametrize(("service", "mode"), WATCHED)
-@pytest.mark.parametrize("name", VALUES)
-def test_it_takes_effect_or_is_refused_with_the_reason(folder: Path, service: str, name: str, mode: Mode) -> None:
+def test_each_takes_effect_or_is_refused_with_the_reason(
+    folder: Path, service: str, mode: Mode, subtests: pytest.Subtests
+) -> None:
+    """One test a service and mode; a failure names the option."""
     takes = SERVICES[service].takes
     base = {"service": service, **BASES[mode]}
     if mode == "live" and "url" in takes:
         base["url"] = LINKS.get(service, "https://tv.example/channel")
-    given = base | {name: VALUES[name]}
-    if name == "url" and service in LINKS:
-        given["url"] = LINKS[service] + "2"
-    if issubclass(SERVICES[service], Meeting) and mode == "stand-in":
-        with pytest.raises((OptionsError, ServiceError), match=r"^--[\w-]+: |add --live"):
-            made(parsed(folder, given))
-        return
-    before = parsed(folder, base)
+    in_one_page = issubclass(SERVICES[service], Meeting) and mode == "stand-in"
+    before = None if in_one_page else parsed(folder, base)
+    for name in VALUES:
+        with subtests.test(name):
+            given = base | {name: VALUES[name]}
+            if name == "url" and service in LINKS:
+                given["url"] = LINKS[service] + "2"
+            if before is None:
+                with pytest.raises((OptionsError, ServiceError), match=r"^--[\w-]+: |add --live"):
+                    made(parsed(folder, given))
+            elif given != base:  # else it is what this mode is
+                check_effect(folder, service, name, mode, given, before)
+
+
+def check_effect(folder: Path, service: str, name: str, mode: Mode, given: dict[str, Any], before: Options) -> None:
+    """Assert that one option changes what is made of `before`, or is refused by its name."""
     try:
         after = parsed(folder, given)
     except OptionsError as refused:
         assert refused.code in ("no-effect", "conflict") and "\n" not in str(refused)
         assert refused.option == name or f"--{name}" in str(refused) or {"live", "url", "lab"} & {name}, refused
         return
-    if given == base:
-        return  # it is what this mode is
+    takes = SERVICES[service].takes
     if name in takes:
         assert made(after) != made(before)
     else:
@@ -121,15 +130,17 @@ def test_it_takes_effect_or_is_refused_with_the_reason(folder: Path, service: st
         assert mode in takes.get(name, (mode,))
 
 
-@pytest.mark.parametrize("name", VALUES)
-def test_through_a_black_box_it_takes_effect_or_is_refused_with_the_reason(folder: Path, name: str) -> None:
+def test_through_a_black_box_each_takes_effect_or_is_refused(folder: Path, subtests: pytest.Subtests) -> None:
     base = {"lab": "black-box", "service": "youtube"}
-    try:
-        after = parsed(folder, base | {name: VALUES[name]})
-    except OptionsError as refused:
-        assert refused.code in ("no-effect", "conflict") and name in str(refused), refused
-    else:
-        assert after.replace(asked_lab="") != parsed(folder, base).replace(asked_lab="")
+    before = parsed(folder, base).replace(asked_lab="")
+    for name, value in VALUES.items():
+        with subtests.test(name):
+            try:
+                after = parsed(folder, base | {name: value})
+            except OptionsError as refused:
+                assert refused.code in ("no-effect", "conflict") and name in str(refused), refused
+            else:
+                assert after.replace(asked_lab="") != before
 
 
 @pytest.mark.parametrize("service", SERVICES)

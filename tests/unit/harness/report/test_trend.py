@@ -17,6 +17,8 @@ from harness.report.trend import history, read_versions
 from tests.programs.harness.cli.test_one_door import edited, void
 from tests.unit.harness.report.test_run_page import Page
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 Series = Callable[..., list[Path]]
 Device = Callable[..., Path]
 VERSIONS = [f"24.{n}" for n in range(12)]  # 24.9 comes before 24.10

@@ -9,6 +9,8 @@ import pytest
 from scoring.statistics.intervals import LEVEL
 from scoring.statistics.trend import changes
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 VERSIONS, RUNS, FIGURES = 12, 5, 20
 
 
