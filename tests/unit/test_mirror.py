@@ -30,7 +30,6 @@ AS_PARTS = {
     "progress": "test_matrix",
     "real_call": "test_simulated_cell",
     "runs": "test_cli",
-    "supervise": "test_loop",
     "verdicts": "test_one_door",
     "viewer": "test_scorers",
     "windows": "test_score",

@@ -30,8 +30,8 @@ WORDS = {
 STALLS = "host stalls: 9 of 60 seconds, worst 1200.0 ms; over 20 ms in at most 2% of seconds"
 
 
-def main() -> None:
-    what, task = sys.argv[1], json.loads(sys.argv[2])
+def main(what: str, task_text: str) -> None:
+    task = json.loads(task_text)
     place = Path(os.environ["SOAK_TEST"])
     if what == "check":
         if (place / "broken").exists():
@@ -80,4 +80,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -94,18 +94,18 @@ def made(place: Path) -> Path:
     return place
 
 
-#: A test ends a soak at every twelfth of its steps: all of them in one test would take longer than a test may.
+#: A nightly test ends a soak at every twelfth of its steps: all of them in one test would take longer than a test may.
 EVERY = 12
 
 
-def ended_from(first: int, number: signal.Signals, where: Path) -> None:
-    """End a soak with a signal at a step and every twelfth after it, each in a folder of its own, and resume it."""
+def ended_from(first: int, number: signal.Signals, where: Path, every: int = EVERY) -> None:
+    """End a soak with a signal at a step and at every so many after it, each in a folder of its own, and resume it."""
     code, steps = soaked(made(where / "undisturbed"))
     assert (code, steps.pop()) == (0, "0"), steps
     whole(where / "undisturbed")
     kinds = Counter(step.split()[1] for step in steps)
     assert kinds["supervise"] >= 2 * 3 and kinds["clean"] >= 4 and kinds["status"] and kinds["replace_file"] > 10, kinds
-    for at in range(first, len(steps) + 1, EVERY):
+    for at in range(first, len(steps) + 1, every):
         place, told = made(where / f"{at}"), (number.name, at, steps[at - 1])
         code, printed = soaked(place, at, number)
         # A night that had ended well before the signal was seen has only its summary to come.
@@ -122,7 +122,7 @@ def ended_from(first: int, number: signal.Signals, where: Path) -> None:
 
 
 def test_a_soak_that_is_killed_at_some_of_its_steps_is_resumed(soak_place: Path) -> None:
-    ended_from(10, signal.SIGKILL, soak_place)
+    ended_from(10, signal.SIGKILL, soak_place, every=20)
 
 
 @pytest.mark.nightly

@@ -262,7 +262,7 @@ def test_what_nobody_thought_of_ends_the_night_in_order(
 def test_pytest_takes_a_plan_and_has_the_exit_codes_of_a_soak(tmp_path: Path) -> None:
     (plan := tmp_path / "plan.toml").write_text('[cells.a]\nrate = "12"\n')
     command = [sys.executable, "-m", "pytest", f"--soak={plan}", "--soak-hours=1"]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f'sojourn: {plan}: [cells.a] rate: "12" has no unit: write 12mbit\n'
 

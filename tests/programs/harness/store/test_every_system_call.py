@@ -36,7 +36,7 @@ CALLS = (
 )  # fmt: skip
 FAULTS = {"killed": "signal=SIGKILL", "full": "error=ENOSPC", "broken": "error=EIO"}
 #: Of all places how many an ordinary run of the tests tries; a night tries all.
-SAMPLE = 24
+SAMPLE = 8
 RAW = {"client.pcapng.zst": b"packets" * 1000, "player.jsonl": b'{"t": 1}\n' * 50}
 #: An operation on what lies in the working directory, between two calls that are found in the trace.
 DO = """
@@ -214,8 +214,10 @@ def attempt(bench: Bench, what: str, name: str, nth: int, fault: str) -> str:
 
 @pytest.mark.parametrize("what", JUDGES)
 def test_a_fault_at_some_call(bench: Bench, what: str) -> None:
+    """A kill before the last name is put in place, which comes of a wrong order, and others at random."""
     everywhere = [(name, nth, fault) for name, nth in places(bench, what) for fault in FAULTS]
-    tried = random.Random(20).sample(everywhere, min(SAMPLE // len(JUDGES), len(everywhere)))
+    last = max(place for place in everywhere if place[0] == "rename" and place[2] == "killed")
+    tried = [last, *random.Random(20).sample(everywhere, SAMPLE // len(JUDGES) - 1)]
     print(what, len(everywhere), Counter(attempt(bench, what, *fault) for fault in tried))
 
 
