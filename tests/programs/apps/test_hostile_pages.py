@@ -7,12 +7,13 @@ import itertools
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psutil
 import pytest
+from _pytest.mark import ParameterSet
 
 from apps.base import Service, ServiceError, Stage
 from apps.browsers import browser
@@ -43,6 +44,14 @@ def chromium(request: pytest.FixtureRequest, display: str, monkeypatch: pytest.M
     chromium.close()
 
 
+def alternately(names: Iterable[str]) -> Iterator[ParameterSet]:
+    """Each with one driver, in turn, and with the others in nightly tests."""
+    for at, name in enumerate(names):
+        for place, driver in enumerate(DRIVERS):
+            nightly = (at + place) % len(DRIVERS) != 0
+            yield pytest.param(name, driver, marks=[pytest.mark.nightly] if nightly else [])
+
+
 def page(script: str) -> str:
     return f"data:text/html,<p>film</p><script>{script}</script>"
 
@@ -55,7 +64,7 @@ HANGS = {
 }
 
 
-@pytest.mark.parametrize("name", HANGS)
+@pytest.mark.parametrize(("name", "chromium"), alternately(HANGS), indirect=["chromium"])
 def test_a_question_has_a_limit_after_which_the_browser_ends(chromium: Browser, name: str) -> None:
     begun = time.monotonic()
     with pytest.raises(BrowserError, match=r"has not answered for \d+ s: its browser was ended"):
@@ -92,7 +101,7 @@ ASKS = {
 }
 
 
-@pytest.mark.parametrize("name", ASKS)
+@pytest.mark.parametrize(("name", "chromium"), alternately(ASKS), indirect=["chromium"])
 def test_a_page_that_asks_or_sends_keeps_nobody_waiting(chromium: Browser, name: str) -> None:
     """It is answered or not, but never beyond the limits; no window or file comes of it."""
     begun = time.monotonic()
@@ -124,7 +133,7 @@ GIANTS = {
 }
 
 
-@pytest.mark.parametrize("name", GIANTS)
+@pytest.mark.parametrize(("name", "chromium"), alternately(GIANTS), indirect=["chromium"])
 def test_a_giant_answer_does_not_fill_our_memory(chromium: Browser, name: str) -> None:
     chromium.open(page(GIANTS[name]))
     before = psutil.Process().memory_info().rss
