@@ -3,20 +3,50 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from hardware.images.desktop import ensure_desktop
 from harness.store.manifest import MANIFEST, read_manifest
+from harness.store.runs import RunStore
 from tests.lab.canaries import ENVIRONMENT, PROJECT
 from tests.lab.main_job import run_main_job
 
 
+@dataclass(frozen=True)
+class Repeated:
+    """A series of the main job: where its runs are, by seed, and what it printed."""
+
+    results: Path
+    runs: dict[int | None, Path]
+    stdout: str
+
+
 @pytest.fixture(scope="session")
-def harm_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A valid run of the main job through fq_codel with one queue."""
-    return valid_run(tmp_path_factory, "--timeline=solo:8,cubic:10,solo:4,prague:10,solo:3")
+def repeated(tmp_path_factory: pytest.TempPathFactory) -> Repeated:
+    """Two valid runs through fq_codel with one queue, made side by side, with different orders of the contenders."""
+    timeline = "--timeline=solo:6,cubic:8,solo:3,prague:8,solo:2"
+    done = run_main_job(results := tmp_path_factory.mktemp(PROJECT), timeline, "--repeat=2", "--seed=3", **ENVIRONMENT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = {read_manifest(run).seed: run for run in RunStore(results).runs()}
+    assert set(runs) == {3, 4} and {read_manifest(run).status for run in runs.values()} == {"valid"}
+    return Repeated(results, runs, done.stdout)
+
+
+@pytest.fixture(scope="session")
+def harm_run(repeated: Repeated) -> Path:
+    """The one of them in which CUBIC comes before Prague."""
+    (run,) = (run for run in repeated.runs.values() if contenders(run) == ["cubic", "prague"])
+    return run
+
+
+def contenders(run: Path) -> list[str]:
+    """Return the contenders of a run in their order."""
+    phases = json.loads((run / "timeline.json").read_text())["phases"]
+    return [phase["contender"] for phase in phases if phase["contender"]]
 
 
 @pytest.fixture(scope="session")

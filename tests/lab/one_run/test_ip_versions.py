@@ -11,7 +11,7 @@ from scoring.packets import pcapng
 from scoring.schema.scores import SCORES, Scores, Sojourn
 from scoring.tables import TABLES
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.nightly]  # cells are measured over IPv6 by day
 
 _IPV4, _ARP, _IPV6 = 0x0800, 0x0806, 0x86DD
 

@@ -13,21 +13,17 @@ from hardware.machine.files import CHECKOUT
 from harness.experiment.rerun import NOT_COMPARED
 from harness.store.manifest import read_manifest
 from harness.store.runs import RunStore
-from tests.lab.main_job import run_main_job
+from tests.lab.one_run.conftest import Repeated
 
 pytestmark = pytest.mark.lab
 
 
-def test_a_seed_gives_the_same_bytes_beside_another_and_alone(tmp_path: Path) -> None:
-    beside, alone = tmp_path / "beside", tmp_path / "elsewhere" / "alone"
-    done = run_main_job(beside, "--timeline=solo:5,cubic:12", "--repeat=2", "--seed=21")
-    assert done.returncode == 0, done.stdout + done.stderr
-    runs = {read_manifest(run).seed: run for run in RunStore(beside).runs()}
-    assert set(runs) == {21, 22} and {read_manifest(run).status for run in runs.values()} == {"valid"}
-    first, second = (read_manifest(run).files["client.pcapng.zst"] for run in runs.values())
+def test_a_seed_gives_the_same_bytes_beside_another_and_alone(repeated: Repeated, tmp_path: Path) -> None:
+    alone = tmp_path / "elsewhere" / "alone"
+    first, second = (read_manifest(run).files["client.pcapng.zst"] for run in repeated.runs.values())
     assert first != second
 
-    command = [sys.executable, "-m", "harness.cli", "rerun", str(runs[22]), f"--results={alone}"]
+    command = [sys.executable, "-m", "harness.cli", "rerun", str(repeated.runs[4]), f"--results={alone}"]
     again = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=600)
     assert again.returncode == 0, again.stdout + again.stderr
     (run,) = RunStore(alone).runs()

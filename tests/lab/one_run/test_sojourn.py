@@ -51,7 +51,7 @@ def test_fq_codel_tells_of_the_packet_that_left_last(harm_run: Path, contender: 
     check(told(harm_run, contender, left["left"].max()).join_asof(left, left_on="t", right_on="left"))
 
 
-@pytest.mark.parametrize("fixture", ["l4s_run", "ipv6_run"])
+@pytest.mark.parametrize("fixture", ["l4s_run", pytest.param("ipv6_run", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(("contender", "queue"), [("cubic", "C"), ("prague", "L")])
 def test_dualpi2_tells_of_the_packet_that_leaves_next(
     request: pytest.FixtureRequest, fixture: str, contender: str, queue: str
