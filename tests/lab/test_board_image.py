@@ -20,7 +20,7 @@ from hardware.machine.place import CommandError, Place
 from tests.lab.qemu import Machine, booted
 
 # Not for CI: its kernel takes a quarter of an hour, and QEMU is no part of set-up.
-pytestmark = [pytest.mark.lab, pytest.mark.experiment, pytest.mark.nightly]
+pytestmark = [pytest.mark.lab, pytest.mark.nightly]
 BOOT_S = 240.0
 """Seconds that a boot may take; without KVM it is two minutes."""
 

@@ -12,7 +12,7 @@ import pytest
 
 from apps.call import BrowserCall
 from apps.two_party import FAR
-from hardware.machine.ip import IP_VERSIONS, IpVersion
+from hardware.machine.ip import IpVersion
 from harness.lab.switches import PLANS
 from scoring.packets import latency, pcapng, per_flow
 from scoring.picture import frames, glass_to_glass
@@ -33,7 +33,7 @@ def median(screen: Path, camera: Path, told: dict[str, Any]) -> float:
     return found
 
 
-@pytest.mark.parametrize("version", IP_VERSIONS)
+@pytest.mark.parametrize("version", [4, pytest.param(6, marks=pytest.mark.nightly)])
 def test_a_call_takes_as_long_as_its_path_and_tells_of_an_end_that_dies(tmp_path: Path, version: IpVersion) -> None:
     """The path is longer towards the client: computing takes no time here, so that both ways differ by that alone."""
     BrowserCall(bitrate_bps=1_000_000).prepare()

@@ -11,7 +11,7 @@ from tests.lab.stock import Stock, ensure_stock
 from tests.lab.test_prague_window import check_law, check_wire, window
 
 # Not for CI: Debian is installed for it, and an emulated second takes three.
-pytestmark = [pytest.mark.lab, pytest.mark.experiment, pytest.mark.nightly]
+pytestmark = [pytest.mark.lab, pytest.mark.nightly]
 
 
 @pytest.fixture(params=["dkms", "bpf"])

@@ -22,7 +22,7 @@ from scoring.picture.quality import QualityError
 from scoring.tables import TABLES
 from tests.lab.main_job import run_main_job
 
-pytestmark = [pytest.mark.lab, pytest.mark.experiment]
+pytestmark = [pytest.mark.lab, pytest.mark.nightly]
 
 SCENARIO = """
 clip = "film.mp4"

@@ -96,7 +96,7 @@ def at_work(workers: list[psutil.Process]) -> list[psutil.Process]:
     pytest.fail("no guest runs on any worker")
 
 
-@pytest.mark.parametrize("nanny", [False, True], ids=["lost", "restarted"])
+@pytest.mark.parametrize("nanny", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["lost", "restarted"])
 def test_a_lost_worker_costs_nothing_but_time(tmp_path: Path, nanny: bool) -> None:
     here, there, scratch = (tmp_path / name for name in ("here", "there", "scratch"))
     wanted = jobs(6)
@@ -118,6 +118,7 @@ def test_a_lost_worker_costs_nothing_but_time(tmp_path: Path, nanny: bool) -> No
     assert not list(tmp_path.rglob("*.partial"))
 
 
+@pytest.mark.nightly
 def test_a_cell_with_a_call_has_its_machine_at_the_worker(tmp_path: Path) -> None:
     cell = Cell(
         name="call", flows=dumbbell.flows(["cubic"], 20), hops=(dumbbell.bottleneck(10, "dualpi2"),), seconds=8,
@@ -224,6 +225,7 @@ REFUSED = (
 """What is said of each; altered scores are computed again."""
 
 
+@pytest.mark.nightly
 def test_what_a_hostile_worker_returns_is_no_result_and_a_killed_one_costs_nothing(tmp_path: Path) -> None:
     import dask
     import distributed

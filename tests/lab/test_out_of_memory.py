@@ -29,6 +29,7 @@ while True:
 """
 
 
+@pytest.mark.nightly
 def test_a_machine_that_the_kernel_kills_for_memory_gives_no_number(tmp_path: Path) -> None:
     ensure_desktop()
     with little_memory(LIMIT) as within:

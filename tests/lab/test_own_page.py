@@ -15,7 +15,7 @@ from harness.store.manifest import read_manifest
 from harness.store.runs import RunStore
 from tests.lab.main_job import own_film, run_main_job
 
-pytestmark = [pytest.mark.lab, pytest.mark.experiment]
+pytestmark = [pytest.mark.lab, pytest.mark.nightly]
 
 PAGE = """<!doctype html><body style="margin:0;background:#246"><button>play</button>
 <video width=64 height=36></video>

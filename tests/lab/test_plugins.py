@@ -50,6 +50,7 @@ def test_its_commands_know_what_the_package_brings(installed: Path, tmp_path: Pa
     assert "lp-noecn" in told.stdout and "prio" in told.stdout
 
 
+@pytest.mark.nightly
 def test_an_experiment_of_ones_own_is_valid_evidence(installed: Path, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE / "tests", project := tmp_path / "project")
     asked = ["--service=news", "--timeline=solo:6,lp-noecn:8", "--results=results"]

@@ -69,11 +69,13 @@ def test_in_a_simulated_machine(simulated: Path, seen: str) -> None:
     judge(json.loads((simulated / seen / "told.json").read_text()), recorder, driver)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("seen", posture_inside.SEEN)
 def test_in_a_virtual_lab(virtual: Lab, seen: str, tmp_path: Path) -> None:
     judge_here(virtual, seen, tmp_path)
 
 
+@pytest.mark.nightly
 @needs_root
 @pytest.mark.parametrize("seen", posture_inside.SEEN)
 def test_in_a_physical_lab(nodes: Bench, seen: str, tmp_path: Path) -> None:

@@ -237,7 +237,6 @@ def test_random_settings_do_not_end_the_guest(simulated: Simulated) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.experiment
 def test_ten_thousand_random_settings_do_not_end_the_guest(simulated: Simulated) -> None:
     for seed in range(1, 11):
         survives(simulated, 1000, seed)

@@ -21,7 +21,7 @@ from scoring.schema.scores import SCORES
 from tests.lab.test_matrix_dask import at_work, cluster
 from tests.lab.test_soak import PLAN, check_runs, start
 
-pytestmark = [pytest.mark.lab, pytest.mark.experiment]
+pytestmark = [pytest.mark.lab, pytest.mark.nightly]
 
 
 def test_a_run_whose_worker_is_lost_is_made_by_another(tmp_path: Path) -> None:

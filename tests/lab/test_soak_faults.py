@@ -33,7 +33,7 @@ from scoring.schema.scores import SCORES
 from tests.lab.real_time.test_virtual import host_state
 from tests.lab.test_soak import PLAN, check_runs, mid_run, running, start, until
 
-pytestmark = [pytest.mark.lab, pytest.mark.experiment, pytest.mark.nightly]
+pytestmark = [pytest.mark.lab, pytest.mark.nightly]
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _SUSPENDED_S = 20

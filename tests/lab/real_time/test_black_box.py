@@ -55,6 +55,7 @@ def set_up(nodes: Bench) -> str:
     )
 
 
+@pytest.mark.nightly
 def test_a_box_is_measured_from_outside(vendor: Bench, tmp_path: Path) -> None:
     before = set_up(vendor)
     # All that reaches the router's management port but by the vendor's own connection.
@@ -94,6 +95,7 @@ def tells_what_was_planted(scores: Scores, queue: dict[str, Any]) -> None:
     assert queue["drops"] >= sum(row.lost or 0 for row in through.values()) > 0
 
 
+@pytest.mark.nightly
 def test_between_two_hosts_the_least_times_add_up_whatever_their_clocks_tell(vendor: Bench, tmp_path: Path) -> None:
     """The far host's clock is 5 minutes ahead, and it is reached by ssh; so is its capture."""
     far = 'ssh = "sender"', "10.42.2.20"
@@ -139,6 +141,7 @@ def test_no_queue_is_wanted_of_a_box(nodes: Bench) -> None:
     assert done.exit_code == 1 and "--qdisc: nobody chooses the queue of a box; leave --qdisc out" in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("machine", "change", "back", "subject", "said", "fix"),
     [

@@ -16,11 +16,16 @@ from bottleneck.spec import Bottleneck, Direction
 pytestmark = pytest.mark.lab
 
 
-@pytest.mark.parametrize("text", EXAMPLES)
+#: By day; the same code reads back all queues in simulated time.
+THREE = ("fq_codel flows 1", "dualpi2", "cake besteffort")
+
+
+@pytest.mark.parametrize("text", [*THREE, *(pytest.param(text, marks=pytest.mark.nightly) for text in EXAMPLES)])
 def test_what_is_asked_is_what_the_router_does(router: Router, text: str) -> None:
     router.apply(Bottleneck.symmetric(10_000_000, text))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("rate", [100_000, 1_234_567, 5_000_000, 50_000_000, 100_000_000, 10_000_000_000])
 @pytest.mark.parametrize("rtt", [0, 1, 20_000, 33_333, 2_000_000])
 def test_rates_and_delays(router: Router, rate: int, rtt: int) -> None:

@@ -60,6 +60,7 @@ def test_the_virtual_lab_over_ipv6(tmp_path: Path) -> None:
     carried(recorded(tmp_path, told.stdout))
 
 
+@pytest.mark.nightly
 @needs_root
 def test_a_lab_file_of_ipv6_addresses(nodes: Bench, tmp_path: Path) -> None:
     with nodes.both_ends_here() as file:

@@ -27,6 +27,7 @@ def router_of(job: psutil.Process) -> psutil.Process:
     pytest.fail("no router runs")
 
 
+@pytest.mark.nightly
 def test_stopped_router_in_mid_run_keeps_what_was_recorded(tmp_path: Path) -> None:
     job = [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider",
            "--service=youtube", "--lab=virtual", f"--results={tmp_path}",

@@ -44,6 +44,7 @@ def shaped_bytes(nodes: Bench, dev: str) -> int:
     return next(it["stats"]["bytes"] for it in classes if it["handle"] == "1:10")
 
 
+@pytest.mark.nightly
 def test_only_the_hosts_of_the_lab_go_out_masqueraded_shaped_and_delayed(nodes: Bench) -> None:
     router, client, server = nodes.lab.router.place, nodes.lab.client, nodes.lab.server
     server.run(["ip", "address", "add", f"{OUTSIDE}/32", "dev", "lo"])

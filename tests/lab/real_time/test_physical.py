@@ -79,6 +79,7 @@ def test_a_router_over_ssh_is_set_up_read_back_and_restored(untouched: Bench, tm
     assert (sender.run(["ip", "route"]), receiver.run(["cat", *ECN_FILES])) == before
 
 
+@pytest.mark.nightly
 def test_an_idle_run_keeps_the_router_beyond_the_lease(untouched: Bench) -> None:
     with PhysicalLab(read_lab_file(untouched.lab_file(SHORT))) as apu:
         apu.router.apply(BOTTLENECK)
@@ -112,6 +113,7 @@ def test_a_killed_runs_set_up_is_found_told_and_undone_by_the_next(untouched: Be
     assert "iperf3" not in untouched.lab.receiver.run(["ps", "-A"])
 
 
+@pytest.mark.nightly
 def test_a_router_in_use_is_refused_and_left_alone(untouched: Bench) -> None:
     file = untouched.lab_file(SHORT)
     run = hold(file)
@@ -135,6 +137,7 @@ def test_queues_of_somebody_else_are_named_and_stay(nodes: Bench) -> None:
         router.run(["tc", "qdisc", "del", "dev", "wan", "root"])
 
 
+@pytest.mark.nightly
 def test_a_run_that_lost_the_router_leaves_it_to_the_next(nodes: Bench) -> None:
     """The lease runs out while the first is cut off; at its end the second's set-up is there and stays."""
     file, said = nodes.lab_file(SHORT), list[str]()

@@ -29,6 +29,7 @@ LEASE_S = 10
 _AHEAD_S = 300
 
 
+@pytest.mark.nightly
 def test_a_short_experiment_with_a_router_whose_clock_is_off(nodes: Bench, tmp_path: Path) -> None:
     """Packets are captured at the router: without a correction none would lie in the timeline."""
     router = nodes.lab.router.place
@@ -77,6 +78,7 @@ def manifest_line(run: Path) -> str:
     return f"{manifest.status}: {'; '.join(manifest.reasons)}"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("lost", ["cut off", "rebooted"])
 def test_a_router_lost_in_mid_run_is_told_and_clean_for_the_next(nodes: Bench, tmp_path: Path, lost: str) -> None:
     with nodes.both_ends_here(f"dead_man_s = {LEASE_S}") as file:

@@ -40,6 +40,7 @@ def in_real_time(lab: Lab, cell: Cell, folder: Path) -> dict[str, Any]:
     return scored(cell, folder)
 
 
+@pytest.mark.nightly
 def test_a_flow_up_is_measured_behind_the_uplink(lab: Lab, tmp_path: Path) -> None:
     flows = tuple(Flow(contender="cubic", rtt_us=20_000, up=up) for up in (False, True))
     cell = Cell(name="both", flows=flows, hops=(dumbbell.asymmetric(6, "fq_codel", 2, "pfifo limit 20"),), seconds=6)
@@ -50,6 +51,7 @@ def test_a_flow_up_is_measured_behind_the_uplink(lab: Lab, tmp_path: Path) -> No
     assert not [q for q in lab.router.state().qdiscs if q["kind"] in ("htb", "netem")]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "largest", "seen"), [("wireguard", 1480, 1), ("fou", 1500, 1), ("fou-auto", 1500, 2)])
 def test_a_tunnel_is_one_flow_unless_it_varies_its_port(
     lab: Lab, tmp_path: Path, kind: Kind, largest: int, seen: int
@@ -96,6 +98,7 @@ def test_a_run_that_is_stopped_undoes_everything(lab: Lab, tmp_path: Path) -> No
     assert not [child for child in psutil.Process(os.getpid()).children(True) if child.name() in ("dumpcap", "irtt")]
 
 
+@pytest.mark.nightly
 def test_an_interrupted_matrix_leaves_nothing(tmp_path: Path) -> None:
     """Ctrl-C while a cell runs; test_matrix.py has what is kept then and made when asked again."""
     process = matrix(tmp_path, "labs", "--lab=virtual", "-k", "20mbit", "--repeat=1")

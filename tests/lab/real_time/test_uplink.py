@@ -156,6 +156,7 @@ def address(text: str) -> int:
     return int(IPv4Address(text))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("user", "watched"),
     [(OURSELVES, ["--service=page"]), (ANOTHER, ["--service=iptv", "--live", "--origin-cc=bbr"])],
@@ -182,6 +183,7 @@ def test_what_is_outside_is_watched_through_the_bottleneck(user: User, site: str
     assert host_state() == before
 
 
+@pytest.mark.nightly
 def test_a_killed_job_leaves_nothing(user: User, site: str) -> None:
     before, mark = host_state(), uuid.uuid4().hex
     marking = replace(user, environment={**user.environment, leaks.MARK: mark})
@@ -269,6 +271,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.nightly
 def test_two_browsers_of_the_lab_meet_at_a_site_outside(
     virtual: tuple[VirtualLab, Lab], here: str, tmp_path: Path
 ) -> None:
