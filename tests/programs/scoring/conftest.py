@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import shutil
 import struct
@@ -13,12 +14,13 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import polars as pl
 import pytest
 import zstandard
 
 from scoring.packets import per_flow
 from scoring.packets.pcapng import block
-from scoring.picture import strip
+from scoring.picture import frames, strip
 
 START = 1_795_273_136.25  # Unix s of the first phase
 SOLO, BESIDE = 10.0, 10.0
@@ -91,6 +93,23 @@ def socket(t: float, start: float) -> dict[str, object]:
     name = "10.42.2.20:40001>10.42.1.20:5201"
     limited = {"rwnd_limited_ms": 0, "sndbuf_limited_ms": 0}
     return {"t": t, "flow": name, "cc": "prague", "busy_ms": round((t - start) * 1e3), **limited}
+
+
+_read: dict[tuple[object, ...], pl.DataFrame] = {}
+
+
+@pytest.fixture(autouse=True)
+def films_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decode a film once in a session, which is most of what scoring takes: most tests damage another file."""
+    read = frames.read_recording
+
+    def once(video: Path, *how: object) -> pl.DataFrame:
+        key = (hashlib.sha256(video.read_bytes()).digest(), *how)
+        if key not in _read:
+            _read[key] = read(video, *how)  # type: ignore[arg-type]
+        return _read[key]
+
+    monkeypatch.setattr(frames, "read_recording", once)
 
 
 @pytest.fixture
