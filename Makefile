@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make harm   sets up what is missing, then measures the harm to a video (ARGS="--qdisc=dualpi2" is passed on)
-# make test   sets up, lints, type-checks, runs all tests: units, programs, lab
-# make check  lint, types and the tests that start no program
+# make check  lint, types and the unit tests, which start no program: 1 minute
+# make test   sets up, then checks and runs all tests but the nightly ones: 10 minutes; `pytest -m nightly` runs those
 # make setup  packages, Python environment, virtual APU, clip and player; warm: a moment
 # make lock   renews requirements.txt from pyproject.toml
 # make clean  removes what tools left in the checkout (the cache and results/ stay)
