@@ -13,6 +13,7 @@ from hardware.machine.files import CHECKOUT
 from harness.store.manifest import read_manifest
 from scoring.picture.frames import frame_times
 from tests.lab.main_job import run_main_job
+from tests.tiers import first
 
 pytestmark = pytest.mark.lab
 
@@ -23,17 +24,20 @@ FRAGMENT_S = 1
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
-    [
-        (["--service=youtub"], "did you mean youtube?"),
-        (["--qdisc=fq_codle"], '--qdisc: unknown qdisc "fq_codle"; did you mean fq_codel?'),
-        (["--qdisc=dualpi2 target soon"], "--qdisc: "),
-        (["--rate=12"], '--rate: "12" has no unit: write 12mbit'),
-        (["--rate=1kbit"], "--rate: "),
-        (["--rtt=1h"], "--rtt: "),
-        (["--timeline=prague:10"], "--timeline: "),
-        (["--repeat=0"], "--repeat: '0' is out of range; give 1 to 1000"),
-        (["--lab=apu", "--lab-file=/no/lab.toml"], "--lab-file: /no/lab.toml: No such file"),
-    ],
+    first(
+        2,
+        [
+            (["--service=youtub"], "did you mean youtube?"),
+            (["--qdisc=fq_codle"], '--qdisc: unknown qdisc "fq_codle"; did you mean fq_codel?'),
+            (["--qdisc=dualpi2 target soon"], "--qdisc: "),
+            (["--rate=12"], '--rate: "12" has no unit: write 12mbit'),
+            (["--rate=1kbit"], "--rate: "),
+            (["--rtt=1h"], "--rtt: "),
+            (["--timeline=prague:10"], "--timeline: "),
+            (["--repeat=0"], "--repeat: '0' is out of range; give 1 to 1000"),
+            (["--lab=apu", "--lab-file=/no/lab.toml"], "--lab-file: /no/lab.toml: No such file"),
+        ],
+    ),
 )
 def test_bad_options_are_refused_before_anything_starts(tmp_path: Path, arguments: list[str], line: str) -> None:
     done = run_main_job(tmp_path / "results", *arguments)
@@ -54,15 +58,18 @@ def test_results_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("program", "asks", "line"),
-    [
-        ("chromium", "--driver=playwright", "--lab=virtual: 1 package is missing; install it with: "),
-        (
-            "chromedriver",
-            "--driver=selenium",
-            "--lab=virtual --driver=selenium: 1 package is missing; ",
-        ),
-        ("obs", "--recorder=obs", "--lab=virtual --recorder=obs: 1 package is missing; install it with: "),
-    ],
+    first(
+        1,
+        [
+            ("chromium", "--driver=playwright", "--lab=virtual: 1 package is missing; install it with: "),
+            (
+                "chromedriver",
+                "--driver=selenium",
+                "--lab=virtual --driver=selenium: 1 package is missing; ",
+            ),
+            ("obs", "--recorder=obs", "--lab=virtual --recorder=obs: 1 package is missing; install it with: "),
+        ],
+    ),
 )
 def test_a_missing_program_is_named_with_the_fix(tmp_path: Path, program: str, asks: str, line: str) -> None:
     """In a mount namespace of its own the program is hidden."""

@@ -12,12 +12,13 @@ import pytest
 
 from apps.call import BrowserCall
 from apps.two_party import FAR
-from hardware.machine.ip import IpVersion
+from hardware.machine.ip import IP_VERSIONS, IpVersion
 from harness.lab.switches import PLANS
 from scoring.packets import latency, pcapng, per_flow
 from scoring.picture import frames, glass_to_glass
 from tests.lab import call_inside
 from tests.lab.inside import run_inside
+from tests.tiers import first
 
 pytestmark = pytest.mark.lab
 
@@ -33,7 +34,7 @@ def median(screen: Path, camera: Path, told: dict[str, Any]) -> float:
     return found
 
 
-@pytest.mark.parametrize("version", [4, pytest.param(6, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("version", first(1, IP_VERSIONS))
 def test_a_call_takes_as_long_as_its_path_and_tells_of_an_end_that_dies(tmp_path: Path, version: IpVersion) -> None:
     """The path is longer towards the client: computing takes no time here, so that both ways differ by that alone."""
     BrowserCall(bitrate_bps=1_000_000).prepare()

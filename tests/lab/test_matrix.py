@@ -15,6 +15,7 @@ import pytest
 
 from hardware.machine.files import CHECKOUT
 from harness.store.manifest import PARTIAL
+from tests.tiers import first
 
 pytestmark = pytest.mark.lab
 
@@ -45,7 +46,7 @@ def test_runs_are_made_once_and_shared_with_pytest(tmp_path: Path) -> None:
     assert sorted((tmp_path / "s6").glob("*/seed-*/run.json")) == made
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", first(2, [signal.SIGTERM, signal.SIGKILL, signal.SIGINT]))
 def test_an_interrupted_matrix_leaves_no_guest_and_resumes(tmp_path: Path, how: signal.Signals) -> None:
     arguments = ("s6", "-k", "reno fq_codel", "--repeat=1")
     process = matrix(tmp_path, *arguments)

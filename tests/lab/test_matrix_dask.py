@@ -29,6 +29,7 @@ from harness.matrix.engines.dask_engine import DaskEngine
 from harness.matrix.engines.engine import EngineError, LocalEngine, complete
 from harness.matrix.results import run_folder
 from tests.processes import outliving
+from tests.tiers import first
 
 pytestmark = pytest.mark.lab
 
@@ -96,7 +97,7 @@ def at_work(workers: list[psutil.Process]) -> list[psutil.Process]:
     pytest.fail("no guest runs on any worker")
 
 
-@pytest.mark.parametrize("nanny", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["lost", "restarted"])
+@pytest.mark.parametrize("nanny", first(1, [False, True]), ids=["lost", "restarted"])
 def test_a_lost_worker_costs_nothing_but_time(tmp_path: Path, nanny: bool) -> None:
     here, there, scratch = (tmp_path / name for name in ("here", "there", "scratch"))
     wanted = jobs(6)

@@ -63,6 +63,7 @@ def judge(told: dict[str, Any], recorder: str, driver: str) -> None:
         assert not [line for line in told["listening"][place] if not re.fullmatch(allowed, line)], told["listening"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("seen", posture_inside.SEEN)
 def test_in_a_simulated_machine(simulated: Path, seen: str) -> None:
     _, driver, recorder = posture_inside.SEEN[seen]

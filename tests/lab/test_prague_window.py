@@ -136,6 +136,7 @@ def shares(folder: Path, count: int, seconds: int) -> list[float]:
     return result
 
 
+@pytest.mark.nightly
 def test_shares_are_as_published_and_repeat_bit_for_bit(simulated: Simulated) -> None:
     # shared queue with a classic AQM: fairness_rfc3168.csv; dualpi2: fairness_rtt.csv (50 Mbit/s, 20 ms)
     def run(qdisc: str, controls: list[str], seed: int = 1) -> Path:

@@ -16,6 +16,7 @@ from bottleneck.qdiscs import marks
 from hardware.images.guest import ensure_guest
 from hardware.kernel_build.build import ensure_kernel
 from tests.lab.simulated import COUNTS, Simulated, Talk, bottleneck, counted, counts, delay, flows, talk
+from tests.tiers import first
 
 pytestmark = pytest.mark.lab
 BURST = 120
@@ -43,16 +44,12 @@ def burst(queue: str, folder: Path) -> tuple[int, int, dict[str, int]]:
     return some, much, json.loads((folder / "tc").read_text())[0]
 
 
+# At 10 Mbit/s packet k waits 0.9936 ms k. CoDel has two signals within 120 ms: of a flow new to it the packet
+# after the first that waited a target (5 ms) is signalled at once, and one 71 ms later. The ramp is certain
+# from k = 6 on, and drawn for k = 3 to 5; that of sce-single is certain from k = 11 on, and drawn for 6 to 10.
 @pytest.mark.parametrize(
     ("words", "low", "high"),
-    [
-        # At 10 Mbit/s packet k waits 0.9936 ms k. CoDel has two signals within 120 ms: of a flow new to it the packet
-        # after the first that waited a target (5 ms) is signalled at once, and one 71 ms later. The ramp is certain
-        # from k = 6 on, and drawn for k = 3 to 5; that of sce-single is certain from k = 11 on, and drawn for 6 to 10.
-        ("sce", 113, 116),
-        ("sce-single", 108, 113),
-        ("no-sce", 0, 0),
-    ],
+    first(1, [("sce", 113, 116), ("sce-single", 108, 113), ("no-sce", 0, 0)]),
 )
 @pytest.mark.parametrize("kind", ["cake", "cnq_cobalt"])
 def test_the_marks_on_a_burst(tmp_path: Path, kind: str, words: str, low: int, high: int) -> None:
@@ -66,7 +63,9 @@ def test_the_marks_on_a_burst(tmp_path: Path, kind: str, words: str, low: int, h
 
 # The flow's second CoDel has a target of 2.5 ms and this part of 100 ms: of those that wait longer the second is marked
 # at once, mark c comes 100 ms / part / sqrt(c) after the one before, and none that is due is forgotten.
-@pytest.mark.parametrize(("words", "marked"), [("sce", 2), ("sce-thresh 4", 11), ("sce-thresh 16", 89), ("no-sce", 0)])
+@pytest.mark.parametrize(
+    ("words", "marked"), first(1, [("sce", 2), ("sce-thresh 4", 11), ("sce-thresh 16", 89), ("no-sce", 0)])
+)
 @pytest.mark.parametrize("kind", OWN_AQM)
 def test_the_marks_on_a_burst_where_each_flow_has_its_own_codel(
     tmp_path: Path, kind: str, words: str, marked: int
@@ -103,10 +102,13 @@ def test_two_pairs_of_queues_are_served_by_how_many_flows_have_packets_in_each(
 # Where each flow has its own BLUE, none of it waits for four intervals: it would be dropped.
 @pytest.mark.parametrize(
     ("kind", "words", "seconds", "every_ns", "packets"),
-    [
-        ("cnq_cobalt", "interval 1us", 3, 20_000_000, 80_000 // 145),
-        *((kind, "interval 5ms limit 500", 4, 1_000_000, 45) for kind in OWN_AQM),
-    ],
+    first(
+        1,
+        [
+            ("cnq_cobalt", "interval 1us", 3, 20_000_000, 80_000 // 145),
+            *((kind, "interval 5ms limit 500", 4, 1_000_000, 45) for kind in OWN_AQM),
+        ],
+    ),
 )
 def test_a_queue_that_signals_without_end_goes_on(
     tmp_path: Path, kind: str, words: str, seconds: int, every_ns: int, packets: int
@@ -117,7 +119,7 @@ def test_a_queue_that_signals_without_end_goes_on(
     assert marked > 1 << 16
 
 
-@pytest.mark.parametrize("kind", OWN_AQM)
+@pytest.mark.parametrize("kind", first(1, OWN_AQM))
 def test_blue_drops_of_a_flow_that_waits_for_four_intervals(tmp_path: Path, kind: str) -> None:
     """ECN-capable or not: of twice what the link carries BLUE leaves little more than that, and no queue."""
     flows = [Talk(500_000, 1200), Talk(20_000_000, 1200)]
@@ -232,6 +234,7 @@ def survives(simulated: Simulated, count: int, seed: int) -> None:
         assert sum(second["sum"]["bytes"] for second in seen) > 100_000
 
 
+@pytest.mark.nightly
 def test_random_settings_do_not_end_the_guest(simulated: Simulated) -> None:
     survives(simulated, 300, seed=0)
 

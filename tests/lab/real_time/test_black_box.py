@@ -26,6 +26,7 @@ from harness.store.manifest import MANIFEST, PARTIAL, read_manifest
 from scoring.packets import pcapng, per_flow, sojourn
 from scoring.schema.scores import SCORES, Scores
 from tests.lab.real_time.bench import Bench, changed, job, needs_root, until
+from tests.tiers import first
 
 pytestmark = [pytest.mark.lab, needs_root]
 
@@ -141,10 +142,9 @@ def test_no_queue_is_wanted_of_a_box(nodes: Bench) -> None:
     assert done.exit_code == 1 and "--qdisc: nobody chooses the queue of a box; leave --qdisc out" in done.stderr
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("machine", "change", "back", "subject", "said", "fix"),
-    [
+    first(1, [
         ("client", "ethtool -K eth0 gro on", "ethtool -K eth0 gro off",
          "client: offloads of eth0", "on: eth0: gro", "ethtool -K eth0 gro off"),
         ("router", "nft add table ip x; nft add chain ip x y '{ type nat hook postrouting priority 100; }'; "
@@ -153,7 +153,7 @@ def test_no_queue_is_wanted_of_a_box(nodes: Bench) -> None:
         ("router", "nft add table ip x; nft add chain ip x y '{ type filter hook forward priority 0; }'; "
          "nft add rule ip x y ip daddr 10.42.1.30 ct state new drop", "nft delete table ip x",
          "vendor CPE: between the captures", "the client's capture has no packet from sender to receiver", "firewall"),
-    ],
+    ]),
 )  # fmt: skip
 def test_what_is_wrong_around_a_box_is_named_with_its_fix(
     nodes: Bench, machine: str, change: str, back: str, subject: str, said: str, fix: str

@@ -12,6 +12,7 @@ from bottleneck.qdiscs import EXAMPLES, parse_qdisc
 from bottleneck.readback import ReadbackError
 from bottleneck.router import Router, RouterError
 from bottleneck.spec import Bottleneck, Direction
+from tests.tiers import first
 
 pytestmark = pytest.mark.lab
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.lab
 THREE = ("fq_codel flows 1", "dualpi2", "cake besteffort")
 
 
-@pytest.mark.parametrize("text", [*THREE, *(pytest.param(text, marks=pytest.mark.nightly) for text in EXAMPLES)])
+@pytest.mark.parametrize("text", first(len(THREE), (*THREE, *EXAMPLES)))
 def test_what_is_asked_is_what_the_router_does(router: Router, text: str) -> None:
     router.apply(Bottleneck.symmetric(10_000_000, text))
 

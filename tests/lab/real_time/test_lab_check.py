@@ -14,6 +14,7 @@ from hardware.lab.lab_file import read_lab_file
 from harness.lab.check import examine
 from harness.lab.doctor import Finding
 from tests.lab.real_time.bench import Bench, changed, needs_root
+from tests.tiers import first
 
 pytestmark = [pytest.mark.lab, needs_root]
 SWITCHED = """
@@ -52,7 +53,7 @@ def test_a_lab_as_described_passes(file: Path, nodes: Bench) -> None:
 
 @pytest.mark.parametrize(
     ("old", "new", "subject", "found", "fix"),
-    [
+    first(2, [
         ('lan = "lan"\nwan = "wan"', 'lan = "wan"\nwan = "lan"', "router: lan wan", "client (10.42.1.10) is behind lan",
          "lan and wan are the wrong way round: swap them"),
         ('wan = "wan"', 'wan = "eth9"', "router: wan eth9", "no interface eth9",
@@ -63,7 +64,7 @@ def test_a_lab_as_described_passes(file: Path, nodes: Bench) -> None:
         ("= get", "= on", "router: power", "exit code 1", "see what it says"),
         ("while read line; do echo apu login:; done", "exec sleep 9", "router: serial",
          "says nothing when return is pressed", "speed and cable?"),
-    ],
+    ]),
 )  # fmt: skip
 def test_an_entry_that_is_wrong_is_named_with_its_fix(
     file: Path, tmp_path: Path, old: str, new: str, subject: str, found: str, fix: str
@@ -75,7 +76,7 @@ def test_an_entry_that_is_wrong_is_named_with_its_fix(
 
 @pytest.mark.parametrize(
     ("machine", "change", "back", "subject", "found", "fix"),
-    [
+    first(2, [
         ("router", "echo 0 >/proc/sys/net/ipv4/ip_forward", "echo 1 >/proc/sys/net/ipv4/ip_forward",
          "router: forwarding", "off", "sysctl -w net.ipv4.ip_forward=1"),
         ("router", "ethtool -K wan gro on", "ethtool -K wan gro off",
@@ -86,7 +87,7 @@ def test_an_entry_that_is_wrong_is_named_with_its_fix(
          "sender: way to client", "goes straight, dev eth0", "ip route replace 10.42.1.10 via 10.42.2.1"),
         ("sender", "date -s '5 minutes'", "date -s '5 minutes ago'",
          "sender: clock", " s, give or take ", "better run chrony there"),
-    ],
+    ]),
 )  # fmt: skip
 def test_a_machine_that_is_not_right_is_named_with_its_fix(
     file: Path, nodes: Bench, machine: str, change: str, back: str, subject: str, found: str, fix: str

@@ -64,6 +64,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("width", recorders_inside.CORES)
 def test_obs_and_ffmpeg_date_what_they_saw_alike(recorded: Path, width: int) -> None:
     runs = {name: recorded / str(width) / name for name in RECORDERS}
