@@ -44,11 +44,17 @@ _RECORDING_BPS = 4_000_000
 #: What captures need room for where the bottleneck's rate is not known.
 _ANY_RATE_BPS = 100_000_000
 
-Queue = Annotated[
-    InstanceOf[Qdisc],
-    BeforeValidator(lambda it: parsing.queue(it) if isinstance(it, str) else it),
-    PlainSerializer(str),
-]
+
+def _queue(value: object) -> Qdisc:
+    """Refuse a JSON object, of which pydantic would make a Qdisc of no kind."""
+    if isinstance(value, Qdisc):
+        return value
+    if isinstance(value, str):
+        return parsing.queue(value)
+    raise ValueError("not a queue discipline")
+
+
+Queue = Annotated[InstanceOf[Qdisc], BeforeValidator(_queue), PlainSerializer(str)]
 
 
 class Options(ServiceOptions):
