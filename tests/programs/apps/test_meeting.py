@@ -273,7 +273,8 @@ def test_options_that_do_not_fit_are_refused(given: dict[str, Any], message: str
 @pytest.mark.parametrize("server", ['ssh = "server"', ""])
 def test_another_end_that_no_browser_can_be_driven_at_is_refused(server: str, lab_file: Path) -> None:
     lab_file.write_text(lab_file.read_text().replace('netns = "wan"', server))
-    with pytest.raises(ServiceError, match=r"^--lab-file: .*: server: the far end of a live call .* give netns, not ssh"):
+    message = r"^--lab-file: .*: server: the far end of a live call .* give netns, not ssh"
+    with pytest.raises(ServiceError, match=message):
         service({"service": "jitsi", "live": True, "url": "https://meet.test/Room"}, lab_file)
 
 
