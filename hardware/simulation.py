@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from hardware.confine.confinement import Confinement, ConfinementError, Jail, memory_room
+from hardware.kernel_build.kernel import Kernel
 from hardware.machine.cores import Lease
 from hardware.machine.descriptors import DescriptorError, ensure
 from hardware.machine.files import read_foreign
@@ -25,9 +26,6 @@ from hardware.machine.messages import printable
 from hardware.machine.scratch import scratch_file
 from hardware.machine.signals import held_back
 from hardware.node import node_command
-
-if TYPE_CHECKING:
-    from hardware.kernel_build.build import Kernel
 
 START_NS = 1_000_000_000
 """Simulated time at boot, nanoseconds; fixed, so that a run repeats bit for bit."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hardware.images.guest import ensure_guest
 from hardware.kernel_build import kbuild, kconfig, training
 from hardware.kernel_build.kbuild import Recipe
+from hardware.kernel_build.kernel import Kernel
 from hardware.kernel_build.kernel_source import KernelSource, identify
 from hardware.kernel_build.self_check import self_check
 from hardware.machine import cache
@@ -19,22 +20,6 @@ from hardware.machine.cache import Progress
 RECIPE = Recipe("um", kconfig.VIRTUAL, files=1000, headers_once=True, hot=training.HOT, trained_by=training.job())
 SANITIZED = replace(RECIPE, fragments=(*kconfig.VIRTUAL, "sanitizers"), hot=(), trained_by="")
 """The same with KASAN, UBSAN and the kernel's other checks of itself; several times slower."""
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A built kernel."""
-
-    linux: Path
-    """The User-Mode Linux executable."""
-    config: Path
-    """The full .config that it was built with."""
-    version: str
-    """Release, as `uname -r` in a node prints it."""
-    source: str
-    """Debian package and version with the tarball's sha256, or the name of the given source (`KernelSource.name`)."""
-    digest: str
-    """Names the inputs: fragments, TCP Prague, patches, training, compiler, a given source."""
 
 
 def ensure_kernel(source: Path | None = None, progress: Progress | None = None, recipe: Recipe = RECIPE) -> Kernel:

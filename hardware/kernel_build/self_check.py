@@ -7,16 +7,13 @@ import re
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hardware.confine.confinement import ConfinementError, Jail
+from hardware.images.guest import Guest
+from hardware.kernel_build.kernel import Kernel
 from hardware.machine.cache import BuildError
 from hardware.node import MEMORY, node_command
 from hardware.simulation import memory_bytes
-
-if TYPE_CHECKING:
-    from hardware.images.guest import Guest
-    from hardware.kernel_build.build import Kernel
 
 CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "prague", "prague-2020", "reno-sce", "dctcp-sce", "cubic-sce")
 TIMEOUT_S = 30.0

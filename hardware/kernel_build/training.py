@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hardware import simulation
+from hardware.images.guest import Guest
+from hardware.kernel_build.kernel import Kernel
 from hardware.machine.cache import BuildError
 from hardware.simulation import SimulationError
-
-if TYPE_CHECKING:
-    from hardware.images.guest import Guest
-    from hardware.kernel_build.build import Kernel
 
 HOT = (
     *("arch/um/kernel/time", "drivers/net/veth", "lib/rbtree", "lib/siphash", "lib/timerqueue", "mm/slub"),

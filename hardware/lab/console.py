@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from hardware.lab.lab_file import MachineEntry
+from hardware.lab.labgrid_target import ONE_AT_A_TIME, LabgridError, LabgridTarget
 from hardware.machine.place import LOCAL
 from hardware.machine.process import Process, ProcessError
 
 _POLL_S = 0.1
+_LABGRID_CHUNK, _LABGRID_READ_S = 1 << 16, 0.01
 
 
 class ConsoleError(RuntimeError):
@@ -66,16 +68,45 @@ class CommandConsole:
         self._process.stop(signal.SIGTERM, grace=2)
 
 
+class LabgridConsole:
+    """A console that labgrid reaches by a driver with its ConsoleProtocol. Raises `LabgridError`."""
+
+    def __init__(self, target: LabgridTarget) -> None:
+        self._target, self._driver = target, target.driver("ConsoleProtocol")
+
+    def read(self) -> bytes:
+        import pexpect  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+        try:
+            with ONE_AT_A_TIME:
+                data = bytes(self._driver.read(size=_LABGRID_CHUNK, timeout=_LABGRID_READ_S) or b"")
+        except pexpect.TIMEOUT:
+            data = b""
+        except Exception as failed:
+            raise ConsoleError(f"labgrid: {failed}") from failed
+        if not data:
+            time.sleep(_POLL_S)
+        return data
+
+    def write(self, data: bytes) -> None:
+        try:
+            with ONE_AT_A_TIME:
+                self._driver.write(data)
+        except Exception as failed:
+            raise ConsoleError(f"labgrid: {failed}") from failed
+
+    def close(self) -> None:
+        self._target.close()
+
+
 def open_console(machine: MachineEntry) -> Console | None:
     """Open the console of a machine; None where the lab file gives it none. Raises `ConsoleError`."""
     if machine.serial:
         return CommandConsole(machine.serial)
     if not machine.labgrid:
         return None
-    from hardware.lab.labgrid_target import LabgridError, LabgridTarget
-
     try:
-        return LabgridTarget(machine.labgrid).console()
+        return LabgridConsole(LabgridTarget(machine.labgrid))
     except LabgridError as failed:
         raise ConsoleError(str(failed)) from failed
 

@@ -7,15 +7,13 @@ A place of a coordinator comes by the environment file too: a target with the re
 from __future__ import annotations
 
 import threading
-import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from hardware.lab.lab_file import Labgrid
 
-_CHUNK, _READ_S, _POLL_S = 1 << 16, 0.01, 0.1
-_ONE_AT_A_TIME = threading.Lock()
+ONE_AT_A_TIME = threading.Lock()
 """labgrid notes its steps in one stack for all threads."""
 
 
@@ -43,7 +41,7 @@ class LabgridTarget:
 
     def switch(self, action: str) -> str:
         """Do `on`, `off` or `cycle`; `get` returns the state where the driver can tell it."""
-        driver = self._driver("PowerProtocol")
+        driver = self.driver("PowerProtocol")
         does = getattr(driver, action, lambda: None)  # some switches cannot tell their state
         try:
             answer = does()
@@ -51,15 +49,12 @@ class LabgridTarget:
             raise LabgridError(f"{self._where}: {action}: {failed}") from failed
         return type(driver).__name__ if answer is None else "on" if answer else "off"
 
-    def console(self) -> LabgridConsole:
-        """Open the target's console."""
-        return LabgridConsole(self, self._driver("ConsoleProtocol"))
-
     def close(self) -> None:
         """Give all of its drivers back."""
         self._target.cleanup()
 
-    def _driver(self, protocol: str) -> Any:
+    def driver(self, protocol: str) -> Any:
+        """Return the target's driver of a labgrid protocol, activated. Raises `LabgridError`."""
         try:
             return self._target.get_driver(protocol)
         except Exception as failed:
@@ -72,40 +67,3 @@ class LabgridTarget:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class LabgridConsole:
-    """A console by labgrid's ConsoleProtocol, as `hardware.lab.console.Console`."""
-
-    def __init__(self, target: LabgridTarget, driver: Any) -> None:
-        self._target, self._driver = target, driver
-
-    def read(self) -> bytes:
-        import pexpect  # type: ignore[import-untyped, import-not-found, unused-ignore]
-
-        try:
-            with _ONE_AT_A_TIME:
-                data = bytes(self._driver.read(size=_CHUNK, timeout=_READ_S) or b"")
-        except pexpect.TIMEOUT:
-            data = b""
-        except Exception as failed:
-            raise self._error(failed) from failed
-        if not data:
-            time.sleep(_POLL_S)
-        return data
-
-    def write(self, data: bytes) -> None:
-        try:
-            with _ONE_AT_A_TIME:
-                self._driver.write(data)
-        except Exception as failed:
-            raise self._error(failed) from failed
-
-    def close(self) -> None:
-        self._target.close()
-
-    @staticmethod
-    def _error(failed: Exception) -> Exception:
-        from hardware.lab.console import ConsoleError
-
-        return ConsoleError(f"labgrid: {failed}")

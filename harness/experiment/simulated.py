@@ -24,7 +24,8 @@ from hardware import simulation
 from hardware.build_tool import Tools
 from hardware.confine.confinement import ConfinementError, confinement
 from hardware.images.desktop import EXTRAS, Desktop, ensure_desktop
-from hardware.kernel_build.build import Kernel, ensure_kernel
+from hardware.kernel_build.build import ensure_kernel
+from hardware.kernel_build.kernel import Kernel
 from hardware.machine import cache
 from hardware.machine.cache import BuildError
 from hardware.machine.files import CHECKOUT, log_file, read_foreign

@@ -24,7 +24,7 @@ from pathlib import Path
 from bottleneck.router import Router
 from hardware.confine.confinement import Confinement, Jail
 from hardware.images.guest import Guest
-from hardware.kernel_build.build import Kernel
+from hardware.kernel_build.kernel import Kernel
 from hardware.machine.cores import HOSTS, PROBES, ROUTER, Cores
 from hardware.machine.files import log_file
 from hardware.machine.ip import IpVersion

@@ -13,7 +13,8 @@ import polars as pl
 
 from hardware import simulation
 from hardware.images.guest import Guest, ensure_guest
-from hardware.kernel_build.build import Kernel, ensure_kernel
+from hardware.kernel_build.build import ensure_kernel
+from hardware.kernel_build.kernel import Kernel
 from traffic.endpoints import ensure_endpoints
 from traffic.irtt import TOS
 from traffic.ports import TALK

@@ -17,7 +17,8 @@ from bottleneck.readback import ReadbackError
 from captures.packets import compress
 from hardware import simulation
 from hardware.images.guest import Guest, ensure_guest
-from hardware.kernel_build.build import Kernel, ensure_kernel
+from hardware.kernel_build.build import ensure_kernel
+from hardware.kernel_build.kernel import Kernel
 from hardware.simulation import SimulationError
 from harness.matrix.cell import Cell
 from harness.matrix.cells.counters import COUNTERS

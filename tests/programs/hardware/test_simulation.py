@@ -14,7 +14,7 @@ import pytest
 from hardware import simulation
 from hardware.confine import confinement
 from hardware.confine.confinement import Confinement
-from hardware.kernel_build.build import Kernel
+from hardware.kernel_build.kernel import Kernel
 from hardware.simulation import SimulationError
 from tests.processes import outliving
 

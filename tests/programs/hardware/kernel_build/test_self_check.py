@@ -8,7 +8,7 @@ import pytest
 from hardware.confine import confinement
 from hardware.images.guest import Guest
 from hardware.kernel_build import self_check
-from hardware.kernel_build.build import Kernel
+from hardware.kernel_build.kernel import Kernel
 from hardware.machine.cache import BuildError
 
 # A node's own words: Linux 7.2 with TCP Prague; and with DCTCP in its place, whose data leaves as ECT(0).

@@ -19,7 +19,7 @@ import pytest
 from hardware import simulation
 from hardware.build_tool import call
 from hardware.images.desktop import Desktop
-from hardware.kernel_build.build import Kernel
+from hardware.kernel_build.kernel import Kernel
 from hardware.machine.cache import BuildError
 from hardware.simulation import SimulationError
 from harness.experiment import guest_job, guest_main, simulated
