@@ -1,133 +1,211 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run without what names its user, machine, sites and addresses, and with the same figures; docs/bundles.md.
+"""A run without what names its user, machines, sites and addresses, and with the same figures; docs/bundles.md.
 
-What cannot be read cannot be cleaned, and is left out; so is what a page showed when it failed, which may greet
-somebody by name. A recording of the screen stays as it is.
+An allow-list: what is kept is what some record declares (`scoring.schema.records`), masked captures, the probes' round
+trips and the recording. Logs, pages and all else stay out. Scores and report are computed from what is kept.
 """
 
 from __future__ import annotations
 
-import getpass
 import gzip
 import json
-import os
 import re
 import secrets
 import shutil
-import socket
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from pathlib import Path
-from urllib.parse import unquote
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
 
-import zstandard
+from pydantic import TypeAdapter, ValidationError
 
-from apps.browsers.shown import KEPT
-from hardware.machine.place import ACCOUNT
+from hardware.confine.decoder import our_own
 from harness.bundle.capture import mask_capture
-from harness.bundle.pseudonyms import FILES, Mask, masked
+from harness.bundle.declared import declared
+from harness.bundle.pseudonyms import Pseudonyms
+from harness.options.model import BY_NAME, OPTIONS, Options
+from harness.options.record import words
 from harness.report.run_page import REPORT, write_report
-from harness.store.loaded import LoadError, load_scores
 from harness.store.manifest import Manifest
+from scoring.packets.latency import ROUND_TRIPS, ProbeError
 from scoring.packets.pcapng import CaptureError
 from scoring.packets.unpacked import unpacked
+from scoring.schema import records
+from scoring.schema.records import RecordError
+from scoring.schema.scores import SCORES, Scores
+from scoring.score import score_run
 
-_CAPTURE = (".pcapng", ".pcapng.zst")
-_VIDEO = (".mp4", ".mkv")
+Keep = Callable[[Path, Path, Pseudonyms], None]
+"""Writes what may stay of a file to another. Raises RuntimeError or ValueError where the file cannot be read."""
+
 _KEY_BYTES = 32
-#: Options that name files of the user's.
-_OWN = ("url", "clip", "script", "credentials", "profile")
-#: Whose version a name is followed by; four numbers of one would look like an address.
+#: Folders of a call's other end, and of a second video.
+_FOLDERS = ("", "far", "second")
+#: Versions of Debian's packages, which nobody's machine has named; of anything else the numbers, or a digest.
 _PACKAGE = ("guest ", "caddy", "chromium", "iperf3", "irtt", "iproute2", "tcpdump", "ffmpeg")
-_REVISION = re.compile(r"[\d.]+[-+~][\w.+~-]*")
+_REVISION = re.compile(r"(?:\d+:)?[\d.]+[-+~\w.]*")
+_RELEASE = re.compile(r"v?\d{1,6}(?:\.\d{1,9}){1,4}(?![\w.])|v?\d{1,6}(?:\.\d{1,9}){1,4}|[0-9a-f]{12,64}\b")
+_OPTIONS, _RECORDINGS = "options.json", ("screen.mp4", "screen.mkv")
+_WITHHELD = "withheld: this bundle is anonymised"
+
+
+class AnonymiseError(RuntimeError):
+    """A run of which no anonymised bundle can be made; one line that says why."""
 
 
 def anonymise(
     manifest: Manifest, files: Mapping[str, Path], folder: Path
 ) -> tuple[Manifest, dict[str, Path], list[str]]:
-    """Write the `files` (by their paths in the run) into `folder` without names, and the report from them again.
+    """Write what may stay of the `files` (by their paths in the run) into `folder`, and score and report it again.
 
-    Returns the manifest without names and hashes, the files by their new paths, and those that were left out.
-    Raises RuntimeError with one line.
+    Returns the manifest without names and hashes, the files by their paths, and what was left out: damaged files by
+    their names, the others by their number. Raises AnonymiseError, RecordError.
     """
-    known = {name: path for name, path in files.items() if not KEPT.fullmatch(name)}
-    texts = {name: text for name, path in known.items() if (text := _text(path)) is not None}
-    mask = Mask((*_here(), *_own_files(texts)))
-    for text in (manifest.model_dump_json(), *texts.values()):
-        mask.learn(text)
-    key = secrets.token_bytes(_KEY_BYTES)
-    made: dict[str, Path] = {}
-    left_out: list[str] = []
+    if "timeline.json" not in files:
+        raise AnonymiseError(f"{manifest.run}: only runs with a victim can be anonymised: it has no timeline.json")
+    names, made, damaged = Pseudonyms(), dict[str, Path](), list[str]()
+    keepers = _keepers(secrets.token_bytes(_KEY_BYTES))
     for name, source in files.items():
-        new = name if name in FILES else mask.names(name)
-        target = folder / new
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if name in texts:
-            _write(target, masked(texts[name], mask))
-        elif name.endswith(_CAPTURE):
-            try:
-                mask_capture(source, target, mask, key)
-            except CaptureError:
-                target.unlink()
-                left_out.append(new)
-                continue
-        elif source.suffix in _VIDEO:
-            shutil.copyfile(source, target)
-        else:
-            left_out.append(new)
+        path = PurePosixPath(name)
+        parent = "" if str(path.parent) == "." else str(path.parent)
+        keep = keepers.get(path.name) if parent in _FOLDERS else None
+        if keep is None:
             continue
-        made[new] = target
-    apart = {"files", "run", "bundle", "git", "required"}
-    of_manifest = mask.json(manifest.model_dump(mode="json", exclude=apart))
-    required = [name if name in FILES else mask.names(name) for name in manifest.required]
-    of_manifest["versions"] |= {
-        name: mask.names(text)
-        for name, text in manifest.versions.items()
-        if name.startswith(_PACKAGE) and _REVISION.fullmatch(text)
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            keep(source, target, names)
+        except (CaptureError, RecordError, ProbeError, ValueError):
+            target.unlink(missing_ok=True)
+            damaged.append(name)
+        else:
+            made[name] = target
+    scores = _scores(files, folder, names)
+    fresh = _manifest(manifest, made.get(_OPTIONS), names, scores.validity.reasons if scores else [])
+    if scores:
+        made[SCORES] = folder / SCORES
+        made[SCORES].write_text(scores.model_dump_json(indent=1) + "\n")
+        write_report(folder, scores, fresh)
+        made[REPORT] = folder / REPORT
+    others = len(files) - len(made) - len(damaged)
+    return fresh, made, [*damaged, *([f"{others} logs and other files"] if others else [])]
+
+
+def _scores(files: Mapping[str, Path], folder: Path, names: Pseudonyms) -> Scores | None:
+    """Score what was kept; without a recording return the run's scores with their texts replaced; None without any."""
+    if SCORES not in files:
+        return None
+    if any(name in files for name in _RECORDINGS):
+        with our_own():
+            return score_run(folder)
+    document = Scores.model_validate_json(files[SCORES].read_bytes()).model_dump(mode="json")
+    lab = declared(document.pop("lab"), records.LabRecord, names)
+    return Scores.model_validate({**_texts(document, names), "lab": lab})
+
+
+def _texts(value: Any, names: Pseudonyms) -> Any:
+    if isinstance(value, dict):
+        return {key: _texts(item, names) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_texts(item, names) for item in value]
+    return names.text(value) if isinstance(value, str) else value
+
+
+def _keepers(key: bytes) -> dict[str, Keep]:
+    """Return what writes the part that may stay of each file, by the file's name."""
+    one: dict[str, TypeAdapter[Any]] = {
+        "timeline.json": records.TIMELINE,
+        "lab.json": records.LAB,
+        "screen.json": records.SCREEN,
+        "bulk.json": records.BULK,
     }
-    fresh = Manifest.model_validate({**of_manifest, "run": manifest.run, "git": manifest.git, "required": required})
-    if REPORT in made:
-        with suppress(LoadError):  # another kind of run: what its page said is masked like any text
-            write_report(folder, load_scores(folder), fresh)
-    return fresh, made, left_out
+    lines: dict[str, TypeAdapter[Any]] = {
+        "player.jsonl": records.PLAYER,
+        "qdisc.jsonl": records.QDISC,
+        "ss.jsonl": records.SOCKETS,
+        "ss-up.jsonl": records.SOCKETS,
+        "host.jsonl": records.HOST,
+    }
+    captures = (f"{side}.pcapng{packed}" for side in ("client", "server") for packed in ("", ".zst"))
+    probes = (f"irtt{which}.json{packed}" for which in ("", "-ect1", "-unshaped") for packed in ("", ".gz"))
+
+    def masked(source: Path, target: Path, names: Pseudonyms) -> None:
+        mask_capture(source, target, names, key)
+
+    return {
+        **{name: partial(_one, shape) for name, shape in one.items()},
+        **{name: partial(_lines, shape) for name, shape in lines.items()},
+        **dict.fromkeys(captures, masked),
+        **dict.fromkeys(probes, _round_trips),
+        **dict.fromkeys(_RECORDINGS, _copied),
+        _OPTIONS: _options,
+    }
 
 
-def _here() -> Iterator[str]:
-    """What this machine, its user and their accounts are called."""
-    yield from (socket.gethostname(), Path.home().name)
-    with suppress(OSError, KeyError):  # a user without a name
-        yield getpass.getuser()
-    yield from (value for name, value in os.environ.items() if ACCOUNT.fullmatch(name) and value)
+def _one(shape: TypeAdapter[Any], source: Path, target: Path, names: Pseudonyms) -> None:
+    kept = declared(records.read(source, shape), shape._type, names)
+    target.write_text(json.dumps(kept, indent=1) + "\n")
 
 
-def _own_files(texts: Mapping[str, str]) -> Iterator[str]:
-    """What the user's own files are called: those that options name, and those of the folder that was served."""
+def _lines(shape: TypeAdapter[Any], source: Path, target: Path, names: Pseudonyms) -> None:
+    kept = declared(records.read_lines(source, shape), shape._type, names)
+    target.write_text("".join(json.dumps(line) + "\n" for line in kept))
+
+
+def _round_trips(source: Path, target: Path, names: Pseudonyms) -> None:
+    """Keep the round trips alone: irtt's own document begins with host, addresses and versions."""
+    trips = json.loads(b"".join(unpacked(source)))
+    if not isinstance(trips, dict):
+        raise ProbeError(f"{source} is no irtt result")
+    kept = {"round_trips": declared(trips.get("round_trips"), ROUND_TRIPS, names)}
+    text = (json.dumps(kept) + "\n").encode()
+    target.write_bytes(gzip.compress(text, mtime=0) if target.suffix == ".gz" else text)
+
+
+def _copied(source: Path, target: Path, _: Pseudonyms) -> None:
+    shutil.copyfile(source, target)
+
+
+def _options(source: Path, target: Path, names: Pseudonyms) -> None:
+    """Keep what was measured and how; paths, addresses, accounts and machines get their defaults.
+
+    Of a record of another version only what scoring reads is kept.
+    """
     try:
-        asked = json.loads(texts.get("options.json", "{}"))
-        paths = [str(asked[name]) for name in _OWN if asked.get(name) and "://" not in str(asked[name])]
-    except (ValueError, AttributeError):
+        options = Options.model_validate_json(source.read_bytes(), strict=True)
+    except ValidationError:
+        _one(records.OPTIONS, source, target, names)
         return
-    if "url" in asked and asked["url"] in paths:
-        served = re.findall(r'"uri": ?"([^"?]*)', texts.get("origin.jsonl", ""))
-        paths += [f"/{part}" for uri in dict.fromkeys(served) for part in unquote(uri).split("/")]
-    for path in paths:
-        yield from {Path(path).name, Path(path).stem}
+    target.write_text(json.dumps(_neutral(options).record(), indent=1) + "\n")
 
 
-def _text(path: Path) -> str | None:
-    """The text in a file, unpacked; None for a capture, a recording, and what is no text."""
-    if path.name.endswith((*_CAPTURE, *_VIDEO)):
-        return None
-    try:
-        return b"".join(unpacked(path)).decode()
-    except ValueError:
-        return None
+def _neutral(options: Options) -> Options:
+    fields = Options.model_fields
+    others = {
+        option.field: option.parse(option.default) if option.default else fields[option.field].get_default()
+        for option in OPTIONS
+        if option.stored and option.says in ("who", "content") and option.field not in ("lab", "live")
+    }
+    return options.replace(**others, results=Path("results"))
 
 
-def _write(target: Path, text: str) -> None:
-    content = text.encode()
-    if target.suffix == ".gz":
-        content = gzip.compress(content, mtime=0)
-    elif target.suffix == ".zst":
-        content = zstandard.compress(content)
-    target.write_bytes(content)
+def _manifest(manifest: Manifest, options: Path | None, names: Pseudonyms, reasons: list[str]) -> Manifest:
+    """Return the manifest with what is Sojourn's own; the command is made of the options that were kept."""
+    command, cell = [_WITHHELD], names.text(manifest.cell)
+    if options is not None and "service" in (record := json.loads(options.read_bytes())):
+        given = {name: value for name, value in words(record).items() if value and BY_NAME[name].says != "who"}
+        command = ["sojourn", "harm"]
+        command += [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]
+        cell = Options.model_validate_json(json.dumps(record), strict=True).cell
+    versions = {
+        name: found[0]
+        for name, text in manifest.versions.items()
+        if (found := (_REVISION.fullmatch(text) if name.startswith(_PACKAGE) else None) or _RELEASE.match(text))
+    }
+    if manifest.reasons and not reasons:
+        reasons = [_WITHHELD]
+    changes = {
+        "test": names.text(manifest.test), "cell": cell, "command_line": command, "versions": versions,
+        "reasons": reasons, "files": {}, "bundle": None, "pruned": {},
+    }  # fmt: skip
+    return manifest.model_copy(update=changes)

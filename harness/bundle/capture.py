@@ -18,7 +18,7 @@ from typing import IO
 
 import zstandard
 
-from harness.bundle.pseudonyms import Mask
+from harness.bundle.pseudonyms import Pseudonyms
 from scoring.packets.pcapng import (
     FINGERPRINT_BYTES,
     INTERFACE,
@@ -47,7 +47,7 @@ _TTL = 64
 _ETHERNET = 14
 
 
-def mask_capture(source: Path, target: Path, mask: Mask, key: bytes) -> None:
+def mask_capture(source: Path, target: Path, names: Pseudonyms, key: bytes) -> None:
     """Write `source` (.pcapng or .pcapng.zst) to `target` without names; a part-written last block is left out.
 
     `key` (16 to 64 bytes) is that of the payloads' hashes: the same for all captures of a run, and nowhere kept.
@@ -58,7 +58,7 @@ def mask_capture(source: Path, target: Path, mask: Mask, key: bytes) -> None:
             if kind == SECTION:
                 kept = SECTION_BODY
             elif kind == PACKET:
-                kept = body[:20] + _packet(source, body, mask, key)
+                kept = body[:20] + _packet(source, body, names, key)
             elif kind == INTERFACE and body[:2] != _LINK:
                 raise CaptureError(
                     f"{source}: link type {int.from_bytes(body[:2], 'little')}; only Ethernet (1) is read"
@@ -81,56 +81,56 @@ def _sink(target: Path) -> Iterator[IO[bytes]]:
             yield raw
 
 
-def _packet(file: Path, body: bytes, mask: Mask, key: bytes) -> bytes:
+def _packet(file: Path, body: bytes, names: Pseudonyms, key: bytes) -> bytes:
     captured = int.from_bytes(body[12:16], "little")
     if captured > len(body) - 20:
         raise CaptureError(f"{file} is damaged: a packet longer than its block")
-    return bytes(mask_frame(bytearray(body[20 : 20 + captured]), mask, key)) + bytes(-captured % 4)
+    return bytes(mask_frame(bytearray(body[20 : 20 + captured]), names, key)) + bytes(-captured % 4)
 
 
-def mask_frame(frame: bytearray, mask: Mask, key: bytes) -> bytearray:
+def mask_frame(frame: bytearray, names: Pseudonyms, key: bytes) -> bytearray:
     """Return an Ethernet frame, cut off anywhere, of the same length without names; `frame` is changed."""
     known = 0
     if len(frame) >= _ETHERNET:
-        frame[0:6], frame[6:12] = mask.packed(bytes(frame[0:6])), mask.packed(bytes(frame[6:12]))
+        frame[0:6], frame[6:12] = names.packed(bytes(frame[0:6])), names.packed(bytes(frame[6:12]))
         known = _ETHERNET
         if frame[12:14] == _IPV4:
-            known = _ipv4(frame, mask, key)
+            known = _ipv4(frame, names, key)
         elif frame[12:14] == _IPV6:
-            known = _ipv6(frame, mask, key)
+            known = _ipv6(frame, names, key)
     frame[known:] = bytes(len(frame) - known)
     return frame
 
 
-def _ipv4(frame: bytearray, mask: Mask, key: bytes) -> int:
+def _ipv4(frame: bytearray, names: Pseudonyms, key: bytes) -> int:
     """Mask the packet and return where what may stay of it ends."""
     head = _ETHERNET + (frame[14] & 0x0F) * 4 if len(frame) > 14 else 0
     if head < 34 or head > len(frame):
         return _ETHERNET
     frame[22] = _TTL
     for at in (26, 30):
-        frame[at : at + 4] = mask.packed(bytes(frame[at : at + 4]))
+        frame[at : at + 4] = names.packed(bytes(frame[at : at + 4]))
     frame[34:head] = bytes([_NOP]) * (head - 34)  # its options hold routes
     frame[24:26] = bytes(2)
     frame[24:26] = _checksum(bytes(frame[14:head]))
     if int.from_bytes(frame[20:22], "big") & 0x1FFF:  # a later fragment
         return head
     end = _ETHERNET + int.from_bytes(frame[16:18], "big")
-    return _transport(frame, frame[23], head, end, bytes(frame[26:34]), mask, key)
+    return _transport(frame, frame[23], head, end, bytes(frame[26:34]), key)
 
 
-def _ipv6(frame: bytearray, mask: Mask, key: bytes) -> int:
+def _ipv6(frame: bytearray, names: Pseudonyms, key: bytes) -> int:
     head = _ETHERNET + 40
     if head > len(frame):
         return _ETHERNET
     frame[21] = _TTL
     for at in (22, 38):
-        frame[at : at + 16] = mask.packed(bytes(frame[at : at + 16]))
+        frame[at : at + 16] = names.packed(bytes(frame[at : at + 16]))
     end = head + int.from_bytes(frame[18:20], "big")
-    return _transport(frame, frame[20], head, end, bytes(frame[22:54]), mask, key)
+    return _transport(frame, frame[20], head, end, bytes(frame[22:54]), key)
 
 
-def _transport(frame: bytearray, protocol: int, head: int, end: int, addresses: bytes, mask: Mask, key: bytes) -> int:
+def _transport(frame: bytearray, protocol: int, head: int, end: int, addresses: bytes, key: bytes) -> int:
     """Mask a TCP or UDP packet from `head` to `end`, beyond the frame where it is cut off; anything else goes."""
     if protocol not in (TCP, UDP) or len(frame) < head + (20 if protocol == TCP else 8):
         return head

@@ -138,18 +138,17 @@ def export(
         manifest = verify(run)
         before = manifest.bundle
         left_out = [*(before.left_out if before else [])]
-        files: dict[str, Path] = {}
-        for name in manifest.files:
-            if wish.without_video and PurePosixPath(name).suffix in _VIDEO:
-                left_out.append(name)
-            elif name != CRATE:
-                files[name] = run / name
+        files = {name: run / name for name in manifest.files if name != CRATE}
         tell = begin(run, sum(manifest.files[name].size for name in files))
         if wish.anonymise:
             from harness.bundle.anonymise import anonymise
 
             manifest, files, unclean = anonymise(manifest, files, scratch)
             left_out += unclean
+        if wish.without_video:  # which anonymised scores are computed from
+            videos = [name for name in files if PurePosixPath(name).suffix in _VIDEO]
+            left_out += videos
+            files = {name: path for name, path in files.items() if name not in videos}
         manifest.run = wish.name(manifest.run)
         manifest.bundle = Bundled(
             source=hash_file(run / MANIFEST).sha256,

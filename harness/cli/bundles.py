@@ -26,7 +26,11 @@ def bundle_export(
         Path | None, typer.Option("--output", "-o", help="FILE.tar.zst, or a folder. Default: beside each run.")
     ] = None,
     anonymise: Annotated[
-        bool, typer.Option("--anonymise", help="Without addresses, names, sites and sessions (docs/bundles.md).")
+        bool,
+        typer.Option(
+            "--anonymise",
+            help="Pack declared fields, masked captures and the recording; no logs or names (docs/bundles.md).",
+        ),
     ] = False,
     without_video: Annotated[
         bool, typer.Option("--without-video", help="Without the recording of the screen.")

@@ -6,11 +6,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from typing_extensions import TypedDict
 
 from scoring.packets.unpacked import unpacked
 from scoring.statistics.numbers import nearest_rank
@@ -19,6 +20,35 @@ from scoring.statistics.numbers import nearest_rank
 _TAILS = np.unique(np.concatenate([np.linspace(0, 1, 101), np.logspace(-4, 0, 121)]))[::-1]
 
 
+class _Stamp(TypedDict):
+    wall: int
+
+
+class _End(TypedDict):
+    send: NotRequired[_Stamp]
+    receive: NotRequired[_Stamp]
+
+
+class _Stamps(TypedDict):
+    client: _End
+    server: _End
+
+
+class _Delay(TypedDict):
+    rtt: NotRequired[int]
+    send: NotRequired[int]
+    receive: NotRequired[int]
+
+
+class RoundTrip(TypedDict):
+    """What is read of a round trip in irtt's JSON: times in ns, `lost` as irtt has it ("false", "true_down", …)."""
+
+    lost: str
+    timestamps: _Stamps
+    delay: _Delay
+
+
+ROUND_TRIPS = list[RoundTrip]
 Trip = dict[str, Any]
 Row = tuple[float, float | None]
 

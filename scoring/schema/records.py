@@ -23,6 +23,8 @@ class _Record(TypedDict):
     __pydantic_config__ = ConfigDict(extra="allow", allow_inf_nan=False)  # type: ignore[misc]
 
 
+PUBLIC = "public"
+"""Marks a text that its author wants to be seen: it stays in an anonymised bundle."""
 #: Unix s of any date that can be written; as far before.
 Time = Annotated[float, Field(ge=-253_402_300_800, le=253_402_300_800)]
 #: Longest time from the start of the first phase to the end of the last, s: a week. What is scored is held in memory.
@@ -73,16 +75,22 @@ class ClipRecord(_Record):
     frames: NotRequired[Annotated[int, Field(gt=0, le=100_000_000)]]
     fps: NotRequired[Annotated[float, Field(gt=0, le=1000)]]
     heights: NotRequired[Annotated[list[int], Field(max_length=100)]]
+    rates_bps: NotRequired[list[float]]
 
 
 class EndRecord(_Record):
     address: NotRequired[str | None]
+    port: NotRequired[int | None]
 
 
 class CallRecord(_Record):
+    width: NotRequired[int]
+    height: NotRequired[int]
+    bitrate_bps: NotRequired[int]
     client_port: NotRequired[int]
     ecn: NotRequired[Literal["not-ect", "ect0", "ect1"]]
     client: NotRequired[EndRecord]
+    far: NotRequired[EndRecord]
 
 
 def _known(queue: str) -> str:
@@ -104,7 +112,8 @@ class TapClocks(_Record):
 
 
 class LabRecord(_Record):
-    box: NotRequired[str]
+    name: NotRequired[str]
+    box: NotRequired[Annotated[str, PUBLIC]]
     rtt_ms: float | None
     rate_down_bps: float | None
     rate_up_bps: NotRequired[float | None]
@@ -162,6 +171,10 @@ class Bulk(_Record):
 
 
 class ScreenRecord(_Record):
+    width: NotRequired[Any]
+    height: NotRequired[Any]
+    frames: NotRequired[Any]
+    recorder: NotRequired[Any]
     start: Time
     expected: int
     missing: int
@@ -184,17 +197,23 @@ class HostSample(_Record):
     clock_step_ms: NotRequired[float]
 
 
+class PathRecord(_Record):
+    port: NotRequired[Any]
+    local: NotRequired[Any]
+    remote: NotRequired[Any]
+    protocol: NotRequired[Any]
+    address: NotRequired[Any]
+    remotePort: NotRequired[Any]
+
+
 class CallSecond(_Record):
-    path: NotRequired[dict[str, Any] | None]
+    path: NotRequired[PathRecord | None]
 
 
-#: By event: whether an advertisement is shown (captures/player.js), what a call's page tells of its path, and of each
-#: frame of its camera (captures/call.js).
-_DETAILS: dict[str, TypeAdapter[Any]] = {
-    "ad": TypeAdapter(bool),
-    "call": TypeAdapter(CallSecond),
-    "camera": TypeAdapter(list[tuple[int, float, float]]),
-}
+DETAILS: dict[str, Any] = {"ad": bool, "call": CallSecond, "camera": list[tuple[int, float, float]]}
+"""Type of what comes with an event: whether an advertisement is shown (captures/player.js), a call's path, and each
+frame of its camera (captures/call.js)."""
+_DETAILS: dict[str, TypeAdapter[Any]] = {event: TypeAdapter(shape) for event, shape in DETAILS.items()}
 
 
 def _detailed(line: Any) -> Any:
@@ -206,15 +225,19 @@ def _detailed(line: Any) -> Any:
 class PlayerLine(_Record):
     t: Time
     event: NotRequired[str]
+    playing: NotRequired[Any]
+    quality: NotRequired[Any]
+    width: NotRequired[Any]
     height: NotRequired[float | None]
     place: NotRequired[Annotated[list[int], Field(min_length=4, max_length=4)] | None]
     waiting: NotRequired[bool]
+    currentTime: NotRequired[Any]
     buffer: NotRequired[float | None]
     totalFrames: NotRequired[float | None]
     droppedFrames: NotRequired[float | None]
 
 
-class _Options(_Record):
+class QdiscOptions(_Record):
     flows: NotRequired[int]
     limit: NotRequired[int | str]
 
@@ -232,7 +255,7 @@ class Qdisc(_Record, _Delays):
     ecn_mark: NotRequired[float]
     ecn_marks: NotRequired[float]
     marked: NotRequired[float]
-    options: NotRequired[_Options]
+    options: NotRequired[QdiscOptions]
 
 
 class ClassStatistics(_Record):
@@ -253,13 +276,27 @@ class QdiscSample(_Record):
 
 class SocketSample(_Record):
     t: Time
+    place: NotRequired[Any]
     flow: NotRequired[str | None]
     cc: NotRequired[str | None]
+    ecn: NotRequired[Any]
+    cwnd: NotRequired[Any]
+    ssthresh: NotRequired[Any]
+    mss: NotRequired[Any]
+    rtt_ms: NotRequired[Any]
+    minrtt_ms: NotRequired[Any]
+    delivery_rate_bps: NotRequired[Any]
+    pacing_rate_bps: NotRequired[Any]
+    delivered: NotRequired[Any]
+    delivered_ce: NotRequired[Any]
+    bytes_acked: NotRequired[Any]
+    bytes_retrans: NotRequired[Any]
     app_limited: NotRequired[bool]
     notsent: NotRequired[int]
     busy_ms: NotRequired[int]
     rwnd_limited_ms: NotRequired[int]
     sndbuf_limited_ms: NotRequired[int]
+    alpha: NotRequired[Any]
 
 
 #: Bytes of a .json and of a .jsonl file that are read; those of a night have a tenth of it.

@@ -162,4 +162,6 @@ def test_no_secret_of_its_surroundings_is_in_a_run_or_in_what_is_given_away_of_i
     assert PROJECT in json.dumps(told(harm_run, names())), "nothing to hide: the search would find nothing"
     given = import_bundle(export(harm_run, tmp_path / "given.tar.zst", wish=Wish(anonymise=True)), tmp_path / "given")
     assert told(given, [*kept_out(), *names()]) == {}
-    assert {"client.pcapng.zst", "irtt.json.gz", "setup.log", "scores.json"} <= set(read_manifest(given).files)
+    assert {"client.pcapng.zst", "irtt.json.gz", "qdisc.jsonl", "scores.json", "report.html"} <= set(
+        read_manifest(given).files
+    )
