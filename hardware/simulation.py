@@ -90,8 +90,9 @@ def run(
     The job works in the folder itself, so what it writes there stays; its output is `out` and `err`, and the machine's
     own `console` is there too when it does not end well. Hosts and
     routers are network namespaces that it makes. The same seed gives the same bytes, wherever all this lies: the
-    machine sees no path of the host. It reaches nothing there but what is named here (`hardware.confine.confinement`),
-    and of what it could write, links, sockets and devices are removed before anybody reads it.
+    machine sees no path of the host. It reaches nothing there but what is named here
+    (`hardware.confine.confinement`), and of what it could write, links, sockets and devices are removed before
+    anybody reads it.
 
     It stays on one processor, since every system call of the guest hands over between two processes of the host, which
     is many times slower across processors: one that no other machine has, if there is one.

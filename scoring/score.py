@@ -41,9 +41,9 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     """Score the run directory `run` from its raw files.
 
     `limits` are those of the run's own options when none are given. `settle` (s) is what is left out of a solo
-    phase after a contender, see `scoring.statistics.harm.solo_windows`. Records that are missing, damaged or cut off
-    fail their gate and leave their metrics None. Raises RecordError when timeline.json or lab.json is missing or
-    damaged.
+    phase after a contender, see `scoring.statistics.harm.solo_windows`. Records that are missing, damaged or
+    cut off fail their gate and leave their metrics None. Raises RecordError when timeline.json or lab.json is missing
+    or damaged.
     """
     gates: list[Gate] = []
     files, setting = RawFiles(run, gates), Setting.read(run)

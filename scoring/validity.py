@@ -289,11 +289,11 @@ def contender_proven(
 ) -> Gate:
     """The contender must be what its name says, by its packets and by what `ss` saw.
 
-    `flow` has the columns of `scoring.packets.per_flow.flow_table`: accecn_syn and codepoints as sent, ce behind the
-    bottleneck, sce and esce as `scores.ContenderFlow` has them. By the `tcp_ecn`, `ect1` and `sce` of `contender`, a
-    name of CONTENDERS: accurate ECN has an AccECN SYN, ECT(1) (Prague) or ECT(0) on data, CE where the queue is known
-    to mark; classic ECN has ECT(0), and with SCE marks and their echoes where the queue makes them; none Not-ECT.
-    `ccs` are the congestion controls that `ss` named.
+    `flow` has the columns of `scoring.packets.per_flow.flow_table`: accecn_syn and codepoints as sent, ce
+    behind the bottleneck, sce and esce as `scores.ContenderFlow` has them. By the `tcp_ecn`, `ect1` and `sce` of
+    `contender`, a name of CONTENDERS: accurate ECN has an AccECN SYN, ECT(1) (Prague) or ECT(0) on data, CE where the
+    queue is known to mark; classic ECN has ECT(0), and with SCE marks and their echoes where the queue makes them;
+    none Not-ECT. `ccs` are the congestion controls that `ss` named.
     """
     name, asked = f"contender proven ({phase})", CONTENDERS[contender]
     if flow is None or not flow["data_packets"]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contenders that are programs: a receiver and a sender, run in a simulated cell as they would be on any Linux.
 
-What is measured of them is measured on the wire (`harness.matrix.cell.Cell.per_packet`): nothing is asked of a program
-but that its receiver opens one port, and that its sender sends to it until it is killed.
+Sojourn measures them on the wire (`harness.matrix.cell.Cell.per_packet`). A program needs only a receiver
+that opens one port, and a sender that sends to it until it is killed.
 """
 
 from __future__ import annotations

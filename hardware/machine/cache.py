@@ -59,8 +59,8 @@ def digest(parts: Iterable[tuple[str, bytes]]) -> str:
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock for the block; the kernel lets go of it even after SIGKILL.
 
-    Tools that are started meanwhile hold it too (`hardware.build_tool.started`), so that none of them still writes when
-    the next holder begins.
+    Tools that are started meanwhile hold it too (`hardware.build_tool.started`), so that none of them still
+    writes when the next holder begins.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run without what names its user, machines, sites and addresses, and with the same figures; docs/bundles.md.
 
-An allow-list: what is kept is what some record declares (`scoring.schema.records`), masked captures, the probes' round
-trips and the recording. Logs, pages and all else stay out. Scores and report are computed from what is kept.
+An allow-list: what is kept is what some record declares (`scoring.schema.records`), masked captures, the
+probes' round trips and the recording. Logs, pages and all else stay out. Scores and report are computed from what is
+kept.
 """
 
 from __future__ import annotations

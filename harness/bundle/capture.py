@@ -2,8 +2,8 @@
 """A capture without names: addresses replaced, what lies beyond the headers gone, all that is scored as it was.
 
 Kept are time stamps, lengths, ports, sequence numbers, flags, ECN, IP ids and the steps of TCP time stamps. The scorer
-knows a packet again behind the router by its first bytes, payload too (`scoring.packets.pcapng`): in place of that
-payload stands a hash of it, by a key that is thrown away. Of the file's blocks only packets, interfaces and their
+knows a packet again behind the router by its first bytes, payload too (`scoring.packets.pcapng`): in place of
+that payload stands a hash of it, by a key that is thrown away. Of the file's blocks only packets, interfaces and their
 counts are copied: no comments, no resolved names, no TLS keys.
 """
 

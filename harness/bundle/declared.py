@@ -20,7 +20,7 @@ _COUNTER = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 def declared(value: Any, shape: Any, names: Pseudonyms) -> Any:
     """Return the part of a JSON value that a type declares, its texts replaced by `names`; None where it does not fit.
 
-    `shape` is a TypedDict of `scoring.schema.records`, a list or tuple or dict of such, or the type of a scalar.
+    `shape` is a TypedDict of `scoring.schema.records`, a list or tuple or dict of such, or a scalar's type.
     """
     origin, args = get_origin(shape), get_args(shape)
     if origin in (Annotated, NotRequired, Required):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs inside the simulated machine: the experiment itself, its news written where the outside reads them.
 
-`python -m harness.experiment.guest_main JOB` with the folder that `harness.experiment.simulated` wrote, or
-`JOB cell` with that of `harness.matrix.cells.simulated_call`; the evidence goes to EVIDENCE.
+`python -m harness.experiment.guest_main JOB` with the folder that `harness.experiment.simulated`
+wrote, or `JOB cell` with that of `harness.matrix.cells.simulated_call`; the evidence goes to EVIDENCE.
 """
 
 from __future__ import annotations

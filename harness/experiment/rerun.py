@@ -115,7 +115,8 @@ def rerun(
     """Repeat `run` on this machine, whatever engine it was made by, in the folder `results` (default: beside it).
 
     `yours` are the paths of the options in YOURS that it was recorded with. Returns where, how the files compare, and
-    what of the machine is not the same, each in words. Raises as `asked_of` and `harness.experiment.run.perform`.
+    what of the machine is not the same, each in words. Raises as `asked_of` and
+    `harness.experiment.run.perform`.
     """
     manifest, options = asked_of(run, services, yours)
     again = perform(

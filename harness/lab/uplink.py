@@ -6,8 +6,8 @@
     br-wan ── eth0 [outside] uplink ── pasta ── this host's own connections
 
 So nothing of this host's network is touched, and nobody need be root. What goes out is masqueraded behind the
-bottleneck: there every packet has its own addresses. TCP ends at a relay (`traffic.relay`) whose kernel sends it on
-through the bottleneck; UDP (QUIC, WebRTC, names) goes through as it is.
+bottleneck: there every packet has its own addresses. TCP ends at a relay (`traffic.relay`) whose kernel sends
+it on through the bottleneck; UDP (QUIC, WebRTC, names) goes through as it is.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ ONE_CORE_BPS = 30_000_000
 class VirtualLab(MadeLab):
     """Boot the virtual lab; use as a context manager that yields a `Lab`.
 
-    `one_core`: see `hardware.machine.cores.Cores`; right up to ONE_CORE_BPS. `uplink`: client and server reach the
-    internet, whose TCP is sent on to the client by this congestion control.
+    `one_core`: see `hardware.machine.cores.Cores`; right up to ONE_CORE_BPS. `uplink`: client and server reach
+    the internet, whose TCP is sent on to the client by this congestion control.
 
     Node consoles are written to `logs/` of `run`. Raises `ProcessError` with the end of the console when a
     node does not come up.

@@ -231,7 +231,7 @@ class Cell(_Frozen):
             yield f"a rate cannot change at {last:g} s of {self.seconds:g}"
 
     def _too_many(self) -> Iterator[str]:
-        """What there is more of than the endpoints of simulated time take (`traffic.endpoints.MOST`), a line each."""
+        """What exceeds what simulated time's endpoints take (`traffic.endpoints.MOST`), a line each."""
         hosts, hops = len(self.rtts_us), len(self.hops)
         steps = sum(len(hop.schedule) + len(hop.schedule_up) for hop in self.hops)
         for name, count, most in (

@@ -20,7 +20,7 @@ TIMELINES = {"published": (60, 120, 60, 120, 60), "short": (20, 40, 20, 40, 20)}
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase: its name in every table, its contenders (see `traffic.load`; None: solo) and its length in seconds."""
+    """One phase: its name in every table, its contenders (see `traffic.load`; None: solo), its length in s."""
 
     name: str
     contender: str | None

@@ -23,9 +23,9 @@ DESCRIPTION = "columns.md"
 class RunData:
     """A finished run and its tables, each read when it is first asked for: `run.packets`, `run.probes`, …
 
-    The tables are those of `scoring.tables.TABLES`, as polars DataFrames; one that was not recorded is empty. Asking
-    for one raises LoadError where a file that it is read from is not the one that the manifest holds, and another
-    RuntimeError, in one line, where that file is damaged.
+    The tables are those of `scoring.tables.TABLES`, as polars DataFrames; one that was not recorded is empty.
+    Asking for one raises LoadError where a file that it is read from is not the one that the manifest holds, and
+    another RuntimeError, in one line, where that file is damaged.
     """
 
     def __init__(self, run: LoadedRun) -> None:

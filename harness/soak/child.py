@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a soak, or the check of its lab, as a process of its own: `python -m harness.soak.child run|check JSON`.
+"""One run of a soak, or the check of its lab, as a process: `python -m harness.soak.child run|check JSON`.
 
 What it cannot do it tells by one last line on standard error and exit code 1. A run that was committed ends with 0,
 void or not, its outcome in a sentence on standard output.

@@ -25,8 +25,9 @@ _KEY = [*FLOW, "ip_id", "fingerprint"]
 
 
 def crossed(before: pl.DataFrame, behind: pl.DataFrame, first_port: int, path_us: float) -> pl.DataFrame:
-    """Return each packet with payload of two captures of one clock (columns of `scoring.packets.pcapng.SCHEMA`) as
-    PACKETS.
+    """Return each packet with payload of two captures of one clock as PACKETS.
+
+    Both captures have the columns of `scoring.packets.pcapng.SCHEMA`.
 
     `before` and `behind` hold packets to the ports from `first_port` on, one a flow, where they enter the path and
     where they leave it; `path_us` is what is added to each one's delay, for a part of the path before the captures.

@@ -30,7 +30,7 @@ def states(lines: Iterable[str], first_port: int, t0: float) -> pl.DataFrame:
 
 
 def received(lines: Iterable[str], first_port: int, t0: float) -> pl.DataFrame:
-    """The lines of traffic.ss at a receiving host: t_s, flow and received_bytes; the far port numbers the flow."""
+    """Lines of traffic.ss at a receiving host: t_s, flow and received_bytes; the far port numbers the flow."""
     rows = []
     for line in lines:
         sample = json.loads(line)

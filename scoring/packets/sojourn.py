@@ -24,7 +24,7 @@ UNDER_WAY_S = 2.0
 
 
 def crossings(before: pl.DataFrame, behind: pl.DataFrame, path_ms: float | None = 0.0) -> pl.DataFrame:
-    """The packets of `before` (columns of scoring.packets.pcapng.SCHEMA) and what became of each of them in `behind`.
+    """Packets of `before` (columns of scoring.packets.pcapng.SCHEMA) and what became of each in `behind`.
 
     Both captures must be of one clock. Columns: those of FLOW, ip_bytes, payload; t, seen before the router (Unix s);
     sojourn_ms, the time to the capture behind it less `path_ms`, which the router was asked to add beside its queue

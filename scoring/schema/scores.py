@@ -107,7 +107,8 @@ class PhaseScores(Metrics):
 class Harm(BaseModel):
     """Harm of one metric in one contender phase against the solo baseline of the run.
 
-    `demand_met`: of goodput, that the path did not limit the victim (`scoring.transport.demand`); `harm` is then 0.
+    `demand_met`: of goodput, that the path did not limit the victim (`scoring.transport.demand`); `harm` is
+    then 0.
     """
 
     phase: Text

@@ -80,8 +80,8 @@ _ALONE = {
 class Contrast(Estimate):
     """A contender less the reference, run by run; `mde` is the least true difference that so many runs would find.
 
-    `p` is of the paired t-test (`scoring.statistics.intervals.paired_p`), `p_holm` the same corrected for the number of
-    metrics that are not primary; None of the primary one, of what has no better side, and of one run.
+    `p` is of the paired t-test (`scoring.statistics.intervals.paired_p`), `p_holm` the same corrected for the
+    number of metrics that are not primary; None of the primary one, of what has no better side, and of one run.
     """
 
     mde: Number | None

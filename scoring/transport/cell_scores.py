@@ -219,7 +219,8 @@ def goodput_series(flows: pl.DataFrame, n: int, start: float, stop: float) -> li
 def steady_state(curve: tuple[Floats, Floats], start: float, stop: float) -> Json:
     """Goodput of a flow without its warm-up: steady_start_s (s of the cell) and steady_mbps from there to `stop`.
 
-    The warm-up is found by `scoring.transport.steady.truncation` in the goodput of each whole second from `start` on.
+    The warm-up is found by `scoring.transport.steady.truncation` in the goodput of each whole second from
+    `start` on.
     """
     begins = start + truncation(each_second(curve, start, stop).tolist())
     return {"steady_start_s": _r(begins), "steady_mbps": _r(rate_mbps(*curve, begins, stop), 4)}
@@ -228,8 +229,9 @@ def steady_state(curve: tuple[Floats, Floats], start: float, stop: float) -> Jso
 def wire_scores(wire: pl.DataFrame) -> Json:
     """What the bottleneck's queue saw of the data down: the outer headers, where there is a tunnel.
 
-    `wire` has a row of `scoring.packets.per_flow.flow_table` for each flow by its outer headers. Keys: flows (those
-    with 1 % of all bytes or more), largest_bytes (IP packet), and the share of the packets with data by ECN field.
+    `wire` has a row of `scoring.packets.per_flow.flow_table` for each flow by its outer headers. Keys: flows
+    (those with 1 % of all bytes or more), largest_bytes (IP packet), and the share of the packets with data by ECN
+    field.
     """
     total = {name: sum(wire[name].to_list()) for name in ("data_packets", "bytes", *ECN_FIELDS)}
     shares = {name: _r(total[name] / total["data_packets"], 4) for name in ECN_FIELDS if total["data_packets"]}

@@ -50,7 +50,7 @@ class Job:
     kernel_source: Path | None = None
     """The tarball of its kernel; None: Debian's newest. What it makes is part of `inputs`."""
     run: Callable[..., None] | None = None
-    """What runs it, in place of `harness.matrix.cells.simulated.run_cell`; another process must import it by name."""
+    """Runs it in place of `harness.matrix.cells.simulated.run_cell`; other processes import it by name."""
     scoring_sources: SourceFiles = field(default_factory=lambda: source_files(*_SCORING))
     """What scores it, found where the job is made; a worker only reads its own of these."""
 

@@ -43,8 +43,8 @@ def run_cell(cell: Cell, folder: Path, *, seed: int, kernel_source: Path | None 
         write_cell(job, cell, seed)
         with place(machine(kernel_source)):
             start(
-                machine(kernel_source), job, "exec python3 -m harness.experiment.guest_main /job cell", evidence=folder,
-                seed=seed, timeout=_TIMEOUT_S + _TIMEOUT_A_SECOND * cell.seconds,
+                machine(kernel_source), job, "exec python3 -m harness.experiment.guest_main /job cell",
+                evidence=folder, seed=seed, timeout=_TIMEOUT_S + _TIMEOUT_A_SECOND * cell.seconds,
             )  # fmt: skip
     finally:
         shutil.rmtree(job, ignore_errors=True)

@@ -23,8 +23,9 @@ from scoring.picture.freezes import Freeze
 class Seen:
     """What was seen at `place`; times in Unix s.
 
-    `stalls` and `webrtc` are freezes by the two definitions of scoring.picture.freezes. `undecided` are (onset, length)
-    of what may be freezes or still scenes. `heights` maps whole seconds since the recording's start to the rendition.
+    `stalls` and `webrtc` are freezes by the two definitions of scoring.picture.freezes. `undecided` are
+    (onset, length) of what may be freezes or still scenes. `heights` maps whole seconds since the recording's start to
+    the rendition.
     """
 
     place: Place

@@ -25,7 +25,7 @@ _NS = 1_000_000_000
 
 
 def arrivals(short: ShortFlows, seed: int, seconds: float) -> list[tuple[int, int]]:
-    """Return the time (ns) and length (bytes) of each short flow before `seconds` (s), see `traffic.web.arrivals`."""
+    """Return time (ns) and bytes of each short flow before `seconds` (s), see `traffic.web.arrivals`."""
     drawn = web.arrivals(
         f"short {seed}", short.start_s, mean_gap_s=short.mean_gap_s, p5_bytes=short.p5_bytes, p95_bytes=short.p95_bytes
     )

@@ -14,7 +14,7 @@ import pytest
 
 from hardware.machine.files import CHECKOUT, remove_tree
 
-_HOLD = "import sys; from hardware.machine.scratch import scratch_file; print(scratch_file('.x'), flush=True); input()"
+_HOLD = "from hardware.machine.scratch import scratch_file; print(scratch_file('.x'), flush=True); input()"
 _ONCE = "from hardware.machine.scratch import scratch_file; print(scratch_file('.x'))"
 
 
