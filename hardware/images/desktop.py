@@ -52,7 +52,7 @@ class Desktop:
     root: Path
     """Directory that the machine mounts as its root."""
     sources: Path
-    """Directory with the project's packages and the Python distributions, compiled for the root's Python."""
+    """Directory with the package `sojourn` and those of its extensions, compiled for the root's Python."""
     versions: dict[str, str]
     """Version of every package and distribution inside, by name."""
     digest: str
@@ -167,10 +167,10 @@ def _compile(root: Path, base: Path, *folders: Path) -> None:
 
 
 def _ensure_sources(desktop: Path) -> tuple[Path, str]:
-    """The project's packages and those that bring it something, as they are now, compiled; named by their content."""
+    """The package `sojourn` and those of its extensions, as they are now, compiled; named by their content."""
     # Read once: what is edited meanwhile must not come under the digest of what was there.
     files = sorted(
-        (str(path.relative_to(CHECKOUT)), path.read_bytes())
+        (f"sojourn/{path.relative_to(CHECKOUT)}", path.read_bytes())
         for name in SOURCES
         for path in (CHECKOUT / name).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts

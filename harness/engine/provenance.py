@@ -13,10 +13,8 @@ from hardware.machine.files import CHECKOUT
 
 #: What these build has a digest of its own, which is named with the sources.
 _NAMED_OTHERWISE = (
-    "hardware.kernel_build.build", "hardware.images.guest", "hardware.images.desktop", "traffic.endpoints",
+    "hardware/kernel_build/build", "hardware/images/guest", "hardware/images/desktop", "traffic/endpoints",
 )  # fmt: skip
-
-
 _DISCOVERY = "hardware.machine.discovery"
 
 
@@ -87,9 +85,9 @@ def _content(path: Path) -> bytes | None:
 
 def _files(module: str, checkout: Path) -> Iterator[Path]:
     """The file of a module of the project and those of the packages that it is in."""
-    if any(f"{module}.".startswith(f"{named}.") for named in _NAMED_OTHERWISE):
+    parts = module.removeprefix("sojourn.").split(".")
+    if any("/".join([*parts, ""]).startswith(f"{named}/") for named in _NAMED_OTHERWISE):
         return
-    parts = module.split(".")
     for depth in range(1, len(parts) + 1):
         place = checkout.joinpath(*parts[:depth])
         for path in (place.with_suffix(".py"), place / "__init__.py"):

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from harness.matrix.cell import Cell
     from harness.options.model import Options
 
-EVIDENCE, CACHE, SOURCES = Path("/evidence"), Path("/cache"), Path("/sojourn")
-"""Where the run's directory, the cache and the project's packages are in the guest."""
+EVIDENCE, CACHE, PACKAGES = Path("/evidence"), Path("/cache"), Path("/sojourn")
+"""Where the run's directory, the cache and the Python packages are in the guest."""
+SOURCES = PACKAGES / "sojourn"
+"""What the host's CHECKOUT is in the guest."""
 NEWS, ERROR, VERSIONS = "news", "error", "versions"
 """Files of the job's folder: events, one per line; why the run ended early; versions for the manifest, JSON."""
 JOB = "job.json"

@@ -32,7 +32,7 @@ from hardware.machine.files import CHECKOUT, log_file, read_foreign
 from hardware.machine.messages import first_wrong, printable
 from hardware.machine.scratch import scratch_folder
 from hardware.simulation import SimulationError
-from harness.experiment.guest_job import CACHE, ERROR, EVIDENCE, NEWS, SOURCES, VERSIONS, write_job
+from harness.experiment.guest_job import CACHE, ERROR, EVIDENCE, NEWS, PACKAGES, SOURCES, VERSIONS, write_job
 from harness.experiment.progress import ExperimentProgress
 from harness.store.manifest import Text
 from harness.terminal import Tell, named
@@ -98,9 +98,10 @@ _PREPARED = f"""#!/bin/sh
 set -e
 busybox mount -t hostfs -o evidence/. none {EVIDENCE}
 busybox mount -t hostfs -o ro,cache/. none {CACHE}
-busybox mount -t hostfs -o ro,sources/. none {SOURCES}
+busybox mount -t hostfs -o ro,sources/. none {PACKAGES}
 echo 1 >/proc/sys/vm/overcommit_memory
-export SOJOURN_CACHE={CACHE} PYTHONPATH={SOURCES} PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME=/tmp/cache LANG=C.UTF-8
+export SOJOURN_CACHE={CACHE} XDG_CACHE_HOME=/tmp/cache LANG=C.UTF-8
+export PYTHONPATH={PACKAGES}:{SOURCES} PYTHONDONTWRITEBYTECODE=1
 export {simulation.NO_RDRAND}
 export MALLOC_MMAP_THRESHOLD_=1000000000 MALLOC_TRIM_THRESHOLD_=2000000000
 cd /tmp

@@ -72,7 +72,7 @@ def test_a_package_that_cannot_be_loaded_is_named_and_the_rest_works(installed: 
     (broken / "sojourn_example" / "contenders.py").write_text("LP_NOECN = 'reno'\n")
     done = called(broken, tmp_path, "harness.cli", "matrix", "--json")
     assert json.loads(done.stdout)
-    script = "import apps, traffic.contender, sys; sys.exit('news' in apps.SERVICES)"
+    script = "from apps import SERVICES; import traffic.contender, sys; sys.exit('news' in SERVICES)"
     done = called(broken, tmp_path, "timeit", "-n1", "-r1", script)
     assert "news of sojourn-example 0.1.0 is left out: ModuleNotFoundError: No module named 'nonsuch'" in done.stderr
     assert "lp-noecn of sojourn-example 0.1.0 is left out: it is no Contender" in done.stderr

@@ -56,4 +56,7 @@ def test_all_that_runs_is_copied_and_nothing_else() -> None:
     """Neither results nor history: a checkout has both."""
     copied = {word.rstrip("/") for line in steps("COPY") for word in line.split()[1:-1]}
     packages = {path.parent.name for path in CHECKOUT.glob("*/__init__.py")}
-    assert packages | {"tests", "conftest.py"} <= copied and not {".", ".git", "results"} & copied
+    assert (
+        packages | {"tests", "conftest.py", "sojourn.py", ".ci/import"} <= copied
+        and not {".", ".git", "results"} & copied
+    )

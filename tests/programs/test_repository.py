@@ -26,6 +26,7 @@ TOP = {
     ),
     *(
         "conftest.py",
+        "sojourn.py",
         "Containerfile",
         "Makefile",
         "pyproject.toml",

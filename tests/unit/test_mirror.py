@@ -45,7 +45,7 @@ MODULES = sorted(
 def untested() -> list[Path]:
     """The modules that no test file is called after and no test imports."""
     tests = {path: path.read_text() for path in (ROOT / "tests").rglob("*.py")}
-    direct = {name for text in tests.values() for name in imported(text)}
+    direct = {name.removeprefix("sojourn.") for text in tests.values() for name in imported(text)}
     return [
         module
         for module in MODULES

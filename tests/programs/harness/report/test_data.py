@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+import sojourn
 from hardware.machine.files import CHECKOUT
-from harness.api import sojourn
 from harness.cli import app
 from harness.store.loaded import LoadError
 from harness.store.manifest import reseal

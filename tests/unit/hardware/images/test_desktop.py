@@ -82,18 +82,19 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_sources_are_named_by_what_they_say(checkout: Path) -> None:
     first, digest = desktop._ensure_sources(Path("a" * 24))
-    assert [str(path.relative_to(first)) for path in first.rglob("*")] == ["harness", "harness/inside.py"]
+    inside = first / "sojourn" / "harness" / "inside.py"
+    assert [path for path in first.rglob("*") if path.is_file()] == [inside]
     (cached := checkout / "harness" / "__pycache__").mkdir()
     (cached / "inside.pyc").touch()
     os.utime(checkout / "harness" / "inside.py", (1, 1))
     assert desktop._ensure_sources(Path("a" * 24)) == (first, digest)
-    assert (first / "harness" / "inside.py").stat().st_mtime == cache.FIXED_TIME
+    assert inside.stat().st_mtime == cache.FIXED_TIME
     other, same = desktop._ensure_sources(Path("b" * 24))
     assert same == digest and other != first  # compiled by another guest's Python
     (checkout / "harness" / "inside.py").write_text("pass\n")
     changed, another = desktop._ensure_sources(Path("a" * 24))
-    assert another != digest and (changed / "harness" / "inside.py").read_text() == "pass\n"
-    assert (first / "harness" / "inside.py").read_text() == "print()\n"  # a run that goes on keeps its own
+    assert another != digest and (changed / inside.relative_to(first)).read_text() == "pass\n"
+    assert inside.read_text() == "print()\n"  # a run that goes on keeps its own
 
 
 def test_what_is_edited_meanwhile_does_not_come_under_the_digest_of_what_was_read(
@@ -105,7 +106,7 @@ def test_what_is_edited_meanwhile_does_not_come_under_the_digest_of_what_was_rea
 
     monkeypatch.setattr(desktop, "cache", SimpleNamespace(**{**vars(cache), "build_once": edited_first}))
     folder, _ = desktop._ensure_sources(Path("a" * 24))
-    assert (folder / "harness" / "inside.py").read_text() == "print()\n"
+    assert (folder / "sojourn" / "harness" / "inside.py").read_text() == "print()\n"
 
 
 def test_trees_of_one_content_have_one_digest(tmp_path: Path) -> None:

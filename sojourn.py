@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For notebooks and programs of your own: `import sojourn; run = sojourn.load("results/…")` (docs/data.md).
+
+All rooms are subpackages: `sojourn.harness` is the folder harness/ next to this file. A wheel has this file as the
+`__init__.py` of `sojourn/`, next to the rooms as well.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.report.data import RunData, load
+
+__all__ = ["RunData", "load"]
+
+__path__ = [os.path.dirname(os.path.realpath(__file__))]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public names when they are first used: most processes need a room, and no tables."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from harness.report import data
+
+    return getattr(data, name)
