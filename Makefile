@@ -43,7 +43,7 @@ unit:
 	$(PYTEST) tests/unit $(SIDE_BY_SIDE)
 
 setup: environment
-	@$(BIN)/python -m harness.cli build
+	@$(BIN)/python -m sojourn.harness.cli build
 
 environment:
 	@sh harness/setup.sh

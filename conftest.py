@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registers Sojourn's options and fixtures."""
 
-pytest_plugins = ["harness.experiment.plugin", "harness.matrix.plugin"]
+pytest_plugins = ["sojourn.harness.experiment.plugin", "sojourn.harness.matrix.plugin"]

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.report.data import RunData, load
+    from sojourn.harness.report.data import RunData, load
 
 __all__ = ["RunData", "load"]
 
@@ -22,6 +22,6 @@ def __getattr__(name: str) -> Any:
     """Import the public names when they are first used: most processes need a room, and no tables."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from harness.report import data
+    from sojourn.harness.report import data
 
     return getattr(data, name)

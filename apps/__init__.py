@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The services under test, by the name that --service takes; each file here may define some, and other packages."""
 
-from apps.base import Service
-from hardware.machine.discovery import defined_in
-from hardware.machine.plugins import beside, offered
+from sojourn.apps.base import Service
+from sojourn.hardware.machine.discovery import defined_in
+from sojourn.hardware.machine.plugins import beside, offered
 
 _OURS: dict[str, type[Service]] = {
     service.name: service

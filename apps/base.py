@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from apps.options import ServiceOptions
-from captures.player import PlayerSample
-from hardware.machine.place import Place
-from traffic import ports
+from sojourn.apps.options import ServiceOptions
+from sojourn.captures.player import PlayerSample
+from sojourn.hardware.machine.place import Place
+from sojourn.traffic import ports
 
 if TYPE_CHECKING:
-    from apps.standins.clip import Clip
+    from sojourn.apps.standins.clip import Clip
 
 
 Mode = Literal["stand-in", "own", "stream", "live"]

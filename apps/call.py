@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 from urllib.parse import urlencode
 
-from apps.base import Mode, Stage
-from apps.options import ServiceOptions
-from apps.standins.call.camera import FPS, FRAMES, ensure_camera
-from apps.standins.origin import ensure_certificate
-from apps.two_party import POLL_S, TwoParty
-from hardware.machine.files import log_file
-from hardware.machine.process import Process
-from hardware.machine.scratch import scratch_folder
-from traffic.marking import clear_marking, mark_udp
+from sojourn.apps.base import Mode, Stage
+from sojourn.apps.options import ServiceOptions
+from sojourn.apps.standins.call.camera import FPS, FRAMES, ensure_camera
+from sojourn.apps.standins.origin import ensure_certificate
+from sojourn.apps.two_party import POLL_S, TwoParty
+from sojourn.hardware.machine.files import log_file
+from sojourn.hardware.machine.process import Process
+from sojourn.hardware.machine.scratch import scratch_folder
+from sojourn.traffic.marking import clear_marking, mark_udp
 
 HOST = "call.test"
 _SIGNALLING = Path(__file__).parent / "standins" / "call" / "signalling.py"

@@ -14,11 +14,11 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from apps.base import ServiceError
-from apps.browsers.account import NOTHING, AccountError, StorageState, origin
-from apps.browsers.browser import Driver
-from hardware.machine.files import expanded
-from hardware.machine.toml_file import TomlError, parse_toml
+from sojourn.apps.base import ServiceError
+from sojourn.apps.browsers.account import NOTHING, AccountError, StorageState, origin
+from sojourn.apps.browsers.browser import Driver
+from sojourn.hardware.machine.files import expanded
+from sojourn.hardware.machine.toml_file import TomlError, parse_toml
 
 #: Secrets up to so many characters are parts of other words.
 _SHORT = 3

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
-from apps.base import Mode, ServiceError, Stage
-from apps.browsers.account import AccountError
-from apps.browsers.browser import Browser, BrowserError, Driver
-from apps.credentials import Credentials, read_credentials
-from apps.options import ServiceOptions
-from apps.page_service import PageService, states
-from apps.sites import TelevisionPage, read_site
-from apps.standins.clip import Clip
-from apps.standins.hls import window_segments, write_playlists
-from apps.standins.ladder import DEFAULT
-from apps.standins.origin import HERE, PLAYERS, Site, ensure_player, player_version
-from apps.standins.own_folder import OwnFolder
-from hardware.machine.scratch import scratch_folder
-from hardware.machine.viewer import for_viewer
-from traffic import ports
+from sojourn.apps.base import Mode, ServiceError, Stage
+from sojourn.apps.browsers.account import AccountError
+from sojourn.apps.browsers.browser import Browser, BrowserError, Driver
+from sojourn.apps.credentials import Credentials, read_credentials
+from sojourn.apps.options import ServiceOptions
+from sojourn.apps.page_service import PageService, states
+from sojourn.apps.sites import TelevisionPage, read_site
+from sojourn.apps.standins.clip import Clip
+from sojourn.apps.standins.hls import window_segments, write_playlists
+from sojourn.apps.standins.ladder import DEFAULT
+from sojourn.apps.standins.origin import HERE, PLAYERS, Site, ensure_player, player_version
+from sojourn.apps.standins.own_folder import OwnFolder
+from sojourn.hardware.machine.scratch import scratch_folder
+from sojourn.hardware.machine.viewer import for_viewer
+from sojourn.traffic import ports
 
 STATE = Path(__file__).with_name("iptv.js").read_text()
 PLAY = "() => document.querySelectorAll('video').forEach((video) => video.play().catch(() => {}))"

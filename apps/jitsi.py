@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from urllib.parse import quote
 
-from apps.meeting import Meeting, with_query
+from sojourn.apps.meeting import Meeting, with_query
 
 #: Laid over the server's config.js, as far as its configWhitelist.ts lets a link do so.
 CONFIG = {

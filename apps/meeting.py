@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
-from apps.base import Mode, ServiceError, Stage
-from apps.browsers.account import AccountError, origin
-from apps.browsers.browser import BrowserEndedError, BrowserError, Driver
-from apps.credentials import Credentials, let_in, read_credentials
-from apps.options import ServiceOptions
-from apps.sites import MeetingPage, read_site
-from apps.standins.call.camera import FPS, FRAMES, ensure_camera
-from apps.two_party import POLL_S, START_S, Party, TwoParty
+from sojourn.apps.base import Mode, ServiceError, Stage
+from sojourn.apps.browsers.account import AccountError, origin
+from sojourn.apps.browsers.browser import BrowserEndedError, BrowserError, Driver
+from sojourn.apps.credentials import Credentials, let_in, read_credentials
+from sojourn.apps.options import ServiceOptions
+from sojourn.apps.sites import MeetingPage, read_site
+from sojourn.apps.standins.call.camera import FPS, FRAMES, ensure_camera
+from sojourn.apps.two_party import POLL_S, START_S, Party, TwoParty
 
 STATE = Path(__file__).with_name("meeting.js").read_text()
 PRESS = "[data-sojourn=press]"

@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from apps.iptv import Iptv
+from sojourn.apps.iptv import Iptv
 
 
 class O2tv(Iptv):

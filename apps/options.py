@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from apps.standins.ladder import LADDER, parse_ladder
-from bottleneck.units import rate_option
-from hardware.lab.lab_file import LABS, read_lab_file
-from hardware.machine.files import expanded
+from sojourn.apps.standins.ladder import LADDER, parse_ladder
+from sojourn.bottleneck.units import rate_option
+from sojourn.hardware.lab.lab_file import LABS, read_lab_file
+from sojourn.hardware.machine.files import expanded
 
 Group = Literal["victim", "path", "contenders", "recording", "lab", "evidence"]
 Says = Literal["what", "content", "how", "who"]

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from apps.base import Mode, ServiceError, Stage
-from apps.browsers.browser import Browser, BrowserError
-from apps.iptv import PLAY, asking, is_address, port_of
-from apps.options import ServiceOptions
-from apps.page_service import PageService, states
-from apps.standins.clip import Clip
-from apps.standins.origin import Site
-from apps.standins.own_folder import OwnFolder
-from traffic import ports
+from sojourn.apps.base import Mode, ServiceError, Stage
+from sojourn.apps.browsers.browser import Browser, BrowserError
+from sojourn.apps.iptv import PLAY, asking, is_address, port_of
+from sojourn.apps.options import ServiceOptions
+from sojourn.apps.page_service import PageService, states
+from sojourn.apps.standins.clip import Clip
+from sojourn.apps.standins.origin import Site
+from sojourn.apps.standins.own_folder import OwnFolder
+from sojourn.traffic import ports
 
 #: What the user's script throws comes back as text: a page that goes on to another gives an error as well.
 _CALLED = """async () => {{ try {{ await (

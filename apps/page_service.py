@@ -13,16 +13,16 @@ from typing import Any, ClassVar, Self
 
 from pydantic import TypeAdapter
 
-from apps.base import Mode, Service, ServiceError, Stage
-from apps.browsers.browser import Browser, BrowserEndedError, BrowserError, Driver, flags
-from apps.browsers.drivers import DRIVERS
-from apps.browsers.shown import kept_as
-from apps.credentials import Credentials, let_in
-from apps.options import ServiceOptions
-from apps.standins.clip import Clip, ClipError, ensure_clip
-from apps.standins.film import Film
-from apps.standins.ladder import DEFAULT, Rung, rung_of
-from apps.standins.origin import (
+from sojourn.apps.base import Mode, Service, ServiceError, Stage
+from sojourn.apps.browsers.browser import Browser, BrowserEndedError, BrowserError, Driver, flags
+from sojourn.apps.browsers.drivers import DRIVERS
+from sojourn.apps.browsers.shown import kept_as
+from sojourn.apps.credentials import Credentials, let_in
+from sojourn.apps.options import ServiceOptions
+from sojourn.apps.standins.clip import Clip, ClipError, ensure_clip
+from sojourn.apps.standins.film import Film
+from sojourn.apps.standins.ladder import DEFAULT, Rung, rung_of
+from sojourn.apps.standins.origin import (
     HOST,
     Http,
     Origin,
@@ -33,11 +33,11 @@ from apps.standins.origin import (
     live_congestion_control,
     set_congestion_control,
 )
-from apps.standins.own_folder import FolderError, OwnFolder, ensure_own_folder
-from captures.player import SCRIPT, PlayerRecorder, PlayerSample
-from hardware.machine.ip import ip_version
-from hardware.machine.place import CommandError
-from hardware.machine.process import ProcessError
+from sojourn.apps.standins.own_folder import FolderError, OwnFolder, ensure_own_folder
+from sojourn.captures.player import SCRIPT, PlayerRecorder, PlayerSample
+from sojourn.hardware.machine.ip import ip_version
+from sojourn.hardware.machine.place import CommandError
+from sojourn.hardware.machine.process import ProcessError
 
 #: Start, warm-up and what a slow path makes late.
 _FILM_MARGIN_S = 120

@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from apps.base import Stage
-from apps.options import ServiceOptions
-from apps.youtube import YouTube
-from hardware.machine.display import SIZE, Display
-from hardware.machine.files import log_file
-from traffic import ports
-from traffic.applications import Application
-from traffic.load import VIDEO
+from sojourn.apps.base import Stage
+from sojourn.apps.options import ServiceOptions
+from sojourn.apps.youtube import YouTube
+from sojourn.hardware.machine.display import SIZE, Display
+from sojourn.hardware.machine.files import log_file
+from sojourn.traffic import ports
+from sojourn.traffic.applications import Application
+from sojourn.traffic.load import VIDEO
 
 SECOND = "second"
 """The folder of the run that holds what his player said, and his origin's logs."""

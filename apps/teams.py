@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from apps.meeting import Meeting, with_query
+from sojourn.apps.meeting import Meeting, with_query
 
 
 class Teams(Meeting):

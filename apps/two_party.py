@@ -13,19 +13,19 @@ from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
 
-from apps.base import Service, ServiceError, Stage
-from apps.browsers.browser import Browser, BrowserError, flags
-from apps.browsers.drivers import DRIVERS
-from apps.browsers.shown import kept_as
-from apps.credentials import Credentials
-from apps.standins.call.camera import Camera
-from captures.player import CALL_SCRIPT, SCRIPT, PlayerRecorder, PlayerSample
-from captures.recorders import RECORDERS
-from hardware.machine.display import Display
-from hardware.machine.files import log_file
-from hardware.machine.place import CommandError, Place
-from hardware.machine.process import Process, ProcessError
-from hardware.machine.viewer import for_viewer
+from sojourn.apps.base import Service, ServiceError, Stage
+from sojourn.apps.browsers.browser import Browser, BrowserError, flags
+from sojourn.apps.browsers.drivers import DRIVERS
+from sojourn.apps.browsers.shown import kept_as
+from sojourn.apps.credentials import Credentials
+from sojourn.apps.standins.call.camera import Camera
+from sojourn.captures.player import CALL_SCRIPT, SCRIPT, PlayerRecorder, PlayerSample
+from sojourn.captures.recorders import RECORDERS
+from sojourn.hardware.machine.display import Display
+from sojourn.hardware.machine.files import log_file
+from sojourn.hardware.machine.place import CommandError, Place
+from sojourn.hardware.machine.process import Process, ProcessError
+from sojourn.hardware.machine.viewer import for_viewer
 
 FAR = "far"
 """The folder of the run that holds what the other end, on the server's side, showed and said."""

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from apps.base import Mode, ServiceError, Stage
-from apps.browsers.account import StorageState
-from apps.browsers.browser import Browser, Driver
-from apps.credentials import read_credentials
-from apps.options import ServiceOptions
-from apps.page_service import PageService, states
-from apps.sites import WatchPage, read_site
-from apps.standins.clip import Clip
-from apps.standins.ladder import DEFAULT, LADDER, ladder_up_to
-from apps.standins.origin import HERE, Site, player_version
+from sojourn.apps.base import Mode, ServiceError, Stage
+from sojourn.apps.browsers.account import StorageState
+from sojourn.apps.browsers.browser import Browser, Driver
+from sojourn.apps.credentials import read_credentials
+from sojourn.apps.options import ServiceOptions
+from sojourn.apps.page_service import PageService, states
+from sojourn.apps.sites import WatchPage, read_site
+from sojourn.apps.standins.clip import Clip
+from sojourn.apps.standins.ladder import DEFAULT, LADDER, ladder_up_to
+from sojourn.apps.standins.origin import HERE, Site, player_version
 
 STATE = Path(__file__).with_name("youtube.js").read_text()
 HOME = "https://www.youtube.com"

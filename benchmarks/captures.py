@@ -25,8 +25,8 @@ import zstandard
 from rich.console import Console
 from rich.table import Table
 
-from scoring.packets import pcapng, per_flow, sojourn
-from scoring.packets.pcapng import block
+from sojourn.scoring.packets import pcapng, per_flow, sojourn
+from sojourn.scoring.packets.pcapng import block
 
 PACKETS = 1_000_000
 BLOCK = 100  # bytes of a packet in the file: 32 of pcapng, Ethernet, IPv4 and TCP with time stamps, 2 of padding

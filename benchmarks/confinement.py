@@ -25,12 +25,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.simulated_time import HERE, cell
-from hardware import simulation
-from hardware.confine import confinement
-from hardware.confine.confinement import Confinement
-from hardware.images.desktop import ensure_desktop
-from hardware.kernel_build.build import ensure_kernel
-from harness.matrix.cells.simulated import run_cell
+from sojourn.hardware import simulation
+from sojourn.hardware.confine import confinement
+from sojourn.hardware.confine.confinement import Confinement
+from sojourn.hardware.images.desktop import ensure_desktop
+from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.harness.matrix.cells.simulated import run_cell
 
 #: What a program does that is hard for ptrace: processes, libraries, system calls, memory.
 _BUSY = """#!/bin/sh

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness.lab.make import virtual_lab
+from sojourn.harness.lab.make import virtual_lab
 
 RUNS = 10
 

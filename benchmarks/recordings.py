@@ -3,7 +3,7 @@
 
 Pictures as a camera takes them (dead leaves with 1/f texture, moved, cut, with noise) are encoded at each rung
 as a site would, decoded, put on a page as Chromium puts them there (bilinear: measured), and recorded at 60 frames a
-second with the settings of `captures.screen`. Beside it stands the log that the page's player would have kept.
+second with the settings of `sojourn.captures.screen`. Beside it stands the log that the page's player would have kept.
 One seed, one recording. Seeds below 10 000 are for tuning, those from there on are held out.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from captures.screen import FINE_QUANTISER, FPS, encoding
+from sojourn.captures.screen import FINE_QUANTISER, FPS, encoding
 
 Luma = npt.NDArray[np.uint8]
 Painter = Callable[[float], Luma]

@@ -33,9 +33,9 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks import recordings
-from captures.screen import FPS
-from scoring.picture import frames, freezes, rendition
-from scoring.picture.blind import motion, resolution, stills, viewer
+from sojourn.captures.screen import FPS
+from sojourn.scoring.picture import frames, freezes, rendition
+from sojourn.scoring.picture.blind import motion, resolution, stills, viewer
 
 Span = tuple[float, float]  # from, to in s since the recording's start
 LONG_S, SHORT_S = freezes.STALL_S, stills.SHORTEST_S

@@ -16,14 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from apps import SERVICES
-from harness.experiment import simulated
-from harness.experiment.progress import ExperimentProgress
-from harness.experiment.simulated import Machine, SimulatedClock
-from harness.options.model import Options
-from harness.options.rules import parse_options
-from harness.store.runs import RunStore
-from harness.terminal import steps
+from sojourn.apps import SERVICES
+from sojourn.harness.experiment import simulated
+from sojourn.harness.experiment.progress import ExperimentProgress
+from sojourn.harness.experiment.simulated import Machine, SimulatedClock
+from sojourn.harness.options.model import Options
+from sojourn.harness.options.rules import parse_options
+from sojourn.harness.store.runs import RunStore
+from sojourn.harness.terminal import steps
 
 
 @dataclass

@@ -22,9 +22,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bottleneck.spec import Direction
-from harness.matrix.cell import Cell, Flow, Hop
-from harness.matrix.cells.simulated import parts, run_cell
+from sojourn.bottleneck.spec import Direction
+from sojourn.harness.matrix.cell import Cell, Flow, Hop
+from sojourn.harness.matrix.cells.simulated import parts, run_cell
 
 HERE = Path(__file__).parents[1]
 RTT_US = 20_000

@@ -10,7 +10,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from bottleneck import units
+from sojourn.bottleneck import units
 
 
 class Impairment(BaseModel):

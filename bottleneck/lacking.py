@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hardware.images import tc_objects
+from sojourn.hardware.images import tc_objects
 
 _NO_WORD = re.compile(r'Unknown qdisc "([^"]+)"|What is "([^"]+)"')
 _NO_KIND = "Specified qdisc kind is unknown"

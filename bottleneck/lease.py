@@ -17,11 +17,11 @@ from pathlib import Path
 
 import psutil
 
-from hardware.machine.clock import seconds
-from hardware.machine.orphans import machine
-from hardware.machine.periodic import PeriodicSampler
-from hardware.machine.place import CommandError, Place
-from hardware.machine.scratch import scratch_file
+from sojourn.hardware.machine.clock import seconds
+from sojourn.hardware.machine.orphans import machine
+from sojourn.hardware.machine.periodic import PeriodicSampler
+from sojourn.hardware.machine.place import CommandError, Place
+from sojourn.hardware.machine.scratch import scratch_file
 
 FOLDER = "/run/sojourn"
 _NAME = "sojourn-dead-man"
@@ -80,7 +80,7 @@ class LeaseError(RuntimeError):
 class Owner:
     """Who has claimed a router; `begun` in Unix s of the owner's clock, `beat_s` is how often it renews.
 
-    `host` is the owner's `hardware.machine.orphans.machine`; a host name alone (an older Sojourn's) may be
+    `host` is the owner's `sojourn.hardware.machine.orphans.machine`; a host name alone (an older Sojourn's) may be
     anybody's.
     """
 

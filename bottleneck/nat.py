@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from traffic.ports import IRTT_UNSHAPED
+from sojourn.traffic.ports import IRTT_UNSHAPED
 
 TABLE = "sojourn"
 UNDO = [["nft", "delete", "table", "ip", TABLE]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import ceil, floor
 from typing import Any
 
-from bottleneck import units
+from sojourn.bottleneck import units
 
 U32 = 2**32 - 1
 

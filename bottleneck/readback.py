@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from bottleneck import shaper
-from bottleneck.impairment import Impairment
-from bottleneck.qdiscs import Qdisc
-from bottleneck.spec import IFB_DOWN, IFB_UP, Bottleneck, Direction
-from traffic.ports import IRTT_UNSHAPED
+from sojourn.bottleneck import shaper
+from sojourn.bottleneck.impairment import Impairment
+from sojourn.bottleneck.qdiscs import Qdisc
+from sojourn.bottleneck.spec import IFB_DOWN, IFB_UP, Bottleneck, Direction
+from sojourn.traffic.ports import IRTT_UNSHAPED
 
 Objects = list[dict[str, Any]]
 
@@ -188,7 +188,7 @@ def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True, c
 
 def slotted(dev: str, queue: Qdisc, found: State) -> list[str]:
     """Return the differences of the queue before packet slots at the egress of `dev`; the kernel tells of the slots
-    themselves elsewhere (`bottleneck.delivery_trace.differences`).
+    themselves elsewhere (`sojourn.bottleneck.delivery_trace.differences`).
     """
     lines = _placed(dev, found, "1:", "slots", None) + _placed(dev, found, "10:", queue.kind, "1:1")
     told = _qdisc(found, dev, "10:").get("options", {})

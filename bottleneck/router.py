@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Linux router, virtual or physical, driven by ip and tc at its `hardware.machine.place.Place`."""
+"""A Linux router, virtual or physical, driven by ip and tc at its `sojourn.hardware.machine.place.Place`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 
-from bottleneck import lacking, nat, readback, shaper, spec
-from bottleneck.spec import Bottleneck
-from hardware.machine.place import CommandError, Place
+from sojourn.bottleneck import lacking, nat, readback, shaper, spec
+from sojourn.bottleneck.spec import Bottleneck
+from sojourn.hardware.machine.place import CommandError, Place
 
 _FAILED_LINE = re.compile(r"Command failed -:(\d+)")
 
@@ -42,7 +42,7 @@ class Router:
         """Make `bottleneck` on the router, whatever was there before, and verify it.
 
         Qdiscs are replaced and never changed: `tc qdisc change` of dualpi2 under load can crash kernels
-        up to 7.0. Raises `RouterError` and `bottleneck.readback.ReadbackError`.
+        up to 7.0. Raises `RouterError` and `sojourn.bottleneck.readback.ReadbackError`.
         """
         self._take_away()
         if self._masqueraded:
@@ -57,7 +57,7 @@ class Router:
         self.verify(bottleneck)
 
     def verify(self, bottleneck: Bottleneck) -> None:
-        """Raise `bottleneck.readback.ReadbackError` when the router is not set up as
+        """Raise `sojourn.bottleneck.readback.ReadbackError` when the router is not set up as
         `bottleneck`.
         """
         state, asked = self.state(), self.made_of(bottleneck)
@@ -90,7 +90,7 @@ class Router:
         return [shlex.join(command) for command in commands]
 
     def clear(self) -> None:
-        """Take shapers, queues and delays away. Raises `bottleneck.readback.ReadbackError` if some
+        """Take shapers, queues and delays away. Raises `sojourn.bottleneck.readback.ReadbackError` if some
         stay.
         """
         self._take_away()

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hardware.machine.periodic import PeriodicSampler
-from hardware.machine.place import Place
+from sojourn.hardware.machine.periodic import PeriodicSampler
+from sojourn.hardware.machine.place import Place
 
 
 class QdiscSampler(PeriodicSampler):

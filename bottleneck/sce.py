@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from bottleneck.parameters import Parameter, ParameterError
+from sojourn.bottleneck.parameters import Parameter, ParameterError
 
 SINGLE = 1024
 """The ramp begins at CoDel's target."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from bottleneck import units
-from bottleneck.qdiscs import Qdisc
-from traffic.ports import IRTT_UNSHAPED
+from sojourn.bottleneck import units
+from sojourn.bottleneck.qdiscs import Qdisc
+from sojourn.traffic.ports import IRTT_UNSHAPED
 
 UNSHAPED_BPS = 10_000_000_000
 QUANTUM = 1514
@@ -38,7 +38,7 @@ def commands(dev: str, rate_bps: int, qdisc: Qdisc, *, unshaped: bool = True, ch
     """Return the tc commands that shape the egress of a clean `dev` to `rate_bps` (bit/s) with
     `qdisc` as queue; `unshaped` tells whether the calibration probe has its class beside it.
 
-    `chosen`: only packets whose priority is the shaped class, see `bottleneck.nat`, and no others.
+    `chosen`: only packets whose priority is the shaped class, see `sojourn.bottleneck.nat`, and no others.
     """
     shaped = [
         f"tc qdisc add dev {dev} root handle {_ROOT} htb default {20 if chosen else 10}".split(),

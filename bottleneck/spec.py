@@ -9,10 +9,10 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_serializer, field_validator
 
-from bottleneck import impairment, shaper, units
-from bottleneck.impairment import Impairment
-from bottleneck.qdiscs import Qdisc, parse_qdisc
-from bottleneck.shaper import RateStep
+from sojourn.bottleneck import impairment, shaper, units
+from sojourn.bottleneck.impairment import Impairment
+from sojourn.bottleneck.qdiscs import Qdisc, parse_qdisc
+from sojourn.bottleneck.shaper import RateStep
 
 IFB_DOWN, IFB_UP = "ifb-down", "ifb-up"
 
@@ -87,7 +87,7 @@ def commands(bottleneck: Bottleneck, lan: str = "lan", wan: str = "wan", only: S
     """Return the ip and tc commands that make `bottleneck` on a router without qdiscs of its own.
 
     A packet is delayed where it enters the router and shaped where it leaves; with `only`, if one of these addresses
-    behind `lan` sends or gets it (see `bottleneck.nat`).
+    behind `lan` sends or gets it (see `sojourn.bottleneck.nat`).
     """
     down, up, chosen = bottleneck.down, bottleneck.up, bool(only)
     return [

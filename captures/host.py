@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 if TYPE_CHECKING:
-    from hardware.machine.process import Process
+    from sojourn.hardware.machine.process import Process
 
 TICK_S = 0.005
 PERIOD_S = 1.0
@@ -103,8 +103,8 @@ class HostWatch:
     def start(cls, run: Path, *, wrap: Sequence[str] = ()) -> HostWatch:
         """Write run/host.jsonl from now on; raises ProcessError when it does not start."""
         # Only here: the watcher itself runs outside the project's module path.
-        from hardware.machine.place import LOCAL
-        from hardware.machine.process import Process
+        from sojourn.hardware.machine.place import LOCAL
+        from sojourn.hardware.machine.process import Process
 
         # -P: the script shall not find its neighbours as modules.
         command = [sys.executable, "-P", __file__]

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captures.screen import QUANTISER, Screen, ScreenRecorder, progress_file, remux, write
-from hardware.confine.decoder import decoder, our_own
-from hardware.machine.place import LOCAL, Place
-from hardware.machine.process import Process
-from hardware.machine.viewer import alone, as_viewer, viewer_folder
-from scoring.picture.frames import QUIET, RecordingError, frame_times, recording
+from sojourn.captures.screen import QUANTISER, Screen, ScreenRecorder, progress_file, remux, write
+from sojourn.hardware.confine.decoder import decoder, our_own
+from sojourn.hardware.machine.place import LOCAL, Place
+from sojourn.hardware.machine.process import Process
+from sojourn.hardware.machine.viewer import alone, as_viewer, viewer_folder
+from sojourn.scoring.picture.frames import QUIET, RecordingError, frame_times, recording
 
 CONTROL = Path(__file__).with_name("obs_control.py")
 Edge = tuple[bool, float, float]

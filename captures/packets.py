@@ -17,9 +17,9 @@ from pathlib import Path
 
 import zstandard
 
-from captures.pcap import PcapError, to_pcapng
-from hardware.machine.place import Place
-from hardware.machine.process import Process, ProcessError
+from sojourn.captures.pcap import PcapError, to_pcapng
+from sojourn.hardware.machine.place import Place
+from sojourn.hardware.machine.process import Process, ProcessError
 
 SNAPLEN = 128  # bytes: Ethernet, IPv6 and TCP with all options fit
 _BUFFER_MIB = 16  # kernel ring: 2 s of 50 Mbit/s headers while the host is busy

@@ -10,7 +10,7 @@ import struct
 from pathlib import Path
 from typing import IO
 
-from scoring.packets.pcapng import INTERFACE, PACKET, SECTION, SECTION_BODY, STATISTICS, block, option
+from sojourn.scoring.packets.pcapng import INTERFACE, PACKET, SECTION, SECTION_BODY, STATISTICS, block, option
 
 _NANOSECONDS = 0xA1B23C4D
 _HEADER, _RECORD = struct.Struct("<IHHiIII"), struct.Struct("<IIII")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from captures.obs import ObsRecorder
-from captures.screen import ScreenRecorder
+from sojourn.captures.obs import ObsRecorder
+from sojourn.captures.screen import ScreenRecorder
 
 RECORDERS: Mapping[str, type[ScreenRecorder]] = {"ffmpeg": ScreenRecorder, "obs": ObsRecorder}

@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from hardware.confine.decoder import decoder, our_own
-from hardware.machine.place import LOCAL, Place
-from hardware.machine.process import Process, ProcessError
-from hardware.machine.programs import find
-from hardware.machine.viewer import viewer
-from scoring.picture.frames import QUIET, frame_times, recording
+from sojourn.hardware.confine.decoder import decoder, our_own
+from sojourn.hardware.machine.place import LOCAL, Place
+from sojourn.hardware.machine.process import Process, ProcessError
+from sojourn.hardware.machine.programs import find
+from sojourn.hardware.machine.viewer import viewer
+from sojourn.scoring.picture.frames import QUIET, frame_times, recording
 
 FPS = 60
 """Twice what films have: at their own rate a frame that is shown between two grabs is missed, and looks dropped."""
@@ -54,7 +54,7 @@ class Screen:
 class ScreenRecorder:
     """A running recording. Make one with `start`, end it with `stop`."""
 
-    #: The program that records, for hardware.machine.programs, and the package that has it.
+    #: The program that records, for sojourn.hardware.machine.programs, and the package that has it.
     program, package = "ffmpeg", "ffmpeg"
 
     def __init__(self, run: Path, process: Process, start: float) -> None:

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from hardware.machine import cache
-from hardware.machine.cache import BuildError
-from hardware.machine.place import ENVIRONMENT
-from hardware.machine.subreaper import with_descendants
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.place import ENVIRONMENT
+from sojourn.hardware.machine.subreaper import with_descendants
 
 #: Longer than any step takes, on a slow machine beside other work, s.
 _LONGEST_S = 7200

@@ -36,7 +36,7 @@ def node_command(
     untrusted: bool = False,
     extra: Sequence[str] = (),
 ) -> list[str]:
-    """The argv of a node in a Jail with `linux` and `root` (`hardware.confine`), for where the devices are.
+    """The argv of a node in a Jail with `linux` and `root` (`sojourn.hardware.confine`), for where the devices are.
 
     The devices must be up with all offloads off (`ethtool -K DEV tso off gso off gro off tx off rx off`). The
     node prints READY on stdout when it answers ssh (port 22, root, `guest.ssh_key`), and ends at SIGTERM or

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hardware.build_tool import ended
-from hardware.kernel_build.kconfig import FRAGMENTS
-from hardware.machine.cache import BuildError
-from hardware.machine.place import ENVIRONMENT
+from sojourn.hardware.build_tool import ended
+from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
+from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.place import ENVIRONMENT
 
 PATCHES = FRAGMENTS / "patches"
 

@@ -16,16 +16,16 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from hardware.confine.confinement import Confinement, ConfinementError, Jail, memory_room
-from hardware.kernel_build.kernel import Kernel
-from hardware.machine.cores import Lease
-from hardware.machine.descriptors import DescriptorError, ensure
-from hardware.machine.files import read_foreign
-from hardware.machine.memory import available_bytes
-from hardware.machine.messages import printable
-from hardware.machine.scratch import scratch_file
-from hardware.machine.signals import held_back
-from hardware.node import node_command
+from sojourn.hardware.confine.confinement import Confinement, ConfinementError, Jail, memory_room
+from sojourn.hardware.kernel_build.kernel import Kernel
+from sojourn.hardware.machine.cores import Lease
+from sojourn.hardware.machine.descriptors import DescriptorError, ensure
+from sojourn.hardware.machine.files import read_foreign
+from sojourn.hardware.machine.memory import available_bytes
+from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.machine.scratch import scratch_file
+from sojourn.hardware.machine.signals import held_back
+from sojourn.hardware.node import node_command
 
 START_NS = 1_000_000_000
 """Simulated time at boot, nanoseconds; fixed, so that a run repeats bit for bit."""
@@ -91,7 +91,7 @@ def run(
     own `console` is there too when it does not end well. Hosts and
     routers are network namespaces that it makes. The same seed gives the same bytes, wherever all this lies: the
     machine sees no path of the host. It reaches nothing there but what is named here
-    (`hardware.confine.confinement`), and of what it could write, links, sockets and devices are removed before
+    (`sojourn.hardware.confine.confinement`), and of what it could write, links, sockets and devices are removed before
     anybody reads it.
 
     It stays on one processor, since every system call of the guest hands over between two processes of the host, which

@@ -11,7 +11,7 @@ _STOPPED = 130
 def main() -> None:
     """Run the command line."""
     try:
-        from harness.cli import app
+        from sojourn.harness.cli import app
 
         app()
     except KeyboardInterrupt:

@@ -6,15 +6,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scoring import validity
-from scoring.evidence import Setting
-from scoring.metrics import Evidence
-from scoring.picture import freezes, rendition
-from scoring.schema.scores import Harm, Metrics, PhaseScores
-from scoring.schema.windows import Window
-from scoring.statistics.harm import METRICS, harm, solo_windows
-from scoring.transport import demand
-from scoring.validity import Gate, Limits
+from sojourn.scoring import validity
+from sojourn.scoring.evidence import Setting
+from sojourn.scoring.metrics import Evidence
+from sojourn.scoring.picture import freezes, rendition
+from sojourn.scoring.schema.scores import Harm, Metrics, PhaseScores
+from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.statistics.harm import METRICS, harm, solo_windows
+from sojourn.scoring.transport import demand
+from sojourn.scoring.validity import Gate, Limits
 
 
 def solo(

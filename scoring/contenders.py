@@ -9,16 +9,16 @@ from typing import Any
 
 import polars as pl
 
-from scoring import validity
-from scoring.evidence import RecordedPhase, Setting, SideCapture
-from scoring.packets import per_flow
-from scoring.packets.pcapng import TCP
-from scoring.schema.scores import ContenderFlow
-from scoring.schema.windows import Window
-from scoring.transport import applications
-from scoring.validity import Gate, Limits
-from traffic.contender import CONTENDERS
-from traffic.load import APPLICATIONS, LoadFlow, parse_load
+from sojourn.scoring import validity
+from sojourn.scoring.evidence import RecordedPhase, Setting, SideCapture
+from sojourn.scoring.packets import per_flow
+from sojourn.scoring.packets.pcapng import TCP
+from sojourn.scoring.schema.scores import ContenderFlow
+from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.transport import applications
+from sojourn.scoring.validity import Gate, Limits
+from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.load import APPLICATIONS, LoadFlow, parse_load
 
 
 def contender_flows(

@@ -9,12 +9,12 @@ from typing import Any
 
 import polars as pl
 
-from scoring.metrics import Evidence
-from scoring.packets import latency, per_flow, sojourn
-from scoring.picture import freezes, rendition
-from scoring.schema.scores import OWN, Curve, Series, Sojourn
-from scoring.schema.windows import Window, edges
-from traffic.probes import PROBES
+from sojourn.scoring.metrics import Evidence
+from sojourn.scoring.packets import latency, per_flow, sojourn
+from sojourn.scoring.picture import freezes, rendition
+from sojourn.scoring.schema.scores import OWN, Curve, Series, Sojourn
+from sojourn.scoring.schema.windows import Window, edges
+from sojourn.traffic.probes import PROBES
 
 _PERCENTS = (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99))
 
@@ -29,7 +29,7 @@ def sojourn_times(
 ) -> tuple[list[Sojourn], list[Curve]]:
     """The way down of each sender's packets: a row for each phase and queue, a curve for these and the baseline.
 
-    `own` is what the queue itself told, see scoring.packets.queue_delay; it has rows and curves as well.
+    `own` is what the queue itself told, see sojourn.scoring.packets.queue_delay; it has rows and curves as well.
     """
     table, alike = crossings_down(before, behind, lab)
     rows, curves = [], []

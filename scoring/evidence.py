@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, TypeVar
 import polars as pl
 from pydantic import TypeAdapter
 
-from scoring import validity
-from scoring.packets import latency, pcapng, per_flow
-from scoring.picture import frames
-from scoring.schema import records
-from scoring.schema.windows import Window
-from scoring.validity import Gate, Limits
-from traffic.load import CALL, VIDEO, parse_load
-from traffic.probes import PROBES
+from sojourn.scoring import validity
+from sojourn.scoring.packets import latency, pcapng, per_flow
+from sojourn.scoring.picture import frames
+from sojourn.scoring.schema import records
+from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.validity import Gate, Limits
+from sojourn.traffic.load import CALL, VIDEO, parse_load
+from sojourn.traffic.probes import PROBES
 
 FAR, SECOND = "far", "second"
 """The folders of a call's other end, and of a second video that competes."""

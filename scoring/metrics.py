@@ -9,11 +9,11 @@ from typing import Any
 
 import polars as pl
 
-from scoring.packets import latency, per_flow
-from scoring.picture import freezes, rendition
-from scoring.picture.shown import Picture
-from scoring.schema.windows import Window
-from scoring.transport import demand
+from sojourn.scoring.packets import latency, per_flow
+from sojourn.scoring.picture import freezes, rendition
+from sojourn.scoring.picture.shown import Picture
+from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.transport import demand
 
 IN_TIME_MS = 400.0
 """The longest way from mouth to ear that networks are planned for (ITU-T G.114, 2003): a later frame is late."""
@@ -28,7 +28,7 @@ class Evidence:
     victim: pl.DataFrame | None = None
     contender: pl.DataFrame | None = None
     probes: Mapping[str, pl.DataFrame] = field(default_factory=dict)
-    """By what the names of their metrics begin with, see `traffic.probes`."""
+    """By what the names of their metrics begin with, see `sojourn.traffic.probes`."""
     uploads: pl.DataFrame | None = None
 
     def metrics(self, windows: Sequence[Window]) -> dict[str, Any]:

@@ -12,25 +12,25 @@ from typing import Any
 
 import polars as pl
 
-from hardware.machine.ip import ip_version
-from scoring import validity
-from scoring.baseline import harms, healthy, solo
-from scoring.contenders import contender_flows
-from scoring.curves import ccdfs, goodput, over_time, sojourn_times
-from scoring.evidence import RawFiles, Setting, SideCapture, limits_of
-from scoring.gates import further_gates
-from scoring.metrics import Evidence
-from scoring.packets import latency, per_flow, queue_delay, sojourn
-from scoring.packets.pcapng import UDP
-from scoring.picture.shown import freeze_entries, picture, rendition_changes
-from scoring.schema import records
-from scoring.schema.scores import Host, Jitter, Metrics, PhaseScores, Scores
-from scoring.schema.windows import Window
-from scoring.statistics.harm import PRIMARY
-from scoring.transport import applications, demand
-from scoring.validity import Gate, Limits, Validity
-from traffic.load import CALL
-from traffic.probes import PROBES, probe_of
+from sojourn.hardware.machine.ip import ip_version
+from sojourn.scoring import validity
+from sojourn.scoring.baseline import harms, healthy, solo
+from sojourn.scoring.contenders import contender_flows
+from sojourn.scoring.curves import ccdfs, goodput, over_time, sojourn_times
+from sojourn.scoring.evidence import RawFiles, Setting, SideCapture, limits_of
+from sojourn.scoring.gates import further_gates
+from sojourn.scoring.metrics import Evidence
+from sojourn.scoring.packets import latency, per_flow, queue_delay, sojourn
+from sojourn.scoring.packets.pcapng import UDP
+from sojourn.scoring.picture.shown import freeze_entries, picture, rendition_changes
+from sojourn.scoring.schema import records
+from sojourn.scoring.schema.scores import Host, Jitter, Metrics, PhaseScores, Scores
+from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.statistics.harm import PRIMARY
+from sojourn.scoring.transport import applications, demand
+from sojourn.scoring.validity import Gate, Limits, Validity
+from sojourn.traffic.load import CALL
+from sojourn.traffic.probes import PROBES, probe_of
 
 _NOT_ECT, _ECT1 = PROBES
 
@@ -41,7 +41,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     """Score the run directory `run` from its raw files.
 
     `limits` are those of the run's own options when none are given. `settle` (s) is what is left out of a solo
-    phase after a contender, see `scoring.statistics.harm.solo_windows`. Records that are missing, damaged or
+    phase after a contender, see `sojourn.scoring.statistics.harm.solo_windows`. Records that are missing, damaged or
     cut off fail their gate and leave their metrics None. Raises RecordError when timeline.json or lab.json is missing
     or damaged.
     """

@@ -13,14 +13,14 @@ from typing import Any
 import polars as pl
 from polars._typing import PolarsDataType
 
-from bottleneck.qdiscs import marks, sce_marks
-from scoring.curves import crossings_down
-from scoring.evidence import Setting, capture_file, first_of, read_capture
-from scoring.packets import latency, per_flow
-from scoring.picture import frames, rendition
-from scoring.schema import records
-from scoring.validity import CODEPOINTS
-from traffic.probes import PROBES
+from sojourn.bottleneck.qdiscs import marks, sce_marks
+from sojourn.scoring.curves import crossings_down
+from sojourn.scoring.evidence import Setting, capture_file, first_of, read_capture
+from sojourn.scoring.packets import latency, per_flow
+from sojourn.scoring.picture import frames, rendition
+from sojourn.scoring.schema import records
+from sojourn.scoring.validity import CODEPOINTS
+from sojourn.traffic.probes import PROBES
 
 Columns = dict[str, tuple[PolarsDataType, str]]
 _FLOW: Columns = {

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import polars as pl
 
-from scoring.evidence import first_of
-from scoring.packets.latency import ProbeError, read_irtt
-from scoring.packets.queue_series import Points, QueueSeries, read_queue
-from scoring.schema.scores import Curve, Scores, rate_steps
-from traffic.probes import PROBES, LatencyProbe
+from sojourn.scoring.evidence import first_of
+from sojourn.scoring.packets.latency import ProbeError, read_irtt
+from sojourn.scoring.packets.queue_series import Points, QueueSeries, read_queue
+from sojourn.scoring.schema.scores import Curve, Scores, rate_steps
+from sojourn.traffic.probes import PROBES, LatencyProbe
 
 #: Seconds of a point of the probe's round-trip times: dense enough for a spike, and a page stays small.
 _RTT_STEP = 0.5

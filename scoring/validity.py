@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from bottleneck.qdiscs import parse_qdisc
-from hardware.machine.messages import printable
-from scoring.packets.pcapng import ECT0, ECT1, NOT_ECT
-from traffic.contender import ACCURATE_ECN, CLASSIC_ECN, CONTENDERS
+from sojourn.bottleneck.qdiscs import parse_qdisc
+from sojourn.hardware.machine.messages import printable
+from sojourn.scoring.packets.pcapng import ECT0, ECT1, NOT_ECT
+from sojourn.traffic.contender import ACCURATE_ECN, CLASSIC_ECN, CONTENDERS
 
 MTU = 1500
 _SIZES = ("flows", "limit")  # the parameters that tc shows in packets, flows or bytes as they were given
@@ -289,7 +289,7 @@ def contender_proven(
 ) -> Gate:
     """The contender must be what its name says, by its packets and by what `ss` saw.
 
-    `flow` has the columns of `scoring.packets.per_flow.flow_table`: accecn_syn and codepoints as sent, ce
+    `flow` has the columns of `sojourn.scoring.packets.per_flow.flow_table`: accecn_syn and codepoints as sent, ce
     behind the bottleneck, sce and esce as `scores.ContenderFlow` has them. By the `tcp_ecn`, `ect1` and `sce` of
     `contender`, a name of CONTENDERS: accurate ECN has an AccECN SYN, ECT(1) (Prague) or ECT(0) on data, CE where the
     queue is known to mark; classic ECN has ECT(0), and with SCE marks and their echoes where the queue makes them;

@@ -25,8 +25,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One worker a processor, as far as each finds the memory for a machine; and one, as tests in real time wait."""
-    from harness.experiment.seeds import places
-    from harness.experiment.simulated import MEMORY, simulation
+    from sojourn.harness.experiment.seeds import places
+    from sojourn.harness.experiment.simulated import MEMORY, simulation
 
     return places(len(os.sched_getaffinity(0)), simulation.fitting(MEMORY)) + 1
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from itertools import product
 
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell, Probe
-from harness.matrix.matrix import Chart, Column, Matrix
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_tests
+from sojourn.harness.matrix.cell import Cell, Probe
+from sojourn.harness.matrix.matrix import Chart, Column, Matrix
 
 RATES = ((10, 1), (20, 1), (100, 5))
 QDISCS = ("fq_codel", "dualpi2", "pfifo")

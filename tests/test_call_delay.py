@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from math import inf
 
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_targets, matrix_tests
-from harness.matrix.cell import Call, Cell, Probe
-from harness.matrix.matrix import Chart, Column, Contrast, Curve, Matrix, Reference
-from scoring.reference import published
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_targets, matrix_tests
+from sojourn.harness.matrix.cell import Call, Cell, Probe
+from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Curve, Matrix, Reference
+from sojourn.scoring.reference import published
 
 RATES = (5, 10, 20)
 CALL_BPS = 2_500_000

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from apps import SERVICES
-from apps.two_party import TwoParty
-from bottleneck.qdiscs import parse_qdisc
-from harness.options.model import Options
+from sojourn.apps import SERVICES
+from sojourn.apps.two_party import TwoParty
+from sojourn.bottleneck.qdiscs import parse_qdisc
+from sojourn.harness.options.model import Options
 
 
 @pytest.mark.experiment

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from itertools import product
 
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell
-from harness.matrix.matrix import Chart, Column, Matrix
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_tests
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.matrix import Chart, Column, Matrix
 
 PACING_BPS = (50_000_000, 40_000_000)
 GRID = tuple(product(("cake", "dualpi2"), ("honest", "gamed"), (20, 80)))

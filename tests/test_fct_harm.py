@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_targets, matrix_tests
-from harness.matrix.cell import Cell, ShortFlows
-from harness.matrix.matrix import Bias, Chart, Column, Contrast, Correlation, Matrix, Reference
-from scoring.reference import published
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_targets, matrix_tests
+from sojourn.harness.matrix.cell import Cell, ShortFlows
+from sojourn.harness.matrix.matrix import Bias, Chart, Column, Contrast, Correlation, Matrix, Reference
+from sojourn.scoring.reference import published
 
 ROWS = published.rows("fct_harm.csv")
 RTTS = tuple(dict.fromkeys(int(row["rtt_ms"]) for row in ROWS))

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from itertools import product
 
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell
-from harness.matrix.matrix import Column, Difference, Matrix, Reference
-from scoring.reference import published
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_tests
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.matrix import Column, Difference, Matrix, Reference
+from sojourn.scoring.reference import published
 
 CCS = ("reno", "cubic", "dctcp", "prague")
 SCE = {"reno-sce": "reno", "dctcp-sce": "dctcp"}

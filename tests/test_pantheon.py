@@ -7,14 +7,14 @@ from collections import defaultdict
 from itertools import product
 from statistics import fmean
 
-from bottleneck.delivery_trace import Slots
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell, Hop, Probe
-from harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference, Summary
-from scoring.reference import published
-from traffic.contender import CONTENDERS
-from traffic.program import PROGRAMS
+from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_tests
+from sojourn.harness.matrix.cell import Cell, Hop, Probe
+from sojourn.harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference, Summary
+from sojourn.scoring.reference import published
+from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.program import PROGRAMS
 
 PUBLISHED = {
     "TCP Cubic": "cubic",

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from itertools import product
 
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell
-from harness.matrix.matrix import Chart, Column, Expectation, Matrix
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_tests
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.matrix import Chart, Column, Expectation, Matrix
 
 QDISCS = {
     "fq_codel(1q)": "fq_codel flows 1",

@@ -7,11 +7,11 @@ attacker in place of Prague, whose small ECT(1) packets overtake those of ten CU
 
 from __future__ import annotations
 
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell, Hop, Probe
-from harness.matrix.matrix import Chart, Column, Contrast, Expectation, Matrix
-from scoring.reference import published
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_tests
+from sojourn.harness.matrix.cell import Cell, Hop, Probe
+from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Expectation, Matrix
+from sojourn.scoring.reference import published
 
 ROWS = published.rows("replay_matrix.csv")
 RTT_MS = 20

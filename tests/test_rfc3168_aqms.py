@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell
-from harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference
-from scoring.reference import published
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_tests
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference
+from sojourn.scoring.reference import published
 
 QDISCS = {
     "fq_codel(1q)": "fq_codel flows 1",

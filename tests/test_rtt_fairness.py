@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_targets, matrix_tests
-from harness.matrix.cell import Cell, Hop
-from harness.matrix.matrix import Chart, Column, Correlation, Matrix, Reference
-from scoring.reference import published
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_targets, matrix_tests
+from sojourn.harness.matrix.cell import Cell, Hop
+from sojourn.harness.matrix.matrix import Chart, Column, Correlation, Matrix, Reference
+from sojourn.scoring.reference import published
 
 QDISCS = {
     "dualpi2": dumbbell.DUALPI2_2020,

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from itertools import product
 
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell, Hop, Probe
-from harness.matrix.matrix import Chart, Column, Difference, Matrix
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_tests
+from sojourn.harness.matrix.cell import Cell, Hop, Probe
+from sojourn.harness.matrix.matrix import Chart, Column, Difference, Matrix
 
 # Each side's own queue, one of neither (a flow where nobody knows of it), and those that the bakeoff does not have.
 QUEUES: dict[str, Hop] = {

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from bottleneck.impairment import Impairment
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell
-from harness.matrix.matrix import Column, Matrix
+from sojourn.bottleneck.impairment import Impairment
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_tests
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.matrix import Column, Matrix
 
 HALF_RTT = Impairment(delay_us=10_000)
 

@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-from bottleneck.qdiscs import parse_qdisc
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell
-from harness.matrix.matrix import Chart, Column, Contrast, Expectation, Matrix
-from traffic.ports import FIRST_SENDER
+from sojourn.bottleneck.qdiscs import parse_qdisc
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_tests
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Expectation, Matrix
+from sojourn.traffic.ports import FIRST_SENDER
 
 ALONE, FAIR, BY_HOST = "fq_codel flows 1", "fq_codel", "fq_codel, a queue for each host"
 PORTS = range(FIRST_SENDER + 1, FIRST_SENDER + 5)

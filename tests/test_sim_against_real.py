@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from harness.matrix import dumbbell
-from harness.matrix.cell import Cell
-from harness.matrix.matrix import Column, Matrix
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.matrix import Column, Matrix
 
 CELLS = (
     (50, "fq_codel flows 1", ("prague", "cubic")),

@@ -9,11 +9,11 @@ more, and at 10 and 20 ms the published share or above.
 
 from __future__ import annotations
 
-from bottleneck.impairment import Impairment
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell
-from harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference
+from sojourn.bottleneck.impairment import Impairment
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_tests
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference
 
 RTTS_MS = (10, 20, 80)
 PUBLISHED = {10: (2.48, 6.97), 20: (2.96, 6.48), 80: (1.79, 7.64)}

@@ -9,11 +9,11 @@ none: that flow has ECN.
 
 from __future__ import annotations
 
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell, Hop
-from harness.matrix.matrix import Column, Contrast, Expectation, Matrix
-from scoring.reference import published
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_tests
+from sojourn.harness.matrix.cell import Cell, Hop
+from sojourn.harness.matrix.matrix import Column, Contrast, Expectation, Matrix
+from sojourn.scoring.reference import published
 
 ROWS = published.rows("tunnels_matrix.csv")
 TUNNELS = {"wireguard": {"wireguard": "wireguard"}, "ipfou": {"ipfou": "fou", "ipfou-auto": "fou-auto"}}

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell
-from harness.matrix.matrix import Chart, Column, Matrix
-from scoring.reference import published
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_tests
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.matrix import Chart, Column, Matrix
+from sojourn.scoring.reference import published
 
 STEPS = [(25.0, 50.0), (30.0, 10.0), (35.0, 90.0), (50.0, 5.0)]
 ROWS = published.rows("variable_rate_matrix.csv")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from math import sqrt
 
-from bottleneck.impairment import Impairment
-from harness.matrix import dumbbell
-from harness.matrix.cases import matrix_tests
-from harness.matrix.cell import Cell
-from harness.matrix.matrix import Chart, Column, Expectation, Matrix
+from sojourn.bottleneck.impairment import Impairment
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cases import matrix_tests
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.matrix import Chart, Column, Expectation, Matrix
 
 PERCENTS = (1, 2, 5, 10, 20)
 CLASSIC = ("reno-accecn", "reno-noecn", "cubic-accecn", "cubic-noecn")

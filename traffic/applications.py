@@ -14,10 +14,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
-from hardware.machine.place import Place
-from hardware.machine.process import Process, ProcessError
-from traffic import call_traffic, ports, web
-from traffic.load import CALL, WEB
+from sojourn.hardware.machine.place import Place
+from sojourn.hardware.machine.process import Process, ProcessError
+from sojourn.traffic import call_traffic, ports, web
+from sojourn.traffic.load import CALL, WEB
 
 #: A talk that is not stopped ends by itself after a day more than any timeline has.
 _TALK_S = 8 * 86_400
@@ -108,7 +108,7 @@ class Programs(Application):
 
 
 class WebUser(Programs):
-    """One user, who fetches from a server of his own by `traffic.web`; the seed says when, and how much."""
+    """One user, who fetches from a server of his own by `sojourn.traffic.web`; the seed says when, and how much."""
 
     contender = WEB
 
@@ -130,7 +130,7 @@ class WebUser(Programs):
 
 
 class Call(Programs):
-    """A talk each way by `traffic.call_traffic`, as of a call that sends the same whatever becomes of it."""
+    """A talk each way by `sojourn.traffic.call_traffic`, as of a call that sends the same whatever becomes of it."""
 
     contender = CALL
 

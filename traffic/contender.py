@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hardware.machine.place import Place
-from hardware.machine.plugins import beside, offered
+from sojourn.hardware.machine.place import Place
+from sojourn.hardware.machine.plugins import beside, offered
 
 ECN_FILES = ("/proc/sys/net/ipv4/tcp_ecn", "/proc/sys/net/ipv4/tcp_ecn_fallback")
 """What `Contender.prepare` sets at both ends: the mode, and whether a SYN sent again gives ECN up (RFC 3168, 6.1.1.1).

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hardware.machine import requirements
-from hardware.machine.place import CommandError, Place
-from hardware.machine.process import Process, ProcessError
-from traffic import ports
-from traffic.contender import Contender
+from sojourn.hardware.machine import requirements
+from sojourn.hardware.machine.place import CommandError, Place
+from sojourn.hardware.machine.process import Process, ProcessError
+from sojourn.traffic import ports
+from sojourn.traffic.contender import Contender
 
 _POLL_S = 0.02
 _CONNECT_S = 10.0
@@ -56,7 +56,7 @@ class BulkFlow:
         """Set both ends' ECN mode, start server and client, and return when data flows.
 
         `duration_s` is an upper bound in s; `stop` ends the flow. Raises `BulkError`,
-        `traffic.contender.ContenderError` and `hardware.machine.process.ProcessError`.
+        `sojourn.traffic.contender.ContenderError` and `sojourn.hardware.machine.process.ProcessError`.
         """
         self.launch(duration_s)
         self.await_data()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delay probes: irtt through the bottleneck (see `traffic.probes`) and, on another port, past its queue."""
+"""Delay probes: irtt through the bottleneck (see `sojourn.traffic.probes`) and, on another port, past its queue."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Self
 
-from hardware.machine import requirements
-from hardware.machine.ip import as_host
-from hardware.machine.place import Place
-from hardware.machine.process import Process, ProcessError
-from traffic import ports
+from sojourn.hardware.machine import requirements
+from sojourn.hardware.machine.ip import as_host
+from sojourn.hardware.machine.place import Place
+from sojourn.hardware.machine.process import Process, ProcessError
+from sojourn.traffic import ports
 
 Codepoint = Literal["not-ect", "ect1", "ect0", "ce"]
 # The IP header's ECN field (RFC 3168); irtt's --dscp is the whole former TOS byte.
@@ -36,7 +36,7 @@ def start_server(
 ) -> Process:
     """Start one irtt server for the ports `listen` at `address`, ready when it returns; end it with `stop()`.
 
-    Raises `hardware.machine.process.ProcessError`.
+    Raises `sojourn.hardware.machine.process.ProcessError`.
     """
     bind = ",".join(f"{as_host(address)}:{port}" for port in listen)
     listening = r"[\s\S]*".join([r"\[ListenerStart\] starting"] * len(listen))

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from hardware.machine.messages import did_you_mean
-from traffic.contender import CONTENDERS
+from sojourn.hardware.machine.messages import did_you_mean
+from sojourn.traffic.contender import CONTENDERS
 
 MOST_FLOWS = 64
 """Of one load: each is an iperf3, or a program of ours, at both ends."""

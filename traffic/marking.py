@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from hardware.machine.place import Place
-from traffic.irtt import TOS, Codepoint
+from sojourn.hardware.machine.place import Place
+from sojourn.traffic.irtt import TOS, Codepoint
 
 _TABLE = "inet sojourn_marking"
 

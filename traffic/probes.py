@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from traffic import ports
+from sojourn.traffic import ports
 
 INTERVAL_MS = 20
 """How often each probe sends: two streams of G.711 packets, 160 kbit/s together each way (at IPv4)."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contenders that are programs: a receiver and a sender, run in a simulated cell as they would be on any Linux.
 
-Sojourn measures them on the wire (`harness.matrix.cell.Cell.per_packet`). A program needs only a receiver
+Sojourn measures them on the wire (`sojourn.harness.matrix.cell.Cell.per_packet`). A program needs only a receiver
 that opens one port, and a sender that sends to it until it is killed.
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardware.machine import cache
-from hardware.machine.cache import BuildError
-from hardware.machine.plugins import beside, offered
-from traffic import rust
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.plugins import beside, offered
+from sojourn.traffic import rust
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Program:
     receiver: str
     sender: str
     ensure: Callable[[], Path]
-    """Return the executable, for the guest's libc or with none; raises `hardware.machine.cache.BuildError`."""
+    """Return the executable, for the guest's libc or with none; raises `sojourn.hardware.machine.cache.BuildError`."""
     lacking: Callable[[], str] = lambda: ""
     """Return what this machine lacks for `ensure`, empty if nothing."""
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from hardware.machine import requirements
-from hardware.machine.periodic import PeriodicSampler
-from hardware.machine.place import Place
-from traffic import ports
+from sojourn.hardware.machine import requirements
+from sojourn.hardware.machine.periodic import PeriodicSampler
+from sojourn.hardware.machine.place import Place
+from sojourn.traffic import ports
 
 _END = "=="
 _SOCKET = re.compile(r"^ESTAB\s+\d+\s+\d+\s+(?P<local>\S+)\s+(?P<peer>\S+)\s+(?P<rest>.*)$")

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from hardware.machine.place import Place
-from traffic.contender import ContenderError
+from sojourn.hardware.machine.place import Place
+from sojourn.traffic.contender import ContenderError
 
 SWITCH_2020 = "/sys/module/tcp_output/parameters/tso_2020"
 """1: as in 2020, for the whole machine; a file that kernels have which Sojourn built (hardware/kernel/patches)."""

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hardware.machine.place import CommandError, Place
+from sojourn.hardware.machine.place import CommandError, Place
 
 Kind = Literal["wireguard", "fou", "fou-auto"]
 """Of tunnels that the kernel makes."""

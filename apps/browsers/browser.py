@@ -19,12 +19,12 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import psutil
 
-from apps.browsers import account, shown
-from apps.browsers.profile import ProfileError, check_profile, copy_profile
-from hardware.machine.ip import as_host
-from hardware.machine.place import LOCAL, CommandError, Place
-from hardware.machine.scratch import scratch_folder
-from hardware.machine.viewer import sandbox_refusal, viewer, viewer_folder
+from sojourn.apps.browsers import account, shown
+from sojourn.apps.browsers.profile import ProfileError, check_profile, copy_profile
+from sojourn.hardware.machine.ip import as_host
+from sojourn.hardware.machine.place import LOCAL, CommandError, Place
+from sojourn.hardware.machine.scratch import scratch_folder
+from sojourn.hardware.machine.viewer import sandbox_refusal, viewer, viewer_folder
 
 CHROMIUM = Path("/usr/bin/chromium")
 _ANSWER = Path(__file__).with_name("answer.js")

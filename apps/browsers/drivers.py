@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from apps.browsers.browser import Browser
+from sojourn.apps.browsers.browser import Browser
 
 
 class _Drivers(Mapping[str, type[Browser]]):
     """Imports a driver when it is asked for: each takes a quarter of a second, and a run needs one."""
 
     _classes: Mapping[str, tuple[str, str]] = {
-        "playwright": ("apps.browsers.playwright_driver", "PlaywrightBrowser"),
-        "selenium": ("apps.browsers.selenium_driver", "SeleniumBrowser"),
+        "playwright": ("sojourn.apps.browsers.playwright_driver", "PlaywrightBrowser"),
+        "selenium": ("sojourn.apps.browsers.selenium_driver", "SeleniumBrowser"),
     }
 
     def __getitem__(self, name: str) -> type[Browser]:

@@ -11,8 +11,8 @@ from typing import Any
 
 from playwright.sync_api import BrowserContext, CDPSession, Error, Page, Playwright, sync_playwright
 
-from apps.browsers.browser import Browser, BrowserError
-from hardware.machine.place import ENVIRONMENT, Place
+from sojourn.apps.browsers.browser import Browser, BrowserError
+from sojourn.hardware.machine.place import ENVIRONMENT, Place
 
 
 class PlaywrightBrowser(Browser):

@@ -19,9 +19,9 @@ from selenium.webdriver.remote.client_config import ClientConfig
 from urllib3 import HTTPConnectionPool, PoolManager
 from urllib3.connection import HTTPConnection
 
-from hardware.machine.place import Place
-from hardware.machine.process import Process, ProcessError
-from hardware.machine.viewer import alone, as_viewer, viewer_folder
+from sojourn.hardware.machine.place import Place
+from sojourn.hardware.machine.process import Process, ProcessError
+from sojourn.hardware.machine.viewer import alone, as_viewer, viewer_folder
 
 CHROMEDRIVER = Path("/usr/bin/chromedriver")
 _GATE = Path(__file__).with_name("driver_gate.py")

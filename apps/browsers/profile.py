@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from hardware.machine.viewer import give
+from sojourn.hardware.machine.viewer import give
 
 #: What shows a folder to be one.
 _STATE = "Local State"

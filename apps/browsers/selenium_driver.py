@@ -24,10 +24,10 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 from urllib3.exceptions import HTTPError
 
-from apps.browsers.browser import Browser, BrowserError
-from apps.browsers.private_chromedriver import CHROMEDRIVER, PrivateChromeDriver
-from hardware.machine.place import Place
-from hardware.machine.process import ProcessError
+from sojourn.apps.browsers.browser import Browser, BrowserError
+from sojourn.apps.browsers.private_chromedriver import CHROMEDRIVER, PrivateChromeDriver
+from sojourn.hardware.machine.place import Place
+from sojourn.hardware.machine.process import ProcessError
 
 #: What Playwright gives Chromium and ChromeDriver does not, as far as a page could tell.
 _AS_PLAYWRIGHT = (

@@ -8,8 +8,8 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from apps.browsers.account import Command, in_own_world
-from hardware.machine.files import LOGS
+from sojourn.apps.browsers.account import Command, in_own_world
+from sojourn.hardware.machine.files import LOGS
 
 KEPT = re.compile(rf"{LOGS}/page(-\w+)?\.(png|html)")
 """What such files are called in a run."""

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from apps.base import ServiceError
-from apps.browsers.account import Cookie
-from hardware.machine.messages import first_wrong
+from sojourn.apps.base import ServiceError
+from sojourn.apps.browsers.account import Cookie
+from sojourn.hardware.machine.messages import first_wrong
 
 HERE = Path(__file__).parent
 

@@ -16,12 +16,12 @@ from typing import Any
 import cv2
 import numpy as np
 
-from apps.standins import scenes
-from apps.standins.film import Film, FilmError
-from apps.standins.ladder import DEFAULT, Rung
-from hardware.build_tool import started
-from hardware.machine import cache
-from scoring.picture import strip
+from sojourn.apps.standins import scenes
+from sojourn.apps.standins.film import Film, FilmError
+from sojourn.apps.standins.ladder import DEFAULT, Rung
+from sojourn.hardware.build_tool import started
+from sojourn.hardware.machine import cache
+from sojourn.scoring.picture import strip
 
 FPS = 30
 SEGMENT_SECONDS = 2

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hardware.confine.decoder import decoder
-from scoring.picture.frames import QUIET
+from sojourn.hardware.confine.decoder import decoder
+from sojourn.scoring.picture.frames import QUIET
 
 MOST_S = 300
 """So much of a film is played, from its beginning, and then again from there; encoding it takes about as long."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from apps.standins.clip import SEGMENT_SECONDS, Clip
+from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip
 
 _MS = SEGMENT_SECONDS * 1000
 #: A segment is listed once it has passed on the air, as an encoder writes it.

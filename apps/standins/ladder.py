@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bottleneck.units import parse_rate
+from sojourn.bottleneck.units import parse_rate
 
 _RATES = (50_000, 100_000_000)
 

@@ -20,13 +20,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from hardware.build_tool import ended
-from hardware.machine import cache
-from hardware.machine.cache import BuildError
-from hardware.machine.ip import IpVersion, as_host
-from hardware.machine.place import CommandError, Place
-from hardware.machine.process import Process
-from hardware.machine.scratch import scratch_folder
+from sojourn.hardware.build_tool import ended
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.ip import IpVersion, as_host
+from sojourn.hardware.machine.place import CommandError, Place
+from sojourn.hardware.machine.process import Process
+from sojourn.hardware.machine.scratch import scratch_folder
 
 HOST = "tv.test"
 HERE = Path(__file__).parent

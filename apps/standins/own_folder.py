@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
-from hardware.machine import cache
+from sojourn.hardware.machine import cache
 
 MOST_FILES, MOST_BYTES = 20_000, 4 << 30
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bottleneck.qdiscs.base import Qdisc, QdiscError
-from hardware.machine.discovery import defined_in
-from hardware.machine.messages import did_you_mean
-from hardware.machine.plugins import beside, offered
+from sojourn.bottleneck.qdiscs.base import Qdisc, QdiscError
+from sojourn.hardware.machine.discovery import defined_in
+from sojourn.hardware.machine.messages import did_you_mean
+from sojourn.hardware.machine.plugins import beside, offered
 
 _OURS: dict[str, type[Qdisc]] = {
     qdisc.kind: qdisc

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from bottleneck.parameters import Parameter
-from hardware.machine.messages import did_you_mean, first_wrong
+from sojourn.bottleneck.parameters import Parameter
+from sojourn.hardware.machine.messages import did_you_mean, first_wrong
 
 
 class QdiscError(ValueError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from bottleneck.parameters import Size
-from bottleneck.qdiscs.base import Qdisc
+from sojourn.bottleneck.parameters import Size
+from sojourn.bottleneck.qdiscs.base import Qdisc
 
 
 class Bfifo(Qdisc):

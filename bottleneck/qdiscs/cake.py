@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from bottleneck.parameters import Choice, Count, Flag, Parameter, ParameterError, Rate, Size, Time
-from bottleneck.qdiscs.base import Qdisc
-from bottleneck.sce import Ramp
+from sojourn.bottleneck.parameters import Choice, Count, Flag, Parameter, ParameterError, Rate, Size, Time
+from sojourn.bottleneck.qdiscs.base import Qdisc
+from sojourn.bottleneck.sce import Ramp
 
 _RTT_PRESETS = {
     "datacentre": 100,

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from bottleneck.parameters import Choice, Count, Rate, Time
-from bottleneck.qdiscs.base import Qdisc
-from bottleneck.sce import Ramp
+from sojourn.bottleneck.parameters import Choice, Count, Rate, Time
+from sojourn.bottleneck.qdiscs.base import Qdisc
+from sojourn.bottleneck.sce import Ramp
 
 
 class CnqCobalt(Qdisc):

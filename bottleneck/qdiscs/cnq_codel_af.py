@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from bottleneck.qdiscs.cnq_cobalt import CnqCobalt
-from bottleneck.sce import IntervalDivisor
+from sojourn.bottleneck.qdiscs.cnq_cobalt import CnqCobalt
+from sojourn.bottleneck.sce import IntervalDivisor
 
 
 class CnqCodelAf(CnqCobalt):

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from bottleneck.parameters import Count, Flag, Time
-from bottleneck.qdiscs.base import Qdisc
+from sojourn.bottleneck.parameters import Count, Flag, Time
+from sojourn.bottleneck.qdiscs.base import Qdisc
 
 _MOST_US = 4_000_000
 

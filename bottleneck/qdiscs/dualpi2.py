@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from bottleneck.parameters import Choice, Count, Flag, Fraction, Percent, Time
-from bottleneck.qdiscs.base import Qdisc
+from sojourn.bottleneck.parameters import Choice, Count, Flag, Fraction, Percent, Time
+from sojourn.bottleneck.qdiscs.base import Qdisc
 
 _SCALE = 256  # alpha and beta are kept in steps of 1/256 Hz
 _BETA_MAX = (2 << 23) - 1

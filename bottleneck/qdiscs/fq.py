@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from bottleneck.parameters import Count, Flag, Numbers, Rate, Time, TimeNs, jiffies, power_of_two
-from bottleneck.qdiscs.base import Qdisc
+from sojourn.bottleneck.parameters import Count, Flag, Numbers, Rate, Time, TimeNs, jiffies, power_of_two
+from sojourn.bottleneck.qdiscs.base import Qdisc
 
 
 class Fq(Qdisc):

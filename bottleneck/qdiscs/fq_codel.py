@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from bottleneck.parameters import Count, Flag, Parameter, ParameterError, Size, Time, codel_time
-from bottleneck.qdiscs.base import Qdisc
+from sojourn.bottleneck.parameters import Count, Flag, Parameter, ParameterError, Size, Time, codel_time
+from sojourn.bottleneck.qdiscs.base import Qdisc
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from bottleneck import red_math
-from bottleneck.parameters import Count, Flag, Fraction, Rate, Size
-from bottleneck.qdiscs.base import Qdisc
+from sojourn.bottleneck import red_math
+from sojourn.bottleneck.parameters import Count, Flag, Fraction, Rate, Size
+from sojourn.bottleneck.qdiscs.base import Qdisc
 
 _DEFAULT_BANDWIDTH = 10_000_000
 

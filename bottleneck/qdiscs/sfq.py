@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
-from bottleneck import red_math
-from bottleneck.parameters import Count, Flag, Fraction, Size
-from bottleneck.qdiscs.base import Qdisc
+from sojourn.bottleneck import red_math
+from sojourn.bottleneck.parameters import Count, Flag, Fraction, Size
+from sojourn.bottleneck.qdiscs.base import Qdisc
 
 _RED = ("min", "max", "avpkt", "burst", "probability", "ecn", "harddrop")
 

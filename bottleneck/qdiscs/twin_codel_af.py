@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from bottleneck.qdiscs.cnq_codel_af import CnqCodelAf
+from sojourn.bottleneck.qdiscs.cnq_codel_af import CnqCodelAf
 
 
 class TwinCodelAf(CnqCodelAf):

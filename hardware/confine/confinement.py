@@ -3,7 +3,7 @@
 
 Each program of a machine is a process of this host, and its root may mount whatever folder of the host the kernel's
 process can open. So that process starts by `confine/`, which leaves it a few files, no network and no capabilities.
-Decoders of films start by it too (`hardware.confine.decoder`).
+Decoders of films start by it too (`sojourn.hardware.confine.decoder`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 
-from hardware import build_tool
-from hardware.machine.cache import BuildError, let_read
-from hardware.machine.files import empty_folder, open_folder
-from hardware.machine.messages import printable
-from hardware.machine.scratch import SHM, scratch_folder
-from hardware.machine.viewer import maps_user
+from sojourn.hardware import build_tool
+from sojourn.hardware.machine.cache import BuildError, let_read
+from sojourn.hardware.machine.files import empty_folder, open_folder
+from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.machine.scratch import SHM, scratch_folder
+from sojourn.hardware.machine.viewer import maps_user
 
 #: A number of nobody's account, next to the viewer's: no viewer may signal a machine, or read its memory.
 UID = 61185

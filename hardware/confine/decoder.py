@@ -2,7 +2,7 @@
 """Programs that read a stranger's film, confined to that film: a fault in one would make it the stranger's.
 
 They get the film and the system's programs to read, no network, few system calls, and as root another user
-(`hardware.confine.confinement`). Memory, processor time and the length of files have limits.
+(`sojourn.hardware.confine.confinement`). Memory, processor time and the length of files have limits.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from hardware.machine.cache import BuildError
-from hardware.machine.scratch import scratch_folder
+from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.scratch import scratch_folder
 
 _MEMORY_BYTES, _PROCESSOR_S, _FILE_BYTES = 4 << 30, 4 * 3600, 8 << 30
 _ours: ContextVar[bool] = ContextVar("ours", default=False)
@@ -72,7 +72,7 @@ def decoder(program: str, reads: Sequence[Path], writes: Sequence[Path] = ()) ->
 def _confined(stack: ExitStack, program: str, reads: Sequence[Path], writes: Sequence[Path]) -> Decoder | None:
     """The decoder in a jail; None where there is none, and none is needed."""
     # In a simulated machine each import takes time, and this one is never needed.
-    from hardware.confine.confinement import (
+    from sojourn.hardware.confine.confinement import (
         DECODER_UID,
         SYSTEM,
         Confinement,
@@ -112,7 +112,7 @@ def _readable(stack: ExitStack, path: Path, user: int) -> Path:
     """Return a film that another user can read: itself, or for as long as it is needed a copy."""
     if path.stat().st_mode & stat.S_IROTH and path.is_file():
         return path
-    from hardware.confine.confinement import lend
+    from sojourn.hardware.confine.confinement import lend
 
     folder = scratch_folder("-film")
     stack.callback(shutil.rmtree, folder, ignore_errors=True)

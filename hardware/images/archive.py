@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
-from hardware.build_tool import call, ended, started
-from hardware.machine.cache import BuildError, locked, remove_tree
+from sojourn.hardware.build_tool import call, ended, started
+from sojourn.hardware.machine.cache import BuildError, locked, remove_tree
 
 SUITES = ("forky", "sid")
 _LOG = logging.getLogger("sojourn.archive")

@@ -19,13 +19,13 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from hardware.build_tool import call, ended
-from hardware.images import tc_objects
-from hardware.images.guest import INIT, PACKAGES, SUITE, extract, in_root, prepare
-from hardware.machine import cache
-from hardware.machine.cache import BuildError, Progress
-from hardware.machine.files import CHECKOUT, LOCK
-from hardware.machine.plugins import packages
+from sojourn.hardware.build_tool import call, ended
+from sojourn.hardware.images import tc_objects
+from sojourn.hardware.images.guest import INIT, PACKAGES, SUITE, extract, in_root, prepare
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import BuildError, Progress
+from sojourn.hardware.machine.files import CHECKOUT, LOCK
+from sojourn.hardware.machine.plugins import packages
 
 #: What is on top of the nodes' packages; chromium-driver is Selenium's.
 SHOWN = (

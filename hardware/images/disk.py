@@ -8,8 +8,8 @@ import struct
 import subprocess
 from pathlib import Path
 
-from hardware.machine.cache import BuildError
-from hardware.machine.place import ENVIRONMENT
+from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.place import ENVIRONMENT
 
 SECTOR = 512
 PARTITION = 2048 * SECTOR

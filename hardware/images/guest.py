@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardware.build_tool import call
-from hardware.images import tc_objects
-from hardware.images.archive import Archive
-from hardware.machine import cache
-from hardware.machine.cache import BuildError, Progress
-from hardware.machine.place import ENVIRONMENT
+from sojourn.hardware.build_tool import call
+from sojourn.hardware.images import tc_objects
+from sojourn.hardware.images.archive import Archive
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import BuildError, Progress
+from sojourn.hardware.machine.place import ENVIRONMENT
 
 SUITE = "forky"
 INIT = Path(__file__).parents[1] / "userland" / "init"

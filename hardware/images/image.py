@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardware.build_tool import call
-from hardware.images import disk, tc_objects
-from hardware.images.archive import Archive
-from hardware.kernel_build.board import Board, BoardKernel, ensure_board_kernel
-from hardware.machine import cache
-from hardware.machine.cache import BuildError, Progress
-from hardware.machine.place import ENVIRONMENT
+from sojourn.hardware.build_tool import call
+from sojourn.hardware.images import disk, tc_objects
+from sojourn.hardware.images.archive import Archive
+from sojourn.hardware.kernel_build.board import Board, BoardKernel, ensure_board_kernel
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import BuildError, Progress
+from sojourn.hardware.machine.place import ENVIRONMENT
 
 SUITE = "forky"
 USERLAND = Path(__file__).parents[1] / "userland"

@@ -6,9 +6,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from hardware.build_tool import call
-from hardware.kernel_build.kconfig import FRAGMENTS
-from hardware.machine.cache import BuildError
+from sojourn.hardware.build_tool import call
+from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
+from sojourn.hardware.machine.cache import BuildError
 
 KINDS = ("cake", "cnq_cobalt", "cnq_codel_af", "deltic", "lfq_cobalt", "twin_codel_af")
 _SOURCES = ("tc_sce.c", "sce.h")

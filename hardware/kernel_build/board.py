@@ -8,11 +8,11 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardware.kernel_build import kbuild, kconfig
-from hardware.kernel_build.kbuild import Recipe
-from hardware.kernel_build.kernel_source import KernelSource, identify
-from hardware.machine import cache
-from hardware.machine.cache import BuildError, Progress
+from sojourn.hardware.kernel_build import kbuild, kconfig
+from sojourn.hardware.kernel_build.kbuild import Recipe
+from sojourn.hardware.kernel_build.kernel_source import KernelSource, identify
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import BuildError, Progress
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from hardware.images.guest import ensure_guest
-from hardware.kernel_build import kbuild, kconfig, training
-from hardware.kernel_build.kbuild import Recipe
-from hardware.kernel_build.kernel import Kernel
-from hardware.kernel_build.kernel_source import KernelSource, identify
-from hardware.kernel_build.self_check import self_check
-from hardware.machine import cache
-from hardware.machine.cache import Progress
+from sojourn.hardware.images.guest import ensure_guest
+from sojourn.hardware.kernel_build import kbuild, kconfig, training
+from sojourn.hardware.kernel_build.kbuild import Recipe
+from sojourn.hardware.kernel_build.kernel import Kernel
+from sojourn.hardware.kernel_build.kernel_source import KernelSource, identify
+from sojourn.hardware.kernel_build.self_check import self_check
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import Progress
 
 RECIPE = Recipe("um", kconfig.VIRTUAL, files=1000, headers_once=True, hot=training.HOT, trained_by=training.job())
 SANITIZED = replace(RECIPE, fragments=(*kconfig.VIRTUAL, "sanitizers"), hot=(), trained_by="")

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from hardware.build_tool import ended, started
-from hardware.images.archive import Archive
-from hardware.kernel_build import kconfig
-from hardware.kernel_build.kernel_source import UNUSED, KernelSource, identify, pack, was_built_in
-from hardware.machine import cache
-from hardware.machine.cache import BuildError, Progress
-from hardware.patches import apply_all, series
+from sojourn.hardware.build_tool import ended, started
+from sojourn.hardware.images.archive import Archive
+from sojourn.hardware.kernel_build import kconfig
+from sojourn.hardware.kernel_build.kernel_source import UNUSED, KernelSource, identify, pack, was_built_in
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import BuildError, Progress
+from sojourn.hardware.patches import apply_all, series
 
 ADDED = {
     "tcp_prague.h": "net/ipv4",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from hardware.machine.cache import BuildError
+from sojourn.hardware.machine.cache import BuildError
 
 FRAGMENTS = Path(__file__).parents[1] / "kernel"
 ROUTER = ("base", "qdiscs", "tcp", "tunnels")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fnmatch import translate
 from pathlib import Path
 
-from hardware.build_tool import call
-from hardware.machine.cache import BuildError
-from hardware.machine.place import ENVIRONMENT
+from sojourn.hardware.build_tool import call
+from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.place import ENVIRONMENT
 
 WANTED = "a linux-*.tar.xz, or the top folder of a Linux tree"
 UNUSED = ("*.rst", "*.dts", "*.dtsi", *(f"*/{folder}/*.[ch]" for folder in ("drivers/gpu", "drivers/media", "sound")))

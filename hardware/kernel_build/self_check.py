@@ -8,12 +8,12 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from hardware.confine.confinement import ConfinementError, Jail
-from hardware.images.guest import Guest
-from hardware.kernel_build.kernel import Kernel
-from hardware.machine.cache import BuildError
-from hardware.node import MEMORY, node_command
-from hardware.simulation import memory_bytes
+from sojourn.hardware.confine.confinement import ConfinementError, Jail
+from sojourn.hardware.images.guest import Guest
+from sojourn.hardware.kernel_build.kernel import Kernel
+from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.node import MEMORY, node_command
+from sojourn.hardware.simulation import memory_bytes
 
 CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "prague", "prague-2020", "reno-sce", "dctcp-sce", "cubic-sce")
 TIMEOUT_S = 30.0

@@ -6,11 +6,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hardware import simulation
-from hardware.images.guest import Guest
-from hardware.kernel_build.kernel import Kernel
-from hardware.machine.cache import BuildError
-from hardware.simulation import SimulationError
+from sojourn.hardware import simulation
+from sojourn.hardware.images.guest import Guest
+from sojourn.hardware.kernel_build.kernel import Kernel
+from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.simulation import SimulationError
 
 HOT = (
     *("arch/um/kernel/time", "drivers/net/veth", "lib/rbtree", "lib/siphash", "lib/timerqueue", "mm/slub"),

@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 from typing import Protocol, Self
 
-from hardware.lab.lab_file import MachineEntry
-from hardware.lab.labgrid_target import ONE_AT_A_TIME, LabgridError, LabgridTarget
-from hardware.machine.place import LOCAL
-from hardware.machine.process import Process, ProcessError
+from sojourn.hardware.lab.lab_file import MachineEntry
+from sojourn.hardware.lab.labgrid_target import ONE_AT_A_TIME, LabgridError, LabgridTarget
+from sojourn.hardware.machine.place import LOCAL
+from sojourn.hardware.machine.process import Process, ProcessError
 
 _POLL_S = 0.1
 _LABGRID_CHUNK, _LABGRID_READ_S = 1 << 16, 0.01

@@ -22,10 +22,10 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from hardware.machine.files import distrust, expanded
-from hardware.machine.ip import IpVersion, ip_version
-from hardware.machine.messages import did_you_mean
-from hardware.machine.toml_file import TomlError, read_toml
+from sojourn.hardware.machine.files import distrust, expanded
+from sojourn.hardware.machine.ip import IpVersion, ip_version
+from sojourn.hardware.machine.messages import did_you_mean
+from sojourn.hardware.machine.toml_file import TomlError, read_toml
 
 ROUTER_LAB, BOX_LAB = "apu", "black-box"
 PHYSICAL = (ROUTER_LAB, BOX_LAB)

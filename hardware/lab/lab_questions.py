@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from hardware.lab.lab_file import FAR, NEAR, Address, BoxName, InterfaceName, SshName
-from hardware.machine.ip import IP_VERSIONS, ip_version
-from hardware.machine.place import LOCAL, NO_WAY_BACK, CommandError, Place
+from sojourn.hardware.lab.lab_file import FAR, NEAR, Address, BoxName, InterfaceName, SshName
+from sojourn.hardware.machine.ip import IP_VERSIONS, ip_version
+from sojourn.hardware.machine.place import LOCAL, NO_WAY_BACK, CommandError, Place
 
 _GREET_S = 10
 _Middle = Literal["router", "box"]

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from hardware.lab.lab_file import Labgrid
+    from sojourn.hardware.lab.lab_file import Labgrid
 
 ONE_AT_A_TIME = threading.Lock()
 """labgrid notes its steps in one stack for all threads."""

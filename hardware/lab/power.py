@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from hardware.lab.lab_file import ACTION, MachineEntry
-from hardware.machine.place import LOCAL, CommandError
+from sojourn.hardware.lab.lab_file import ACTION, MachineEntry
+from sojourn.hardware.machine.place import LOCAL, CommandError
 
 ACTIONS = ("on", "off", "cycle", "get")
 """What a switch can be asked for; `get` changes nothing and succeeds when the switch answers."""
@@ -20,7 +20,7 @@ def switch(name: str, machine: MachineEntry, action: str) -> str:
     if action not in ACTIONS:
         raise PowerError(f"{name}: power: unknown {action!r}; known: {', '.join(ACTIONS)}")
     if machine.labgrid:
-        from hardware.lab.labgrid_target import LabgridError, LabgridTarget
+        from sojourn.hardware.lab.labgrid_target import LabgridError, LabgridTarget
 
         try:
             with LabgridTarget(machine.labgrid) as target:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from hardware.machine.files import flush, lock, replace_file, sync_folder, unlock
+from sojourn.hardware.machine.files import flush, lock, replace_file, sync_folder, unlock
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the fraction done so far, 0 to 1."""
@@ -59,7 +59,7 @@ def digest(parts: Iterable[tuple[str, bytes]]) -> str:
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock for the block; the kernel lets go of it even after SIGKILL.
 
-    Tools that are started meanwhile hold it too (`hardware.build_tool.started`), so that none of them still
+    Tools that are started meanwhile hold it too (`sojourn.hardware.build_tool.started`), so that none of them still
     writes when the next holder begins.
     """
     path.parent.mkdir(parents=True, exist_ok=True)

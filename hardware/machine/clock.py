@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hardware.machine.place import Place
-from hardware.machine.process import Process, ProcessError
+from sojourn.hardware.machine.place import Place
+from sojourn.hardware.machine.process import Process, ProcessError
 
 TELL = "while read -r _; do date +%s.%N; done"
 """A shell that answers each line with its clock."""
@@ -33,7 +33,7 @@ class Offset:
 def clock_offset(place: Place) -> Offset:
     """Ask the clock of `place` a few times; the shortest exchange tells it best, to half of its length.
 
-    Raises `hardware.machine.process.ProcessError`.
+    Raises `sojourn.hardware.machine.process.ProcessError`.
     """
     shell = Process.start(place, ["sh", "-c", TELL], stdin=True, stdout="pipe")
     try:

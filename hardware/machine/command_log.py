@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hardware.machine.place import COMMANDS
+from sojourn.hardware.machine.place import COMMANDS
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import psutil
 
-from hardware.machine.place import LOCAL
+from sojourn.hardware.machine.place import LOCAL
 
 LATENCY = "/dev/cpu_dma_latency"
 #: The router goes before the probes that measure it, and these before the hosts that fill it.

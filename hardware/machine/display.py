@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hardware.machine.place import Place
-from hardware.machine.process import Process
-from hardware.machine.viewer import authority, viewer
+from sojourn.hardware.machine.place import Place
+from sojourn.hardware.machine.process import Process
+from sojourn.hardware.machine.viewer import authority, viewer
 
 SIZE = (1280, 720)
 

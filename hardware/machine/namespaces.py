@@ -16,10 +16,10 @@ from types import TracebackType
 
 import psutil
 
-from hardware.machine.place import LOCAL, Place
-from hardware.machine.process import Process, ProcessError
-from hardware.machine.scratch import scratch_file
-from hardware.machine.viewer import UID, becomes_viewer
+from sojourn.hardware.machine.place import LOCAL, Place
+from sojourn.hardware.machine.process import Process, ProcessError
+from sojourn.hardware.machine.scratch import scratch_file
+from sojourn.hardware.machine.viewer import UID, becomes_viewer
 
 # The holder is pid 1: it holds one network namespace by each sleeping child, and `wait` reaps orphans.
 _HOLDER = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from hardware.machine.place import CommandError, Place
+from sojourn.hardware.machine.place import CommandError, Place
 
 _OFFLOADS = {
     "tcp-segmentation-offload": "tso",
@@ -18,7 +18,7 @@ _OFFLOADS = {
 def offloads_on(place: Place, *devices: str) -> list[str] | None:
     """Return the segmentation offloads that are on (`lan: gro`); None when there is no ethtool.
 
-    Raises `hardware.machine.place.CommandError`.
+    Raises `sojourn.hardware.machine.place.CommandError`.
     """
     on = []
     for dev in devices:

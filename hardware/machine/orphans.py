@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from hardware.machine.place import Place
+from sojourn.hardware.machine.place import Place
 
 _NAME = "SOJOURN"
 _SHOW = 'pid=${f#/proc/}; pid=${pid%/environ}; echo "$pid" $(tr "\\0" "\\n" <"$f" | sed -n "s/^SOJOURN=//p") '
@@ -38,7 +38,7 @@ def mark() -> str:
 def end_orphans(place: Place) -> list[str]:
     """End what processes of this `machine` that are no more left at `place`; return its command lines.
 
-    Raises `hardware.machine.place.CommandError`.
+    Raises `sojourn.hardware.machine.place.CommandError`.
     """
     ours = machine()
     wanted = shlex.quote(f"{_NAME}={ours}:")

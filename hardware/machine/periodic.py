@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from hardware.machine.place import Place
-from hardware.machine.process import Process, ProcessError
+from sojourn.hardware.machine.place import Place
+from sojourn.hardware.machine.process import Process, ProcessError
 
 _SILENCE_S = 5.0
 
@@ -35,7 +35,7 @@ class PeriodicSampler:
         self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
 
     def start(self) -> Self:
-        """Start the process and the thread. Raises `hardware.machine.process.ProcessError`."""
+        """Start the process and the thread. Raises `sojourn.hardware.machine.process.ProcessError`."""
         self._process = Process.start(self.place, self.command, stdin=True, stdout="pipe")
         self._thread.start()
         return self

@@ -16,9 +16,9 @@ from typing import IO, Literal
 
 import psutil
 
-from hardware.machine.orphans import mark
-from hardware.machine.place import COMMANDS, ENVIRONMENT, CommandError, Place
-from hardware.machine.scratch import scratch_file
+from sojourn.hardware.machine.orphans import mark
+from sojourn.hardware.machine.place import COMMANDS, ENVIRONMENT, CommandError, Place
+from sojourn.hardware.machine.scratch import scratch_file
 
 _POLL_S = 0.01
 # A remote shell tells the pid of what it becomes, so that a signal can be sent by a second ssh call.

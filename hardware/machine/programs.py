@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardware.machine.plugins import packages
+from sojourn.hardware.machine.plugins import packages
 
 #: The version that is a processor's abilities, by blanks.
 FLAGS = "processor flags"

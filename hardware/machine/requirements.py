@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from hardware.machine.place import CommandError, Place
+from sojourn.hardware.machine.place import CommandError, Place
 
 
 class ToolError(RuntimeError):

@@ -13,7 +13,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from hardware.machine.files import lock, remove_tree
+from sojourn.hardware.machine.files import lock, remove_tree
 
 SHM = Path("/dev/shm")
 """Where files are in memory."""

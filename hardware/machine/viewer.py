@@ -15,8 +15,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from hardware.machine.place import LOCAL, CommandError, Place
-from hardware.machine.scratch import scratch_folder
+from sojourn.hardware.machine.place import LOCAL, CommandError, Place
+from sojourn.hardware.machine.scratch import scratch_folder
 
 #: A number of nobody's account: the first of those that systemd gives to services for as long as they run.
 UID = 61184

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run without what names its user, machines, sites and addresses, and with the same figures; docs/bundles.md.
 
-An allow-list: what is kept is what some record declares (`scoring.schema.records`), masked captures, the
+An allow-list: what is kept is what some record declares (`sojourn.scoring.schema.records`), masked captures, the
 probes' round trips and the recording. Logs, pages and all else stay out. Scores and report are computed from what is
 kept.
 """
@@ -20,21 +20,21 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from hardware.confine.decoder import our_own
-from harness.bundle.capture import mask_capture
-from harness.bundle.declared import declared
-from harness.bundle.pseudonyms import Pseudonyms
-from harness.options.model import BY_NAME, OPTIONS, Options
-from harness.options.record import words
-from harness.report.run_page import REPORT, write_report
-from harness.store.manifest import Manifest
-from scoring.packets.latency import ROUND_TRIPS, ProbeError
-from scoring.packets.pcapng import CaptureError
-from scoring.packets.unpacked import unpacked
-from scoring.schema import records
-from scoring.schema.records import RecordError
-from scoring.schema.scores import SCORES, Scores
-from scoring.score import score_run
+from sojourn.hardware.confine.decoder import our_own
+from sojourn.harness.bundle.capture import mask_capture
+from sojourn.harness.bundle.declared import declared
+from sojourn.harness.bundle.pseudonyms import Pseudonyms
+from sojourn.harness.options.model import BY_NAME, OPTIONS, Options
+from sojourn.harness.options.record import words
+from sojourn.harness.report.run_page import REPORT, write_report
+from sojourn.harness.store.manifest import Manifest
+from sojourn.scoring.packets.latency import ROUND_TRIPS, ProbeError
+from sojourn.scoring.packets.pcapng import CaptureError
+from sojourn.scoring.packets.unpacked import unpacked
+from sojourn.scoring.schema import records
+from sojourn.scoring.schema.records import RecordError
+from sojourn.scoring.schema.scores import SCORES, Scores
+from sojourn.scoring.score import score_run
 
 Keep = Callable[[Path, Path, Pseudonyms], None]
 """Writes what may stay of a file to another. Raises RuntimeError or ValueError where the file cannot be read."""

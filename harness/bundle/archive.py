@@ -24,12 +24,12 @@ from typing import IO, Self
 
 import zstandard
 
-from hardware.machine.cache import remove_tree
-from hardware.machine.files import FRESH, flush, lock, owner_only, sync_folder
-from hardware.machine.messages import printable
-from hardware.machine.scratch import scratch_folder
-from harness.bundle.signature import SignatureError, signer, signing_key
-from harness.store.manifest import (
+from sojourn.hardware.machine.cache import remove_tree
+from sojourn.hardware.machine.files import FRESH, flush, lock, owner_only, sync_folder
+from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.machine.scratch import scratch_folder
+from sojourn.harness.bundle.signature import SignatureError, signer, signing_key
+from sojourn.harness.store.manifest import (
     LARGEST,
     MANIFEST,
     MOST_FILES,

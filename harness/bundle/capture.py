@@ -2,7 +2,7 @@
 """A capture without names: addresses replaced, what lies beyond the headers gone, all that is scored as it was.
 
 Kept are time stamps, lengths, ports, sequence numbers, flags, ECN, IP ids and the steps of TCP time stamps. The scorer
-knows a packet again behind the router by its first bytes, payload too (`scoring.packets.pcapng`): in place of
+knows a packet again behind the router by its first bytes, payload too (`sojourn.scoring.packets.pcapng`): in place of
 that payload stands a hash of it, by a key that is thrown away. Of the file's blocks only packets, interfaces and their
 counts are copied: no comments, no resolved names, no TLS keys.
 """
@@ -18,8 +18,8 @@ from typing import IO
 
 import zstandard
 
-from harness.bundle.pseudonyms import Pseudonyms
-from scoring.packets.pcapng import (
+from sojourn.harness.bundle.pseudonyms import Pseudonyms
+from sojourn.scoring.packets.pcapng import (
     FINGERPRINT_BYTES,
     INTERFACE,
     PACKET,

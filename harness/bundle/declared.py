@@ -9,8 +9,8 @@ from typing import Annotated, Any, NotRequired, Required, Union, get_args, get_o
 
 from typing_extensions import is_typeddict
 
-from harness.bundle.pseudonyms import Pseudonyms
-from scoring.schema import records
+from sojourn.harness.bundle.pseudonyms import Pseudonyms
+from sojourn.scoring.schema import records
 
 #: Of these every number is kept by tc's own name for it.
 _COUNTERS = (records.Qdisc, records.QdiscOptions, records.ClassStatistics)
@@ -20,7 +20,7 @@ _COUNTER = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 def declared(value: Any, shape: Any, names: Pseudonyms) -> Any:
     """Return the part of a JSON value that a type declares, its texts replaced by `names`; None where it does not fit.
 
-    `shape` is a TypedDict of `scoring.schema.records`, a list or tuple or dict of such, or a scalar's type.
+    `shape` is a TypedDict of `sojourn.scoring.schema.records`, a list or tuple or dict of such, or a scalar's type.
     """
     origin, args = get_origin(shape), get_args(shape)
     if origin in (Annotated, NotRequired, Required):

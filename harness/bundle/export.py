@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from hardware.machine.cache import remove_tree
-from harness.bundle.archive import SUFFIX, BundleError, Tell, check, claimed, pack, scratch_of, sweep, verify
-from harness.bundle.research_object import CRATE, crate
-from harness.bundle.signature import SignatureError, fingerprint, sign
-from harness.store.manifest import (
+from sojourn.hardware.machine.cache import remove_tree
+from sojourn.harness.bundle.archive import SUFFIX, BundleError, Tell, check, claimed, pack, scratch_of, sweep, verify
+from sojourn.harness.bundle.research_object import CRATE, crate
+from sojourn.harness.bundle.signature import SignatureError, fingerprint, sign
+from sojourn.harness.store.manifest import (
     MANIFEST,
     Bundled,
     FileEntry,
@@ -22,7 +22,7 @@ from harness.store.manifest import (
     manifest_text,
     read_manifest,
 )
-from harness.store.runs import RunStore
+from sojourn.harness.store.runs import RunStore
 
 _VIDEO = (".mp4", ".mkv")
 
@@ -141,7 +141,7 @@ def export(
         files = {name: run / name for name in manifest.files if name != CRATE}
         tell = begin(run, sum(manifest.files[name].size for name in files))
         if wish.anonymise:
-            from harness.bundle.anonymise import anonymise
+            from sojourn.harness.bundle.anonymise import anonymise
 
             manifest, files, unclean = anonymise(manifest, files, scratch)
             left_out += unclean

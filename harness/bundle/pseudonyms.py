@@ -12,10 +12,10 @@ import ipaddress
 import re
 from typing import Any
 
-from bottleneck.qdiscs import KINDS, QdiscError, parse_qdisc
-from scoring.schema.scores import PhaseScores
-from traffic.contender import CONTENDERS
-from traffic.load import KNOWN
+from sojourn.bottleneck.qdiscs import KINDS, QdiscError, parse_qdisc
+from sojourn.scoring.schema.scores import PhaseScores
+from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.load import KNOWN
 
 #: What stays: the networks of Sojourn's own labs, this host, nobody, everybody (RFC 6890), and netmasks.
 _KEPT = [

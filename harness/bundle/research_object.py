@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.store.manifest import MANIFEST, FileEntry, Manifest
+from sojourn.harness.store.manifest import MANIFEST, FileEntry, Manifest
 
 CRATE = "ro-crate-metadata.json"
 _SPECIFICATION = "https://w3id.org/ro/crate/1.2"

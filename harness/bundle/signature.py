@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from hardware.machine.scratch import scratch_file
+from sojourn.hardware.machine.scratch import scratch_file
 
 #: What a signature is for: one made for a git commit or an e-mail is none for a bundle.
 NAMESPACE = "sojourn"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import typer
 
-from hardware.machine.signals import keep_to_ourselves
-from harness.cli import bundles, harm, machines, matrices, nights, runs, verdicts
+from sojourn.hardware.machine.signals import keep_to_ourselves
+from sojourn.harness.cli import bundles, harm, machines, matrices, nights, runs, verdicts
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(harm.app)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m harness.cli` is `sojourn`."""
+"""`python -m sojourn.harness.cli` is `sojourn`."""
 
-from harness.cli import app
+from sojourn.harness.cli import app
 
 app()

@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from hardware.machine.messages import printable
-from harness.cli.common import AsJson, Rescore, Signers, one_line_errors, print_json
+from sojourn.hardware.machine.messages import printable
+from sojourn.harness.cli.common import AsJson, Rescore, Signers, one_line_errors, print_json
 
 app = typer.Typer(no_args_is_help=True, help="Runs as archives: pack, check, unpack.")
 
@@ -45,11 +45,11 @@ def bundle_export(
     """Check runs and write each as one .tar.zst; those that are there and whole are left."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-    from apps import SERVICES
-    from harness.bundle.archive import BundleError
-    from harness.bundle.export import Wish, export_all, runs_at
-    from harness.options.errors import OptionsError
-    from harness.options.sources import user_defaults
+    from sojourn.apps import SERVICES
+    from sojourn.harness.bundle.archive import BundleError
+    from sojourn.harness.bundle.export import Wish, export_all, runs_at
+    from sojourn.harness.options.errors import OptionsError
+    from sojourn.harness.options.sources import user_defaults
 
     try:
         key = key or user_defaults(os.environ, Path.cwd(), SERVICES).sign
@@ -84,7 +84,7 @@ def bundle_verify(
     as_json: AsJson = False,
 ) -> None:
     """Check every hash of an archive or a run, compute its scores again, and name the first difference."""
-    from harness.experiment.score_check import verified
+    from sojourn.harness.experiment.score_check import verified
 
     checked, why_not = verified(path, signers, rescore=rescore)
     manifest = checked.manifest
@@ -113,7 +113,7 @@ def bundle_import(
     signers: Signers = None,
 ) -> None:
     """Check bundles and unpack each as a run; nothing is there before all of it is found right."""
-    from harness.bundle.archive import import_bundle
+    from sojourn.harness.bundle.archive import import_bundle
 
     for file in files:
         print(import_bundle(file, results, signers))

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 import typer
 from pydantic_core import to_json
 
-from hardware.machine.messages import printable
+from sojourn.hardware.machine.messages import printable
 
 P = ParamSpec("P")
 R = TypeVar("R")

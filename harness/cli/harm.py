@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from apps.options import Option
-from hardware.machine.files import CHECKOUT, EXPERIMENTS, SETTINGS
-from harness.options.model import FORMER, GROUPS, OPTIONS
+from sojourn.apps.options import Option
+from sojourn.hardware.machine.files import CHECKOUT, EXPERIMENTS, SETTINGS
+from sojourn.harness.options.model import FORMER, GROUPS, OPTIONS
 
 app = typer.Typer()
 _PYTEST = "Further arguments, after --, are pytest's own: `sojourn harm --repeat=5 -- -x`."

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from apps.options import DRIVERS, RECORDERS
-from hardware.lab.lab_file import LABS
-from harness.cli.common import AsJson, one_line_errors, print_json
+from sojourn.apps.options import DRIVERS, RECORDERS
+from sojourn.hardware.lab.lab_file import LABS
+from sojourn.harness.cli.common import AsJson, one_line_errors, print_json
 
 if TYPE_CHECKING:
-    from harness.lab.doctor import Finding
+    from sojourn.harness.lab.doctor import Finding
 
 
 app = typer.Typer()
@@ -41,13 +41,13 @@ def build(
     ] = None,
 ) -> None:
     """Make what runs need and the cache lacks: kernel, roots of nodes and of the simulated machine, film, player."""
-    from apps.standins.clip import ensure_clip
-    from apps.standins.origin import ensure_certificate, ensure_player
-    from hardware.images.desktop import ensure_desktop
-    from hardware.images.guest import ensure_guest
-    from hardware.kernel_build.build import ensure_kernel
-    from harness.experiment.simulated import all_at_once
-    from harness.terminal import named, steps
+    from sojourn.apps.standins.clip import ensure_clip
+    from sojourn.apps.standins.origin import ensure_certificate, ensure_player
+    from sojourn.hardware.images.desktop import ensure_desktop
+    from sojourn.hardware.images.guest import ensure_guest
+    from sojourn.hardware.kernel_build.build import ensure_kernel
+    from sojourn.harness.experiment.simulated import all_at_once
+    from sojourn.harness.terminal import named, steps
 
     with steps() as step:
         ensure_certificate()
@@ -73,9 +73,9 @@ def doctor(
 
     Exit codes: 0 the lab of --lab (default: sim) is ready, 1 it is not, 2 an option is wrong.
     """
-    from hardware.machine.cache import root
-    from harness.lab.doctor import examine
-    from harness.lab.needs import needed
+    from sojourn.hardware.machine.cache import root
+    from sojourn.harness.lab.doctor import examine
+    from sojourn.harness.lab.needs import needed
 
     for name, value, known in (("lab", lab, LABS), ("driver", driver, DRIVERS), ("recorder", recorder, RECORDERS)):
         if value and value not in known:
@@ -98,10 +98,10 @@ def doctor(
 @one_line_errors
 def lab_init(lab_file: LabFilePath = Path("lab.toml")) -> None:
     """Write a lab file by asking, with what router and hosts say of themselves as proposals."""
-    from hardware.lab.lab_file import LabFileError, read_lab_file
-    from hardware.lab.lab_questions import ask_lab, written
-    from hardware.machine.files import replace_file
-    from hardware.machine.messages import printable
+    from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
+    from sojourn.hardware.lab.lab_questions import ask_lab, written
+    from sojourn.hardware.machine.files import replace_file
+    from sojourn.hardware.machine.messages import printable
 
     if lab_file.exists():
         raise LabFileError(f"--lab-file: {lab_file} is there already; move it away, or name another")
@@ -122,9 +122,9 @@ def lab_check(
     as_json: AsJson = False,
 ) -> None:
     """Prove each entry of a lab file where it stands, with the fix for each that is wrong; exit code 1 if any is."""
-    from bottleneck.qdiscs import KINDS
-    from hardware.lab.lab_file import LabFileError, read_lab_file
-    from harness.lab.check import examine
+    from sojourn.bottleneck.qdiscs import KINDS
+    from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
+    from sojourn.harness.lab.check import examine
 
     known, wanted = ", ".join(KINDS), [text.split()[0] for text in qdisc or () if text]
     for kind in wanted:
@@ -144,8 +144,8 @@ def lab_power(
     lab_file: LabFilePath = Path("lab.toml"),
 ) -> None:
     """Switch a machine of a lab by the power control that its file names."""
-    from hardware.lab.lab_file import read_lab_file
-    from hardware.lab.power import PowerError, switch
+    from sojourn.hardware.lab.lab_file import read_lab_file
+    from sojourn.hardware.lab.power import PowerError, switch
 
     machines = read_lab_file(lab_file).machines
     if machine not in machines:
@@ -170,9 +170,9 @@ def hardware_image(
     ] = None,
 ) -> None:
     """Build a bootable Debian image of a router, for a USB stick or the board's own disk (docs/hardware.md)."""
-    from hardware.images.image import make_image
-    from hardware.kernel_build.board import named as board_named
-    from harness.terminal import named, steps
+    from sojourn.hardware.images.image import make_image
+    from sojourn.hardware.kernel_build.board import named as board_named
+    from sojourn.harness.terminal import named, steps
 
     chosen = board_named(board)
     file = output or Path(f"sojourn-{chosen.name}.img")

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from harness.cli.common import AsJson, one_line_errors, print_json
+from sojourn.harness.cli.common import AsJson, one_line_errors, print_json
 
 app = typer.Typer()
 
@@ -53,11 +53,11 @@ def matrix(
     as_json: AsJson = False,
 ) -> None:
     """Run a matrix of transport experiments, in simulated time on all processors at once; resumes where it was left."""
-    from harness.matrix.from_scenario import scenario_matrix
-    from harness.matrix.listing import cells_list, cells_table, matrices_list, matrices_table
-    from harness.matrix.matrix import MatrixError, matrices, named
-    from harness.matrix.matrix_plan import Campaign, endpoints_named, lab_named, run_and_report, seeds
-    from harness.matrix.matrix_plan import jitter_gate as limits_of
+    from sojourn.harness.matrix.from_scenario import scenario_matrix
+    from sojourn.harness.matrix.listing import cells_list, cells_table, matrices_list, matrices_table
+    from sojourn.harness.matrix.matrix import MatrixError, matrices, named
+    from sojourn.harness.matrix.matrix_plan import Campaign, endpoints_named, lab_named, run_and_report, seeds
+    from sojourn.harness.matrix.matrix_plan import jitter_gate as limits_of
 
     known = matrices()
     if as_json and name and not listed:
@@ -65,7 +65,7 @@ def matrix(
     if table:
         if name or listed or as_json:
             raise MatrixError("--table: is of all matrices; leave the matrix, --list and --json out")
-        from harness.matrix.pages import published_summary
+        from sojourn.harness.matrix.pages import published_summary
 
         for written in published_summary.write(known, results, table):
             print(written)
@@ -101,6 +101,6 @@ def flent(
     to: Annotated[Path, typer.Option(help="Where the files go.")] = Path("flent"),
 ) -> None:
     """Export runs of cells as flent's data files (.flent.gz)."""
-    from harness.matrix.pages.flent import export
+    from sojourn.harness.matrix.pages.flent import export
 
     print(f"{len(export(results, to))} files in {to}")

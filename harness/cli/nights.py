@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from harness.cli.common import AsJson, one_line_errors, print_json
+from sojourn.harness.cli.common import AsJson, one_line_errors, print_json
 
 
 class _PlanOrCommand(TyperGroup):
@@ -43,7 +43,7 @@ def soak_run(
     missing, 3 the lab is broken, 4 the disk is full, 5 another soak is at work, 6 the soak itself went wrong, 128 and
     its number after a signal.
     """
-    from harness.soak.night import night
+    from sojourn.harness.soak.night import night
 
     raise typer.Exit(night(plan, hours if not resume else None, new=new, page=page, resume=resume))
 
@@ -55,8 +55,8 @@ def soak_status(
     as_json: AsJson = False,
 ) -> None:
     """Tell how far a night is."""
-    from harness.soak.state import opened
-    from harness.soak.status import print_status, status
+    from sojourn.harness.soak.state import opened
+    from sojourn.harness.soak.status import print_status, status
 
     stands = status(opened(folder))
     print_json(stands.record()) if as_json else print_status(stands, Console())
@@ -68,7 +68,7 @@ def soak_summary(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A night, or the folder of the nights.")],
 ) -> None:
     """Write a night's report.html, index.html and junit.xml again."""
-    from harness.soak.state import opened
-    from harness.soak.summary import write_summary
+    from sojourn.harness.soak.state import opened
+    from sojourn.harness.soak.summary import write_summary
 
     print(write_summary(opened(folder)))

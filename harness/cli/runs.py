@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from hardware.machine.messages import printable
-from harness.cli.common import AsJson, Run, one_line_errors, print_json
+from sojourn.hardware.machine.messages import printable
+from sojourn.harness.cli.common import AsJson, Run, one_line_errors, print_json
 
 app = typer.Typer()
 _Repeated = typer.Option(metavar="PATH", help="Repeat this option if the run was recorded with it.")
@@ -27,7 +27,7 @@ def rescore(
     as_json: AsJson = False,
 ) -> None:
     """Check the raw files, compute the scores from them again, compare with the stored ones, renew the report."""
-    from harness.experiment.rescore import renew_report, replace, rescored
+    from sojourn.harness.experiment.rescore import renew_report, replace, rescored
 
     outcome = rescored(run)
     if outcome.altered:
@@ -65,8 +65,8 @@ def rerun(
     as_json: AsJson = False,
 ) -> None:
     """Make a simulated run again from its manifest and tell whether the bytes are the same; exit code 2 if not."""
-    from apps import SERVICES
-    from harness.experiment.rerun import rerun as make_again
+    from sojourn.apps import SERVICES
+    from sojourn.harness.experiment.rerun import rerun as make_again
 
     given = {"kernel-source": kernel_source, "clip": clip, "url": url, "script": script}
     yours = {name: path for name, path in given.items() if path}
@@ -92,10 +92,10 @@ def report(
     place: Annotated[Path, typer.Argument(metavar="RUN_OR_RESULTS", help="A run directory, or a folder of runs.")],
 ) -> None:
     """Write report.html of a run again, from its scores.json; of a folder of runs index.html, with the harm in all."""
-    from harness.experiment.rescore import renew_report
-    from harness.report.index import write_index
-    from harness.store.loaded import load_run
-    from harness.store.manifest import MANIFEST
+    from sojourn.harness.experiment.rescore import renew_report
+    from sojourn.harness.report.index import write_index
+    from sojourn.harness.store.loaded import load_run
+    from sojourn.harness.store.manifest import MANIFEST
 
     whole = (place / MANIFEST).exists()
     print(renew_report(place, load_run(place).drawable().scores) if whole else write_index(place))
@@ -113,9 +113,9 @@ def summary(
     as_json: AsJson = False,
 ) -> None:
     """Tell what finished runs say together: figures with intervals over the runs, as tables, page, CSV and JSON."""
-    from harness.report.repetitions import SUMMARY, experiments, find_runs, records, write_summary
-    from harness.report.terminal import print_summary
-    from harness.store.manifest import MANIFEST
+    from sojourn.harness.report.repetitions import SUMMARY, experiments, find_runs, records, write_summary
+    from sojourn.harness.report.terminal import print_summary
+    from sojourn.harness.store.manifest import MANIFEST
 
     told_apart = experiments(find_runs(places))
     first = places[0].parent if (places[0] / MANIFEST).exists() else places[0]
@@ -135,9 +135,9 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare two runs or two folders of runs: what was asked otherwise, then each metric with its difference."""
-    from harness.report.compare import compare as compared
-    from harness.report.compare import write_comparison
-    from harness.report.terminal import print_comparison
+    from sojourn.harness.report.compare import compare as compared
+    from sojourn.harness.report.compare import write_comparison
+    from sojourn.harness.report.terminal import print_comparison
 
     comparison = compared(a, b)
     if not as_json:
@@ -156,7 +156,7 @@ def data(
     table: Annotated[list[str] | None, typer.Option(help="Only this one; may be given again. Default: all.")] = None,
 ) -> None:
     """Write what a run recorded as tables (Parquet), with what their columns are (docs/data.md)."""
-    from harness.report.data import load, write_tables
+    from sojourn.harness.report.data import load, write_tables
 
     for file in write_tables(load(run), output, table or ()):
         print(file)
@@ -171,8 +171,8 @@ def figure(
     ),
 ) -> None:
     """Draw the timeline of a run as a picture."""
-    from harness.report.timeline_figure import draw
-    from harness.store.loaded import load_valid_run
+    from sojourn.harness.report.timeline_figure import draw
+    from sojourn.harness.store.loaded import load_valid_run
 
     draw(load_valid_run(run).drawable().scores, run, output)
     print(output)
@@ -188,7 +188,7 @@ def mos(
     as_json: AsJson = False,
 ) -> None:
     """Tell the opinion scores (ITU-T P.1203, mode 0) of a run's phases; needs its reference software."""
-    from harness.report import opinion_scores
+    from sojourn.harness.report import opinion_scores
 
     scores = opinion_scores.scores(run, inputs)
     if as_json:
@@ -212,7 +212,7 @@ def quality(
     """Tell what was left of the film's quality on the screen (SSIM, VMAF), by phase and rendition."""
     from rich.progress import Progress
 
-    from harness.report import picture_quality
+    from sojourn.harness.report import picture_quality
 
     with Progress(console=Console(stderr=True)) as bars:
         task = bars.add_task("painting the film anew", total=1.0)
@@ -250,9 +250,9 @@ def export(
     """Export a run to be shown: --composite makes an mp4 of its recording and its moving plots."""
     from rich.progress import Progress
 
-    from harness.report.film import CompositeError
-    from harness.report.film import export as film
-    from harness.store.loaded import load_run
+    from sojourn.harness.report.film import CompositeError
+    from sojourn.harness.report.film import export as film
+    from sojourn.harness.store.loaded import load_run
 
     if not composite:
         raise CompositeError("export: say what: --composite (an archive is `sojourn bundle export`)")

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hardware.machine.messages import printable
-from harness.cli.common import AsJson, Rescore, Signers, print_json
+from sojourn.hardware.machine.messages import printable
+from sojourn.harness.cli.common import AsJson, Rescore, Signers, print_json
 
 app = typer.Typer()
-#: `harness.report.verdict.Code.BROKEN`, also where that cannot be imported.
+#: `sojourn.harness.report.verdict.Code.BROKEN`, also where that cannot be imported.
 _BROKEN = 4
 _STYLE = {"met": "green", "not met": "red", "not decided": "yellow", "no figure": "red"}
 
@@ -53,9 +53,9 @@ def verdict(
 ) -> None:
     """Check runs against thresholds. Exit code 0: met, 1: not met, 3: void, 4: cannot be read, 5: not decided."""
     with _broken_at_once():
-        from harness.experiment.score_check import check_scores
-        from harness.report import verdict as report
-        from harness.store.manifest import Manifest
+        from sojourn.harness.experiment.score_check import check_scores
+        from sojourn.harness.report import verdict as report
+        from sojourn.harness.store.manifest import Manifest
 
         def look(run: Path, manifest: Manifest) -> None:
             with Console(stderr=True).status(Text(f"computing the scores of {run.name}")):
@@ -105,8 +105,8 @@ def trend(
 ) -> None:
     """Find the version with which a figure changed. Exit code 0: none worse, 1: worse, 3: void, 4: broken."""
     with _broken_at_once():
-        from harness.report import trend as report
-        from harness.report.verdict import Code
+        from sojourn.harness.report import trend as report
+        from sojourn.harness.report.verdict import Code
 
         told = report.history(report.read_versions(places), least / 100)
         page = report.write_history(told, output)

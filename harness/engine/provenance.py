@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.files import CHECKOUT
 
 #: What these build has a digest of its own, which is named with the sources.
 _NAMED_OTHERWISE = (
     "hardware/kernel_build/build", "hardware/images/guest", "hardware/images/desktop", "traffic/endpoints",
 )  # fmt: skip
-_DISCOVERY = "hardware.machine.discovery"
+_DISCOVERY = "sojourn.hardware.machine.discovery"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class SourceFiles:
 
 @functools.cache
 def source_files(*modules: str, checkout: Path = CHECKOUT) -> SourceFiles:
-    """Return which files decide what `modules` ("harness.matrix.cell") do.
+    """Return which files decide what `modules` ("sojourn.harness.matrix.cell") do.
 
     Those are the project's modules among their imports, at whatever depth and wherever in a file they stand, but for
     types alone. Raises OSError.

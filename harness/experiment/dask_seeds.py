@@ -15,20 +15,20 @@ from typing import Any, Literal
 
 from rich.console import Console
 
-from apps.base import Service
-from hardware.machine import cache
-from harness.experiment import simulated
-from harness.experiment.run import Result, keep_run
-from harness.experiment.seeds import Tell, simulate
-from harness.experiment.simulated import SimulatedError
-from harness.matrix.engines.dask_engine import check_inputs, check_workers, connected, packed, threads, unpack
-from harness.options.model import Options
-from harness.store.loaded import load_scores
-from harness.store.manifest import Manifest
-from harness.store.runs import FLOOR_BYTES, RunDirectory
-from harness.terminal import Tell as TellShare
-from harness.terminal import steps
-from scoring.schema.scores import Scores
+from sojourn.apps.base import Service
+from sojourn.hardware.machine import cache
+from sojourn.harness.experiment import simulated
+from sojourn.harness.experiment.run import Result, keep_run
+from sojourn.harness.experiment.seeds import Tell, simulate
+from sojourn.harness.experiment.simulated import SimulatedError
+from sojourn.harness.matrix.engines.dask_engine import check_inputs, check_workers, connected, packed, threads, unpack
+from sojourn.harness.options.model import Options
+from sojourn.harness.store.loaded import load_scores
+from sojourn.harness.store.manifest import Manifest
+from sojourn.harness.store.runs import FLOOR_BYTES, RunDirectory
+from sojourn.harness.terminal import Tell as TellShare
+from sojourn.harness.terminal import steps
+from sojourn.scoring.schema.scores import Scores
 
 _TRIES = 3
 """How often a run is begun whose worker is lost; Dask itself does that again."""

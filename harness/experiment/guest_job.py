@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from apps.base import Service
-    from harness.matrix.cell import Cell
-    from harness.options.model import Options
+    from sojourn.apps.base import Service
+    from sojourn.harness.matrix.cell import Cell
+    from sojourn.harness.options.model import Options
 
 EVIDENCE, CACHE, PACKAGES = Path("/evidence"), Path("/cache"), Path("/sojourn")
 """Where the run's directory, the cache and the Python packages are in the guest."""
@@ -33,8 +33,8 @@ def write_job(job: Path, options: Options, service: Service, folders: Mapping[Pa
 
 def read_job(job: Path) -> tuple[Options, Service]:
     """Return the options of the run and its service, with the paths of the guest."""
-    from apps import SERVICES
-    from harness.options.model import Options
+    from sojourn.apps import SERVICES
+    from sojourn.harness.options.model import Options
 
     known = _read(job)
     options = Options.model_validate_json(json.dumps(known["options"]))
@@ -50,7 +50,7 @@ def write_cell(job: Path, cell: Cell, seed: int) -> None:
 
 def read_cell(job: Path) -> tuple[Cell, int]:
     """Return the cell to run, and its seed."""
-    from harness.matrix.cell import Cell
+    from sojourn.harness.matrix.cell import Cell
 
     known = _read(job)
     return Cell.model_validate_json(json.dumps(known["cell"])), known["seed"]

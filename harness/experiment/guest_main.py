@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs inside the simulated machine: the experiment itself, its news written where the outside reads them.
 
-`python -m harness.experiment.guest_main JOB` with the folder that `harness.experiment.simulated`
-wrote, or `JOB cell` with that of `harness.matrix.cells.simulated_call`; the evidence goes to EVIDENCE.
+`python -m sojourn.harness.experiment.guest_main JOB` with the folder that `sojourn.harness.experiment.simulated`
+wrote, or `JOB cell` with that of `sojourn.harness.matrix.cells.simulated_call`; the evidence goes to EVIDENCE.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from hardware.confine import decoder
-from harness.experiment.guest_job import ERROR, EVIDENCE, NEWS, VERSIONS, read_cell, read_job
-from harness.experiment.recording import run_experiment
-from harness.lab.simulated import SimLab
+from sojourn.hardware.confine import decoder
+from sojourn.harness.experiment.guest_job import ERROR, EVIDENCE, NEWS, VERSIONS, read_cell, read_job
+from sojourn.harness.experiment.recording import run_experiment
+from sojourn.harness.lab.simulated import SimLab
 
 
 class _Evidence:
@@ -66,8 +66,8 @@ def experiment(job: Path) -> None:
 
 def cell(job: Path) -> None:
     """Run a cell of a matrix whose call is between real browsers."""
-    from harness.matrix.cells.real_time import run_cell
-    from scoring.validity import SIMULATED
+    from sojourn.harness.matrix.cells.real_time import run_cell
+    from sojourn.scoring.validity import SIMULATED
 
     asked, seed = read_cell(job)
     _start_apart(seed)

@@ -18,23 +18,23 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from apps import SERVICES
-from hardware.lab.lab_file import BOX_LAB
-from hardware.machine.files import CHECKOUT
-from hardware.machine.messages import printable
-from hardware.machine.signals import keep_to_ourselves
-from harness.experiment.run import SPARE, Result, perform, repeat, require_ready
-from harness.experiment.seeds import repeat_side_by_side
-from harness.options.errors import OptionsError
-from harness.options.model import BY_NAME, DEFAULT_QUEUE, FORMER, GROUPS, OPTIONS, Options
-from harness.options.parsing import LOCAL
-from harness.options.rules import parse_options
-from harness.options.sources import user_defaults, with_scenario
-from harness.report.beside_published import published_services
-from harness.report.terminal import print_services
-from harness.store.loaded import load_run
-from harness.store.runs import stopped_by
-from harness.terminal import real_terminal
+from sojourn.apps import SERVICES
+from sojourn.hardware.lab.lab_file import BOX_LAB
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.machine.signals import keep_to_ourselves
+from sojourn.harness.experiment.run import SPARE, Result, perform, repeat, require_ready
+from sojourn.harness.experiment.seeds import repeat_side_by_side
+from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.options.model import BY_NAME, DEFAULT_QUEUE, FORMER, GROUPS, OPTIONS, Options
+from sojourn.harness.options.parsing import LOCAL
+from sojourn.harness.options.rules import parse_options
+from sojourn.harness.options.sources import user_defaults, with_scenario
+from sojourn.harness.report.beside_published import published_services
+from sojourn.harness.report.terminal import print_services
+from sojourn.harness.store.loaded import load_run
+from sojourn.harness.store.runs import stopped_by
+from sojourn.harness.terminal import real_terminal
 
 ASKED = pytest.StashKey[list[Options]]()
 """What the command line asks for: one run's options, or a service's each."""
@@ -65,7 +65,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """Become `sojourn soak` where a plan is given: a night outlasts a session, and has exit codes of its own."""
     if plan := config.getoption("soak"):
         soak = ["soak", plan, f"--hours={config.getoption('soak_hours')}"]
-        os.execv(sys.executable, [sys.executable, "-P", "-m", "harness.cli", *soak])
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "sojourn.harness.cli", *soak])
 
 
 class _ForTheEnd(logging.Handler):
@@ -212,8 +212,8 @@ def one_line_failures() -> Iterator[None]:
 
 def _summarised(results: list[Result]) -> Path:
     """Print what repeated runs say together; write it beside them and return where."""
-    from harness.report.repetitions import experiments, find_runs, write_summary
-    from harness.report.terminal import print_summary
+    from sojourn.harness.report.repetitions import experiments, find_runs, write_summary
+    from sojourn.harness.report.terminal import print_summary
 
     repeated = experiments(find_runs([result.path for result in results]))
     print_summary(repeated, Console())
@@ -223,7 +223,7 @@ def _summarised(results: list[Result]) -> Path:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print the harm table of every run, or of all repetitions together, and where the evidence lies."""
-    from harness.report.index import write_index
+    from sojourn.harness.report.index import write_index
 
     results = config.stash.get(RESULTS, [])
     repeated = config.stash[ASKED][0].repeat

@@ -17,8 +17,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from harness.options.timeline import Phase
-from harness.terminal import QUIET_S, clock_text
+from sojourn.harness.options.timeline import Phase
+from sojourn.harness.terminal import QUIET_S, clock_text
 
 #: What the live display reads is the meter of the client's interface: the victim with probe and headers.
 _CALLED = {"victim": "client receives", "contender": "contender"}

@@ -12,30 +12,30 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
 
-from apps.base import Service, Stage
-from apps.second import SecondViewer, second_service
-from bottleneck.router import RouterError
-from bottleneck.shaper import RateStep
-from captures.host import HostWatch
-from captures.recorders import RECORDERS
-from captures.screen import FINE_QUANTISER, FPS, QUANTISER
-from hardware.machine.clock import clock_offsets
-from hardware.machine.command_log import command_log
-from hardware.machine.display import SIZE, Display
-from hardware.machine.files import LOGS, log_file
-from hardware.machine.periodic import PeriodicSampler
-from hardware.machine.place import CommandError, Place
-from hardware.machine.process import Process, ProcessError
-from harness.experiment.under_test import Between, between
-from harness.lab import instruments
-from harness.lab.contract import Lab, LabFactory
-from harness.options.model import Options
-from harness.options.timeline import Phase
-from traffic import iperf3, irtt, nstat, ports, ss
-from traffic.applications import Application, Call, Ends, WebUser
-from traffic.iperf3 import BulkFlow
-from traffic.load import CALL, VIDEO, WEB
-from traffic.probes import INTERVAL_MS, PROBES
+from sojourn.apps.base import Service, Stage
+from sojourn.apps.second import SecondViewer, second_service
+from sojourn.bottleneck.router import RouterError
+from sojourn.bottleneck.shaper import RateStep
+from sojourn.captures.host import HostWatch
+from sojourn.captures.recorders import RECORDERS
+from sojourn.captures.screen import FINE_QUANTISER, FPS, QUANTISER
+from sojourn.hardware.machine.clock import clock_offsets
+from sojourn.hardware.machine.command_log import command_log
+from sojourn.hardware.machine.display import SIZE, Display
+from sojourn.hardware.machine.files import LOGS, log_file
+from sojourn.hardware.machine.periodic import PeriodicSampler
+from sojourn.hardware.machine.place import CommandError, Place
+from sojourn.hardware.machine.process import Process, ProcessError
+from sojourn.harness.experiment.under_test import Between, between
+from sojourn.harness.lab import instruments
+from sojourn.harness.lab.contract import Lab, LabFactory
+from sojourn.harness.options.model import Options
+from sojourn.harness.options.timeline import Phase
+from sojourn.traffic import iperf3, irtt, nstat, ports, ss
+from sojourn.traffic.applications import Application, Call, Ends, WebUser
+from sojourn.traffic.iperf3 import BulkFlow
+from sojourn.traffic.load import CALL, VIDEO, WEB
+from sojourn.traffic.probes import INTERVAL_MS, PROBES
 
 _TICK_S = 0.5
 #: How often the unshaped probe is sent; in simulated time seldom: no host is late there, and each packet costs.
@@ -64,7 +64,7 @@ class Evidence(Protocol):
 
 
 class News(Protocol):
-    """What hears of an experiment as it runs, see harness.experiment.progress."""
+    """What hears of an experiment as it runs, see sojourn.harness.experiment.progress."""
 
     def say(self, text: str) -> None: ...
 

@@ -10,23 +10,23 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TextIO
 
-from apps.base import Service
-from hardware.lab.lab_file import LABS
-from hardware.machine.messages import printable
-from hardware.machine.programs import FLAGS
-from harness.bundle.archive import verify
-from harness.bundle.research_object import CRATE
-from harness.experiment.run import OPTIONS_FILE, perform
-from harness.experiment.simulated import SYSTEM_CALLS
-from harness.options.errors import OptionsError, VersionError
-from harness.options.model import Options
-from harness.options.parsing import LOCAL
-from harness.options.record import restored, words
-from harness.options.sources import is_path
-from harness.report.run_page import REPORT
-from harness.store.loaded import stored_object
-from harness.store.manifest import LARGEST, PARTIAL, FileEntry, Manifest, read_manifest
-from scoring.schema.scores import SCORES
+from sojourn.apps.base import Service
+from sojourn.hardware.lab.lab_file import LABS
+from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.machine.programs import FLAGS
+from sojourn.harness.bundle.archive import verify
+from sojourn.harness.bundle.research_object import CRATE
+from sojourn.harness.experiment.run import OPTIONS_FILE, perform
+from sojourn.harness.experiment.simulated import SYSTEM_CALLS
+from sojourn.harness.options.errors import OptionsError, VersionError
+from sojourn.harness.options.model import Options
+from sojourn.harness.options.parsing import LOCAL
+from sojourn.harness.options.record import restored, words
+from sojourn.harness.options.sources import is_path
+from sojourn.harness.report.run_page import REPORT
+from sojourn.harness.store.loaded import stored_object
+from sojourn.harness.store.manifest import LARGEST, PARTIAL, FileEntry, Manifest, read_manifest
+from sojourn.scoring.schema.scores import SCORES
 
 NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
 """Files that tell where and when a run was made, or came to it with a bundle."""
@@ -116,7 +116,7 @@ def rerun(
 
     `yours` are the paths of the options in YOURS that it was recorded with. Returns where, how the files compare, and
     what of the machine is not the same, each in words. Raises as `asked_of` and
-    `harness.experiment.run.perform`.
+    `sojourn.harness.experiment.run.perform`.
     """
     manifest, options = asked_of(run, services, yours)
     again = perform(

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hardware.machine.files import replace_file
-from hardware.machine.programs import package_versions
-from harness.bundle.archive import verify
-from harness.report.run_page import REPORT, write_report
-from harness.store.manifest import Manifest, StoreError, hash_file, read_manifest, reseal
-from scoring.schema.scores import SCORES, Scores
-from scoring.score import score_run
+from sojourn.hardware.machine.files import replace_file
+from sojourn.hardware.machine.programs import package_versions
+from sojourn.harness.bundle.archive import verify
+from sojourn.harness.report.run_page import REPORT, write_report
+from sojourn.harness.store.manifest import Manifest, StoreError, hash_file, read_manifest, reseal
+from sojourn.scoring.schema.scores import SCORES, Scores
+from sojourn.scoring.score import score_run
 
 #: What names an entry of a list of scores, of which the first that all have is taken.
 _NAMES = (("phase", "metric"), ("phase", "of", "queue"), ("name",))

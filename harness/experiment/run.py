@@ -15,34 +15,34 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from apps.base import Service
-from apps.browsers.drivers import DRIVERS
-from apps.second import second_service
-from captures.recorders import RECORDERS
-from hardware import simulation
-from hardware.confine.confinement import confinement
-from hardware.confine.decoder import our_own
-from hardware.lab.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
-from hardware.machine.files import replace_file
-from hardware.machine.programs import host_versions
-from hardware.machine.signals import end_waits
-from harness.bundle.signature import sign
-from harness.experiment import simulated
-from harness.experiment.progress import ExperimentProgress
-from harness.experiment.recording import run_experiment
-from harness.experiment.rescore import renew_report
-from harness.lab.check import require_reached
-from harness.lab.contract import LabFactory
-from harness.lab.make import lab_maker
-from harness.lab.needs import require_programs
-from harness.options.model import Options
-from harness.options.parsing import LOCAL
-from harness.store.manifest import MANIFEST, SIGNATURE
-from harness.store.runs import RunDirectory, RunStore
-from harness.terminal import Tell, steps
-from scoring.evidence import Setting, needed
-from scoring.schema.scores import SCORES, Scores
-from scoring.score import score_run
+from sojourn.apps.base import Service
+from sojourn.apps.browsers.drivers import DRIVERS
+from sojourn.apps.second import second_service
+from sojourn.captures.recorders import RECORDERS
+from sojourn.hardware import simulation
+from sojourn.hardware.confine.confinement import confinement
+from sojourn.hardware.confine.decoder import our_own
+from sojourn.hardware.lab.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
+from sojourn.hardware.machine.files import replace_file
+from sojourn.hardware.machine.programs import host_versions
+from sojourn.hardware.machine.signals import end_waits
+from sojourn.harness.bundle.signature import sign
+from sojourn.harness.experiment import simulated
+from sojourn.harness.experiment.progress import ExperimentProgress
+from sojourn.harness.experiment.recording import run_experiment
+from sojourn.harness.experiment.rescore import renew_report
+from sojourn.harness.lab.check import require_reached
+from sojourn.harness.lab.contract import LabFactory
+from sojourn.harness.lab.make import lab_maker
+from sojourn.harness.lab.needs import require_programs
+from sojourn.harness.options.model import Options
+from sojourn.harness.options.parsing import LOCAL
+from sojourn.harness.store.manifest import MANIFEST, SIGNATURE
+from sojourn.harness.store.runs import RunDirectory, RunStore
+from sojourn.harness.terminal import Tell, steps
+from sojourn.scoring.evidence import Setting, needed
+from sojourn.scoring.schema.scores import SCORES, Scores
+from sojourn.scoring.score import score_run
 
 OPTIONS_FILE = "options.json"
 #: Attempts that repetitions may take beyond the valid runs that are wanted.
@@ -59,7 +59,7 @@ class Result:
 
     def print(self, file: TextIO | None = None) -> None:
         """Print the tables of the run and where its evidence lies."""
-        from harness.report.terminal import print_scores
+        from sojourn.harness.report.terminal import print_scores
 
         print_scores(self.scores, self.path, Console(file=file))
 

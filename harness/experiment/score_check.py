@@ -11,18 +11,18 @@ from typing import Any
 
 import zstandard
 
-from hardware.machine import cache
-from hardware.machine.files import LOCK, replace_file
-from hardware.machine.programs import package_versions
-from harness.bundle.archive import Checked, check, unpacked
-from harness.engine.provenance import source_files
-from harness.experiment.rescore import NotComputedError, check_judges, differences
-from harness.report.run_page import REPORT
-from harness.store.manifest import Manifest, StoreError, check_complete
-from scoring.evidence import Setting, needed
-from scoring.schema.records import RecordError
-from scoring.schema.scores import SCORER, SCORES, Scores
-from scoring.score import score_run
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.files import LOCK, replace_file
+from sojourn.hardware.machine.programs import package_versions
+from sojourn.harness.bundle.archive import Checked, check, unpacked
+from sojourn.harness.engine.provenance import source_files
+from sojourn.harness.experiment.rescore import NotComputedError, check_judges, differences
+from sojourn.harness.report.run_page import REPORT
+from sojourn.harness.store.manifest import Manifest, StoreError, check_complete
+from sojourn.scoring.evidence import Setting, needed
+from sojourn.scoring.schema.records import RecordError
+from sojourn.scoring.schema.scores import SCORER, SCORES, Scores
+from sojourn.scoring.score import score_run
 
 #: Differing values that an error names.
 _SHOWN = 2
@@ -131,7 +131,7 @@ def _key(manifest: Manifest) -> str:
     """Names all that decides the scores: the raw files, the scorer, its sources and packages, who else judges."""
     raw = {name: entry.sha256 for name, entry in manifest.files.items() if name not in (SCORES, REPORT)}
     named = {"scorer": SCORER, **raw, **package_versions()}
-    parts = [*source_files("scoring.score").contents(), ("packages", LOCK.read_bytes())]
+    parts = [*source_files("sojourn.scoring.score").contents(), ("packages", LOCK.read_bytes())]
     return cache.digest([*parts, *((f"named {name}", text.encode()) for name, text in named.items())])
 
 

@@ -25,18 +25,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
-from apps.base import Service
-from hardware import simulation
-from hardware.machine.memory import available_bytes
-from harness.experiment import simulated
-from harness.experiment.progress import ExperimentProgress
-from harness.experiment.run import SPARE, Result, ended_by_sigterm, fill_run, keep_run, perform
-from harness.experiment.simulated import Machine, SimulatedClock, SimulatedError
-from harness.options.model import Options
-from harness.options.parsing import LOCAL
-from harness.store.runs import RunDirectory, RunStore
-from harness.terminal import QUIET_S, clock_text, steps
-from scoring.schema.scores import Scores
+from sojourn.apps.base import Service
+from sojourn.hardware import simulation
+from sojourn.hardware.machine.memory import available_bytes
+from sojourn.harness.experiment import simulated
+from sojourn.harness.experiment.progress import ExperimentProgress
+from sojourn.harness.experiment.run import SPARE, Result, ended_by_sigterm, fill_run, keep_run, perform
+from sojourn.harness.experiment.simulated import Machine, SimulatedClock, SimulatedError
+from sojourn.harness.options.model import Options
+from sojourn.harness.options.parsing import LOCAL
+from sojourn.harness.store.runs import RunDirectory, RunStore
+from sojourn.harness.terminal import QUIET_S, clock_text, steps
+from sojourn.scoring.schema.scores import Scores
 
 #: How long to wait at most for what runs tell, s; a signal that comes just before the wait is seen after it.
 _LOOK_S = 0.5
@@ -66,13 +66,13 @@ def repeat_side_by_side(
 ) -> Generator[Result]:
     """Run an experiment with a seed for each repetition that `options` ask for; yield the runs in order of seeds.
 
-    A void run would be void again with its seed: the next one takes its place, `harness.experiment.run.SPARE`
+    A void run would be void again with its seed: the next one takes its place, `sojourn.harness.experiment.run.SPARE`
     times in all. Leaving the iteration ends what still runs. When a run fails those beside it end well, and are
     yielded.
 
     Raises StoreError at once when not all runs would fit on the disk, what hinders the preparation of a run, and
     SimulatedError that names the seeds of the runs that failed. With a processor for one run only, as
-    `harness.experiment.run.perform`. EngineError when the Dask cluster that the options name cannot make them.
+    `sojourn.harness.experiment.run.perform`. EngineError when the Dask cluster that the options name cannot make them.
     """
     console = Console(file=terminal)
     series = SeedSeries(options)
@@ -104,8 +104,8 @@ def _on_dask(
     command_line: Sequence[str],
     console: Console,
 ) -> Generator[Result]:
-    from harness.experiment.dask_seeds import dask_run
-    from harness.matrix.engines.dask_engine import WAITING_BYTES, connected, places
+    from sojourn.harness.experiment.dask_seeds import dask_run
+    from sojourn.harness.matrix.engines.dask_engine import WAITING_BYTES, connected, places
 
     with ended_by_sigterm():
         job = dask_run(test, options, service, command_line, console)

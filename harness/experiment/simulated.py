@@ -18,29 +18,29 @@ import psutil
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from apps.second import second_service
-from apps.standins.clip import SEGMENT_SECONDS, Clip
-from hardware import simulation
-from hardware.build_tool import Tools
-from hardware.confine.confinement import ConfinementError, confinement
-from hardware.images.desktop import EXTRAS, Desktop, ensure_desktop
-from hardware.kernel_build.build import ensure_kernel
-from hardware.kernel_build.kernel import Kernel
-from hardware.machine import cache
-from hardware.machine.cache import BuildError
-from hardware.machine.files import CHECKOUT, log_file, read_foreign
-from hardware.machine.messages import first_wrong, printable
-from hardware.machine.scratch import scratch_folder
-from hardware.simulation import SimulationError
-from harness.experiment.guest_job import CACHE, ERROR, EVIDENCE, NEWS, PACKAGES, SOURCES, VERSIONS, write_job
-from harness.experiment.progress import ExperimentProgress
-from harness.store.manifest import Text
-from harness.terminal import Tell, named
+from sojourn.apps.second import second_service
+from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip
+from sojourn.hardware import simulation
+from sojourn.hardware.build_tool import Tools
+from sojourn.hardware.confine.confinement import ConfinementError, confinement
+from sojourn.hardware.images.desktop import EXTRAS, Desktop, ensure_desktop
+from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.kernel_build.kernel import Kernel
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.files import CHECKOUT, log_file, read_foreign
+from sojourn.hardware.machine.messages import first_wrong, printable
+from sojourn.hardware.machine.scratch import scratch_folder
+from sojourn.hardware.simulation import SimulationError
+from sojourn.harness.experiment.guest_job import CACHE, ERROR, EVIDENCE, NEWS, PACKAGES, SOURCES, VERSIONS, write_job
+from sojourn.harness.experiment.progress import ExperimentProgress
+from sojourn.harness.store.manifest import Text
+from sojourn.harness.terminal import Tell, named
 
 if TYPE_CHECKING:
-    from apps.base import Service
-    from harness.options.model import Options
-    from harness.store.runs import RunDirectory
+    from sojourn.apps.base import Service
+    from sojourn.harness.options.model import Options
+    from sojourn.harness.store.runs import RunDirectory
 
 SYSTEM_CALLS = "system calls"
 """How the kernel takes those of its programs, in a manifest's versions: by seccomp or by ptrace."""
@@ -66,7 +66,7 @@ _Seconds = Annotated[float, Field(ge=0, le=1e9)]
 
 
 class _Known(TypedDict, total=False):
-    """What a display shows (`harness.experiment.progress.Sample`), as a machine tells it."""
+    """What a display shows (`sojourn.harness.experiment.progress.Sample`), as a machine tells it."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
 
@@ -116,7 +116,7 @@ class Machine:
     desktop: Desktop
     memory: str = MEMORY
     untrusted: bool = False
-    """Whether pages, scripts or films that are not ours run in it (see `hardware.node.node_command`)."""
+    """Whether pages, scripts or films that are not ours run in it (see `sojourn.hardware.node.node_command`)."""
 
     @property
     def bytes(self) -> int:
@@ -184,7 +184,13 @@ def check(options: Options, step: Callable[[str], Tell]) -> None:
     machine = machine_of(options, step)
     job = scratch_folder("-job")
     try:
-        start(machine, job, "exec python3 -c 'import harness.experiment.guest_main'", evidence=job, timeout=_SILENCE_S)
+        start(
+            machine,
+            job,
+            "exec python3 -c 'import sojourn.harness.experiment.guest_main'",
+            evidence=job,
+            timeout=_SILENCE_S,
+        )
     finally:
         shutil.rmtree(job, ignore_errors=True)
 
@@ -323,7 +329,7 @@ def record(
                 news.pass_on()
 
             start(
-                machine, job, "exec python3 -m harness.experiment.guest_main /job",
+                machine, job, "exec python3 -m sojourn.harness.experiment.guest_main /job",
                 evidence=run.path, seed=options.seed, watch=watch,
             )  # fmt: skip
             news.pass_on()

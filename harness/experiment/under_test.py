@@ -9,17 +9,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
-from bottleneck.readback import ReadbackError
-from bottleneck.router import Router
-from bottleneck.shaper import RateStep
-from bottleneck.spec import Bottleneck
-from hardware.machine.clock import Offset, clock_offset
-from hardware.machine.offloads import offloads_on
-from hardware.machine.periodic import PeriodicSampler
-from hardware.machine.place import Place
-from harness.lab import instruments
-from harness.lab.contract import Lab
-from harness.options.model import Options
+from sojourn.bottleneck.readback import ReadbackError
+from sojourn.bottleneck.router import Router
+from sojourn.bottleneck.shaper import RateStep
+from sojourn.bottleneck.spec import Bottleneck
+from sojourn.hardware.machine.clock import Offset, clock_offset
+from sojourn.hardware.machine.offloads import offloads_on
+from sojourn.hardware.machine.periodic import PeriodicSampler
+from sojourn.hardware.machine.place import Place
+from sojourn.harness.lab import instruments
+from sojourn.harness.lab.contract import Lab
+from sojourn.harness.options.model import Options
 
 
 class Between(Protocol):

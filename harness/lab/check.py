@@ -15,32 +15,32 @@ from typing import Any
 
 import polars as pl
 
-from bottleneck import nat
-from bottleneck.lacking import modules_of, words_of
-from bottleneck.lease import owner_of
-from bottleneck.qdiscs import KINDS, parse_qdisc
-from bottleneck.router import Router, RouterError
-from captures.packets import PacketCapture
-from hardware.images import tc_objects
-from hardware.lab.console import ConsoleError, answer, open_console
-from hardware.lab.lab_file import FAR, HOSTS, NEAR, LabFile, LabFileError, MachineEntry, RouterEntry
-from hardware.lab.power import PowerError, switch
-from hardware.machine.clock import clock_offset
-from hardware.machine.ip import IP_VERSIONS, IpVersion, ip_version
-from hardware.machine.offloads import offloads_on
-from hardware.machine.place import CommandError, Place
-from hardware.machine.process import ProcessError
-from hardware.machine.programs import install_command
-from hardware.machine.requirements import ToolError
-from hardware.machine.scratch import scratch_folder
-from harness.lab.doctor import Finding, Verdict
-from harness.lab.instruments import SIDES
-from harness.lab.needs import missing, needed
-from harness.lab.physical import close_master, places_of, router_of, tap
-from scoring.packets import pcapng
-from traffic import iperf3, irtt, ports, ss
-from traffic.contender import ACCURATE_ECN
-from traffic.probes import PROBES
+from sojourn.bottleneck import nat
+from sojourn.bottleneck.lacking import modules_of, words_of
+from sojourn.bottleneck.lease import owner_of
+from sojourn.bottleneck.qdiscs import KINDS, parse_qdisc
+from sojourn.bottleneck.router import Router, RouterError
+from sojourn.captures.packets import PacketCapture
+from sojourn.hardware.images import tc_objects
+from sojourn.hardware.lab.console import ConsoleError, answer, open_console
+from sojourn.hardware.lab.lab_file import FAR, HOSTS, NEAR, LabFile, LabFileError, MachineEntry, RouterEntry
+from sojourn.hardware.lab.power import PowerError, switch
+from sojourn.hardware.machine.clock import clock_offset
+from sojourn.hardware.machine.ip import IP_VERSIONS, IpVersion, ip_version
+from sojourn.hardware.machine.offloads import offloads_on
+from sojourn.hardware.machine.place import CommandError, Place
+from sojourn.hardware.machine.process import ProcessError
+from sojourn.hardware.machine.programs import install_command
+from sojourn.hardware.machine.requirements import ToolError
+from sojourn.hardware.machine.scratch import scratch_folder
+from sojourn.harness.lab.doctor import Finding, Verdict
+from sojourn.harness.lab.instruments import SIDES
+from sojourn.harness.lab.needs import missing, needed
+from sojourn.harness.lab.physical import close_master, places_of, router_of, tap
+from sojourn.scoring.packets import pcapng
+from sojourn.traffic import iperf3, irtt, ports, ss
+from sojourn.traffic.contender import ACCURATE_ECN
+from sojourn.traffic.probes import PROBES
 
 _CLOCK_S = 0.05
 _CAP_NET_ADMIN = 12
@@ -110,7 +110,7 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
 def require_reached(file: LabFile) -> None:
     """Prove that every machine of a lab answers, before a run begins.
 
-    Raises `hardware.lab.lab_file.LabFileError`, with the fix, for the first that does not.
+    Raises `sojourn.hardware.lab.lab_file.LabFileError`, with the fix, for the first that does not.
     """
     with ExitStack() as stack:
         for name, place in places_of(file).items():

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
 
-from bottleneck.router import Router
-from hardware.machine.place import Place
+from sojourn.bottleneck.router import Router
+from sojourn.hardware.machine.place import Place
 
 
 @dataclass(frozen=True)

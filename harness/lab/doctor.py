@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from hardware.confine.confinement import ConfinementError, confinement
-from hardware.lab.lab_file import LABS, PHYSICAL, LabFileError, read_lab_file
-from hardware.machine.cache import BuildError
-from hardware.machine.memory import available_bytes
-from hardware.machine.programs import Tool, find, install_command, version
-from hardware.simulation import WITH_BROWSER, SimulationError, check_memory, check_open_files, memory_bytes
-from harness.experiment.simulated import MEMORY
-from harness.lab.needs import built, missing, told
+from sojourn.hardware.confine.confinement import ConfinementError, confinement
+from sojourn.hardware.lab.lab_file import LABS, PHYSICAL, LabFileError, read_lab_file
+from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.memory import available_bytes
+from sojourn.hardware.machine.programs import Tool, find, install_command, version
+from sojourn.hardware.simulation import WITH_BROWSER, SimulationError, check_memory, check_open_files, memory_bytes
+from sojourn.harness.experiment.simulated import MEMORY
+from sojourn.harness.lab.needs import built, missing, told
 
 Verdict = Literal["ok", "note", "missing"]
 REAL_TIME = ("virtual", *PHYSICAL)
@@ -64,7 +64,7 @@ def examine(
     """Look at everything that some labs need; takes about three seconds and changes nothing outside of the cache.
 
     Args:
-        programs: those that each lab needs (`harness.lab.needs.needed`), by its name.
+        programs: those that each lab needs (`sojourn.harness.lab.needs.needed`), by its name.
         lab_file: describes the physical labs; without it they are judged by this host alone.
 
     Returns what was found, and by the name of each lab whether it is ready.

@@ -6,15 +6,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from bottleneck.router import Router
-from bottleneck.sampler import QdiscSampler
-from captures.packets import PacketCapture, own_traffic
-from hardware.machine.process import Process
-from harness.lab.contract import Lab, Tap
-from traffic import irtt, ports
-from traffic.contender import CONTENDERS
-from traffic.iperf3 import BulkFlow
-from traffic.irtt import Codepoint, IrttClient
+from sojourn.bottleneck.router import Router
+from sojourn.bottleneck.sampler import QdiscSampler
+from sojourn.captures.packets import PacketCapture, own_traffic
+from sojourn.hardware.machine.process import Process
+from sojourn.harness.lab.contract import Lab, Tap
+from sojourn.traffic import irtt, ports
+from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.iperf3 import BulkFlow
+from sojourn.traffic.irtt import Codepoint, IrttClient
 
 Side = Literal["client", "server"]
 SIDES: tuple[Side, ...] = ("client", "server")

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hardware.images.guest import ensure_guest
-from hardware.kernel_build.build import ensure_kernel
-from hardware.lab.lab_file import LabFile
-from hardware.machine.ip import IpVersion
-from harness.lab.contract import Lab, LabFactory
-from harness.lab.physical import PhysicalLab
-from harness.lab.uplink import check as check_uplink
-from harness.lab.virtual import ONE_CORE_BPS, VirtualLab
-from harness.terminal import Tell, named
+from sojourn.hardware.images.guest import ensure_guest
+from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.lab.lab_file import LabFile
+from sojourn.hardware.machine.ip import IpVersion
+from sojourn.harness.lab.contract import Lab, LabFactory
+from sojourn.harness.lab.physical import PhysicalLab
+from sojourn.harness.lab.uplink import check as check_uplink
+from sojourn.harness.lab.virtual import ONE_CORE_BPS, VirtualLab
+from sojourn.harness.terminal import Tell, named
 
 Step = Callable[[str], Tell]
-"""Begins a step of a set-up, see `harness.terminal.steps`."""
+"""Begins a step of a set-up, see `sojourn.harness.terminal.steps`."""
 
 
 def lab_maker(

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from apps import SERVICES
-from apps.two_party import TwoParty
-from hardware.lab.lab_file import PHYSICAL
-from hardware.machine import cache
-from hardware.machine.programs import FURTHER, TOOLS, Tool, find, install_command
-from hardware.machine.requirements import ToolError
-from harness.options.model import Options
+from sojourn.apps import SERVICES
+from sojourn.apps.two_party import TwoParty
+from sojourn.hardware.lab.lab_file import PHYSICAL
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.programs import FURTHER, TOOLS, Tool, find, install_command
+from sojourn.hardware.machine.requirements import ToolError
+from sojourn.harness.options.model import Options
 
 _BY_NAME = {tool.name: tool for tool in (*TOOLS, *FURTHER)}
 #: A cached kernel is named by its compiler's version too.

@@ -14,19 +14,19 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from bottleneck.lease import RouterLease, undo_stale
-from bottleneck.readback import ReadbackError
-from bottleneck.router import Router, RouterError
-from hardware.lab.console import ConsoleError, ConsoleLog, open_console
-from hardware.lab.lab_file import FAR, NEAR, LabFile, RouterEntry
-from hardware.machine.cores import PROBES, Cores
-from hardware.machine.files import log_file
-from hardware.machine.ip import ip_version
-from hardware.machine.orphans import end_orphans
-from hardware.machine.place import COMMANDS, LOCAL, NO_WAY_BACK, CommandError, Place
-from hardware.machine.scratch import scratch_folder
-from harness.lab.contract import Addresses, Lab, MadeLab, Tap
-from traffic.contender import ECN_FILES
+from sojourn.bottleneck.lease import RouterLease, undo_stale
+from sojourn.bottleneck.readback import ReadbackError
+from sojourn.bottleneck.router import Router, RouterError
+from sojourn.hardware.lab.console import ConsoleError, ConsoleLog, open_console
+from sojourn.hardware.lab.lab_file import FAR, NEAR, LabFile, RouterEntry
+from sojourn.hardware.machine.cores import PROBES, Cores
+from sojourn.hardware.machine.files import log_file
+from sojourn.hardware.machine.ip import ip_version
+from sojourn.hardware.machine.orphans import end_orphans
+from sojourn.hardware.machine.place import COMMANDS, LOCAL, NO_WAY_BACK, CommandError, Place
+from sojourn.hardware.machine.scratch import scratch_folder
+from sojourn.harness.lab.contract import Addresses, Lab, MadeLab, Tap
+from sojourn.traffic.contender import ECN_FILES
 
 CLOCK = "router-clock.jsonl"
 _GREET_S = 15

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from bottleneck.router import Router
-from hardware.machine.ip import IpVersion
-from hardware.machine.namespaces import Namespaces
-from hardware.machine.place import Place
-from harness.lab.contract import Lab, MadeLab, Tap
-from harness.lab.switches import HUB, PLANS, address, address_router, cable
+from sojourn.bottleneck.router import Router
+from sojourn.hardware.machine.ip import IpVersion
+from sojourn.hardware.machine.namespaces import Namespaces
+from sojourn.hardware.machine.place import Place
+from sojourn.harness.lab.contract import Lab, MadeLab, Tap
+from sojourn.harness.lab.switches import HUB, PLANS, address, address_router, cable
 
 _ENDS = ("client", "receiver", "server", "sender")
 #: As hosts of a distribution have it: who is asked for ECN answers, and asks by itself only for a contender.
@@ -21,7 +21,7 @@ _ROUTER_SETTINGS = {"net/ipv4/ip_forward": "1", "net/ipv6/conf/all/forwarding": 
 class SimLab(MadeLab):
     """Make the lab out of namespaces of this kernel; use as a context manager that yields a `Lab`.
 
-    Raises `hardware.machine.process.ProcessError` and `hardware.machine.place.CommandError`.
+    Raises `sojourn.hardware.machine.process.ProcessError` and `sojourn.hardware.machine.place.CommandError`.
     """
 
     def __init__(self, version: IpVersion = 4) -> None:

@@ -15,10 +15,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_interface
 
-from hardware.machine.ip import IpVersion, ip_version
-from hardware.machine.namespaces import Namespaces
-from hardware.machine.place import Place
-from harness.lab.contract import Addresses
+from sojourn.hardware.machine.ip import IpVersion, ip_version
+from sojourn.hardware.machine.namespaces import Namespaces
+from sojourn.hardware.machine.place import Place
+from sojourn.harness.lab.contract import Addresses
 
 HUB, OUTSIDE = "hub", "outside"
 WAY_OUT = "10.42.2.254"
@@ -56,7 +56,7 @@ def cable(spaces: Namespaces, prefixes: Mapping[str, str] | None = None, mgmt: C
     `prefixes` are put before the interfaces' names in a namespace from which a node of its own takes them; those in
     `mgmt` are on a third switch too, by an interface of that name.
 
-    Raises `hardware.machine.place.CommandError`.
+    Raises `sojourn.hardware.machine.place.CommandError`.
     """
     before = prefixes or {}
     nets = {

@@ -6,7 +6,7 @@
     br-wan ── eth0 [outside] uplink ── pasta ── this host's own connections
 
 So nothing of this host's network is touched, and nobody need be root. What goes out is masqueraded behind the
-bottleneck: there every packet has its own addresses. TCP ends at a relay (`traffic.relay`) whose kernel sends
+bottleneck: there every packet has its own addresses. TCP ends at a relay (`sojourn.traffic.relay`) whose kernel sends
 it on through the bottleneck; UDP (QUIC, WebRTC, names) goes through as it is.
 """
 
@@ -19,16 +19,16 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from hardware.machine.files import log_file
-from hardware.machine.namespaces import Namespaces
-from hardware.machine.place import CommandError, Place
-from hardware.machine.process import Process, ProcessError
-from hardware.machine.programs import find
-from hardware.machine.requirements import ToolError
-from hardware.machine.scratch import scratch_file
-from harness.lab.switches import OUTSIDE, WAY_OUT, Plan, address_outside
-from traffic import relay
-from traffic.ports import RELAY
+from sojourn.hardware.machine.files import log_file
+from sojourn.hardware.machine.namespaces import Namespaces
+from sojourn.hardware.machine.place import CommandError, Place
+from sojourn.hardware.machine.process import Process, ProcessError
+from sojourn.hardware.machine.programs import find
+from sojourn.hardware.machine.requirements import ToolError
+from sojourn.hardware.machine.scratch import scratch_file
+from sojourn.harness.lab.switches import OUTSIDE, WAY_OUT, Plan, address_outside
+from sojourn.traffic import relay
+from sojourn.traffic.ports import RELAY
 
 _TUN = "/dev/net/tun"
 _OWN, _BEYOND = "10.42.3.2", "10.42.3.1"

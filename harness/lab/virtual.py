@@ -6,7 +6,7 @@
     client ─┐                                     ┌─ server
             ├─ br-lan ── lan [router] wan ── br-wan ┤
     receiver┘                                     ├─ sender
-                                                  └─ outside (see harness.lab.uplink)
+                                                  └─ outside (see sojourn.harness.lab.uplink)
 
 client and server are namespaces of the host (browser, origin, irtt); router, sender and receiver are kernels of their
 own. Control traffic (ssh) has a switch of its own, so that it never shares the bottleneck.
@@ -21,22 +21,22 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from bottleneck.router import Router
-from hardware.confine.confinement import Confinement, Jail
-from hardware.images.guest import Guest
-from hardware.kernel_build.kernel import Kernel
-from hardware.machine.cores import HOSTS, PROBES, ROUTER, Cores
-from hardware.machine.files import log_file
-from hardware.machine.ip import IpVersion
-from hardware.machine.namespaces import Namespaces
-from hardware.machine.place import NO_WAY_BACK, Place
-from hardware.machine.process import Process
-from hardware.machine.scratch import scratch_folder
-from hardware.node import MEMORY, READY, Interface, node_command
-from hardware.simulation import memory_bytes
-from harness.lab.contract import Lab, MadeLab, Tap
-from harness.lab.switches import HUB, OUTSIDE, PLANS, WAY_OUT, address, cable
-from harness.lab.uplink import open_uplink
+from sojourn.bottleneck.router import Router
+from sojourn.hardware.confine.confinement import Confinement, Jail
+from sojourn.hardware.images.guest import Guest
+from sojourn.hardware.kernel_build.kernel import Kernel
+from sojourn.hardware.machine.cores import HOSTS, PROBES, ROUTER, Cores
+from sojourn.hardware.machine.files import log_file
+from sojourn.hardware.machine.ip import IpVersion
+from sojourn.hardware.machine.namespaces import Namespaces
+from sojourn.hardware.machine.place import NO_WAY_BACK, Place
+from sojourn.hardware.machine.process import Process
+from sojourn.hardware.machine.scratch import scratch_folder
+from sojourn.hardware.node import MEMORY, READY, Interface, node_command
+from sojourn.hardware.simulation import memory_bytes
+from sojourn.harness.lab.contract import Lab, MadeLab, Tap
+from sojourn.harness.lab.switches import HUB, OUTSIDE, PLANS, WAY_OUT, address, cable
+from sojourn.harness.lab.uplink import open_uplink
 
 _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
 _TOLD = ("iproute2", "iperf3", "irtt", "tcpdump")
@@ -47,7 +47,7 @@ ONE_CORE_BPS = 30_000_000
 class VirtualLab(MadeLab):
     """Boot the virtual lab; use as a context manager that yields a `Lab`.
 
-    `one_core`: see `hardware.machine.cores.Cores`; right up to ONE_CORE_BPS. `uplink`: client and server reach
+    `one_core`: see `sojourn.hardware.machine.cores.Cores`; right up to ONE_CORE_BPS. `uplink`: client and server reach
     the internet, whose TCP is sent on to the client by this congestion control.
 
     Node consoles are written to `logs/` of `run`. Raises `ProcessError` with the end of the console when a

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from harness.matrix.cell import Cell, Hop
-from traffic.contender import CONTENDERS
+from sojourn.harness.matrix.cell import Cell, Hop
+from sojourn.traffic.contender import CONTENDERS
 
 LABS = ("sim", "virtual", "apu")
 """In the order of preference."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.matrix.cell import Cell
-from harness.matrix.matrix import Matrix
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.matrix import Matrix
 
 
 def matrix_tests(matrix: Matrix) -> Callable[..., None]:

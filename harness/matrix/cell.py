@@ -10,17 +10,17 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
 
-from bottleneck.delivery_trace import Slots
-from bottleneck.qdiscs import KINDS
-from bottleneck.shaper import RateStep
-from bottleneck.spec import Direction
-from hardware.machine.ip import IpVersion
-from traffic import ports
-from traffic.contender import CONTENDERS
-from traffic.endpoints import MOST
-from traffic.irtt import Codepoint
-from traffic.program import PROGRAMS
-from traffic.web import P5_BYTES, P95_BYTES
+from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.qdiscs import KINDS
+from sojourn.bottleneck.shaper import RateStep
+from sojourn.bottleneck.spec import Direction
+from sojourn.hardware.machine.ip import IpVersion
+from sojourn.traffic import ports
+from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.endpoints import MOST
+from sojourn.traffic.irtt import Codepoint
+from sojourn.traffic.program import PROGRAMS
+from sojourn.traffic.web import P5_BYTES, P95_BYTES
 
 
 class _Frozen(BaseModel):
@@ -36,7 +36,7 @@ class Flow(_Frozen):
     """One bulk flow, from the server side to the client side (`up`: the other way). Times in s."""
 
     contender: str
-    """A name of `traffic.contender.CONTENDERS`, `traffic.program.PROGRAMS` or `UNRESPONSIVE`."""
+    """A name of `sojourn.traffic.contender.CONTENDERS`, `sojourn.traffic.program.PROGRAMS` or `UNRESPONSIVE`."""
     rate_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
     """Of an unresponsive flow, bit/s of frames, as the bottleneck counts them; of no other."""
     rtt_us: int = Field(ge=0, le=4_000_000)
@@ -72,7 +72,7 @@ class ShortFlows(_Frozen):
     """
 
     contender: str = "cubic"
-    """A name of `traffic.contender.CONTENDERS`."""
+    """A name of `sojourn.traffic.contender.CONTENDERS`."""
     rtt_us: int = Field(ge=0, le=4_000_000)
     start_s: float = Field(default=0, ge=0)
     count: int = Field(default=900, ge=1)
@@ -231,7 +231,7 @@ class Cell(_Frozen):
             yield f"a rate cannot change at {last:g} s of {self.seconds:g}"
 
     def _too_many(self) -> Iterator[str]:
-        """What exceeds what simulated time's endpoints take (`traffic.endpoints.MOST`), a line each."""
+        """What exceeds what simulated time's endpoints take (`sojourn.traffic.endpoints.MOST`), a line each."""
         hosts, hops = len(self.rtts_us), len(self.hops)
         steps = sum(len(hop.schedule) + len(hop.schedule_up) for hop in self.hops)
         for name, count, most in (

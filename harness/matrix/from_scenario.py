@@ -9,18 +9,18 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from apps import SERVICES
-from bottleneck.shaper import RateStep
-from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
-from harness.matrix.matrix import Column, Matrix, MatrixError
-from harness.options.errors import OptionsError
-from harness.options.model import Options
-from harness.options.rules import parse_options
-from harness.options.sources import combined, read_scenario
-from harness.options.timeline import Phase
-from traffic.load import CALL, VIDEO, WEB
-from traffic.probes import INTERVAL_MS, PROBES, LatencyProbe
-from traffic.web import MEAN_GAP_S
+from sojourn.apps import SERVICES
+from sojourn.bottleneck.shaper import RateStep
+from sojourn.harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
+from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError
+from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.options.model import Options
+from sojourn.harness.options.rules import parse_options
+from sojourn.harness.options.sources import combined, read_scenario
+from sojourn.harness.options.timeline import Phase
+from sojourn.traffic.load import CALL, VIDEO, WEB
+from sojourn.traffic.probes import INTERVAL_MS, PROBES, LatencyProbe
+from sojourn.traffic.web import MEAN_GAP_S
 
 _WAYS = ((0, "down"), (1, "up"))
 _FCT = (("P50", "median"), ("P95", "p95"))

@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.table import Table
 
-from harness.matrix.matrix import Matrix
-from harness.matrix.matrix_plan import Campaign
-from harness.matrix.results import finished
+from sojourn.harness.matrix.matrix import Matrix
+from sojourn.harness.matrix.matrix_plan import Campaign
+from sojourn.harness.matrix.results import finished
 
 
 def matrices_list(known: Iterable[Matrix]) -> list[dict[str, Any]]:

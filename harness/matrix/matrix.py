@@ -13,14 +13,14 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from bottleneck.delivery_trace import Slots, SlotsError
-from hardware.machine.files import EXPERIMENTS
-from hardware.machine.messages import did_you_mean, first_wrong
-from harness.matrix.capabilities import LABS, lacking
-from harness.matrix.cell import Cell
-from scoring.reference.published import Tolerance
-from traffic.contender import CONTENDERS
-from traffic.program import PROGRAMS
+from sojourn.bottleneck.delivery_trace import Slots, SlotsError
+from sojourn.hardware.machine.files import EXPERIMENTS
+from sojourn.hardware.machine.messages import did_you_mean, first_wrong
+from sojourn.harness.matrix.capabilities import LABS, lacking
+from sojourn.harness.matrix.cell import Cell
+from sojourn.scoring.reference.published import Tolerance
+from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.program import PROGRAMS
 
 _DEFINES_ONE = re.compile(r"^MATRIX\b", re.MULTILINE)
 

@@ -14,21 +14,21 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from bottleneck.units import UnitError, parse_time
-from hardware.confine.confinement import confinement
-from hardware.kernel_build.kernel_source import checked, short_name
-from hardware.lab.lab_file import PHYSICAL
-from harness.lab.contract import LabFactory
-from harness.lab.needs import require_programs_of_cells
-from harness.matrix.capabilities import LABS, lacking
-from harness.matrix.cell import Cell
-from harness.matrix.cells.cell_run import Endpoints, Job, SimulatedInputs, real_time_inputs_digest
-from harness.matrix.engines.engine import Engine, EngineError, LocalEngine, Outcome, complete
-from harness.matrix.matrix import Matrix, MatrixError
-from harness.matrix.progress import MatrixProgress
-from harness.options.parsing import LOCAL, engine_address
-from harness.terminal import named, steps
-from scoring.validity import Limits
+from sojourn.bottleneck.units import UnitError, parse_time
+from sojourn.hardware.confine.confinement import confinement
+from sojourn.hardware.kernel_build.kernel_source import checked, short_name
+from sojourn.hardware.lab.lab_file import PHYSICAL
+from sojourn.harness.lab.contract import LabFactory
+from sojourn.harness.lab.needs import require_programs_of_cells
+from sojourn.harness.matrix.capabilities import LABS, lacking
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.cells.cell_run import Endpoints, Job, SimulatedInputs, real_time_inputs_digest
+from sojourn.harness.matrix.engines.engine import Engine, EngineError, LocalEngine, Outcome, complete
+from sojourn.harness.matrix.matrix import Matrix, MatrixError
+from sojourn.harness.matrix.progress import MatrixProgress
+from sojourn.harness.options.parsing import LOCAL, engine_address
+from sojourn.harness.terminal import named, steps
+from sojourn.scoring.validity import Limits
 
 _WIDE = 240
 """Columns of a table that goes to a file."""
@@ -56,9 +56,9 @@ class Campaign:
     pcap: bool = False
     """Whether the ends of runs in simulated time are captured."""
     kernel_source: Path | None = None
-    """Another Linux in place of Debian's newest, see `hardware.kernel_build.build.ensure_kernel`."""
+    """Another Linux in place of Debian's newest, see `sojourn.hardware.kernel_build.build.ensure_kernel`."""
     beside: Path | None = None
-    """Other results of the same matrix, to stand beside these, see `harness.matrix.pages.compare_runs`."""
+    """Other results of the same matrix, to stand beside these, see `sojourn.harness.matrix.pages.compare_runs`."""
 
     @cached_property
     def folder(self) -> Path:
@@ -153,7 +153,7 @@ def _simulated(plan: Campaign, cells: Sequence[Cell], console: Console | None) -
 
 def _with_browsers(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
     """In simulated time by the code of the labs in real time."""
-    from harness.matrix.cells import simulated_call
+    from sojourn.harness.matrix.cells import simulated_call
 
     _build(plan, console)
     digest = partial(simulated_call.inputs, plan.kernel_source)
@@ -165,8 +165,8 @@ def _with_browsers(plan: Campaign, cells: Sequence[Cell], console: Console | Non
 
 
 def _in_real_time(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
-    from harness.matrix.cells.real_call import browsers
-    from harness.matrix.engines.lab_engine import LabEngine
+    from sojourn.harness.matrix.cells.real_call import browsers
+    from sojourn.harness.matrix.engines.lab_engine import LabEngine
 
     if plan.lab == "virtual":
         _build(plan, console)
@@ -178,15 +178,15 @@ def _in_real_time(plan: Campaign, cells: Sequence[Cell], console: Console | None
 
 
 def _dask(plan: Campaign, inputs: str, digest: Callable[[], str]) -> Callable[[], Engine]:
-    from harness.matrix.engines.dask_engine import DaskEngine
+    from sojourn.harness.matrix.engines.dask_engine import DaskEngine
 
     return partial(DaskEngine, plan.engine, inputs, digest)
 
 
 def _lab(plan: Campaign) -> Callable[[], LabFactory]:
     """What makes the lab of a plan. Raises LabFileError, MatrixError, BuildError."""
-    from hardware.lab.lab_file import LabFileError, read_lab_file
-    from harness.lab.make import lab_maker
+    from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
+    from sojourn.harness.lab.make import lab_maker
 
     machines = None if plan.lab == "virtual" else read_lab_file(plan.lab_file or Path("lab.toml"), plan.lab)
     if len(versions := {cell.ip_version for cell in plan.cells}) > 1:
@@ -207,8 +207,8 @@ def _lab(plan: Campaign) -> Callable[[], LabFactory]:
 
 
 def _build(plan: Campaign, console: Console | None) -> None:
-    from hardware.images.guest import ensure_guest
-    from hardware.kernel_build.build import ensure_kernel
+    from sojourn.hardware.images.guest import ensure_guest
+    from sojourn.hardware.kernel_build.build import ensure_kernel
 
     with steps(console) as step:
         ensure_guest(progress=named(step("guest root")))
@@ -236,9 +236,9 @@ def run_and_report(plan: Campaign) -> list[Outcome]:
 
     Raises MatrixError for other results that cannot stand beside these, before anything runs; else as `prepare`.
     """
-    from harness.matrix.pages.compare_runs import beside, other_folder, other_results
-    from harness.matrix.pages.matrix_page import summary, table, write, write_beside
-    from harness.matrix.results import results
+    from sojourn.harness.matrix.pages.compare_runs import beside, other_folder, other_results
+    from sojourn.harness.matrix.pages.matrix_page import summary, table, write, write_beside
+    from sojourn.harness.matrix.results import results
 
     other = plan.beside and other_results(plan.matrix, other_folder(plan.matrix, plan.folder, plan.beside))
     console, began = Console(stderr=True), time.monotonic()

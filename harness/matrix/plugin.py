@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.experiment.plugin import REPORTS, TOLD, one_line_failures
-from harness.matrix.capabilities import lacking
-from harness.options.model import Options
+from sojourn.harness.experiment.plugin import REPORTS, TOLD, one_line_failures
+from sojourn.harness.matrix.capabilities import lacking
+from sojourn.harness.options.model import Options
 
 if TYPE_CHECKING:
-    from harness.matrix.cell import Cell
-    from harness.matrix.matrix import Matrix
-    from harness.matrix.session import MatrixSession
+    from sojourn.harness.matrix.cell import Cell
+    from sojourn.harness.matrix.matrix import Matrix
+    from sojourn.harness.matrix.session import MatrixSession
 
 Selected = Callable[["Matrix"], list["Cell"]]
 """Gives the cells of a matrix that were selected."""
@@ -24,7 +24,7 @@ Selected = Callable[["Matrix"], list["Cell"]]
 @pytest.fixture(scope="session")
 def matrix_session(pytestconfig: pytest.Config, options: Options) -> Iterator[MatrixSession]:
     """The matrices of this session: their cells run in parallel, ahead of the tests that wait for them."""
-    from harness.matrix.session import MatrixSession
+    from sojourn.harness.matrix.session import MatrixSession
 
     session = MatrixSession(options)
     yield session
@@ -64,7 +64,7 @@ def missed(selected: Selected, matrix_session: MatrixSession) -> Callable[..., l
 @pytest.fixture
 def scores_in(selected: Selected, matrix_session: MatrixSession) -> Callable[..., list[dict[str, Any]]]:
     """Run a cell of a matrix in a lab and return the scores of its runs."""
-    from harness.matrix.session import scores
+    from sojourn.harness.matrix.session import scores
 
     def run(matrix: Matrix, cell: Cell, lab: str) -> list[dict[str, Any]]:
         with one_line_failures():

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from harness.matrix.cells.cell_run import Job
-from harness.matrix.engines.engine import Outcome
+from sojourn.harness.matrix.cells.cell_run import Job
+from sojourn.harness.matrix.engines.engine import Outcome
 
 _SHOWN = 4
 """Names of running cells that the display has room for."""

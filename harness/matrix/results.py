@@ -11,12 +11,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from harness.matrix.cell import Cell
-from harness.matrix.cells.cell_run import Job, standing
-from harness.matrix.matrix import Matrix, figure
-from scoring.reference.published import PublishedComparison, PublishedPair, compare, pair
-from scoring.statistics.numbers import formatted, never_came
-from scoring.transport.cell_scores import completion_harm
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.cells.cell_run import Job, standing
+from sojourn.harness.matrix.matrix import Matrix, figure
+from sojourn.scoring.reference.published import PublishedComparison, PublishedPair, compare, pair
+from sojourn.scoring.statistics.numbers import formatted, never_came
+from sojourn.scoring.transport.cell_scores import completion_harm
 
 MISSING = "–"
 FURTHEST = 3

@@ -8,14 +8,14 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.matrix.cell import Cell
-from harness.matrix.engines.engine import EngineError, Outcome, complete
-from harness.matrix.matrix import Matrix, MatrixError, figure
-from harness.matrix.matrix_plan import Campaign, prepare, seeds
-from harness.options.errors import OptionsError
-from harness.options.model import Options
-from scoring.schema.scores import SCORES
-from scoring.validity import Limits
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.engines.engine import EngineError, Outcome, complete
+from sojourn.harness.matrix.matrix import Matrix, MatrixError, figure
+from sojourn.harness.matrix.matrix_plan import Campaign, prepare, seeds
+from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.options.model import Options
+from sojourn.scoring.schema.scores import SCORES
+from sojourn.scoring.validity import Limits
 
 Key = tuple[str, str]
 """A matrix's name and a lab."""
@@ -61,7 +61,7 @@ class MatrixSession:
 
         Raises as `outcomes` does.
         """
-        from harness.matrix.results import results
+        from sojourn.harness.matrix.results import results
 
         key = (matrix.name, self.lab(matrix))
         for cell in selected:
@@ -104,8 +104,8 @@ class MatrixSession:
 
     def close(self) -> list[Path]:
         """End what still runs; write the report of every matrix that ran and return where."""
-        from harness.matrix.pages.matrix_page import write
-        from harness.matrix.results import results
+        from sojourn.harness.matrix.pages.matrix_page import write
+        from sojourn.harness.matrix.results import results
 
         for running in self._running.values():
             running.close()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from apps.options import Code
+from sojourn.apps.options import Code
 
 
 class OptionsError(ValueError):

@@ -9,19 +9,19 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, InstanceOf, PlainSerializer
 
-from apps import SERVICES
-from apps.options import Group, Option, ServiceOptions, existing, resolved
-from bottleneck.impairment import Impairment
-from bottleneck.qdiscs import KINDS, Qdisc
-from bottleneck.shaper import RateStep
-from bottleneck.spec import Bottleneck, Direction
-from bottleneck.units import format_rate, format_time, parse_time, rtt_option
-from hardware.kernel_build import kernel_source
-from hardware.machine.files import expanded
-from hardware.machine.ip import IP_VERSIONS
-from harness.options import parsing
-from harness.options.timeline import TIMELINES, Phase, reordered
-from traffic.load import KNOWN, VIDEO
+from sojourn.apps import SERVICES
+from sojourn.apps.options import Group, Option, ServiceOptions, existing, resolved
+from sojourn.bottleneck.impairment import Impairment
+from sojourn.bottleneck.qdiscs import KINDS, Qdisc
+from sojourn.bottleneck.shaper import RateStep
+from sojourn.bottleneck.spec import Bottleneck, Direction
+from sojourn.bottleneck.units import format_rate, format_time, parse_time, rtt_option
+from sojourn.hardware.kernel_build import kernel_source
+from sojourn.hardware.machine.files import expanded
+from sojourn.hardware.machine.ip import IP_VERSIONS
+from sojourn.harness.options import parsing
+from sojourn.harness.options.timeline import TIMELINES, Phase, reordered
+from sojourn.traffic.load import KNOWN, VIDEO
 
 GROUPS: dict[Group, str] = {
     "victim": "the victim: the service under test",

@@ -7,11 +7,11 @@ import ipaddress
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from apps.options import BadValue
-from bottleneck.qdiscs import Qdisc, parse_qdisc
-from bottleneck.shaper import RateStep
-from bottleneck.units import parse_percent, parse_time, rate_option
-from harness.options.timeline import Phase
+from sojourn.apps.options import BadValue
+from sojourn.bottleneck.qdiscs import Qdisc, parse_qdisc
+from sojourn.bottleneck.shaper import RateStep
+from sojourn.bottleneck.units import parse_percent, parse_time, rate_option
+from sojourn.harness.options.timeline import Phase
 
 LOCAL = "local"
 """The engine that is this machine."""

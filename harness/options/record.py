@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from apps.base import Service
-from harness.options.errors import OptionsError, VersionError
-from harness.options.model import OPTIONS, Options
-from harness.options.rules import parse_options
+from sojourn.apps.base import Service
+from sojourn.harness.options.errors import OptionsError, VersionError
+from sojourn.harness.options.model import OPTIONS, Options
+from sojourn.harness.options.rules import parse_options
 
 
 def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -> Options:

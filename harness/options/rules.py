@@ -9,18 +9,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
-from apps.base import Mode, Service
-from apps.credentials import account_variables
-from apps.options import BadValue, Option, existing
-from bottleneck.shaper import RateStep
-from bottleneck.units import format_time
-from hardware.lab.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB
-from hardware.machine.messages import did_you_mean
-from harness.options.errors import OptionsError
-from harness.options.model import BY_NAME, FORMER, OPTIONS, Options
-from harness.options.parsing import LOCAL
-from harness.options.timeline import TIMELINES, Phase, parse_timeline
-from traffic.load import parse_load
+from sojourn.apps.base import Mode, Service
+from sojourn.apps.credentials import account_variables
+from sojourn.apps.options import BadValue, Option, existing
+from sojourn.bottleneck.shaper import RateStep
+from sojourn.bottleneck.units import format_time
+from sojourn.hardware.lab.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB
+from sojourn.hardware.machine.messages import did_you_mean
+from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.options.model import BY_NAME, FORMER, OPTIONS, Options
+from sojourn.harness.options.parsing import LOCAL
+from sojourn.harness.options.timeline import TIMELINES, Phase, parse_timeline
+from sojourn.traffic.load import parse_load
 
 T = TypeVar("T")
 

@@ -16,13 +16,13 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from hardware.machine import toml_file
-from hardware.machine.files import distrust, expanded
-from hardware.machine.messages import did_you_mean
-from hardware.machine.toml_file import TomlError
-from harness.options.errors import OptionsError
-from harness.options.model import BY_NAME, FLAGS, FORMER, OPTIONS, PATHS
-from harness.options.rules import FromFile, names_loads, removed_option
+from sojourn.hardware.machine import toml_file
+from sojourn.hardware.machine.files import distrust, expanded
+from sojourn.hardware.machine.messages import did_you_mean
+from sojourn.hardware.machine.toml_file import TomlError
+from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.options.model import BY_NAME, FLAGS, FORMER, OPTIONS, PATHS
+from sojourn.harness.options.rules import FromFile, names_loads, removed_option
 
 FILE = "sojourn.toml"
 WHERE = "SOJOURN_DEFAULTS"

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from traffic.load import LoadFlow, parse_load
+from sojourn.traffic.load import LoadFlow, parse_load
 
 #: Lengths in seconds: solo, first contender, solo, second contender, solo.
 #: `published` is the timeline of the document "L4S Tests" for its three video services; `short` keeps its shape.
@@ -20,7 +20,7 @@ TIMELINES = {"published": (60, 120, 60, 120, 60), "short": (20, 40, 20, 40, 20)}
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase: its name in every table, its contenders (see `traffic.load`; None: solo), its length in s."""
+    """One phase: its name in every table, its contenders (see `sojourn.traffic.load`; None: solo), its length in s."""
 
     name: str
     contender: str | None

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harness.report.grids import Grid, Row, interval, number, rate_and_queue
-from harness.report.headline import outcomes, phrase
-from scoring.reference import published
-from scoring.schema.scores import Scores
+from sojourn.harness.report.grids import Grid, Row, interval, number, rate_and_queue
+from sojourn.harness.report.headline import outcomes, phrase
+from sojourn.scoring.reference import published
+from sojourn.scoring.schema.scores import Scores
 
 #: Facts of published runs of live services; its first line names the document.
 _PUBLISHED = "video_harm.csv"
@@ -74,7 +74,7 @@ def _beside(runs: Sequence[Scores], contender: str) -> str:
 
 
 def _over_runs(runs: Sequence[Scores], contender: str, void: int) -> str:
-    from scoring.statistics.summary import summarise  # with SciPy, which one run does without
+    from sojourn.scoring.statistics.summary import summarise  # with SciPy, which one run does without
 
     summary = summarise({str(index): scores for index, scores in enumerate(runs)})
     parts = {"contender_mbps": "{} Mbit/s", "below_solo_s": "below its picture alone for {} s",

@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from bottleneck.units import format_rate, format_time
-from harness.report.grids import (
+from sojourn.bottleneck.units import format_rate, format_time
+from sojourn.harness.report.grids import (
     DEMAND_MET,
     METRICS,
     PRIMARY,
@@ -23,17 +23,27 @@ from harness.report.grids import (
     labelled,
     number,
 )
-from harness.report.headline import Badge, badges
-from harness.report.html import write_page
-from harness.report.index import Left, read_folder
-from harness.report.repetitions import MEASURED, Experiment, experiments, figure_text
-from harness.report.run_page import REPORT, ReportError, status_of, versions_of
-from harness.report.svg import Dots, dot_plot
-from harness.store.loaded import LoadedRun, load_run
-from harness.store.manifest import MANIFEST
-from scoring.statistics.intervals import ENOUGH, LEVEL, RESAMPLES, SEED, Difference, Estimate, difference, holm, shows
-from scoring.statistics.numbers import LOST, never_came
-from scoring.statistics.summary import Figure
+from sojourn.harness.report.headline import Badge, badges
+from sojourn.harness.report.html import write_page
+from sojourn.harness.report.index import Left, read_folder
+from sojourn.harness.report.repetitions import MEASURED, Experiment, experiments, figure_text
+from sojourn.harness.report.run_page import REPORT, ReportError, status_of, versions_of
+from sojourn.harness.report.svg import Dots, dot_plot
+from sojourn.harness.store.loaded import LoadedRun, load_run
+from sojourn.harness.store.manifest import MANIFEST
+from sojourn.scoring.statistics.intervals import (
+    ENOUGH,
+    LEVEL,
+    RESAMPLES,
+    SEED,
+    Difference,
+    Estimate,
+    difference,
+    holm,
+    shows,
+)
+from sojourn.scoring.statistics.numbers import LOST, never_came
+from sojourn.scoring.statistics.summary import Figure
 
 #: Of what was asked: its names, which the table of differences tells by what they are made of.
 _NAMES = ("test", "cell")

@@ -11,11 +11,11 @@ from typing import Any
 
 import polars as pl
 
-from hardware.machine.messages import did_you_mean
-from harness.report.run_page import ReportError
-from harness.store.loaded import LoadedRun, check_seal, load_run, load_valid_run
-from scoring.schema.scores import Scores
-from scoring.tables import TABLES
+from sojourn.hardware.machine.messages import did_you_mean
+from sojourn.harness.report.run_page import ReportError
+from sojourn.harness.store.loaded import LoadedRun, check_seal, load_run, load_valid_run
+from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.tables import TABLES
 
 DESCRIPTION = "columns.md"
 
@@ -23,7 +23,7 @@ DESCRIPTION = "columns.md"
 class RunData:
     """A finished run and its tables, each read when it is first asked for: `run.packets`, `run.probes`, …
 
-    The tables are those of `scoring.tables.TABLES`, as polars DataFrames; one that was not recorded is empty.
+    The tables are those of `sojourn.scoring.tables.TABLES`, as polars DataFrames; one that was not recorded is empty.
     Asking for one raises LoadError where a file that it is read from is not the one that the manifest holds, and
     another RuntimeError, in one line, where that file is damaged.
     """

@@ -18,16 +18,16 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hardware.confine.decoder import decoder
-from harness.report.grids import bottleneck
-from harness.report.headline import Outcome, harm_badge, measurement, outcomes, phrase
-from harness.report.run_page import status_of
-from harness.report.timeline_figure import draw_delay, draw_goodput, draw_quality, dress
-from harness.store.loaded import stored_object
-from harness.terminal import Tell
-from scoring.picture.frames import QUIET, frame_times, recording
-from scoring.schema.scores import Scores
-from scoring.time_series import RunSeries, run_series
+from sojourn.hardware.confine.decoder import decoder
+from sojourn.harness.report.grids import bottleneck
+from sojourn.harness.report.headline import Outcome, harm_badge, measurement, outcomes, phrase
+from sojourn.harness.report.run_page import status_of
+from sojourn.harness.report.timeline_figure import draw_delay, draw_goodput, draw_quality, dress
+from sojourn.harness.store.loaded import stored_object
+from sojourn.harness.terminal import Tell
+from sojourn.scoring.picture.frames import QUIET, frame_times, recording
+from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.time_series import RunSeries, run_series
 
 _WIDTH, _PLOTS, _DPI = 1280, 480, 100
 _TITLE, _RUN, _REASONS = 64, 24, 44  # heights in px: of the title, and below it of the run's name or of reasons

@@ -9,14 +9,14 @@ from functools import partial
 from math import inf, isfinite, isinf
 from typing import TYPE_CHECKING, Any
 
-from scoring.schema.scores import Harm, PhaseScores, Scores, rate_steps
-from scoring.statistics.harm import SEVERE, SOME, severity
-from scoring.statistics.numbers import LOST, UNFINISHED, formatted
-from scoring.time_series import probe_names
-from traffic.probes import PROBES
+from sojourn.scoring.schema.scores import Harm, PhaseScores, Scores, rate_steps
+from sojourn.scoring.statistics.harm import SEVERE, SOME, severity
+from sojourn.scoring.statistics.numbers import LOST, UNFINISHED, formatted
+from sojourn.scoring.time_series import probe_names
+from sojourn.traffic.probes import PROBES
 
 if TYPE_CHECKING:
-    from scoring.statistics.intervals import Estimate
+    from sojourn.scoring.statistics.intervals import Estimate
 
 #: The metrics of harm: what they are called, with probes by their codepoints (see `labelled`), and their units.
 METRICS = {
@@ -38,7 +38,7 @@ METRICS = {
 #: A baseline shorter than this, s, is told beside the harm.
 _LONG_ALONE_S = 60.0
 DEMAND_MET = "demand met"
-"""In place of the harm to the goodput of a victim that the path did not limit (`scoring.transport.demand`)."""
+"""In place of the harm to the goodput of a victim that the path did not limit (`sojourn.scoring.transport.demand`)."""
 PRIMARY = ", primary"
 """What follows the name of the metric by which a victim is judged."""
 

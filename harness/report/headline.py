@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.report.grids import alone_for, interval, percent
-from scoring.schema.scores import Scores
-from scoring.statistics.harm import PRIMARY, SEVERE, SOME, Severity, severity
+from sojourn.harness.report.grids import alone_for, interval, percent
+from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.statistics.harm import PRIMARY, SEVERE, SOME, Severity, severity
 
 if TYPE_CHECKING:
-    from scoring.statistics.intervals import Estimate
-    from scoring.statistics.summary import Summary
+    from sojourn.scoring.statistics.intervals import Estimate
+    from sojourn.scoring.statistics.summary import Summary
 
 #: Share of its frame rate alone that a video must lose for the headline to give it.
 _SLOWER = 0.05
@@ -217,7 +217,7 @@ def sentence(outcome: Outcome, service: str = "") -> str:
 
 
 def _watched(outcome: Outcome, service: str) -> str:
-    from apps import SERVICES
+    from sojourn.apps import SERVICES
 
     if outcome.primary == PRIMARY["call"]:
         return "Call"
@@ -228,7 +228,7 @@ def sureness(runs: int, baseline_s: float | None) -> str:
     """Return how far to trust what so many runs say together, whose least time alone is `baseline_s`."""
     counted = "One run, no interval"
     if runs > 1:
-        from scoring.statistics.intervals import ENOUGH  # with SciPy, which one run does without
+        from sojourn.scoring.statistics.intervals import ENOUGH  # with SciPy, which one run does without
 
         counted = f"{runs} runs" + (f", {ENOUGH} needed for a result" if runs < ENOUGH else "")
     short = alone_for(baseline_s).removesuffix(", ")

@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from hardware.machine.files import replace_file
+from sojourn.hardware.machine.files import replace_file
 
 
 @cache

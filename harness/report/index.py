@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from bottleneck.units import format_rate, format_time
-from harness.report.beside_published import services_table
-from harness.report.grids import DEMAND_MET, METRICS, Grid, labelled, queue
-from harness.report.headline import CUT_OFFS
-from harness.report.html import write_page
-from harness.report.repetitions import (
+from sojourn.bottleneck.units import format_rate, format_time
+from sojourn.harness.report.beside_published import services_table
+from sojourn.harness.report.grids import DEMAND_MET, METRICS, Grid, labelled, queue
+from sojourn.harness.report.headline import CUT_OFFS
+from sojourn.harness.report.html import write_page
+from sojourn.harness.report.repetitions import (
     Experiment,
     differing,
     experiments,
@@ -26,11 +26,11 @@ from harness.report.repetitions import (
     run_rows,
     verdict_view,
 )
-from harness.report.run_page import REPORT, ReportError
-from harness.store.loaded import LoadedRun, load_run
-from harness.store.manifest import MANIFEST, PARTIAL, StoreError, read_manifest
-from scoring.statistics.intervals import ENOUGH, Estimate
-from scoring.statistics.summary import REFERENCE
+from sojourn.harness.report.run_page import REPORT, ReportError
+from sojourn.harness.store.loaded import LoadedRun, load_run
+from sojourn.harness.store.manifest import MANIFEST, PARTIAL, StoreError, read_manifest
+from sojourn.scoring.statistics.intervals import ENOUGH, Estimate
+from sojourn.scoring.statistics.summary import REFERENCE
 
 INDEX = "index.html"
 #: What a row of the heat map says by its head, and what its columns say.

@@ -12,9 +12,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from hardware.machine.programs import find
-from harness.store.loaded import load_valid_run
-from scoring.picture import p1203
+from sojourn.hardware.machine.programs import find
+from sojourn.harness.store.loaded import load_valid_run
+from sojourn.scoring.picture import p1203
 
 PROGRAM = "p1203-standalone"
 #: A sequence of the recommendation is one to five minutes long; the model gives figures for shorter ones too.

@@ -12,15 +12,15 @@ from typing import Any
 
 import polars as pl
 
-from apps.standins import scenes
-from apps.standins.call import camera
-from apps.standins.film import Film, FilmError
-from apps.standins.ladder import rung_of
-from hardware.machine.programs import find
-from harness.store.loaded import load_valid_run, stored_object
-from harness.store.manifest import read_manifest
-from scoring.picture import frames, quality
-from scoring.picture.quality import Picture, QualityError
+from sojourn.apps.standins import scenes
+from sojourn.apps.standins.call import camera
+from sojourn.apps.standins.film import Film, FilmError
+from sojourn.apps.standins.ladder import rung_of
+from sojourn.hardware.machine.programs import find
+from sojourn.harness.store.loaded import load_valid_run, stored_object
+from sojourn.harness.store.manifest import read_manifest
+from sojourn.scoring.picture import frames, quality
+from sojourn.scoring.picture.quality import Picture, QualityError
 
 
 def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.DataFrame:

@@ -19,8 +19,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.report.beside_published import services_table
-from harness.report.grids import (
+from sojourn.harness.report.beside_published import services_table
+from sojourn.harness.report.grids import (
     DEMAND_MET,
     METRICS,
     PRIMARY,
@@ -32,16 +32,24 @@ from harness.report.grids import (
     number,
     value_text,
 )
-from harness.report.headline import CUT_OFFS, Outcome, average_headline, average_outcomes, badges, headline, outcomes
-from harness.report.html import write_page
-from harness.report.run_page import REPORT, ReportError
-from harness.report.svg import Dots, dot_plot
-from harness.store.loaded import LoadedRun, load_run
-from harness.store.manifest import MANIFEST
-from harness.store.runs import RunStore
-from scoring.statistics.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
-from scoring.statistics.numbers import never_came
-from scoring.statistics.summary import Contrast, Figure, Summary, summarise
+from sojourn.harness.report.headline import (
+    CUT_OFFS,
+    Outcome,
+    average_headline,
+    average_outcomes,
+    badges,
+    headline,
+    outcomes,
+)
+from sojourn.harness.report.html import write_page
+from sojourn.harness.report.run_page import REPORT, ReportError
+from sojourn.harness.report.svg import Dots, dot_plot
+from sojourn.harness.store.loaded import LoadedRun, load_run
+from sojourn.harness.store.manifest import MANIFEST
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.statistics.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
+from sojourn.scoring.statistics.numbers import never_came
+from sojourn.scoring.statistics.summary import Contrast, Figure, Summary, summarise
 
 SUMMARY, TABLE = "summary.json", "summary.csv"
 #: In the order of their rows: what is measured of each phase.

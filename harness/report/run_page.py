@@ -10,8 +10,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.report.beside_published import published_table
-from harness.report.grids import (
+from sojourn.harness.report.beside_published import published_table
+from sojourn.harness.report.grids import (
     beside_table,
     bottleneck,
     far_table,
@@ -22,13 +22,13 @@ from harness.report.grids import (
     phase_table,
     sojourn_table,
 )
-from harness.report.headline import CUT_OFFS, harm_badge, measurement, outcomes, sentence, sureness, title
-from harness.report.html import write_page
-from harness.report.svg import Panel, Points, ccdf_plot, time_plot
-from harness.store.loaded import judged, stored_object
-from harness.store.manifest import MANIFEST, Manifest, read_manifest
-from scoring.schema.scores import OWN, Curve, Scores
-from scoring.time_series import RunSeries, run_series
+from sojourn.harness.report.headline import CUT_OFFS, harm_badge, measurement, outcomes, sentence, sureness, title
+from sojourn.harness.report.html import write_page
+from sojourn.harness.report.svg import Panel, Points, ccdf_plot, time_plot
+from sojourn.harness.store.loaded import judged, stored_object
+from sojourn.harness.store.manifest import MANIFEST, Manifest, read_manifest
+from sojourn.scoring.schema.scores import OWN, Curve, Scores
+from sojourn.scoring.time_series import RunSeries, run_series
 
 REPORT = "report.html"
 #: Versions of which there are hundreds, by how their names begin: a simulated run's bytes depend on all of them.

@@ -10,7 +10,7 @@ from html import escape
 from itertools import count
 from textwrap import wrap
 
-from harness.report.svg import Scale, ticks
+from sojourn.harness.report.svg import Scale, ticks
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT = 1000.0, 460.0, 64.0, 44.0, 12.0
 _ROOM = 5  # px from a point to its name

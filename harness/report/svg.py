@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from scoring.statistics.numbers import LOST, formatted
+from sojourn.scoring.statistics.numbers import LOST, formatted
 
 Points = Sequence[tuple[float, float | None]]
 

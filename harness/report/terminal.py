@@ -12,15 +12,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.report.beside_published import services_table
-from harness.report.grids import Grid, beside_table, far_table, harm_table, lab_table, phase_table
-from harness.report.headline import Badge, badges, headline, measurement, outcomes
-from harness.store.loaded import stored_object
-from scoring.schema.scores import Scores
+from sojourn.harness.report.beside_published import services_table
+from sojourn.harness.report.grids import Grid, beside_table, far_table, harm_table, lab_table, phase_table
+from sojourn.harness.report.headline import Badge, badges, headline, measurement, outcomes
+from sojourn.harness.store.loaded import stored_object
+from sojourn.scoring.schema.scores import Scores
 
 if TYPE_CHECKING:
-    from harness.report.compare import Comparison
-    from harness.report.repetitions import Experiment
+    from sojourn.harness.report.compare import Comparison
+    from sojourn.harness.report.repetitions import Experiment
 
 
 def print_scores(scores: Scores, run: Path, console: Console) -> None:
@@ -63,7 +63,7 @@ def print_services(runs: Sequence[tuple[str, Scores]], console: Console) -> None
 
 def print_summary(found: Sequence[Experiment], console: Console) -> None:
     """Print what the runs of each experiment say together."""
-    from harness.report.repetitions import grids, lines, method
+    from sojourn.harness.report.repetitions import grids, lines, method
 
     for one in found:
         console.print(Text(one.title, style="bold"))
@@ -81,7 +81,7 @@ def print_summary(found: Sequence[Experiment], console: Console) -> None:
 
 def print_comparison(found: Comparison, console: Console) -> None:
     """Print what differs between A and B: what was asked, then what came out."""
-    from harness.report.compare import grids, lines, method, side_badges
+    from sojourn.harness.report.compare import grids, lines, method, side_badges
 
     for side in (found.a, found.b):
         console.print(Text(f"{side.name}: {side.place}: {len(side.runs)} valid"), soft_wrap=True)

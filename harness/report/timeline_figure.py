@@ -10,12 +10,12 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from harness.report.grids import bottleneck
-from harness.report.headline import measurement, outcomes, sentence
-from harness.report.headline import title as worst
-from harness.store.loaded import stored_object
-from scoring.schema.scores import Scores
-from scoring.time_series import RunSeries, run_series
+from sojourn.harness.report.grids import bottleneck
+from sojourn.harness.report.headline import measurement, outcomes, sentence
+from sojourn.harness.report.headline import title as worst
+from sojourn.harness.store.loaded import stored_object
+from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.time_series import RunSeries, run_series
 
 _VICTIM, _CONTENDER, _QUALITY, _STALL = "#0b62c4", "#c4420b", "#1a7f37", "#d1242f"
 #: Characters of a line of the title.

@@ -13,17 +13,17 @@ from typing import Any, Literal
 
 from markupsafe import Markup
 
-from harness.report.grids import METRICS, Grid, Row, number
-from harness.report.html import write_page
-from harness.report.index import Left, read_folder, void_runs
-from harness.report.repetitions import MEASURED, Experiment, experiments
-from harness.report.run_page import ReportError
-from harness.report.svg import Dots, dot_plot
-from harness.store.manifest import MANIFEST
-from scoring.statistics.harm import Better
-from scoring.statistics.intervals import LEVEL, Difference, Estimate
-from scoring.statistics.numbers import LOST, never_came
-from scoring.statistics.trend import changes
+from sojourn.harness.report.grids import METRICS, Grid, Row, number
+from sojourn.harness.report.html import write_page
+from sojourn.harness.report.index import Left, read_folder, void_runs
+from sojourn.harness.report.repetitions import MEASURED, Experiment, experiments
+from sojourn.harness.report.run_page import ReportError
+from sojourn.harness.report.svg import Dots, dot_plot
+from sojourn.harness.store.manifest import MANIFEST
+from sojourn.scoring.statistics.harm import Better
+from sojourn.scoring.statistics.intervals import LEVEL, Difference, Estimate
+from sojourn.scoring.statistics.numbers import LOST, never_came
+from sojourn.scoring.statistics.trend import changes
 
 #: Rows of a dot plot are told apart before and after a change.
 _COLOURS = ("c0", "c1")

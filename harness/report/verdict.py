@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from hardware.machine.messages import printable
-from hardware.machine.toml_file import TomlError, read_toml
-from harness.bundle.archive import BundleError, check
-from harness.report.index import Left, unfinished
-from harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
-from harness.report.run_page import REPORT, ReportError
-from harness.store.manifest import MANIFEST, Manifest
-from scoring.statistics.numbers import formatted, never_came
-from scoring.statistics.thresholds import Judgement, Threshold, ThresholdError, judge, parse
+from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.machine.toml_file import TomlError, read_toml
+from sojourn.harness.bundle.archive import BundleError, check
+from sojourn.harness.report.index import Left, unfinished
+from sojourn.harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
+from sojourn.harness.report.run_page import REPORT, ReportError
+from sojourn.harness.store.manifest import MANIFEST, Manifest
+from sojourn.scoring.statistics.numbers import formatted, never_came
+from sojourn.scoring.statistics.thresholds import Judgement, Threshold, ThresholdError, judge, parse
 
 Look = Callable[[Path, Manifest], None]
 """Called with a run and its manifest; raises where the run is not to be judged."""

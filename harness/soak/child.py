@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a soak, or the check of its lab, as a process: `python -m harness.soak.child run|check JSON`.
+"""One run of a soak, or the check of its lab, as a process: `python -m sojourn.harness.soak.child run|check JSON`.
 
 What it cannot do it tells by one last line on standard error and exit code 1. A run that was committed ends with 0,
 void or not, its outcome in a sentence on standard output.
@@ -16,15 +16,15 @@ from pydantic import BaseModel
 from rich.console import Console
 from rich.text import Text
 
-from apps import SERVICES
-from apps.two_party import TwoParty
-from harness.options.model import Options
-from harness.options.parsing import LOCAL
-from harness.options.rules import parse_options
-from harness.soak.plan import PlannedCell, of_round
+from sojourn.apps import SERVICES
+from sojourn.apps.two_party import TwoParty
+from sojourn.harness.options.model import Options
+from sojourn.harness.options.parsing import LOCAL
+from sojourn.harness.options.rules import parse_options
+from sojourn.harness.soak.plan import PlannedCell, of_round
 
 if TYPE_CHECKING:
-    from harness.experiment.seeds import Job
+    from sojourn.harness.experiment.seeds import Job
 
 
 class Task(BaseModel):
@@ -53,8 +53,8 @@ def _test(options: Options) -> str:
 
 def run(task: Task, options: Options) -> None:
     """Make the run and tell its outcome."""
-    from harness.experiment.run import perform
-    from harness.report.headline import headline
+    from sojourn.harness.experiment.run import perform
+    from sojourn.harness.report.headline import headline
 
     asked = of_round(options, task.seed, task.round, task.folder)
     if options.engine == LOCAL:
@@ -68,17 +68,17 @@ def run(task: Task, options: Options) -> None:
 
 
 def _elsewhere(options: Options, console: Console, command_line: Sequence[str]) -> Job:
-    from harness.experiment.dask_seeds import dask_run
+    from sojourn.harness.experiment.dask_seeds import dask_run
 
     return dask_run(_test(options), options, SERVICES[options.service], command_line, console)
 
 
 def check(task: Task, options: Options) -> None:
     """Examine this machine for the options' lab, and bring the lab up once, or ask the cluster's workers."""
-    from hardware.machine.cache import root
-    from harness.experiment.run import check_lab
-    from harness.lab.doctor import examine
-    from harness.lab.needs import needed_by
+    from sojourn.hardware.machine.cache import root
+    from sojourn.harness.experiment.run import check_lab
+    from sojourn.harness.lab.doctor import examine
+    from sojourn.harness.lab.needs import needed_by
 
     if options.engine != LOCAL:
         _elsewhere(options, Console(stderr=True), ())
@@ -92,7 +92,7 @@ def check(task: Task, options: Options) -> None:
 
 
 def main() -> None:
-    from harness.experiment.run import ended_by_sigterm
+    from sojourn.harness.experiment.run import ended_by_sigterm
 
     what, task_text = sys.argv[1:]
     task = Task.model_validate_json(task_text)

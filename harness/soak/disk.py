@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from harness.soak.plan import Prune
-from harness.soak.state import Folder, nights
-from harness.store.manifest import MANIFEST, PARTIAL, SIGNATURE, StoreError, prune, read_manifest
+from sojourn.harness.soak.plan import Prune
+from sojourn.harness.soak.state import Folder, nights
+from sojourn.harness.store.manifest import MANIFEST, PARTIAL, SIGNATURE, StoreError, prune, read_manifest
 
 _DAY_S = 86400
 

@@ -20,27 +20,27 @@ from types import FrameType
 
 import psutil
 
-from hardware.lab.lab_file import PHYSICAL
-from hardware.machine.files import is_full, sync_folder
-from hardware.machine.memory import available_bytes
-from hardware.machine.scratch import sweep
-from hardware.simulation import fitting
-from harness.bundle.archive import BundleError, verify
-from harness.experiment.simulated import MEMORY
-from harness.options.parsing import LOCAL
-from harness.report.run_page import REPORT
-from harness.soak import leaks, state
-from harness.soak.child import Task, command_line
-from harness.soak.disk import free_bytes, make_room
-from harness.soak.plan import PlanError, PlanFile, PlannedCell, SoakPlan
-from harness.soak.rounds import Turn, expected_s, next_batch, quarantined
-from harness.soak.state import Attempt, Folder, Night, Outcome
-from harness.soak.status import saved_plan
-from harness.soak.supervise import Ended, supervise
-from harness.store.manifest import PARTIAL, StoreError
+from sojourn.hardware.lab.lab_file import PHYSICAL
+from sojourn.hardware.machine.files import is_full, sync_folder
+from sojourn.hardware.machine.memory import available_bytes
+from sojourn.hardware.machine.scratch import sweep
+from sojourn.hardware.simulation import fitting
+from sojourn.harness.bundle.archive import BundleError, verify
+from sojourn.harness.experiment.simulated import MEMORY
+from sojourn.harness.options.parsing import LOCAL
+from sojourn.harness.report.run_page import REPORT
+from sojourn.harness.soak import leaks, state
+from sojourn.harness.soak.child import Task, command_line
+from sojourn.harness.soak.disk import free_bytes, make_room
+from sojourn.harness.soak.plan import PlanError, PlanFile, PlannedCell, SoakPlan
+from sojourn.harness.soak.rounds import Turn, expected_s, next_batch, quarantined
+from sojourn.harness.soak.state import Attempt, Folder, Night, Outcome
+from sojourn.harness.soak.status import saved_plan
+from sojourn.harness.soak.supervise import Ended, supervise
+from sojourn.harness.store.manifest import PARTIAL, StoreError
 
 #: The process that makes a run or checks a lab; it takes `run` or `check` and a task as JSON.
-CHILD = (sys.executable, "-m", "harness.soak.child")
+CHILD = (sys.executable, "-m", "sojourn.harness.soak.child")
 #: The first check may build a kernel.
 _CHECK_LIMIT_S = 3600.0
 #: How long after a failed run a physical lab may take to come back, and between two looks, s.
@@ -378,8 +378,8 @@ def most_at_once(cell: PlannedCell) -> int:
         return 1
     if cell.options.engine == LOCAL:
         return min(len(os.sched_getaffinity(0)), fitting(MEMORY))
-    from harness.matrix.engines.dask_engine import WAITING_BYTES, connected, places
-    from harness.matrix.engines.engine import EngineError
+    from sojourn.harness.matrix.engines.dask_engine import WAITING_BYTES, connected, places
+    from sojourn.harness.matrix.engines.engine import EngineError
 
     try:
         with connected(cell.options.engine) as client:

@@ -10,18 +10,18 @@ import traceback
 from contextlib import ExitStack
 from pathlib import Path
 
-from apps import SERVICES
-from hardware.machine import cache
-from hardware.machine.files import CHECKOUT, is_full
-from hardware.machine.requirements import ToolError
-from hardware.machine.subreaper import adopt_orphans
-from harness.lab.needs import require_programs
-from harness.soak import state
-from harness.soak.loop import Code, Soak, Stop, begin, killed
-from harness.soak.plan import PlanError, SoakPlan, read_plan
-from harness.soak.serve import AddressError, StatusPage, address
-from harness.soak.state import Folder
-from harness.store.manifest import StoreError
+from sojourn.apps import SERVICES
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.files import CHECKOUT, is_full
+from sojourn.hardware.machine.requirements import ToolError
+from sojourn.hardware.machine.subreaper import adopt_orphans
+from sojourn.harness.lab.needs import require_programs
+from sojourn.harness.soak import state
+from sojourn.harness.soak.loop import Code, Soak, Stop, begin, killed
+from sojourn.harness.soak.plan import PlanError, SoakPlan, read_plan
+from sojourn.harness.soak.serve import AddressError, StatusPage, address
+from sojourn.harness.soak.state import Folder
+from sojourn.harness.store.manifest import StoreError
 
 
 def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "off", resume: bool = False) -> int:
@@ -85,7 +85,7 @@ def _close(plan: SoakPlan, last: Folder) -> None:
 
 def _summarise(folder: Folder) -> None:
     """Write the summary, in a process of its own: it takes much more memory than a night's soak."""
-    command = [sys.executable, "-m", "harness.cli", "soak", "summary", str(folder.path)]
+    command = [sys.executable, "-m", "sojourn.harness.cli", "soak", "summary", str(folder.path)]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     said = done.stdout.strip() if not done.returncode else f"no summary: {done.stderr.strip()}"
     _tell(f"{said}; `sojourn soak summary {folder.path}` makes it again")

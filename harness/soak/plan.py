@@ -22,16 +22,16 @@ from pydantic import (
     field_validator,
 )
 
-from apps.base import Service
-from hardware.lab.lab_file import PHYSICAL
-from hardware.machine.messages import did_you_mean
-from hardware.machine.toml_file import TomlError, parse_toml
-from harness.options.errors import OptionsError
-from harness.options.model import FORMER, OPTIONS, Options
-from harness.options.parsing import LOCAL
-from harness.options.rules import parse_options
-from harness.options.sources import combined, is_path, toml_value, with_scenario
-from harness.options.timeline import reordered
+from sojourn.apps.base import Service
+from sojourn.hardware.lab.lab_file import PHYSICAL
+from sojourn.hardware.machine.messages import did_you_mean
+from sojourn.hardware.machine.toml_file import TomlError, parse_toml
+from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.options.model import FORMER, OPTIONS, Options
+from sojourn.harness.options.parsing import LOCAL
+from sojourn.harness.options.rules import parse_options
+from sojourn.harness.options.sources import combined, is_path, toml_value, with_scenario
+from sojourn.harness.options.timeline import reordered
 
 #: What a run takes beyond its phases, s: set-up, warming the player up, scoring; a guess until the first one has ended.
 _AROUND_S = 60.0

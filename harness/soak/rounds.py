@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from harness.soak.plan import PlanFile, PlannedCell, SoakPlan
-from harness.soak.state import Attempt
+from sojourn.harness.soak.plan import PlanFile, PlannedCell, SoakPlan
+from sojourn.harness.soak.state import Attempt
 
 
 @dataclass(frozen=True)

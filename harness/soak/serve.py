@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from harness.report.html import render
-from harness.soak.state import Folder
-from harness.soak.status import clock, lines, status
+from sojourn.harness.report.html import render
+from sojourn.harness.soak.state import Folder
+from sojourn.harness.soak.status import clock, lines, status
 
 OFF = "off"
 DEFAULT = "127.0.0.1:8470"

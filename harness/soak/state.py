@@ -17,10 +17,10 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from hardware.machine.files import flush, is_full, lock, replace_file, sync_folder
-from hardware.machine.messages import first_wrong
-from harness.soak.plan import SoakPlan
-from harness.store.manifest import MANIFEST, PARTIAL, StoreError, UnixTime, read_manifest
+from sojourn.hardware.machine.files import flush, is_full, lock, replace_file, sync_folder
+from sojourn.hardware.machine.messages import first_wrong
+from sojourn.harness.soak.plan import SoakPlan
+from sojourn.harness.store.manifest import MANIFEST, PARTIAL, StoreError, UnixTime, read_manifest
 
 NIGHT, ATTEMPTS, PLAN = "soak.json", "attempts", "plan.toml"
 _BALLAST, _LOCK = ".ballast", ".lock"

@@ -15,10 +15,10 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from apps import SERVICES
-from harness.soak.plan import PlanError, PlanFile, read_file, read_plan
-from harness.soak.rounds import expected_s, quarantined
-from harness.soak.state import PLAN, Attempt, Folder, is_held
+from sojourn.apps import SERVICES
+from sojourn.harness.soak.plan import PlanError, PlanFile, read_file, read_plan
+from sojourn.harness.soak.rounds import expected_s, quarantined
+from sojourn.harness.soak.state import PLAN, Attempt, Folder, is_held
 
 _LAST = 10
 #: The name of an exception before what it says.

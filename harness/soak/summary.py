@@ -12,17 +12,17 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from harness.report.compare import compare, write_comparison
-from harness.report.compare import lines as compared_lines
-from harness.report.html import write_page
-from harness.report.index import INDEX, read_folder, write_index_of
-from harness.report.repetitions import experiments, grids, verdict_view
-from harness.report.run_page import REPORT, ReportError
-from harness.soak.loop import Code
-from harness.soak.plan import PlanError
-from harness.soak.state import Attempt, Folder, StateError, nights
-from harness.soak.status import CellStatus, Status, clock, lines, status
-from harness.store.manifest import StoreError
+from sojourn.harness.report.compare import compare, write_comparison
+from sojourn.harness.report.compare import lines as compared_lines
+from sojourn.harness.report.html import write_page
+from sojourn.harness.report.index import INDEX, read_folder, write_index_of
+from sojourn.harness.report.repetitions import experiments, grids, verdict_view
+from sojourn.harness.report.run_page import REPORT, ReportError
+from sojourn.harness.soak.loop import Code
+from sojourn.harness.soak.plan import PlanError
+from sojourn.harness.soak.state import Attempt, Folder, StateError, nights
+from sojourn.harness.soak.status import CellStatus, Status, clock, lines, status
+from sojourn.harness.store.manifest import StoreError
 
 JUNIT, COMPARISON = "junit.xml", "compare.html"
 #: What XML 1.0 cannot hold.

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hardware.machine.files import CHECKOUT
-from hardware.machine.place import ENVIRONMENT, LOCAL
-from harness.soak.leaks import MARK
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.place import ENVIRONMENT, LOCAL
+from sojourn.harness.soak.leaks import MARK
 
 #: Between asking a process to end, which lets it undo everything in order, and killing it, s.
 GRACE_S = 60.0

@@ -11,8 +11,8 @@ import os
 import shutil
 from pathlib import Path
 
-from hardware.machine.files import flush, lock, sync_folder
-from harness.store.manifest import PARTIAL
+from sojourn.hardware.machine.files import flush, lock, sync_folder
+from sojourn.harness.store.manifest import PARTIAL
 
 FAILED = ".failed"
 

@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from hardware.machine.messages import first_wrong
-from harness.store.manifest import PARTIAL, Manifest, StoreError, hash_file, read_manifest
-from scoring.schema.scores import SCORES, Scores
-from scoring.validity import Gate, Validity
+from sojourn.hardware.machine.messages import first_wrong
+from sojourn.harness.store.manifest import PARTIAL, Manifest, StoreError, hash_file, read_manifest
+from sojourn.scoring.schema.scores import SCORES, Scores
+from sojourn.scoring.validity import Gate, Validity
 
 #: What was asked for that makes no other experiment of it.
 _APART = ("seed", "repeat", "results", "asked_lab", "engine", "phases")
@@ -56,7 +56,7 @@ class LoadedRun:
 
     def drawable(self, *further: str) -> LoadedRun:
         """Return the run as `sealed` does, of the files that its series are drawn from and of `further` ones."""
-        from scoring.time_series import FILES  # with polars, which few need
+        from sojourn.scoring.time_series import FILES  # with polars, which few need
 
         return self.sealed(*FILES, *further)
 

@@ -14,8 +14,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from hardware.machine.files import FRESH, flush, lock, replace_file
-from hardware.machine.messages import first_wrong, printable
+from sojourn.hardware.machine.files import FRESH, flush, lock, replace_file
+from sojourn.hardware.machine.messages import first_wrong, printable
 
 SCHEMA_VERSION: Literal[1] = 1
 MANIFEST = "manifest.json"

@@ -21,9 +21,9 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from hardware.machine.files import CHECKOUT, FRESH, flush, is_full, lock, owner_only, remove_tree, sync_folder
-from hardware.machine.signals import held_back
-from harness.store.manifest import (
+from sojourn.hardware.machine.files import CHECKOUT, FRESH, flush, is_full, lock, owner_only, remove_tree, sync_folder
+from sojourn.hardware.machine.signals import held_back
+from sojourn.harness.store.manifest import (
     BALLAST,
     MANIFEST,
     PARTIAL,

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Further gates of a run, each in a file of its own here: a function that is marked `gate_of_runs`.
 
-Those of the lab itself, which every run had from the first, are in `scoring.validity`.
+Those of the lab itself, which every run had from the first, are in `sojourn.scoring.validity`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hardware.machine.discovery import defined_in
-from hardware.machine.plugins import Broken, named
-from scoring.evidence import RawFiles, Setting
-from scoring.gates.base import RunGate, gate_of_runs
-from scoring.validity import Gate, Limits, gate
+from sojourn.hardware.machine.discovery import defined_in
+from sojourn.hardware.machine.plugins import Broken, named
+from sojourn.scoring.evidence import RawFiles, Setting
+from sojourn.scoring.gates.base import RunGate, gate_of_runs
+from sojourn.scoring.validity import Gate, Limits, gate
 
 __all__ = ["further_gates", "gate_of_runs"]
 

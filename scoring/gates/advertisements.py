@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from scoring.evidence import RawFiles, Setting
-from scoring.gates.base import gate_of_runs
-from scoring.schema import records
-from scoring.validity import Gate, Limits, gate
+from sojourn.scoring.evidence import RawFiles, Setting
+from sojourn.scoring.gates.base import gate_of_runs
+from sojourn.scoring.schema import records
+from sojourn.scoring.validity import Gate, Limits, gate
 
 
 @gate_of_runs

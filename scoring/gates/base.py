@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from scoring.evidence import RawFiles, Setting
-from scoring.validity import Gate, Limits
+from sojourn.scoring.evidence import RawFiles, Setting
+from sojourn.scoring.validity import Gate, Limits
 
 Judge = Callable[[RawFiles, Setting, Limits], Iterable[Gate]]
 """Looks at the files and the setting of a run and returns gates, none where it does not apply."""

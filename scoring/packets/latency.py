@@ -13,8 +13,8 @@ import numpy.typing as npt
 import polars as pl
 from typing_extensions import TypedDict
 
-from scoring.packets.unpacked import unpacked
-from scoring.statistics.numbers import nearest_rank
+from sojourn.scoring.packets.unpacked import unpacked
+from sojourn.scoring.statistics.numbers import nearest_rank
 
 # Shares of samples above x at which a curve is given: 100 % down to 0.01 %, dense where it is read.
 _TAILS = np.unique(np.concatenate([np.linspace(0, 1, 101), np.logspace(-4, 0, 121)]))[::-1]

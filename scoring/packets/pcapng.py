@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scoring.packets.unpacked import unpacked
+from sojourn.scoring.packets.unpacked import unpacked
 
 TCP, UDP = 6, 17
 _IPV4, _IPV6 = 0x0800, 0x86DD

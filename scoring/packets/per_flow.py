@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Goodput, ECN and retransmissions of flows, from the packet table of `scoring.packets.pcapng`."""
+"""Goodput, ECN and retransmissions of flows, from the packet table of `sojourn.scoring.packets.pcapng`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scoring.packets.pcapng import ACK, AE, CE, CWR, ECE, ECT0, ECT1, NOT_ECT, SYN, TCP, UDP
-from traffic import ports
+from sojourn.scoring.packets.pcapng import ACK, AE, CE, CWR, ECE, ECT0, ECT1, NOT_ECT, SYN, TCP, UDP
+from sojourn.traffic import ports
 
 FLOW = ["src", "sport", "dst", "dport", "proto"]
 _HALF, _WRAP = 1 << 31, 1 << 32
@@ -45,7 +45,7 @@ def contending(addresses: Mapping[str, str]) -> tuple[pl.Expr, pl.Expr]:
     """Which packets are the contenders', by the `addresses` of the lab's ends: those that go down, those that go up.
 
     Bulk flows go from sender to receiver, and up with their acknowledgements; applications from server to client, by
-    the ports of `traffic.ports`, and a call up too.
+    the ports of `sojourn.traffic.ports`, and a call up too.
     """
 
     def between(source: str, sink: str) -> pl.Expr:

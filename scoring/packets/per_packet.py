@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scoring.packets.per_flow import FLOW
+from sojourn.scoring.packets.per_flow import FLOW
 
 PACKETS = {"t_s": pl.Float64, "flow": pl.Int64, "bytes": pl.Int64, "delay_us": pl.Float64}
 """Columns of packets.csv: sent at (s of the cell), flow, IP bytes, time on the path (µs, null: it never came)."""
@@ -27,7 +27,7 @@ _KEY = [*FLOW, "ip_id", "fingerprint"]
 def crossed(before: pl.DataFrame, behind: pl.DataFrame, first_port: int, path_us: float) -> pl.DataFrame:
     """Return each packet with payload of two captures of one clock as PACKETS.
 
-    Both captures have the columns of `scoring.packets.pcapng.SCHEMA`.
+    Both captures have the columns of `sojourn.scoring.packets.pcapng.SCHEMA`.
 
     `before` and `behind` hold packets to the ports from `first_port` on, one a flow, where they enter the path and
     where they leave it; `path_us` is what is added to each one's delay, for a part of the path before the captures.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bottleneck.qdiscs import marks, sce_marks
-from scoring.packets.queue_delay import carrier, class_delays
-from scoring.schema import records
+from sojourn.bottleneck.qdiscs import marks, sce_marks
+from sojourn.scoring.packets.queue_delay import carrier, class_delays
+from sojourn.scoring.schema import records
 
 Points = list[tuple[float, float | None]]
 

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import polars as pl
 
-from scoring.schema.columns import FLOWS, PROBES
+from sojourn.scoring.schema.columns import FLOWS, PROBES
 
 STATES = ("srtt_us", "min_rtt_us", "cwnd", "retrans", "lost", "delivered", "delivered_ce", "delivery_rate_bps")
 """Columns of FLOWS that the sender tells."""
 
 
 def states(lines: Iterable[str], first_port: int, t0: float) -> pl.DataFrame:
-    """The lines of traffic.ss at a sending host: t_s (since `t0`, Unix s), flow and STATES, in order of time.
+    """The lines of sojourn.traffic.ss at a sending host: t_s (since `t0`, Unix s), flow and STATES, in order of time.
 
     A flow's number is how far its local port is above `first_port`.
     """
@@ -30,7 +30,7 @@ def states(lines: Iterable[str], first_port: int, t0: float) -> pl.DataFrame:
 
 
 def received(lines: Iterable[str], first_port: int, t0: float) -> pl.DataFrame:
-    """Lines of traffic.ss at a receiving host: t_s, flow and received_bytes; the far port numbers the flow."""
+    """Lines of sojourn.traffic.ss at a receiving host: t_s, flow and received_bytes; the far port numbers the flow."""
     rows = []
     for line in lines:
         sample = json.loads(line)
@@ -42,7 +42,7 @@ def received(lines: Iterable[str], first_port: int, t0: float) -> pl.DataFrame:
 def progress(advanced: pl.DataFrame, flow: int, t0: float) -> pl.DataFrame:
     """What has passed the point of capture of one flow: t_s (since `t0`, Unix s), flow, received_bytes.
 
-    `advanced` are its packets with `scoring.packets.per_flow.with_advance`: sequence progress, each byte once.
+    `advanced` are its packets with `sojourn.scoring.packets.per_flow.with_advance`: sequence progress, each byte once.
     """
     since = (advanced["t_ns"] - round(t0 * 1e9)) / 1e9
     columns = {"t_s": since, "flow": pl.repeat(flow, len(since), eager=True), "received_bytes": advanced["advance"]}

@@ -12,8 +12,8 @@ from typing import Final
 
 import polars as pl
 
-from scoring.packets.pcapng import CE, ECT1
-from scoring.packets.per_flow import FLOW
+from sojourn.scoring.packets.pcapng import CE, ECT1
+from sojourn.scoring.packets.per_flow import FLOW
 
 _KEY: Final = [*FLOW, "ip_id", "fingerprint"]
 _QUEUE: Final = pl.when(pl.col("ecn").is_in([ECT1, CE])).then(pl.lit("L")).otherwise(pl.lit("C")).alias("queue")
@@ -24,7 +24,7 @@ UNDER_WAY_S = 2.0
 
 
 def crossings(before: pl.DataFrame, behind: pl.DataFrame, path_ms: float | None = 0.0) -> pl.DataFrame:
-    """Packets of `before` (columns of scoring.packets.pcapng.SCHEMA) and what became of each in `behind`.
+    """Packets of `before` (columns of sojourn.scoring.packets.pcapng.SCHEMA) and what became of each in `behind`.
 
     Both captures must be of one clock. Columns: those of FLOW, ip_bytes, payload; t, seen before the router (Unix s);
     sojourn_ms, the time to the capture behind it less `path_ms`, which the router was asked to add beside its queue

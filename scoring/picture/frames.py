@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from hardware.confine.decoder import decoder
-from scoring.picture import strip
+from sojourn.hardware.confine.decoder import decoder
+from sojourn.scoring.picture import strip
 
 UNREAD = -1
 _ADDRESS = re.compile(" @ 0x[0-9a-f]+")  # ffmpeg tells where in memory it was, each time elsewhere

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from scoring.picture.frames import unwrap
+from sojourn.scoring.picture.frames import unwrap
 
 UNDER_WAY_S = 2.0
 """A frame captured so shortly before the recording's end may still be on its way."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scoring.schema.scores import PhaseScores, Scores
+from sojourn.scoring.schema.scores import PhaseScores, Scores
 
 
 def report(scores: Scores, phase: PhaseScores, rates_bps: Mapping[int, float], fps: float) -> dict[str, Any]:

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from hardware.confine.decoder import decoder
-from scoring.picture import frames, strip
+from sojourn.hardware.confine.decoder import decoder
+from sojourn.scoring.picture import frames, strip
 
 Picture = npt.NDArray[np.uint8]
 _SSIM = re.compile(r"^n:\d+ Y:([\d.]+)", re.MULTILINE)

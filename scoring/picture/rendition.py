@@ -23,7 +23,7 @@ class Segment:
 
 
 def from_recording(frames: pl.DataFrame, ladder: Sequence[int] = LADDER) -> list[Segment]:
-    """Segments from the columns t and rendition (-1 unread) of `scoring.picture.frames.read_recording`.
+    """Segments from the columns t and rendition (-1 unread) of `sojourn.scoring.picture.frames.read_recording`.
 
     A rendition is held until another is read. Raises ValueError for an index that the ladder lacks.
     """

@@ -9,14 +9,14 @@ from typing import Literal
 
 import polars as pl
 
-from scoring import validity
-from scoring.evidence import FAR, RawFiles, Setting
-from scoring.picture import frames, freezes, glass_to_glass, rendition
-from scoring.picture.blind import resolution, viewer
-from scoring.schema import records
-from scoring.schema.scores import Blind, FreezeEntry, RenditionChange
-from scoring.schema.windows import Window, edges
-from scoring.validity import Limits
+from sojourn.scoring import validity
+from sojourn.scoring.evidence import FAR, RawFiles, Setting
+from sojourn.scoring.picture import frames, freezes, glass_to_glass, rendition
+from sojourn.scoring.picture.blind import resolution, viewer
+from sojourn.scoring.schema import records
+from sojourn.scoring.schema.scores import Blind, FreezeEntry, RenditionChange
+from sojourn.scoring.schema.windows import Window, edges
+from sojourn.scoring.validity import Limits
 
 GRABS_A_FRAME = 1.9
 """A recorder that grabs so often in a camera's frame misses none: screens change no faster than it grabs."""

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from bottleneck.qdiscs import parse_qdisc
-from hardware.machine.messages import first_wrong
-from traffic.load import parse_load
+from sojourn.bottleneck.qdiscs import parse_qdisc
+from sojourn.hardware.machine.messages import first_wrong
+from sojourn.traffic.load import parse_load
 
 
 class RecordError(RuntimeError):

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from scoring.statistics.harm import Better
-from scoring.statistics.numbers import Number
-from scoring.validity import Text, Validity
+from sojourn.scoring.statistics.harm import Better
+from sojourn.scoring.statistics.numbers import Number
+from sojourn.scoring.validity import Text, Validity
 
 SCHEMA = 1
 SCORER = "2.2"
@@ -27,7 +27,7 @@ class Metrics(BaseModel):
     `played_share` is the time without stalls, `unfrozen_share` that without WebRTC's freezes, `played_height` the mean
     height of the picture, 0 while it stalls; `rtt_…`, `probe_loss` and `answered_share` (of those sent) are the Not-ECT
     probe's, those with `ect1_` before them the ECT(1) probe's; `frame_loss` the share of frames never shown,
-    `frames_in_time` that of those shown within `scoring.metrics.IN_TIME_MS`. `rtt_answered_p99_ms` and
+    `frames_in_time` that of those shown within `sojourn.scoring.metrics.IN_TIME_MS`. `rtt_answered_p99_ms` and
     `frame_shown_p99_ms` are percentiles of what came alone; `buffer_fall_s` is by how much the player's buffer fell at
     most within a window.
     """
@@ -107,7 +107,7 @@ class PhaseScores(Metrics):
 class Harm(BaseModel):
     """Harm of one metric in one contender phase against the solo baseline of the run.
 
-    `demand_met`: of goodput, that the path did not limit the victim (`scoring.transport.demand`); `harm` is
+    `demand_met`: of goodput, that the path did not limit the victim (`sojourn.scoring.transport.demand`); `harm` is
     then 0.
     """
 

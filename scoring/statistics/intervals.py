@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 from scipy import stats  # type: ignore[import-untyped]
 
-from scoring.statistics.numbers import Number
+from sojourn.scoring.statistics.numbers import Number
 
 Statistic = Literal["mean", "median"]
 

@@ -12,9 +12,9 @@ from statistics import fmean
 
 from pydantic import BaseModel
 
-from scoring.schema.scores import Metrics, Scores
-from scoring.statistics.harm import METRICS, Better
-from scoring.statistics.intervals import (
+from sojourn.scoring.schema.scores import Metrics, Scores
+from sojourn.scoring.statistics.harm import METRICS, Better
+from sojourn.scoring.statistics.intervals import (
     LEVEL,
     POWER,
     RESAMPLES,
@@ -27,9 +27,9 @@ from scoring.statistics.intervals import (
     paired_p,
     shows,
 )
-from scoring.statistics.numbers import Number
-from scoring.transport import demand
-from scoring.transport.cell_scores import FRAME_BYTES, PAYLOAD_BYTES
+from sojourn.scoring.statistics.numbers import Number
+from sojourn.scoring.transport import demand
+from sojourn.scoring.transport.cell_scores import FRAME_BYTES, PAYLOAD_BYTES
 
 #: The contender that the others are set against, where it competes.
 REFERENCE = "cubic"
@@ -80,7 +80,7 @@ _ALONE = {
 class Contrast(Estimate):
     """A contender less the reference, run by run; `mde` is the least true difference that so many runs would find.
 
-    `p` is of the paired t-test (`scoring.statistics.intervals.paired_p`), `p_holm` the same corrected for the
+    `p` is of the paired t-test (`sojourn.scoring.statistics.intervals.paired_p`), `p_holm` the same corrected for the
     number of metrics that are not primary; None of the primary one, of what has no better side, and of one run.
     """
 
@@ -96,7 +96,7 @@ class Figure(BaseModel):
     ("Beyond Jain's Fairness Index", HotNets 2019): a new congestion control may be deployed beside another one if it
     does no more harm to it than that one does to itself. BBR is judged beside BBR.
     Of goodput, `demand_met` is in how many runs the path gave the victim all that it asked for
-    (`scoring.transport.demand`), by contender; in the mean of harm each counts as 0.
+    (`sojourn.scoring.transport.demand`), by contender; in the mean of harm each counts as 0.
     """
 
     metric: str
@@ -116,7 +116,7 @@ class Figure(BaseModel):
     def worse(self, contender: str) -> bool | None:
         """Whether the victim fares worse beside `contender` than beside the reference; None when that is not shown.
 
-        The rule is that of `scoring.statistics.intervals.shows`, of the runs that have the figure beside both.
+        The rule is that of `sojourn.scoring.statistics.intervals.shows`, of the runs that have the figure beside both.
         """
         contrast = self.contrast.get(contender)
         if contrast is None or self.better is None or self.unlimited(contender):

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from hardware.machine.messages import did_you_mean
-from scoring.statistics.harm import METRICS
-from scoring.statistics.intervals import ENOUGH, Estimate
-from scoring.statistics.summary import MEASURED, Figure, Summary
+from sojourn.hardware.machine.messages import did_you_mean
+from sojourn.scoring.statistics.harm import METRICS
+from sojourn.scoring.statistics.intervals import ENOUGH, Estimate
+from sojourn.scoring.statistics.summary import MEASURED, Figure, Summary
 
 _COMPARE = {
     "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
-from scoring.statistics.intervals import LEVEL, RESAMPLES, SEED, Difference, difference
+from sojourn.scoring.statistics.intervals import LEVEL, RESAMPLES, SEED, Difference, difference
 
 Key = TypeVar("Key", bound=Hashable)
 #: Shares of the sum of squares closer together than this are the same.

@@ -10,18 +10,18 @@ from typing import Any
 
 import polars as pl
 
-from scoring import validity
-from scoring.evidence import SideCapture
-from scoring.packets import per_flow
-from scoring.picture import rendition
-from scoring.schema.columns import SHORT
-from scoring.schema.windows import Window
-from scoring.statistics.numbers import nearest_rank
-from scoring.transport.cell_scores import completion
-from scoring.validity import Gate, Limits
-from traffic import ports
-from traffic.load import CALL, VIDEO, WEB
-from traffic.web import arrivals
+from sojourn.scoring import validity
+from sojourn.scoring.evidence import SideCapture
+from sojourn.scoring.packets import per_flow
+from sojourn.scoring.picture import rendition
+from sojourn.scoring.schema.columns import SHORT
+from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.statistics.numbers import nearest_rank
+from sojourn.scoring.transport.cell_scores import completion
+from sojourn.scoring.validity import Gate, Limits
+from sojourn.traffic import ports
+from sojourn.traffic.load import CALL, VIDEO, WEB
+from sojourn.traffic.web import arrivals
 
 #: A fetch that is to begin so shortly before the end need not have begun.
 _LAST_S = 1.0

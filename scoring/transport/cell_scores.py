@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from bottleneck.units import parse_rate
-from scoring.packets.latency import ccdf
-from scoring.packets.per_packet import packet_scores
-from scoring.packets.sojourn import LEAST_NEGATIVE_MS
-from scoring.statistics.harm import harm
-from scoring.statistics.numbers import in_json, nearest_rank
-from scoring.transport.steady import truncation
+from sojourn.bottleneck.units import parse_rate
+from sojourn.scoring.packets.latency import ccdf
+from sojourn.scoring.packets.per_packet import packet_scores
+from sojourn.scoring.packets.sojourn import LEAST_NEGATIVE_MS
+from sojourn.scoring.statistics.harm import harm
+from sojourn.scoring.statistics.numbers import in_json, nearest_rank
+from sojourn.scoring.transport.steady import truncation
 
 Floats = npt.NDArray[np.float64]
 Json = dict[str, Any]
@@ -219,7 +219,7 @@ def goodput_series(flows: pl.DataFrame, n: int, start: float, stop: float) -> li
 def steady_state(curve: tuple[Floats, Floats], start: float, stop: float) -> Json:
     """Goodput of a flow without its warm-up: steady_start_s (s of the cell) and steady_mbps from there to `stop`.
 
-    The warm-up is found by `scoring.transport.steady.truncation` in the goodput of each whole second from
+    The warm-up is found by `sojourn.scoring.transport.steady.truncation` in the goodput of each whole second from
     `start` on.
     """
     begins = start + truncation(each_second(curve, start, stop).tolist())
@@ -229,7 +229,7 @@ def steady_state(curve: tuple[Floats, Floats], start: float, stop: float) -> Jso
 def wire_scores(wire: pl.DataFrame) -> Json:
     """What the bottleneck's queue saw of the data down: the outer headers, where there is a tunnel.
 
-    `wire` has a row of `scoring.packets.per_flow.flow_table` for each flow by its outer headers. Keys: flows
+    `wire` has a row of `sojourn.scoring.packets.per_flow.flow_table` for each flow by its outer headers. Keys: flows
     (those with 1 % of all bytes or more), largest_bytes (IP packet), and the share of the packets with data by ECN
     field.
     """
@@ -294,7 +294,7 @@ def score(
     window_s: float = 60.0,
     tail_s: float = 2.0,
 ) -> Json:
-    """Every score of one run of a cell (the JSON dump of a `harness.matrix.cell.Cell`), ready for JSON.
+    """Every score of one run of a cell (the JSON dump of a `sojourn.harness.matrix.cell.Cell`), ready for JSON.
 
     `flows`, `probes`, `short` and `talks` have the columns of FLOWS, PROBES, SHORT and TALKS (see `talk_scores`). Per
     flow: d_ss_mbps (`delivery_rate_mbps` in the steady window; for all flows of a direction their goodput in it where

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from scoring.schema.scores import Metrics, rate_steps
-from scoring.schema.windows import Window
-from scoring.transport.cell_scores import FRAME_BYTES, PAYLOAD_BYTES
+from sojourn.scoring.schema.scores import Metrics, rate_steps
+from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.transport.cell_scores import FRAME_BYTES, PAYLOAD_BYTES
 
 METRIC = "victim_mbps"
 """The metric that depends on demand."""

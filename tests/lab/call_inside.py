@@ -9,17 +9,17 @@ from pathlib import Path
 
 import psutil
 
-from apps.base import Stage
-from apps.call import BrowserCall
-from bottleneck.impairment import Impairment
-from bottleneck.qdiscs import parse_qdisc
-from bottleneck.spec import Bottleneck, Direction
-from captures.screen import ScreenRecorder
-from hardware.machine.display import SIZE, Display
-from hardware.machine.files import log_file
-from harness.experiment.guest_job import EVIDENCE
-from harness.lab import instruments
-from harness.lab.simulated import SimLab
+from sojourn.apps.base import Stage
+from sojourn.apps.call import BrowserCall
+from sojourn.bottleneck.impairment import Impairment
+from sojourn.bottleneck.qdiscs import parse_qdisc
+from sojourn.bottleneck.spec import Bottleneck, Direction
+from sojourn.captures.screen import ScreenRecorder
+from sojourn.hardware.machine.display import SIZE, Display
+from sojourn.hardware.machine.files import log_file
+from sojourn.harness.experiment.guest_job import EVIDENCE
+from sojourn.harness.lab import instruments
+from sojourn.harness.lab.simulated import SimLab
 
 DOWN_MS, UP_MS = 110, 10
 VERSION = "ip-version"

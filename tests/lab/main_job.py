@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.files import CHECKOUT
 
 
 def run_main_job(results: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

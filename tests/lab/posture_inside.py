@@ -14,16 +14,16 @@ from typing import Any
 
 import psutil
 
-from apps.base import Service, Stage
-from apps.call import BrowserCall
-from apps.youtube import YouTube
-from captures.recorders import RECORDERS
-from hardware.machine.display import SIZE, Display
-from hardware.machine.files import log_file
-from hardware.machine.place import Place
-from harness.experiment.guest_job import EVIDENCE
-from harness.lab.contract import Lab
-from harness.lab.simulated import SimLab
+from sojourn.apps.base import Service, Stage
+from sojourn.apps.call import BrowserCall
+from sojourn.apps.youtube import YouTube
+from sojourn.captures.recorders import RECORDERS
+from sojourn.hardware.machine.display import SIZE, Display
+from sojourn.hardware.machine.files import log_file
+from sojourn.hardware.machine.place import Place
+from sojourn.harness.experiment.guest_job import EVIDENCE
+from sojourn.harness.lab.contract import Lab
+from sojourn.harness.lab.simulated import SimLab
 
 #: Programs that show, draw or record what a page sends.
 VIEWERS = {"chromium", "chrome_crashpad", "Xvfb", "ffmpeg", "obs", "chromedriver"}

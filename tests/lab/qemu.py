@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.place import LOCAL, Place
+from sojourn.hardware.machine.place import LOCAL, Place
 
 TOOL = "qemu-system-x86_64"
 

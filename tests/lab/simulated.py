@@ -11,13 +11,13 @@ from pathlib import Path
 
 import polars as pl
 
-from hardware import simulation
-from hardware.images.guest import Guest, ensure_guest
-from hardware.kernel_build.build import ensure_kernel
-from hardware.kernel_build.kernel import Kernel
-from traffic.endpoints import ensure_endpoints
-from traffic.irtt import TOS
-from traffic.ports import TALK
+from sojourn.hardware import simulation
+from sojourn.hardware.images.guest import Guest, ensure_guest
+from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.kernel_build.kernel import Kernel
+from sojourn.traffic.endpoints import ensure_endpoints
+from sojourn.traffic.irtt import TOS
+from sojourn.traffic.ports import TALK
 
 NETWORK = """#!/bin/sh
 set -e

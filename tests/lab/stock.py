@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from hardware.images import disk
-from hardware.images.archive import Archive
-from hardware.images.image import SUITE
-from hardware.kernel_build import kbuild, kconfig
-from hardware.machine import cache
-from hardware.machine.place import LOCAL
+from sojourn.hardware.images import disk
+from sojourn.hardware.images.archive import Archive
+from sojourn.hardware.images.image import SUITE
+from sojourn.hardware.kernel_build import kbuild, kconfig
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.place import LOCAL
 from tests.lab.qemu import TOOL
 from tests.lab.simulated import NETWORK
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from bottleneck.parameters import U32, Choice, Flag, Fraction, Numbers, Valued
-from bottleneck.qdiscs import KINDS, Qdisc, parse_qdisc
-from bottleneck.sce import SINGLE, Ramp
+from sojourn.bottleneck.parameters import U32, Choice, Flag, Fraction, Numbers, Valued
+from sojourn.bottleneck.qdiscs import KINDS, Qdisc, parse_qdisc
+from sojourn.bottleneck.sce import SINGLE, Ramp
 
 PARENTS = ("htb", "slots", "tbf", "prio", "root")
 """What the queue is inside of; `slots` is the kernel's own, `root` nothing."""

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from harness.store.manifest import read_manifest
-from scoring.picture.frames import frame_times
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.store.manifest import read_manifest
+from sojourn.scoring.picture.frames import frame_times
 from tests.lab.main_job import run_main_job
 from tests.tiers import first
 

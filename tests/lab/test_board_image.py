@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck.router import Router
-from bottleneck.spec import Bottleneck
-from hardware.images import image
-from hardware.kernel_build import board
-from hardware.kernel_build.self_check import JOB, judge
-from hardware.machine.place import CommandError, Place
+from sojourn.bottleneck.router import Router
+from sojourn.bottleneck.spec import Bottleneck
+from sojourn.hardware.images import image
+from sojourn.hardware.kernel_build import board
+from sojourn.hardware.kernel_build.self_check import JOB, judge
+from sojourn.hardware.machine.place import CommandError, Place
 from tests.lab.qemu import Machine, booted
 
 # Not for CI: its kernel takes a quarter of an hour, and QEMU is no part of set-up.

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from apps.call import BrowserCall
-from apps.two_party import FAR
-from hardware.machine.ip import IP_VERSIONS, IpVersion
-from harness.lab.switches import PLANS
-from scoring.packets import latency, pcapng, per_flow
-from scoring.picture import frames, glass_to_glass
+from sojourn.apps.call import BrowserCall
+from sojourn.apps.two_party import FAR
+from sojourn.hardware.machine.ip import IP_VERSIONS, IpVersion
+from sojourn.harness.lab.switches import PLANS
+from sojourn.scoring.packets import latency, pcapng, per_flow
+from sojourn.scoring.picture import frames, glass_to_glass
 from tests.lab import call_inside
 from tests.lab.inside import run_inside
 from tests.tiers import first

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck.qdiscs import marks
+from sojourn.bottleneck.qdiscs import marks
 from tests.lab.simulated import Talk, bottleneck, counts, talk
 
 pytestmark = pytest.mark.lab

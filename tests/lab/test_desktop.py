@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hardware.images import desktop
-from hardware.images.desktop import ensure_desktop, tree_digest
-from hardware.machine import cache
+from sojourn.hardware.images import desktop
+from sojourn.hardware.images.desktop import ensure_desktop, tree_digest
+from sojourn.hardware.machine import cache
 
 pytestmark = pytest.mark.lab
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from hardware import build_tool, simulation
-from hardware.confine import confinement
-from hardware.confine.confinement import Confinement
-from hardware.images.desktop import ensure_desktop
-from hardware.images.guest import ensure_guest
-from hardware.kernel_build.build import ensure_kernel
-from hardware.machine.viewer import UID
-from hardware.simulation import Root
-from harness.lab.virtual import VirtualLab
+from sojourn.hardware import build_tool, simulation
+from sojourn.hardware.confine import confinement
+from sojourn.hardware.confine.confinement import Confinement
+from sojourn.hardware.images.desktop import ensure_desktop
+from sojourn.hardware.images.guest import ensure_guest
+from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.machine.viewer import UID
+from sojourn.hardware.simulation import Root
+from sojourn.harness.lab.virtual import VirtualLab
 
 pytestmark = pytest.mark.lab
 

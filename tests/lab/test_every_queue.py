@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck import readback, shaper
-from bottleneck.qdiscs import EXAMPLES, parse_qdisc
-from bottleneck.spec import Direction
-from hardware.images.guest import ensure_guest
-from hardware.kernel_build.build import ensure_kernel
+from sojourn.bottleneck import readback, shaper
+from sojourn.bottleneck.qdiscs import EXAMPLES, parse_qdisc
+from sojourn.bottleneck.spec import Direction
+from sojourn.hardware.images.guest import ensure_guest
+from sojourn.hardware.kernel_build.build import ensure_kernel
 from tests.lab.simulated import Simulated
 
 pytestmark = pytest.mark.lab

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck.units import parse_rate
-from harness.report.picture_quality import measure
-from harness.store.loaded import load_run
-from harness.store.runs import RunStore
-from scoring.picture.quality import QualityError
-from scoring.tables import TABLES
+from sojourn.bottleneck.units import parse_rate
+from sojourn.harness.report.picture_quality import measure
+from sojourn.harness.store.loaded import load_run
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.picture.quality import QualityError
+from sojourn.scoring.tables import TABLES
 from tests.lab.main_job import run_main_job
 
 pytestmark = [pytest.mark.lab, pytest.mark.nightly]

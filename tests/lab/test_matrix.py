@@ -13,15 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from harness.store.manifest import PARTIAL
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.store.manifest import PARTIAL
 from tests.tiers import first
 
 pytestmark = pytest.mark.lab
 
 
 def matrix(results: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "harness.cli", "matrix", *arguments, f"--results={results}"]
+    command = [sys.executable, "-m", "sojourn.harness.cli", "matrix", *arguments, f"--results={results}"]
     return subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -18,16 +18,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bottleneck.qdiscs import parse_qdisc
-from bottleneck.spec import Direction
-from hardware.machine.files import CHECKOUT
-from harness.matrix import dumbbell
-from harness.matrix.cell import Call, Cell, Flow, Hop
-from harness.matrix.cells import simulated_call
-from harness.matrix.cells.cell_run import RAW, RUN, Job, SimulatedInputs, standing
-from harness.matrix.engines.dask_engine import DaskEngine
-from harness.matrix.engines.engine import EngineError, LocalEngine, complete
-from harness.matrix.results import run_folder
+from sojourn.bottleneck.qdiscs import parse_qdisc
+from sojourn.bottleneck.spec import Direction
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cell import Call, Cell, Flow, Hop
+from sojourn.harness.matrix.cells import simulated_call
+from sojourn.harness.matrix.cells.cell_run import RAW, RUN, Job, SimulatedInputs, standing
+from sojourn.harness.matrix.engines.dask_engine import DaskEngine
+from sojourn.harness.matrix.engines.engine import EngineError, LocalEngine, complete
+from sojourn.harness.matrix.results import run_folder
 from tests.processes import outliving
 from tests.tiers import first
 
@@ -174,7 +174,7 @@ def test_a_cluster_over_tls_lets_nobody_in_without_a_certificate(
         with dask.config.set(ours):
             (outcome,) = complete([wanted], DaskEngine(address, wanted.inputs), tmp_path / "results")
         assert (outcome.status, outcome.error) == ("ran", "")
-        monkeypatch.setattr("harness.matrix.engines.dask_engine._CONNECT_S", 3)
+        monkeypatch.setattr("sojourn.harness.matrix.engines.dask_engine._CONNECT_S", 3)
         for other in (address, address.replace("tls://", "tcp://")):
             with pytest.raises(EngineError):
                 DaskEngine(other, wanted.inputs)
@@ -183,7 +183,7 @@ def test_a_cluster_over_tls_lets_nobody_in_without_a_certificate(
 #: A worker's preload: what it returns in place of runs, one after another.
 HOSTILE = """
 import io, itertools, json, zipfile
-from harness.matrix.engines import dask_engine
+from sojourn.harness.matrix.engines import dask_engine
 
 # Dask loads it twice.
 honest = dask_engine.honest = getattr(dask_engine, "honest", dask_engine.run_packed)
@@ -275,7 +275,7 @@ def test_a_worker_with_other_inputs_is_refused(tmp_path: Path) -> None:
     ("address", "reason"), [("tcp://127.0.0.1:9", "no Dask scheduler"), ("tcp://localhost:nine", "nine")]
 )
 def test_a_scheduler_that_is_not_there_is_named(address: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.matrix.engines.dask_engine._CONNECT_S", 1)
+    monkeypatch.setattr("sojourn.harness.matrix.engines.dask_engine._CONNECT_S", 1)
     with pytest.raises(EngineError, match=rf"--engine: {address}: .*{reason}"):
         DaskEngine(address, "one")
     assert open_clients() == []

@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hardware.images.desktop import ensure_desktop
-from hardware.machine.files import CHECKOUT
-from harness.store.loaded import load_run
-from harness.store.manifest import PARTIAL, StoreError, read_manifest
+from sojourn.hardware.images.desktop import ensure_desktop
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.store.loaded import load_run
+from sojourn.harness.store.manifest import PARTIAL, StoreError, read_manifest
 from tests.lab.control_group import little_memory
 from tests.processes import outliving
 

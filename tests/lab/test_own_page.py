@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.store.loaded import load_run
-from harness.store.manifest import read_manifest
-from harness.store.runs import RunStore
+from sojourn.harness.store.loaded import load_run
+from sojourn.harness.store.manifest import read_manifest
+from sojourn.harness.store.runs import RunStore
 from tests.lab.main_job import own_film, run_main_job
 
 pytestmark = [pytest.mark.lab, pytest.mark.nightly]

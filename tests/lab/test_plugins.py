@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from harness.store.loaded import load_valid_run
-from harness.store.manifest import read_manifest
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.store.loaded import load_valid_run
+from sojourn.harness.store.manifest import read_manifest
 
 pytestmark = pytest.mark.lab
 
@@ -42,11 +42,13 @@ def called(installed: Path, folder: Path, *words: str) -> subprocess.CompletedPr
 
 
 def test_its_commands_know_what_the_package_brings(installed: Path, tmp_path: Path) -> None:
-    names = {one["name"] for one in json.loads(called(installed, tmp_path, "harness.cli", "matrix", "--json").stdout)}
+    names = {
+        one["name"] for one in json.loads(called(installed, tmp_path, "sojourn.harness.cli", "matrix", "--json").stdout)
+    }
     assert {"s1", "s6"} <= names
-    told = called(installed, tmp_path, "harness.cli", "harm", "--service=newz")
+    told = called(installed, tmp_path, "sojourn.harness.cli", "harm", "--service=newz")
     assert "known: " in told.stdout + told.stderr and "did you mean news?" in told.stdout + told.stderr
-    told = called(installed, tmp_path, "harness.cli", "harm", "--help")
+    told = called(installed, tmp_path, "sojourn.harness.cli", "harm", "--help")
     assert "lp-noecn" in told.stdout and "prio" in told.stdout
 
 
@@ -70,9 +72,9 @@ def test_a_package_that_cannot_be_loaded_is_named_and_the_rest_works(installed: 
     shutil.copytree(installed, broken := tmp_path / "packages", symlinks=True)
     (broken / "sojourn_example" / "news.py").write_text("import nonsuch\n")
     (broken / "sojourn_example" / "contenders.py").write_text("LP_NOECN = 'reno'\n")
-    done = called(broken, tmp_path, "harness.cli", "matrix", "--json")
+    done = called(broken, tmp_path, "sojourn.harness.cli", "matrix", "--json")
     assert json.loads(done.stdout)
-    script = "from apps import SERVICES; import traffic.contender, sys; sys.exit('news' in SERVICES)"
+    script = "from sojourn.apps import SERVICES; import sojourn.traffic.contender, sys; sys.exit('news' in SERVICES)"
     done = called(broken, tmp_path, "timeit", "-n1", "-r1", script)
     assert "news of sojourn-example 0.1.0 is left out: ModuleNotFoundError: No module named 'nonsuch'" in done.stderr
     assert "lp-noecn of sojourn-example 0.1.0 is left out: it is no Contender" in done.stderr

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from apps.call import BrowserCall
-from apps.youtube import YouTube
-from hardware.lab.lab_file import read_lab_file
-from hardware.machine.viewer import sandbox_refusal
-from harness.lab.contract import Lab
-from harness.lab.physical import PhysicalLab
+from sojourn.apps.call import BrowserCall
+from sojourn.apps.youtube import YouTube
+from sojourn.hardware.lab.lab_file import read_lab_file
+from sojourn.hardware.machine.viewer import sandbox_refusal
+from sojourn.harness.lab.contract import Lab
+from sojourn.harness.lab.physical import PhysicalLab
 from tests.lab import posture_inside
 from tests.lab.inside import run_inside
 from tests.lab.real_time.bench import Bench, bench, needs_root

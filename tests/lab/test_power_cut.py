@@ -20,14 +20,14 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine import cache
-from hardware.machine.files import CHECKOUT
-from harness.bundle.archive import verify
-from harness.experiment.rescore import replace
-from harness.store.loaded import load_run
-from harness.store.manifest import PARTIAL, StoreError, read_manifest
-from harness.store.runs import RunStore
-from scoring.schema.scores import SCORES, Scores
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.bundle.archive import verify
+from sojourn.harness.experiment.rescore import replace
+from sojourn.harness.store.loaded import load_run
+from sojourn.harness.store.manifest import PARTIAL, StoreError, read_manifest
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.schema.scores import SCORES, Scores
 from tests.unit.harness.conftest import scores
 
 __all__ = ["scores"]

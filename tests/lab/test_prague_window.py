@@ -10,8 +10,8 @@ from statistics import mean
 
 import pytest
 
-from hardware.images.guest import ensure_guest
-from hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.images.guest import ensure_guest
+from sojourn.hardware.kernel_build.build import ensure_kernel
 from tests.lab.simulated import Simulated, bottleneck, delay, flows
 from tests.lab.stock import Stock
 

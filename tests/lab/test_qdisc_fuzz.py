@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck.qdiscs import KINDS
-from hardware import simulation
-from hardware.images.guest import ensure_guest
-from hardware.kernel_build.build import RECIPE, SANITIZED, ensure_kernel
-from hardware.kernel_build.kbuild import Recipe
-from hardware.kernel_build.kernel import Kernel
-from hardware.kernel_build.self_check import CONGESTION_CONTROLS
+from sojourn.bottleneck.qdiscs import KINDS
+from sojourn.hardware import simulation
+from sojourn.hardware.images.guest import ensure_guest
+from sojourn.hardware.kernel_build.build import RECIPE, SANITIZED, ensure_kernel
+from sojourn.hardware.kernel_build.kbuild import Recipe
+from sojourn.hardware.kernel_build.kernel import Kernel
+from sojourn.hardware.kernel_build.self_check import CONGESTION_CONTROLS
 from tests.lab.simulated import NETWORK
 from tests.lab.tc_settings import DEVICE, PAUSE, SCHEDULE, START, settings
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from bottleneck.qdiscs import marks
-from hardware.images.guest import ensure_guest
-from hardware.kernel_build.build import ensure_kernel
+from sojourn.bottleneck.qdiscs import marks
+from sojourn.hardware.images.guest import ensure_guest
+from sojourn.hardware.kernel_build.build import ensure_kernel
 from tests.lab.simulated import COUNTS, Simulated, Talk, bottleneck, counted, counts, delay, flows, talk
 from tests.tiers import first
 

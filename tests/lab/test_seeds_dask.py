@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from harness.bundle.archive import verify
-from harness.report.run_page import REPORT
-from harness.soak import state
-from harness.store.manifest import read_manifest
-from harness.store.runs import RunStore
-from scoring.schema.scores import SCORES
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.bundle.archive import verify
+from sojourn.harness.report.run_page import REPORT
+from sojourn.harness.soak import state
+from sojourn.harness.store.manifest import read_manifest
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.schema.scores import SCORES
 from tests.lab.test_matrix_dask import at_work, cluster
 from tests.lab.test_soak import PLAN, check_runs, start
 

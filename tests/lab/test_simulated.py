@@ -15,13 +15,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hardware import simulation
-from hardware.images.guest import ensure_guest
-from hardware.kernel_build.build import ensure_kernel
-from hardware.machine.files import CHECKOUT
-from hardware.simulation import SimulationError
-from harness.store.manifest import PARTIAL, read_manifest
-from scoring.picture.frames import frame_times
+from sojourn.hardware import simulation
+from sojourn.hardware.images.guest import ensure_guest
+from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.hardware.simulation import SimulationError
+from sojourn.harness.store.manifest import PARTIAL, read_manifest
+from sojourn.scoring.picture.frames import frame_times
 from tests.tiers import first
 
 pytestmark = pytest.mark.lab

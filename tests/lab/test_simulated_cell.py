@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from harness.matrix import dumbbell
-from harness.matrix.cell import Call, Cell, Flow, Probe
-from harness.matrix.cells import simulated_call
-from harness.matrix.cells.cell_run import Job, score
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cell import Call, Cell, Flow, Probe
+from sojourn.harness.matrix.cells import simulated_call
+from sojourn.harness.matrix.cells.cell_run import Job, score
 
 pytestmark = pytest.mark.lab
 PAIR = dumbbell.flows(["prague", "cubic-noecn"], 20)

@@ -14,26 +14,26 @@ import polars as pl
 import psutil
 import pytest
 
-from bottleneck import delivery_trace
-from bottleneck.delivery_trace import Slots
-from bottleneck.impairment import Impairment
-from bottleneck.qdiscs import marks
-from bottleneck.shaper import RateStep
-from bottleneck.spec import Direction
-from hardware import simulation
-from hardware.images.guest import ensure_guest
-from hardware.kernel_build.build import ensure_kernel
-from hardware.machine.ip import IP_VERSIONS
-from hardware.simulation import SimulationError
-from harness.matrix import dumbbell
-from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
-from harness.matrix.cells import simulated
-from scoring.packets import pcapng
-from scoring.schema.columns import FLOWS
-from scoring.transport.cell_scores import active_queues
+from sojourn.bottleneck import delivery_trace
+from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.impairment import Impairment
+from sojourn.bottleneck.qdiscs import marks
+from sojourn.bottleneck.shaper import RateStep
+from sojourn.bottleneck.spec import Direction
+from sojourn.hardware import simulation
+from sojourn.hardware.images.guest import ensure_guest
+from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.machine.ip import IP_VERSIONS
+from sojourn.hardware.simulation import SimulationError
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
+from sojourn.harness.matrix.cells import simulated
+from sojourn.scoring.packets import pcapng
+from sojourn.scoring.schema.columns import FLOWS
+from sojourn.scoring.transport.cell_scores import active_queues
+from sojourn.traffic import ports
+from sojourn.traffic.program import PROGRAMS, Program
 from tests.tiers import first
-from traffic import ports
-from traffic.program import PROGRAMS, Program
 
 pytestmark = pytest.mark.lab
 

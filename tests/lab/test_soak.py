@@ -16,12 +16,12 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from harness.bundle.archive import verify
-from harness.soak import leaks, state
-from harness.soak.state import Attempt, Folder
-from harness.store.manifest import PARTIAL
-from scoring.schema.scores import SCORES
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.bundle.archive import verify
+from sojourn.harness.soak import leaks, state
+from sojourn.harness.soak.state import Attempt, Folder
+from sojourn.harness.store.manifest import PARTIAL
+from sojourn.scoring.schema.scores import SCORES
 from tests.hidden import REAL_TIME, path_without
 from tests.lab.real_time.test_virtual import host_state
 
@@ -46,7 +46,7 @@ qdisc = "dualpi2"
 
 def start(folder: Path, hours: float = 1, *, path: str = os.environ["PATH"]) -> subprocess.Popen[str]:
     """Begin the night of `folder`/plan.toml, or go on with it, where the programs are that `path` leads to."""
-    command = [sys.executable, "-m", "harness.cli", "soak", str(folder / "plan.toml"), f"--hours={hours}"]
+    command = [sys.executable, "-m", "sojourn.harness.cli", "soak", str(folder / "plan.toml"), f"--hours={hours}"]
     return subprocess.Popen(
         [*command, "--status=127.0.0.1:0"], cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env=os.environ | {"PATH": path},

@@ -23,13 +23,13 @@ from statistics import median
 import psutil
 import pytest
 
-from hardware.machine import place
-from hardware.machine.scratch import scratch_file
-from harness.lab.make import virtual_lab
-from harness.options.model import Options
-from harness.soak import leaks, state
-from harness.soak.loop import Code
-from scoring.schema.scores import SCORES
+from sojourn.hardware.machine import place
+from sojourn.hardware.machine.scratch import scratch_file
+from sojourn.harness.lab.make import virtual_lab
+from sojourn.harness.options.model import Options
+from sojourn.harness.soak import leaks, state
+from sojourn.harness.soak.loop import Code
+from sojourn.scoring.schema.scores import SCORES
 from tests.lab.real_time.test_virtual import host_state
 from tests.lab.test_soak import PLAN, check_runs, mid_run, running, start, until
 

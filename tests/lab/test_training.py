@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hardware.images.guest import ensure_guest
-from hardware.kernel_build import training
-from hardware.kernel_build.build import ensure_kernel
-from hardware.machine.cache import BuildError
+from sojourn.hardware.images.guest import ensure_guest
+from sojourn.hardware.kernel_build import training
+from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.machine.cache import BuildError
 
 
 def test_the_training_runs_and_a_kernel_that_does_not_count_is_told(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import sync_playwright
 
-from apps.browsers.browser import CHROMIUM
+from sojourn.apps.browsers.browser import CHROMIUM
 
 
 @pytest.fixture(scope="module")

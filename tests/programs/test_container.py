@@ -9,8 +9,8 @@ import subprocess
 
 from typer.testing import CliRunner
 
-from hardware.machine.files import CHECKOUT
-from harness.cli import app
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.cli import app
 
 RECIPE = (CHECKOUT / "Containerfile").read_text()
 STEPS = re.sub(r"\\\n", " ", re.sub(r"(?m)^#.*\n", "", RECIPE)).splitlines()
@@ -43,7 +43,7 @@ def test_its_packages_are_those_of_simulated_time() -> None:
 
 
 def test_what_it_runs_is_there() -> None:
-    assert any(step.endswith("harness.cli build") for step in steps("RUN"))
+    assert any(step.endswith("sojourn.harness.cli build") for step in steps("RUN"))
     assert CliRunner().invoke(app, ["build", "--help"]).exit_code == 0
     assert "sh harness/setup.sh simulated" in steps("RUN")
     (entry,) = map(json.loads, steps("ENTRYPOINT"))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.files import CHECKOUT
 
 OWNER, OTHER, SOJOURN = 4711, 4712, 4713
 #: In place of the installed program: it changes what the owner has, adds a run, and waits where it is told to.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.store.manifest import GitState
+from sojourn.harness.store.manifest import GitState
 
 _STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"}
 _running: list[str] = []
@@ -25,7 +25,7 @@ sys.addaudithook(_refuse)
 @pytest.fixture(autouse=True)
 def pure(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Refuse programs while the test runs; a run's commit is told without git."""
-    monkeypatch.setattr("harness.store.runs.git_state", lambda *_: GitState(commit="0" * 40, dirty=False))
+    monkeypatch.setattr("sojourn.harness.store.runs.git_state", lambda *_: GitState(commit="0" * 40, dirty=False))
     _running.append(request.node.name)
     yield
     _running.clear()
@@ -35,4 +35,4 @@ def pure(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any
 def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shuffle and resample runs 1000 times, not 10 000 times, where it is done for dozens of figures."""
     for module in ("intervals", "trend"):
-        monkeypatch.setattr(f"scoring.statistics.{module}.RESAMPLES", 1000)
+        monkeypatch.setattr(f"sojourn.scoring.statistics.{module}.RESAMPLES", 1000)

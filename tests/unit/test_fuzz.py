@@ -15,16 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from apps import SERVICES
-from bottleneck import readback
-from bottleneck.spec import Bottleneck
-from hardware.lab.lab_file import LabFileError, read_lab_file
-from harness.soak.plan import PlanError, read_plan
-from harness.soak.state import Attempt, Folder, Night, StateError
-from harness.soak.status import clock, lines, status
-from harness.store.manifest import Manifest, StoreError, parse_manifest
-from scoring.packets import latency, pcapng
-from scoring.packets.queue_series import read_queue
+from sojourn.apps import SERVICES
+from sojourn.bottleneck import readback
+from sojourn.bottleneck.spec import Bottleneck
+from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
+from sojourn.harness.soak.plan import PlanError, read_plan
+from sojourn.harness.soak.state import Attempt, Folder, Night, StateError
+from sojourn.harness.soak.status import clock, lines, status
+from sojourn.harness.store.manifest import Manifest, StoreError, parse_manifest
+from sojourn.scoring.packets import latency, pcapng
+from sojourn.scoring.packets.queue_series import read_queue
 from tests.unit.damage import EDITS, PART, TO, altered, assigned, damaged, fuzz
 
 HERE = Path(__file__).parent

@@ -50,15 +50,15 @@ def test_a_room_imports_only_itself_and_what_is_to_its_left(importer: str) -> No
 @pytest.mark.parametrize(
     ("importer", "source", "wrong"),
     [
-        ("apps", "from harness.store.runs import RunStore", True),
-        ("apps", "def later():\n    import harness.store.runs", True),
-        ("apps", "if TYPE_CHECKING:\n    from harness import store", True),
-        ("apps", "from captures.screen import Screen\nimport polars", False),
-        ("traffic", "from bottleneck import units", True),
+        ("apps", "from sojourn.harness.store.runs import RunStore", True),
+        ("apps", "def later():\n    import sojourn.harness.store.runs", True),
+        ("apps", "if TYPE_CHECKING:\n    from sojourn.harness import store", True),
+        ("apps", "from sojourn.captures.screen import Screen\nimport polars", False),
+        ("traffic", "from sojourn.bottleneck import units", True),
         ("hardware", "from . import machine", True),
-        ("hardware/machine", "from hardware.node import node_command", True),
-        ("hardware/machine", "from hardware.machine.place import Place", False),
-        ("harness", "import scoring.score, apps", False),
+        ("hardware/machine", "from sojourn.hardware.node import node_command", True),
+        ("hardware/machine", "from sojourn.hardware.machine.place import Place", False),
+        ("harness", "import sojourn.scoring.score, apps", False),
     ],
 )
 def test_a_breach_is_seen_wherever_the_import_stands(importer: str, source: str, wrong: bool) -> None:

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hardware import build_tool
+from sojourn.hardware import build_tool
 
 MOST = {"flows": 64, "probes": 8, "talks": 8, "taps": 8, "steps": 4096, "spaces": 64, "counters": 256}
 """How many there may be of what in one plan; spaces are namespaces."""

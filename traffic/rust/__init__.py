@@ -12,9 +12,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from hardware.build_tool import ended
-from hardware.machine import cache
-from hardware.machine.cache import BuildError
+from sojourn.hardware.build_tool import ended
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import BuildError
 
 HERE = Path(__file__).parent
 LOCK = "Cargo.lock.in"

@@ -11,9 +11,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from apps.standins import scenes
-from hardware.machine import cache
-from scoring.picture import strip
+from sojourn.apps.standins import scenes
+from sojourn.hardware.machine import cache
+from sojourn.scoring.picture import strip
 
 #: Off a divisor of the recorder's 60: the recorder's phase within a frame passes through all values each second,
 #: so that the median of what it sees is not early or late by a part of a frame. Chromium takes whole numbers only.

@@ -14,24 +14,24 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from hardware.machine.cache import digest
-from hardware.machine.files import replace_file
-from harness.engine.provenance import SourceFiles, source_files
-from harness.matrix.cell import Cell
-from harness.store import runs
-from harness.store.manifest import hash_file
-from scoring.schema.scores import SCORES
-from scoring.validity import Limits
-from traffic.program import FOREIGN
+from sojourn.hardware.machine.cache import digest
+from sojourn.hardware.machine.files import replace_file
+from sojourn.harness.engine.provenance import SourceFiles, source_files
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.store import runs
+from sojourn.harness.store.manifest import hash_file
+from sojourn.scoring.schema.scores import SCORES
+from sojourn.scoring.validity import Limits
+from sojourn.traffic.program import FOREIGN
 
 Endpoints = Literal["bulk", "iperf3"]
 RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "packets.csv", "replay.csv")
 """What a seed decides bit for bit."""
 RUN = "run.json"
 #: What runs a cell in simulated time; in real time; what scores it.
-_SIMULATED = ("harness.matrix.cells.simulated",)
-_REAL_TIME = ("harness.matrix.cells.real_time", "harness.lab.virtual", "harness.lab.physical")
-_SCORING = ("scoring.transport.cell_scores",)
+_SIMULATED = ("sojourn.harness.matrix.cells.simulated",)
+_REAL_TIME = ("sojourn.harness.matrix.cells.real_time", "sojourn.harness.lab.virtual", "sojourn.harness.lab.physical")
+_SCORING = ("sojourn.scoring.transport.cell_scores",)
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class Job:
     kernel_source: Path | None = None
     """The tarball of its kernel; None: Debian's newest. What it makes is part of `inputs`."""
     run: Callable[..., None] | None = None
-    """Runs it in place of `harness.matrix.cells.simulated.run_cell`; other processes import it by name."""
+    """Runs it in place of `sojourn.harness.matrix.cells.simulated.run_cell`; other processes import it by name."""
     scoring_sources: SourceFiles = field(default_factory=lambda: source_files(*_SCORING))
     """What scores it, found where the job is made; a worker only reads its own of these."""
 
     @property
     def work(self) -> float:
         """About how long it takes beside others: the packets that cross the bottleneck, in Mbit, and its set-up."""
-        from scoring.transport.cell_scores import rate_periods
+        from sojourn.scoring.transport.cell_scores import rate_periods
 
         periods = [*rate_periods(self.cell.model_dump(mode="json")), (self.cell.seconds, None)]
         return sum((b - a) * (rate or 100) for (a, rate), (b, _) in pairwise(periods)) + 200
@@ -69,8 +69,8 @@ def real_time_inputs_digest(lab_file: Path | None, limits: Limits, kernel_source
 
     Raises BuildError when they cannot be built, OSError when the file cannot be read.
     """
-    from hardware.images.guest import ensure_guest
-    from hardware.kernel_build.build import ensure_kernel
+    from sojourn.hardware.images.guest import ensure_guest
+    from sojourn.hardware.kernel_build.build import ensure_kernel
 
     lab = (
         lab_file.read_bytes() if lab_file else f"{ensure_kernel(kernel_source).digest} {ensure_guest().digest}".encode()
@@ -95,7 +95,7 @@ class SimulatedInputs:
 
 @functools.cache
 def _digest_here(named: SimulatedInputs) -> str:
-    from harness.matrix.cells.simulated import versions
+    from sojourn.harness.matrix.cells.simulated import versions
 
     parts = {**versions(named.kernel_source), "endpoints": named.endpoints}.items()
     return digest([(name, text.encode()) for name, text in parts] + list(named.sources.contents()))
@@ -109,9 +109,9 @@ def scoring_digest(job: Job) -> str:
 def perform(job: Job, folder: Path) -> None:
     """Empty `folder`, run the cell in it, score it and describe the run in `run.json`.
 
-    Raises what the run raises (hardware.simulation.SimulationError).
+    Raises what the run raises (sojourn.hardware.simulation.SimulationError).
     """
-    from harness.matrix.cells.simulated import run_cell
+    from sojourn.harness.matrix.cells.simulated import run_cell
 
     run = job.run or run_cell
     empty(folder)
@@ -153,9 +153,9 @@ def scored(job: Job, folder: Path) -> dict[str, Any]:
     """Return the scores of the raw files of a run, as this version makes them."""
     import polars as pl
 
-    from scoring.packets.per_packet import PACKETS
-    from scoring.schema.columns import FLOWS, PROBES, REPLAY, SHORT, TALKS, WIRE
-    from scoring.transport.cell_scores import score as scores_of
+    from sojourn.scoring.packets.per_packet import PACKETS
+    from sojourn.scoring.schema.columns import FLOWS, PROBES, REPLAY, SHORT, TALKS, WIRE
+    from sojourn.scoring.transport.cell_scores import score as scores_of
 
     def frame(name: str, schema: Any) -> pl.DataFrame:
         path = folder / name
@@ -191,7 +191,7 @@ def standing(job: Job, folder: Path) -> Literal["stale", "unscored", "done"]:
     It is stale where there is none, other inputs or programs have made it, or captures are asked for that it has not;
     unscored where its scores are not as they were written.
     """
-    from harness.matrix.cells.simulated import CAPTURES
+    from sojourn.harness.matrix.cells.simulated import CAPTURES
 
     about = recorded(folder)
     if about is None or about.get("inputs") != job.inputs or about.get("programs", {}) != _programs(job.cell):

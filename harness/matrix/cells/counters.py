@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 COUNTERS = "counters.json"
-"""In a run's folder: the name of an end → `traffic.nstat.counters` of it."""
+"""In a run's folder: the name of an end → `sojourn.traffic.nstat.counters` of it."""
 #: What tells how marks and losses were heard of and answered.
 _SHOWN = (
     "IpExtInNoECTPkts", "IpExtInECT1Pkts", "IpExtInECT0Pkts", "IpExtInCEPkts", "Ip6InNoECTPkts", "Ip6InECT1Pkts",

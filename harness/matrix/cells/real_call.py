@@ -10,16 +10,16 @@ from pathlib import Path
 
 import polars as pl
 
-from apps.base import ServiceError, Stage
-from apps.call import BrowserCall as Browsers
-from hardware.machine.display import SIZE, Display
-from hardware.machine.files import log_file
-from harness.lab.contract import Lab
-from harness.matrix import cell
-from scoring.packets import per_flow
-from scoring.schema.columns import TALKS
-from scoring.validity import Gate, gate
-from traffic.irtt import TOS
+from sojourn.apps.base import ServiceError, Stage
+from sojourn.apps.call import BrowserCall as Browsers
+from sojourn.hardware.machine.display import SIZE, Display
+from sojourn.hardware.machine.files import log_file
+from sojourn.harness.lab.contract import Lab
+from sojourn.harness.matrix import cell
+from sojourn.scoring.packets import per_flow
+from sojourn.scoring.schema.columns import TALKS
+from sojourn.scoring.validity import Gate, gate
+from sojourn.traffic.irtt import TOS
 
 _CE = 3
 _SETTLED_S, _POLL_S = 60.0, 0.25

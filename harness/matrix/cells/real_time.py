@@ -12,29 +12,29 @@ from threading import Event
 
 import polars as pl
 
-from apps.call import BrowserCall as Browsers
-from bottleneck.router import Router
-from bottleneck.spec import Bottleneck, Direction
-from captures.packets import Captured
-from hardware.machine.clock import clock_offsets
-from hardware.machine.command_log import command_log
-from hardware.machine.periodic import PeriodicSampler
-from harness.lab import instruments
-from harness.lab.contract import Lab
-from harness.lab.instruments import Side
-from harness.matrix.capabilities import lacking, working_hops
-from harness.matrix.cell import Cell, Flow, Probe
-from harness.matrix.cells.counters import COUNTERS
-from harness.matrix.cells.real_call import arrived, browser_call, marked, talks
-from scoring import validity
-from scoring.packets import latency, pcapng, per_flow, samples
-from scoring.schema.columns import WIRE
-from scoring.validity import Gate, Limits, Validity
-from traffic import nstat, ports
-from traffic.iperf3 import BulkFlow
-from traffic.ss import SsSampler
-from traffic.tso import tso_2020
-from traffic.tunnel import FAR, NEAR, tunnel
+from sojourn.apps.call import BrowserCall as Browsers
+from sojourn.bottleneck.router import Router
+from sojourn.bottleneck.spec import Bottleneck, Direction
+from sojourn.captures.packets import Captured
+from sojourn.hardware.machine.clock import clock_offsets
+from sojourn.hardware.machine.command_log import command_log
+from sojourn.hardware.machine.periodic import PeriodicSampler
+from sojourn.harness.lab import instruments
+from sojourn.harness.lab.contract import Lab
+from sojourn.harness.lab.instruments import Side
+from sojourn.harness.matrix.capabilities import lacking, working_hops
+from sojourn.harness.matrix.cell import Cell, Flow, Probe
+from sojourn.harness.matrix.cells.counters import COUNTERS
+from sojourn.harness.matrix.cells.real_call import arrived, browser_call, marked, talks
+from sojourn.scoring import validity
+from sojourn.scoring.packets import latency, pcapng, per_flow, samples
+from sojourn.scoring.schema.columns import WIRE
+from sojourn.scoring.validity import Gate, Limits, Validity
+from sojourn.traffic import nstat, ports
+from sojourn.traffic.iperf3 import BulkFlow
+from sojourn.traffic.ss import SsSampler
+from sojourn.traffic.tso import tso_2020
+from sojourn.traffic.tunnel import FAR, NEAR, tunnel
 
 EVIDENCE = "evidence"
 """Folder in a run's: captures and the tools' own output, which no seed brings back."""

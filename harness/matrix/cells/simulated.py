@@ -11,25 +11,25 @@ from typing import Literal
 
 import polars as pl
 
-from bottleneck import delivery_trace
-from bottleneck.delivery_trace import SlotsError
-from bottleneck.readback import ReadbackError
-from captures.packets import compress
-from hardware import simulation
-from hardware.images.guest import Guest, ensure_guest
-from hardware.kernel_build.build import ensure_kernel
-from hardware.kernel_build.kernel import Kernel
-from hardware.simulation import SimulationError
-from harness.matrix.cell import Cell
-from harness.matrix.cells.counters import COUNTERS
-from harness.matrix.cells.guest import measured, plan, queues, script
-from harness.matrix.cells.guest.network import hop_name
-from harness.store.manifest import hash_file
-from scoring.schema.columns import FLOWS
-from traffic import nstat
-from traffic.contender import CONTENDERS
-from traffic.endpoints import ensure_endpoints
-from traffic.program import PROGRAMS
+from sojourn.bottleneck import delivery_trace
+from sojourn.bottleneck.delivery_trace import SlotsError
+from sojourn.bottleneck.readback import ReadbackError
+from sojourn.captures.packets import compress
+from sojourn.hardware import simulation
+from sojourn.hardware.images.guest import Guest, ensure_guest
+from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.kernel_build.kernel import Kernel
+from sojourn.hardware.simulation import SimulationError
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.cells.counters import COUNTERS
+from sojourn.harness.matrix.cells.guest import measured, plan, queues, script
+from sojourn.harness.matrix.cells.guest.network import hop_name
+from sojourn.harness.store.manifest import hash_file
+from sojourn.scoring.schema.columns import FLOWS
+from sojourn.traffic import nstat
+from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.endpoints import ensure_endpoints
+from sojourn.traffic.program import PROGRAMS
 
 Endpoints = Literal["bulk", "iperf3"]
 CAPTURES = ("client.pcapng.zst", "server.pcapng.zst")
@@ -40,7 +40,7 @@ CAPTURES = ("client.pcapng.zst", "server.pcapng.zst")
 def parts(kernel_source: Path | None = None) -> tuple[Kernel, Guest, Path]:
     """Kernel, guest and the program of all endpoints, built if need be; once for a process.
 
-    Raises `hardware.machine.cache.BuildError`.
+    Raises `sojourn.hardware.machine.cache.BuildError`.
     """
     return ensure_kernel(kernel_source), ensure_guest(), ensure_endpoints()
 
@@ -74,7 +74,7 @@ def run_cell(
     Args:
         timeout_s: wall time, s.
         pcap: whether to leave `CAPTURES` too; nothing else is changed by it.
-        kernel_source: see `hardware.kernel_build.build.ensure_kernel`.
+        kernel_source: see `sojourn.hardware.kernel_build.build.ensure_kernel`.
 
     Raises:
         SimulationError: the cell cannot run here, the node hung or failed, or its configuration is not the one asked

@@ -8,13 +8,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from hardware.images.desktop import ensure_desktop
-from hardware.kernel_build.build import ensure_kernel
-from hardware.machine.scratch import scratch_folder
-from harness.experiment.guest_job import write_cell
-from harness.experiment.simulated import Machine, place, start
-from harness.matrix.cell import Cell
-from harness.matrix.cells.real_call import browsers
+from sojourn.hardware.images.desktop import ensure_desktop
+from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.machine.scratch import scratch_folder
+from sojourn.harness.experiment.guest_job import write_cell
+from sojourn.harness.experiment.simulated import Machine, place, start
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.cells.real_call import browsers
 
 #: Of wall time, for each second of the cell and for all that comes before it.
 _TIMEOUT_A_SECOND, _TIMEOUT_S = 15.0, 300.0
@@ -32,7 +32,7 @@ def inputs(kernel_source: Path | None = None) -> str:
 
 
 def run_cell(cell: Cell, folder: Path, *, seed: int, kernel_source: Path | None = None, **_: Any) -> None:
-    """Run `cell` and leave in `folder` what `harness.matrix.cells.real_time.run_cell` leaves.
+    """Run `cell` and leave in `folder` what `sojourn.harness.matrix.cells.real_time.run_cell` leaves.
 
     The same seed gives the same bytes. Raises SimulatedError, ServiceError, BuildError.
     """
@@ -43,7 +43,7 @@ def run_cell(cell: Cell, folder: Path, *, seed: int, kernel_source: Path | None 
         write_cell(job, cell, seed)
         with place(machine(kernel_source)):
             start(
-                machine(kernel_source), job, "exec python3 -m harness.experiment.guest_main /job cell",
+                machine(kernel_source), job, "exec python3 -m sojourn.harness.experiment.guest_main /job cell",
                 evidence=folder, seed=seed, timeout=_TIMEOUT_S + _TIMEOUT_A_SECOND * cell.seconds,
             )  # fmt: skip
     finally:

@@ -16,11 +16,11 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, Self
 
-from hardware.simulation import memory_bytes
-from harness.experiment.simulated import MEMORY
-from harness.matrix.cells.cell_run import Job, SimulatedInputs, empty, perform
-from harness.matrix.engines.engine import EngineError
-from harness.options.parsing import UNSAFE, engine_address
+from sojourn.hardware.simulation import memory_bytes
+from sojourn.harness.experiment.simulated import MEMORY
+from sojourn.harness.matrix.cells.cell_run import Job, SimulatedInputs, empty, perform
+from sojourn.harness.matrix.engines.engine import EngineError
+from sojourn.harness.options.parsing import UNSAFE, engine_address
 
 _AHEAD = 2
 """Runs handed to the scheduler for each thread, so that none waits for the runner."""

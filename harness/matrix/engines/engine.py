@@ -16,11 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
-from hardware.machine.memory import available_bytes
-from hardware.machine.signals import end_waits, held_back
-from harness.matrix.cells.cell_run import Job, is_of, perform, rescore, standing
-from harness.matrix.results import run_folder
-from harness.store.claim import Claim, claim
+from sojourn.hardware.machine.memory import available_bytes
+from sojourn.hardware.machine.signals import end_waits, held_back
+from sojourn.harness.matrix.cells.cell_run import Job, is_of, perform, rescore, standing
+from sojourn.harness.matrix.results import run_folder
+from sojourn.harness.store.claim import Claim, claim
 
 GUEST_BYTES = 400 << 20
 """What a guest of 256 MB and its worker take at most."""
@@ -132,7 +132,7 @@ def begin_worker() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=follow, daemon=True).start()
-    import scoring.transport.cell_scores  # noqa: F401  # here, not in the time of the first run
+    import sojourn.scoring.transport.cell_scores  # noqa: F401  # here, not in the time of the first run
 
 
 def _work(job: Job, folder: Path) -> None:

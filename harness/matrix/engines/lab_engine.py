@@ -12,11 +12,11 @@ from threading import Event
 from types import TracebackType
 from typing import Any, Self
 
-from harness.lab.contract import Lab, LabFactory
-from harness.matrix.cell import Cell
-from harness.matrix.cells.cell_run import Job, perform
-from harness.matrix.cells.real_time import run_cell
-from scoring.validity import Limits
+from sojourn.harness.lab.contract import Lab, LabFactory
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.cells.cell_run import Job, perform
+from sojourn.harness.matrix.cells.real_time import run_cell
+from sojourn.scoring.validity import Limits
 
 
 class LabEngine:

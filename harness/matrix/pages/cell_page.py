@@ -12,14 +12,14 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup
 
-from bottleneck.qdiscs import marks, sce_marks
-from harness.matrix.cell import Cell
-from harness.matrix.cells.counters import COUNTERS, shown
-from harness.matrix.matrix import Matrix
-from harness.matrix.results import figure_text, seeds_text
-from harness.report.svg import Panel, Points, ccdf_plot, time_plot
-from scoring.packets.per_packet import BIN_S, PACKETS
-from scoring.schema.columns import FLOWS
+from sojourn.bottleneck.qdiscs import marks, sce_marks
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.cells.counters import COUNTERS, shown
+from sojourn.harness.matrix.matrix import Matrix
+from sojourn.harness.matrix.results import figure_text, seeds_text
+from sojourn.harness.report.svg import Panel, Points, ccdf_plot, time_plot
+from sojourn.scoring.packets.per_packet import BIN_S, PACKETS
+from sojourn.scoring.schema.columns import FLOWS
 
 COLOURS = ("victim", "contender", "third", "fourth", "quality", "stall")
 """The page's colours of the curves c0 to c5."""
@@ -238,7 +238,7 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
 
 
 def ccdf_points(curve: Mapping[str, Any]) -> Points:
-    """Return a CCDF of `scoring.transport.cell_scores` as points (ms, percent); all lost: one at 100 %."""
+    """Return a CCDF of `sojourn.scoring.transport.cell_scores` as points (ms, percent); all lost: one at 100 %."""
     return list(zip(curve["ms"], curve["percent"], strict=True)) or [(0.0, 100.0)]
 
 

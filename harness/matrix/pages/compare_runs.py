@@ -11,14 +11,14 @@ from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.matrix.cell import Cell
-from harness.matrix.cells.cell_run import RUN, Job, current_scores, recorded
-from harness.matrix.matrix import Column, Matrix, MatrixError, Reference
-from harness.matrix.results import MISSING, Results, cell_folder, column_head, finished, mean
-from scoring.reference.published import AGREEING_SIZE
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.cells.cell_run import RUN, Job, current_scores, recorded
+from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError, Reference
+from sojourn.harness.matrix.results import MISSING, Results, cell_folder, column_head, finished, mean
+from sojourn.scoring.reference.published import AGREEING_SIZE
 
 if TYPE_CHECKING:
-    from scoring.statistics.intervals import Estimate
+    from sojourn.scoring.statistics.intervals import Estimate
 
 THEIRS = "other"
 """What the figures of the other runs are called beside ours."""
@@ -62,7 +62,7 @@ class Beside:
 
         Cells are what is resampled: one run of each on both sides tells a shift that they share.
         """
-        from scoring.statistics.intervals import estimate  # with SciPy, which runs do without
+        from sojourn.scoring.statistics.intervals import estimate  # with SciPy, which runs do without
 
         return {
             column_head(self.compared.matrix, one.metric): estimate(ratios, "median")

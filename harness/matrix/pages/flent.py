@@ -12,9 +12,9 @@ from typing import Any
 
 import polars as pl
 
-from harness.matrix.cell import Cell
-from harness.matrix.cells.cell_run import recorded
-from scoring.schema.columns import FLOWS, PROBES
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.cells.cell_run import recorded
+from sojourn.scoring.schema.columns import FLOWS, PROBES
 
 SUFFIX = ".flent.gz"
 _VERSION = 4

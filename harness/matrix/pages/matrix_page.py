@@ -16,10 +16,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from harness.matrix.matrix import Chart, Column, Matrix, Summary
-from harness.matrix.pages.cell_page import COLOURS, ccdf_points, cell_page
-from harness.matrix.pages.compare_runs import Beside
-from harness.matrix.results import (
+from sojourn.harness.matrix.matrix import Chart, Column, Matrix, Summary
+from sojourn.harness.matrix.pages.cell_page import COLOURS, ccdf_points, cell_page
+from sojourn.harness.matrix.pages.compare_runs import Beside
+from sojourn.harness.matrix.results import (
     FURTHEST,
     MISSING,
     Results,
@@ -31,13 +31,24 @@ from harness.matrix.results import (
     mean,
     seeds_text,
 )
-from harness.report.html import write_page
-from harness.report.scheme_plot import Scheme, scheme_plot
-from harness.report.svg import Bar, Dot, Dots, Panel, Points, bar_chart, ccdf_plot, dot_plot, scatter_plot, time_plot
-from scoring.reference.published import PublishedComparison
-from scoring.schema.columns import FLOWS
-from scoring.statistics.numbers import formatted, never_came
-from scoring.transport.cell_scores import goodput_series, pooled_ccdf
+from sojourn.harness.report.html import write_page
+from sojourn.harness.report.scheme_plot import Scheme, scheme_plot
+from sojourn.harness.report.svg import (
+    Bar,
+    Dot,
+    Dots,
+    Panel,
+    Points,
+    bar_chart,
+    ccdf_plot,
+    dot_plot,
+    scatter_plot,
+    time_plot,
+)
+from sojourn.scoring.reference.published import PublishedComparison
+from sojourn.scoring.schema.columns import FLOWS
+from sojourn.scoring.statistics.numbers import formatted, never_came
+from sojourn.scoring.transport.cell_scores import goodput_series, pooled_ccdf
 
 REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
 BESIDE, BESIDE_TABLE = "beside.html", "beside.csv"

@@ -10,13 +10,13 @@ from math import exp
 from pathlib import Path
 from typing import Literal
 
-from harness.matrix.matrix import Matrix
-from harness.matrix.pages import published_table
-from harness.matrix.pages.published_table import PublishedTable, TableFigure, markdown_row, tables
-from harness.matrix.results import MISSING, Results, column_head, figure_text
-from harness.report.agreement_figure import Quantity, SourceDots, draw
-from scoring.reference import published
-from scoring.reference.published import AGREEING_RANK, AGREEING_SIZE, PublishedComparison
+from sojourn.harness.matrix.matrix import Matrix
+from sojourn.harness.matrix.pages import published_table
+from sojourn.harness.matrix.pages.published_table import PublishedTable, TableFigure, markdown_row, tables
+from sojourn.harness.matrix.results import MISSING, Results, column_head, figure_text
+from sojourn.harness.report.agreement_figure import Quantity, SourceDots, draw
+from sojourn.scoring.reference import published
+from sojourn.scoring.reference.published import AGREEING_RANK, AGREEING_SIZE, PublishedComparison
 
 GROUPS = "table_groups.csv"
 """In scoring/reference/: what is to be said of groups of the tables."""

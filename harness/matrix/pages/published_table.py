@@ -9,12 +9,20 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from hardware.machine.files import replace_file
-from harness.matrix.matrix import Matrix, MatrixError
-from harness.matrix.matrix_plan import Campaign, prepare, seeds
-from harness.matrix.results import MISSING, Results, column_head, figure_text, furthest_text, left_out_text, results
-from scoring.reference import published
-from scoring.reference.published import PublishedComparison
+from sojourn.hardware.machine.files import replace_file
+from sojourn.harness.matrix.matrix import Matrix, MatrixError
+from sojourn.harness.matrix.matrix_plan import Campaign, prepare, seeds
+from sojourn.harness.matrix.results import (
+    MISSING,
+    Results,
+    column_head,
+    figure_text,
+    furthest_text,
+    left_out_text,
+    results,
+)
+from sojourn.scoring.reference import published
+from sojourn.scoring.reference.published import PublishedComparison
 
 TABLES = "tables.csv"
 """In scoring/reference/: a row for each published table, with the matrix, cells and metrics of ours that repeat it."""

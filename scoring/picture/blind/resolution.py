@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from scoring.picture.blind.place import CLEAR, middle
+from sojourn.scoring.picture.blind.place import CLEAR, middle
 
 LADDER = (144, 240, 360, 480, 720, 1080, 1440, 2160)
 """Heights looked for when the site's are unknown."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scoring.picture.blind.motion import Motion
+from sojourn.scoring.picture.blind.motion import Motion
 
 Floats = npt.NDArray[np.float64]
 

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scoring.picture import freezes
-from scoring.picture.blind import motion, resolution, stills
-from scoring.picture.blind.place import Place, told
-from scoring.picture.frames import RecordingError, picture_size
-from scoring.picture.freezes import Freeze
+from sojourn.scoring.picture import freezes
+from sojourn.scoring.picture.blind import motion, resolution, stills
+from sojourn.scoring.picture.blind.place import Place, told
+from sojourn.scoring.picture.frames import RecordingError, picture_size
+from sojourn.scoring.picture.freezes import Freeze
 
 
 @dataclass(frozen=True)
 class Seen:
     """What was seen at `place`; times in Unix s.
 
-    `stalls` and `webrtc` are freezes by the two definitions of scoring.picture.freezes. `undecided` are
+    `stalls` and `webrtc` are freezes by the two definitions of sojourn.scoring.picture.freezes. `undecided` are
     (onset, length) of what may be freezes or still scenes. `heights` maps whole seconds since the recording's start to
     the rendition.
     """

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hardware.images.desktop import ensure_desktop
-from harness.store.manifest import MANIFEST, read_manifest
-from harness.store.runs import RunStore
+from sojourn.hardware.images.desktop import ensure_desktop
+from sojourn.harness.store.manifest import MANIFEST, read_manifest
+from sojourn.harness.store.runs import RunStore
 from tests.lab.canaries import ENVIRONMENT, PROJECT
 from tests.lab.main_job import run_main_job
 

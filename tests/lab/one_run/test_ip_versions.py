@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scoring.packets import pcapng
-from scoring.schema.scores import SCORES, Scores, Sojourn
-from scoring.tables import TABLES
+from sojourn.scoring.packets import pcapng
+from sojourn.scoring.schema.scores import SCORES, Scores, Sojourn
+from sojourn.scoring.tables import TABLES
 
 pytestmark = [pytest.mark.lab, pytest.mark.nightly]  # cells are measured over IPv6 by day
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.bundle.archive import import_bundle, verify
-from harness.bundle.export import Wish, export
-from harness.store.manifest import read_manifest
-from scoring.packets import latency
-from scoring.schema.scores import SCORES, Scores
-from scoring.score import score_run
+from sojourn.harness.bundle.archive import import_bundle, verify
+from sojourn.harness.bundle.export import Wish, export
+from sojourn.harness.store.manifest import read_manifest
+from sojourn.scoring.packets import latency
+from sojourn.scoring.schema.scores import SCORES, Scores
+from sojourn.scoring.score import score_run
 from tests.lab.canaries import PROJECT, kept_out, names
 from tests.lab.main_job import open_to_others
 from tests.unit.harness.bundle.contents import told

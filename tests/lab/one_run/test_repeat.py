@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from harness.report.repetitions import SUMMARY, TABLE
-from harness.report.run_page import REPORT
-from harness.store.runs import RunStore
+from sojourn.harness.report.repetitions import SUMMARY, TABLE
+from sojourn.harness.report.run_page import REPORT
+from sojourn.harness.store.runs import RunStore
 from tests.lab.one_run.conftest import Repeated, contenders
 
 pytestmark = pytest.mark.lab

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from harness.experiment.rerun import NOT_COMPARED
-from harness.store.manifest import read_manifest
-from harness.store.runs import RunStore
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.experiment.rerun import NOT_COMPARED
+from sojourn.harness.store.manifest import read_manifest
+from sojourn.harness.store.runs import RunStore
 from tests.lab.one_run.conftest import Repeated
 
 pytestmark = pytest.mark.lab
@@ -23,7 +23,7 @@ def test_a_seed_gives_the_same_bytes_beside_another_and_alone(repeated: Repeated
     first, second = (read_manifest(run).files["client.pcapng.zst"] for run in repeated.runs.values())
     assert first != second
 
-    command = [sys.executable, "-m", "harness.cli", "rerun", str(repeated.runs[4]), f"--results={alone}"]
+    command = [sys.executable, "-m", "sojourn.harness.cli", "rerun", str(repeated.runs[4]), f"--results={alone}"]
     again = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=600)
     assert again.returncode == 0, again.stdout + again.stderr
     (run,) = RunStore(alone).runs()

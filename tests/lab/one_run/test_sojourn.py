@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from scoring.packets import pcapng, per_flow, queue_delay, sojourn
+from sojourn.scoring.packets import pcapng, per_flow, queue_delay, sojourn
 
 pytestmark = pytest.mark.lab
 

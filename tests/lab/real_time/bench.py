@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from hardware.images.guest import ensure_guest
-from hardware.kernel_build.build import ensure_kernel
-from hardware.machine.files import CHECKOUT
-from hardware.machine.ip import IpVersion
-from hardware.machine.place import LOCAL, Place
-from hardware.machine.process import Process
-from hardware.node import READY
-from harness.lab.contract import Lab
-from harness.lab.virtual import VirtualLab
+from sojourn.hardware.images.guest import ensure_guest
+from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.ip import IpVersion
+from sojourn.hardware.machine.place import LOCAL, Place
+from sojourn.hardware.machine.process import Process
+from sojourn.hardware.node import READY
+from sojourn.harness.lab.contract import Lab
+from sojourn.harness.lab.virtual import VirtualLab
 from tests.lab.canaries import ENVIRONMENT
 
 #: This host's own network namespaces stand for the client and the server.

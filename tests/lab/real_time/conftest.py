@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from bottleneck.router import Router
-from harness.lab.contract import Lab
-from harness.lab.make import virtual_lab
+from sojourn.bottleneck.router import Router
+from sojourn.harness.lab.contract import Lab
+from sojourn.harness.lab.make import virtual_lab
 from tests.lab.real_time.bench import Bench, bench
 
 

@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bottleneck.spec import Bottleneck
-from captures.packets import PacketCapture
-from hardware.lab.lab_file import read_lab_file
-from hardware.machine.clock import clock_offsets
-from harness.cli import app
-from harness.lab.check import examine
-from harness.lab.contract import Tap
-from harness.lab.instruments import SIDES, start_capture, start_echo, start_probe
-from harness.lab.physical import PhysicalLab
-from harness.report.index import INDEX
-from harness.report.run_page import REPORT
-from harness.store.manifest import MANIFEST, PARTIAL, read_manifest
-from scoring.packets import pcapng, per_flow, sojourn
-from scoring.schema.scores import SCORES, Scores
+from sojourn.bottleneck.spec import Bottleneck
+from sojourn.captures.packets import PacketCapture
+from sojourn.hardware.lab.lab_file import read_lab_file
+from sojourn.hardware.machine.clock import clock_offsets
+from sojourn.harness.cli import app
+from sojourn.harness.lab.check import examine
+from sojourn.harness.lab.contract import Tap
+from sojourn.harness.lab.instruments import SIDES, start_capture, start_echo, start_probe
+from sojourn.harness.lab.physical import PhysicalLab
+from sojourn.harness.report.index import INDEX
+from sojourn.harness.report.run_page import REPORT
+from sojourn.harness.store.manifest import MANIFEST, PARTIAL, read_manifest
+from sojourn.scoring.packets import pcapng, per_flow, sojourn
+from sojourn.scoring.schema.scores import SCORES, Scores
 from tests.lab.real_time.bench import Bench, changed, job, needs_root, until
 from tests.tiers import first
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck.impairment import Impairment
-from bottleneck.qdiscs import EXAMPLES, parse_qdisc
-from bottleneck.readback import ReadbackError
-from bottleneck.router import Router, RouterError
-from bottleneck.spec import Bottleneck, Direction
+from sojourn.bottleneck.impairment import Impairment
+from sojourn.bottleneck.qdiscs import EXAMPLES, parse_qdisc
+from sojourn.bottleneck.readback import ReadbackError
+from sojourn.bottleneck.router import Router, RouterError
+from sojourn.bottleneck.spec import Bottleneck, Direction
 from tests.tiers import first
 
 pytestmark = pytest.mark.lab

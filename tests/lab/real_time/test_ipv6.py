@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hardware.lab.lab_file import read_lab_file
-from harness.lab.check import examine
-from harness.store.manifest import MANIFEST, PARTIAL
-from scoring.schema.scores import SCORES, Scores
+from sojourn.hardware.lab.lab_file import read_lab_file
+from sojourn.harness.lab.check import examine
+from sojourn.harness.store.manifest import MANIFEST, PARTIAL
+from sojourn.scoring.schema.scores import SCORES, Scores
 from tests.lab.main_job import run_main_job
 from tests.lab.real_time.bench import Bench, bench, needs_root
 

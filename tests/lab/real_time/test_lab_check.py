@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hardware.lab.lab_file import read_lab_file
-from harness.lab.check import examine
-from harness.lab.doctor import Finding
+from sojourn.hardware.lab.lab_file import read_lab_file
+from sojourn.harness.lab.check import examine
+from sojourn.harness.lab.doctor import Finding
 from tests.lab.real_time.bench import Bench, changed, needs_root
 from tests.tiers import first
 
@@ -99,7 +99,7 @@ def test_a_machine_that_is_not_right_is_named_with_its_fix(
 
 
 def sojourn(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "harness.cli", "lab", *arguments]
+    command = [sys.executable, "-m", "sojourn.harness.cli", "lab", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 

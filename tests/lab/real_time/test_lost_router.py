@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from harness.store.manifest import PARTIAL, read_manifest
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.store.manifest import PARTIAL, read_manifest
 
 pytestmark = pytest.mark.lab
 

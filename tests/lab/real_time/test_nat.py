@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from bottleneck.readback import ReadbackError
-from bottleneck.spec import Bottleneck
-from hardware.lab.lab_file import read_lab_file
-from hardware.machine.place import Place
-from hardware.machine.process import Process
-from harness.lab.physical import PhysicalLab
+from sojourn.bottleneck.readback import ReadbackError
+from sojourn.bottleneck.spec import Bottleneck
+from sojourn.hardware.lab.lab_file import read_lab_file
+from sojourn.hardware.machine.place import Place
+from sojourn.hardware.machine.process import Process
+from sojourn.harness.lab.physical import PhysicalLab
 from tests.lab.real_time.bench import Bench
 
 pytestmark = pytest.mark.lab

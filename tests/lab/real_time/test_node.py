@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from hardware.images.guest import HOST_ALIAS, ensure_guest
-from hardware.kernel_build.build import ensure_kernel
-from hardware.kernel_build.self_check import self_check
-from hardware.machine.cache import BuildError
-from hardware.machine.namespaces import Namespaces
-from hardware.machine.place import Place
-from hardware.machine.process import Process
-from hardware.node import READY, Interface, node_command
-from harness.lab.virtual import node_jail
+from sojourn.hardware.images.guest import HOST_ALIAS, ensure_guest
+from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.kernel_build.self_check import self_check
+from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.namespaces import Namespaces
+from sojourn.hardware.machine.place import Place
+from sojourn.hardware.machine.process import Process
+from sojourn.hardware.node import READY, Interface, node_command
+from sojourn.harness.lab.virtual import node_jail
 
 pytestmark = pytest.mark.lab
 

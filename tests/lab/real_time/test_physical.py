@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from apps.standins.origin import set_congestion_control
-from bottleneck.lease import LeaseError
-from bottleneck.spec import Bottleneck
-from hardware.lab.lab_file import read_lab_file
-from harness.lab.physical import PhysicalLab, PhysicalLabError
+from sojourn.apps.standins.origin import set_congestion_control
+from sojourn.bottleneck.lease import LeaseError
+from sojourn.bottleneck.spec import Bottleneck
+from sojourn.hardware.lab.lab_file import read_lab_file
+from sojourn.harness.lab.physical import PhysicalLab, PhysicalLabError
+from sojourn.traffic import iperf3, ss
+from sojourn.traffic.contender import CONTENDERS, ECN_FILES
 from tests.lab.real_time.bench import Bench, until
-from traffic import iperf3, ss
-from traffic.contender import CONTENDERS, ECN_FILES
 
 pytestmark = pytest.mark.lab
 
@@ -30,10 +30,10 @@ BOTTLENECK = Bottleneck.symmetric(20_000_000, "dualpi2", 20_000)
 _HOLD = """
 import sys
 from pathlib import Path
-from bottleneck.spec import Bottleneck
-from hardware.lab.lab_file import read_lab_file
-from harness.lab.physical import PhysicalLab
-from hardware.machine.process import Process
+from sojourn.bottleneck.spec import Bottleneck
+from sojourn.hardware.lab.lab_file import read_lab_file
+from sojourn.harness.lab.physical import PhysicalLab
+from sojourn.hardware.machine.process import Process
 with PhysicalLab(read_lab_file(Path(sys.argv[1]))) as lab:
     lab.router.apply(Bottleneck.symmetric(20_000_000, "dualpi2", 20_000))
     command = ["iperf3", "-s", "--forceflush"]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hardware.lab.lab_file import read_lab_file
-from harness.bundle.archive import import_bundle, verify
-from harness.bundle.export import Wish, export
-from harness.lab.physical import CLOCK, PhysicalLab
-from harness.store.manifest import MANIFEST, PARTIAL, read_manifest
-from scoring.schema.scores import SCORES, Scores
+from sojourn.hardware.lab.lab_file import read_lab_file
+from sojourn.harness.bundle.archive import import_bundle, verify
+from sojourn.harness.bundle.export import Wish, export
+from sojourn.harness.lab.physical import CLOCK, PhysicalLab
+from sojourn.harness.store.manifest import MANIFEST, PARTIAL, read_manifest
+from sojourn.scoring.schema.scores import SCORES, Scores
 from tests.lab.canaries import kept_out, names
 from tests.lab.main_job import open_to_others
 from tests.lab.real_time.bench import Bench, job, needs_root, until

@@ -14,16 +14,16 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.lab.contract import Lab
-from harness.lab.make import virtual_lab
-from harness.matrix import dumbbell
-from harness.matrix.cell import Cell, Flow, Hop
-from harness.matrix.cells.real_time import EVIDENCE, RealTimeError, run_cell
-from harness.store.manifest import PARTIAL
-from scoring.validity import Limits
+from sojourn.harness.lab.contract import Lab
+from sojourn.harness.lab.make import virtual_lab
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cell import Cell, Flow, Hop
+from sojourn.harness.matrix.cells.real_time import EVIDENCE, RealTimeError, run_cell
+from sojourn.harness.store.manifest import PARTIAL
+from sojourn.scoring.validity import Limits
+from sojourn.traffic.tunnel import Kind
 from tests.lab.test_matrix import matrix
 from tests.lab.test_simulated_cell import PAIR, scored
-from traffic.tunnel import Kind
 
 pytestmark = pytest.mark.lab
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from harness.store.loaded import load_run
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.store.loaded import load_run
 from tests.lab.real_time.test_virtual import host_state
 
 pytestmark = [pytest.mark.lab, pytest.mark.nightly]

@@ -28,30 +28,30 @@ import polars as pl
 import psutil
 import pytest
 
-from apps.base import Stage
-from apps.jitsi import Jitsi
-from bottleneck.spec import Bottleneck
-from hardware.images.guest import ensure_guest
-from hardware.kernel_build.build import ensure_kernel
-from hardware.machine import cache
-from hardware.machine.display import Display
-from hardware.machine.files import CHECKOUT
-from hardware.machine.place import CommandError
-from hardware.machine.process import Process, ProcessError
-from hardware.machine.requirements import ToolError
-from harness.lab import uplink
-from harness.lab.contract import Lab
-from harness.lab.virtual import VirtualLab
-from harness.soak import leaks
-from harness.store.loaded import load_run
-from harness.store.runs import RunStore
-from scoring.packets import pcapng, sojourn
+from sojourn.apps.base import Stage
+from sojourn.apps.jitsi import Jitsi
+from sojourn.bottleneck.spec import Bottleneck
+from sojourn.hardware.images.guest import ensure_guest
+from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.display import Display
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.place import CommandError
+from sojourn.hardware.machine.process import Process, ProcessError
+from sojourn.hardware.machine.requirements import ToolError
+from sojourn.harness.lab import uplink
+from sojourn.harness.lab.contract import Lab
+from sojourn.harness.lab.virtual import VirtualLab
+from sojourn.harness.soak import leaks
+from sojourn.harness.store.loaded import load_run
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.packets import pcapng, sojourn
+from sojourn.traffic.ports import RELAY
 from tests.lab.main_job import main_job, own_film
 from tests.lab.posture_inside import listening
 from tests.lab.real_time.test_virtual import host_state
 from tests.processes import outliving
 from tests.programs.apps.jitsi_room import jitsi_room
-from traffic.ports import RELAY
 
 pytestmark = pytest.mark.lab
 
@@ -200,7 +200,7 @@ def test_a_killed_job_leaves_nothing(user: User, site: str) -> None:
     assert not outliving(process for processes in running.values() for process in processes)
     assert [process.cmdline() for process in leaks.marked(mark)] == []
     assert host_state() == before
-    sweep = [user.python, "-c", "from hardware.machine.scratch import sweep; sweep()"]  # as the next run does
+    sweep = [user.python, "-c", "from sojourn.hardware.machine.scratch import sweep; sweep()"]  # as the next run does
     subprocess.run([*user.before, *sweep], cwd=CHECKOUT, env=marking.surroundings, check=True)
     assert [path for path in user.temporary.iterdir() if path.name.startswith("sojourn-")] == []
 

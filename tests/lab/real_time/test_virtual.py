@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab.contract import Lab
-from harness.soak import leaks
+from sojourn.harness.lab.contract import Lab
+from sojourn.harness.soak import leaks
 from tests.processes import outliving
 
 pytestmark = pytest.mark.lab
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.lab
 _HOLD = """
 import select, sys
 from pathlib import Path
-from harness.lab.make import virtual_lab
+from sojourn.harness.lab.make import virtual_lab
 print("starting", flush=True)
 with virtual_lab(Path(sys.argv[1])) as lab:
     lab.client.run(["ping", "-c", "1", "-W", "2", lab.addresses.server])

@@ -7,16 +7,16 @@ import json
 import time
 from pathlib import Path
 
-from apps.browsers.browser import flags
-from apps.browsers.playwright_driver import PlaywrightBrowser
-from captures import obs
-from captures.obs import ObsRecorder
-from captures.recorders import RECORDERS
-from hardware.machine.display import Display
-from hardware.machine.place import Place
-from hardware.machine.viewer import for_viewer
-from harness.experiment.guest_job import EVIDENCE
-from harness.lab.simulated import SimLab
+from sojourn.apps.browsers.browser import flags
+from sojourn.apps.browsers.playwright_driver import PlaywrightBrowser
+from sojourn.captures import obs
+from sojourn.captures.obs import ObsRecorder
+from sojourn.captures.recorders import RECORDERS
+from sojourn.hardware.machine.display import Display
+from sojourn.hardware.machine.place import Place
+from sojourn.hardware.machine.viewer import for_viewer
+from sojourn.harness.experiment.guest_job import EVIDENCE
+from sojourn.harness.lab.simulated import SimLab
 
 SIZE = 640, 360
 RECORDED_S = 6

@@ -14,17 +14,17 @@ import polars as pl
 import psutil
 import pytest
 
-from apps.browsers.browser import flags
-from apps.browsers.playwright_driver import PlaywrightBrowser
-from captures.obs import ObsRecorder
-from captures.recorders import RECORDERS
-from captures.screen import ScreenRecorder
-from hardware.machine.display import Display
-from hardware.machine.place import LOCAL
-from hardware.machine.process import ProcessError
-from hardware.machine.viewer import for_viewer
-from scoring.picture import strip
-from scoring.picture.frames import frame_times, read_recording
+from sojourn.apps.browsers.browser import flags
+from sojourn.apps.browsers.playwright_driver import PlaywrightBrowser
+from sojourn.captures.obs import ObsRecorder
+from sojourn.captures.recorders import RECORDERS
+from sojourn.captures.screen import ScreenRecorder
+from sojourn.hardware.machine.display import Display
+from sojourn.hardware.machine.place import LOCAL
+from sojourn.hardware.machine.process import ProcessError
+from sojourn.hardware.machine.viewer import for_viewer
+from sojourn.scoring.picture import strip
+from sojourn.scoring.picture.frames import frame_times, read_recording
 from tests.lab.inside import run_inside
 from tests.lab.recorders import recorders_inside
 from tests.lab.recorders.recorders_inside import PAGE, SIZE

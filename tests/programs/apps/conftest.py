@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hardware.machine.display import Display
-from hardware.machine.place import LOCAL
+from sojourn.hardware.machine.display import Display
+from sojourn.hardware.machine.place import LOCAL
 from tests.programs.apps.tab import Tab
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from apps.standins.call.signalling import Room
+from sojourn.apps.standins.call.signalling import Room
 
 # The own picture comes first in the document, what comes is shown twice, and a second connection rests, as there.
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Room</title>

@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.sync_api import Error, Page
 
-from apps.browsers import account, shown
+from sojourn.apps.browsers import account, shown
 
 
 class Tab:

@@ -19,13 +19,13 @@ import psutil
 import pytest
 from playwright.sync_api import sync_playwright
 
-from apps.browsers import browser, selenium_driver
-from apps.browsers.browser import Browser, BrowserError, flags, named
-from apps.browsers.drivers import DRIVERS
-from apps.browsers.playwright_driver import PlaywrightBrowser
-from apps.browsers.selenium_driver import SeleniumBrowser
-from hardware.machine.place import Place
-from hardware.machine.scratch import scratch_file
+from sojourn.apps.browsers import browser, selenium_driver
+from sojourn.apps.browsers.browser import Browser, BrowserError, flags, named
+from sojourn.apps.browsers.drivers import DRIVERS
+from sojourn.apps.browsers.playwright_driver import PlaywrightBrowser
+from sojourn.apps.browsers.selenium_driver import SeleniumBrowser
+from sojourn.hardware.machine.place import Place
+from sojourn.hardware.machine.scratch import scratch_file
 
 HERE = Place("client")
 

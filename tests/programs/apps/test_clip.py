@@ -8,9 +8,9 @@ from pathlib import Path
 import cv2
 import pytest
 
-from apps.standins import clip
-from apps.standins.ladder import DEFAULT, Rung
-from scoring.picture import strip
+from sojourn.apps.standins import clip
+from sojourn.apps.standins.ladder import DEFAULT, Rung
+from sojourn.scoring.picture import strip
 
 
 @pytest.fixture(scope="module")

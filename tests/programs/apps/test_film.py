@@ -10,10 +10,10 @@ import cv2
 import numpy as np
 import pytest
 
-from apps.standins import clip
-from apps.standins.film import Film, FilmError
-from apps.standins.ladder import rung_of
-from scoring.picture import strip
+from sojourn.apps.standins import clip
+from sojourn.apps.standins.film import Film, FilmError
+from sojourn.apps.standins.ladder import rung_of
+from sojourn.scoring.picture import strip
 
 
 def made(file: Path, seconds: float = 5, *further: str, source: str = "testsrc2=size=320x240:rate=25") -> Film:

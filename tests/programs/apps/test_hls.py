@@ -13,11 +13,11 @@ from socket import create_connection, create_server
 
 import pytest
 
-from apps.standins import hls
-from apps.standins.clip import Clip
-from apps.standins.ladder import DEFAULT
-from apps.standins.origin import HOST, Origin, Site
-from hardware.machine.place import Place
+from sojourn.apps.standins import hls
+from sojourn.apps.standins.clip import Clip
+from sojourn.apps.standins.ladder import DEFAULT
+from sojourn.apps.standins.origin import HOST, Origin, Site
+from sojourn.hardware.machine.place import Place
 
 #: Segments of the clip: the broadcast ends with the last of them.
 LAST = 30
@@ -37,7 +37,7 @@ def server(clip: Clip, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
     run = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOJOURN_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr("apps.standins.origin.ensure_player", lambda: run)
+        patch.setattr("sojourn.apps.standins.origin.ensure_player", lambda: run)
         with create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         origin = Origin.start(Place("here"), "127.0.0.1", Site(run, clip.folder, run / "live"), run, port=port)

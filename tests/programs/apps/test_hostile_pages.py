@@ -15,20 +15,20 @@ import psutil
 import pytest
 from _pytest.mark import ParameterSet
 
-from apps.base import Service, ServiceError, Stage
-from apps.browsers import browser
-from apps.browsers.browser import Browser, BrowserError, flags
-from apps.browsers.drivers import DRIVERS
-from apps.iptv import Iptv
-from apps.jitsi import Jitsi
-from apps.meet import Meet
-from apps.meeting import Meeting
-from apps.o2tv import O2tv
-from apps.sledovanitv import SledovaniTV
-from apps.teams import Teams
-from apps.youtube import YouTube
-from captures.player import DRAIN, SCRIPT, PlayerRecorder
-from hardware.machine.place import LOCAL
+from sojourn.apps.base import Service, ServiceError, Stage
+from sojourn.apps.browsers import browser
+from sojourn.apps.browsers.browser import Browser, BrowserError, flags
+from sojourn.apps.browsers.drivers import DRIVERS
+from sojourn.apps.iptv import Iptv
+from sojourn.apps.jitsi import Jitsi
+from sojourn.apps.meet import Meet
+from sojourn.apps.meeting import Meeting
+from sojourn.apps.o2tv import O2tv
+from sojourn.apps.sledovanitv import SledovaniTV
+from sojourn.apps.teams import Teams
+from sojourn.apps.youtube import YouTube
+from sojourn.captures.player import DRAIN, SCRIPT, PlayerRecorder
+from sojourn.hardware.machine.place import LOCAL
 from tests.programs.apps.test_iptv import CHANNEL
 
 #: Enough for a slow machine to answer what is not hostile.

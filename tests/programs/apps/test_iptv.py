@@ -15,13 +15,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import BrowserContext, Route, sync_playwright
 
-from apps.base import ServiceError
-from apps.browsers.account import StorageState
-from apps.browsers.browser import CHROMIUM
-from apps.credentials import Credentials, let_in
-from apps.iptv import Iptv, StreamError, asking, refusal, wait_playing
-from apps.standins.origin import ensure_certificate, ensure_player
-from captures.player import SCRIPT
+from sojourn.apps.base import ServiceError
+from sojourn.apps.browsers.account import StorageState
+from sojourn.apps.browsers.browser import CHROMIUM
+from sojourn.apps.credentials import Credentials, let_in
+from sojourn.apps.iptv import Iptv, StreamError, asking, refusal, wait_playing
+from sojourn.apps.standins.origin import ensure_certificate, ensure_player
+from sojourn.captures.player import SCRIPT
 from tests.programs.apps.tab import Tab
 
 # A channel whose moving picture comes from a canvas.

@@ -12,21 +12,21 @@ from typing import Any
 import psutil
 import pytest
 
-import apps.meeting
-from apps import SERVICES
-from apps.base import ServiceError, Stage
-from apps.credentials import Credentials
-from apps.jitsi import Jitsi
-from apps.meeting import join, left
-from apps.sites import MeetingPage, read_site
-from apps.teams import Teams
-from apps.two_party import FAR, TwoParty
-from captures.player import CALL_SCRIPT, SCRIPT
-from hardware.machine.display import Display
-from hardware.machine.place import LOCAL
-from harness.options.rules import parse_options
-from scoring import validity
-from scoring.picture import frames, glass_to_glass, strip
+import sojourn.apps.meeting
+from sojourn.apps import SERVICES
+from sojourn.apps.base import ServiceError, Stage
+from sojourn.apps.credentials import Credentials
+from sojourn.apps.jitsi import Jitsi
+from sojourn.apps.meeting import join, left
+from sojourn.apps.sites import MeetingPage, read_site
+from sojourn.apps.teams import Teams
+from sojourn.apps.two_party import FAR, TwoParty
+from sojourn.captures.player import CALL_SCRIPT, SCRIPT
+from sojourn.hardware.machine.display import Display
+from sojourn.hardware.machine.place import LOCAL
+from sojourn.harness.options.rules import parse_options
+from sojourn.scoring import validity
+from sojourn.scoring.picture import frames, glass_to_glass, strip
 from tests.programs.apps.jitsi_room import PAGE, jitsi_room
 from tests.programs.apps.tab import Tab
 
@@ -185,7 +185,7 @@ def test_the_password_of_a_room_is_typed_in(tab: Tab) -> None:
 def test_a_password_that_is_missing_or_wrong_is_told(
     tab: Tab, credentials: Credentials | None, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apps.meeting, "_PASSWORD_S", 1.0)
+    monkeypatch.setattr(sojourn.apps.meeting, "_PASSWORD_S", 1.0)
     show(tab, LOCKED)
     with pytest.raises(ServiceError, match=message):
         enter(tab, JITSI_SITE, credentials=credentials, timeout=10)

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from apps import SERVICES
-from apps.base import ServiceError, Stage
-from apps.credentials import Credentials
-from apps.o2tv import O2tv
-from captures.host import HostWatch
-from hardware.machine.command_log import command_log
-from hardware.machine.display import Display
-from hardware.machine.files import log_file
-from hardware.machine.place import LOCAL
-from harness.options.rules import parse_options
-from harness.store.runs import RunStore
+from sojourn.apps import SERVICES
+from sojourn.apps.base import ServiceError, Stage
+from sojourn.apps.credentials import Credentials
+from sojourn.apps.o2tv import O2tv
+from sojourn.captures.host import HostWatch
+from sojourn.hardware.machine.command_log import command_log
+from sojourn.hardware.machine.display import Display
+from sojourn.hardware.machine.files import log_file
+from sojourn.hardware.machine.place import LOCAL
+from sojourn.harness.options.rules import parse_options
+from sojourn.harness.store.runs import RunStore
 from tests.programs.apps.test_iptv import ACCOUNT, Television, site  # noqa: F401
 
 USER, PASSWORD = ACCOUNT["user"][0], ACCOUNT["password"][0]
@@ -114,7 +114,7 @@ def test_no_account_is_in_a_run(
 
 
 def test_no_program_is_given_an_account() -> None:
-    asked = "from hardware.machine.place import LOCAL; print(LOCAL.run(['env']))"
+    asked = "from sojourn.hardware.machine.place import LOCAL; print(LOCAL.run(['env']))"
     environment = {**os.environ, "SOJOURN_O2TV_PASSWORD": PASSWORD, "SOJOURN_IPTV_COOKIE": COOKIE, "SOJOURN_SEED": "7"}
     done = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True, check=True)
     assert "SOJOURN_SEED=7" in done.stdout

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from apps.standins import origin
-from hardware.machine.ip import as_host
-from hardware.machine.place import Place
+from sojourn.apps.standins import origin
+from sojourn.hardware.machine.ip import as_host
+from sojourn.hardware.machine.place import Place
 
 # iproute2 6.1, a Chromium connected to Caddy; the second connection is of a host that negotiated ECN.
 SS = (

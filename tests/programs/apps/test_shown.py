@@ -11,11 +11,11 @@ import cv2
 import numpy as np
 import pytest
 
-from apps.base import ServiceError, Stage
-from apps.browsers.browser import Browser, flags
-from apps.browsers.drivers import DRIVERS
-from apps.own_page import OwnPage
-from hardware.machine.place import LOCAL
+from sojourn.apps.base import ServiceError, Stage
+from sojourn.apps.browsers.browser import Browser, flags
+from sojourn.apps.browsers.drivers import DRIVERS
+from sojourn.apps.own_page import OwnPage
+from sojourn.hardware.machine.place import LOCAL
 
 USER, PASSWORD = "Ann@tv.test", "hunter2(*"
 PAGE = """data:text/html,<!doctype html><meta charset="utf-8"><body style="margin:0" class="watch" data-token="t0k3n">
@@ -80,7 +80,7 @@ def test_of_a_giant_page_nothing_is_kept(browser: Browser, tmp_path: Path, giant
 def test_a_page_without_an_answer_leaves_nothing_and_keeps_nobody_waiting(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.browsers.browser._ANSWER_S", 4.0)
+    monkeypatch.setattr("sojourn.apps.browsers.browser._ANSWER_S", 4.0)
     browser.open("data:text/html,<p>film</p><script>setTimeout(() => { for (;;); }, 500)</script>")
     time.sleep(1)
     begun = time.monotonic()

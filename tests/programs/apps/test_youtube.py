@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Route
 
-from apps import SERVICES
-from apps.base import ServiceError
-from apps.youtube import AUTO, YouTube, asking, wait_playing, watch_page
-from harness.options.model import Options
-from harness.options.rules import parse_options
+from sojourn.apps import SERVICES
+from sojourn.apps.base import ServiceError
+from sojourn.apps.youtube import AUTO, YouTube, asking, wait_playing, watch_page
+from sojourn.harness.options.model import Options
+from sojourn.harness.options.rules import parse_options
 from tests.programs.apps.tab import Tab
 
 # A player with moving pictures from a canvas; what lies over it differs from test to test.

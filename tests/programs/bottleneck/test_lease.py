@@ -11,10 +11,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from bottleneck import lease
-from bottleneck.lease import LeaseError, Owner, undo_stale
-from hardware.machine.orphans import machine
-from hardware.machine.place import Place
+from sojourn.bottleneck import lease
+from sojourn.bottleneck.lease import LeaseError, Owner, undo_stale
+from sojourn.hardware.machine.orphans import machine
+from sojourn.hardware.machine.place import Place
 
 _DEAD = 1 << 22  # beyond the largest pid
 _BEAT_S = 0.3

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck.lease import FOLDER, LeaseError, RouterLease, owner_of, undo_stale
-from hardware.machine.files import CHECKOUT
-from hardware.machine.namespaces import Namespaces
-from hardware.machine.place import Place
+from sojourn.bottleneck.lease import FOLDER, LeaseError, RouterLease, owner_of, undo_stale
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.namespaces import Namespaces
+from sojourn.hardware.machine.place import Place
 
 #: What the set-up of a claim is here: a file, which its undoing removes.
 SET_UP = "/run/set-up"
@@ -23,8 +23,8 @@ UNDO = [f"rm {SET_UP}"]
 #: One of two hosts that want the router: claims, sets up, looks whether that stays, gives back; prints how often.
 HOST = f"""
 import os, random, sys, time
-from bottleneck.lease import LeaseError, RouterLease
-from hardware.machine.place import Place
+from sojourn.bottleneck.lease import LeaseError, RouterLease
+from sojourn.hardware.machine.place import Place
 router = Place("router", tuple(sys.argv[1:]))
 had = 0
 deadline = time.monotonic() + 60

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from captures.host import HostWatch
+from sojourn.captures.host import HostWatch
 
 
 def test_it_watches(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captures import recorders
-from captures.obs import Edge, ObsRecorder, first_frame
-from captures.obs_control import EDGES, SLATE, STAYS, files
-from hardware.machine.process import ProcessError
-from scoring.picture.frames import RecordingError
+from sojourn.captures import recorders
+from sojourn.captures.obs import Edge, ObsRecorder, first_frame
+from sojourn.captures.obs_control import EDGES, SLATE, STAYS, files
+from sojourn.hardware.machine.process import ProcessError
+from sojourn.scoring.picture.frames import RecordingError
 
 FPS = 30
 

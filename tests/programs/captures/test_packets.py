@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from captures.packets import PacketCapture, compress, own_traffic
-from hardware.machine.namespaces import Namespaces
-from hardware.machine.place import LOCAL
-from hardware.machine.process import ProcessError
-from scoring.packets import pcapng, per_flow
+from sojourn.captures.packets import PacketCapture, compress, own_traffic
+from sojourn.hardware.machine.namespaces import Namespaces
+from sojourn.hardware.machine.place import LOCAL
+from sojourn.hardware.machine.process import ProcessError
+from sojourn.scoring.packets import pcapng, per_flow
 
 
 def test_compress_is_lossless_and_removes_the_raw_file(tmp_path: Path) -> None:

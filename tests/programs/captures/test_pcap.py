@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from captures.pcap import PcapError, to_pcapng
-from hardware.machine.files import CHECKOUT
-from scoring.packets import pcapng
+from sojourn.captures.pcap import PcapError, to_pcapng
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.scoring.packets import pcapng
 
 RECORDED = CHECKOUT / "tests" / "unit" / "scoring" / "data" / "cubic.pcapng.zst"
 

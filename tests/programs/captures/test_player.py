@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from captures.player import DRAIN, SCRIPT, PlayerRecorder, PlayerSample
+from sojourn.captures.player import DRAIN, SCRIPT, PlayerRecorder, PlayerSample
 
 PAGE = """
 <style>body { margin: 0 } video { position: absolute; left: 100px; top: 50px; width: 400px; height: 301px }</style>

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from captures.screen import NEEDED_FPS, ScreenRecorder, count_missing, encoding, finish
-from hardware.machine.process import ProcessError
+from sojourn.captures.screen import NEEDED_FPS, ScreenRecorder, count_missing, encoding, finish
+from sojourn.hardware.machine.process import ProcessError
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hardware import build_tool
-from hardware.machine.cache import BuildError
+from sojourn.hardware import build_tool
+from sojourn.hardware.machine.cache import BuildError
 from tests.processes import outliving
 
 

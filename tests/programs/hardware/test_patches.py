@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hardware.kernel_build.kbuild import ADDED
-from hardware.patches import PATCHES, PatchError, apply_all, series
+from sojourn.hardware.kernel_build.kbuild import ADDED
+from sojourn.hardware.patches import PATCHES, PatchError, apply_all, series
 
 SOURCE = "".join(f"line {number}\n" for number in range(20))
 PATCH = """From: somebody

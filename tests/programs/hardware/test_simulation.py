@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from hardware import simulation
-from hardware.confine import confinement
-from hardware.confine.confinement import Confinement
-from hardware.kernel_build.kernel import Kernel
-from hardware.simulation import SimulationError
+from sojourn.hardware import simulation
+from sojourn.hardware.confine import confinement
+from sojourn.hardware.confine.confinement import Confinement
+from sojourn.hardware.kernel_build.kernel import Kernel
+from sojourn.hardware.simulation import SimulationError
 from tests.processes import outliving
 
 

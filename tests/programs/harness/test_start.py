@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.files import CHECKOUT
 
 #: Whoever presses Ctrl-C while a module is read.
 STOPPED = """
@@ -17,13 +17,13 @@ class Finder:
         if name == module:
             signal.raise_signal(signal.SIGINT)
 sys.meta_path.insert(0, Finder())
-from harness.start import main
+from sojourn.harness.start import main
 sys.argv[1:] = ["bundle", "import", "none.tar.zst"]
 main()
 """
 
 
-@pytest.mark.parametrize("module", ["typer", "harness.cli.verdicts", "harness.bundle.archive"])
+@pytest.mark.parametrize("module", ["typer", "sojourn.harness.cli.verdicts", "sojourn.harness.bundle.archive"])
 def test_ctrl_c_is_one_line_while_modules_are_read(module: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", STOPPED, module], cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False

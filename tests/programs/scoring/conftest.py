@@ -18,9 +18,9 @@ import polars as pl
 import pytest
 import zstandard
 
-from scoring.packets import per_flow
-from scoring.packets.pcapng import block
-from scoring.picture import frames, strip
+from sojourn.scoring.packets import per_flow
+from sojourn.scoring.packets.pcapng import block
+from sojourn.scoring.picture import frames, strip
 
 START = 1_795_273_136.25  # Unix s of the first phase
 SOLO, BESIDE = 10.0, 10.0

@@ -9,13 +9,13 @@ from pathlib import Path
 import zstandard
 from typer.testing import CliRunner
 
-from harness.bundle.archive import import_bundle
-from harness.bundle.export import Wish, export
-from harness.cli import app
-from harness.store.manifest import Manifest, hash_files, write_manifest
-from scoring.packets.per_flow import address
-from scoring.schema.scores import SCORES
-from scoring.score import score_run
+from sojourn.harness.bundle.archive import import_bundle
+from sojourn.harness.bundle.export import Wish, export
+from sojourn.harness.cli import app
+from sojourn.harness.store.manifest import Manifest, hash_files, write_manifest
+from sojourn.scoring.packets.per_flow import address
+from sojourn.scoring.schema.scores import SCORES
+from sojourn.scoring.score import score_run
 
 MOVED = {"10.42.1.10": "192.168.77.20", "10.42.1.20": "192.168.77.21", "10.42.2.10": "203.0.113.80",
          "10.42.2.20": "203.0.113.81"}  # fmt: skip

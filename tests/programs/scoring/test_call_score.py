@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from scoring import validity
-from scoring.score import score_run
-from scoring.validity import Limits
+from sojourn.scoring import validity
+from sojourn.scoring.score import score_run
+from sojourn.scoring.validity import Limits
 
 DELAY_S = 0.1
 FIRST, LOOP = 1700, 1800  # of the recorded strip

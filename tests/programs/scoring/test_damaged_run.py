@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware.machine.files import CHECKOUT
-from scoring.schema.records import RecordError
-from scoring.score import score_run
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.scoring.schema.records import RecordError
+from sojourn.scoring.score import score_run
 from tests.unit.damage import EDITS, PART, TO, altered, damaged, fuzz
 
 RECORDS = ("timeline.json", "lab.json", "bulk.json", "screen.json", "options.json")
@@ -75,9 +75,9 @@ BOMBS = {
 SCORE = """
 import resource, sys
 from pathlib import Path
-from hardware.machine.files import CHECKOUT
-from scoring.schema.records import RecordError
-from scoring.score import score_run
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.scoring.schema.records import RecordError
+from sojourn.scoring.score import score_run
 from tests.processes import peak_mb
 
 resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from scoring.picture.frames import RecordingError, decode, frame_times, picture_size, read_recording
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.scoring.picture.frames import RecordingError, decode, frame_times, picture_size, read_recording
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def nothing(film: Path, place: Path) -> bytes:
 READ = """
 import sys
 from pathlib import Path
-from scoring.picture import frames
+from sojourn.scoring.picture import frames
 
 for read in (frames.frame_times, frames.picture_size, lambda file: list(frames.decode(file, "null", 64, 36))):
     try:

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from scoring.baseline import healthy
-from scoring.metrics import Evidence
-from scoring.picture import rendition
-from scoring.picture.shown import Picture
-from scoring.schema import records
-from scoring.schema.records import RecordError
-from scoring.schema.scores import Scores
-from scoring.score import score_run
-from scoring.validity import Limits
+from sojourn.scoring.baseline import healthy
+from sojourn.scoring.metrics import Evidence
+from sojourn.scoring.picture import rendition
+from sojourn.scoring.picture.shown import Picture
+from sojourn.scoring.schema import records
+from sojourn.scoring.schema.records import RecordError
+from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.score import score_run
+from sojourn.scoring.validity import Limits
 from tests.programs.scoring.conftest import FREEZES, record
 
 BASELINE = ("first solo phase", "solo baseline")

@@ -10,12 +10,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from scoring.evidence import Setting
-from scoring.packets.pcapng import CaptureError
-from scoring.packets.per_flow import goodput_bps
-from scoring.score import score_run
-from scoring.tables import TABLES
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.scoring.evidence import Setting
+from sojourn.scoring.packets.pcapng import CaptureError
+from sojourn.scoring.packets.per_flow import goodput_bps
+from sojourn.scoring.score import score_run
+from sojourn.scoring.tables import TABLES
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -12,14 +12,14 @@ import polars as pl
 import pytest
 import zstandard
 
-from scoring.packets import per_flow
-from scoring.packets.pcapng import block
-from scoring.schema.scores import Scores
-from scoring.score import score_run
-from scoring.tables import TABLES
-from scoring.validity import CODEPOINTS
+from sojourn.scoring.packets import per_flow
+from sojourn.scoring.packets.pcapng import block
+from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.score import score_run
+from sojourn.scoring.tables import TABLES
+from sojourn.scoring.validity import CODEPOINTS
+from sojourn.traffic.probes import INTERVAL_MS, PROBES, LatencyProbe
 from tests.programs.scoring.conftest import BESIDE, SOLO, START
-from traffic.probes import INTERVAL_MS, PROBES, LatencyProbe
 
 CLIENT, SERVER = "10.42.1.10", "10.42.2.10"
 COUNT = round((SOLO + BESIDE + 2) * 1e3 / INTERVAL_MS)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from hardware.machine.place import LOCAL, CommandError, Place
+from sojourn.hardware.machine.place import LOCAL, CommandError, Place
 
 
 @dataclass(frozen=True)

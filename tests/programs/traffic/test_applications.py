@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.place import Place
+from sojourn.hardware.machine.place import Place
+from sojourn.traffic.applications import Application, Call, Ends, WebUser
+from sojourn.traffic.web import arrivals
 from tests.programs.traffic.conftest import Pair
-from traffic.applications import Application, Call, Ends, WebUser
-from traffic.web import arrivals
 
 
 @pytest.fixture(params=["here", "remote"])

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from traffic import call_traffic
+from sojourn.traffic import call_traffic
 
 
 def test_the_mean_over_the_key_frames_interval_is_the_bit_rate() -> None:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hardware.machine.place import LOCAL, Place
-from hardware.machine.requirements import ToolError
-from traffic import iperf3, ss
-from traffic.contender import CONTENDERS, ECN_FILES, Contender, ContenderError
-from traffic.iperf3 import BulkError, BulkFlow
+from sojourn.hardware.machine.place import LOCAL, Place
+from sojourn.hardware.machine.requirements import ToolError
+from sojourn.traffic import iperf3, ss
+from sojourn.traffic.contender import CONTENDERS, ECN_FILES, Contender, ContenderError
+from sojourn.traffic.iperf3 import BulkError, BulkFlow
 
 if TYPE_CHECKING:
     from tests.programs.traffic.conftest import Pair

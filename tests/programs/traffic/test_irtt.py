@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hardware.machine.place import LOCAL, Place
-from hardware.machine.process import Process
-from hardware.machine.requirements import ToolError
-from scoring.packets.latency import read_irtt
-from traffic import irtt, ports
+from sojourn.hardware.machine.place import LOCAL, Place
+from sojourn.hardware.machine.process import Process
+from sojourn.hardware.machine.requirements import ToolError
+from sojourn.scoring.packets.latency import read_irtt
+from sojourn.traffic import irtt, ports
 
 if TYPE_CHECKING:
     from tests.programs.traffic.conftest import Pair

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.cache import BuildError
-from traffic import rust
+from sojourn.hardware.machine.cache import BuildError
+from sojourn.traffic import rust
 
 
 def test_a_cargo_that_is_too_old_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any
 
-from traffic import ss
+from sojourn.traffic import ss
 
 
 def sampled(chunk: int, pause_s: float, seconds: float = 0.4) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.place import Place
-from traffic import tso
-from traffic.contender import ContenderError
-from traffic.tso import tso_2020
+from sojourn.hardware.machine.place import Place
+from sojourn.traffic import tso
+from sojourn.traffic.contender import ContenderError
+from sojourn.traffic.tso import tso_2020
 
 
 @pytest.fixture

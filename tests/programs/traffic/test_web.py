@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from traffic import web
+from sojourn.traffic import web
 
 PROGRAM = [sys.executable, "-P", web.__file__]
 SOON = "i"

@@ -10,11 +10,11 @@ import cv2
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from apps.base import ServiceError, Stage
-from apps.call import FULL, LIGHT, BrowserCall
-from apps.standins.call import camera, signalling
-from hardware.machine.place import Place
-from scoring.picture import strip
+from sojourn.apps.base import ServiceError, Stage
+from sojourn.apps.call import FULL, LIGHT, BrowserCall
+from sojourn.apps.standins.call import camera, signalling
+from sojourn.hardware.machine.place import Place
+from sojourn.scoring.picture import strip
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from apps.base import ServiceError
-from apps.credentials import read_credentials
+from sojourn.apps.base import ServiceError
+from sojourn.apps.credentials import read_credentials
 
 SECRET = "hunter2"
 

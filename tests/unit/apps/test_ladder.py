@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.standins.ladder import LADDER, ladder_up_to, parse_ladder, rung_of
+from sojourn.apps.standins.ladder import LADDER, ladder_up_to, parse_ladder, rung_of
 
 
 def test_a_ladder_ends_at_the_height_that_is_asked() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from apps.standins import own_folder
-from apps.standins.own_folder import FolderError, ensure_own_folder
+from sojourn.apps.standins import own_folder
+from sojourn.apps.standins.own_folder import FolderError, ensure_own_folder
 
 
 @pytest.fixture
@@ -59,6 +59,6 @@ def test_what_changes_while_it_is_copied_is_not_served(site: Path, monkeypatch: 
     def altered(source: Path, target: Path) -> None:
         target.write_bytes(source.read_bytes() + b"more")
 
-    monkeypatch.setattr("apps.standins.own_folder.shutil.copy", altered)
+    monkeypatch.setattr("sojourn.apps.standins.own_folder.shutil.copy", altered)
     with pytest.raises(FolderError, match="changed while it was copied"):
         ensure_own_folder(site)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.browsers.profile import ProfileError, check_profile, copy_profile
+from sojourn.apps.browsers.profile import ProfileError, check_profile, copy_profile
 
 
 @pytest.fixture

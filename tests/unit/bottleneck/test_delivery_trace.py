@@ -10,8 +10,8 @@ from statistics import fmean, pstdev
 import pytest
 from pydantic import ValidationError
 
-from bottleneck import delivery_trace
-from bottleneck.delivery_trace import Slots, SlotsError
+from sojourn.bottleneck import delivery_trace
+from sojourn.bottleneck.delivery_trace import Slots, SlotsError
 
 
 def test_a_generated_link_is_its_parameters_alone() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck import lacking
+from sojourn.bottleneck import lacking
 
 ADD = "qdisc add dev lan parent 1:10 handle 10: "
 UNPARSABLE = 'Unknown qdisc "{}", hence option "{}" is unparsable'

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from bottleneck.qdiscs import EXAMPLES, KINDS, QdiscError, marks, parse_qdisc
-from bottleneck.qdiscs.dualpi2 import DualPI2
-from bottleneck.qdiscs.fq_codel import FqCodel
+from sojourn.bottleneck.qdiscs import EXAMPLES, KINDS, QdiscError, marks, parse_qdisc
+from sojourn.bottleneck.qdiscs.dualpi2 import DualPI2
+from sojourn.bottleneck.qdiscs.fq_codel import FqCodel
 
 
 @pytest.mark.parametrize("text", EXAMPLES)

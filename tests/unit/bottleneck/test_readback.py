@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from bottleneck import readback
-from bottleneck.impairment import Impairment
-from bottleneck.qdiscs import parse_qdisc
-from bottleneck.spec import Bottleneck, Direction
+from sojourn.bottleneck import readback
+from sojourn.bottleneck.impairment import Impairment
+from sojourn.bottleneck.qdiscs import parse_qdisc
+from sojourn.bottleneck.spec import Bottleneck, Direction
 
 DATA = Path(__file__).parent / "data"
 QDISCS: list[dict[str, Any]] = [json.loads(line) for line in (DATA / "qdiscs.jsonl").read_text().splitlines()]

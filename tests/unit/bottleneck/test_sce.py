@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck.qdiscs import QdiscError, parse_qdisc
+from sojourn.bottleneck.qdiscs import QdiscError, parse_qdisc
 
 
 @pytest.mark.parametrize(

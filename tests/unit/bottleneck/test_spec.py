@@ -4,9 +4,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from bottleneck import shaper, spec
-from bottleneck.impairment import Impairment
-from bottleneck.spec import Bottleneck, Direction
+from sojourn.bottleneck import shaper, spec
+from sojourn.bottleneck.impairment import Impairment
+from sojourn.bottleneck.spec import Bottleneck, Direction
 
 
 def lines(bottleneck: Bottleneck) -> list[str]:

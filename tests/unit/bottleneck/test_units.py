@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bottleneck import units
-from bottleneck.units import UnitError
+from sojourn.bottleneck import units
+from sojourn.bottleneck.units import UnitError
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from hardware.node import Interface, mac, node_command
+from sojourn.hardware.node import Interface, mac, node_command
 
 LAN = Interface("lan", "apu-lan", "10.42.1.1/24")
 WAN = Interface("wan", "apu-wan", "10.42.2.1/24")

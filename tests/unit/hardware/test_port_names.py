@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from hardware.lab.lab_file import RouterEntry
-from hardware.machine.files import CHECKOUT
+from sojourn.hardware.lab.lab_file import RouterEntry
+from sojourn.hardware.machine.files import CHECKOUT
 
 IMAGE = CHECKOUT / "hardware" / "userland" / "router"
 DOCS = CHECKOUT / "docs"

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from hardware.machine.subreaper import adopt_orphans
-from harness.experiment.rescore import renew_report
-from harness.soak.leaks import marked
-from harness.soak.state import nights
-from harness.store.runs import RunStore
-from scoring.schema.scores import Scores
-from scoring.statistics.harm import METRICS, harm
+from sojourn.hardware.machine.subreaper import adopt_orphans
+from sojourn.harness.experiment.rescore import renew_report
+from sojourn.harness.soak.leaks import marked
+from sojourn.harness.soak.state import nights
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.statistics.harm import METRICS, harm
 
 _T0 = 1_700_000_000.0
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness.store.manifest import MANIFEST, Manifest, hash_file, write_manifest
+from sojourn.harness.store.manifest import MANIFEST, Manifest, hash_file, write_manifest
 
 
 def seal(run: Path, **said: Any) -> Path:

@@ -15,15 +15,15 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.lab import doctor
-from harness.report.index import write_index
-from harness.report.repetitions import experiments, find_runs, write_summary
-from harness.report.run_page import write_report
-from harness.report.terminal import print_scores, print_summary
-from harness.store.manifest import reseal
-from harness.store.runs import RunStore
-from scoring.schema.scores import Scores
+from sojourn.harness.cli import app
+from sojourn.harness.lab import doctor
+from sojourn.harness.report.index import write_index
+from sojourn.harness.report.repetitions import experiments, find_runs, write_summary
+from sojourn.harness.report.run_page import write_report
+from sojourn.harness.report.terminal import print_scores, print_summary
+from sojourn.harness.store.manifest import reseal
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.schema.scores import Scores
 
 Golden = Callable[..., None]
 Series = Callable[..., list[Path]]

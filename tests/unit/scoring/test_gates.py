@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.plugins import Broken
-from scoring import gates
-from scoring.evidence import RawFiles, RecordedPhase, Setting
-from scoring.validity import Limits
+from sojourn.hardware.machine.plugins import Broken
+from sojourn.scoring import gates
+from sojourn.scoring.evidence import RawFiles, RecordedPhase, Setting
+from sojourn.scoring.validity import Limits
 
 GATE = """
-from scoring.gates.base import gate_of_runs
-from scoring.validity import gate
+from sojourn.scoring.gates.base import gate_of_runs
+from sojourn.scoring.validity import gate
 
 @gate_of_runs
 def short(files, setting, limits):

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from scoring import validity
-from scoring.validity import Limits, Validity
-from traffic.contender import CLASSIC_ECN, CONTENDERS
+from sojourn.scoring import validity
+from sojourn.scoring.validity import Limits, Validity
+from sojourn.traffic.contender import CLASSIC_ECN, CONTENDERS
 
 LIMITS = Limits()
 PRAGUE = {

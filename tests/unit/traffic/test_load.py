@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from traffic.load import MOST_FLOWS, LoadFlow, parse_load
+from sojourn.traffic.load import MOST_FLOWS, LoadFlow, parse_load
 
 DOWN, UP = LoadFlow("cubic"), LoadFlow("prague", up=True)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from traffic.nstat import counted, counters
+from sojourn.traffic.nstat import counted, counters
 
 TEXT = """\
 Ip: Forwarding DefaultTTL InReceives

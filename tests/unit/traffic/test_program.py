@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from traffic.contender import CONTENDERS
-from traffic.program import PROGRAMS, Program
+from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.program import PROGRAMS, Program
 
 
 def test_both_command_lines_are_filled_in() -> None:

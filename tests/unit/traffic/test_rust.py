@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import pytest
 
-from hardware.machine.cache import BuildError
-from traffic import rust
+from sojourn.hardware.machine.cache import BuildError
+from sojourn.traffic import rust
 
 
 def test_the_lock_file_has_the_machines_own_registry() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from traffic import ss
+from sojourn.traffic import ss
 
 # ruff: noqa: E501
 LINES = {

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from traffic.tunnel import MTU, Kind, ProgramKind, TunnelEnd, commands, openvpn
+from sojourn.traffic.tunnel import MTU, Kind, ProgramKind, TunnelEnd, commands, openvpn
 
 ENDS = TunnelEnd("10.42.2.20", "10.44.0.1"), TunnelEnd("10.42.1.20", "10.44.0.2", key="KEY=")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scoring.evidence import RawFiles, Setting
-from scoring.gates import gate_of_runs
-from scoring.validity import Gate, Limits, gate
+from sojourn.scoring.evidence import RawFiles, Setting
+from sojourn.scoring.gates import gate_of_runs
+from sojourn.scoring.validity import Gate, Limits, gate
 
 LEAST = 1000
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from apps.iptv import Iptv
+from sojourn.apps.iptv import Iptv
 
 
 class News(Iptv):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bottleneck.qdiscs import parse_qdisc
+from sojourn.bottleneck.qdiscs import parse_qdisc
 
 
 @pytest.mark.experiment

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
-from harness.matrix.cell import Cell
-from harness.matrix.cells.guest.network import FAR, NEAR, Network, bare
-from traffic import tunnel
-from traffic.tunnel import Kind, ProgramKind, TunnelEnd
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.cells.guest.network import FAR, NEAR, Network, bare
+from sojourn.traffic import tunnel
+from sojourn.traffic.tunnel import Kind, ProgramKind, TunnelEnd
 
 IPSEC_MTU = 1400
 """Bytes of the largest packet inside ESP."""

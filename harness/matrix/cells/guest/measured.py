@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bottleneck import delivery_trace
-from bottleneck.qdiscs import marks
-from hardware.simulation import SimulationError
-from harness.matrix.cell import Cell
-from harness.matrix.cells.guest import gateways
-from harness.matrix.cells.guest.network import hop_name, network
-from harness.matrix.cells.guest.plan import starts, tap_name
-from scoring.packets import pcapng
-from scoring.packets.per_packet import crossed, received
-from scoring.schema.columns import FLOWS, REPLAY
-from traffic import ports
-from traffic.contender import ACCURATE_ECN, CONTENDERS
-from traffic.program import PROGRAMS
+from sojourn.bottleneck import delivery_trace
+from sojourn.bottleneck.qdiscs import marks
+from sojourn.hardware.simulation import SimulationError
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.cells.guest import gateways
+from sojourn.harness.matrix.cells.guest.network import hop_name, network
+from sojourn.harness.matrix.cells.guest.plan import starts, tap_name
+from sojourn.scoring.packets import pcapng
+from sojourn.scoring.packets.per_packet import crossed, received
+from sojourn.scoring.schema.columns import FLOWS, REPLAY
+from sojourn.traffic import ports
+from sojourn.traffic.contender import ACCURATE_ECN, CONTENDERS
+from sojourn.traffic.program import PROGRAMS
 
 
 def unlike_slots(cell: Cell, seen: Mapping[str, str]) -> list[str]:

@@ -7,15 +7,15 @@ import random
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from bottleneck import delivery_trace, readback, shaper
-from harness.matrix.cell import UNRESPONSIVE, Call, Cell, Flow, ShortFlows
-from harness.matrix.cells.guest import queues
-from harness.matrix.cells.guest.network import RECEIVER, Network, NetworkPort, hop_name, network
-from traffic import nstat, ports, web
-from traffic.call_traffic import Schedule
-from traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
-from traffic.irtt import TOS
-from traffic.program import PROGRAMS
+from sojourn.bottleneck import delivery_trace, readback, shaper
+from sojourn.harness.matrix.cell import UNRESPONSIVE, Call, Cell, Flow, ShortFlows
+from sojourn.harness.matrix.cells.guest import queues
+from sojourn.harness.matrix.cells.guest.network import RECEIVER, Network, NetworkPort, hop_name, network
+from sojourn.traffic import nstat, ports, web
+from sojourn.traffic.call_traffic import Schedule
+from sojourn.traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
+from sojourn.traffic.irtt import TOS
+from sojourn.traffic.program import PROGRAMS
 
 START_SPREAD_S = 0.01
 """What a flow starts later than asked is drawn from 0 to this, so that the seed is a start order and a phase too."""
@@ -25,7 +25,7 @@ _NS = 1_000_000_000
 
 
 def arrivals(short: ShortFlows, seed: int, seconds: float) -> list[tuple[int, int]]:
-    """Return time (ns) and bytes of each short flow before `seconds` (s), see `traffic.web.arrivals`."""
+    """Return time (ns) and bytes of each short flow before `seconds` (s), see `sojourn.traffic.web.arrivals`."""
     drawn = web.arrivals(
         f"short {seed}", short.start_s, mean_gap_s=short.mean_gap_s, p5_bytes=short.p5_bytes, p95_bytes=short.p95_bytes
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bottleneck import delivery_trace, impairment, readback, shaper
-from bottleneck.impairment import Impairment
-from bottleneck.spec import IFB_DOWN, IFB_UP, Direction
-from harness.matrix.cell import Cell, Hop
-from harness.matrix.cells.guest.network import NetworkPort, hop_name, network
+from sojourn.bottleneck import delivery_trace, impairment, readback, shaper
+from sojourn.bottleneck.impairment import Impairment
+from sojourn.bottleneck.spec import IFB_DOWN, IFB_UP, Direction
+from sojourn.harness.matrix.cell import Cell, Hop
+from sojourn.harness.matrix.cells.guest.network import NetworkPort, hop_name, network
 
 SLOTS = "/proc/slots"
 """Where the kernel takes a schedule, and tells it again (hardware/kernel/sch_slots.c)."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hardware.simulation import NO_RDRAND
-from harness.matrix.cell import Cell, Hop
-from harness.matrix.cells.guest import gateways, queues
-from harness.matrix.cells.guest.network import (
+from sojourn.hardware.simulation import NO_RDRAND
+from sojourn.harness.matrix.cell import Cell, Hop
+from sojourn.harness.matrix.cells.guest import gateways, queues
+from sojourn.harness.matrix.cells.guest.network import (
     HOST_DEV,
     RECEIVER,
     SWITCH,
@@ -19,12 +19,12 @@ from harness.matrix.cells.guest.network import (
     peers,
     routes,
 )
-from harness.matrix.cells.guest.plan import from_port, plan, starts
-from harness.matrix.cells.guest.queues import SLOTS, slots_file, slotted, start_slots
-from traffic import ports
-from traffic.contender import CONTENDERS
-from traffic.program import PROGRAMS
-from traffic.tso import SWITCH_2020
+from sojourn.harness.matrix.cells.guest.plan import from_port, plan, starts
+from sojourn.harness.matrix.cells.guest.queues import SLOTS, slots_file, slotted, start_slots
+from sojourn.traffic import ports
+from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.program import PROGRAMS
+from sojourn.traffic.tso import SWITCH_2020
 
 COUNTERS = "counters-"
 """What the files begin with that have the counters of a namespace."""

@@ -21,10 +21,10 @@ from typing import Any
 import psutil
 import pytest
 
-from hardware import build_tool, simulation
-from hardware.confine import confinement
-from hardware.confine.confinement import Confinement, ConfinementError, Jail, settle
-from hardware.machine.files import remove_tree
+from sojourn.hardware import build_tool, simulation
+from sojourn.hardware.confine import confinement
+from sojourn.hardware.confine.confinement import Confinement, ConfinementError, Jail, settle
+from sojourn.hardware.machine.files import remove_tree
 from tests.processes import outliving
 
 ATTACK = Path(__file__).parent / "taken_over"
@@ -168,7 +168,7 @@ def test_it_ends_with_who_started_it(kind: Confinement, number: signal.Signals, 
     """After SIGKILL of the harness nothing runs on; SIGTERM to what it has started reaches the kernel."""
     script = (
         "import os, subprocess, sys\nfrom pathlib import Path\n"
-        "from hardware.confine.confinement import Confinement, Jail\n"
+        "from sojourn.hardware.confine.confinement import Confinement, Jail\n"
         "with Jail({'linux': Path(sys.argv[1])}, {}, 4096, kind=Confinement(sys.argv[2])) as made:\n"
         "    words = made.argv(['./linux', 'wait'], {}, parent=os.getpid())\n"
         "    machine = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)\n"
@@ -189,8 +189,8 @@ _HARNESS = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from hardware import simulation
-from hardware.confine.confinement import Confinement
+from sojourn.hardware import simulation
+from sojourn.hardware.confine.confinement import Confinement
 linux, folder, kind, stay, start, timeout = sys.argv[1:]
 folder, told = Path(folder), []
 def watch():

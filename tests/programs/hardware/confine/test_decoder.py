@@ -16,11 +16,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hardware.confine import confinement, decoder
-from hardware.confine.confinement import Confinement
-from hardware.confine.decoder import DecoderError
-from scoring.picture import frames
-from scoring.picture.frames import QUIET
+from sojourn.hardware.confine import confinement, decoder
+from sojourn.hardware.confine.confinement import Confinement
+from sojourn.hardware.confine.decoder import DecoderError
+from sojourn.scoring.picture import frames
+from sojourn.scoring.picture.frames import QUIET
 
 UNSAFE = ("-safe", "0")
 KINDS = (Confinement.NAMESPACES, Confinement.LANDLOCK)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hardware.images import guest
-from hardware.machine.cache import BuildError
+from sojourn.hardware.images import guest
+from sojourn.hardware.machine.cache import BuildError
 
 
 @pytest.mark.parametrize(

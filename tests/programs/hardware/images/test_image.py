@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hardware.images import disk, image, tc_objects
-from hardware.kernel_build import board, kconfig
-from hardware.machine.cache import BuildError
+from sojourn.hardware.images import disk, image, tc_objects
+from sojourn.hardware.kernel_build import board, kconfig
+from sojourn.hardware.machine.cache import BuildError
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck.qdiscs import KINDS
-from hardware.images import tc_objects
-from hardware.machine.cache import BuildError
+from sojourn.bottleneck.qdiscs import KINDS
+from sojourn.hardware.images import tc_objects
+from sojourn.hardware.machine.cache import BuildError
 
 
 def test_tc_finds_an_object_for_each_kind(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hardware.kernel_build import kbuild
-from hardware.kernel_build.build import RECIPE, ensure_kernel
-from hardware.machine import cache
-from hardware.machine.cache import BuildError
+from sojourn.hardware.kernel_build import kbuild
+from sojourn.hardware.kernel_build.build import RECIPE, ensure_kernel
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import BuildError
 
 
 def test_a_cached_kernel_needs_neither_network_nor_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

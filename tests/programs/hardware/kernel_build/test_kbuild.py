@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from hardware.kernel_build import build, kbuild, kconfig
-from hardware.kernel_build.kbuild import Recipe, digest, newest_source
-from hardware.kernel_build.kernel_source import identify
-from hardware.machine.cache import BuildError
+from sojourn.hardware.kernel_build import build, kbuild, kconfig
+from sojourn.hardware.kernel_build.kbuild import Recipe, digest, newest_source
+from sojourn.hardware.kernel_build.kernel_source import identify
+from sojourn.hardware.machine.cache import BuildError
 
 
 def test_newest_source_goes_by_number() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.kernel_build import kbuild
+from sojourn.hardware.kernel_build import kbuild
 
 COMMON = """
 #ifndef COMMON

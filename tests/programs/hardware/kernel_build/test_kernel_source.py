@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from hardware.kernel_build import kbuild, kconfig, kernel_source
-from hardware.kernel_build.kbuild import Recipe
-from hardware.kernel_build.kernel_source import checked, files, identify, short_name
-from hardware.machine.cache import BuildError
+from sojourn.hardware.kernel_build import kbuild, kconfig, kernel_source
+from sojourn.hardware.kernel_build.kbuild import Recipe
+from sojourn.hardware.kernel_build.kernel_source import checked, files, identify, short_name
+from sojourn.hardware.machine.cache import BuildError
 
 MAKEFILE = """
 all:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from hardware.confine import confinement
-from hardware.images.guest import Guest
-from hardware.kernel_build import self_check
-from hardware.kernel_build.kernel import Kernel
-from hardware.machine.cache import BuildError
+from sojourn.hardware.confine import confinement
+from sojourn.hardware.images.guest import Guest
+from sojourn.hardware.kernel_build import self_check
+from sojourn.hardware.kernel_build.kernel import Kernel
+from sojourn.hardware.machine.cache import BuildError
 
 # A node's own words: Linux 7.2 with TCP Prague; and with DCTCP in its place, whose data leaves as ECT(0).
 PRAGUE = """controls: reno bbr cubic prague prague-2020 dctcp reno-sce dctcp-sce cubic-sce

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hardware.lab.console import ConsoleError, ConsoleLog, answer, open_console
-from hardware.lab.lab_file import Labgrid, MachineEntry
-from hardware.lab.power import PowerError, switch
+from sojourn.hardware.lab.console import ConsoleError, ConsoleLog, answer, open_console
+from sojourn.hardware.lab.lab_file import Labgrid, MachineEntry
+from sojourn.hardware.lab.power import PowerError, switch
 
 #: A console with a login prompt on it; it answers each line.
 GETTY = [sys.executable, "-uc", "import sys\nfor line in sys.stdin: print('apu login:', end='')"]

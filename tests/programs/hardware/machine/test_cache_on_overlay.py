@@ -9,13 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hardware.machine import cache
-from hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.files import CHECKOUT
 
 BUILD = """
 import sys
 from pathlib import Path
-from hardware.machine import cache
+from sojourn.hardware.machine import cache
 entry = Path(sys.argv[1])
 try:
     entry.rename(entry.with_name("other"))

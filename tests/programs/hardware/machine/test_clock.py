@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.clock import Offset, clock_offset, seconds
-from hardware.machine.place import LOCAL, Place
-from hardware.machine.process import ProcessError
+from sojourn.hardware.machine.clock import Offset, clock_offset, seconds
+from sojourn.hardware.machine.place import LOCAL, Place
+from sojourn.hardware.machine.process import ProcessError
 
 
 def with_date(folder: Path, script: str) -> Place:

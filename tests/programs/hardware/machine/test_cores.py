@@ -6,11 +6,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from hardware.machine.cores import Cores
-from hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.cores import Cores
+from sojourn.hardware.machine.files import CHECKOUT
 
 HOLD = """
-from hardware.machine.cores import Cores
+from sojourn.hardware.machine.cores import Cores
 with Cores(one_core=True) as cores:
     print(cores._last, cores.beside, flush=True)
     input()

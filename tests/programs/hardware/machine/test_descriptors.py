@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.files import CHECKOUT
 
 ENSURE = """
 import resource, sys
-from hardware.machine.descriptors import DescriptorError, ensure
+from sojourn.hardware.machine.descriptors import DescriptorError, ensure
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
 try:
     ensure(1024, "a simulated machine")

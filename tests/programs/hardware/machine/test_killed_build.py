@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from hardware.build_tool import call
-from hardware.machine import cache
-from hardware.machine.place import ENVIRONMENT
-from harness.soak.leaks import MARK, marked
+from sojourn.hardware.build_tool import call
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.place import ENVIRONMENT
+from sojourn.harness.soak.leaks import MARK, marked
 from tests.processes import outliving
 
 _SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)

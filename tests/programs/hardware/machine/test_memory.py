@@ -8,13 +8,13 @@ import sys
 
 import psutil
 
-from hardware.machine.files import CHECKOUT
-from hardware.machine.memory import available_bytes
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.memory import available_bytes
 from tests.lab.control_group import little_memory
 
 ASK = """
-from hardware.machine.memory import available_bytes
-from hardware.simulation import SimulationError, check_memory
+from sojourn.hardware.machine.memory import available_bytes
+from sojourn.hardware.simulation import SimulationError, check_memory
 print(available_bytes())
 held = bytearray(100 << 20)
 print(available_bytes())

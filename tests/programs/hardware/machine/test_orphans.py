@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck.lease import LeaseError
-from hardware.lab.lab_file import read_lab_file
-from hardware.machine import orphans
-from hardware.machine.orphans import end_orphans, machine, mark
-from hardware.machine.place import Place
-from harness.lab import physical
+from sojourn.bottleneck.lease import LeaseError
+from sojourn.hardware.lab.lab_file import read_lab_file
+from sojourn.hardware.machine import orphans
+from sojourn.hardware.machine.orphans import end_orphans, machine, mark
+from sojourn.hardware.machine.place import Place
+from sojourn.harness.lab import physical
 from tests.unit.hardware.lab.test_lab_file import GOOD, write
 
 _DEAD = 1 << 22  # beyond the largest pid
@@ -61,7 +61,7 @@ def test_nothing_is_ended_in_a_lab_that_is_in_use(tmp_path: Path, monkeypatch: p
 
     places = {name: Told(name, ("true",), remote=True) for name in ("router", "client", "server", "sender", "receiver")}
     asked: list[Place] = []
-    monkeypatch.setattr("hardware.machine.cores.LATENCY", str(tmp_path / "none"))  # this host's cores may sleep
+    monkeypatch.setattr("sojourn.hardware.machine.cores.LATENCY", str(tmp_path / "none"))  # this host's cores may sleep
     monkeypatch.setattr(physical, "places_of", lambda _: places)
     monkeypatch.setattr(physical, "undo_stale", used)
     monkeypatch.setattr(physical, "end_orphans", asked.append)

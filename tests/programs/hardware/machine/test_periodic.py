@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine import periodic
-from hardware.machine.periodic import PeriodicSampler
-from hardware.machine.place import LOCAL
+from sojourn.hardware.machine import periodic
+from sojourn.hardware.machine.periodic import PeriodicSampler
+from sojourn.hardware.machine.place import LOCAL
 
 
 class Echo(PeriodicSampler):

@@ -7,9 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hardware.machine.place import LOCAL, CommandError, Place
-from hardware.machine.process import Process, ProcessError
-from hardware.machine.signals import keep_to_ourselves
+from sojourn.hardware.machine.place import LOCAL, CommandError, Place
+from sojourn.hardware.machine.process import Process, ProcessError
+from sojourn.hardware.machine.signals import keep_to_ourselves
 from tests.processes import outliving
 
 

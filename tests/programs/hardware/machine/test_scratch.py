@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT, remove_tree
+from sojourn.hardware.machine.files import CHECKOUT, remove_tree
 
-_HOLD = "from hardware.machine.scratch import scratch_file; print(scratch_file('.x'), flush=True); input()"
-_ONCE = "from hardware.machine.scratch import scratch_file; print(scratch_file('.x'))"
+_HOLD = "from sojourn.hardware.machine.scratch import scratch_file; print(scratch_file('.x'), flush=True); input()"
+_ONCE = "from sojourn.hardware.machine.scratch import scratch_file; print(scratch_file('.x'))"
 
 
 def command(program: str) -> list[str]:

@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hardware.machine.signals import held_back
+from sojourn.hardware.machine.signals import held_back
 
 WAITS = """
 import threading
-from hardware.machine.signals import end_waits
+from sojourn.hardware.machine.signals import end_waits
 end_waits()
 print("waits", flush=True)
 threading.Event().wait()

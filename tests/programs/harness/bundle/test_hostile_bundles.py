@@ -17,10 +17,10 @@ import pytest
 import zstandard
 from typer.testing import CliRunner
 
-from hardware.machine.files import CHECKOUT
-from harness.bundle.archive import BundleError, import_bundle, verify
-from harness.bundle.export import export
-from harness.cli import app
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.bundle.archive import BundleError, import_bundle, verify
+from sojourn.harness.bundle.export import export
+from sojourn.harness.cli import app
 from tests.programs.harness.bundle.made_bundles import DECEITS, Made
 
 #: Of an ordinary run of the tests, and of a night.
@@ -31,7 +31,7 @@ import io, json, random, resource, shutil, sys, tarfile
 from collections import Counter
 from pathlib import Path
 import zstandard
-from harness.bundle.archive import BundleError, import_bundle
+from sojourn.harness.bundle.archive import BundleError, import_bundle
 from tests.processes import peak_mb
 from tests.unit.damage import damaged
 
@@ -157,7 +157,7 @@ def test_no_deceit_hides_another(tmp_path: Path) -> None:
 CHECK = """
 import resource, sys
 from pathlib import Path
-from harness.bundle.archive import BundleError, check
+from sojourn.harness.bundle.archive import BundleError, check
 from tests.processes import peak_mb
 
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))

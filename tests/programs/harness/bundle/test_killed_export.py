@@ -11,11 +11,11 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from hardware.machine.files import CHECKOUT
-from harness.bundle.archive import check
-from harness.cli import app
-from harness.store.manifest import PARTIAL
-from harness.store.runs import RunStore
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.bundle.archive import check
+from sojourn.harness.cli import app
+from sojourn.harness.store.manifest import PARTIAL
+from sojourn.harness.store.runs import RunStore
 
 
 def mode(path: Path) -> int:
@@ -34,7 +34,7 @@ def test_what_a_killed_export_left_is_swept_by_that_of_another_run(run: Path) ->
     results, slow = run.parent, long(run.parent)
     before = os.umask(0o022)
     try:
-        command = [sys.executable, "-m", "harness.cli", "bundle", "export", str(slow), "--anonymise"]
+        command = [sys.executable, "-m", "sojourn.harness.cli", "bundle", "export", str(slow), "--anonymise"]
         with subprocess.Popen(command, cwd=CHECKOUT, stderr=subprocess.DEVNULL) as exporting:
             while not (begun := list(results.glob(f".*-files{PARTIAL}/screen.mp4"))):
                 assert exporting.poll() is None
@@ -46,7 +46,7 @@ def test_what_a_killed_export_left_is_swept_by_that_of_another_run(run: Path) ->
         archive = results / f"{run.name}.tar.zst"
         assert mode(archive) == 0o600
         archive.unlink()
-        command = [sys.executable, "-m", "harness.cli", "bundle", "export", str(run)]
+        command = [sys.executable, "-m", "sojourn.harness.cli", "bundle", "export", str(run)]
         again = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     finally:
         os.umask(before)

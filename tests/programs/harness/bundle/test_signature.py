@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from hardware.machine.files import CHECKOUT
-from harness.bundle.archive import BundleError, check, import_bundle, verify
-from harness.bundle.export import Wish, export, stands
-from harness.cli import app
-from harness.store.manifest import MANIFEST, SIGNATURE, reseal
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.bundle.archive import BundleError, check, import_bundle, verify
+from sojourn.harness.bundle.export import Wish, export, stands
+from sojourn.harness.cli import app
+from sojourn.harness.store.manifest import MANIFEST, SIGNATURE, reseal
 from tests.unit.harness.bundle.test_archive import pack, unpack
 
 
@@ -89,7 +89,7 @@ def test_what_a_killed_import_left_goes_with_the_next_one_that_is_alone(run: Pat
     """It waits in mid-archive for what a pipe never gives."""
     archive, slow, results = export(run), tmp_path / "slow", tmp_path / "there"
     os.mkfifo(slow)
-    script = "import sys; from pathlib import Path; from harness.bundle.archive import import_bundle as do; "
+    script = "import sys; from pathlib import Path; from sojourn.harness.bundle.archive import import_bundle as do; "
     command = [sys.executable, "-c", script + "do(*map(Path, sys.argv[1:]))", str(slow), str(results)]
     with subprocess.Popen(command, cwd=CHECKOUT) as importing, slow.open("wb", buffering=0) as pipe:
         pipe.write(archive.read_bytes()[: 256 << 10])

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from hardware.machine.files import CHECKOUT
-from harness.cli import app
-from harness.store.runs import RunStore
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.cli import app
+from sojourn.harness.store.runs import RunStore
 
 
 @pytest.fixture
@@ -58,7 +58,11 @@ def test_doctor_lists_everything_and_its_exit_code_says_whether_runs_can_work() 
 
 def test_every_command_has_help() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "harness.cli", "--help"], cwd=CHECKOUT, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "sojourn.harness.cli", "--help"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     for command in ("build", "doctor", "harm", "rescore", "report", "compare", "export", "figure", "bundle"):
         assert command in done.stdout
@@ -69,7 +73,7 @@ def test_nothing_that_lies_where_it_is_called_is_run(tmp_path: Path) -> None:
     for name in ("random", "pytest", "harness", "conftest"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(66)\n")
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "harness.cli", "harm", "--qdisc=nonsense"],
+        [sys.executable, "-P", "-m", "sojourn.harness.cli", "harm", "--qdisc=nonsense"],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 4 and "nonsense" in done.stderr, done.stdout + done.stderr

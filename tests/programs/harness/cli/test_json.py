@@ -12,8 +12,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from harness.cli import app
-from scoring.schema.scores import Scores
+from sojourn.harness.cli import app
+from sojourn.scoring.schema.scores import Scores
 from tests.programs.harness.cli.test_one_door import made
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from hardware.lab.lab_file import read_lab_file
-from hardware.lab.lab_questions import ports_of
-from harness.cli import app
+from sojourn.hardware.lab.lab_file import read_lab_file
+from sojourn.hardware.lab.lab_questions import ports_of
+from sojourn.harness.cli import app
 
 
 def test_this_machine_tells_its_ports() -> None:

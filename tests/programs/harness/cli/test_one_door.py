@@ -17,11 +17,11 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.experiment.rescore import renew_report
-from harness.store.manifest import MANIFEST, read_manifest, reseal, write_manifest
-from harness.store.runs import RunStore
-from scoring.schema.scores import SCORES, Scores
+from sojourn.harness.cli import app
+from sojourn.harness.experiment.rescore import renew_report
+from sojourn.harness.store.manifest import MANIFEST, read_manifest, reseal, write_manifest
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.schema.scores import SCORES, Scores
 
 #: Figures that no text has by chance: harm, goodput of the contender and of the victim, seconds of stall.
 PLANTED = ("0.8417", "9.1733", "0.4177", "3.5321")
@@ -284,9 +284,9 @@ def test_runs_that_never_ended_are_told_beside_a_verdict(run: Path) -> None:
 @pytest.mark.parametrize("command", ["verdict", "trend"])
 def test_what_cannot_even_be_imported_is_no_verdict(run: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where memory is short: exit code 1 would say that thresholds are not met."""
-    for module in ("harness.report.verdict", "harness.report.trend"):
+    for module in ("sojourn.harness.report.verdict", "sojourn.harness.report.trend"):
         monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delattr("harness.report.verdict", raising=False)
-    monkeypatch.delattr("harness.report.trend", raising=False)
+    monkeypatch.delattr("sojourn.harness.report.verdict", raising=False)
+    monkeypatch.delattr("sojourn.harness.report.trend", raising=False)
     done = ask([command, str(run)])
     assert done.exit_code == 4 and done.stderr.startswith("sojourn: ") and done.stderr.count("\n") == 1

@@ -14,12 +14,12 @@ from unittest.mock import patch
 
 from rich.console import Console
 
-from apps import SERVICES
-from harness.experiment.run import Result, ended_by_sigterm
-from harness.experiment.seeds import SeedSeries, Tell, side_by_side
-from harness.options.model import Options
-from harness.options.rules import parse_options
-from scoring.schema.scores import Scores
+from sojourn.apps import SERVICES
+from sojourn.harness.experiment.run import Result, ended_by_sigterm
+from sojourn.harness.experiment.seeds import SeedSeries, Tell, side_by_side
+from sojourn.harness.options.model import Options
+from sojourn.harness.options.rules import parse_options
+from sojourn.scoring.schema.scores import Scores
 
 
 @dataclass(frozen=True)

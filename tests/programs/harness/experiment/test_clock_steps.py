@@ -12,10 +12,10 @@ from typing import Any, cast
 
 import pytest
 
-from apps import SERVICES
-from hardware.machine.place import LOCAL
-from harness.experiment.recording import _Recording
-from harness.options.rules import parse_options
+from sojourn.apps import SERVICES
+from sojourn.hardware.machine.place import LOCAL
+from sojourn.harness.experiment.recording import _Recording
+from sojourn.harness.options.rules import parse_options
 
 
 @pytest.mark.timeout(60)  # an hour, where a clock that is set decides

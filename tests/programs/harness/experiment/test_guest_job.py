@@ -12,17 +12,26 @@ from typing import Any
 
 import pytest
 
-from apps import SERVICES
-from apps.base import Service
-from apps.standins.call.camera import Camera
-from apps.standins.own_folder import OwnFolder
-from hardware.machine.files import CHECKOUT
-from harness.experiment.guest_job import CACHE, EVIDENCE, JOB, SOURCES, read_cell, read_job, write_cell, write_job
-from harness.matrix import dumbbell
-from harness.matrix.cell import Call, Cell
-from harness.options.model import Options
-from harness.options.record import restored
-from harness.options.rules import parse_options
+from sojourn.apps import SERVICES
+from sojourn.apps.base import Service
+from sojourn.apps.standins.call.camera import Camera
+from sojourn.apps.standins.own_folder import OwnFolder
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.experiment.guest_job import (
+    CACHE,
+    EVIDENCE,
+    JOB,
+    SOURCES,
+    read_cell,
+    read_job,
+    write_cell,
+    write_job,
+)
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cell import Call, Cell
+from sojourn.harness.options.model import Options
+from sojourn.harness.options.record import restored
+from sojourn.harness.options.rules import parse_options
 
 CELL = Cell(
     name="call",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.files import CHECKOUT
 
 #: A plugin that prints the time limit of each test, s.
 SHOW = """

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from hardware.machine.files import CHECKOUT
-from harness.experiment import progress
-from harness.experiment.progress import ExperimentProgress, Sample
-from harness.options.timeline import Phase
-from harness.terminal import steps
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.experiment import progress
+from sojourn.harness.experiment.progress import ExperimentProgress, Sample
+from sojourn.harness.options.timeline import Phase
+from sojourn.harness.terminal import steps
 
 PHASES = [Phase("solo-1", None, 20), Phase("prague", "prague", 40), Phase("solo-2", None, 20)]
 
@@ -153,7 +153,7 @@ def test_off_a_terminal_a_long_step_tells_the_time_left(wall: Clock) -> None:
 
 def test_the_display_reaches_the_user_while_pytest_captures(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
-        "from harness.terminal import real_terminal\n"
+        "from sojourn.harness.terminal import real_terminal\n"
         "def test_it(request):\n"
         "    print('swallowed')\n"
         "    with real_terminal(request.config.pluginmanager.getplugin('capturemanager')) as out:\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from hardware.machine.files import CHECKOUT
-from harness.options.model import OPTIONS
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.options.model import OPTIONS
 
 
 def test_pytest_lists_every_option() -> None:

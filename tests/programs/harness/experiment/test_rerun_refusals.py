@@ -13,22 +13,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps import SERVICES
-from apps.options import DRIVERS, RECORDERS, Code
-from bottleneck.qdiscs import KINDS
-from hardware.machine.messages import printable
-from hardware.machine.programs import FLAGS, host_versions
-from harness.bundle.archive import BundleError
-from harness.bundle.research_object import CRATE
-from harness.experiment import rerun
-from harness.experiment.rerun import RerunError, asked_of, commits, compared, scorers, unlike, with_remedy
-from harness.experiment.run import OPTIONS_FILE
-from harness.options.errors import OptionsError
-from harness.options.model import Options
-from harness.options.parsing import LOCAL
-from harness.options.record import restored, words
-from harness.options.rules import parse_options
-from harness.store.manifest import (
+from sojourn.apps import SERVICES
+from sojourn.apps.options import DRIVERS, RECORDERS, Code
+from sojourn.bottleneck.qdiscs import KINDS
+from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.machine.programs import FLAGS, host_versions
+from sojourn.harness.bundle.archive import BundleError
+from sojourn.harness.bundle.research_object import CRATE
+from sojourn.harness.experiment import rerun
+from sojourn.harness.experiment.rerun import RerunError, asked_of, commits, compared, scorers, unlike, with_remedy
+from sojourn.harness.experiment.run import OPTIONS_FILE
+from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.options.model import Options
+from sojourn.harness.options.parsing import LOCAL
+from sojourn.harness.options.record import restored, words
+from sojourn.harness.options.rules import parse_options
+from sojourn.harness.store.manifest import (
     LARGEST,
     Bundled,
     FileEntry,
@@ -38,10 +38,10 @@ from harness.store.manifest import (
     read_manifest,
     write_manifest,
 )
-from harness.store.runs import RunStore
-from scoring.schema.scores import SCORES
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.schema.scores import SCORES
+from sojourn.traffic.contender import CONTENDERS
 from tests.unit.damage import PART, TO, altered, fuzz
-from traffic.contender import CONTENDERS
 
 
 def parse(**given: Any) -> Options:

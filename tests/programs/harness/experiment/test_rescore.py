@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.experiment.rescore import counted, differences, fields
-from harness.store.manifest import read_manifest, write_manifest
-from harness.store.runs import RunStore
-from scoring.score import score_run
+from sojourn.harness.experiment.rescore import counted, differences, fields
+from sojourn.harness.store.manifest import read_manifest, write_manifest
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.score import score_run
 from tests.programs.harness.cli.test_cli import sojourn
 
 

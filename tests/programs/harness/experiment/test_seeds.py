@@ -15,11 +15,11 @@ import psutil
 import pytest
 from rich.console import Console
 
-from hardware.machine.files import CHECKOUT
-from harness.experiment.run import SPARE, Result
-from harness.experiment.seeds import SeedSeries, one_by_one, places, side_by_side
-from harness.experiment.simulated import SimulatedError
-from scoring.schema.scores import Scores
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.experiment.run import SPARE, Result
+from sojourn.harness.experiment.seeds import SeedSeries, one_by_one, places, side_by_side
+from sojourn.harness.experiment.simulated import SimulatedError
+from sojourn.scoring.schema.scores import Scores
 from tests.programs.harness.experiment.seed_runs import Runs, asked
 
 

@@ -16,15 +16,15 @@ from typing import Any
 import psutil
 import pytest
 
-from hardware import simulation
-from hardware.build_tool import call
-from hardware.images.desktop import Desktop
-from hardware.kernel_build.kernel import Kernel
-from hardware.machine.cache import BuildError
-from hardware.simulation import SimulationError
-from harness.experiment import guest_job, guest_main, simulated
-from harness.experiment.simulated import SimulatedClock, SimulatedError, all_at_once
-from harness.store.runs import RunStore
+from sojourn.hardware import simulation
+from sojourn.hardware.build_tool import call
+from sojourn.hardware.images.desktop import Desktop
+from sojourn.hardware.kernel_build.kernel import Kernel
+from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.simulation import SimulationError
+from sojourn.harness.experiment import guest_job, guest_main, simulated
+from sojourn.harness.experiment.simulated import SimulatedClock, SimulatedError, all_at_once
+from sojourn.harness.store.runs import RunStore
 
 
 class Display:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from harness.options.model import DEFAULT_QUEUE
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.options.model import DEFAULT_QUEUE
 
 LINE = f"queue: fq_codel flows 1 (default), {DEFAULT_QUEUE}; "
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hardware.lab.lab_file import LabFileError, read_lab_file
-from hardware.machine.files import CHECKOUT
-from hardware.machine.place import Place
-from harness.lab.check import Wrong, _address, _offloads, require_reached
+from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.place import Place
+from sojourn.harness.lab.check import Wrong, _address, _offloads, require_reached
 
 EXAMPLE = CHECKOUT / "docs" / "examples" / "labs" / "black-box.toml"
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hardware.lab.lab_file import LABS
-from hardware.machine.files import CHECKOUT
-from hardware.machine.programs import FURTHER, TOOLS, Tool, version
-from harness.lab import doctor
-from harness.lab.needs import needed
+from sojourn.hardware.lab.lab_file import LABS
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.programs import FURTHER, TOOLS, Tool, version
+from sojourn.harness.lab import doctor
+from sojourn.harness.lab.needs import needed
 
 PACKAGES = (CHECKOUT / "harness" / "packages.txt").read_text().split("\n")
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine import cache
-from hardware.machine.files import CHECKOUT
-from hardware.machine.programs import Tool, install_command
-from harness.lab.needs import built, missing, needed, told
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.programs import Tool, install_command
+from sojourn.harness.lab.needs import built, missing, needed, told
 from tests.hidden import REAL_TIME, path_without
 
 SOAK = "results = 'nights'\n[options]\ntimeline = 'solo:4,cubic:4'\nlab = 'virtual'\n[cells.a]\n"
@@ -35,7 +35,7 @@ def run(path: str, *words: str, where: Path = CHECKOUT, **variables: str) -> sub
 
 
 def doctor(path: str, where: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return run(path, "harness.cli", "doctor", *options, where=where)
+    return run(path, "sojourn.harness.cli", "doctor", *options, where=where)
 
 
 def names(tools: list[Tool]) -> set[str]:
@@ -108,7 +108,7 @@ def test_doctor_tells_programs_that_simulated_time_misses(tmp_path: Path) -> Non
     ],
 )
 @pytest.mark.parametrize(
-    "job", [("harness.cli", "harm"), ("pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider")]
+    "job", [("sojourn.harness.cli", "harm"), ("pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider")]
 )
 def test_a_run_that_cannot_work_is_a_usage_error(
     simulated_only: str, tmp_path: Path, job: tuple[str, ...], words: tuple[str, ...], line: str
@@ -128,7 +128,7 @@ def test_experiments_that_are_not_selected_need_nothing(simulated_only: str, tmp
 
 def test_a_night_that_cannot_work_is_not_begun(simulated_only: str, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(SOAK)
-    done = run(simulated_only, "harness.cli", "soak", str(tmp_path / "plan.toml"), "--hours=1", "--status=off")
+    done = run(simulated_only, "sojourn.harness.cli", "soak", str(tmp_path / "plan.toml"), "--hours=1", "--status=off")
     assert done.returncode == 2 and done.stdout == "", done.stdout
     assert re.fullmatch(r"sojourn: --lab=virtual: \d+ packages are missing; .*\n", done.stderr), done.stderr
     assert not (tmp_path / "nights").exists()
@@ -142,7 +142,7 @@ def test_a_matrix_that_cannot_work_is_refused_before_anything_starts(
     tmp_path: Path, matrix: str, packages: set[str]
 ) -> None:
     path = path_without(tmp_path / "bin", *REAL_TIME, "ffmpeg")
-    done = run(path, "harness.cli", "matrix", matrix, "--lab=virtual", f"--results={tmp_path / 'results'}")
+    done = run(path, "sojourn.harness.cli", "matrix", matrix, "--lab=virtual", f"--results={tmp_path / 'results'}")
     assert done.returncode == 1 and done.stdout == ""
     told_of = re.fullmatch(
         r"sojourn: --lab=virtual: \d+ packages are missing; install them with: .* --no-install-recommends (.*)\n",
@@ -155,7 +155,7 @@ def test_a_matrix_that_cannot_work_is_refused_before_anything_starts(
 
 def test_a_matrix_in_simulated_time_needs_the_builders_of_its_guest_alone(tmp_path: Path) -> None:
     path = path_without(tmp_path / "bin", *REAL_TIME, "ffmpeg", "mmdebstrap")
-    words = ("harness.cli", "matrix", "one-flow", f"--results={tmp_path / 'results'}")
+    words = ("sojourn.harness.cli", "matrix", "one-flow", f"--results={tmp_path / 'results'}")
     done = run(path, *words, SOJOURN_CACHE=str(tmp_path / "cache"))
     assert done.returncode == 1 and done.stdout == ""
     assert re.fullmatch(r"sojourn: --lab=sim: 1 package is missing; .* mmdebstrap\n", done.stderr), done.stderr
@@ -164,14 +164,14 @@ def test_a_matrix_in_simulated_time_needs_the_builders_of_its_guest_alone(tmp_pa
 
 def test_a_machine_that_cannot_be_confined_is_told_before_anything_starts(tmp_path: Path) -> None:
     """Landlock and namespaces refused, here by a name that is neither."""
-    words = ("harness.cli", "harm", f"--results={tmp_path / 'results'}")
+    words = ("sojourn.harness.cli", "harm", f"--results={tmp_path / 'results'}")
     refused = {"SOJOURN_CONFINEMENT": "walls"}
-    done = run(os.environ["PATH"], "harness.cli", "matrix", "one-flow", words[2], **refused)
+    done = run(os.environ["PATH"], "sojourn.harness.cli", "matrix", "one-flow", words[2], **refused)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "sojourn: SOJOURN_CONFINEMENT=walls: give namespaces, landlock, none\n"
     done = run(os.environ["PATH"], *words, **refused)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR and "FAILURES" not in done.stdout
     assert done.stderr == "ERROR: SOJOURN_CONFINEMENT=walls: give namespaces, landlock, none\n\n"
     assert not (tmp_path / "results").exists()
-    done = run(os.environ["PATH"], "harness.cli", "doctor", "--lab=sim", **refused)
+    done = run(os.environ["PATH"], "sojourn.harness.cli", "doctor", "--lab=sim", **refused)
     assert done.returncode == 1 and "confinement: SOJOURN_CONFINEMENT=walls: give namespaces" in done.stderr

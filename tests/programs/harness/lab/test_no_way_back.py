@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hardware.lab.lab_file import read_lab_file
-from harness.lab.physical import places_of
+from sojourn.hardware.lab.lab_file import read_lab_file
+from sojourn.harness.lab.physical import places_of
 
 GENEROUS = """Host *
   ForwardAgent yes

@@ -14,13 +14,13 @@ import pytest
 from typer.testing import CliRunner
 
 import sojourn
-from hardware.machine.files import CHECKOUT
-from harness.cli import app
-from harness.store.loaded import LoadError
-from harness.store.manifest import reseal
-from harness.store.runs import RunStore
-from scoring.schema.scores import SCORES, Scores
-from scoring.tables import TABLES
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.cli import app
+from sojourn.harness.store.loaded import LoadError
+from sojourn.harness.store.manifest import reseal
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.schema.scores import SCORES, Scores
+from sojourn.scoring.tables import TABLES
 from tests.programs.scoring.conftest import recorded
 
 __all__ = ["recorded"]  # a fixture of the scorers' tests

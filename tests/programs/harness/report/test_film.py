@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import app
-from scoring.schema.scores import Scores
+from sojourn.harness.cli import app
+from sojourn.scoring.schema.scores import Scores
 
 Recorded = Callable[..., Path]
 TITLE = 88  # px above the recording

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.report.index import write_index
+from sojourn.harness.report.index import write_index
 from tests.unit.harness.report.test_index import Series
 
 

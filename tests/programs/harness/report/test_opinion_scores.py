@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.report import opinion_scores
-from harness.store.loaded import LoadError
-from scoring.schema.scores import SCORES, Scores
+from sojourn.harness.report import opinion_scores
+from sojourn.harness.store.loaded import LoadError
+from sojourn.scoring.schema.scores import SCORES, Scores
 from tests.unit.harness.sealed import seal
 
 ANSWER = """#!/bin/sh

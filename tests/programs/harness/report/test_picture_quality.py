@@ -14,14 +14,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from apps.standins.call import camera
-from apps.standins.film import FilmError
-from harness.report import picture_quality
-from harness.store.loaded import LoadError
-from harness.store.manifest import Bundled, read_manifest, write_manifest
-from scoring.picture import strip
-from scoring.picture.quality import Pick, QualityError, picks
-from scoring.schema.scores import SCORES, Scores
+from sojourn.apps.standins.call import camera
+from sojourn.apps.standins.film import FilmError
+from sojourn.harness.report import picture_quality
+from sojourn.harness.store.loaded import LoadError
+from sojourn.harness.store.manifest import Bundled, read_manifest, write_manifest
+from sojourn.scoring.picture import strip
+from sojourn.scoring.picture.quality import Pick, QualityError, picks
+from sojourn.scoring.schema.scores import SCORES, Scores
 from tests.unit.harness.sealed import seal
 
 WIDTH, HEIGHT, FPS, SECONDS = 640, 360, 30, 4

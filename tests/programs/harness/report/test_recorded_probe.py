@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.report.run_page import panels
-from scoring.schema.scores import Scores
-from scoring.time_series import run_series
+from sojourn.harness.report.run_page import panels
+from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.time_series import run_series
 
 
 def test_the_probe_gets_a_panel_when_it_is_there(recorded: Callable[..., Path], scores: Scores) -> None:

@@ -40,9 +40,9 @@ def main(what: str, task_text: str) -> None:
             (place / "lost").unlink()
             sys.exit("RouterError: no answer from the router yet")
         return
-    from apps import SERVICES
-    from harness.options.rules import parse_options  # not for a check, of which there are many
-    from harness.store.runs import RunStore
+    from sojourn.apps import SERVICES
+    from sojourn.harness.options.rules import parse_options  # not for a check, of which there are many
+    from sojourn.harness.store.runs import RunStore
 
     word = WORDS[task["given"]["buffer"]]
     options = parse_options({}, SERVICES, task["given"])

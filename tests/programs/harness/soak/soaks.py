@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from apps import SERVICES
-from harness.soak import loop, state
-from harness.soak.loop import Soak, begin
-from harness.soak.plan import read_plan
-from harness.soak.state import Folder, Night
-from harness.soak.supervise import Ended
+from sojourn.apps import SERVICES
+from sojourn.harness.soak import loop, state
+from sojourn.harness.soak.loop import Soak, begin
+from sojourn.harness.soak.plan import read_plan
+from sojourn.harness.soak.state import Folder, Night
+from sojourn.harness.soak.supervise import Ended
 from tests.programs.harness.soak import soak_child
 
 CHILD = (sys.executable, "-m", "tests.programs.harness.soak.soak_child")

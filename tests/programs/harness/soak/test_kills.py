@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT, FRESH
-from harness.bundle.archive import verify
-from harness.soak import leaks, state
-from harness.soak.loop import Code
-from harness.store.manifest import PARTIAL
+from sojourn.hardware.machine.files import CHECKOUT, FRESH
+from sojourn.harness.bundle.archive import verify
+from sojourn.harness.soak import leaks, state
+from sojourn.harness.soak.loop import Code
+from sojourn.harness.store.manifest import PARTIAL
 from tests.processes import outliving
 from tests.programs.harness.soak.soaks import CHILD, HEAD
 
@@ -24,9 +24,9 @@ CELLS = "[cells.a]\nbuffer = 2\n[cells.b]\nbuffer = 2\nrate = '5mbit'\n"
 SOAK = """
 import os, sys
 from pathlib import Path
-from apps import SERVICES
-from harness.soak import leaks, loop, state, summary
-from harness.soak.plan import read_plan
+from sojourn.apps import SERVICES
+from sojourn.harness.soak import leaks, loop, state, summary
+from sojourn.harness.soak.plan import read_plan
 
 at, number, steps = int(sys.argv[2]), int(sys.argv[3]), 0
 
@@ -116,7 +116,7 @@ def ended_from(first: int, number: signal.Signals, where: Path, every: int = EVE
                 break
             code, printed = soaked(place)
             assert code == 0, (told, printed)
-        command = [sys.executable, "-m", "harness.cli", "soak", "summary", str(place / "soak")]
+        command = [sys.executable, "-m", "sojourn.harness.cli", "soak", "summary", str(place / "soak")]
         subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True)
         whole(place)
 

@@ -20,26 +20,26 @@ from pathlib import Path
 import psutil
 import pytest
 
-from apps import SERVICES
-from hardware.machine.files import CHECKOUT
-from hardware.machine.subreaper import adopt_orphans
-from harness.bundle.archive import verify
-from harness.soak import leaks, loop, state
-from harness.soak.loop import Code, begin
-from harness.soak.plan import PlanError, read_plan
-from harness.soak.state import Folder
-from harness.store.loaded import load_run
-from harness.store.manifest import PARTIAL, StoreError
+from sojourn.apps import SERVICES
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.subreaper import adopt_orphans
+from sojourn.harness.bundle.archive import verify
+from sojourn.harness.soak import leaks, loop, state
+from sojourn.harness.soak.loop import Code, begin
+from sojourn.harness.soak.plan import PlanError, read_plan
+from sojourn.harness.soak.state import Folder
+from sojourn.harness.store.loaded import load_run
+from sojourn.harness.store.manifest import PARTIAL, StoreError
 from tests.programs.harness.soak.soaks import CHILD, HEAD, soak
 
 #: A soak as a process of its own, that can be killed.
 SOAK = """
 import sys
 from pathlib import Path
-from apps import SERVICES
-from harness.soak import state
-from harness.soak.loop import Soak, Stop, begin
-from harness.soak.plan import read_plan
+from sojourn.apps import SERVICES
+from sojourn.harness.soak import state
+from sojourn.harness.soak.loop import Soak, Stop, begin
+from sojourn.harness.soak.plan import read_plan
 plan = read_plan(Path(sys.argv[1]), SERVICES)
 with state.held(plan.results):
     stop = Stop()
@@ -150,11 +150,11 @@ def test_a_lab_whose_dead_we_adopted_ends_without_being_told_as_left(tmp_path: P
     script = """
 import os, subprocess, sys
 from pathlib import Path
-from hardware.machine.namespaces import Namespaces
-from hardware.machine.place import ENVIRONMENT
-from hardware.machine.process import Process
-from hardware.machine.subreaper import adopt_orphans
-from harness.soak import leaks
+from sojourn.hardware.machine.namespaces import Namespaces
+from sojourn.hardware.machine.place import ENVIRONMENT
+from sojourn.hardware.machine.process import Process
+from sojourn.hardware.machine.subreaper import adopt_orphans
+from sojourn.harness.soak import leaks
 adopt_orphans()
 ENVIRONMENT[leaks.MARK] = mark = f"test-{os.getpid()}"
 with Namespaces(["client"]) as spaces:
@@ -178,7 +178,7 @@ def test_a_mount_of_ours_is_undone_and_another_one_left_alone(tmp_path: Path, na
     script = f"""
 import subprocess
 from pathlib import Path
-from harness.soak import leaks
+from sojourn.harness.soak import leaks
 before = leaks.mounts()
 for name in ("ours", "theirs"):
     (where := Path({str(tmp_path)!r}, name, {name!a})).mkdir(parents=True)
@@ -316,7 +316,7 @@ def test_damage_of_many_runs_leaves_out_no_cell(soak_place: Path) -> None:
 def test_a_terminal_that_is_closed_does_not_end_a_soak_under_nohup() -> None:
     script = """
 import os, signal, sys
-from harness.soak.loop import Stop
+from sojourn.harness.soak.loop import Stop
 signal.signal(signal.SIGHUP, signal.Handlers[sys.argv[1]])
 stop = Stop()
 stop.listen()
@@ -377,12 +377,12 @@ from pathlib import Path
 disk = Path({str(place)!r})
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", disk], check=True)
 (disk / "plan.toml").write_text('results = "nights"\\n[cells.a]\\n')
-from apps import SERVICES
-from harness.bundle.archive import verify
-from harness.soak import state
-from harness.soak.disk import make_room
-from harness.soak.plan import Prune, read_plan
-from harness.store.runs import RunStore
+from sojourn.apps import SERVICES
+from sojourn.harness.bundle.archive import verify
+from sojourn.harness.soak import state
+from sojourn.harness.soak.disk import make_room
+from sojourn.harness.soak.plan import Prune, read_plan
+from sojourn.harness.store.runs import RunStore
 folder = state.create(read_plan(disk / "plan.toml", SERVICES), 1)
 {before}
 try:

@@ -18,14 +18,14 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from hardware.machine.files import CHECKOUT
-from harness.cli import app
-from harness.soak import loop, night
-from harness.soak.loop import Code
-from harness.soak.serve import Address, AddressError, StatusPage, address
-from harness.soak.state import Folder, held, nights
-from harness.soak.status import memory, print_status, status
-from harness.soak.summary import COMPARISON, JUNIT, write_summary
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.cli import app
+from sojourn.harness.soak import loop, night
+from sojourn.harness.soak.loop import Code
+from sojourn.harness.soak.serve import Address, AddressError, StatusPage, address
+from sojourn.harness.soak.state import Folder, held, nights
+from sojourn.harness.soak.status import memory, print_status, status
+from sojourn.harness.soak.summary import COMPARISON, JUNIT, write_summary
 from tests.programs.harness.soak.soaks import CHILD, HEAD, soak
 
 CELLS = "[cells.good]\nbuffer = 2\n[cells.void]\nbuffer = 3\n"

@@ -20,14 +20,14 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from harness.bundle.archive import BundleError, verify
-from harness.bundle.export import export
-from harness.report.index import read_folder
-from harness.store.loaded import LoadError, load_run
-from harness.store.manifest import PARTIAL, StoreError, read_manifest
-from harness.store.runs import RunStore
-from scoring.schema.scores import SCORES, Scores
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.bundle.archive import BundleError, verify
+from sojourn.harness.bundle.export import export
+from sojourn.harness.report.index import read_folder
+from sojourn.harness.store.loaded import LoadError, load_run
+from sojourn.harness.store.manifest import PARTIAL, StoreError, read_manifest
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.schema.scores import SCORES, Scores
 
 #: Calls by which something changes on the disk.
 CALLS = (
@@ -43,29 +43,29 @@ DO = """
 import os, sys
 from contextlib import suppress
 from pathlib import Path
-import harness.bundle.archive, harness.experiment.rescore, harness.store.runs
-from harness.store.manifest import prune
-from scoring.schema.scores import Scores
+import sojourn.harness.bundle.archive, sojourn.harness.experiment.rescore, sojourn.harness.store.runs
+from sojourn.harness.store.manifest import prune
+from sojourn.scoring.schema.scores import Scores
 
 (what,) = sys.argv[1:]
 here = Path.cwd()
 runs = [path for path in (here / "results").glob("*Z-*")] if (here / "results").exists() else []
 scores = Scores.model_validate_json((here / "new.json").read_bytes())
-harness.store.runs.git_state = lambda: None
+sojourn.harness.store.runs.git_state = lambda: None
 with suppress(OSError):
     os.stat("/begin")
 if what == "commit":
-    with harness.store.runs.RunStore(here / "results").create("t", "c") as run:
+    with sojourn.harness.store.runs.RunStore(here / "results").create("t", "c") as run:
         for name in ("client.pcapng.zst", "player.jsonl"):
             (run.path / name).write_bytes((here / name).read_bytes())
         (run.path / "scores.json").write_text(scores.model_dump_json())
         run.commit()
 elif what == "rescore":
-    harness.experiment.rescore.replace(runs[0], scores)
+    sojourn.harness.experiment.rescore.replace(runs[0], scores)
 elif what == "prune":
     prune(runs[0], "client.pcapng.zst")
 elif what == "import":
-    harness.bundle.archive.import_bundle(here / "run.tar.zst", here / "results")
+    sojourn.harness.bundle.archive.import_bundle(here / "run.tar.zst", here / "results")
 with suppress(OSError):
     os.stat("/end")
 """

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from harness.bundle.archive import verify
-from harness.store.manifest import MANIFEST, PARTIAL, Manifest, read_manifest
-from harness.store.runs import RunStore
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.bundle.archive import verify
+from sojourn.harness.store.manifest import MANIFEST, PARTIAL, Manifest, read_manifest
+from sojourn.harness.store.runs import RunStore
 
 
 def test_a_full_disk_keeps_what_was_recorded() -> None:
     script = """
         import subprocess, sys, tempfile; from pathlib import Path
-        from harness.store.manifest import StoreError, read_manifest
-        from harness.store.runs import RunStore
+        from sojourn.harness.store.manifest import StoreError, read_manifest
+        from sojourn.harness.store.runs import RunStore
         disk = Path(tempfile.mkdtemp())
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)], check=True)
         run = RunStore(disk).create("t", "c", needed=1000)
@@ -58,7 +58,7 @@ def test_a_full_disk_keeps_what_was_recorded() -> None:
 
 def test_a_run_that_was_killed_before_it_recorded_anything_is_removed_by_the_next(tmp_path: Path) -> None:
     script = """
-        import os, signal, sys; from pathlib import Path; from harness.store.runs import RunStore
+        import os, signal, sys; from pathlib import Path; from sojourn.harness.store.runs import RunStore
         run = RunStore(Path(sys.argv[1])).create("t", "c"); (run.path / "setup.log").write_text("begun")
         os.kill(os.getpid(), signal.SIGKILL)"""
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(tmp_path)], cwd=CHECKOUT, check=False)
@@ -70,7 +70,7 @@ def test_a_run_that_was_killed_before_it_recorded_anything_is_removed_by_the_nex
 
 def test_a_killed_run_still_says_that_it_did_not_end(tmp_path: Path) -> None:
     script = """
-        import os, signal, sys; from pathlib import Path; from harness.store.runs import RunStore
+        import os, signal, sys; from pathlib import Path; from sojourn.harness.store.runs import RunStore
         run = RunStore(Path(sys.argv[1])).create("t", "c"); (run.path / "x").write_text("kept")
         os.kill(os.getpid(), signal.SIGKILL)"""
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(tmp_path)], cwd=CHECKOUT, check=False)
@@ -85,8 +85,8 @@ def test_a_killed_run_still_says_that_it_did_not_end(tmp_path: Path) -> None:
 STOPPED = """
 import signal, sys
 from pathlib import Path
-from harness.store import runs
-from harness.store.runs import RunStore
+from sojourn.harness.store import runs
+from sojourn.harness.store.runs import RunStore
 
 runs._PATIENCE_S = float(sys.argv[4])
 try:
@@ -145,8 +145,8 @@ def test_ctrl_c_once_more_waits_for_the_manifest(tmp_path: Path, when: str) -> N
 RESEALED = """
 import collections, sys
 from pathlib import Path
-from hardware.machine.files import replace_file
-from harness.store.manifest import StoreError, hash_file, read_manifest, reseal
+from sojourn.hardware.machine.files import replace_file
+from sojourn.harness.store.manifest import StoreError, hash_file, read_manifest, reseal
 run, name, wrong = Path(sys.argv[1]), sys.argv[2], collections.Counter()
 for number in range(100):
     try:

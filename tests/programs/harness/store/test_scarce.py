@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from harness.bundle.archive import verify
-from harness.store.loaded import load_run
-from harness.store.manifest import PARTIAL, read_manifest
-from harness.store.runs import RunStore
-from scoring.schema.scores import SCORES, Scores
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.bundle.archive import verify
+from sojourn.harness.store.loaded import load_run
+from sojourn.harness.store.manifest import PARTIAL, read_manifest
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.schema.scores import SCORES, Scores
 
 #: Records three files into a run, more as there is room, and commits; prints what became of it.
 RECORD = """
 import json, resource, sys
 from pathlib import Path
-from harness.store.manifest import StoreError, read_manifest
-from harness.store.runs import RunStore
+from sojourn.harness.store.manifest import StoreError, read_manifest
+from sojourn.harness.store.runs import RunStore
 
 results, limit, value = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 held = []

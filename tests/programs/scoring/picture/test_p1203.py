@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from scoring.picture import p1203
-from scoring.schema.scores import Scores
-from scoring.score import score_run
+from sojourn.scoring.picture import p1203
+from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.score import score_run
 
 RATES = {240: 300e3, 360: 700e3, 480: 1.2e6, 720: 4e6}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.images.archive import Archive, mirrors, source_lines
+from sojourn.hardware.images.archive import Archive, mirrors, source_lines
 
 
 def target(uri: str, suite: str, **fields: str) -> str:

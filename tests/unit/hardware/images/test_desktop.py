@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 from packaging import markers
 
-from apps.options import DRIVERS, RECORDERS
-from hardware.images import desktop
-from hardware.machine import cache
-from hardware.machine.cache import BuildError
+from sojourn.apps.options import DRIVERS, RECORDERS
+from sojourn.hardware.images import desktop
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import BuildError
 
 LOCK = """\
 six==1.16.0 \\

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import pytest
 
-from hardware.kernel_build import kconfig
-from hardware.machine.cache import BuildError
+from sojourn.hardware.kernel_build import kconfig
+from sojourn.hardware.machine.cache import BuildError
 
 
 def test_parse_reads_values_and_refusals() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hardware.lab.lab_file import LabFileError, read_lab_file
-from hardware.machine.files import CHECKOUT
+from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
+from sojourn.hardware.machine.files import CHECKOUT
 
 GOOD = """
 [router]

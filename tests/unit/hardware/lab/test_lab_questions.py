@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from ipaddress import ip_interface
 from pathlib import Path
 
-from hardware.lab.lab_file import read_lab_file
-from hardware.lab.lab_questions import Port, ask_lab, written
-from hardware.machine.place import CommandError
+from sojourn.hardware.lab.lab_file import read_lab_file
+from sojourn.hardware.lab.lab_questions import Port, ask_lab, written
+from sojourn.hardware.machine.place import CommandError
 
 MACHINES = {
     "root@apu": [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine import cache
+from sojourn.hardware.machine import cache
 
 
 def test_digest_depends_on_names_and_contents_but_not_on_order() -> None:

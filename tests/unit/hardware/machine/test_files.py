@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine import files
+from sojourn.hardware.machine import files
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

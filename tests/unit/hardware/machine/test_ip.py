@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from hardware.machine.ip import as_host, ip_version
+from sojourn.hardware.machine.ip import as_host, ip_version
 
 
 def test_each_version_is_told_and_stands_before_a_port() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel, ValidationError, field_validator
 
-from hardware.machine.messages import did_you_mean, first_wrong
+from sojourn.hardware.machine.messages import did_you_mean, first_wrong
 
 
 class Inner(BaseModel):

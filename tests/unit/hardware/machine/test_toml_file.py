@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.toml_file import TomlError, parse_toml, read_toml
+from sojourn.hardware.machine.toml_file import TomlError, parse_toml, read_toml
 
 WRONG = {
     "nested": (b"a = " + b"[" * 5000 + b"]" * 5000, "no TOML: nested too deeply"),

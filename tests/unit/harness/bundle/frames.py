@@ -10,7 +10,7 @@ from pathlib import Path
 
 import zstandard
 
-from scoring.packets.pcapng import block, option
+from sojourn.scoring.packets.pcapng import block, option
 
 CLIENT, SITE = "192.168.77.20", "203.0.113.80"
 CLIENT6, SITE6 = "2001:67c:1::20", "2001:67c:2::80"

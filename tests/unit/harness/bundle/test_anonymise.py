@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from harness.bundle.anonymise import AnonymiseError
-from harness.bundle.archive import check, import_bundle
-from harness.bundle.capture import mask_capture, mask_frame
-from harness.bundle.declared import declared
-from harness.bundle.export import Wish, export
-from harness.bundle.pseudonyms import Pseudonyms
-from harness.store.manifest import read_manifest
-from harness.store.runs import RunStore
-from scoring.packets import pcapng
-from scoring.schema import records
+from sojourn.harness.bundle.anonymise import AnonymiseError
+from sojourn.harness.bundle.archive import check, import_bundle
+from sojourn.harness.bundle.capture import mask_capture, mask_frame
+from sojourn.harness.bundle.declared import declared
+from sojourn.harness.bundle.export import Wish, export
+from sojourn.harness.bundle.pseudonyms import Pseudonyms
+from sojourn.harness.store.manifest import read_manifest
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.packets import pcapng
+from sojourn.scoring.schema import records
 from tests.unit.harness.bundle import frames
 from tests.unit.harness.bundle.contents import unpacked
 

@@ -13,12 +13,12 @@ import pytest
 import zstandard
 from typer.testing import CliRunner
 
-from harness.bundle.archive import BundleError, claimed, import_bundle, verify
-from harness.bundle.export import export, export_all, runs_at
-from harness.bundle.research_object import CRATE
-from harness.cli import app
-from harness.store.manifest import MANIFEST, read_manifest
-from harness.store.runs import RunStore
+from sojourn.harness.bundle.archive import BundleError, claimed, import_bundle, verify
+from sojourn.harness.bundle.export import export, export_all, runs_at
+from sojourn.harness.bundle.research_object import CRATE
+from sojourn.harness.cli import app
+from sojourn.harness.store.manifest import MANIFEST, read_manifest
+from sojourn.harness.store.runs import RunStore
 
 Members = dict[str, bytes]
 

@@ -11,8 +11,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.options.model import GROUPS, OPTIONS
+from sojourn.harness.cli import app
+from sojourn.harness.options.model import GROUPS, OPTIONS
 
 
 @pytest.fixture

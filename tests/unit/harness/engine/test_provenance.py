@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from harness.engine import provenance
-from harness.engine.provenance import SourceFiles, source_files
-from harness.matrix.cells import cell_run
+from sojourn.harness.engine import provenance
+from sojourn.harness.engine.provenance import SourceFiles, source_files
+from sojourn.harness.matrix.cells import cell_run
 
 SOURCES = {
-    "harness/run.py": "import traffic.flow\nif TYPE_CHECKING:\n    from harness import told\n",
+    "harness/run.py": "import sojourn.traffic.flow\nif TYPE_CHECKING:\n    from sojourn.harness import told\n",
     "harness/told.py": "",
-    "harness/page.py": "import harness.run",
+    "harness/page.py": "import sojourn.harness.run",
     "traffic/__init__.py": "",
-    "traffic/flow.py": "def start():\n    from traffic.deep import leaf, NAME\n",
+    "traffic/flow.py": "def start():\n    from sojourn.traffic.deep import leaf, NAME\n",
     "traffic/deep/__init__.py": "",
     "traffic/deep/leaf.py": "import os",
     "traffic/deep/other.py": "",
@@ -64,7 +64,7 @@ def test_a_change_in_any_of_these_is_another_digest(checkout: Path) -> None:
 
 
 def test_a_worker_reads_its_own_files_of_those_found_elsewhere(checkout: Path, tmp_path_factory: Any) -> None:
-    (checkout / "traffic" / "deep" / "leaf.py").write_text("from hardware.machine.discovery import defined_in")
+    (checkout / "traffic" / "deep" / "leaf.py").write_text("from sojourn.hardware.machine.discovery import defined_in")
     shipped = pickle.loads(pickle.dumps(found("harness.run", checkout=checkout)))
     ours = shipped.contents(checkout)
     assert {"traffic/deep/other.py", "traffic/deep/page.js"} <= {name for name, _ in ours}
@@ -79,7 +79,7 @@ def test_a_worker_reads_its_own_files_of_those_found_elsewhere(checkout: Path, t
         return shipped.contents(worker)
 
     assert there("harness/page.py", "print()") == ours
-    assert there("traffic/flow.py", "import traffic.deep.leaf, traffic.new") != ours
+    assert there("traffic/flow.py", "import sojourn.traffic.deep.leaf, traffic.new") != ours
     assert there("traffic/deep/leaf.py", None) != ours
     assert there("traffic/deep/another.js", "") != ours, "a file that is read, and that only the worker has"
     assert there("traffic/deep/another.py", "") != ours, "a module that is taken where it lies"

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from apps import SERVICES
-from harness.bundle.archive import verify
-from harness.experiment import dask_seeds
-from harness.experiment.dask_seeds import DaskRun, News, Simulation
-from harness.experiment.simulated import SimulatedError
-from harness.matrix.engines.engine import EngineError
-from harness.options.model import Options
-from harness.store.manifest import PARTIAL, read_manifest
-from harness.store.runs import RunDirectory
-from scoring.schema.scores import SCORES, Scores
+from sojourn.apps import SERVICES
+from sojourn.harness.bundle.archive import verify
+from sojourn.harness.experiment import dask_seeds
+from sojourn.harness.experiment.dask_seeds import DaskRun, News, Simulation
+from sojourn.harness.experiment.simulated import SimulatedError
+from sojourn.harness.matrix.engines.engine import EngineError
+from sojourn.harness.options.model import Options
+from sojourn.harness.store.manifest import PARTIAL, read_manifest
+from sojourn.harness.store.runs import RunDirectory
+from sojourn.scoring.schema.scores import SCORES, Scores
 from tests.programs.harness.experiment.seed_runs import asked
 
 

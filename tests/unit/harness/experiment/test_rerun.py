@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from apps import SERVICES
-from harness.experiment.rerun import compared, unlike
-from harness.options.model import Options
-from harness.options.record import restored
-from harness.options.rules import parse_options
-from harness.store.manifest import FileEntry
+from sojourn.apps import SERVICES
+from sojourn.harness.experiment.rerun import compared, unlike
+from sojourn.harness.options.model import Options
+from sojourn.harness.options.record import restored
+from sojourn.harness.options.rules import parse_options
+from sojourn.harness.store.manifest import FileEntry
 from tests.unit.harness.options.refusals import refused
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from apps import SERVICES
-from harness.experiment.run import Result, repeat
-from harness.options.model import OPTIONS, Options
-from harness.options.rules import parse_options
-from harness.store.manifest import StoreError
-from scoring.schema.scores import Scores
+from sojourn.apps import SERVICES
+from sojourn.harness.experiment.run import Result, repeat
+from sojourn.harness.options.model import OPTIONS, Options
+from sojourn.harness.options.rules import parse_options
+from sojourn.harness.store.manifest import StoreError
+from sojourn.scoring.schema.scores import Scores
 
 
 def asked(results: Path, repeat: str | None, **given: str) -> Options:

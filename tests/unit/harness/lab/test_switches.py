@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hardware.machine.ip import IP_VERSIONS, IpVersion
-from harness.lab.switches import HUB, PLANS, address, address_router, cable
+from sojourn.hardware.machine.ip import IP_VERSIONS, IpVersion
+from sojourn.harness.lab.switches import HUB, PLANS, address, address_router, cable
 
 PORTS = {
     "lan-client": ("client", "eth0"),

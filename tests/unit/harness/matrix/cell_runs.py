@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bottleneck.qdiscs import parse_qdisc
-from bottleneck.spec import Direction
-from harness.matrix.cell import Cell, Flow, Hop
-from harness.matrix.cells.cell_run import Job
+from sojourn.bottleneck.qdiscs import parse_qdisc
+from sojourn.bottleneck.spec import Direction
+from sojourn.harness.matrix.cell import Cell, Flow, Hop
+from sojourn.harness.matrix.cells.cell_run import Job
 
 READY = "ready"
 
@@ -65,7 +65,7 @@ def run(cell: Cell, folder: Path, *, seed: int, **_: Any) -> None:
 
 def main() -> None:
     """Run the cells named on the command line into the folder that is named first, as another runner would."""
-    from harness.matrix.engines.engine import LocalEngine, complete
+    from sojourn.harness.matrix.engines.engine import LocalEngine, complete
 
     folder = Path(sys.argv[1])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

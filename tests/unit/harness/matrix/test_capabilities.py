@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck.delivery_trace import Slots
-from bottleneck.impairment import Impairment
-from harness.matrix import dumbbell
-from harness.matrix.capabilities import lacking
-from harness.matrix.cell import Cell
-from harness.matrix.cells.real_time import bottleneck, path_rtt_ms
+from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.impairment import Impairment
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.capabilities import lacking
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.cells.real_time import bottleneck, path_rtt_ms
 
 
 def cell(path: Impairment) -> Cell:

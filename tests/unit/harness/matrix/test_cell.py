@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from bottleneck import delivery_trace
-from bottleneck.delivery_trace import Slots
-from harness.matrix import dumbbell
-from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
-from harness.matrix.cells.cell_run import Job
+from sojourn.bottleneck import delivery_trace
+from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
+from sojourn.harness.matrix.cells.cell_run import Job
 
 
 def cell(hop: Hop, **fields: object) -> Cell:

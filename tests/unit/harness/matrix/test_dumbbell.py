@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck.shaper import RateStep
-from harness.matrix import dumbbell
+from sojourn.bottleneck.shaper import RateStep
+from sojourn.harness.matrix import dumbbell
 
 
 @pytest.mark.parametrize("burstiness", ["clean", "bursty"])

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from harness.matrix.from_scenario import scenario_matrix
-from harness.matrix.matrix import MatrixError
-from traffic.web import MEAN_GAP_S
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.matrix.from_scenario import scenario_matrix
+from sojourn.harness.matrix.matrix import MatrixError
+from sojourn.traffic.web import MEAN_GAP_S
 
 EXAMPLES = sorted((CHECKOUT / "docs" / "examples" / "scenarios").glob("*.toml"))
 

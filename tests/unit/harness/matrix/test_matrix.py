@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from bottleneck.spec import Direction
-from hardware.lab.lab_file import LabFileError
-from harness.matrix.cell import Hop
-from harness.matrix.engines.engine import Outcome
-from harness.matrix.matrix import Column, Expectation, Matrix, MatrixError, Reference, figure, matrices, named
-from harness.matrix.matrix_plan import Campaign, prepare
-from harness.matrix.results import finished, run_folder
-from harness.matrix.session import judged
-from scoring.schema.scores import SCORES
+from sojourn.bottleneck.spec import Direction
+from sojourn.hardware.lab.lab_file import LabFileError
+from sojourn.harness.matrix.cell import Hop
+from sojourn.harness.matrix.engines.engine import Outcome
+from sojourn.harness.matrix.matrix import Column, Expectation, Matrix, MatrixError, Reference, figure, matrices, named
+from sojourn.harness.matrix.matrix_plan import Campaign, prepare
+from sojourn.harness.matrix.results import finished, run_folder
+from sojourn.harness.matrix.session import judged
+from sojourn.scoring.schema.scores import SCORES
 from tests.unit.harness.matrix.cell_runs import cell, job
 
 LAB = ("client", "1::10"), ("receiver", "1::20"), ("server", "2::10"), ("sender", "2::20")
-FILE = """from harness.matrix.matrix import Matrix
+FILE = """from sojourn.harness.matrix.matrix import Matrix
 from tests.unit.harness.matrix.cell_runs import cell
 MATRIX = Matrix(name="{name}", title="T", cells=({cells}))
 """

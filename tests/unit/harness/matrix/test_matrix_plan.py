@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.matrix import dumbbell
-from harness.matrix.cell import Call, Cell
-from harness.matrix.engines.engine import EngineError
-from harness.matrix.matrix import Matrix
-from harness.matrix.matrix_plan import Campaign, prepare
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cell import Call, Cell
+from sojourn.harness.matrix.engines.engine import EngineError
+from sojourn.harness.matrix.matrix import Matrix
+from sojourn.harness.matrix.matrix_plan import Campaign, prepare
 
 FLOWS = {"flows": dumbbell.flows(["cubic"], 20)}
 

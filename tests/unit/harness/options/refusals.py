@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from apps.options import Code
-from harness.options.errors import OptionsError
+from sojourn.apps.options import Code
+from sojourn.harness.options.errors import OptionsError
 
 
 @contextmanager

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from apps import SERVICES
-from apps.options import Code, Option
-from harness.options.errors import OptionsError
-from harness.options.model import OPTIONS
-from harness.options.rules import parse_options
-from harness.options.sources import user_defaults
+from sojourn.apps import SERVICES
+from sojourn.apps.options import Code, Option
+from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.options.model import OPTIONS
+from sojourn.harness.options.rules import parse_options
+from sojourn.harness.options.sources import user_defaults
 from tests.unit.harness.options.refusals import refused
 
 #: user::rw-, user:65534:rw-, group::r--, mask::rw-, other::r-- as the kernel takes it (acl_ea.h).

@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from apps import SERVICES
-from apps.base import Mode
-from apps.options import Option
-from hardware.machine.files import CHECKOUT
-from harness.options.model import GROUPS, OPTIONS
-from harness.options.sources import IN_SCENARIOS
+from sojourn.apps import SERVICES
+from sojourn.apps.base import Mode
+from sojourn.apps.options import Option
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.options.model import GROUPS, OPTIONS
+from sojourn.harness.options.sources import IN_SCENARIOS
 
 DOC = CHECKOUT / "docs" / "options.md"
 MODES: dict[Mode, str] = {"stand-in": "stand-in", "own": "own folder", "stream": "address", "live": "live"}

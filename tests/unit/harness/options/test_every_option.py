@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from apps import SERVICES
-from apps.base import Mode, ServiceError
-from apps.credentials import Credentials
-from apps.meeting import Meeting
-from harness.options.errors import OptionsError
-from harness.options.model import OPTIONS, Options
-from harness.options.rules import parse_options
-from harness.options.sources import with_scenario
+from sojourn.apps import SERVICES
+from sojourn.apps.base import Mode, ServiceError
+from sojourn.apps.credentials import Credentials
+from sojourn.apps.meeting import Meeting
+from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.options.model import OPTIONS, Options
+from sojourn.harness.options.rules import parse_options
+from sojourn.harness.options.sources import with_scenario
 
 #: A value of each option that is not its default anywhere.
 VALUES: dict[str, Any] = {

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from apps import SERVICES
-from apps.options import Code
-from harness.options.model import OPTIONS, Options
-from harness.options.record import restored
-from harness.options.rules import parse_options
+from sojourn.apps import SERVICES
+from sojourn.apps.options import Code
+from sojourn.harness.options.model import OPTIONS, Options
+from sojourn.harness.options.record import restored
+from sojourn.harness.options.rules import parse_options
 from tests.unit.harness.options.refusals import refused
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-from apps.options import Option
-from harness.options.model import OPTIONS
-from harness.options.parsing import rate_schedule, schedule_text
+from sojourn.apps.options import Option
+from sojourn.harness.options.model import OPTIONS
+from sojourn.harness.options.parsing import rate_schedule, schedule_text
 from tests.unit.harness.options.test_every_option import VALUES
 
 #: Not those of files that must exist, nor those that several options make together.

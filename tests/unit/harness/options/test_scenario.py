@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from apps import SERVICES
-from apps.options import Code, Option
-from hardware.machine.files import CHECKOUT
-from harness.options.model import OPTIONS, Options
-from harness.options.rules import parse_options
-from harness.options.sources import combined, read_scenario, with_scenario
+from sojourn.apps import SERVICES
+from sojourn.apps.options import Code, Option
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.options.model import OPTIONS, Options
+from sojourn.harness.options.rules import parse_options
+from sojourn.harness.options.sources import combined, read_scenario, with_scenario
 from tests.unit.harness.options.refusals import refused
 
 HOUSEHOLD = 'service = "iptv"\nrate = "20mbit,30s:5mbit"\nloss = "0.1%"\ncontenders = "cubic*4,prague+cubic@up"\n'

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.options.timeline import Phase, parse_timeline, reordered
+from sojourn.harness.options.timeline import Phase, parse_timeline, reordered
 
 
 def test_published_timeline_is_seven_minutes_with_both_contenders() -> None:

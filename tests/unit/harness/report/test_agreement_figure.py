@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.report.agreement_figure import Quantity, SourceDots, draw
+from sojourn.harness.report.agreement_figure import Quantity, SourceDots, draw
 
 
 def drawn(series: list[SourceDots], output: Path) -> str:

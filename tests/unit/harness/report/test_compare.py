@@ -10,14 +10,14 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.report.compare import Comparison, compare, grids, lines, setup_grid, write_comparison
-from harness.report.repetitions import experiments
-from harness.report.run_page import ReportError
-from harness.report.terminal import print_comparison
-from harness.store.loaded import load_run
-from harness.store.manifest import reseal
-from scoring.schema.scores import Scores
+from sojourn.harness.cli import app
+from sojourn.harness.report.compare import Comparison, compare, grids, lines, setup_grid, write_comparison
+from sojourn.harness.report.repetitions import experiments
+from sojourn.harness.report.run_page import ReportError
+from sojourn.harness.report.terminal import print_comparison
+from sojourn.harness.store.loaded import load_run
+from sojourn.harness.store.manifest import reseal
+from sojourn.scoring.schema.scores import Scores
 from tests.unit.harness.report.test_run_page import Page
 
 Series = Callable[..., list[Path]]

@@ -13,16 +13,25 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness.report import film, timeline_figure
-from harness.report.grids import harm_table, percent, value_text
-from harness.report.headline import Outcome, average_outcomes, headline, measurement, outcomes, phrase, sentence, title
-from harness.report.repetitions import experiments, find_runs, write_summary
-from harness.report.run_page import write_report
-from harness.report.terminal import print_scores
-from harness.store.manifest import reseal
-from scoring.schema.scores import Scores
-from scoring.statistics.harm import PRIMARY, SEVERE, SOME, harm, severity
-from scoring.statistics.summary import summarise
+from sojourn.harness.report import film, timeline_figure
+from sojourn.harness.report.grids import harm_table, percent, value_text
+from sojourn.harness.report.headline import (
+    Outcome,
+    average_outcomes,
+    headline,
+    measurement,
+    outcomes,
+    phrase,
+    sentence,
+    title,
+)
+from sojourn.harness.report.repetitions import experiments, find_runs, write_summary
+from sojourn.harness.report.run_page import write_report
+from sojourn.harness.report.terminal import print_scores
+from sojourn.harness.store.manifest import reseal
+from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.statistics.harm import PRIMARY, SEVERE, SOME, harm, severity
+from sojourn.scoring.statistics.summary import summarise
 from tests.unit.harness.report.test_run_page import Page
 
 CALL = {"primary": "frames_in_time", "alone": 0.99, "fps_alone": 31.0, "stalls": 0, "stall_s": 0.0, "freezes": 0}

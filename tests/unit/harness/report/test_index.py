@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.report.index import heat_maps, read_folder, write_index
-from harness.report.repetitions import experiments
-from harness.report.run_page import ReportError
-from harness.store.runs import RunStore
+from sojourn.harness.cli import app
+from sojourn.harness.report.index import heat_maps, read_folder, write_index
+from sojourn.harness.report.repetitions import experiments
+from sojourn.harness.report.run_page import ReportError
+from sojourn.harness.store.runs import RunStore
 from tests.unit.harness.report.test_run_page import Page
 
 Series = Callable[..., list[Path]]

@@ -15,13 +15,13 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.report.beside_published import services_table
-from harness.report.repetitions import Experiment, experiments, find_runs, grids, lines, run_rows, write_summary
-from harness.report.run_page import ReportError
-from harness.report.terminal import print_summary
-from harness.store.manifest import reseal
-from scoring.statistics.summary import summarise
+from sojourn.harness.cli import app
+from sojourn.harness.report.beside_published import services_table
+from sojourn.harness.report.repetitions import Experiment, experiments, find_runs, grids, lines, run_rows, write_summary
+from sojourn.harness.report.run_page import ReportError
+from sojourn.harness.report.terminal import print_summary
+from sojourn.harness.store.manifest import reseal
+from sojourn.scoring.statistics.summary import summarise
 from tests.unit.harness.report.test_run_page import Page
 
 Series = Callable[..., list[Path]]

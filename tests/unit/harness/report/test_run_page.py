@@ -11,15 +11,15 @@ import cv2
 import pytest
 from rich.console import Console
 
-from harness.report.beside_published import published_table, services_table
-from harness.report.grids import beside_table
-from harness.report.run_page import panels, write_report
-from harness.report.terminal import print_scores
-from harness.report.timeline_figure import draw
-from harness.store.loaded import LoadError, load_scores
-from harness.store.runs import RunStore
-from scoring.schema.scores import Scores
-from scoring.time_series import Frozen, run_series
+from sojourn.harness.report.beside_published import published_table, services_table
+from sojourn.harness.report.grids import beside_table
+from sojourn.harness.report.run_page import panels, write_report
+from sojourn.harness.report.terminal import print_scores
+from sojourn.harness.report.timeline_figure import draw
+from sojourn.harness.store.loaded import LoadError, load_scores
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.time_series import Frozen, run_series
 
 
 class Page(HTMLParser):

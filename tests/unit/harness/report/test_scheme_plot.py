@@ -5,7 +5,7 @@ import re
 from math import inf
 from xml.etree import ElementTree
 
-from harness.report.scheme_plot import Scheme, scheme_plot
+from sojourn.harness.report.scheme_plot import Scheme, scheme_plot
 
 
 def drawn(*schemes: Scheme) -> str:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.report.svg import Bar, Dot, Panel, Scale, bar_chart, ccdf_plot, scatter_plot, ticks, time_plot
+from sojourn.harness.report.svg import Bar, Dot, Panel, Scale, bar_chart, ccdf_plot, scatter_plot, ticks, time_plot
 
 NS = {"s": "http://www.w3.org/2000/svg"}
 

@@ -12,8 +12,8 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.report.trend import history, read_versions
+from sojourn.harness.cli import app
+from sojourn.harness.report.trend import history, read_versions
 from tests.programs.harness.cli.test_one_door import edited, void
 from tests.unit.harness.report.test_run_page import Page
 

@@ -11,9 +11,9 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.store.manifest import reseal
-from scoring.schema.scores import Scores
+from sojourn.harness.cli import app
+from sojourn.harness.store.manifest import reseal
+from sojourn.scoring.schema.scores import Scores
 from tests.programs.harness.cli.test_one_door import made
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from apps import SERVICES
-from harness.options.rules import parse_options
-from harness.soak.plan import PlanError, SoakPlan, of_round, read_plan
-from harness.soak.rounds import expected_s, next_batch, next_turn, order, quarantined
-from harness.soak.state import Attempt, Outcome
+from sojourn.apps import SERVICES
+from sojourn.harness.options.rules import parse_options
+from sojourn.harness.soak.plan import PlanError, SoakPlan, of_round, read_plan
+from sojourn.harness.soak.rounds import expected_s, next_batch, next_turn, order, quarantined
+from sojourn.harness.soak.state import Attempt, Outcome
 
 PLAN = """
 seed = 7

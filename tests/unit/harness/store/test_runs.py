@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.report.index import unfinished
-from harness.store.manifest import StoreError, read_manifest, reseal
-from harness.store.runs import RunStore
+from sojourn.harness.report.index import unfinished
+from sojourn.harness.store.manifest import StoreError, read_manifest, reseal
+from sojourn.harness.store.runs import RunStore
 
 
 def test_a_committed_run_holds_the_hash_of_every_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scoring.packets import latency
+from sojourn.scoring.packets import latency
 
 # Two round trips as irtt 0.9.0 wrote them: one lost on its way up, one answered.
 ROUND_TRIPS = """

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import zstandard
 
-from scoring.packets import pcapng, per_flow, unpacked
+from sojourn.scoring.packets import pcapng, per_flow, unpacked
 
 DATA = Path(__file__).parents[1] / "data"
 # tshark 4.0.17 -T fields of the same files (an IPv6 packet is its payload and 40 bytes), its count of all packets, of

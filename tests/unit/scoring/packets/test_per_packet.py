@@ -4,8 +4,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from scoring.packets.pcapng import SCHEMA
-from scoring.packets.per_packet import PACKETS, crossed, packet_scores, received
+from sojourn.scoring.packets.pcapng import SCHEMA
+from sojourn.scoring.packets.per_packet import PACKETS, crossed, packet_scores, received
 
 FIRST = 5201
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scoring.packets.queue_delay import carrier, delays
+from sojourn.scoring.packets.queue_delay import carrier, delays
 
 HTB = {"kind": "htb", "handle": "1:", "root": True, "bytes": 99_000, "options": {}}
 PROBES = {"kind": "dualpi2", "handle": "20:", "parent": "1:20", "bytes": 100, "delay-c": 1, "delay-l": 1}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scoring.packets.queue_series import QueueSeries, read_queue
+from sojourn.scoring.packets.queue_series import QueueSeries, read_queue
 
 # The shape of `tc -s -j qdisc show dev lan` behind HTB with a shaped and an unshaped class.
 HTB = {"kind": "htb", "handle": "1:", "root": True, "bytes": 900, "drops": 99, "backlog": 70_000}

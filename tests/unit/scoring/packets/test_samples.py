@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from scoring.packets import samples
+from sojourn.scoring.packets import samples
 
 T0 = 1_795_273_897.25
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from scoring.packets import pcapng, sojourn
-from scoring.packets.pcapng import CE, ECT1, NOT_ECT
+from sojourn.scoring.packets import pcapng, sojourn
+from sojourn.scoring.packets.pcapng import CE, ECT1, NOT_ECT
 
 DATA = Path(__file__).parents[1] / "data"
 

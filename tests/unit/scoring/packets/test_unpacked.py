@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from scoring.packets.latency import ProbeError, read_irtt
-from scoring.packets.pcapng import CaptureError, chunks
-from scoring.packets.unpacked import unpacked
+from sojourn.scoring.packets.latency import ProbeError, read_irtt
+from sojourn.scoring.packets.pcapng import CaptureError, chunks
+from sojourn.scoring.packets.unpacked import unpacked
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_bomb_is_refused_before_it_is_large(
 def test_a_large_file_may_unpack_to_a_hundred_times_its_size(
     tmp_path: Path, name: str, pack: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scoring.packets.unpacked._LEAST", 0)
+    monkeypatch.setattr("sojourn.scoring.packets.unpacked._LEAST", 0)
     file = tmp_path / name
     text = b"".join(b"probe %d of many\n" % number for number in range(100_000))
     file.write_bytes(pack(text))

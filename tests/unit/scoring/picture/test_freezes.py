@@ -6,8 +6,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from scoring.picture import freezes
-from scoring.picture.frames import unwrap
+from sojourn.scoring.picture import freezes
+from sojourn.scoring.picture.frames import unwrap
 
 
 def series(

@@ -8,7 +8,7 @@ import math
 import polars as pl
 import pytest
 
-from scoring.picture import glass_to_glass
+from sojourn.scoring.picture import glass_to_glass
 
 START, FPS, LOOP = 1_795_273_136.25, 29.0, 150
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from scoring.picture import rendition
-from scoring.picture.rendition import Change, Segment
+from sojourn.scoring.picture import rendition
+from sojourn.scoring.picture.rendition import Change, Segment
 
 
 def recording(spans: list[tuple[int, int]]) -> pl.DataFrame:

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from scoring.picture import strip
+from sojourn.scoring.picture import strip
 
 
 def picture(frame: int, rendition: int, width: int = 1280, height: int = 720) -> np.ndarray:

@@ -5,7 +5,7 @@ from math import inf, log
 
 import pytest
 
-from scoring.reference import published
+from sojourn.scoring.reference import published
 
 
 def test_a_cell_agrees_within_its_tolerance() -> None:

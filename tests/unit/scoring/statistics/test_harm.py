@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from scoring.statistics.harm import METRICS, PRIMARY, harm, solo_windows
+from sojourn.scoring.statistics.harm import METRICS, PRIMARY, harm, solo_windows
 
 
 @dataclass

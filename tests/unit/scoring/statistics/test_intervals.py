@@ -7,8 +7,16 @@ from math import inf, isnan
 import numpy as np
 import pytest
 
-from scoring.statistics import intervals
-from scoring.statistics.intervals import best_coverage, difference, estimate, holm, least_detectable, paired_p, shows
+from sojourn.scoring.statistics import intervals
+from sojourn.scoring.statistics.intervals import (
+    best_coverage,
+    difference,
+    estimate,
+    holm,
+    least_detectable,
+    paired_p,
+    shows,
+)
 
 
 @pytest.mark.parametrize("n", [5, 10])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from scoring.statistics.numbers import LOST, Number, formatted, in_json, nearest_rank, never_came
+from sojourn.scoring.statistics.numbers import LOST, Number, formatted, in_json, nearest_rank, never_came
 
 
 class Told(BaseModel):

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import pytest
 
-from scoring.statistics.intervals import estimate
-from scoring.statistics.summary import Contrast, Figure
+from sojourn.scoring.statistics.intervals import estimate
+from sojourn.scoring.statistics.summary import Contrast, Figure
 
 
 @pytest.mark.parametrize(("runs", "worse"), [(2, None), (4, None), (5, True)])

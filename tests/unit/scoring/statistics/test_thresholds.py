@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from scoring.statistics.intervals import estimate
-from scoring.statistics.summary import Contrast, Figure, Summary
-from scoring.statistics.thresholds import KNOWN, ThresholdError, judge, parse
+from sojourn.scoring.statistics.intervals import estimate
+from sojourn.scoring.statistics.summary import Contrast, Figure, Summary
+from sojourn.scoring.statistics.thresholds import KNOWN, ThresholdError, judge, parse
 
 
 def summary() -> Summary:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scoring.statistics.intervals import LEVEL
-from scoring.statistics.trend import changes
+from sojourn.scoring.statistics.intervals import LEVEL
+from sojourn.scoring.statistics.trend import changes
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 

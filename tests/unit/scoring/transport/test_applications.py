@@ -11,14 +11,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from scoring import evidence
-from scoring.evidence import Setting, SideCapture
-from scoring.packets import per_flow
-from scoring.packets.pcapng import SCHEMA, TCP, UDP
-from scoring.transport import applications
-from scoring.validity import Limits
-from traffic import ports
-from traffic.web import arrivals
+from sojourn.scoring import evidence
+from sojourn.scoring.evidence import Setting, SideCapture
+from sojourn.scoring.packets import per_flow
+from sojourn.scoring.packets.pcapng import SCHEMA, TCP, UDP
+from sojourn.scoring.transport import applications
+from sojourn.scoring.validity import Limits
+from sojourn.traffic import ports
+from sojourn.traffic.web import arrivals
 
 WINDOW = (1000.0, 1030.0)
 ADDRESSES = {"client": "10.42.1.10", "receiver": "10.42.1.20", "server": "10.42.2.10", "sender": "10.42.2.20"}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from scoring.baseline import harms
-from scoring.schema.scores import Metrics, PhaseScores
-from scoring.transport.demand import FALL_S, LEAST_SENT, MOST_USED, capacity_mbps, largest_fall, met
+from sojourn.scoring.baseline import harms
+from sojourn.scoring.schema.scores import Metrics, PhaseScores
+from sojourn.scoring.transport.demand import FALL_S, LEAST_SENT, MOST_USED, capacity_mbps, largest_fall, met
 
 LINK = 9.56  # of 10 Mbit/s
 ALONE = {"victim_mbps": 1.75, "dominant_height": 720, "lowest_height": 720, "stalls": 0, "stall_s": 0.0}

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from scoring.transport.steady import truncation
+from sojourn.scoring.transport.steady import truncation
 
 NOISE = [0.3, -0.2, 0.1, -0.4, 0.2]
 

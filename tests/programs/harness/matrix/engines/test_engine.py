@@ -15,18 +15,18 @@ from typing import cast
 
 import pytest
 
-from hardware.machine.cores import Lease
-from hardware.machine.files import CHECKOUT
-from harness.matrix.cell import Cell, Flow
-from harness.matrix.cells.cell_run import RUN, Job, perform, result_digest, score, standing
-from harness.matrix.cells.simulated import CAPTURES
-from harness.matrix.engines.engine import GUEST_BYTES, EngineError, LocalEngine, Outcome, capacity, complete
-from harness.matrix.results import run_folder
-from harness.store.claim import claim
-from scoring.schema.scores import SCORES
+from sojourn.hardware.machine.cores import Lease
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.matrix.cell import Cell, Flow
+from sojourn.harness.matrix.cells.cell_run import RUN, Job, perform, result_digest, score, standing
+from sojourn.harness.matrix.cells.simulated import CAPTURES
+from sojourn.harness.matrix.engines.engine import GUEST_BYTES, EngineError, LocalEngine, Outcome, capacity, complete
+from sojourn.harness.matrix.results import run_folder
+from sojourn.harness.store.claim import claim
+from sojourn.scoring.schema.scores import SCORES
+from sojourn.traffic.program import FOREIGN, PROGRAMS, Program
 from tests.processes import outliving
 from tests.unit.harness.matrix.cell_runs import cell, job
-from traffic.program import FOREIGN, PROGRAMS, Program
 
 
 def run_all(jobs: list[Job], folder: Path, workers: int = 2, again: bool = False) -> dict[str, Outcome]:
@@ -249,7 +249,7 @@ def test_guests_are_as_many_as_processors_and_memory_allow() -> None:
 def test_no_guest_is_begun_while_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = LocalEngine(2)
     assert (engine.free(0), engine.free(1), engine.free(2)) == (2, 1, 0)
-    monkeypatch.setattr("harness.matrix.engines.engine.available_bytes", lambda: GUEST_BYTES - 1)
+    monkeypatch.setattr("sojourn.harness.matrix.engines.engine.available_bytes", lambda: GUEST_BYTES - 1)
     assert (engine.free(0), engine.free(1)) == (2, 0)
 
 

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hardware.machine.files import CHECKOUT
-from harness.matrix.cells.cell_run import SimulatedInputs, scoring_digest
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.matrix.cells.cell_run import SimulatedInputs, scoring_digest
 from tests.unit.harness.matrix import cell_runs
 
 THREADS, TIMES = 8, 50
@@ -19,8 +19,8 @@ THREADS, TIMES = 8, 50
 WORKERS = f"""
 import os, pickle, sys, threading, traceback
 from distributed.gc import enable_gc_diagnosis
-from harness.matrix.cells import cell_run
-from harness.matrix.engines import dask_engine
+from sojourn.harness.matrix.cells import cell_run
+from sojourn.harness.matrix.engines import dask_engine
 
 def in_threads(jobs):
     begin, wrong = threading.Barrier(len(jobs)), []

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from harness.matrix.cells.counters import COUNTERS, shown
+from sojourn.harness.matrix.cells.counters import COUNTERS, shown
 
 
 def test_a_page_shows_what_tells_of_marks_and_losses_at_each_end(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bottleneck.impairment import Impairment
-from harness.matrix import dumbbell
-from harness.matrix.capabilities import lacking
-from harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
-from harness.matrix.cells.real_time import bottleneck
+from sojourn.bottleneck.impairment import Impairment
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.capabilities import lacking
+from sojourn.harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
+from sojourn.harness.matrix.cells.real_time import bottleneck
 
 BOX = dumbbell.bottleneck(50, "dualpi2")
 PAIR = dumbbell.flows(["prague", "cubic"], 20)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck import delivery_trace
-from bottleneck.delivery_trace import Slots
-from hardware.simulation import SimulationError
-from harness.matrix import dumbbell
-from harness.matrix.cell import Cell, Hop, ShortFlows
-from harness.matrix.cells import simulated
+from sojourn.bottleneck import delivery_trace
+from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.hardware.simulation import SimulationError
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cell import Cell, Hop, ShortFlows
+from sojourn.harness.matrix.cells import simulated
 
 
 def test_a_trace_that_another_machine_has_not_is_named(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 from distributed.comm import CommClosedError
 
-from harness.matrix import matrix_plan
-from harness.matrix.cells import simulated_call
-from harness.matrix.engines import dask_engine
-from harness.matrix.engines.dask_engine import check_workers, packed, unpack
-from harness.matrix.engines.engine import EngineError
+from sojourn.harness.matrix import matrix_plan
+from sojourn.harness.matrix.cells import simulated_call
+from sojourn.harness.matrix.engines import dask_engine
+from sojourn.harness.matrix.engines.dask_engine import check_workers, packed, unpack
+from sojourn.harness.matrix.engines.engine import EngineError
 from tests.test_call_backoff import MATRIX
 
 
@@ -104,7 +104,7 @@ def test_a_matrix_of_calls_is_made_by_workers_with_its_own_machine(
 ) -> None:
     monkeypatch.setattr(matrix_plan, "_build", lambda *_: None)
     monkeypatch.setattr(simulated_call, "inputs", lambda source: f"machine of {source}")
-    monkeypatch.setattr("harness.matrix.engines.dask_engine.DaskEngine", lambda *given: given)
+    monkeypatch.setattr("sojourn.harness.matrix.engines.dask_engine.DaskEngine", lambda *given: given)
     plan = matrix_plan.Campaign(
         MATRIX, MATRIX.cells[:4], (1,), tmp_path, "tls://far:8786", kernel_source=Path(__file__)
     )

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from harness.matrix.cell import Cell
-from harness.matrix.cells.cell_run import RUN, Job, perform
-from harness.matrix.matrix import Column, Matrix, MatrixError
-from harness.matrix.pages.compare_runs import beside, origin, other_folder, other_results
-from harness.matrix.pages.matrix_page import BESIDE_TABLE, table, write_beside
-from harness.matrix.results import Results, results, run_folder
-from scoring.schema.scores import SCORES
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.cells.cell_run import RUN, Job, perform
+from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError
+from sojourn.harness.matrix.pages.compare_runs import beside, origin, other_folder, other_results
+from sojourn.harness.matrix.pages.matrix_page import BESIDE_TABLE, table, write_beside
+from sojourn.harness.matrix.results import Results, results, run_folder
+from sojourn.scoring.schema.scores import SCORES
 from tests.unit.harness.matrix import cell_runs
 
 A, B, C = (cell_runs.cell(name) for name in ("a", "b", "c"))

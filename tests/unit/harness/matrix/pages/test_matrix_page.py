@@ -15,12 +15,12 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from bottleneck.delivery_trace import Slots
-from bottleneck.spec import Direction
-from harness.matrix import dumbbell
-from harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
-from harness.matrix.cells.cell_run import RUN, Job, result_digest, scoring_digest
-from harness.matrix.matrix import (
+from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.spec import Direction
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
+from sojourn.harness.matrix.cells.cell_run import RUN, Job, result_digest, scoring_digest
+from sojourn.harness.matrix.matrix import (
     Bias,
     Chart,
     Column,
@@ -32,13 +32,13 @@ from harness.matrix.matrix import (
     Reference,
     Summary,
 )
-from harness.matrix.pages import flent, matrix_page
-from harness.matrix.pages.cell_page import cell_page, series
-from harness.matrix.results import cell_folder, results, run_folder, seeds_text
-from harness.store.manifest import hash_file
-from scoring.packets.per_packet import PACKETS
-from scoring.schema.columns import FLOWS, PROBES, SHORT
-from scoring.transport.cell_scores import completion, probe_scores, score
+from sojourn.harness.matrix.pages import flent, matrix_page
+from sojourn.harness.matrix.pages.cell_page import cell_page, series
+from sojourn.harness.matrix.results import cell_folder, results, run_folder, seeds_text
+from sojourn.harness.store.manifest import hash_file
+from sojourn.scoring.packets.per_packet import PACKETS
+from sojourn.scoring.schema.columns import FLOWS, PROBES, SHORT
+from sojourn.scoring.transport.cell_scores import completion, probe_scores, score
 
 SECONDS = 10
 

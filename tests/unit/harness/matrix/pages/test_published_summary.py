@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from harness.matrix import dumbbell
-from harness.matrix.cell import Cell
-from harness.matrix.matrix import Column, Matrix, Reference
-from harness.matrix.pages import published_summary, published_table
-from harness.matrix.pages.published_summary import MARKS, TableGroup, groups, markdown, quantities, verdict
-from harness.matrix.pages.published_table import PublishedTable
-from harness.matrix.results import Results
-from scoring.reference import published
-from scoring.reference.published import PublishedComparison, pair
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.matrix import Column, Matrix, Reference
+from sojourn.harness.matrix.pages import published_summary, published_table
+from sojourn.harness.matrix.pages.published_summary import MARKS, TableGroup, groups, markdown, quantities, verdict
+from sojourn.harness.matrix.pages.published_table import PublishedTable
+from sojourn.harness.matrix.results import Results
+from sojourn.scoring.reference import published
+from sojourn.scoring.reference.published import PublishedComparison, pair
 
 RATE, DELAY, LOST = "flows.0.d_ss_mbps", "flows.0.rtt_mean_ms", "short.p95_s"
 PUBLISHED = {"a-fq": 10.0, "b-fq": 20.0, "c-pie": 40.0, "d-pie": 5.0}

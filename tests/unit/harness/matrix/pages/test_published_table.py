@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from hardware.machine.files import CHECKOUT
-from harness.matrix import dumbbell
-from harness.matrix.cell import Cell
-from harness.matrix.matrix import Column, Matrix, MatrixError, Reference, matrices
-from harness.matrix.pages import published_summary, published_table
-from harness.matrix.pages.published_table import MARKS, PublishedTable, markdown, tables
-from harness.matrix.results import Results
-from scoring.reference import published
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError, Reference, matrices
+from sojourn.harness.matrix.pages import published_summary, published_table
+from sojourn.harness.matrix.pages.published_table import MARKS, PublishedTable, markdown, tables
+from sojourn.harness.matrix.results import Results
+from sojourn.scoring.reference import published
 
 BEGIN, END = MARKS
 RATES = ("flows.0.d_ss_mbps", "flows.1.d_ss_mbps")

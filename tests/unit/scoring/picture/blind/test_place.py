@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from scoring.picture.blind.place import Place, find, told
+from sojourn.scoring.picture.blind.place import Place, find, told
 
 
 def looks(box: Place | None, clock: bool = True) -> list[npt.NDArray[np.uint8]]:

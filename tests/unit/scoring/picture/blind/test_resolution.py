@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.recordings import leaves
-from scoring.picture.blind.resolution import classes, follow, mirrors, video_lines
+from sojourn.scoring.picture.blind.resolution import classes, follow, mirrors, video_lines
 
 LADDER = (240, 360, 480, 720)
 

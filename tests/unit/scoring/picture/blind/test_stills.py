@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scoring.picture.blind.motion import Motion
-from scoring.picture.blind.stills import new_pictures, stills
+from sojourn.scoring.picture.blind.motion import Motion
+from sojourn.scoring.picture.blind.stills import new_pictures, stills
 
 FPS = 60
 SETTLING = [0.9, 0.6, 0.4, 0.3, 0.2, 0.1]  # levels that the encoder changes after the last new picture

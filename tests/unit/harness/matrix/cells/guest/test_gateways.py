@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from harness.matrix.cell import Hop
-from harness.matrix.cells.guest import script
+from sojourn.harness.matrix.cell import Hop
+from sojourn.harness.matrix.cells.guest import script
 from tests.unit.harness.matrix.cells.guest.cells import SHAPED, cell
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hardware.simulation import SimulationError
-from harness.matrix import dumbbell
-from harness.matrix.cell import Cell, Hop
-from harness.matrix.cells.guest import measured
-from scoring.schema.columns import FLOWS
+from sojourn.hardware.simulation import SimulationError
+from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix.cell import Cell, Hop
+from sojourn.harness.matrix.cells.guest import measured
+from sojourn.scoring.schema.columns import FLOWS
 
 STATE = """src 10.43.0.1 dst 10.43.1.2
 \tproto esp spi 0x00000100(256) reqid 1(0x00000001) mode tunnel

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hardware.machine.ip import IpVersion
-from harness.matrix.cell import Hop
-from harness.matrix.cells.guest import network, plan, script
+from sojourn.hardware.machine.ip import IpVersion
+from sojourn.harness.matrix.cell import Hop
+from sojourn.harness.matrix.cells.guest import network, plan, script
 from tests.unit.harness.matrix.cells.guest.cells import SHAPED, cell
 
 

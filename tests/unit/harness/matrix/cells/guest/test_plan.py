@@ -6,11 +6,11 @@ from statistics import median, quantiles
 
 import pytest
 
-from bottleneck.shaper import RateStep
-from harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
-from harness.matrix.cells.guest import plan
+from sojourn.bottleneck.shaper import RateStep
+from sojourn.harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
+from sojourn.harness.matrix.cells.guest import plan
+from sojourn.traffic import nstat
 from tests.unit.harness.matrix.cells.guest.cells import SHAPED, cell
-from traffic import nstat
 
 
 def test_the_senders_of_a_cell_are_paced_as_asked() -> None:

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck.qdiscs import parse_qdisc
-from harness.matrix.cell import Flow, Hop
-from harness.matrix.cells.guest import script
+from sojourn.bottleneck.qdiscs import parse_qdisc
+from sojourn.harness.matrix.cell import Flow, Hop
+from sojourn.harness.matrix.cells.guest import script
+from sojourn.traffic.tso import SWITCH_2020
 from tests.unit.harness.matrix.cells.guest.cells import SHAPED, cell
-from traffic.tso import SWITCH_2020
 
 
 def test_a_mangler_may_be_for_some_flows() -> None:
