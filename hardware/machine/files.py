@@ -16,19 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-"""Where these sources lie: a checkout, or where packages are installed."""
-
-
-def _shipped(checked_out: Path, in_wheel: Path) -> Path:
-    return checked_out if checked_out.exists() else in_wheel
-
-
-EXPERIMENTS = _shipped(CHECKOUT / "tests" / "test_video_harm.py", CHECKOUT / "harness" / "tests" / "-").parent
-"""Where the files of experiments lie."""
-SETTINGS = _shipped(CHECKOUT / "pyproject.toml", CHECKOUT / "hardware" / "pyproject.toml")
-"""Those of pytest among them."""
-LOCK = _shipped(CHECKOUT / "requirements.txt", CHECKOUT / "hardware" / "requirements.txt")
-"""What is installed in which version, with hashes."""
+"""The folder of the rooms: a checkout, or the package `sojourn` of a wheel, which is laid out like one."""
+EXPERIMENTS = CHECKOUT / "tests"
+"""The folder of the experiments' files."""
+SETTINGS = CHECKOUT / "pyproject.toml"
+"""The settings of pytest among others."""
+LOCK = CHECKOUT / "requirements.txt"
+"""The version of every dependency, with hashes."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 FRESH = ".new"
 """Ends the name of a file that is being written in place of another; a kill may leave it, and nobody reads it."""

@@ -57,7 +57,7 @@ def source_files(*modules: str, checkout: Path = CHECKOUT) -> SourceFiles:
             left += imported
             if _DISCOVERY in imported:  # it takes all that lies beside it
                 packages.add(path.parent)
-                package = ".".join(path.parent.relative_to(checkout).parts)
+                package = ".".join(("sojourn", *path.parent.relative_to(checkout).parts))
                 left += (f"{package}.{module.stem}" for module in path.parent.glob("*.py"))
     names = (tuple(sorted(str(path.relative_to(checkout)) for path in found)) for found in (files, packages))
     return SourceFiles(*names)
@@ -85,8 +85,8 @@ def _content(path: Path) -> bytes | None:
 
 def _files(module: str, checkout: Path) -> Iterator[Path]:
     """The file of a module of the project and those of the packages that it is in."""
-    parts = module.removeprefix("sojourn.").split(".")
-    if any("/".join([*parts, ""]).startswith(f"{named}/") for named in _NAMED_OTHERWISE):
+    top, *parts = module.split(".")
+    if top != "sojourn" or any("/".join([*parts, ""]).startswith(f"{named}/") for named in _NAMED_OTHERWISE):
         return
     for depth in range(1, len(parts) + 1):
         place = checkout.joinpath(*parts[:depth])

@@ -101,7 +101,7 @@ busybox mount -t hostfs -o ro,cache/. none {CACHE}
 busybox mount -t hostfs -o ro,sources/. none {PACKAGES}
 echo 1 >/proc/sys/vm/overcommit_memory
 export SOJOURN_CACHE={CACHE} XDG_CACHE_HOME=/tmp/cache LANG=C.UTF-8
-export PYTHONPATH={PACKAGES}:{SOURCES} PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH={PACKAGES} PYTHONDONTWRITEBYTECODE=1
 export {simulation.NO_RDRAND}
 export MALLOC_MMAP_THRESHOLD_=1000000000 MALLOC_TRIM_THRESHOLD_=2000000000
 cd /tmp

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of the rooms: each imports only itself and what stands to its left."""
+"""The order of the rooms: each imports only itself and what stands to its left, all of it as part of `sojourn`."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,12 +27,12 @@ def imported(source: str) -> Iterator[str]:
 
 def breach(importer: str, module: str) -> bool:
     """Whether an import by the room or folder `importer` ("apps", "hardware/machine") goes to its right."""
-    module = module.removeprefix("sojourn.")
-    room = module.split(".")[0]
-    if not room:
-        return True  # a relative import hides where it goes
+    top, *inside = module.split(".")
+    if not top or top in ROOMS:
+        return True  # a relative import hides where it goes; a room outside `sojourn` is another project's in a wheel
+    room = inside[0] if top == "sojourn" and inside else ""
     if importer == "hardware/machine":
-        return room in ROOMS and module.split(".")[:2] != importer.split("/")
+        return room in ROOMS and inside[:2] != importer.split("/")
     return room in ROOMS and ROOMS.index(room) > ROOMS.index(importer)
 
 
@@ -58,8 +59,24 @@ def test_a_room_imports_only_itself_and_what_is_to_its_left(importer: str) -> No
         ("hardware", "from . import machine", True),
         ("hardware/machine", "from sojourn.hardware.node import node_command", True),
         ("hardware/machine", "from sojourn.hardware.machine.place import Place", False),
-        ("harness", "import sojourn.scoring.score, apps", False),
+        ("harness", "import sojourn.scoring.score, sojourn.apps", False),
+        ("harness", "import sojourn.apps, scoring.score", True),
     ],
 )
 def test_a_breach_is_seen_wherever_the_import_stands(importer: str, source: str, wrong: bool) -> None:
     assert any(breach(importer, module) for module in imported(source)) == wrong
+
+
+def test_a_text_names_a_module_as_it_is_imported() -> None:
+    """Commands, look-ups by name and docstrings: outside a checkout `python -m harness.cli` is nobody's."""
+    module = re.compile(rf"(?<![\w./-])(?:{'|'.join(ROOMS)})\.\w+")
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for folder in (*ROOMS, "tests", "benchmarks")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for name in module.findall(node.value)
+        if (place := ROOT / name.replace(".", "/")).is_dir() or place.with_suffix(".py").is_file()
+    ]
+    assert [it for it in wrong if "test_layers" not in it] == []

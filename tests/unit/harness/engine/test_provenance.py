@@ -47,25 +47,30 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def test_what_is_imported_anywhere_decides_and_what_lies_beside_it(checkout: Path) -> None:
-    assert names(found("harness.run", checkout=checkout), checkout) == [
+    assert names(found("sojourn.harness.run", checkout=checkout), checkout) == [
         "harness/run.py", "traffic/__init__.py", "traffic/deep/__init__.py", "traffic/deep/leaf.py",
         "traffic/deep/page.js", "traffic/flow.py",
     ]  # fmt: skip
 
 
 def test_a_change_in_any_of_these_is_another_digest(checkout: Path) -> None:
-    before = found("harness.run", checkout=checkout).contents(checkout)
+    before = found("sojourn.harness.run", checkout=checkout).contents(checkout)
     for name in ("harness/run.py", "traffic/deep/leaf.py", "traffic/deep/page.js"):
         (checkout / name).write_text(SOURCES[name] + "\n# changed")
-        assert found("harness.run", checkout=checkout).contents(checkout) != before, name
+        assert found("sojourn.harness.run", checkout=checkout).contents(checkout) != before, name
         (checkout / name).write_text(SOURCES[name])
     (checkout / "harness" / "page.py").write_text("print()")
-    assert found("harness.run", checkout=checkout).contents(checkout) == before
+    assert found("sojourn.harness.run", checkout=checkout).contents(checkout) == before
+
+
+def test_a_folder_of_that_name_is_another_projects_where_sojourn_does_not_name_it(checkout: Path) -> None:
+    (checkout / "harness" / "run.py").write_text("import traffic.flow")
+    assert names(found("sojourn.harness.run", checkout=checkout), checkout) == ["harness/run.py"]
 
 
 def test_a_worker_reads_its_own_files_of_those_found_elsewhere(checkout: Path, tmp_path_factory: Any) -> None:
     (checkout / "traffic" / "deep" / "leaf.py").write_text("from sojourn.hardware.machine.discovery import defined_in")
-    shipped = pickle.loads(pickle.dumps(found("harness.run", checkout=checkout)))
+    shipped = pickle.loads(pickle.dumps(found("sojourn.harness.run", checkout=checkout)))
     ours = shipped.contents(checkout)
     assert {"traffic/deep/other.py", "traffic/deep/page.js"} <= {name for name, _ in ours}
 
@@ -79,7 +84,7 @@ def test_a_worker_reads_its_own_files_of_those_found_elsewhere(checkout: Path, t
         return shipped.contents(worker)
 
     assert there("harness/page.py", "print()") == ours
-    assert there("traffic/flow.py", "import sojourn.traffic.deep.leaf, traffic.new") != ours
+    assert there("traffic/flow.py", "import sojourn.traffic.deep.leaf, sojourn.traffic.new") != ours
     assert there("traffic/deep/leaf.py", None) != ours
     assert there("traffic/deep/another.js", "") != ours, "a file that is read, and that only the worker has"
     assert there("traffic/deep/another.py", "") != ours, "a module that is taken where it lies"
