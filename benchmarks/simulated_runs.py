@@ -18,8 +18,9 @@ from typing import Any
 
 from sojourn.apps import SERVICES
 from sojourn.harness.experiment import simulated
+from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
-from sojourn.harness.experiment.simulated import Machine, SimulatedClock
+from sojourn.harness.lab.machine import Machine
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.store.runs import RunStore

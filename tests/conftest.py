@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One worker a processor, as far as each finds the memory for a machine; and one, as tests in real time wait."""
     from sojourn.harness.experiment.seeds import places
-    from sojourn.harness.experiment.simulated import MEMORY, simulation
+    from sojourn.harness.lab.machine import MEMORY, simulation
 
     return places(len(os.sched_getaffinity(0)), simulation.fitting(MEMORY)) + 1
 

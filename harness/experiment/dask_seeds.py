@@ -20,7 +20,7 @@ from sojourn.hardware.machine import cache
 from sojourn.harness.experiment import simulated
 from sojourn.harness.experiment.run import Result, keep_run
 from sojourn.harness.experiment.seeds import Tell, simulate
-from sojourn.harness.experiment.simulated import SimulatedError
+from sojourn.harness.lab.machine import SimulatedError
 from sojourn.harness.matrix.engines.dask_engine import check_inputs, check_workers, connected, packed, threads, unpack
 from sojourn.harness.options.model import Options
 from sojourn.harness.store.loaded import load_scores

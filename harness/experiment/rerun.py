@@ -17,7 +17,7 @@ from sojourn.hardware.machine.programs import FLAGS
 from sojourn.harness.bundle.archive import verify
 from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.experiment.run import OPTIONS_FILE, perform
-from sojourn.harness.experiment.simulated import SYSTEM_CALLS
+from sojourn.harness.lab.machine import SYSTEM_CALLS
 from sojourn.harness.options.errors import OptionsError, VersionError
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL

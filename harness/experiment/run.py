@@ -28,11 +28,13 @@ from sojourn.hardware.machine.programs import host_versions
 from sojourn.hardware.machine.signals import end_waits
 from sojourn.harness.bundle.signature import sign
 from sojourn.harness.experiment import simulated
+from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.experiment.recording import run_experiment
 from sojourn.harness.experiment.rescore import renew_report
 from sojourn.harness.lab.check import require_reached
 from sojourn.harness.lab.contract import LabFactory
+from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.make import lab_maker
 from sojourn.harness.lab.needs import require_programs
 from sojourn.harness.options.model import Options
@@ -73,7 +75,7 @@ def require_ready(options: Options) -> LabFile | None:
     described = _machines(options)
     require_programs(options)
     if options.lab == "sim" and options.engine == LOCAL:
-        simulation.check_memory(simulated.MEMORY)
+        simulation.check_memory(MEMORY)
         simulation.check_open_files(simulation.WITH_BROWSER)
     if options.lab not in PHYSICAL and options.engine == LOCAL:
         confinement()
@@ -187,7 +189,7 @@ def _recorder(
         machine = simulated.prepare(options, service, step)
 
         def simulate(run: RunDirectory) -> None:
-            clock = simulated.SimulatedClock()
+            clock = SimulatedClock()
             with ExperimentProgress(options.cell, options.phases, console, clock) as progress:
                 simulated.record(options, service, run, progress, clock, machine)
 

@@ -29,9 +29,10 @@ from sojourn.apps.base import Service
 from sojourn.hardware import simulation
 from sojourn.hardware.machine.memory import available_bytes
 from sojourn.harness.experiment import simulated
+from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.experiment.run import SPARE, Result, ended_by_sigterm, fill_run, keep_run, perform
-from sojourn.harness.experiment.simulated import Machine, SimulatedClock, SimulatedError
+from sojourn.harness.lab.machine import Machine, SimulatedError
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.store.runs import RunDirectory, RunStore

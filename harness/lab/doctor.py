@@ -20,7 +20,7 @@ from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.memory import available_bytes
 from sojourn.hardware.machine.programs import Tool, find, install_command, version
 from sojourn.hardware.simulation import WITH_BROWSER, SimulationError, check_memory, check_open_files, memory_bytes
-from sojourn.harness.experiment.simulated import MEMORY
+from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.needs import built, missing, told
 
 Verdict = Literal["ok", "note", "missing"]

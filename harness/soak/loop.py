@@ -26,7 +26,7 @@ from sojourn.hardware.machine.memory import available_bytes
 from sojourn.hardware.machine.scratch import sweep
 from sojourn.hardware.simulation import fitting
 from sojourn.harness.bundle.archive import BundleError, verify
-from sojourn.harness.experiment.simulated import MEMORY
+from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.soak import leaks, state

@@ -17,8 +17,8 @@ from sojourn.bottleneck.spec import Bottleneck, Direction
 from sojourn.captures.screen import ScreenRecorder
 from sojourn.hardware.machine.display import SIZE, Display
 from sojourn.hardware.machine.files import log_file
-from sojourn.harness.experiment.guest_job import EVIDENCE
 from sojourn.harness.lab import instruments
+from sojourn.harness.lab.guest_job import EVIDENCE
 from sojourn.harness.lab.simulated import SimLab
 
 DOWN_MS, UP_MS = 110, 10

@@ -10,13 +10,13 @@ from pathlib import Path
 from sojourn.hardware.images.desktop import ensure_desktop
 from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.machine.scratch import scratch_folder
-from sojourn.harness.experiment.simulated import Machine, start
+from sojourn.harness.lab.machine import Machine, start
 
 _TIMEOUT_S = 600.0
 
 
 def run_inside(program: Path, folder: Path, extras: Sequence[str] = ()) -> None:
-    """Run a Python program in a machine of its own; `folder` is its EVIDENCE (sojourn.harness.experiment.guest_job).
+    """Run a Python program in a machine of its own; `folder` is its EVIDENCE (sojourn.harness.lab.guest_job).
 
     `extras` as for ensure_desktop. Raises SimulatedError with its last words when it fails.
     """

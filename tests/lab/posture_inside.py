@@ -21,8 +21,8 @@ from sojourn.captures.recorders import RECORDERS
 from sojourn.hardware.machine.display import SIZE, Display
 from sojourn.hardware.machine.files import log_file
 from sojourn.hardware.machine.place import Place
-from sojourn.harness.experiment.guest_job import EVIDENCE
 from sojourn.harness.lab.contract import Lab
+from sojourn.harness.lab.guest_job import EVIDENCE
 from sojourn.harness.lab.simulated import SimLab
 
 #: Programs that show, draw or record what a page sends.

@@ -11,9 +11,9 @@ from typing import Any
 from sojourn.hardware.images.desktop import ensure_desktop
 from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.machine.scratch import scratch_folder
-from sojourn.harness.experiment.guest_job import write_cell
-from sojourn.harness.experiment.simulated import Machine, place, start
+from sojourn.harness.lab.machine import Machine, place, start
 from sojourn.harness.matrix.cell import Cell
+from sojourn.harness.matrix.cells.call_guest import write_cell
 from sojourn.harness.matrix.cells.real_call import browsers
 
 #: Of wall time, for each second of the cell and for all that comes before it.
@@ -43,7 +43,7 @@ def run_cell(cell: Cell, folder: Path, *, seed: int, kernel_source: Path | None 
         write_cell(job, cell, seed)
         with place(machine(kernel_source)):
             start(
-                machine(kernel_source), job, "exec python3 -m sojourn.harness.experiment.guest_main /job cell",
+                machine(kernel_source), job, "exec python3 -m sojourn.harness.matrix.cells.call_guest /job",
                 evidence=folder, seed=seed, timeout=_TIMEOUT_S + _TIMEOUT_A_SECOND * cell.seconds,
             )  # fmt: skip
     finally:

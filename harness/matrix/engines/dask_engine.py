@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from sojourn.hardware.simulation import memory_bytes
-from sojourn.harness.experiment.simulated import MEMORY
+from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.matrix.cells.cell_run import Job, SimulatedInputs, empty, perform
 from sojourn.harness.matrix.engines.engine import EngineError
 from sojourn.harness.options.parsing import UNSAFE, engine_address

@@ -15,7 +15,7 @@ from sojourn.captures.recorders import RECORDERS
 from sojourn.hardware.machine.display import Display
 from sojourn.hardware.machine.place import Place
 from sojourn.hardware.machine.viewer import for_viewer
-from sojourn.harness.experiment.guest_job import EVIDENCE
+from sojourn.harness.lab.guest_job import EVIDENCE
 from sojourn.harness.lab.simulated import SimLab
 
 SIZE = 640, 360

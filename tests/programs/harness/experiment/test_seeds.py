@@ -18,7 +18,7 @@ from rich.console import Console
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.experiment.run import SPARE, Result
 from sojourn.harness.experiment.seeds import SeedSeries, one_by_one, places, side_by_side
-from sojourn.harness.experiment.simulated import SimulatedError
+from sojourn.harness.lab.machine import SimulatedError
 from sojourn.scoring.schema.scores import Scores
 from tests.programs.harness.experiment.seed_runs import Runs, asked
 

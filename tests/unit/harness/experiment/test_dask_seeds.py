@@ -15,7 +15,7 @@ from sojourn.apps import SERVICES
 from sojourn.harness.bundle.archive import verify
 from sojourn.harness.experiment import dask_seeds
 from sojourn.harness.experiment.dask_seeds import DaskRun, News, Simulation
-from sojourn.harness.experiment.simulated import SimulatedError
+from sojourn.harness.lab.machine import SimulatedError
 from sojourn.harness.matrix.engines.engine import EngineError
 from sojourn.harness.options.model import Options
 from sojourn.harness.store.manifest import PARTIAL, read_manifest

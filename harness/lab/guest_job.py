@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import random
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sojourn.hardware.confine import decoder
+
 if TYPE_CHECKING:
     from sojourn.apps.base import Service
-    from sojourn.harness.matrix.cell import Cell
     from sojourn.harness.options.model import Options
 
 EVIDENCE, CACHE, PACKAGES = Path("/evidence"), Path("/cache"), Path("/sojourn")
@@ -28,7 +31,7 @@ def write_job(job: Path, options: Options, service: Service, folders: Mapping[Pa
     The job has no path of the host, and nothing that tells where, how often or by whom the run is made.
     """
     known = {"options": options.for_guest(EVIDENCE).record(), "prepared": service.prepared}
-    _write(job, known, folders)
+    write(job, known, folders)
 
 
 def read_job(job: Path) -> tuple[Options, Service]:
@@ -36,27 +39,16 @@ def read_job(job: Path) -> tuple[Options, Service]:
     from sojourn.apps import SERVICES
     from sojourn.harness.options.model import Options
 
-    known = _read(job)
+    known = read(job)
     options = Options.model_validate_json(json.dumps(known["options"]))
     service = SERVICES[options.service].from_options(options)
     service.take(known["prepared"])
     return options, service
 
 
-def write_cell(job: Path, cell: Cell, seed: int) -> None:
-    """Write the job of a matrix's cell."""
-    _write(job, {"cell": cell.model_dump(mode="json"), "seed": seed}, {})
+def write(job: Path, known: Mapping[str, Any], folders: Mapping[Path, Path]) -> None:
+    """Write what is `known` of a job into its folder; `folders` maps folders of the host to those of the guest."""
 
-
-def read_cell(job: Path) -> tuple[Cell, int]:
-    """Return the cell to run, and its seed."""
-    from sojourn.harness.matrix.cell import Cell
-
-    known = _read(job)
-    return Cell.model_validate_json(json.dumps(known["cell"])), known["seed"]
-
-
-def _write(job: Path, known: Mapping[str, Any], folders: Mapping[Path, Path]) -> None:
     def in_guest(path: Path) -> str:
         for host, guest in folders.items():
             if path.is_relative_to(host):
@@ -66,6 +58,23 @@ def _write(job: Path, known: Mapping[str, Any], folders: Mapping[Path, Path]) ->
     (job / JOB).write_text(json.dumps(known, default=in_guest, sort_keys=True, indent=1) + "\n")
 
 
-def _read(job: Path) -> dict[str, Any]:
+def read(job: Path) -> dict[str, Any]:
+    """Return what `write` wrote."""
     known: dict[str, Any] = json.loads((job / JOB).read_text())
     return known
+
+
+def work(job: Path, do: Callable[[Path], None]) -> int:
+    """Do a job inside the machine and return the exit code; what stops it is one line in ERROR."""
+    decoder.confined_already()
+    try:
+        do(job)
+    except (RuntimeError, OSError) as failed:
+        (job / ERROR).write_text(f"{type(failed).__name__}: {failed}")
+        return 1
+    return 0
+
+
+def start_apart(seed: int) -> None:
+    """Another seed shall find player, film and clocks at other moments of their rounds."""
+    time.sleep(random.Random(f"start {seed}").uniform(0, 1))

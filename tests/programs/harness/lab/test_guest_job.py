@@ -17,18 +17,10 @@ from sojourn.apps.base import Service
 from sojourn.apps.standins.call.camera import Camera
 from sojourn.apps.standins.own_folder import OwnFolder
 from sojourn.hardware.machine.files import CHECKOUT
-from sojourn.harness.experiment.guest_job import (
-    CACHE,
-    EVIDENCE,
-    JOB,
-    SOURCES,
-    read_cell,
-    read_job,
-    write_cell,
-    write_job,
-)
+from sojourn.harness.lab.guest_job import CACHE, ERROR, EVIDENCE, JOB, SOURCES, read_job, work, write_job
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cell import Call, Cell
+from sojourn.harness.matrix.cells.call_guest import read_cell, write_cell
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.record import restored
 from sojourn.harness.options.rules import parse_options
@@ -99,7 +91,7 @@ def test_who_names_a_default_or_runs_again_hands_over_the_same_bytes(tmp_path: P
 def test_the_order_of_hashes_does_not_matter(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; "
-        "from tests.programs.harness.experiment.test_guest_job import hand_over, hand_over_cell;"
+        "from tests.programs.harness.lab.test_guest_job import hand_over, hand_over_cell;"
         "sys.stdout.write((hand_over(Path(sys.argv[1])) + hand_over_cell(Path(sys.argv[1]))).hex())"
     )
     jobs = {
@@ -154,3 +146,18 @@ def test_a_page_in_the_users_folder_is_handed_over_with_its_script(tmp_path: Pat
 def without_objects(service: Service) -> dict[str, Any]:
     """What a service is made of, but for what has no equal."""
     return {name: value for name, value in vars(service).items() if not isinstance(value, ExitStack)}
+
+
+@pytest.mark.parametrize(("failure", "code"), [(None, 0), (RuntimeError("no route"), 1), (OSError("disk"), 1)])
+def test_what_stops_the_inside_is_one_line_for_the_outside(
+    tmp_path: Path, failure: Exception | None, code: int
+) -> None:
+    def experiment(job: Path) -> None:
+        assert job == tmp_path
+        if failure:
+            raise failure
+
+    assert work(tmp_path, experiment) == code
+    assert (tmp_path / ERROR).exists() == bool(failure)
+    if failure:
+        assert (tmp_path / ERROR).read_text() == f"{type(failure).__name__}: {failure}"

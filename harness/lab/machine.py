@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated machine with browsers, seen from outside: what it is made of, what it is given, and how it ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn.hardware import simulation
+from sojourn.hardware.images.desktop import Desktop
+from sojourn.hardware.kernel_build.kernel import Kernel
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.simulation import SimulationError
+from sojourn.harness.lab.guest_job import CACHE, ERROR, EVIDENCE, PACKAGES
+
+SYSTEM_CALLS = "system calls"
+"""How the kernel takes those of its programs, in a manifest's versions: by seccomp or by ptrace."""
+#: What a machine with browsers may come to use.
+MEMORY = "4G"
+#: Characters of what the inside says stopped it.
+_LONGEST_ERROR = 2000
+#: Folders of the cache that no machine sees.
+_OURS = {
+    *("apt", "board-kernel", "bulk", "confine", "desktop", "guest", "image", "image-apt", "kernel", "rust", "sources"),
+    "venv",
+}
+#: busybox is not setuid: a setuid mount of a root whose owner has no number here would be nobody's.
+#: A recorder's buffers are given back and taken again for each frame where malloc has its way.
+_PREPARED = f"""#!/bin/sh
+set -e
+busybox mount -t hostfs -o evidence/. none {EVIDENCE}
+busybox mount -t hostfs -o ro,cache/. none {CACHE}
+busybox mount -t hostfs -o ro,sources/. none {PACKAGES}
+echo 1 >/proc/sys/vm/overcommit_memory
+export SOJOURN_CACHE={CACHE} XDG_CACHE_HOME=/tmp/cache LANG=C.UTF-8
+export PYTHONPATH={PACKAGES} PYTHONDONTWRITEBYTECODE=1
+export {simulation.NO_RDRAND}
+export MALLOC_MMAP_THRESHOLD_=1000000000 MALLOC_TRIM_THRESHOLD_=2000000000
+cd /tmp
+"""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What simulated machines are made of."""
+
+    kernel: Kernel
+    desktop: Desktop
+    memory: str = MEMORY
+    untrusted: bool = False
+    """Whether pages, scripts or films that are not ours run in it (see `sojourn.hardware.node.node_command`)."""
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it may come to use."""
+        return simulation.memory_bytes(self.memory)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """For the manifest; whoever has the same ones makes the same bytes."""
+        return {
+            "kernel source": self.kernel.source,
+            "kernel build": self.kernel.digest,
+            "guest": self.desktop.digest,
+            "sources": self.desktop.sources_digest,
+            SYSTEM_CALLS: "ptrace" if self.untrusted else "seccomp",
+            **{f"guest {name}": text for name, text in self.desktop.versions.items()},
+        }
+
+    @property
+    def digest(self) -> str:
+        """Names all that decides what a run in it gives but its film: kernel, guest and this project's sources."""
+        parts = (self.kernel.digest, self.kernel.source, self.desktop.digest, self.desktop.sources_digest)
+        return cache.digest((str(n), text.encode()) for n, text in enumerate(parts))
+
+
+class SimulatedError(RuntimeError):
+    """The experiment did not reach its end; one line that says why."""
+
+
+class _Places:
+    """How many machines this process runs at once: as many as memory was free for when the first of them began."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.taken = self.most = 0
+
+
+_places = _Places()
+
+
+@contextmanager
+def place(machine: Machine) -> Iterator[None]:
+    """Wait until the memory that a machine may come to use is left by those beside it in this process."""
+    with _places.changed:
+        _places.changed.wait_for(lambda: _places.taken < max(1, _places.most))
+        if not _places.taken:
+            _places.most = simulation.fitting(machine.memory)
+        _places.taken += 1
+    try:
+        yield
+    finally:
+        with _places.changed:
+            _places.taken -= 1
+            _places.changed.notify()
+
+
+def start(
+    machine: Machine,
+    job: Path,
+    command: str,
+    *,
+    evidence: Path,
+    seed: int = 1,
+    watch: Callable[[], None] = lambda: None,
+    timeout: float | None = None,
+) -> None:
+    """Run a shell command in a machine to its end, `timeout` s at most of ours.
+
+    Raises SimulatedError with what the inside says stopped it, or how the machine ended, and what `watch` raises.
+    """
+    (job / "run").write_text(_PREPARED + command + "\n")
+    (job / "run").chmod(0o755)
+    try:
+        simulation.run(
+            machine.kernel, machine.desktop, job, seed=seed, memory=machine.memory, watch=watch,
+            start_ns=simulation.DATE_NS, timeout=timeout, untrusted=machine.untrusted,
+            mounts={"evidence": evidence}, reads={"sources": machine.desktop.sources, **_lent()},
+        )  # fmt: skip
+    except SimulationError as failed:
+        said = printable(simulation.last_words(job / ERROR)[-_LONGEST_ERROR:])
+        raise SimulatedError(said or str(failed).replace(f"{job}: ", "")) from failed
+
+
+def _lent() -> dict[str, Path]:
+    """What a machine sees of the cache: films, players, certificates; not what makes machines, nor our environment."""
+    folders = (path for path in cache.root().iterdir() if path.is_dir() and path.name not in _OURS)
+    folders = (path for path in folders if "=" not in path.name)  # at which the launcher parts NAME=PATH; none of ours
+    return {f"cache/{path.name}": path for path in sorted(folders)}
