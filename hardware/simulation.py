@@ -172,10 +172,15 @@ def memory_bytes(memory: str) -> int:
     return int(memory[:-1]) << {"M": 20, "G": 30}[memory[-1]]
 
 
+def free_bytes(need: int) -> int:
+    """Return the bytes of memory that machines of `need` bytes would find, where their memory lies too."""
+    return min(available_bytes(), memory_room(need)[0])
+
+
 def fitting(memory: str) -> int:
-    """Return how many machines of `memory` ("4G") would find what they may come to use, where that lies too."""
+    """Return how many machines of `memory` ("4G") would find what they may come to use."""
     need = memory_bytes(memory)
-    return min(available_bytes(), memory_room(need)[0]) // need
+    return free_bytes(need) // need
 
 
 def check_memory(memory: str) -> None:

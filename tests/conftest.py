@@ -25,10 +25,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One worker a processor, as far as each finds the memory for a machine; and one, as tests in real time wait."""
-    from sojourn.harness.experiment.seeds import places
+    from sojourn.harness.engine.local import capacity
     from sojourn.harness.lab.machine import MEMORY, simulation
 
-    return places(len(os.sched_getaffinity(0)), simulation.fitting(MEMORY)) + 1
+    return capacity(len(os.sched_getaffinity(0)), simulation.fitting(MEMORY)) + 1
 
 
 @pytest.hookimpl(optionalhook=True)

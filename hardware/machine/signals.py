@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 
 _ENDING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
@@ -30,6 +31,21 @@ def end_waits() -> None:
     import polars  # noqa: F401  -- its handler must stand already
 
     signal.siginterrupt(signal.SIGINT, True)
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM unwind as Ctrl-C does, so that everything is undone in order."""
+
+    def unwind(number: int, _: FrameType | None) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    end_waits()
+    before = signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

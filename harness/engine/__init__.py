@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs are made by, below experiments and matrices."""
+"""What makes runs: jobs, and the engines that run them: this machine's processors, a Dask cluster, one lab."""

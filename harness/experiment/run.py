@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TextIO
 
 from rich.console import Console
@@ -25,12 +22,12 @@ from sojourn.hardware.confine.decoder import our_own
 from sojourn.hardware.lab.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
 from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.programs import host_versions
-from sojourn.hardware.machine.signals import end_waits
+from sojourn.hardware.machine.signals import ended_by_sigterm
 from sojourn.harness.bundle.signature import sign
 from sojourn.harness.experiment import simulated
 from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
-from sojourn.harness.experiment.recording import run_experiment
+from sojourn.harness.experiment.recording import Evidence, run_experiment
 from sojourn.harness.experiment.rescore import renew_report
 from sojourn.harness.lab.check import require_reached
 from sojourn.harness.lab.contract import LabFactory
@@ -128,24 +125,30 @@ def keep_run(
 
     Raises as `perform`, and SignatureError where the run was kept and could not be signed.
     """
-    store = RunStore(options.results)
-    with store.create(
+    with new_run(test, options, command_line) as run:
+        return finish_run(run, options, fill(run))
+
+
+def new_run(test: str, options: Options, command_line: Sequence[str]) -> RunDirectory:
+    """Make the directory of a run. Raises StoreError."""
+    return RunStore(options.results).create(
         test, options.cell, seed=options.seed, command_line=command_line, needed=options.needed_bytes
-    ) as run:
-        scores = fill(run)
-        run.require(OPTIONS_FILE, SCORES, *(name for names in needed(Setting.read(run.path)) for name in names))
-        void = tuple(scores.validity.reasons)
-        run.void(*void)
-        path = run.commit()
+    )
+
+
+def finish_run(run: RunDirectory, options: Options, scores: Scores) -> Result:
+    """Judge a run whose directory is filled, commit it, write its report and sign it. Raises as `keep_run`."""
+    run.require(OPTIONS_FILE, SCORES, *(name for names in needed(Setting.read(run.path)) for name in names))
+    void = tuple(scores.validity.reasons)
+    run.void(*void)
+    path = run.commit()
     renew_report(path, scores)  # of a run that is killed before its end no page shall speak as of a finished one
     if options.sign:
         replace_file(path / SIGNATURE, sign((path / MANIFEST).read_bytes(), options.sign))
     return Result(path, scores, void)
 
 
-def fill_run(
-    run: RunDirectory, options: Options, record: Callable[[RunDirectory], None], say: Callable[[str], None]
-) -> Scores:
+def fill_run(run: Evidence, options: Options, record: Callable[[Evidence], None], say: Callable[[str], None]) -> Scores:
     """Write what was asked into a run's directory, let `record` add the evidence, score it; return the scores."""
     (run.path / OPTIONS_FILE).write_text(json.dumps(options.record(), indent=1) + "\n")
     run.add_versions(host_versions())
@@ -183,12 +186,12 @@ def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO
 
 def _recorder(
     options: Options, described: LabFile | None, service: Service, step: Callable[[str], Tell], console: Console
-) -> Callable[[RunDirectory], None]:
+) -> Callable[[Evidence], None]:
     """Build what the options' lab needs before anything starts; the result records a run there."""
     if options.lab == "sim":
         machine = simulated.prepare(options, service, step)
 
-        def simulate(run: RunDirectory) -> None:
+        def simulate(run: Evidence) -> None:
             clock = SimulatedClock()
             with ExperimentProgress(options.cell, options.phases, console, clock) as progress:
                 simulated.record(options, service, run, progress, clock, machine)
@@ -199,7 +202,7 @@ def _recorder(
     if options.second_video:
         second_service(options).prepare(step("second film"))
 
-    def play(run: RunDirectory) -> None:
+    def play(run: Evidence) -> None:
         with ExperimentProgress(options.cell, options.phases, console) as progress:
             run_experiment(options, run, make_lab(run.path), service, progress)
 
@@ -221,21 +224,6 @@ def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
         make_lab = _lab_maker(options, described, step, console)
     with ended_by_sigterm(), make_lab(folder) as lab:
         lab.client.run(["ping", "-c", "1", "-W", "5", lab.addresses.server])
-
-
-@contextmanager
-def ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM unwind as Ctrl-C does, so that everything is undone in order."""
-
-    def unwind(number: int, _: FrameType | None) -> None:
-        raise KeyboardInterrupt(signal.Signals(number).name)
-
-    end_waits()
-    before = signal.signal(signal.SIGTERM, unwind)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _machines(options: Options) -> LabFile | None:

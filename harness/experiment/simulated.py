@@ -35,8 +35,8 @@ from sojourn.harness.terminal import Tell, named
 
 if TYPE_CHECKING:
     from sojourn.apps.base import Service
+    from sojourn.harness.experiment.recording import Evidence
     from sojourn.harness.options.model import Options
-    from sojourn.harness.store.runs import RunDirectory
 
 _VERSIONS = TypeAdapter(Annotated[dict[Text, Text], Field(max_length=1000)])
 
@@ -136,7 +136,7 @@ def all_at_once(*makers: Callable[[], Any]) -> list[Any]:
 def record(
     options: Options,
     service: Service,
-    run: RunDirectory,
+    run: Evidence,
     progress: ExperimentProgress,
     clock: SimulatedClock,
     machine: Machine,
@@ -181,7 +181,7 @@ def record(
         shutil.rmtree(job, ignore_errors=True)
 
 
-def _add_versions(run: RunDirectory, job: Path, known: Mapping[str, str]) -> None:
+def _add_versions(run: Evidence, job: Path, known: Mapping[str, str]) -> None:
     """Put what the inside has told of its programs into the manifest, next to what is `known` of its machine.
 
     Raises SimulatedError.

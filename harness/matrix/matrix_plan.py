@@ -6,9 +6,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from rich.console import Console
@@ -18,12 +19,16 @@ from sojourn.bottleneck.units import UnitError, parse_time
 from sojourn.hardware.confine.confinement import confinement
 from sojourn.hardware.kernel_build.kernel_source import checked, short_name
 from sojourn.hardware.lab.lab_file import PHYSICAL
-from sojourn.harness.lab.contract import LabFactory
+from sojourn.hardware.simulation import memory_bytes
+from sojourn.harness.engine.job import Engine, EngineError
+from sojourn.harness.engine.local import LocalEngine
+from sojourn.harness.lab.contract import Lab, LabFactory
+from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.needs import require_programs_of_cells
 from sojourn.harness.matrix.capabilities import LABS, lacking
 from sojourn.harness.matrix.cell import Cell
-from sojourn.harness.matrix.cells.cell_run import Endpoints, Job, SimulatedInputs, real_time_inputs_digest
-from sojourn.harness.matrix.engines.engine import Engine, EngineError, LocalEngine, Outcome, complete
+from sojourn.harness.matrix.cells.cell_run import Endpoints, Job, SimulatedInputs, perform, real_time_inputs_digest
+from sojourn.harness.matrix.complete import Outcome, complete
 from sojourn.harness.matrix.matrix import Matrix, MatrixError
 from sojourn.harness.matrix.progress import MatrixProgress
 from sojourn.harness.options.parsing import LOCAL, engine_address
@@ -32,6 +37,10 @@ from sojourn.scoring.validity import Limits
 
 _WIDE = 240
 """Columns of a table that goes to a file."""
+_TRIES = 3
+"""How often a run begins whose worker dies."""
+_AHEAD = 2
+"""Runs that a cluster gets per run that it can make at once."""
 _TOLD = {"ran": "runs made", "kept": "kept as they were", "failed": "failed"}
 
 
@@ -142,13 +151,12 @@ _Way = tuple[dict[str, Any], Callable[[], Engine]]
 
 
 def _simulated(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
+    from sojourn.harness.matrix.cells.simulated import MEMORY_BYTES
+
     _build(plan, console)
     digest = SimulatedInputs(plan.endpoints, plan.kernel_source)
     inputs = digest()
-    local = partial(LocalEngine, plan.workers)
-    return {"inputs": inputs, "endpoints": plan.endpoints}, local if plan.engine == LOCAL else _dask(
-        plan, inputs, digest
-    )
+    return {"inputs": inputs, "endpoints": plan.endpoints}, partial(_engine, plan, inputs, digest, MEMORY_BYTES)
 
 
 def _with_browsers(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
@@ -159,14 +167,12 @@ def _with_browsers(plan: Campaign, cells: Sequence[Cell], console: Console | Non
     digest = partial(simulated_call.inputs, plan.kernel_source)
     inputs = digest()
     fields = {"inputs": inputs, "endpoints": "iperf3", "run": simulated_call.run_cell}
-    if plan.engine != LOCAL:
-        return fields, _dask(plan, inputs, digest)
-    return fields, lambda: LocalEngine(plan.workers, simulated_call.machine(plan.kernel_source).bytes)
+    return fields, partial(_engine, plan, inputs, digest, memory_bytes(MEMORY))
 
 
 def _in_real_time(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
+    from sojourn.harness.engine.lab import LabEngine
     from sojourn.harness.matrix.cells.real_call import browsers
-    from sojourn.harness.matrix.engines.lab_engine import LabEngine
 
     if plan.lab == "virtual":
         _build(plan, console)
@@ -174,13 +180,25 @@ def _in_real_time(plan: Campaign, cells: Sequence[Cell], console: Console | None
     for cell in cells:
         if cell.call:
             browsers(cell.call)  # paints the cameras' film, if need be
-    return {"inputs": inputs, "endpoints": "iperf3"}, lambda: LabEngine(_lab(plan), plan.limits)
+    return {"inputs": inputs, "endpoints": "iperf3"}, lambda: LabEngine(_lab(plan), partial(_run_in, plan.limits))
 
 
-def _dask(plan: Campaign, inputs: str, digest: Callable[[], str]) -> Callable[[], Engine]:
-    from sojourn.harness.matrix.engines.dask_engine import DaskEngine
+def _run_in(limits: Limits, lab: Lab, job: Job, folder: Path, stopped: Event) -> None:
+    """Make a job's run in a lab in real time, with the `limits` of its gates."""
+    from sojourn.harness.matrix.cells.real_time import run_cell
 
-    return partial(DaskEngine, plan.engine, inputs, digest)
+    def run(cell: Cell, folder: Path, *, seed: int, **_: Any) -> None:
+        run_cell(lab, cell, folder, seed=seed, limits=limits, stopped=stopped)
+
+    perform(replace(job, run=run), folder)
+
+
+def _engine(plan: Campaign, inputs: str, digest: Callable[[], str], memory_bytes: int) -> Engine:
+    if plan.engine == LOCAL:
+        return LocalEngine(memory_bytes, plan.workers, tries=_TRIES)
+    from sojourn.harness.engine.dask import DaskEngine
+
+    return DaskEngine(plan.engine, inputs, digest, memory_bytes, ahead=_AHEAD)
 
 
 def _lab(plan: Campaign) -> Callable[[], LabFactory]:

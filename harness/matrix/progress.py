@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.text import Text
 
 from sojourn.harness.matrix.cells.cell_run import Job
-from sojourn.harness.matrix.engines.engine import Outcome
+from sojourn.harness.matrix.complete import Outcome
 
 _SHOWN = 4
 """Names of running cells that the display has room for."""

@@ -8,23 +8,18 @@ void or not, its outcome in a sentence on standard output.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 from rich.console import Console
-from rich.text import Text
 
 from sojourn.apps import SERVICES
 from sojourn.apps.two_party import TwoParty
+from sojourn.hardware.machine.signals import ended_by_sigterm
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.soak.plan import PlannedCell, of_round
-
-if TYPE_CHECKING:
-    from sojourn.harness.experiment.seeds import Job
 
 
 class Task(BaseModel):
@@ -54,35 +49,30 @@ def _test(options: Options) -> str:
 def run(task: Task, options: Options) -> None:
     """Make the run and tell its outcome."""
     from sojourn.harness.experiment.run import perform
+    from sojourn.harness.experiment.seeds import repeat_side_by_side
     from sojourn.harness.report.headline import headline
 
     asked = of_round(options, task.seed, task.round, task.folder)
+    test = _test(options)
     if options.engine == LOCAL:
-        result = perform(_test(options), asked, services=SERVICES, command_line=task.command_line, terminal=sys.stderr)
+        result = perform(test, asked, services=SERVICES, command_line=task.command_line, terminal=sys.stderr)
     else:
-        console = Console(stderr=True)
-        there = _elsewhere(options, console, task.command_line)
-        result = there(asked, lambda kind, what: console.print(Text(what)) if kind == "line" else None)
+        (result,) = repeat_side_by_side(test, asked, SERVICES, task.command_line, sys.stderr)
     result.print(sys.stderr)
     print(headline(result.scores, options.service) if not result.void else "")
-
-
-def _elsewhere(options: Options, console: Console, command_line: Sequence[str]) -> Job:
-    from sojourn.harness.experiment.dask_seeds import dask_run
-
-    return dask_run(_test(options), options, SERVICES[options.service], command_line, console)
 
 
 def check(task: Task, options: Options) -> None:
     """Examine this machine for the options' lab, and bring the lab up once, or ask the cluster's workers."""
     from sojourn.hardware.machine.cache import root
     from sojourn.harness.experiment.run import check_lab
+    from sojourn.harness.experiment.seeds import cluster
     from sojourn.harness.lab.doctor import examine
     from sojourn.harness.lab.needs import needed_by
 
     if options.engine != LOCAL:
-        _elsewhere(options, Console(stderr=True), ())
-        return
+        with cluster(options, SERVICES[options.service], Console(stderr=True)):
+            return
     # Room for results is looked after by the soak, and may be found by pruning.
     _, verdicts = examine(root(), root(), {options.lab: needed_by(options)})
     if (verdict := verdicts[options.lab]).verdict != "ok":
@@ -92,8 +82,6 @@ def check(task: Task, options: Options) -> None:
 
 
 def main() -> None:
-    from sojourn.harness.experiment.run import ended_by_sigterm
-
     what, task_text = sys.argv[1:]
     task = Task.model_validate_json(task_text)
     options = parse_options({}, SERVICES, task.given)

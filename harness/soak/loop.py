@@ -24,7 +24,7 @@ from sojourn.hardware.lab.lab_file import PHYSICAL
 from sojourn.hardware.machine.files import is_full, sync_folder
 from sojourn.hardware.machine.memory import available_bytes
 from sojourn.hardware.machine.scratch import sweep
-from sojourn.hardware.simulation import fitting
+from sojourn.hardware.simulation import fitting, memory_bytes
 from sojourn.harness.bundle.archive import BundleError, verify
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.options.parsing import LOCAL
@@ -46,6 +46,8 @@ _CHECK_LIMIT_S = 3600.0
 #: How long after a failed run a physical lab may take to come back, and between two looks, s.
 _BACK_S, _AGAIN_S = 300.0, 5.0
 _LOOK_S = 0.5
+#: Of memory, for a process that waits for a run on a cluster.
+_WAITING_BYTES = 400 << 20
 #: A year; a night's end is to be a date.
 _MOST_H = 8784
 _KILLED = "the soak was killed, or the machine restarted, while it ran"
@@ -378,11 +380,11 @@ def most_at_once(cell: PlannedCell) -> int:
         return 1
     if cell.options.engine == LOCAL:
         return min(len(os.sched_getaffinity(0)), fitting(MEMORY))
-    from sojourn.harness.matrix.engines.dask_engine import WAITING_BYTES, connected, places
-    from sojourn.harness.matrix.engines.engine import EngineError
+    from sojourn.harness.engine.dask import connected, places
+    from sojourn.harness.engine.job import EngineError
 
     try:
         with connected(cell.options.engine) as client:
-            return min(places(client), available_bytes() // WAITING_BYTES)
+            return min(places(client, memory_bytes(MEMORY)), available_bytes() // _WAITING_BYTES)
     except EngineError:
         return 1  # which will say so, and have the cluster checked

@@ -99,12 +99,7 @@ class RunDirectory:
 
     def check_space(self, floor: int = FLOOR_BYTES) -> None:
         """Raise StoreError when fewer than `floor` bytes are free; to be called while recording."""
-        free = shutil.disk_usage(self.path).free
-        if free < floor:
-            raise StoreError(
-                f"disk full: {_mb(free)} left at {self.path}, recording stops below {_mb(floor)}; "
-                "what was recorded is kept; free some space or give another --results"
-            )
+        check_space(self.path, floor)
 
     def commit(self) -> Path:
         """Hash every file, write the manifest, drop `.partial` and return the final path.
@@ -151,6 +146,14 @@ class RunDirectory:
         shutil.rmtree(self.path, ignore_errors=True)
         self._unlock()
 
+    def fail(self, reason: str) -> None:
+        """End the run early, as `interrupt` or, where it has recorded nothing, `discard`. Raises StoreError."""
+        with held_back():  # whoever presses Ctrl-C once more waits for the manifest
+            if _has_recorded(self.path):
+                self.interrupt(reason)
+            else:
+                self.discard()
+
     def _unlock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
@@ -189,17 +192,23 @@ class RunDirectory:
     ) -> None:
         if self._done:
             return
-        with held_back():  # whoever presses Ctrl-C once more waits for the manifest
-            if not _has_recorded(self.path):
-                self.discard()
-            elif value is None:
-                self.interrupt("the run was left without a commit")
-            elif isinstance(value, KeyboardInterrupt):
-                self.interrupt(stopped_by(value))
-            else:
-                self.interrupt(f"{type(value).__name__}: {value}" if str(value) else type(value).__name__)
+        if value is None:
+            self.fail("the run was left without a commit")
+        elif isinstance(value, KeyboardInterrupt):
+            self.fail(stopped_by(value))
+        else:
+            self.fail(f"{type(value).__name__}: {value}" if str(value) else type(value).__name__)
         if isinstance(value, OSError) and is_full(value):
             raise _explained(value, self.path) from value
+
+
+def check_space(folder: Path, floor: int = FLOOR_BYTES) -> None:
+    """Raise StoreError when fewer than `floor` bytes are free in the directory of a run that is recorded."""
+    if (free := shutil.disk_usage(folder).free) < floor:
+        raise StoreError(
+            f"disk full: {_mb(free)} left at {folder}, recording stops below {_mb(floor)}; "
+            "what was recorded is kept; free some space or give another --results"
+        )
 
 
 class RunStore:

@@ -21,12 +21,15 @@ import pytest
 from sojourn.bottleneck.qdiscs import parse_qdisc
 from sojourn.bottleneck.spec import Direction
 from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.engine.dask import DaskEngine
+from sojourn.harness.engine.job import EngineError
+from sojourn.harness.engine.local import LocalEngine
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cell import Call, Cell, Flow, Hop
 from sojourn.harness.matrix.cells import simulated_call
 from sojourn.harness.matrix.cells.cell_run import RAW, RUN, Job, SimulatedInputs, standing
-from sojourn.harness.matrix.engines.dask_engine import DaskEngine
-from sojourn.harness.matrix.engines.engine import EngineError, LocalEngine, complete
+from sojourn.harness.matrix.cells.simulated import MEMORY_BYTES
+from sojourn.harness.matrix.complete import complete
 from sojourn.harness.matrix.results import run_folder
 from tests.processes import outliving
 from tests.tiers import first
@@ -39,6 +42,11 @@ def jobs(count: int, seconds: float = 10) -> list[Job]:
     flows = tuple(Flow(contender=name, rtt_us=20_000) for name in ("prague", "cubic"))
     cell = Cell(name="two", flows=flows, hops=(hop,), seconds=seconds)
     return [Job(cell, seed, 5, 2, SimulatedInputs()()) for seed in range(1, count + 1)]
+
+
+def dask_engine(address: str, inputs: str) -> DaskEngine:
+    """As a matrix makes it."""
+    return DaskEngine(address, inputs, SimulatedInputs(), MEMORY_BYTES, ahead=2)
 
 
 @contextmanager
@@ -101,10 +109,10 @@ def at_work(workers: list[psutil.Process]) -> list[psutil.Process]:
 def test_a_lost_worker_costs_nothing_but_time(tmp_path: Path, nanny: bool) -> None:
     here, there, scratch = (tmp_path / name for name in ("here", "there", "scratch"))
     wanted = jobs(6)
-    assert {it.status for it in complete(wanted, LocalEngine(), here)} == {"ran"}
+    assert {it.status for it in complete(wanted, LocalEngine(MEMORY_BYTES), here)} == {"ran"}
     with cluster(2, scratch, nanny) as (address, workers):
         statuses, killed = [], []
-        for outcome in complete(wanted, DaskEngine(address, wanted[0].inputs), there):
+        for outcome in complete(wanted, dask_engine(address, wanted[0].inputs), there):
             statuses.append(outcome.status)
             if not killed:
                 killed = at_work(workers)
@@ -127,7 +135,7 @@ def test_a_cell_with_a_call_has_its_machine_at_the_worker(tmp_path: Path) -> Non
     )  # fmt: skip
     wanted = Job(cell, 1, 5, 2, simulated_call.inputs(), "iperf3", run=simulated_call.run_cell)
     with cluster(1, tmp_path / "scratch", nanny=False) as (address, _):
-        engine = DaskEngine(address, wanted.inputs, simulated_call.inputs)
+        engine = DaskEngine(address, wanted.inputs, simulated_call.inputs, 4 << 30)
         (outcome,) = complete([wanted], engine, tmp_path / "results")
     assert (outcome.status, outcome.error) == ("ran", "")
     assert len((outcome.folder / "talks.csv").read_text().splitlines()) > 100
@@ -172,21 +180,21 @@ def test_a_cluster_over_tls_lets_nobody_in_without_a_certificate(
         assert address.startswith("tls://")
         ours = {name.removeprefix("DASK_").replace("__", ".").lower(): value for name, value in named.items()}
         with dask.config.set(ours):
-            (outcome,) = complete([wanted], DaskEngine(address, wanted.inputs), tmp_path / "results")
+            (outcome,) = complete([wanted], dask_engine(address, wanted.inputs), tmp_path / "results")
         assert (outcome.status, outcome.error) == ("ran", "")
-        monkeypatch.setattr("sojourn.harness.matrix.engines.dask_engine._CONNECT_S", 3)
+        monkeypatch.setattr("sojourn.harness.engine.dask._CONNECT_S", 3)
         for other in (address, address.replace("tls://", "tcp://")):
             with pytest.raises(EngineError):
-                DaskEngine(other, wanted.inputs)
+                dask_engine(other, wanted.inputs)
 
 
 #: A worker's preload: what it returns in place of runs, one after another.
 HOSTILE = """
 import io, itertools, json, zipfile
-from sojourn.harness.matrix.engines import dask_engine
+from sojourn.harness.engine import dask
 
 # Dask loads it twice.
-honest = dask_engine.honest = getattr(dask_engine, "honest", dask_engine.run_packed)
+honest = dask.honest = getattr(dask, "honest", dask.run_packed)
 turns = itertools.count()
 
 def archive(files):
@@ -204,18 +212,19 @@ def changed(returned, name, change):
 def about(**fields):
     return lambda content: json.dumps(json.loads(content) | fields).encode()
 
-def hostile(job, digest):
+def hostile(job, *given):
     turn = next(turns) % 8
     if turn < 5:
-        return (None, b"garbage", archive({}), archive({"../../out": b"x"}), archive({"zeros": bytes(300 << 20)}))[turn]
-    run = honest(job, digest)
+        odd = (None, b"garbage", archive({}), archive({"../../out": b"x"}), archive({"zeros": bytes(300 << 20)}))[turn]
+        return (odd, "") if turn else None
+    run, why = honest(job, *given)
     if turn == 5:
-        return changed(run, "run.json", about(seed=job.seed + 1))
+        return changed(run, "run.json", about(seed=job.seed + 1)), why
     if turn == 6:
-        return changed(run, "flows.csv", lambda content: content.replace(b"1", b"2"))
-    return changed(run, "scores.json", about(goodput=1))
+        return changed(run, "flows.csv", lambda content: content.replace(b"1", b"2")), why
+    return changed(run, "scores.json", about(goodput=1)), why
 
-dask_engine.run_packed = hostile
+dask.run_packed = hostile
 """
 
 
@@ -236,19 +245,19 @@ def test_what_a_hostile_worker_returns_is_no_result_and_a_killed_one_costs_nothi
     (tmp_path / "hostile.py").write_text(HOSTILE)
     named, wanted = certificates(tmp_path), jobs(len(REFUSED), seconds=6)
     ours = {name.removeprefix("DASK_").replace("__", ".").lower(): value for name, value in named.items()}
-    assert {it.status for it in complete(wanted, LocalEngine(), here)} == {"ran"}
+    assert {it.status for it in complete(wanted, LocalEngine(MEMORY_BYTES), here)} == {"ran"}
     with cluster(0, scratch, False, "tls", **named) as (address, _), dask.config.set(ours):
         arguments = [address, "--nthreads=1", "--no-dashboard", f"--local-directory={scratch}"]
         with daemon("dask_worker", *arguments, "--no-nanny", f"--preload={tmp_path / 'hostile.py'}", **named) as worse:
             told(worse, "Registered to:")
-            errors = [it.error for it in complete(wanted, DaskEngine(address, wanted[0].inputs), there)]
+            errors = [it.error for it in complete(wanted, dask_engine(address, wanted[0].inputs), there)]
         assert all(any(why in error for error in errors) for why in REFUSED), errors
         assert sum(not error for error in errors) == 1, errors
         assert not list(tmp_path.rglob("out")), "a file outside of its run"
         with daemon("dask_worker", *arguments, "--nanny", **named) as better:
             told(better, "Registered to:")
             statuses, killed = [], []
-            for outcome in complete(wanted, DaskEngine(address, wanted[0].inputs), there):
+            for outcome in complete(wanted, dask_engine(address, wanted[0].inputs), there):
                 statuses.append(outcome.status)
                 if outcome.status == "ran" and not killed:
                     killed = at_work(psutil.Process(better.pid).children())
@@ -267,7 +276,7 @@ def test_a_worker_with_other_inputs_is_refused(tmp_path: Path) -> None:
         cluster(1, tmp_path, nanny=False) as (address, _),
         pytest.raises(EngineError, match="kernel, guest or Sojourn is not this machine's"),
     ):
-        DaskEngine(address, "other")
+        dask_engine(address, "other")
     assert open_clients() == []
 
 
@@ -275,9 +284,9 @@ def test_a_worker_with_other_inputs_is_refused(tmp_path: Path) -> None:
     ("address", "reason"), [("tcp://127.0.0.1:9", "no Dask scheduler"), ("tcp://localhost:nine", "nine")]
 )
 def test_a_scheduler_that_is_not_there_is_named(address: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sojourn.harness.matrix.engines.dask_engine._CONNECT_S", 1)
+    monkeypatch.setattr("sojourn.harness.engine.dask._CONNECT_S", 1)
     with pytest.raises(EngineError, match=rf"--engine: {address}: .*{reason}"):
-        DaskEngine(address, "one")
+        dask_engine(address, "one")
     assert open_clients() == []
 
 

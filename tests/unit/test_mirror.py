@@ -21,7 +21,6 @@ AS_PARTS = {
     "curves": "test_score",
     "disk": "test_loop",
     "html": "test_run_page",
-    "lab_engine": "test_real_time_cell",
     "listing": "test_matrix",
     "machines": "test_cli",
     "matrices": "test_matrix",

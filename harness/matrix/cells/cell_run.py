@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from sojourn.hardware.machine.cache import digest
 from sojourn.hardware.machine.files import replace_file
+from sojourn.harness.engine.job import Channel
 from sojourn.harness.engine.provenance import SourceFiles, source_files
 from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.store import runs
@@ -53,6 +54,10 @@ class Job:
     """Runs it in place of `sojourn.harness.matrix.cells.simulated.run_cell`; other processes import it by name."""
     scoring_sources: SourceFiles = field(default_factory=lambda: source_files(*_SCORING))
     """What scores it, found where the job is made; a worker only reads its own of these."""
+
+    def __call__(self, folder: Path, channel: Channel) -> None:
+        """Make the run in `folder`; raises as `perform`."""
+        perform(self, folder)
 
     @property
     def work(self) -> float:

@@ -32,6 +32,8 @@ from sojourn.traffic.endpoints import ensure_endpoints
 from sojourn.traffic.program import PROGRAMS
 
 Endpoints = Literal["bulk", "iperf3"]
+MEMORY_BYTES = 400 << 20
+"""What a machine of 256 MB and its worker take at most."""
 CAPTURES = ("client.pcapng.zst", "server.pcapng.zst")
 """What `pcap` leaves: the headers of each packet that the receiver, and that the first middlebox's outer end saw."""
 

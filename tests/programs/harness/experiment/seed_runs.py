@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from unittest.mock import patch
@@ -15,48 +17,67 @@ from unittest.mock import patch
 from rich.console import Console
 
 from sojourn.apps import SERVICES
-from sojourn.harness.experiment.run import Result, ended_by_sigterm
-from sojourn.harness.experiment.seeds import SeedSeries, Tell, side_by_side
+from sojourn.hardware.machine.signals import ended_by_sigterm
+from sojourn.harness.engine.job import Channel
+from sojourn.harness.engine.local import LocalEngine
+from sojourn.harness.experiment.run import new_run
+from sojourn.harness.experiment.seeds import SeedSeries, side_by_side
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.rules import parse_options
-from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.schema.scores import SCORES, Scores
+from sojourn.scoring.validity import Gate, Validity
 
 
 @dataclass(frozen=True)
-class Runs:
-    """A job: files `begun-SEED` and `undone-SEED` in the folder tell what became of each run."""
+class Filled:
+    """A job that fills its run's directory; files `begun-SEED` and `undone-SEED` in `notes` show what became of it."""
 
-    folder: Path
+    notes: Path
     scores: Scores
+    options: Options
     void: tuple[int, ...] = ()
     failing: tuple[int, ...] = ()
     dying: tuple[int, ...] = ()
     cut_off: tuple[int, ...] = ()
-    """They are killed in the middle of what they tell."""
-    endless: bool = False
+    """They are killed in the middle of what they report."""
+    endless: tuple[int, ...] = ()
     slow: tuple[int, ...] = ()
     """They wait until another run is over."""
 
-    def __call__(self, asked: Options, tell: Tell) -> Result:
-        (self.folder / f"begun-{asked.seed}").write_text(str(os.getpid()))
+    def __call__(self, folder: Path, channel: Channel) -> None:
+        seed = self.options.seed
+        (self.notes / f"begun-{seed}").write_text(str(os.getpid()))
         try:
-            tell("line", "a phase is over")
-            tell("done", asked.phases[0].seconds)
-            while asked.seed in self.slow and not any(self.folder.glob("undone-*")):
+            self._fill(folder)
+            channel.versions({"kernel build": "theirs"})
+            channel.line("a phase is over")
+            channel.done(self.options.phases[0].seconds)
+            while seed in self.slow and not any(self.notes.glob("undone-*")):
                 time.sleep(0.3)
-            if asked.seed in self.failing:
+            if seed in self.failing:
                 raise RuntimeError("no route")
-            if asked.seed in self.cut_off:
+            if seed in self.cut_off:
                 with patch.object(Connection, "_send", _half_of_a_message):
-                    tell("line", "a phase is over")
-            if asked.seed in self.dying:
+                    channel.line("a phase is over")
+            if seed in self.dying:
                 os.kill(os.getpid(), signal.SIGKILL)
-            while self.endless:
+            while seed in self.endless:
+                channel.check()
                 time.sleep(0.05)
         finally:
-            (self.folder / f"undone-{asked.seed}").touch()
-        void = ("too late",) if asked.seed in self.void else ()
-        return Result(self.folder / f"run-{asked.seed}", self.scores, void)
+            (self.notes / f"undone-{seed}").touch()
+
+    def _fill(self, folder: Path) -> None:
+        (folder / "deep").mkdir()
+        (folder / "deep" / "evidence").write_text("recorded")
+        phase = {"name": "solo", "contender": None, "start": 100.0, "end": 120.0}
+        lab = {"rtt_ms": 20, "rate_down_bps": 1e7, "qdisc_down": "fq_codel", "qdisc_up": "fq_codel", "clip": {}}
+        (folder / "timeline.json").write_text(json.dumps({"phases": [phase]}))
+        (folder / "lab.json").write_text(json.dumps(lab))
+        late = Gate(name="late", ok=False, measured="too late", limit="in time", reason="too late")
+        void = {"validity": Validity.of([late])} if self.options.seed in self.void else {}
+        scores = self.scores.model_copy(update=void)
+        (folder / SCORES).write_text(scores.model_dump_json())
 
 
 def _half_of_a_message(connection: Connection, message: bytes) -> None:
@@ -73,9 +94,11 @@ def asked(results: Path, repeat: int, seed: int = 1) -> Options:
 def main() -> None:
     """Make two endless runs in the folder that the command line names."""
     folder = Path(sys.argv[1])
-    job = Runs(folder, Scores.model_validate_json((folder / "scores.json").read_bytes()), endless=True)
+    job = partial(Filled, folder, Scores.model_validate_json((folder / "scores.json").read_bytes()), endless=(1, 2))
+    create = partial(new_run, "t", command_line=())
     with ended_by_sigterm():
-        list(side_by_side(SeedSeries(asked(folder, 2)), job, lambda running: running < 2, Console(file=sys.stderr)))
+        series = SeedSeries(asked(folder / "results", 2))
+        list(side_by_side(series, LocalEngine(1, 2), job, create, Console(file=sys.stderr)))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,14 @@ import pytest
 from rich.console import Console
 
 from sojourn.hardware.machine.files import CHECKOUT
-from sojourn.harness.experiment.run import SPARE, Result
-from sojourn.harness.experiment.seeds import SeedSeries, one_by_one, places, side_by_side
+from sojourn.harness.bundle.archive import verify
+from sojourn.harness.engine.local import LocalEngine
+from sojourn.harness.experiment.run import SPARE, Result, new_run
+from sojourn.harness.experiment.seeds import SeedSeries, one_by_one, side_by_side
 from sojourn.harness.lab.machine import SimulatedError
+from sojourn.harness.store.manifest import PARTIAL, read_manifest
 from sojourn.scoring.schema.scores import Scores
-from tests.programs.harness.experiment.seed_runs import Runs, asked
+from tests.programs.harness.experiment.seed_runs import Filled, asked
 
 
 def contenders(options: Any) -> list[str]:
@@ -51,61 +54,64 @@ def test_one_by_one_a_void_run_is_not_made_again_with_its_seed(scores: Scores, t
     assert "seed 1: void: too late; seed 2 takes its place" in said.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("processors", "fitting", "begun"), [(8, 100, 5), (2, 100, 2), (8, 3, 3), (8, 0, 1), (1, 9, 1)]
-)
-def test_as_many_runs_as_processors_and_memory_allow(
-    monkeypatch: pytest.MonkeyPatch, processors: int, fitting: int, begun: int
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)))
-    assert places(5, fitting) == begun
-
-
-def outcome(
-    job: Runs, wanted: int, room: Callable[[int], bool] = lambda running: running < 2
-) -> tuple[list[str], str, str]:
-    """Make runs side by side: the names of those that came, what the user read, and why not all did."""
-    said, names, why = StringIO(), [], ""
+def outcome(folder: Path, scores: Scores, wanted: int, workers: int = 2, **does: Any) -> tuple[list[int], str, str]:
+    """Make runs side by side: the seeds of those that came, what the user read, and why not all did."""
+    said, seeds, why = StringIO(), [], ""
+    series, job = SeedSeries(asked(folder / "results", wanted)), partial(Filled, folder, scores, **does)
+    create = partial(new_run, "t", command_line=())
     try:
-        for result in side_by_side(SeedSeries(asked(job.folder, wanted)), job, room, Console(file=said, width=200)):
-            names.append(result.path.name)
+        for result in side_by_side(series, LocalEngine(1, workers), job, create, Console(file=said, width=200)):
+            seeds.append(read_manifest(result.path).seed or 0)
     except SimulatedError as error:
         why = str(error)
-    return names, said.getvalue(), why
+    return seeds, said.getvalue(), why
 
 
 def test_runs_come_in_order_of_their_seeds_whichever_ends_first(scores: Scores, tmp_path: Path) -> None:
-    names, said, why = outcome(Runs(tmp_path, scores, void=(2,), slow=(1,)), 3)
-    assert (names, why) == (["run-1", "run-2", "run-3", "run-4"], "")
+    seeds, said, why = outcome(tmp_path, scores, 3, void=(2,), slow=(1,))
+    assert (seeds, why) == ([1, 2, 3, 4], "")
     assert said.index("seed 2: void: too late; seed 4 takes its place") < said.index("seed 1: valid")
     assert "seed 1: run 1 of 3: " in said and "seed 4: a run more: " in said and "seed 3: a phase is over" in said
 
 
-def test_a_run_that_is_killed_while_it_tells_something_fails_alone(scores: Scores, tmp_path: Path) -> None:
-    names, _, why = outcome(Runs(tmp_path, scores, cut_off=(1,)), 2)
-    assert names == ["run-2"] and why == "seed 1: its process ended with -9 (out of memory? killed?)"
+def test_a_run_is_committed_with_what_its_job_reports(scores: Scores, tmp_path: Path) -> None:
+    outcome(tmp_path, scores, 2)
+    runs = sorted((tmp_path / "results").iterdir())
+    assert len(runs) == 2
+    for run in runs:
+        manifest = verify(run)
+        assert (manifest.test, manifest.status, manifest.versions) == ("t", "valid", {"kernel build": "theirs"})
+        assert (run / "deep" / "evidence").read_text() == "recorded"
 
 
-def test_what_runs_beside_a_failure_ends_well_and_nothing_new_begins(scores: Scores, tmp_path: Path) -> None:
-    job = Runs(tmp_path, scores, failing=(1,), dying=(2,), slow=(3,))
-    names, said, why = outcome(job, 4, lambda running: running < 3)
-    assert names == ["run-3"] and not (tmp_path / "begun-4").exists()
+def test_a_run_that_is_killed_while_it_reports_fails_alone(scores: Scores, tmp_path: Path) -> None:
+    seeds, _, why = outcome(tmp_path, scores, 2, cut_off=(1,))
+    assert seeds == [2] and why == "seed 1: its process ended with -9 (out of memory? killed?)"
+
+
+def test_what_runs_next_to_a_failure_ends_well_and_nothing_new_begins(scores: Scores, tmp_path: Path) -> None:
+    seeds, said, why = outcome(tmp_path, scores, 4, workers=3, failing=(1,), dying=(2,), slow=(3,))
+    assert seeds == [3] and not (tmp_path / "begun-4").exists()
     assert why == "seed 1: RuntimeError: no route; seed 2: its process ended with -9 (out of memory? killed?)"
     assert "seed 1: failed: RuntimeError: no route" in said and "; waiting for the other " in said
+    kept = {read_manifest(run).seed: read_manifest(run).reasons for run in (tmp_path / "results").glob(f"*{PARTIAL}")}
+    assert kept == {1: ["RuntimeError: no route"], 2: ["its process ended with -9 (out of memory? killed?)"]}
 
 
-def test_without_room_runs_wait_for_each_other(scores: Scores, tmp_path: Path) -> None:
-    _, said, _ = outcome(Runs(tmp_path, scores), 2, lambda _: False)
+def test_with_one_worker_runs_wait_for_each_other(scores: Scores, tmp_path: Path) -> None:
+    _, said, _ = outcome(tmp_path, scores, 2, workers=1)
     assert said.index("seed 1: valid") < said.index("seed 2: run 2 of 2")
 
 
 def test_leaving_the_iteration_ends_what_runs(scores: Scores, tmp_path: Path) -> None:
-    job = Runs(tmp_path, scores, slow=(2,))
-    runs = side_by_side(SeedSeries(asked(tmp_path, 2)), job, lambda running: running < 2, Console(file=StringIO()))
+    job, create = partial(Filled, tmp_path, scores, slow=(2,), endless=(2,)), partial(new_run, "t", command_line=())
+    series = SeedSeries(asked(tmp_path / "results", 2))
+    runs = side_by_side(series, LocalEngine(1, 2), job, create, Console(file=StringIO()))
     next(runs)
     runs.close()
     begun = {path.name.removeprefix("begun-") for path in tmp_path.glob("begun-*")}
     assert begun == {path.name.removeprefix("undone-") for path in tmp_path.glob("undone-*")}
+    assert all(read_manifest(run).reasons == ["stopped by Ctrl-C"] for run in tmp_path.glob(f"results/*{PARTIAL}"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -127,4 +133,6 @@ def test_no_end_leaves_a_run_behind(scores: Scores, tmp_path: Path, number: sign
         runner.kill()
         _, errors = runner.communicate()
     assert len(workers) == 2 and len(list(tmp_path.glob("undone-*"))) == 2
+    left = [read_manifest(run) for run in (tmp_path / "results").glob(f"*{PARTIAL}")]
+    assert len(left) == 2 and {manifest.status for manifest in left} == {"interrupted"}
     assert runner.returncode != 0 and errors.count("Traceback") == (number != signal.SIGKILL), errors

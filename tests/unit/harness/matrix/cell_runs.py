@@ -13,8 +13,10 @@ from typing import Any
 
 from sojourn.bottleneck.qdiscs import parse_qdisc
 from sojourn.bottleneck.spec import Direction
+from sojourn.harness.engine.local import LocalEngine
 from sojourn.harness.matrix.cell import Cell, Flow, Hop
 from sojourn.harness.matrix.cells.cell_run import Job
+from sojourn.harness.matrix.cells.simulated import MEMORY_BYTES
 
 READY = "ready"
 
@@ -29,7 +31,7 @@ def job(name: str, seed: int = 1, **fields: Any) -> Job:
 
 
 def run(cell: Cell, folder: Path, *, seed: int, **_: Any) -> None:
-    """What the name of the cell says: run well, fail, die, be slow (end with its third try), or block.
+    """What the name of the cell says: run well, fail, die, be slow (end after two deaths), or block.
 
     It blocks until the file `go` is there, beside `made`.
 
@@ -44,8 +46,8 @@ def run(cell: Cell, folder: Path, *, seed: int, **_: Any) -> None:
         raise RuntimeError("the guest fell over")
     if word == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
-    if word == "slow" and (folder.parents[1] / "made").read_text().count("slow ") < 3:
-        time.sleep(10)  # until another run's death ends this worker
+    while word == "slow" and (folder.parents[1] / "made").read_text().count("dies ") < 2:
+        time.sleep(0.1)
     if word == "slow":
         time.sleep(0.5)
     if word == "blocks":
@@ -63,13 +65,18 @@ def run(cell: Cell, folder: Path, *, seed: int, **_: Any) -> None:
     (folder / "flows.csv").write_text("\n".join([head, *rows]) + "\n")
 
 
+def engine(workers: int = 2) -> LocalEngine:
+    """As a matrix makes it."""
+    return LocalEngine(MEMORY_BYTES, workers, tries=3)
+
+
 def main() -> None:
     """Run the cells named on the command line into the folder that is named first, as another runner would."""
-    from sojourn.harness.matrix.engines.engine import LocalEngine, complete
+    from sojourn.harness.matrix.complete import complete
 
     folder = Path(sys.argv[1])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    for outcome in complete([job(name) for name in sys.argv[2:]], LocalEngine(2), folder):
+    for outcome in complete([job(name) for name in sys.argv[2:]], engine(), folder):
         print(outcome.job.cell.name, outcome.status, flush=True)
 
 

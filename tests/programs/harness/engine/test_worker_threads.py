@@ -20,7 +20,7 @@ WORKERS = f"""
 import os, pickle, sys, threading, traceback
 from distributed.gc import enable_gc_diagnosis
 from sojourn.harness.matrix.cells import cell_run
-from sojourn.harness.matrix.engines import dask_engine
+from sojourn.harness.engine import dask
 
 def in_threads(jobs):
     begin, wrong = threading.Barrier(len(jobs)), []

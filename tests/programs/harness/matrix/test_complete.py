@@ -15,22 +15,21 @@ from typing import cast
 
 import pytest
 
-from sojourn.hardware.machine.cores import Lease
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.matrix.cell import Cell, Flow
 from sojourn.harness.matrix.cells.cell_run import RUN, Job, perform, result_digest, score, standing
 from sojourn.harness.matrix.cells.simulated import CAPTURES
-from sojourn.harness.matrix.engines.engine import GUEST_BYTES, EngineError, LocalEngine, Outcome, capacity, complete
+from sojourn.harness.matrix.complete import Outcome, complete
 from sojourn.harness.matrix.results import run_folder
 from sojourn.harness.store.claim import claim
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.traffic.program import FOREIGN, PROGRAMS, Program
 from tests.processes import outliving
-from tests.unit.harness.matrix.cell_runs import cell, job
+from tests.unit.harness.matrix.cell_runs import cell, engine, job
 
 
 def run_all(jobs: list[Job], folder: Path, workers: int = 2, again: bool = False) -> dict[str, Outcome]:
-    return {f"{it.job.cell.name} {it.job.seed}": it for it in complete(jobs, LocalEngine(workers), folder, again=again)}
+    return {f"{it.job.cell.name} {it.job.seed}": it for it in complete(jobs, engine(workers), folder, again=again)}
 
 
 def made(folder: Path) -> list[str]:
@@ -148,9 +147,12 @@ def test_a_worker_that_dies_takes_only_its_own_run_along(tmp_path: Path) -> None
     assert sum(it.status == "ran" for it in outcomes.values()) == 6
 
 
-def test_a_run_beside_one_that_kills_its_worker_has_its_last_try_alone(tmp_path: Path) -> None:
+def test_a_run_next_to_one_that_kills_its_worker_goes_on_and_that_one_has_its_last_try_alone(tmp_path: Path) -> None:
     outcomes = run_all([job("slow"), job("dies"), job("a")], tmp_path)
     assert {name: it.status for name, it in outcomes.items()} == {"slow 1": "ran", "dies 1": "failed", "a 1": "ran"}
+    begun = (tmp_path / "made").read_text().splitlines()
+    assert begun.count("slow 1") == 1 and begun.count("dies 1") == 3
+    assert list(outcomes).index("slow 1") < list(outcomes).index("dies 1")
     assert not list(tmp_path.rglob("*.partial"))
 
 
@@ -171,7 +173,7 @@ def test_scores_are_renewed_under_the_claim(tmp_path: Path) -> None:
     folder = run_folder(tmp_path, job("a").cell, 1)
     other = claim(folder)
     assert other
-    running = complete([job("a", window_s=1), job("b")], LocalEngine(2), tmp_path)
+    running = complete([job("a", window_s=1), job("b")], engine(), tmp_path)
     assert next(running).job.cell.name == "b", "the other runner has it"
     assert json.loads((folder / SCORES).read_text())["window_s"] == [2.0, 4.0]
     other.release()
@@ -180,7 +182,7 @@ def test_scores_are_renewed_under_the_claim(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_given_up_leaves_no_process_and_nothing_partial(tmp_path: Path) -> None:
-    running = complete([job("a"), job("blocks")], LocalEngine(2), tmp_path)
+    running = complete([job("a"), job("blocks")], engine(), tmp_path)
     assert next(running).status == "ran"
     until(lambda: (tmp_path / "guest").exists() and len((tmp_path / "guest").read_text().split()) == 2)
     running.close()
@@ -199,7 +201,7 @@ def test_two_runners_share_the_work(tmp_path: Path) -> None:
     until(lambda: (tmp_path / "guest").exists())
     seen = [
         (tmp_path / "go").touch() if it.job.cell.name == "c" else it
-        for it in complete([job(name) for name in ("blocks", "a", "b", "c")], LocalEngine(2), tmp_path)
+        for it in complete([job(name) for name in ("blocks", "a", "b", "c")], engine(), tmp_path)
     ]
     assert len(seen) == 4
     told, _ = first.communicate(timeout=30)
@@ -236,25 +238,3 @@ def test_a_claim_is_exclusive_while_its_holder_lives(tmp_path: Path) -> None:
     assert fourth
     fourth.release()
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-def test_guests_are_as_many_as_processors_and_memory_allow() -> None:
-    assert capacity(4, 100 * GUEST_BYTES) == 4
-    assert capacity(4, 100 * GUEST_BYTES, 6) == 6
-    assert capacity(4, 3 * GUEST_BYTES - 1) == 2
-    with pytest.raises(EngineError, match="takes 400 MB of memory, 399 MB are available"):
-        capacity(4, GUEST_BYTES - 1)
-
-
-def test_no_guest_is_begun_while_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = LocalEngine(2)
-    assert (engine.free(0), engine.free(1), engine.free(2)) == (2, 1, 0)
-    monkeypatch.setattr("sojourn.harness.matrix.engines.engine.available_bytes", lambda: GUEST_BYTES - 1)
-    assert (engine.free(0), engine.free(1)) == (2, 0)
-
-
-def test_processors_are_leased_to_one_at_a_time() -> None:
-    with Lease([1000, 1001]) as first, Lease([1000, 1001]) as second, Lease([1000, 1001]) as shared:
-        assert {first, second} == {1000, 1001} and shared in (1000, 1001)
-    with Lease([1000, 1001]) as again:
-        assert again == 1000

@@ -1,34 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs on the workers of an existing Dask cluster; the results come to the one folder of the runner."""
+"""Jobs on the workers of an existing Dask cluster; what they leave comes to their folders here."""
 
 from __future__ import annotations
 
 import asyncio
 import io
+import queue
 import shutil
 import tempfile
+import uuid
 import zipfile
 import zlib
+from asyncio import CancelledError
+from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, Self
 
-from sojourn.hardware.simulation import memory_bytes
-from sojourn.harness.lab.machine import MEMORY
-from sojourn.harness.matrix.cells.cell_run import Job, SimulatedInputs, empty, perform
-from sojourn.harness.matrix.engines.engine import EngineError
+from sojourn.hardware.machine.messages import printable
+from sojourn.harness.engine.job import Channel, EngineError, Event, Job, failure
 from sojourn.harness.options.parsing import UNSAFE, engine_address
 
-_AHEAD = 2
-"""Runs handed to the scheduler for each thread, so that none waits for the runner."""
+_TRIES = 3
+"""How often a job begins whose worker is lost; Dask itself begins it again."""
 _CONNECT_S = 15
 _MOST_FILES, _MOST_BYTES = 100_000, 64 << 30  # of a run, far more than any has
-WAITING_BYTES = 400 << 20
-"""Of memory, for a process that waits for a run elsewhere."""
-
 
 Digest = Callable[[], str]
 """Names all that decides what a run gives where it is called; to be pickled."""
@@ -88,26 +86,20 @@ def check_workers(client: Any, inputs: str, digest: Digest) -> None:
             raise EngineError(f"--engine: worker {worker}: {_DIFFERENT}")
 
 
-def threads(client: Any) -> int:
-    """Return how many threads all workers have; waits for one. Raises EngineError when there are none."""
-    while not (count := sum(client.nthreads().values())):
+def places(client: Any, memory_bytes: int) -> int:
+    """Return how many jobs of `memory_bytes` all workers have threads and memory for; waits for a worker.
+
+    Raises EngineError when there is none.
+    """
+    while not (workers := client.scheduler_info(n_workers=-1)["workers"].values()):
         try:
             client.wait_for_workers(1, timeout=_CONNECT_S)
         except OSError as silent:
             raise EngineError("--engine: the last Dask worker is gone") from silent
-    return int(count)
-
-
-def places(client: Any) -> int:
-    """Return how many machines with browsers all workers have threads and memory for. Raises as `threads`."""
-    threads(client)
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    need = memory_bytes(MEMORY)
-    fitting = (
-        (worker["nthreads"], worker["memory_limit"] // need if worker["memory_limit"] else worker["nthreads"])
-        for worker in workers
+    return sum(
+        int(min(it["nthreads"], max(1, it["memory_limit"] // memory_bytes)) if it["memory_limit"] else it["nthreads"])
+        for it in workers
     )
-    return sum(int(min(threads, max(1, room))) for threads, room in fitting)
 
 
 def check_inputs(inputs: str, digest: Digest) -> None:
@@ -151,29 +143,76 @@ def _is_inside(name: str) -> bool:
 
 
 class DaskEngine:
-    """The threads of all workers, one guest each; the workers' machines need the same Sojourn, kernel and guest.
+    """The workers of a cluster, a job per thread that has the memory; a job of a lost worker is begun by another.
 
-    What a lost worker was running is run again by another: Dask's own doing. Raises EngineError when the scheduler
-    does not answer, has no worker, or a worker would give other results.
+    The workers' machines need the same Sojourn, kernel and guest.
     """
 
-    def __init__(self, address: str, inputs: str, digest: Digest | None = None) -> None:
-        self._digest = digest = digest or SimulatedInputs()
+    def __init__(self, address: str, inputs: str, digest: Digest, memory_bytes: int, ahead: int = 1) -> None:
+        """Connect to the scheduler at `address`.
+
+        `inputs` names all that decides what a job of `memory_bytes` gives, as `digest` does where it is called. The
+        scheduler gets `ahead` jobs per job that can run, so that no worker waits for this process. Raises EngineError
+        when no scheduler answers, it has no worker, or a worker would give other results.
+        """
+        self._inputs, self._digest, self._memory_bytes, self._ahead = inputs, digest, memory_bytes, ahead
+        self._topic, self._news = f"sojourn-{uuid.uuid4()}", queue.SimpleQueue[Any]()
+        self._running: dict[Path, Any] = {}
+        self._begun = Counter[Path]()
         self._client = connected(address)
         with _closed_on_error(self._client):
             check_workers(self._client, inputs, digest)
-        self._executor = self._client.get_executor(pure=False)
+            self._client.subscribe_topic(self._topic, lambda event: self._news.put(event[1]))
 
     def free(self, running: int) -> int:
-        return threads(self._client) * _AHEAD - running
+        return places(self._client, self._memory_bytes) * self._ahead - running
 
-    def submit(self, job: Job, folder: Path) -> Future[bytes]:
-        future: Future[bytes] = self._executor.submit(run_packed, job, self._digest)
-        return future
+    def submit(self, job: Job, folder: Path) -> None:
+        future = self._client.submit(run_packed, job, self._inputs, self._digest, self._topic, str(folder), pure=False)
+        self._running[folder] = future
+        future.add_done_callback(lambda _: self._news.put((str(folder), "over", None)))
 
-    def collect(self, result: bytes, folder: Path) -> None:
-        empty(folder)
-        unpack(result, folder)
+    def events(self, timeout_s: float) -> list[Event]:
+        try:
+            news = self._news.get(timeout=timeout_s)
+        except queue.Empty:
+            places(self._client, self._memory_bytes)
+            return []
+        match news:
+            case (str(name), str(kind), what) if (folder := Path(name)) in self._running:
+                return list(self._read(folder, kind, what))
+        return []
+
+    def _read(self, folder: Path, kind: str, what: object) -> Iterator[Event]:
+        """Yield what a worker, whatever it sends, reports of a job."""
+        match kind, what:
+            case "over", None:
+                yield Event(folder, "ended", self._collect(self._running.pop(folder), folder))
+            case "line", str():
+                yield Event(folder, "line", printable(what))
+            case "done", float() | int():
+                yield Event(folder, "done", float(what))
+            case "versions", dict():
+                yield Event(folder, "versions", {str(name): printable(str(it)) for name, it in what.items()})
+            case "begun", str():
+                self._begun[folder] += 1
+                if self._begun[folder] > _TRIES:
+                    self._running.pop(folder).cancel()
+                    yield Event(folder, "ended", f"its worker was lost {_TRIES} times")
+                elif self._begun[folder] > 1:
+                    yield Event(folder, "line", f"its worker was lost; begun again by {printable(what)}")
+
+    def _collect(self, future: Any, folder: Path) -> str:
+        """Put what a job has left into its folder, and return why it failed."""
+        try:
+            returned = future.result()
+            archive, why = returned if isinstance(returned, tuple) and len(returned) == 2 else (None, "")
+            unpack(archive, folder)
+        except CancelledError:
+            return "EngineError: the Dask scheduler is gone"
+        except Exception as error:
+            return failure(error)
+        return str(why)
 
     def __enter__(self) -> Self:
         return self
@@ -181,7 +220,8 @@ class DaskEngine:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._executor.shutdown(wait=False)  # cancels what has not begun
+        for future in self._running.values():
+            future.release()  # cancels it: nobody else waits for it
         self._client.close()
 
 
@@ -192,12 +232,32 @@ async def _aside(digest: Digest) -> str:
     return await asyncio.to_thread(digest)  # it may build for minutes, and a worker that is silent so long is dropped
 
 
-def run_packed(job: Job, digest: Digest) -> bytes:
-    """Run a job and return its folder as a zip archive."""
-    check_inputs(job.inputs, digest)
+class _GivenUpError(Exception):
+    """Nobody waits for this job any more, nor for what it raises."""
+
+
+def run_packed(job: Job, inputs: str, digest: Digest, topic: str, name: str) -> tuple[bytes, str]:
+    """Run a job on a worker; return what it has left, as an archive, and why it failed."""
     from distributed import get_worker
 
+    worker: Any = get_worker()  # its types are not known
+    task = worker.get_current_task()
+
+    def send(kind: str, what: Any) -> None:
+        worker.log_event(topic, (name, kind, what))
+
+    def check() -> None:
+        known = worker.state.tasks.get(task)
+        if known is None or known.state == "cancelled":
+            raise _GivenUpError
+
+    send("begun", worker.address)
     # Dask sweeps this directory when the worker was killed.
-    with tempfile.TemporaryDirectory(dir=get_worker().local_directory) as name:
-        perform(job, Path(name))
-        return packed(Path(name))
+    with tempfile.TemporaryDirectory(dir=worker.local_directory) as folder:
+        why = ""
+        try:
+            check_inputs(inputs, digest)
+            job(Path(folder), Channel(send, check))
+        except (RuntimeError, OSError) as error:
+            why = failure(error)
+        return packed(Path(folder)), why

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs of a matrix: which are kept, which are made, and how several runners share them in one folder."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sojourn.hardware.machine.signals import end_waits, held_back
+from sojourn.harness.engine.job import Engine, EngineError, failure
+from sojourn.harness.matrix.cells.cell_run import Job, empty, is_of, rescore, standing
+from sojourn.harness.matrix.results import run_folder
+from sojourn.harness.store.claim import Claim, claim
+
+_LOOK_S = 1.0
+"""How long to wait at most: a signal that comes between Python's last look for one and the wait is seen after it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a job: made now, there before (or made by another runner meanwhile), or failed."""
+
+    job: Job
+    folder: Path
+    """The finished run, or what a failed one left."""
+    status: Literal["ran", "kept", "failed"]
+    error: str = ""
+
+
+def complete(
+    jobs: Iterable[Job],
+    engine: Engine,
+    folder: Path,
+    *,
+    again: bool = False,
+    begun: Callable[[Job], None] = lambda _job: None,
+) -> Generator[Outcome]:
+    """Yield the outcome of every job as it is known; finished runs are kept in `folder`, that of the matrix.
+
+    A run that is finished and whose inputs are the same is not repeated, unless `again`; one that another runner
+    is making is left to it and waited for at the end. Takes over the engine and ends it; when the iteration is given
+    up, nothing partial stays. `begun` is called with every run that starts.
+    """
+    waiting, busy = deque((job, again) for job in jobs), deque[Job]()
+    running: dict[Path, tuple[Job, Claim]] = {}
+
+    def begin(job: Job, again: bool, wait: bool = False) -> Outcome | None:
+        final = run_folder(folder, job.cell, job.seed)
+        if not again and standing(job, final) == "done":
+            return Outcome(job, final, "kept")
+        if not (claimed := claim(final, wait=wait)):
+            busy.append(job)
+        # Looked at again: another runner may have finished it meanwhile.
+        elif not again and (state := standing(job, final)) in ("done", "unscored"):
+            return _kept(job, claimed, rescored=state == "unscored")
+        else:
+            running[claimed.folder] = job, claimed
+            empty(claimed.folder)
+            engine.submit(job, claimed.folder)
+            begun(job)
+        return None
+
+    def end(folder: Path, error: str) -> Outcome:
+        job, claimed = running.pop(folder)
+        if not error:
+            try:
+                _check(job, folder)
+            except Exception as refused:
+                error = failure(refused)
+        if error:
+            return Outcome(job, claimed.fail(error), "failed", error)
+        return Outcome(job, claimed.commit(), "ran")
+
+    end_waits()
+    try:
+        with engine:
+            while waiting or busy or running:
+                while waiting and engine.free(len(running)) > 0:
+                    with held_back():
+                        outcome = begin(*waiting.popleft())
+                    if outcome:
+                        yield outcome
+                if running:
+                    for event in engine.events(_LOOK_S):
+                        if event.kind == "ended":
+                            with held_back():
+                                outcome = end(event.folder, event.what)
+                            yield outcome
+                elif busy and (outcome := begin(busy.popleft(), again=False, wait=True)):
+                    yield outcome
+    finally:
+        for _, claimed in running.values():
+            claimed.release()
+
+
+def _check(job: Job, folder: Path) -> None:
+    """Score a collected run here if other sources have scored it. Raises EngineError when it is no run of the job."""
+    state = standing(job, folder)
+    if state == "stale" or not is_of(job, folder):
+        raise EngineError("a worker returned files that are no run of this cell and seed; run the matrix again")
+    if state == "unscored":
+        rescore(job, folder)
+
+
+def _kept(job: Job, claimed: Claim, *, rescored: bool) -> Outcome:
+    """Keep a finished run, its scores renewed if need be, and give up the claim to it."""
+    try:
+        if rescored:
+            rescore(job, claimed.final)
+    except Exception as error:
+        error_text = f"cannot be scored anew ({type(error).__name__}: {error}); --again runs it"
+        return Outcome(job, claimed.final, "failed", error_text)
+    finally:
+        claimed.release()
+    return Outcome(job, claimed.final, "kept")
