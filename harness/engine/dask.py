@@ -169,7 +169,7 @@ class DaskEngine:
 
     def submit(self, job: Job, folder: Path) -> None:
         future = self._client.submit(run_packed, job, self._inputs, self._digest, self._topic, str(folder), pure=False)
-        self._running[folder] = future
+        self._running[folder], self._begun[folder] = future, 0
         future.add_done_callback(lambda _: self._news.put((str(folder), "over", None)))
 
     def events(self, timeout_s: float) -> list[Event]:
