@@ -74,7 +74,7 @@ def in_checkout(checkout: Path, mbit: float, flows: int, seconds: float) -> floa
     """What `processor_s` is with the sources of `checkout`."""
     asked = ["--cell", f"{mbit:g}", f"{flows}", f"{seconds:g}"]
     command = [sys.executable, str(Path(__file__).resolve()), *asked]
-    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "harness" / "api")}
     return float(subprocess.run(command, env=environment, cwd=checkout, stdout=subprocess.PIPE, check=True).stdout)
 
 

@@ -1,1 +1,1 @@
-../../sojourn.py
+../../harness/api/sojourn.py

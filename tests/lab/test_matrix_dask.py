@@ -36,6 +36,8 @@ from tests.tiers import first
 
 pytestmark = pytest.mark.lab
 
+API = CHECKOUT / "harness" / "api"
+
 
 def jobs(count: int, seconds: float = 10) -> list[Job]:
     hop = Hop(down=Direction(rate_bps=50_000_000, qdisc=parse_qdisc("dualpi2", "test")))
@@ -54,7 +56,7 @@ def daemon(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str
     """A process of Dask; the first line with an address is waited for."""
     process = subprocess.Popen(
         [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]],
-        cwd=CHECKOUT, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(CHECKOUT), **environment},
+        cwd=CHECKOUT, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(API), **environment},
     )  # fmt: skip
     try:
         yield process

@@ -57,6 +57,6 @@ def test_all_that_runs_is_copied_and_nothing_else() -> None:
     copied = {word.rstrip("/") for line in steps("COPY") for word in line.split()[1:-1]}
     packages = {path.parent.name for path in CHECKOUT.glob("*/__init__.py")}
     assert (
-        packages | {"tests", "conftest.py", "sojourn.py", ".ci/import"} <= copied
+        packages | {"tests", "conftest.py", "harness/api", ".ci/import"} <= copied
         and not {".", ".git", "results"} & copied
     )

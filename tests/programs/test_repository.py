@@ -26,7 +26,6 @@ TOP = {
     ),
     *(
         "conftest.py",
-        "sojourn.py",
         "Containerfile",
         "Makefile",
         "pyproject.toml",

@@ -29,6 +29,7 @@ AS_PARTS = {
     "progress": "test_matrix",
     "real_call": "test_simulated_cell",
     "runs": "test_cli",
+    "sojourn": "test_wheel",
     "verdicts": "test_one_door",
     "viewer": "test_scorers",
     "windows": "test_score",

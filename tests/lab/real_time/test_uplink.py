@@ -125,7 +125,7 @@ class User:
     @property
     def surroundings(self) -> dict[str, str]:
         """What his processes have for an environment."""
-        return {**os.environ, "PYTHONPATH": ".", **self.environment}
+        return {**os.environ, "PYTHONPATH": "harness/api", **self.environment}
 
 
 @pytest.fixture(params=[OURSELVES, ANOTHER])

@@ -74,6 +74,7 @@ def test_nothing_that_lies_where_it_is_called_is_run(tmp_path: Path) -> None:
         (tmp_path / f"{name}.py").write_text("raise SystemExit(66)\n")
     done = subprocess.run(
         [sys.executable, "-P", "-m", "sojourn.harness.cli", "harm", "--qdisc=nonsense"],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, check=False,
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(CHECKOUT / "harness" / "api")},
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 4 and "nonsense" in done.stderr, done.stdout + done.stderr

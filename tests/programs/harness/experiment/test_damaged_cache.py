@@ -25,7 +25,7 @@ def test_it():
 def test_a_damaged_entry_is_named_when_all_tests_are_over(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TEST)
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-c", os.devnull, "-p", "sojourn.harness.experiment.plugin"]
-    env = {**os.environ, "SOJOURN_CACHE": str(tmp_path), "PYTHONPATH": str(CHECKOUT)}
+    env = {**os.environ, "SOJOURN_CACHE": str(tmp_path), "PYTHONPATH": str(CHECKOUT / "harness" / "api")}
     done = subprocess.run(
         [*command, str(tmp_path / "test_it.py")], capture_output=True, text=True, cwd=CHECKOUT, env=env, check=False
     )

@@ -28,7 +28,12 @@ def simulated_only(tmp_path: Path) -> str:
 
 
 def run(path: str, *words: str, where: Path = CHECKOUT, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PATH": path, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "80", **variables}
+    environment = os.environ | {
+        "PATH": path,
+        "PYTHONPATH": str(CHECKOUT / "harness" / "api"),
+        "COLUMNS": "80",
+        **variables,
+    }
     return subprocess.run(
         [sys.executable, "-P", "-m", *words], cwd=where, env=environment, capture_output=True, text=True, timeout=120
     )

@@ -114,7 +114,11 @@ def bench(scores: Scores, tmp_path: Path) -> Bench:
 
 
 def perform(place: Path, what: str, *strace: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(CHECKOUT), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
+    environment = os.environ | {
+        "PYTHONPATH": str(CHECKOUT / "harness" / "api"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+    }
     return subprocess.run(
         [*strace, sys.executable, "-c", DO, what], cwd=place, capture_output=True, text=True, env=environment
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """For notebooks and programs of your own: `import sojourn; run = sojourn.load("results/…")` (docs/data.md).
 
-All rooms are subpackages: `sojourn.harness` is the folder harness/ next to this file. A wheel has this file as the
-`__init__.py` of `sojourn/`, next to the rooms as well.
+All rooms are subpackages. In a checkout `sojourn.harness` is the folder harness/ in its root; a wheel has this file as
+the `__init__.py` of `sojourn/`, next to the rooms.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RunData", "load"]
 
-__path__ = [os.path.dirname(os.path.realpath(__file__))]
+_HERE = os.path.dirname(os.path.realpath(__file__))
+__path__ = [_HERE if os.path.basename(__file__) == "__init__.py" else os.path.dirname(os.path.dirname(_HERE))]
 
 
 def __getattr__(name: str) -> Any:
