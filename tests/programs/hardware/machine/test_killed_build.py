@@ -23,9 +23,9 @@ _SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 _STRIDE = 9
 # One grandchild in the tool's session, one in its own whose parent has ended; both write in the scratch directory.
 _TOOL = """
-write() { sh -c 'while :; do echo >"$0/$1.$$.new"; mv "$0/$1.$$.new" "$0/$1"; done' "$1" "$2"; }
+write() { sh -c 'while :; do echo >"$0/$1.new"; mv "$0/$1.new" "$0/$1"; done' "$1" "$2"; }
 write "$1" near &
-(setsid sh -c 'while :; do echo >"$0/far.$$.new"; mv "$0/far.$$.new" "$0/far"; done' "$1" &)
+(setsid sh -c 'while :; do echo >"$0/far.new"; mv "$0/far.new" "$0/far"; done' "$1" &)
 until [ -e "$1/near" ] && [ -e "$1/far" ]; do :; done
 if [ -n "$2" ]; then echo >"$2"; wait; fi
 """
@@ -53,10 +53,8 @@ def _build(tmp_path: Path, hangs: Path | None = None) -> Callable[[Path], None]:
         (scratch / "made").write_text("half")
         words = ["sh", "-c", _TOOL, "sh", str(scratch), str(hangs or "")]
         call(words, env={**ENVIRONMENT, MARK: str(tmp_path)})
-        for left in ("near", "far"):
-            (scratch / left).unlink()
-        for half in scratch.glob("*.new"):
-            half.unlink()
+        for left in ("near", "far", "near.new", "far.new"):  # the same steps, whatever the tool was at as it ended
+            (scratch / left).unlink(missing_ok=True)
         (scratch / "made").write_text("whole")
 
     return build
