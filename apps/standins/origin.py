@@ -24,7 +24,7 @@ from sojourn.hardware.build_tool import ended
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.ip import IpVersion, as_host
-from sojourn.hardware.machine.place import CommandError, Place
+from sojourn.hardware.machine.place import ENVIRONMENT, CommandError, Place
 from sojourn.hardware.machine.process import Process
 from sojourn.hardware.machine.scratch import scratch_folder
 
@@ -40,6 +40,8 @@ PLAYERS = {
     "dashjs": ("dist/modern/umd/dash.mediaplayer.min.js", "LICENSE.md"),
     "hls.js": ("dist/hls.min.js", "LICENSE"),
 }
+#: Whom this machine trusts, as apt and git do (Debian's ca-certificates); Node.js has only a list of its own.
+_AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
 class OriginError(RuntimeError):
@@ -131,8 +133,10 @@ def _install_player(folder: Path) -> None:
 
 def _npm_ci(folder: Path) -> None:
     options = ["ci", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund"]
+    # A proxy that ends TLS, as many companies have, signs by an authority that the administrator added here.
+    environment = {"NODE_EXTRA_CA_CERTS": str(_AUTHORITIES), **ENVIRONMENT}
     try:
-        npm = ended([*_npm(), *options], longest_s=300)
+        npm = ended([*_npm(), *options], env=environment, longest_s=300)
     except BuildError as error:
         raise OriginError(f"npm could not install the pinned players: {error}") from error
     if npm.returncode:

@@ -3,8 +3,11 @@ from __future__ import annotations
 
 import re
 import shutil
+import ssl
 import subprocess
+import threading
 from collections.abc import Iterator
+from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,27 @@ def test_spki_is_what_openssl_computes(certificate: origin.Certificate) -> None:
     script = 'openssl x509 -in "$0" -pubkey -noout | openssl pkey -pubin -outform der'
     command = ["sh", "-c", f"{script} | openssl dgst -sha256 -binary | base64", str(certificate.chain)]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == certificate.spki
+
+
+def test_players_come_from_whom_the_machine_trusts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As behind a proxy that ends TLS; no npm is configured for it, and this registry has nothing."""
+    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path / "cache"))
+    certificate = origin.ensure_certificate("localhost")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.chain, certificate.key)
+    (tmp_path / "home").mkdir()
+    with HTTPServer(("localhost", 0), SimpleHTTPRequestHandler) as registry:
+        registry.socket = context.wrap_socket(registry.socket, server_side=True)
+        threading.Thread(target=registry.serve_forever, daemon=True).start()
+        environment = {name: it for name, it in origin.ENVIRONMENT.items() if not re.match("NODE_|npm_", name, re.I)}
+        where = {"npm_config_registry": f"https://localhost:{registry.server_port}/", "HOME": str(tmp_path / "home")}
+        monkeypatch.setattr(origin, "ENVIRONMENT", {**environment, **where, "npm_config_fetch_retries": "0"})
+        with pytest.raises(origin.OriginError, match="SELF_SIGNED_CERT_IN_CHAIN"):
+            origin.ensure_player()
+        monkeypatch.setattr(origin, "_AUTHORITIES", certificate.authority)
+        with pytest.raises(origin.OriginError, match=r"E404|404 File not found"):
+            origin.ensure_player()
+        registry.shutdown()
 
 
 @pytest.mark.parametrize("address", ["10.42.2.10", "fd42:2::10"])
