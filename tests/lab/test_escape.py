@@ -67,6 +67,9 @@ def untouched(canary: Path) -> bool:
 
 
 STUB = f"{NOBODY} ESCAPE stub {MEMORY_MB} ESCAPE ROOT"
+#: Tries to change the folder that machines start from, which the cache keeps.
+GUEST = """mkdir /tmp/guest; busybox mount -t hostfs -o root/. none /tmp/guest && echo list root/. $(ls /tmp/guest)
+touch /tmp/guest/made && echo make root/. ok && rm /tmp/guest/made"""
 
 
 def test_unconfined_it_becomes_root_and_finds_the_host(program: Path, canary: Path) -> None:
@@ -86,7 +89,10 @@ def test_root_by_the_stub_finds_nothing_of_the_host(program: Path, canary: Path,
 @pytest.mark.parametrize("lab", ["cells", "browsers"])
 def test_root_finds_nothing_of_the_host(program: Path, canary: Path, kind: Confinement, lab: str) -> None:
     """In the guest of matrix cells, and in that of browsers."""
-    lines = came_of(program, canary, "ESCAPE ROOT", kind, guest=ensure_desktop() if lab == "browsers" else None)
+    guest = ensure_desktop() if lab == "browsers" else None
+    lines = came_of(program, canary, f"ESCAPE ROOT\n{GUEST}", kind, guest=guest)
+    (there,) = (line for line in lines if line.startswith("list root/. "))
+    assert "usr" in there.split()
     assert len([line for line in lines if line.startswith(("read", "mount"))]) == 14
     assert found(lines) == [] and untouched(canary)
     listed = {name for line in lines if line.startswith("list / ") for name in line.split()[2:]}

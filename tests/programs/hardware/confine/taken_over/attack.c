@@ -243,6 +243,7 @@ int main(int count, char **words)
 		errno = 0;
 	tell("read-only", open("linux", O_WRONLY));
 	tell("read-only/create", open("root/made", O_CREAT | O_WRONLY, 0600));
+	tell("read-only/write", open("root/kept", O_WRONLY));
 	tell("top/create", open("made", O_CREAT | O_WRONLY, 0600));
 	tell("device", mknod("job/device", S_IFCHR | 0600, makedev(1, 1)));
 	unlink("job/device");
