@@ -85,9 +85,15 @@ class MeetingPage(_Site):
 Site = TypeVar("Site", bound=_Site)
 
 
-@functools.cache
 def read_site(name: str, kind: type[Site]) -> Site:
     """Return what NAME.toml here says. Raises ServiceError that names the first thing wrong in it."""
+    site = _read(name, kind)
+    assert isinstance(site, kind)
+    return site
+
+
+@functools.cache
+def _read(name: str, kind: type[_Site]) -> _Site:
     file = HERE / f"{name}.toml"
     try:
         return kind.model_validate(tomllib.loads(file.read_text()))

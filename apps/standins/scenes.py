@@ -40,7 +40,8 @@ def noise(rng: np.random.Generator, shape: tuple[int, int], exponent: float) -> 
     phase = rng.random(radius.shape, np.float32) * np.float32(2 * np.pi)
     field = np.fft.irfft2(np.exp(1j * phase) / radius**exponent, shape)
     low, high = np.percentile(field[::8, ::8], (0.5, 99.5))
-    return np.clip((field - low) / (high - low), 0, 1).astype(np.float32)
+    scaled: Field = np.clip((field - low) / (high - low), 0, 1).astype(np.float32)
+    return scaled
 
 
 def _colours(stops: str, count: int = 256) -> npt.NDArray[np.float32]:
@@ -97,7 +98,7 @@ def ridges(rng: np.random.Generator, variant: int) -> Painter:
         layers.append((first, 30 + 300 * depth**2, picture.astype(np.uint8), (y > line).astype(np.uint8)))
 
     def paint(t: float) -> Image:
-        frame = sky.copy()
+        frame: Image = sky.copy()
         for first, speed, picture, mask in layers:
             x = round(speed * t / 2)
             seen, where = (np.ascontiguousarray(part[:, x : x + WIDTH]) for part in (picture, mask))

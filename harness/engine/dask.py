@@ -75,7 +75,7 @@ def _closed_on_error(client: Any) -> Iterator[None]:
 
 def check_workers(client: Any, inputs: str, digest: Digest) -> None:
     """Raise EngineError that names a worker where `digest` does not give `inputs`; one that is lost gives none."""
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
 
     for worker, theirs in client.run(_aside, digest, on_error="return").items():
         if isinstance(theirs, CommClosedError):
