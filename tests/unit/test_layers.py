@@ -19,6 +19,7 @@ ROOMS = ("hardware", "traffic", "bottleneck", "scoring", "captures", "apps", "ha
 """From left to right, as CONTRIBUTING.md tells."""
 INSIDE = (
     "terminal", "options", "store", "lab", "engine", "experiment", "matrix", "report", "bundle", "soak", "cli", "start",
+    "api",
 )  # fmt: skip
 """The same in harness/."""
 NOT_YET = {
