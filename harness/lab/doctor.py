@@ -150,13 +150,15 @@ def host_memory() -> Iterable[Finding]:
 
 def _at_least(subject: str, value: float, least: float, unit: str, fix: str) -> Finding:
     verdict: Verdict = "ok" if value >= least else "missing"
-    return Finding(subject, verdict, f"{value:.4g} {unit}".strip(), f"at least {least:g}: {fix}")
+    figure = f"{value:.4g}" if value < 1000 else f"{value:.0f}"
+    return Finding(subject, verdict, f"{figure} {unit}".strip(), f"at least {least:g}: {fix}")
 
 
 def namespaces() -> Finding:
     """Try what a lab does: user, network, mount and pid namespaces with a veth pair in them."""
     attempt = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--mount-proc"]
-    ip = find("ip") or "ip"
+    if not (ip := find("ip")):
+        return Finding("user namespaces", "note", "not tried: ip is not installed", "install iproute2")
     try:
         done = subprocess.run(
             [*attempt, ip, "link", "add", "v0", "type", "veth", "peer", "name", "v1"],

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,6 +34,19 @@ def test_namespaces_are_tried_for_real() -> None:
     allowed = subprocess.run(["unshare", "-Urnmpf", "true"], capture_output=True, check=False).returncode == 0
     finding = doctor.namespaces()
     assert (finding.verdict == "ok") == allowed, finding
+
+
+def test_namespaces_are_not_judged_by_a_missing_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lab's programs say what to install."""
+    monkeypatch.setattr(doctor, "find", lambda name: None)
+    finding = doctor.namespaces()
+    assert finding.verdict == "note" and not finding.stops("virtual") and "container" not in finding.fix
+
+
+@pytest.mark.parametrize(("mb", "shown"), [(64.3217, "64.32 MB"), (10737.4, "10737 MB")])
+def test_sizes_are_shown_in_full(monkeypatch: pytest.MonkeyPatch, mb: float, shown: str) -> None:
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: SimpleNamespace(total=mb * 1e6))
+    assert [finding.found for finding in doctor.host_memory() if finding.subject == "/dev/shm"] == [shown]
 
 
 def test_bbr_is_needed_by_the_default_origin() -> None:
