@@ -1,4 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bottleneck: queueing disciplines, shaper, path delay, their read-back and their sampling on any
-Linux router.
-"""
+"""The bottleneck: queue disciplines, shaper and path delay on any Linux router, their read-back and their sampling."""

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The path's delay: netem on an ifb fed from a router's ingress, so that delay and AQM never share a
-queue.
-"""
+"""The path's delay: netem on an ifb fed from a router's ingress, so that delay and AQM never share a queue."""
 
 from __future__ import annotations
 
@@ -14,11 +12,11 @@ from sojourn.bottleneck import units
 
 
 class Impairment(BaseModel):
-    """What a packet meets before the bottleneck, one way. All times in µs, loss in percent, limit in packets.
+    """What happens to a packet before the bottleneck, in one direction. Times in µs, loss in percent, limit in packets.
 
-    `jitter_us` varies the delay (and so reorders); `slot_us` instead lets packets out in bursts, as
-    Wi-Fi and LTE do, and keeps their order: one burst each `slot_us`, or at random between that and
-    `slot_max_us`, of at most `slot_packets`.
+    `jitter_us` varies the delay (and so reorders). `slot_us` instead releases packets in bursts, as Wi-Fi and LTE do,
+    and keeps their order: one burst every `slot_us`, or at random intervals from `slot_us` to `slot_max_us`, of at most
+    `slot_packets`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -27,33 +25,33 @@ class Impairment(BaseModel):
     jitter_us: int = Field(default=0, ge=0, le=2_000_000)
     loss_percent: float = Field(default=0, ge=0, le=100)
     marks: bool = False
-    """Whether ECN-capable packets are marked in place of being lost."""
+    """Whether ECN-capable packets are marked instead of dropped."""
     slot_us: int = Field(default=0, ge=0, le=1_000_000)
     slot_max_us: int | None = Field(default=None, ge=1, le=1_000_000)
     slot_packets: int | None = Field(default=None, ge=1)
-    # Far above any bandwidth-delay product here: netem must never be the bottleneck.
+    # Far above any bandwidth-delay product in use: netem must never be the bottleneck.
     limit: int = Field(default=200_000, ge=1)
 
     @model_validator(mode="after")
     def _together(self) -> Self:
         if self.jitter_us > self.delay_us:
-            raise ValueError(f"a jitter of {self.jitter_us} us needs a delay of at least as much")
+            raise ValueError(f"a jitter of {self.jitter_us} us needs a delay of at least {self.jitter_us} us")
         if self.marks and not self.loss_percent:
-            raise ValueError("a path that marks needs a loss, which is the share that it marks")
+            raise ValueError("a path that marks needs a loss: the share of packets to mark")
         if self.slot_max_us is not None and not 0 < self.slot_us <= self.slot_max_us:
-            raise ValueError(f"a slot of at most {self.slot_max_us} us needs a least one, no longer than that")
+            raise ValueError(f"a maximum slot of {self.slot_max_us} us needs a minimum slot that is not longer")
         if self.slot_packets is not None and not self.slot_us:
-            raise ValueError("a slot's packets need a slot")
+            raise ValueError("packets per slot need a slot duration")
         return self
 
     @property
     def needed(self) -> bool:
-        """Tell whether the path does anything to packets."""
+        """Whether the path changes anything for packets."""
         return bool(self.delay_us or self.loss_percent or self.slot_us)
 
     @property
     def varies_us(self) -> int:
-        """By how much a packet may be later than `delay_us` tells, µs: by jitter, and by waiting for its burst."""
+        """The most by which a packet may be later than `delay_us`, µs: jitter plus the wait for its burst."""
         return self.jitter_us + (self.slot_max_us or self.slot_us)
 
     def tc_args(self) -> list[str]:
@@ -75,8 +73,9 @@ class Impairment(BaseModel):
 
 
 def commands(dev: str, ifb: str, path: Impairment, only: Sequence[str] = ()) -> list[list[str]]:
-    """Return the commands that pass all that `dev` receives, or `only` what these addresses sent, through `path`
-    on `ifb`; none when it does nothing.
+    """Return the commands that pass what `dev` receives (only from `only`, if given) through `path` on `ifb`.
+
+    Empty if the path does nothing.
     """
     if not path.needed:
         return []
@@ -94,5 +93,5 @@ def commands(dev: str, ifb: str, path: Impairment, only: Sequence[str] = ()) -> 
 
 
 def teardown_commands(dev: str, ifb: str) -> list[list[str]]:
-    """Return the commands that take the path away; they fail where there is none."""
+    """Return the commands that remove the path; they fail if there is none."""
     return [f"tc qdisc del dev {dev} ingress".split(), f"ip link del {ifb}".split()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a router lacks of a queue that it refused, and what to install there. Pure."""
+"""What is missing on a router that refused a queue, and what to install there. Pure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _NO_KIND = "Specified qdisc kind is unknown"
 
 
 def remedy(command: str, said: str) -> str:
-    """Return what is missing and what to install where tc said this of `qdisc add …`; empty where it is something else.
+    """Return what is missing and what to install if tc printed `said` for `qdisc add …`; empty for any other failure.
 
-    tc does not know the words of a queue that is newer than it, or ours; the kernel may lack the queue all the same.
+    tc does not know a queue that is newer than tc, nor Sojourn's own queues; the kernel may not have the queue either.
     """
     kind = command.partition(" handle ")[2].split()[1:2]
     if not kind:
         return ""
     if word := _NO_WORD.search(said):
-        return f'its tc has no word "{word[1] or word[2]}": {words_of(kind)}'
-    return f"its kernel has no {kind[0]}: {modules_of(kind)}" if _NO_KIND in said else ""
+        return f'its tc does not know "{word[1] or word[2]}": {words_of(kind)}'
+    return f"its kernel does not have {kind[0]}: {modules_of(kind)}" if _NO_KIND in said else ""
 
 
 def words_of(kinds: Sequence[str]) -> str:
-    """Return what to install for tc to know the words of queues."""
+    """Return what to install so that tc knows the words of these queues."""
     ours = [kind for kind in kinds if kind in tc_objects.KINDS]
     wanted = ["install iproute2 7 or newer there"] if len(ours) < len(kinds) else []
     if ours:
@@ -37,7 +37,7 @@ def words_of(kinds: Sequence[str]) -> str:
 
 
 def modules_of(kinds: Sequence[str]) -> str:
-    """Return what to install for a kernel to have queues and filters."""
+    """Return what to install so that the kernel has these queues and filters."""
     return (
         f"as root there: modprobe {' '.join(f'sch_{kind}' for kind in kinds)}; a kernel without them can be built from "
         "hardware/kernel/*.config"

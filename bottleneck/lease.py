@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A router undoes its set-up by itself when nobody has renewed it for a while: the dead man's timer.
+"""A lease on a router: the router undoes its set-up by itself when nobody has renewed the lease for a while.
 
-Setting a router up claims it: a folder there holds who set it up, the script that undoes it, and the last beat. A shell
-in a session of its own watches the beats, counts its own seconds (a router's clock may jump) and needs sh, setsid and
-sleep only. What a killed run leaves is found by the folder.
+Setting up a router claims it. A folder on the router holds the owner, the script that undoes the set-up, and the last
+beat. A shell in a session of its own watches the beats. It counts seconds itself, because a router's clock may jump,
+and needs only sh, setsid and sleep. The folder also identifies what a killed run has left behind.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from sojourn.hardware.machine.scratch import scratch_file
 
 FOLDER = "/run/sojourn"
 _NAME = "sojourn-dead-man"
-#: For who looks at command lines and is none of those that have it.
+#: Matches the watcher's command line, but not the command line of the program that searches for it.
 _LIKE_NAME = "sojourn.dead.man"
 _TICKS = 10
 _POLL_S = 0.5
 
-# $1: seconds a tick, $2: ticks without a new beat after which all is undone.
+# $1: seconds per tick, $2: ticks without a new beat before everything is undone.
 _WATCH = f"""
 cd {FOLDER} || exit
 last= left=$2
@@ -44,13 +44,13 @@ done
 sh ./undo
 [ . -ef {FOLDER} ] && cd / && rm -rf {FOLDER}
 """
-# mkdir is the claim: of two at once one gets it. $1 and $2 as above, $3: the owner; stdin: what undoes the set-up.
+# mkdir is the claim: only one of two concurrent callers succeeds. $1, $2 as above, $3: owner; stdin: the undo script.
 _CLAIM = f"""
 mkdir {FOLDER} && cd {FOLDER} && cat >undo && printf '%s\\n' "$3" >owner && echo claimed >beat || exit
 setsid sh -c "$4" {_NAME} "$1" "$2" </dev/null >/dev/null 2>&1 &
 echo $! >watch
 """
-# A pid may be another program's by now: the name tells. $1: the claim's owner as it was written; empty: whoever's.
+# The pid may have been reused, so the name is checked. $1: the owner as written in the claim; empty: any owner.
 _RELEASE = f"""
 cd {FOLDER} 2>/dev/null || exit 0
 [ -z "$1" ] || [ "$(cat owner)" = "$1" ] || exit 0
@@ -59,12 +59,12 @@ watch=$(cat watch) && grep -q {_NAME} "/proc/$watch/cmdline" && kill -- "-$watch
 [ . -ef {FOLDER} ] && cd / && rm -rf {FOLDER}
 true
 """
-# A beat is answered only while the claim stands and somebody watches it.
+# A beat is answered only while the claim exists and its watcher runs.
 _RENEW = f"""
 cd {FOLDER} && watch=$(cat watch) || exit
 while read -r beat; do
     [ . -ef {FOLDER} ] || {{ echo "the claim is gone" >&2; exit 1; }}
-    grep -q {_LIKE_NAME} "/proc/$watch/cmdline" || {{ echo "nobody watches the claim any more" >&2; exit 1; }}
+    grep -q {_LIKE_NAME} "/proc/$watch/cmdline" || {{ echo "the watcher of the claim has ended" >&2; exit 1; }}
     echo "$beat" >beat || exit
     date +%s.%N
 done
@@ -73,15 +73,15 @@ _LOOK = f"[ -d {FOLDER} ] || exit 0; echo claimed; cd {FOLDER} && cat owner beat
 
 
 class LeaseError(RuntimeError):
-    """The router is another one's, or cannot be claimed; one line that says what would help."""
+    """The router is claimed by another run, or cannot be claimed; one line that says what would help."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Who has claimed a router; `begun` in Unix s of the owner's clock, `beat_s` is how often it renews.
+    """Who has claimed a router; `begun` in Unix s of the owner's clock, `beat_s` is the interval of renewals.
 
-    `host` is the owner's `sojourn.hardware.machine.orphans.machine`; a host name alone (an older Sojourn's) may be
-    anybody's.
+    `host` is the owner's `sojourn.hardware.machine.orphans.machine`. A bare host name (from an older Sojourn) does not
+    identify a machine.
     """
 
     user: str
@@ -96,11 +96,11 @@ class Owner:
 
 
 class RouterLease(PeriodicSampler):
-    """The claim on a router and the thread that renews it; what it writes is the router's clock beside ours.
+    """The claim on a router and the thread that renews it; its output compares the router's clock with this machine's.
 
-    `undo` are the lines of shell that take the set-up away, each of which may fail; they run `lease_s` s after the
-    last beat at the latest. Lines of `output`: `{"t": Unix s, "offset_s": how far the router's clock is ahead}`.
-    `lost` says why the claim is no longer renewed.
+    `undo` are shell lines that remove the set-up; each may fail. They run within `lease_s` s after the last beat.
+    Lines of `output`: `{"t": Unix s, "offset_s": how far the router's clock is ahead}`. `lost` says why the claim is no
+    longer renewed.
     """
 
     def __init__(self, place: Place, undo: Sequence[str], lease_s: int, output: Path | None = None) -> None:
@@ -113,7 +113,7 @@ class RouterLease(PeriodicSampler):
         user, now = psutil.Process().username(), round(time.time(), 1)
         owner = self._owner = Owner(user, machine(), os.getpid(), now, self.interval_s)
         script = "PATH=$PATH:/usr/sbin:/sbin\n" + "".join(f"{line} 2>/dev/null\n" for line in self._undo)
-        # A beat is seen a tick late, and another tick passes before the next look.
+        # A beat is noticed up to a tick late, and another tick passes before the next check.
         words = [str(self._tick_s), str(_TICKS - 2), json.dumps(owner.__dict__), _WATCH]
         try:
             self.place.run(["sh", "-c", _CLAIM, "claim", *words], input=script)
@@ -134,11 +134,11 @@ class RouterLease(PeriodicSampler):
         return None if alive else f"{self.place.name}: its ssh connection has ended"
 
     def holds(self) -> bool:
-        """Ask the router whether it is still ours. Raises CommandError."""
+        """Whether the router still holds this claim. Raises CommandError."""
         return owner_of(self.place) == self._owner
 
     def release(self) -> None:
-        """Undo the set-up and give the claim up, if it is ours still; the shell that watches ends.
+        """Undo the set-up and release the claim, if it is still this run's; the watching shell ends.
 
         Raises CommandError.
         """
@@ -153,9 +153,9 @@ class RouterLease(PeriodicSampler):
 
 
 def undo_stale(place: Place) -> str:
-    """Undo what a run that ended without a word left on the router; return who it was, empty if nobody.
+    """Undo what a run that ended abruptly left on the router; return its owner, empty if there is none.
 
-    Raises `LeaseError` when the owner is alive, after at most two of its beats, and CommandError.
+    Raises `LeaseError` if the owner is alive, within two of its beats, and CommandError.
     """
     owner, last, written = _look(place)
     if owner is None:
@@ -165,7 +165,7 @@ def undo_stale(place: Place) -> str:
     while time.monotonic() < deadline:
         now, beat, _ = _look(place)
         if now != owner:
-            return str(owner)  # its dead man's timer was faster than we
+            return str(owner)  # its own watcher was faster
         if beat != last:
             raise LeaseError(f"{place.name}: in use by {owner}; wait until that run has ended")
         time.sleep(_POLL_S)
@@ -179,7 +179,7 @@ def owner_of(place: Place) -> Owner | None:
 
 
 def _look(place: Place) -> tuple[Owner | None, str, str]:
-    """Whose claim stands, its last beat, and its owner as it is written there."""
+    """Return the claim's owner, its last beat, and the owner's text as written."""
     claimed, *said = place.run(["sh", "-c", _LOOK]).splitlines() or [""]
     if not claimed:
         return None, "", ""

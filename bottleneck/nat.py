@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way to the internet through a router: who is masqueraded, and whose packets alone the shaper takes.
+"""The way to the internet through a router: whose addresses are masqueraded, and whose packets the shaper takes.
 
-A packet that leaves by the WAN side has the router's address already when it meets the queue, so the shaped class is
-chosen before, where nftables still sees the host's own address: HTB takes a packet to the class in its priority.
+A packet that leaves by the WAN side already has the router's address when it reaches the queue. So the shaped class is
+chosen earlier, where nftables still sees the host's address: HTB puts a packet into the class given by its priority.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNDO = [["nft", "delete", "table", "ip", TABLE]]
 def table(lan: str, wan: str, near: Sequence[str], far: Sequence[str]) -> str:
     """Return the nftables table of a lab: `near` are the addresses behind `lan`, `far` those behind `wan`.
 
-    What goes to `far` keeps its address: captures there tell flows by it.
+    Packets to `far` keep their source address, because captures there identify flows by it.
     """
     here, there = (", ".join(dict.fromkeys(addresses)) for addresses in (near, far))
     return f"""

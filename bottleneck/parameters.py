@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of tc parameters: how each is written, which values it takes, and what `tc -j` shows of it."""
+"""Kinds of tc parameters: their syntax, their range, and their form in `tc -j`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ U32 = 2**32 - 1
 
 
 class ParameterError(ValueError):
-    """A parameter's value is missing, of the wrong kind or out of range; the message says what would be
-    right.
-    """
+    """A value is missing, of the wrong type or out of range; the message says what would be right."""
 
 
-# The kernel keeps some times in coarser units than the µs of tc; these give what it tells back.
+# The kernel keeps some times in coarser units than tc's µs; these functions return what it then shows.
 def exact(us: int) -> set[int]:
-    """The kernel keeps the value as it is."""
+    """The kernel keeps the value unchanged."""
     return {us}
 
 
@@ -41,7 +39,7 @@ def jiffies(us: int) -> set[int]:
 
 
 def power_of_two(value: int) -> set[int]:
-    """Hash tables have a power of two, rounded up by tc."""
+    """The size of a hash table is a power of two; tc rounds up."""
     return {1 << (value - 1).bit_length()}
 
 
@@ -49,7 +47,7 @@ def power_of_two(value: int) -> set[int]:
 class Parameter:
     """One parameter of a qdisc: `word` introduces it in tc's text, `key` holds it in `tc -d -j` output.
 
-    `shown` is False for what tc never tells back; `repeats` is True for what may come more than once.
+    `shown` is False for what tc never shows; `repeats` is True for what may occur more than once.
     """
 
     word: str = ""
@@ -59,16 +57,16 @@ class Parameter:
 
     @property
     def help(self) -> str:
-        """One word group for a list of parameters, as tc's own help writes it."""
+        """Its syntax in a list of parameters, as in tc's own help."""
         return self.word
 
     @property
     def words(self) -> tuple[str, ...]:
-        """First words by which the parameter can be recognised."""
+        """The first words that identify the parameter."""
         return (self.word.split()[0],)
 
     def match(self, tokens: Sequence[str]) -> tuple[Any, int] | None:
-        """Return the value at the head of `tokens` and how many tokens it took; None when it is another's.
+        """Return the value at the head of `tokens` and the number of tokens used; None if it is another parameter.
 
         Raises `ParameterError`.
         """
@@ -79,16 +77,16 @@ class Parameter:
         raise NotImplementedError
 
     def check(self, value: Any) -> None:
-        """Raise `ParameterError` when `value` is out of range."""
+        """Raise `ParameterError` if `value` is out of range."""
 
     def differences(self, value: Any, found: Mapping[str, Any]) -> list[str]:
-        """Compare `value` with the options that `tc -j` shows; one line for each difference."""
+        """Compare `value` with the options that `tc -j` shows; return one line per difference."""
         if not self.shown or self.agrees(value, found.get(self.key)):
             return []
-        return [f"{self.key}: asked {' '.join(self.tokens(value))}, found {found.get(self.key, 'nothing')}"]
+        return [f"{self.key}: requested {' '.join(self.tokens(value))}, found {found.get(self.key, 'nothing')}"]
 
     def agrees(self, value: Any, found: Any) -> bool:
-        """Tell whether what tc shows under `key` is `value`."""
+        """Whether tc's value under `key` means `value`."""
         return bool(found == value)
 
 
@@ -146,7 +144,7 @@ class Count(Valued):
 
 @dataclass(frozen=True, kw_only=True)
 class Time(Valued):
-    """A time, kept in µs; `presets` are words that stand for a time on their own."""
+    """A time, kept in µs; `presets` are words that mean a time."""
 
     unit: str = "TIME"
     presets: Mapping[str, int] = field(default_factory=dict)
@@ -211,7 +209,7 @@ class Rate(Valued):
 
 @dataclass(frozen=True, kw_only=True)
 class Fraction(Valued):
-    """A real number; `step` is the kernel's resolution, or 0 for a relative tolerance of 1e-6."""
+    """A real number; `step` is the kernel's resolution, 0 for a relative tolerance of 1e-6."""
 
     step: float = 0
 
@@ -245,7 +243,7 @@ class Percent(Valued):
 
 @dataclass(frozen=True, kw_only=True)
 class Numbers(Parameter):
-    """Words followed by a fixed count of whole numbers."""
+    """Words followed by a fixed number of whole numbers."""
 
     count: int
     low: int = 0
@@ -272,7 +270,7 @@ class Numbers(Parameter):
             raise ParameterError(f"{self.word} needs {self.count} numbers of {self.low} to {self.high}")
 
     def differences(self, value: tuple[int, ...], found: Mapping[str, Any]) -> list[str]:
-        # iproute2 7 writes the names of arrays with a blank at the end.
+        # iproute2 7 writes the names of arrays with a trailing blank.
         return super().differences(value, {key.rstrip(): shown for key, shown in found.items()})
 
     def agrees(self, value: tuple[int, ...], found: Any) -> bool:
@@ -281,9 +279,7 @@ class Numbers(Parameter):
 
 @dataclass(frozen=True, kw_only=True)
 class Flag(Parameter):
-    """A switch: `word` turns it on, `off` (where tc has it) turns it off; `absent` is what silence
-    means.
-    """
+    """A switch: `word` turns it on, `off` (if tc has it) turns it off; `absent` is its state when tc shows neither."""
 
     off: str = ""
     absent: bool = False
@@ -303,16 +299,16 @@ class Flag(Parameter):
         return [self.word] if value else [self.off] if self.off else []
 
     def differences(self, value: bool, found: Mapping[str, Any]) -> list[str]:
-        # tc shows a switch that is on as true or as null, one that is off as false or not at all.
+        # tc shows a switch as true or null if it is on, and as false or not at all if it is off.
         shown = found[self.key] in (True, None) if self.key in found else self.absent
         if not self.shown or shown == value:
             return []
-        return [f"{self.key}: asked {'on' if value else 'off'}, found {'on' if shown else 'off'}"]
+        return [f"{self.key}: requested {'on' if value else 'off'}, found {'on' if shown else 'off'}"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice(Parameter):
-    """One of several bare words; `choices` maps each to what `tc -j` shows for it."""
+    """One of several bare words; `choices` maps every word to its form in `tc -j`."""
 
     choices: Mapping[str, str]
 
@@ -332,7 +328,7 @@ class Choice(Parameter):
 
     def check(self, value: str) -> None:
         if value not in self.choices:
-            raise ParameterError(f'"{value}" is none of {", ".join(self.choices)}')
+            raise ParameterError(f'"{value}" is not one of {", ".join(self.choices)}')
 
     def agrees(self, value: str, found: Any) -> bool:
         return bool(found == self.choices[value])

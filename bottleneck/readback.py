@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a router says it does, compared with what was asked of it. Pure: the router's JSON comes in as
-text.
-"""
+"""Compare a router's state with the requested configuration. Pure: the router's JSON is passed in as text."""
 
 from __future__ import annotations
 
@@ -22,20 +20,16 @@ Objects = list[dict[str, Any]]
 
 
 class ReadbackError(RuntimeError):
-    """The router's configuration is not the one asked for; the message has every difference, asked and
-    found.
-    """
+    """The router's configuration differs from the requested one; the message has every difference."""
 
     def __init__(self, differences: list[str]) -> None:
         self.differences = differences
-        super().__init__("the router's configuration is not what was asked: " + "; ".join(differences))
+        super().__init__("the router's configuration differs from the requested one: " + "; ".join(differences))
 
 
 @dataclass(frozen=True)
 class State:
-    """A router's `tc -d -j … show`: qdiscs of all interfaces, classes and egress and ingress filters by
-    interface.
-    """
+    """A router's `tc -d -j … show`: qdiscs of all interfaces; classes, egress and ingress filters by interface."""
 
     qdiscs: Objects
     classes: dict[str, Objects]
@@ -44,7 +38,7 @@ class State:
 
 
 def queries(*devices: str) -> list[str]:
-    """Return the lines for `tc -d -j -batch -` whose answers, in this order, `state` reads."""
+    """Return the lines for `tc -d -j -batch -` whose answers `state` reads in this order."""
     lines = ["qdisc show"]
     for dev in devices:
         lines += [f"class show dev {dev}", f"filter show dev {dev}", f"filter show dev {dev} parent ffff:"]
@@ -52,17 +46,17 @@ def queries(*devices: str) -> list[str]:
 
 
 def state(answers: str, *devices: str) -> State:
-    """Read the answers to `queries` of the same devices. Raises ValueError when they are not the JSON of so many
-    commands.
+    """Parse the answers to `queries` of the same devices. Raises ValueError if they are not JSON, or not one answer per
+    command.
     """
     try:
         lists = list(json_values(answers))
     except RecursionError as error:
-        raise ValueError("JSON without an end") from error
+        raise ValueError("incomplete JSON") from error
     if len(lists) != len(queries(*devices)):
-        raise ValueError(f"{len(lists)} answers from tc, {len(queries(*devices))} expected")
+        raise ValueError(f"tc gave {len(lists)} answers, expected {len(queries(*devices))}")
     if not all(isinstance(answer, list) for answer in lists):
-        raise ValueError("an answer that is no list")
+        raise ValueError("an answer is not a list")
     qdiscs, rest = lists[0], iter(lists[1:])
     parts = {dev: (next(rest), next(rest), next(rest)) for dev in devices}
     return State(
@@ -74,7 +68,7 @@ def state(answers: str, *devices: str) -> State:
 
 
 def json_values(text: str) -> Iterator[Any]:
-    """Yield the JSON values that stand one after another in `text`."""
+    """Yield the concatenated JSON values of `text`."""
     decoder, at = json.JSONDecoder(), 0
     while text[at:].strip():
         at += len(text[at:]) - len(text[at:].lstrip())
@@ -85,9 +79,9 @@ def json_values(text: str) -> Iterator[Any]:
 def differences(
     asked: Bottleneck, found: State, lan: str = "lan", wan: str = "wan", only: Sequence[str] = ()
 ) -> list[str]:
-    """Return one line for each thing that the router does otherwise than `asked`; empty when all agrees.
+    """Return one line per difference between the router and `asked`; empty if there is none.
 
-    `only` as it was made. Raises ValueError when tc told what cannot be understood.
+    `only` as in the set-up. Raises ValueError if tc's output cannot be interpreted.
     """
     chosen = bool(only)
     with _understood():
@@ -100,9 +94,9 @@ def differences(
 
 
 def leftovers(found: State, lan: str = "lan", wan: str = "wan") -> list[str]:
-    """Return one line for each shaper, delay or ingress hook that is still there after cleaning.
+    """Return one line per shaper, delay or ingress hook that is left after clean-up.
 
-    Raises ValueError when tc told what cannot be understood.
+    Raises ValueError if tc's output cannot be interpreted.
     """
     with _understood():
         ours = [q for q in found.qdiscs if q["dev"] in (IFB_DOWN, IFB_UP)]
@@ -111,9 +105,9 @@ def leftovers(found: State, lan: str = "lan", wan: str = "wan") -> list[str]:
 
 
 def foreign(found: State, *devices: str) -> list[tuple[str, str]]:
-    """Return each qdisc of these interfaces that somebody has put there, and the command that takes it away.
+    """Return every qdisc on these interfaces that somebody has configured, with the command that removes it.
 
-    The kernel's own have no handle. Raises ValueError when tc told what cannot be understood.
+    The kernel's default qdiscs have no handle. Raises ValueError if tc's output cannot be interpreted.
     """
     with _understood():
         there = [q for q in found.qdiscs if q["dev"] in devices and q["handle"] != "0:"]
@@ -129,11 +123,11 @@ def foreign(found: State, *devices: str) -> list[tuple[str, str]]:
 
 @contextmanager
 def _understood() -> Iterator[None]:
-    """Another tc may tell the same things in another shape."""
+    """A different tc may print the same things in a different structure."""
     try:
         yield
     except (AttributeError, LookupError, TypeError) as error:
-        raise ValueError(f"tc -j told what cannot be understood: {error!r}") from error
+        raise ValueError(f"cannot interpret the output of tc -j: {error!r}") from error
 
 
 def _qdisc(found: State, dev: str, handle: str) -> dict[str, Any]:
@@ -147,12 +141,12 @@ def _placed(dev: str, found: State, handle: str, kind: str, parent: str | None) 
     if qdisc.get("kind") == kind and right_place:
         return []
     have = [f"{q['kind']} {q['handle']} {q.get('parent', 'root')}" for q in found.qdiscs if q["dev"] == dev]
-    return [f"{dev}: asked {kind} {handle} {where}, found {', '.join(have) or 'no qdisc'}"]
+    return [f"{dev}: requested {kind} {handle} {where}, found {', '.join(have) or 'no qdisc'}"]
 
 
 def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True, chosen: bool = False) -> list[str]:
-    """Return the differences of the shaper and its queue at the egress of `dev`; `unshaped` and `chosen` as it
-    was made.
+    """Return the differences of the shaper and its queue at the egress of `dev`; `unshaped` and `chosen` as in the
+    set-up.
     """
     lines = _placed(dev, found, "1:", "htb", None) + _placed(dev, found, "10:", asked.qdisc.kind, "1:10")
     if lines:
@@ -160,7 +154,7 @@ def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True, c
     root, queue = _qdisc(found, dev, "1:"), _qdisc(found, dev, "10:")
     default = "0x20" if chosen else "0x10"
     if root["options"].get("default") != default:
-        lines.append(f"{dev}: asked htb default {default}, found {root['options'].get('default')}")
+        lines.append(f"{dev}: requested htb default {default}, found {root['options'].get('default')}")
     lines += [f"{dev}: {asked.qdisc.kind} {line}" for line in asked.qdisc.differences(queue.get("options", {}))]
     classes = {c["handle"]: c for c in found.classes[dev] if c.get("class") == "htb"}
     rates = {"1:10": asked.rate_bps, **({"1:20": shaper.UNSHAPED_BPS} if unshaped else {})}
@@ -168,12 +162,13 @@ def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True, c
         have = classes.get(handle, {})
         for key, want in (("rate", rate // 8), ("ceil", rate // 8), ("quantum", shaper.QUANTUM)):
             if have.get(key) != want:
-                lines.append(f"{dev}: class {handle} {key}: asked {want}, found {have.get(key, 'nothing')}")
-        # HTB keeps a burst as a time in ticks of 64 ns: at high rates some bytes are lost in that.
+                lines.append(f"{dev}: class {handle} {key}: requested {want}, found {have.get(key, 'nothing')}")
+        # HTB keeps a burst as a time in ticks of 64 ns: at high rates this loses some bytes.
         slack = rate / 8 * 64e-9 + 1
         for key in ("burst", "cburst"):
             if abs(have.get(key, 0) - shaper.burst_bytes(rate)) > slack:
-                lines.append(f"{dev}: class {handle} {key}: asked {shaper.burst_bytes(rate)}, found {have.get(key)}")
+                burst = shaper.burst_bytes(rate)
+                lines.append(f"{dev}: class {handle} {key}: requested {burst}, found {have.get(key)}")
     if not unshaped:
         return lines
     filters = [f for f in found.filters[dev] if f.get("options", {}).get("classid") == "1:20"]
@@ -182,13 +177,14 @@ def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True, c
         if (protocol, {"ip_proto": "udp", end: IRTT_UNSHAPED}) not in [
             (of, {k: v for k, v in key.items() if k in ("ip_proto", "dst_port", "src_port")}) for of, key in keys
         ]:
-            lines.append(f"{dev}: asked {protocol} UDP {end} {IRTT_UNSHAPED} to class 1:20, found no such filter")
+            lines.append(f"{dev}: requested {protocol} UDP {end} {IRTT_UNSHAPED} to class 1:20, found no such filter")
     return lines + _placed(dev, found, "20:", "pfifo", "1:20")
 
 
 def slotted(dev: str, queue: Qdisc, found: State) -> list[str]:
-    """Return the differences of the queue before packet slots at the egress of `dev`; the kernel tells of the slots
-    themselves elsewhere (`sojourn.bottleneck.delivery_trace.differences`).
+    """Return the differences of the queue before the delivery trace at the egress of `dev`.
+
+    The kernel shows the trace itself elsewhere (`sojourn.bottleneck.delivery_trace.differences`).
     """
     lines = _placed(dev, found, "1:", "slots", None) + _placed(dev, found, "10:", queue.kind, "1:1")
     told = _qdisc(found, dev, "10:").get("options", {})
@@ -196,11 +192,11 @@ def slotted(dev: str, queue: Qdisc, found: State) -> list[str]:
 
 
 def delayed(dev: str, ifb: str, asked: Impairment, found: State, only: Sequence[str] = ()) -> list[str]:
-    """Return the differences of the path that `ifb` gives to all that `dev` receives, or `only` from these."""
+    """Return the differences of the path on `ifb` for everything `dev` receives, or `only` from these addresses."""
     hook = _qdisc(found, dev, "ffff:")
     if not asked.needed:
-        lines = [f"{dev}: asked no delay, found {hook['kind']} {hook['handle']}"] if hook else []
-        return lines + [f"{q['dev']}: asked no delay, found {q['kind']}" for q in found.qdiscs if q["dev"] == ifb]
+        lines = [f"{dev}: requested no delay, found {hook['kind']} {hook['handle']}"] if hook else []
+        return lines + [f"{q['dev']}: requested no delay, found {q['kind']}" for q in found.qdiscs if q["dev"] == ifb]
     lines = []
     kind, whose = ("flower", sorted(only)) if only else ("matchall", [None])
     redirects = [
@@ -210,19 +206,19 @@ def delayed(dev: str, ifb: str, asked: Impairment, found: State, only: Sequence[
         if f.get("kind") == kind and action.get("kind") == "mirred"
     ]
     if hook.get("kind") != "ingress" or sorted(redirects) != [(source, ifb) for source in whose]:
-        what = f"what {', '.join(only)} send" if only else "all that comes in"
+        what = f"packets from {', '.join(only)}" if only else "all incoming packets"
         targets = [to for _, to in redirects]
-        lines.append(f"{dev}: asked {what} to go to {ifb}, found {targets or 'no redirect'}")
+        lines.append(f"{dev}: requested a redirect of {what} to {ifb}, found {targets or 'none'}")
     return [*netem(ifb, asked, found), *lines]
 
 
 def root(dev: str, kind: str, found: State) -> list[str]:
-    """Return the differences of the qdisc of that kind, with its defaults, that is the root of `dev`."""
+    """Return the differences of the root qdisc of `dev`, which is of that kind with its defaults."""
     return _placed(dev, found, "1:", kind, None)
 
 
 def netem(dev: str, asked: Impairment, found: State) -> list[str]:
-    """Return the differences of the netem that is the root of `dev`."""
+    """Return the differences of the netem at the root of `dev`."""
     if lines := _placed(dev, found, "1:", "netem", None):
         return lines
     options = _qdisc(found, dev, "1:")["options"]
@@ -234,11 +230,12 @@ def netem(dev: str, asked: Impairment, found: State) -> list[str]:
         "loss": (round(asked.loss_percent, 4), round(100 * options.get("loss-random", {}).get("loss", 0), 4)),
         "marks": (asked.marks, options.get("ecn", False)),
         "slot": (asked.slot_us, _us(slot.get("min-delay"))),
-        # Without a second time netem takes the first for both.
+        # With only one time, netem uses it for both.
         "slot's largest": (asked.slot_max_us or asked.slot_us, _us(slot.get("max-delay"))),
         "slot's packets": (asked.slot_packets or 0, slot.get("packets", 0)),
     }
-    return [f"{dev}: netem {key}: asked {want}, found {have}" for key, (want, have) in shown.items() if want != have]
+    different = [(key, want, have) for key, (want, have) in shown.items() if want != have]
+    return [f"{dev}: netem {key}: requested {want}, found {have}" for key, want, have in different]
 
 
 def _us(seconds: float | None) -> int:

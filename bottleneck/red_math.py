@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What iproute2 computes for random early detection before the kernel sees it (tc/tc_red.c, RFC 2309's
-RED).
-"""
+"""What iproute2 computes for random early detection before the kernel sees it (tc/tc_red.c, RFC 2309's RED)."""
 
 from __future__ import annotations
 
 from math import floor, log
 
-# Packet scheduler ticks per µs: 64 ns each (include/net/pkt_sched.h, PSCHED_SHIFT).
+# Packet scheduler ticks per µs: of 64 ns (include/net/pkt_sched.h, PSCHED_SHIFT).
 _TICKS_PER_US = 15.625
 
 
@@ -17,13 +15,13 @@ def burst_default(minimum: int, maximum: int, avpkt: int) -> int:
 
 
 def ewma_log(minimum: int, burst: int, avpkt: int) -> int:
-    """Return log2(1/W), W the average's weight: the least for `burst` packets to stay below `minimum`.
+    """Return log2(1/W) with W the average's weight: the smallest at which `burst` packets stay below `minimum`.
 
-    Raises ValueError when `burst` is too small.
+    Raises ValueError if `burst` is too small.
     """
     room = burst + 1 - minimum / avpkt
     if room < 1:
-        raise ValueError(f"burst {burst} is too small for min {minimum}: at least {1 + minimum // avpkt}")
+        raise ValueError(f"burst {burst} is too small for min {minimum}; give at least {1 + minimum // avpkt}")
     for wlog in range(1, 32):
         weight = 2.0**-wlog
         if room <= (1 - (1 - weight) ** burst) / weight:
@@ -41,5 +39,5 @@ def idle_cell_log(wlog: int, avpkt: int, rate_bps: int) -> int:
 
 
 def probability_fits(minimum: int, maximum: int, probability: float) -> bool:
-    """Tell whether tc can express `probability` between the two thresholds (bytes)."""
+    """Whether tc can express `probability` between the two thresholds (bytes)."""
     return maximum == minimum or probability / (maximum - minimum) * 2.0**31 > 1.0

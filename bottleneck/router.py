@@ -17,14 +17,14 @@ _FAILED_LINE = re.compile(r"Command failed -:(\d+)")
 
 
 class RouterError(RuntimeError):
-    """The router refused a command; the message names the command and the router's reason."""
+    """The router rejected a command; the message has the command and the router's reason."""
 
 
 class Router:
-    """The bottleneck's place. Every command goes through `place.run`, many at a time.
+    """The host of the bottleneck. Every call of `place.run` carries many commands.
 
-    With `masqueraded` these addresses behind `lan` reach the internet by the router's own, and nobody else's
-    packets are shaped or delayed; to `unmasked` they keep theirs.
+    `masqueraded` are addresses behind `lan` that reach the internet with the router's address; only their packets are
+    shaped or delayed. To `unmasked` they keep their own address.
     """
 
     def __init__(
@@ -39,10 +39,10 @@ class Router:
         self._masqueraded, self._unmasked = tuple(dict.fromkeys(masqueraded)), tuple(unmasked)
 
     def apply(self, bottleneck: Bottleneck) -> None:
-        """Make `bottleneck` on the router, whatever was there before, and verify it.
+        """Set up `bottleneck` on the router, whatever its previous state, and verify it.
 
-        Qdiscs are replaced and never changed: `tc qdisc change` of dualpi2 under load can crash kernels
-        up to 7.0. Raises `RouterError` and `sojourn.bottleneck.readback.ReadbackError`.
+        Qdiscs are replaced and never changed: `tc qdisc change` of dualpi2 under load can crash kernels up to 7.0.
+        Raises `RouterError` and `sojourn.bottleneck.readback.ReadbackError`.
         """
         self._take_away()
         if self._masqueraded:
@@ -57,21 +57,19 @@ class Router:
         self.verify(bottleneck)
 
     def verify(self, bottleneck: Bottleneck) -> None:
-        """Raise `sojourn.bottleneck.readback.ReadbackError` when the router is not set up as
-        `bottleneck`.
-        """
+        """Raise `sojourn.bottleneck.readback.ReadbackError` if the router is not set up as `bottleneck`."""
         state, asked = self.state(), self.made_of(bottleneck)
         with self._understood():
             differences = readback.differences(asked, state, self.lan, self.wan, self._masqueraded)
         if self._masqueraded and nat.TABLE not in self.place.run(["nft", "list", "tables", "ip"]).split():
-            differences.append(f"nftables: asked table ip {nat.TABLE}, found none")
+            differences.append(f"nftables: requested table ip {nat.TABLE}, found none")
         if differences:
             raise readback.ReadbackError(differences)
 
     def made_of(self, bottleneck: Bottleneck) -> Bottleneck:
-        """Return what the router makes of `bottleneck`: one that masquerades delays on the way up alone.
+        """Return `bottleneck` as this router sets it up: a router that masquerades delays only upwards.
 
-        Raises `RouterError` where it cannot.
+        Raises `RouterError` if it cannot.
         """
         try:
             return spec.delayed_upwards(bottleneck) if self._masqueraded else bottleneck
@@ -79,20 +77,18 @@ class Router:
             raise RouterError(f"{self.place.name}: {wrong}") from wrong
 
     def foreign(self) -> list[tuple[str, str]]:
-        """Return the qdiscs that somebody has put on the router's interfaces, each with what takes it away."""
+        """Return the qdiscs configured by others on the router's interfaces, with the command that removes each."""
         state = self.state()
         with self._understood():
             return readback.foreign(state, self.lan, self.wan)
 
     def undo(self) -> list[str]:
-        """Return the commands that take away what `apply` made; those with nothing to remove fail harmlessly."""
+        """Return the commands that undo `apply`; those with nothing to remove fail harmlessly."""
         commands = [*spec.teardown_commands(self.lan, self.wan), *(nat.UNDO if self._masqueraded else [])]
         return [shlex.join(command) for command in commands]
 
     def clear(self) -> None:
-        """Take shapers, queues and delays away. Raises `sojourn.bottleneck.readback.ReadbackError` if some
-        stay.
-        """
+        """Remove shapers, queues and delays. Raises `sojourn.bottleneck.readback.ReadbackError` if any remain."""
         self._take_away()
         state = self.state()
         with self._understood():
@@ -108,9 +104,7 @@ class Router:
             return readback.state(answers, self.lan, self.wan)
 
     def set_rate(self, dev: str, rate_bps: int) -> None:
-        """Give the shaper on `dev` a new rate (bit/s) under load; the AQM keeps its queue. Raises
-        RouterError.
-        """
+        """Give the shaper on `dev` a new rate (bit/s) under load; the AQM keeps its queue. Raises RouterError."""
         self._batch("tc", [shaper.rate_change(dev, rate_bps)[1:]])
 
     def final_statistics(self) -> str:
@@ -130,7 +124,7 @@ class Router:
         try:
             yield
         except ValueError as wrong:
-            raise RouterError(f"{self.place.name}: tc -j cannot be read: {wrong}") from wrong
+            raise RouterError(f"{self.place.name}: cannot parse the output of tc -j: {wrong}") from wrong
 
     def _take_away(self) -> None:
         commands = sorted(spec.teardown_commands(self.lan, self.wan), key=lambda c: c[0], reverse=True)

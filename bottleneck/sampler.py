@@ -13,9 +13,9 @@ from sojourn.hardware.machine.place import Place
 
 
 class QdiscSampler(PeriodicSampler):
-    """Writes `{"t": unix s, "dev": …, "qdiscs": […]}` lines, two each `interval_s` (s).
+    """Writes `{"t": unix s, "dev": …, "qdiscs": […]}` lines, two per `interval_s` (s).
 
-    The first device's line has the `"classes"` of an fq_codel with a single queue too: only they tell its delay.
+    The first device's line also has the `"classes"` of a single-queue fq_codel: only they show its delay.
     """
 
     def __init__(self, place: Place, output: Path, lan: str = "lan", wan: str = "wan", interval_s: float = 0.1) -> None:
@@ -24,7 +24,7 @@ class QdiscSampler(PeriodicSampler):
         self.devices = (lan, wan)
 
     def sample(self) -> Iterator[bytes]:
-        # One question for all devices: each one costs a virtual router processor time that probes would see.
+        # One query for all devices: every query costs a virtual router processor time, which probes would see.
         moment, answer = self.ask("qdisc show", last=b"]\n")
         qdiscs = json.loads(answer)
         for dev in self.devices:

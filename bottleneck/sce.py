@@ -21,9 +21,9 @@ class Ramp(Parameter):
     """Where marking ECT(1) begins: 1 at half the target, 1024 at the target, 0 not at all."""
 
     named: ClassVar[Mapping[str, int]] = _WORDS
-    """Words that stand for a number."""
+    """Words that mean a number."""
     number: ClassVar[str] = "ramp"
-    """What it is the number of."""
+    """What the number counts."""
 
     @property
     def help(self) -> str:
@@ -39,7 +39,7 @@ class Ramp(Parameter):
         if tokens[0] != _THRESHOLD:
             return None
         if len(tokens) < 2 or not tokens[1].isdecimal() or not 1 <= int(tokens[1]) <= SINGLE:
-            raise ParameterError(f"{_THRESHOLD} needs a number of 1 to {SINGLE}")
+            raise ParameterError(f"{_THRESHOLD} needs a number from 1 to {SINGLE}")
         return int(tokens[1]), 2
 
     def tokens(self, value: int) -> list[str]:
@@ -51,12 +51,12 @@ class Ramp(Parameter):
 
     def differences(self, value: int, found: Mapping[str, Any]) -> list[str]:
         shown = found.get(_THRESHOLD, _WORDS.get(found.get("sce", ""), 0))
-        return [] if shown == value else [f"sce: asked {' '.join(self.tokens(value))}, found {self.number} {shown}"]
+        return [] if shown == value else [f"sce: requested {' '.join(self.tokens(value))}, found {self.number} {shown}"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntervalDivisor(Ramp):
-    """What CE's interval is divided by to be that of SCE, which a second CoDel at half the target marks; 0: no SCE."""
+    """CE's interval divided by SCE's, which a second CoDel marks at half the target; 0: no SCE."""
 
     named: ClassVar[Mapping[str, int]] = _PLAIN
     number: ClassVar[str] = "divisor"

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bottleneck's rate: HTB on egress, the AQM below its shaped class, and a class beside it for the
-calibration probe.
-"""
+"""The bottleneck's rate: HTB on egress, the AQM in its shaped class, a second class for the calibration probe."""
 
 from __future__ import annotations
 
@@ -16,13 +14,13 @@ QUANTUM = 1514
 _ROOT, _SHAPED, _UNSHAPED, _AQM, _PROBE_QUEUE = "1:", "1:10", "1:20", "10:", "20:"
 _PROBE_LIMIT = 1000
 PROTOCOLS = "ip", "ipv6"
-"""What the probe may be sent by, as tc names it."""
+"""The protocols that the probe may use, as tc names them."""
 _BURST_S = 0.001
 _BURST_LEAST = 2 * QUANTUM
 
 
 def burst_bytes(rate_bps: int) -> int:
-    """Return HTB's burst in bytes: 1 ms of `rate_bps` (bit/s), and no less than two full frames."""
+    """Return HTB's burst in bytes: 1 ms of `rate_bps` (bit/s), at least two full frames."""
     return max(_BURST_LEAST, int(rate_bps * _BURST_S / 8))
 
 
@@ -35,10 +33,10 @@ def _class(dev: str, verb: str, classid: str, rate_bps: int, prio: int) -> list[
 
 
 def commands(dev: str, rate_bps: int, qdisc: Qdisc, *, unshaped: bool = True, chosen: bool = False) -> list[list[str]]:
-    """Return the tc commands that shape the egress of a clean `dev` to `rate_bps` (bit/s) with
-    `qdisc` as queue; `unshaped` tells whether the calibration probe has its class beside it.
+    """Return the tc commands that shape the egress of a clean `dev` to `rate_bps` (bit/s) with `qdisc` as queue.
 
-    `chosen`: only packets whose priority is the shaped class, see `sojourn.bottleneck.nat`, and no others.
+    `unshaped`: the calibration probe gets a class of its own. `chosen`: only packets whose priority is the shaped class
+    are shaped, see `sojourn.bottleneck.nat`.
     """
     shaped = [
         f"tc qdisc add dev {dev} root handle {_ROOT} htb default {20 if chosen else 10}".split(),
@@ -67,19 +65,17 @@ def one_queue(dev: str, host: str) -> list[str]:
 
 
 def teardown_commands(dev: str) -> list[list[str]]:
-    """Return the commands that take the shaper away; they fail where there is none."""
+    """Return the commands that remove the shaper; they fail if there is none."""
     return [f"tc qdisc del dev {dev} root".split()]
 
 
 def rate_change(dev: str, rate_bps: int) -> list[str]:
-    """Return the command that gives the shaped class a new rate (bit/s) while traffic flows; the AQM is
-    not touched.
-    """
+    """Return the command that changes the rate (bit/s) of the shaped class under load; the AQM is not touched."""
     return _class(dev, "change", _SHAPED, rate_bps, prio=1)
 
 
 class RateStep(BaseModel):
-    """From `at_s` seconds after the schedule's start the rate is `rate_bps` bit/s."""
+    """From `at_s` s after the schedule's start, the rate is `rate_bps` bit/s."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bottleneck in both directions, and the commands that make it on a router."""
+"""A bottleneck in both directions, and the commands that set it up on a router."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IFB_DOWN, IFB_UP = "ifb-down", "ifb-up"
 
 
 class Direction(BaseModel):
-    """One way through the router: a shaped rate in bit/s, the queue before it, and the path's delay."""
+    """One direction through the router: a shaped rate in bit/s, the queue before it, and the path's delay."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
@@ -46,7 +46,7 @@ class Bottleneck(BaseModel):
 
     @classmethod
     def symmetric(cls, rate_bps: int, qdisc: Qdisc | str, rtt_us: int = 0) -> Self:
-        """Return the same rate (bit/s) and qdisc both ways, each with half of `rtt_us` (µs) as delay."""
+        """Return the same rate (bit/s) and qdisc in both directions, each with half of `rtt_us` (µs) as delay."""
         queue = parse_qdisc(qdisc) if isinstance(qdisc, str) else qdisc
         half = rtt_us // 2
         return cls(
@@ -55,7 +55,7 @@ class Bottleneck(BaseModel):
         )
 
     def stepped(self, down: Sequence[RateStep], up: Sequence[RateStep] = (), until_s: float = math.inf) -> Bottleneck:
-        """Return the bottleneck as the steps of its rates up to `until_s` (s) leave it."""
+        """Return the bottleneck with the rates that apply after the steps up to `until_s` (s)."""
         changed = {}
         for name, steps in (("down", down), ("up", up)):
             if rates := [step.rate_bps for step in steps if step.at_s <= until_s]:
@@ -64,18 +64,19 @@ class Bottleneck(BaseModel):
 
     @property
     def rtt_us(self) -> int:
-        """Return the path's delay there and back in µs."""
+        """Return the path's round-trip delay in µs."""
         return self.down.path.delay_us + self.up.path.delay_us
 
 
 def delayed_upwards(bottleneck: Bottleneck) -> Bottleneck:
-    """Return `bottleneck` with all of its delay on the way up, for a router that masquerades: what comes in from
-    outside has the router's own address, and nothing tells for whom it is. Raises ValueError when the way down does
-    more than delay.
+    """Return `bottleneck` with all of its delay upwards, for a router that masquerades.
+
+    Packets from outside have the router's own address, so nothing shows for whom they are. Raises ValueError if the
+    downward path does more than delay.
     """
     down, up = bottleneck.down.path, bottleneck.up.path
     if down != Impairment(delay_us=down.delay_us, limit=down.limit):
-        raise ValueError("with nat = true the way down can have a delay, and no jitter, loss or bursts")
+        raise ValueError("with nat = true, the downward path supports delay only: remove its jitter, loss and bursts")
     moved = up.model_copy(update={"delay_us": up.delay_us + down.delay_us})
     return Bottleneck(
         down=bottleneck.down.model_copy(update={"path": Impairment()}),
@@ -84,10 +85,10 @@ def delayed_upwards(bottleneck: Bottleneck) -> Bottleneck:
 
 
 def commands(bottleneck: Bottleneck, lan: str = "lan", wan: str = "wan", only: Sequence[str] = ()) -> list[list[str]]:
-    """Return the ip and tc commands that make `bottleneck` on a router without qdiscs of its own.
+    """Return the ip and tc commands that set up `bottleneck` on a router without configured qdiscs.
 
-    A packet is delayed where it enters the router and shaped where it leaves; with `only`, if one of these addresses
-    behind `lan` sends or gets it (see `sojourn.bottleneck.nat`).
+    A packet is delayed where it enters the router and shaped where it leaves. With `only`, this applies to packets from
+    or to these addresses behind `lan` (see `sojourn.bottleneck.nat`).
     """
     down, up, chosen = bottleneck.down, bottleneck.up, bool(only)
     return [
@@ -99,9 +100,7 @@ def commands(bottleneck: Bottleneck, lan: str = "lan", wan: str = "wan", only: S
 
 
 def teardown_commands(lan: str = "lan", wan: str = "wan") -> list[list[str]]:
-    """Return the commands that clean a router whatever was there; those with nothing to remove fail
-    harmlessly.
-    """
+    """Return the commands that clean a router in any state; those with nothing to remove fail harmlessly."""
     return [
         *shaper.teardown_commands(lan),
         *shaper.teardown_commands(wan),

@@ -26,7 +26,7 @@ RTT_RANGE = (0, 2_000_000)
 
 
 class UnitError(ValueError):
-    """A text is no rate, time or size; the message says what would be."""
+    """A text is not a rate, time or size; the message says what would be."""
 
 
 def _scaled(text: str, units: dict[str, float], expected: str) -> float:
@@ -35,7 +35,7 @@ def _scaled(text: str, units: dict[str, float], expected: str) -> float:
         raise UnitError(f'"{text}" is not {expected}')
     if math.isinf(value := float(match[1]) * units[match[2].lower()]):
         raise UnitError(f'"{text}" is out of range; give {expected}')
-    # 0.57ms must be 570 us, not 569: leave the floating point's last digits out before anything is cut off.
+    # 0.57ms must be 570 us, not 569: round away the last digits of the floating point before truncating.
     return round(value, 6)
 
 
@@ -73,17 +73,17 @@ def parse_percent(text: str) -> float:
 
 
 def format_rate(bps: int) -> str:
-    """Write bit/s exactly, in the largest unit that leaves a whole number."""
+    """Format bit/s exactly, in the largest unit that gives a whole number."""
     return _whole(bps, (("gbit", 10**9), ("mbit", 10**6), ("kbit", 10**3), ("bit", 1)))
 
 
 def format_time(us: int) -> str:
-    """Write µs exactly, in the largest unit that leaves a whole number."""
+    """Format µs exactly, in the largest unit that gives a whole number."""
     return _whole(us, (("s", 10**6), ("ms", 10**3), ("us", 1)))
 
 
 def format_time_ns(ns: int) -> str:
-    """Write ns exactly, in the largest unit that leaves a whole number."""
+    """Format ns exactly, in the largest unit that gives a whole number."""
     return _whole(ns, (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1)))
 
 
@@ -93,14 +93,14 @@ def _whole(value: int, units: tuple[tuple[str, int], ...]) -> str:
 
 
 def rate_option(text: str) -> int:
-    """Return bit/s of a bottleneck rate that an option gives: 100kbit to 10gbit, unit required. Raises `UnitError`."""
+    """Parse an option's bottleneck rate: bit/s, 100kbit to 10gbit, unit required. Raises `UnitError`."""
     if text.strip().lower().endswith("bps"):
-        raise UnitError(f'"{text}" would be bytes a second, as in tc; write bits, such as 10mbit')
+        raise UnitError(f'"{text}" is in bytes per second, as in tc; give bits, such as 10mbit')
     return _option(text, "mbit", parse_rate, RATE_RANGE, format_rate)
 
 
 def rtt_option(text: str) -> int:
-    """Return µs of a path RTT that an option gives: 0 to 2s, unit required except for 0. Raises `UnitError`."""
+    """Parse an option's path RTT: µs, 0 to 2s, unit required except for 0. Raises `UnitError`."""
     return _option(text, "ms", parse_time, RTT_RANGE, format_time)
 
 
@@ -109,11 +109,11 @@ def _option(
 ) -> int:
     match = _VALUE.fullmatch(text.strip())
     if match and not match[2] and float(match[1]):
-        # tc would take bit/s or µs, which nobody means here.
-        raise UnitError(f'"{text}" has no unit: write {text.strip()}{unit}')
+        # tc would read bit/s or µs, which nobody means here.
+        raise UnitError(f'"{text}" has no unit; write {text.strip()}{unit}')
     value = parse(text)
     low, high = limits
     if not low <= value <= high:
         # Zero is written without a unit.
-        raise UnitError(f'"{text}" is out of range: {write(low) if low else 0} to {write(high)}')
+        raise UnitError(f'"{text}" is out of range; give {write(low) if low else 0} to {write(high)}')
     return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queueing disciplines that a bottleneck can have; a new one is a new file here, or another package's."""
+"""The queue disciplines for a bottleneck. Each is one file here, or comes with another package."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _THEIRS: dict[str, type[Qdisc]] = {
 KINDS = beside(_OURS, _THEIRS, "sojourn.qdiscs")
 
 EXAMPLES = tuple(text for qdisc in _OURS.values() for text in qdisc.examples)
-"""Texts that together use every parameter of every kind of ours."""
+"""Texts that together use every parameter of every built-in kind."""
 
 __all__ = ["EXAMPLES", "KINDS", "Qdisc", "QdiscError", "marks", "parse_qdisc", "sce_marks"]
 
 
 def marks(statistics: Mapping[str, Any]) -> int | None:
-    """Return how many packets a queue has marked CE, by its object of `tc -s -j qdisc`; None where none is told."""
+    """Return the packets that a queue has marked CE, from its object in `tc -s -j qdisc`; None if not shown."""
     kind = KINDS.get(statistics.get("kind", ""))
     return kind.marks(statistics) if kind else None
 
 
 def sce_marks(statistics: Mapping[str, Any]) -> int | None:
-    """Return how many packets a queue has marked SCE, by its object of `tc -s -j qdisc`; None where none is told."""
+    """Return the packets that a queue has marked SCE, from its object in `tc -s -j qdisc`; None if not shown."""
     kind = KINDS.get(statistics.get("kind", ""))
     return kind.sce_marks(statistics) if kind else None
 
 
 def parse_qdisc(text: str, option: str = "--qdisc") -> Qdisc:
-    """Read a qdisc from the text that a user would give tc, such as `fq_codel flows 1`.
+    """Parse a qdisc in tc's syntax, such as `fq_codel flows 1`.
 
     Raises `QdiscError` with one line that names `option` (unless empty), what is wrong and what would be right.
     """

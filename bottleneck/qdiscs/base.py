@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every queueing discipline can do: be read from tc's text, be written as tc arguments, be compared
-with tc -j.
-"""
+"""A queue discipline: parse it from tc's text, write it as tc arguments, compare it with tc -j."""
 
 from __future__ import annotations
 
@@ -21,24 +19,24 @@ class QdiscError(ValueError):
 
 
 class Qdisc(BaseModel):
-    """A queueing discipline. A field that is None is left to the kernel's default."""
+    """A queue discipline. A field that is None keeps the kernel's default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: ClassVar[str]
     mark_counters: ClassVar[tuple[str, ...]] = ()
-    """Counters of `tc -s -j qdisc` in which this kind counts packets that it marked CE, each in one of them."""
+    """Counters in `tc -s -j qdisc` of packets marked CE; each marked packet is in exactly one of them."""
     examples: ClassVar[tuple[str, ...]] = ()
-    """Texts that together use every parameter: each is set up and read back on a real router by the tests."""
+    """Texts that together use every parameter; tests set each up on a real router and read it back."""
     marks_unasked: ClassVar[bool] = False
-    """Whether it marks where nothing is said of ECN."""
+    """Whether it marks by default, without an ECN parameter."""
     filtered: ClassVar[bool] = False
-    """Whether it has a queue for each flow, among which a tc filter may choose."""
+    """Whether it has one queue per flow, which a tc filter can select."""
 
     @classmethod
     @cache
     def parameters(cls) -> Mapping[str, Parameter]:
-        """Return the parameters of this kind by field name."""
+        """Return this kind's parameters by field name."""
         parameters = {}
         for name, info in cls.model_fields.items():
             parameter = next(m for m in info.metadata if isinstance(m, Parameter))
@@ -48,7 +46,7 @@ class Qdisc(BaseModel):
 
     @classmethod
     def from_words(cls, words: Sequence[str]) -> Self:
-        """Read the parameters that follow the kind. Raises `QdiscError`."""
+        """Parse the parameters after the kind. Raises `QdiscError`."""
         values: dict[str, Any] = {}
         rest = list(words)
         while rest:
@@ -66,9 +64,7 @@ class Qdisc(BaseModel):
 
     @classmethod
     def _first(cls, words: Sequence[str]) -> tuple[str, Any, int]:
-        """Return field name and value of the parameter at the head of `words`, and how many words it
-        took.
-        """
+        """Return field name and value of the parameter at the head of `words`, and the number of words used."""
         for name, parameter in cls.parameters().items():
             try:
                 match = parameter.match(words)
@@ -93,37 +89,37 @@ class Qdisc(BaseModel):
         return self
 
     def validate_together(self) -> None:
-        """Raise ValueError when parameters do not fit each other."""
+        """Raise ValueError if parameters contradict each other."""
 
     def given(self) -> dict[str, Any]:
-        """Return the parameters that are not left to the kernel, by field name."""
+        """Return the parameters that differ from None, by field name."""
         return {name: value for name in self.parameters() if (value := getattr(self, name)) is not None}
 
     @property
     def marks_ce(self) -> bool:
-        """Whether it marks ECN-capable packets CE, as it is set up."""
+        """Whether it marks ECN-capable packets CE with these parameters."""
         ecn = getattr(self, "ecn", None)
         return (self.marks_unasked if ecn is None else ecn) or getattr(self, "ce_threshold", None) is not None
 
     @property
     def marks_sce(self) -> bool:
-        """Whether it makes ECT(0) ECT(1) before it marks CE (Some Congestion Experienced), as it is set up."""
+        """Whether it changes ECT(0) to ECT(1) before it marks CE (Some Congestion Experienced)."""
         return bool(getattr(self, "sce", None))
 
     @classmethod
     def marks(cls, statistics: Mapping[str, Any]) -> int | None:
-        """Return how many packets it has marked CE, by its object of `tc -s -j qdisc`; None where none is told."""
+        """Return the packets that it has marked CE, from its object in `tc -s -j qdisc`; None if not shown."""
         counts = [part[name] for part in cls.counters(statistics) for name in cls.mark_counters if name in part]
         return sum(counts) if counts else None
 
     @classmethod
     def sce_marks(cls, statistics: Mapping[str, Any]) -> int | None:
-        """Return how many packets it has made ECT(1) for SCE, by the same object; None where none is told."""
+        """Return the packets that it has changed to ECT(1) for SCE, from the same object; None if not shown."""
         return statistics.get("sce_mark")
 
     @classmethod
     def counters(cls, statistics: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-        """Return the objects in which its counters stand."""
+        """Return the objects that hold its counters."""
         return (statistics,)
 
     def tc_args(self) -> list[str]:
@@ -138,9 +134,9 @@ class Qdisc(BaseModel):
         return " ".join(self.tc_args())
 
     def differences(self, found: Mapping[str, Any]) -> list[str]:
-        """Compare with the `options` of `tc -d -j qdisc show`; one line for each parameter that differs.
+        """Compare with the `options` of `tc -d -j qdisc show`; return one line per parameter that differs.
 
-        Only parameters that were given are compared, after the kernel's own rounding.
+        Only given parameters are compared, after the kernel's rounding.
         """
         parameters, skipped = self.parameters(), self.not_compared()
         return [
@@ -151,9 +147,9 @@ class Qdisc(BaseModel):
         ] + self.derived_differences(found)
 
     def not_compared(self) -> frozenset[str]:
-        """Return the fields that the kernel is expected to change."""
+        """Return the fields that the kernel may change by itself."""
         return frozenset()
 
     def derived_differences(self, found: Mapping[str, Any]) -> list[str]:
-        """Compare what tc computes out of several parameters."""
+        """Compare values that tc computes from several parameters."""
         return []

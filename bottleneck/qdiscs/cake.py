@@ -21,8 +21,7 @@ _RTT_PRESETS = {
     "satellite": 1_000_000,
     "interplanetary": 1_000_000_000,
 }
-# What each framing word does: cell mode (None: unchanged), bytes of overhead, whether they are added,
-# least packet.
+# The effect of every framing word: cell mode (None: unchanged), bytes of overhead, whether they add up, minimum packet.
 _FRAMING: dict[str, tuple[str | None, int, bool, int | None]] = {
     "raw": ("noatm", 0, False, None),
     "conservative": ("atm", 48, False, None),
@@ -69,7 +68,7 @@ class Framing(Parameter):
 
     def check(self, value: tuple[str, ...]) -> None:
         if unknown := [word for word in value if word not in _FRAMING]:
-            raise ParameterError(f'"{unknown[0]}" is none of {", ".join(_FRAMING)}')
+            raise ParameterError(f'"{unknown[0]}" is not one of {", ".join(_FRAMING)}')
 
     def differences(self, value: tuple[str, ...], found: Mapping[str, Any]) -> list[str]:
         asked: dict[str, Any] = {"overhead": 0}
@@ -80,7 +79,9 @@ class Framing(Parameter):
         if "raw" in value:
             # A raw link shows no cell mode.
             asked = {"overhead": asked["overhead"], "raw": True}
-        return [f"{key}: asked {want}, found {found.get(key)}" for key, want in asked.items() if found.get(key) != want]
+        return [
+            f"{key}: requested {want}, found {found.get(key)}" for key, want in asked.items() if found.get(key) != want
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,8 +171,8 @@ class Cake(Qdisc):
 
     def validate_together(self) -> None:
         if self.bandwidth is not None and self.unlimited is not None:
-            raise ValueError("bandwidth and unlimited exclude each other")
+            raise ValueError("bandwidth and unlimited are mutually exclusive; give one")
         if self.framing:
             for name in ("overhead", "atm", "mpu"):
                 if getattr(self, name) is not None:
-                    raise ValueError(f"{name} is set by {self.framing[0]} already; give numbers or framing words")
+                    raise ValueError(f"{name} is already set by {self.framing[0]}; give numbers or framing words")

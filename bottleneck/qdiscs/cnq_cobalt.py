@@ -31,4 +31,4 @@ class CnqCobalt(Qdisc):
 
     def validate_together(self) -> None:
         if self.bandwidth is not None and self.unlimited is not None:
-            raise ValueError("bandwidth and unlimited exclude each other")
+            raise ValueError("bandwidth and unlimited are mutually exclusive; give one")

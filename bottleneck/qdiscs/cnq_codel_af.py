@@ -10,7 +10,7 @@ from sojourn.bottleneck.sce import IntervalDivisor
 
 
 class CnqCodelAf(CnqCobalt):
-    """CNQ with a CoDel for each flow, and another for SCE; other parameters as `CnqCobalt`."""
+    """CNQ with one CoDel per flow, and a second one for SCE; other parameters as in `CnqCobalt`."""
 
     kind: ClassVar[str] = "cnq_codel_af"
     examples: ClassVar[tuple[str, ...]] = (

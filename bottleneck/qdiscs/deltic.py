@@ -12,7 +12,7 @@ _MOST_US = 4_000_000
 
 
 class Deltic(Qdisc):
-    """Three control laws, which mark CE, mark SCE where asked to, and drop; their targets in µs."""
+    """Three control laws: one marks CE, one marks SCE if enabled, one drops. Targets in µs."""
 
     kind: ClassVar[str] = "deltic"
     mark_counters: ClassVar[tuple[str, ...]] = ("ecn_mark",)

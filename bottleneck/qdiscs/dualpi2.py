@@ -17,7 +17,7 @@ _BETA_MAX = (2 << 23) - 1
 
 @dataclass(frozen=True, kw_only=True)
 class PacketCount(Count):
-    """A count that is recognised by its suffix, beside a time under the same word."""
+    """A count, told apart from a time with the same word by its suffix."""
 
     unit: str = "PACKETSp"
 
@@ -38,7 +38,7 @@ class DualPI2(Qdisc):
     """
 
     kind: ClassVar[str] = "dualpi2"
-    mark_counters: ClassVar[tuple[str, ...]] = ("ecn-mark",)  # which holds those of step-mark
+    mark_counters: ClassVar[tuple[str, ...]] = ("ecn-mark",)  # includes step-mark
     marks_unasked: ClassVar[bool] = True
     examples: ClassVar[tuple[str, ...]] = (
         "dualpi2",
@@ -76,11 +76,11 @@ class DualPI2(Qdisc):
 
     def validate_together(self) -> None:
         if self.step_thresh is not None and self.step_thresh_packets is not None:
-            raise ValueError("step_thresh is given as a time and as packets; give one")
+            raise ValueError("step_thresh is given both as a time and as packets; give one")
         if self.max_rtt is None and self.typical_rtt is None:
             return
         if given := [n for n in ("target", "tupdate", "alpha", "beta") if getattr(self, n) is not None]:
-            raise ValueError(f"max_rtt and typical_rtt set target, tupdate, alpha and beta: leave {given[0]} out")
+            raise ValueError(f"max_rtt and typical_rtt set target, tupdate, alpha and beta; remove {given[0]}")
         automatic = self.automatic
         if self.typical_rtt and self.max_rtt and self.typical_rtt > self.max_rtt:
             raise ValueError("typical_rtt must not be above max_rtt")
@@ -91,7 +91,7 @@ class DualPI2(Qdisc):
 
     @property
     def automatic(self) -> dict[str, float]:
-        """Return target, tupdate (µs), alpha and beta (Hz) as tc computes them of the two RTTs (µs).
+        """Return target, tupdate (µs), alpha and beta (Hz) as tc computes them from the two RTTs (µs).
 
         RFC 9332, appendix A.1: tupdate = min(RTT_typ, RTT_max/3), alpha = 0.1·tupdate/RTT_max²,
         beta = 0.3/RTT_max.

@@ -37,13 +37,11 @@ class Selector(Parameter):
 
     def differences(self, value: tuple[int, int], found: Mapping[str, Any]) -> list[str]:
         shown = found.get("ce_threshold_selector", 0), found.get("ce_threshold_mask", 0)
-        return [] if shown == value else [f"{self.word}: asked {value}, found {shown}"]
+        return [] if shown == value else [f"{self.word}: requested {value}, found {shown}"]
 
 
 class FqCodel(Qdisc):
-    """CoDel on hashed flow queues (`flows 1` is one queue); times in µs, memory_limit and quantum in
-    bytes.
-    """
+    """CoDel on hashed flow queues (`flows 1` is a single queue); times in µs, memory_limit and quantum in bytes."""
 
     kind: ClassVar[str] = "fq_codel"
     filtered: ClassVar[bool] = True

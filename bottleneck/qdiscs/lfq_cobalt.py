@@ -9,7 +9,7 @@ from sojourn.bottleneck.qdiscs.cnq_codel_af import CnqCodelAf
 
 
 class LfqCobalt(CnqCodelAf):
-    """LFQ with a CoDel and BLUE for each flow; parameters as `CnqCodelAf`."""
+    """LFQ with CoDel and BLUE per flow; parameters as in `CnqCodelAf`."""
 
     kind: ClassVar[str] = "lfq_cobalt"
     examples: ClassVar[tuple[str, ...]] = (

@@ -10,7 +10,7 @@ from sojourn.bottleneck.qdiscs.base import Qdisc
 
 
 class Pie(Qdisc):
-    """PIE on one queue; times in µs, alpha and beta in sixteenths as tc has them."""
+    """PIE on one queue; times in µs, alpha and beta in sixteenths, as in tc."""
 
     kind: ClassVar[str] = "pie"
     mark_counters: ClassVar[tuple[str, ...]] = ("ecn_mark",)

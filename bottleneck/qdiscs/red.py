@@ -14,9 +14,7 @@ _DEFAULT_BANDWIDTH = 10_000_000
 
 
 class Red(Qdisc):
-    """RED in bytes; limit and avpkt are required. bandwidth in bit/s (default 10mbit), qevents are block
-    numbers.
-    """
+    """RED in bytes; limit and avpkt are required. bandwidth in bit/s (default 10mbit), qevents are block numbers."""
 
     kind: ClassVar[str] = "red"
     mark_counters: ClassVar[tuple[str, ...]] = ("marked",)
@@ -54,33 +52,35 @@ class Red(Qdisc):
 
     @property
     def thresholds(self) -> tuple[int, int]:
-        """Return min and max in bytes, with tc's defaults where they are not given."""
+        """Return min and max in bytes, tc's defaults if not given."""
         assert self.limit is not None
         maximum = self.max or (self.min * 3 if self.min else self.limit // 4)
         return self.min or maximum // 3, maximum
 
     @property
     def effective_burst(self) -> int:
-        """Return burst in packets, tc's default when it is not given."""
+        """Return burst in packets, tc's default if not given."""
         assert self.avpkt is not None
         return self.burst or red_math.burst_default(*self.thresholds, self.avpkt)
 
     def not_compared(self) -> frozenset[str]:
-        # Adaptive RED moves its probability every half second.
+        # Adaptive RED changes its probability every half second.
         return frozenset({"probability"} if self.adaptive else ())
 
     def derived_differences(self, found: Mapping[str, Any]) -> list[str]:
-        # tc hands the kernel no avpkt, burst and bandwidth but the weight and the idle table made of them.
+        # The kernel gets no avpkt, burst and bandwidth from tc, but the weight and idle table computed from them.
         assert self.avpkt is not None
         minimum, maximum = self.thresholds
         wlog = red_math.ewma_log(minimum, self.effective_burst, self.avpkt)
         cell = red_math.idle_cell_log(wlog, self.avpkt, self.bandwidth or _DEFAULT_BANDWIDTH)
         asked = {"min": minimum, "max": maximum, "ewma": wlog, "Scell_log": cell}
         lines = [
-            f"{key}: asked {value}, found {found.get(key)}" for key, value in asked.items() if found.get(key) != value
+            f"{key}: requested {value}, found {found.get(key)}"
+            for key, value in asked.items()
+            if found.get(key) != value
         ]
         blocks = {e.get("kind"): e.get("block") for e in found.get("qevents", [])}
         for name, block in (("early_drop", self.qevent_early_drop), ("mark", self.qevent_mark)):
             if blocks.get(name) != block:
-                lines.append(f"qevent {name}: asked block {block}, found {blocks.get(name)}")
+                lines.append(f"qevent {name}: requested block {block}, found {blocks.get(name)}")
         return lines

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sfq: stochastic fairness queueing, with RED on each flow when asked (McKenney 1990, tc-sfq(8))."""
+"""sfq: stochastic fairness queueing, optionally with RED on every flow (McKenney 1990, tc-sfq(8))."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RED = ("min", "max", "avpkt", "burst", "probability", "ecn", "harddrop")
 
 
 class Sfq(Qdisc):
-    """Stochastic fair queueing; perturb in s, quantum, redflowlimit, min, max and avpkt in bytes."""
+    """Stochastic fairness queueing; perturb in s, quantum, redflowlimit, min, max and avpkt in bytes."""
 
     kind: ClassVar[str] = "sfq"
     filtered: ClassVar[bool] = True
@@ -53,26 +53,26 @@ class Sfq(Qdisc):
 
     def validate_together(self) -> None:
         if self.divisor is not None and self.divisor & (self.divisor - 1):
-            raise ValueError(f"divisor {self.divisor} is no power of two")
+            raise ValueError(f"divisor {self.divisor} is not a power of two")
         if self.redflowlimit is None:
             if given := [name for name in _RED if getattr(self, name)]:
-                raise ValueError(f"{given[0]} needs redflowlimit BYTES as well")
+                raise ValueError(f"{given[0]} requires redflowlimit BYTES")
             return
         minimum, maximum = self.red_thresholds
         if maximum > self.redflowlimit or minimum >= maximum:
-            raise ValueError(f"min {minimum} < max {maximum} <= redflowlimit {self.redflowlimit} does not hold")
+            raise ValueError(f"min {minimum} < max {maximum} <= redflowlimit {self.redflowlimit} is not satisfied")
         red_math.ewma_log(minimum, self.red_burst, self.avpkt or 1000)
 
     @property
     def red_thresholds(self) -> tuple[int, int]:
-        """Return min and max of the flows' RED in bytes, with tc's defaults."""
+        """Return min and max of the flows' RED in bytes, tc's defaults if not given."""
         assert self.redflowlimit is not None
         maximum = self.max or self.redflowlimit // 4
         return self.min or maximum // 3, maximum
 
     @property
     def red_burst(self) -> int:
-        """Return the burst of the flows' RED in packets, with tc's default."""
+        """Return the burst of the flows' RED in packets, tc's default if not given."""
         return self.burst or red_math.burst_default(*self.red_thresholds, self.avpkt or 1000)
 
     def derived_differences(self, found: Mapping[str, Any]) -> list[str]:
@@ -82,5 +82,7 @@ class Sfq(Qdisc):
         wlog = red_math.ewma_log(minimum, self.red_burst, self.avpkt or 1000)
         asked = {"min": minimum, "max": maximum, "ewma": wlog}
         return [
-            f"{key}: asked {value}, found {found.get(key)}" for key, value in asked.items() if found.get(key) != value
+            f"{key}: requested {value}, found {found.get(key)}"
+            for key, value in asked.items()
+            if found.get(key) != value
         ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""twin_codel_af: cnq_codel_af twice behind one shaper, one for packets of DSCP 4 (hardware/kernel/sch_cnq.c)."""
+"""twin_codel_af: two cnq_codel_af behind one shaper, one for packets with DSCP 4 (hardware/kernel/sch_cnq.c)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sojourn.bottleneck.qdiscs.cnq_codel_af import CnqCodelAf
 
 
 class TwinCodelAf(CnqCodelAf):
-    """Two of CNQ with CoDel-AF; target and interval are the first's, the second has a fifth of them."""
+    """Two CNQ with CoDel-AF. target and interval apply to the first; the second uses a fifth of them."""
 
     kind: ClassVar[str] = "twin_codel_af"
     examples: ClassVar[tuple[str, ...]] = (
@@ -20,5 +20,5 @@ class TwinCodelAf(CnqCodelAf):
 
     @property
     def marks_sce(self) -> bool:
-        """Whether it marks SCE, as it does where nothing is said of it."""
+        """Whether it marks SCE; it does by default."""
         return self.sce != 0

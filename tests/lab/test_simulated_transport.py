@@ -364,7 +364,7 @@ def test_another_configuration_than_asked_is_an_error(tmp_path: Path, monkeypatc
     asked, made = cell("cubic", qdisc="dualpi2", seconds=1), cell("cubic", qdisc="fq_codel", seconds=1)
     script = simulated.script.script(made, 1)
     monkeypatch.setattr(simulated.script, "script", lambda *_, **__: script)
-    with pytest.raises(SimulationError, match=r"asked dualpi2 10: below 1:10, found .*fq_codel"):
+    with pytest.raises(SimulationError, match=r"requested dualpi2 10: below 1:10, found .*fq_codel"):
         simulated.run_cell(asked, tmp_path, seed=1)
 
 

@@ -43,23 +43,23 @@ def test_both_directions_apart(router: Router) -> None:
     router.apply(asked)
     with pytest.raises(ReadbackError) as error:
         router.verify(Bottleneck(down=asked.up, up=asked.down))
-    assert "lan: asked cake 10: below 1:10, found" in str(error.value)
+    assert "lan: requested cake 10: below 1:10, found" in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("made", "asked", "difference"),
     [
-        ("fq_codel flows 1", "fq_codel flows 2", "flows: asked flows 2, found 1"),
-        ("fq_codel target 5ms", "fq_codel target 6ms", "target: asked target 6ms, found 4999"),
-        ("pie noecn", "pie ecn", "ecn: asked on, found off"),
+        ("fq_codel flows 1", "fq_codel flows 2", "flows: requested flows 2, found 1"),
+        ("fq_codel target 5ms", "fq_codel target 6ms", "target: requested target 6ms, found 4999"),
+        ("pie noecn", "pie ecn", "ecn: requested on, found off"),
         (
             "dualpi2 drop_enqueue",
             "dualpi2 drop_dequeue",
-            "drop-early: asked drop_dequeue, found drop-enqueue",
+            "drop-early: requested drop_dequeue, found drop-enqueue",
         ),
-        ("dualpi2 alpha 0.1", "dualpi2 alpha 0.2", "alpha: asked alpha 0.2, found 0.09"),
+        ("dualpi2 alpha 0.1", "dualpi2 alpha 0.2", "alpha: requested alpha 0.2, found 0.09"),
         ("red limit 150000 avpkt 1000", "red limit 150000 avpkt 500", "ewma: asked"),
-        ("cake bandwidth 9mbit", "cake bandwidth 8mbit", "bandwidth: asked bandwidth 8mbit, found 1125000"),
+        ("cake bandwidth 9mbit", "cake bandwidth 8mbit", "bandwidth: requested bandwidth 8mbit, found 1125000"),
     ],
 )
 def test_a_difference_shows_asked_and_found(router: Router, made: str, asked: str, difference: str) -> None:
@@ -72,10 +72,10 @@ def test_a_difference_shows_asked_and_found(router: Router, made: str, asked: st
 def test_a_router_changed_behind_our_back_is_seen(router: Router) -> None:
     asked = Bottleneck.symmetric(10_000_000, "fq_codel flows 1", 20_000)
     behind = {
-        "tc qdisc change dev ifb-down root netem delay 11ms limit 200000": "delay: asked 10000, found 11000",
-        "tc qdisc del dev wan ingress": "wan: asked all that comes in to go to ifb-down, found no redirect",
-        "tc filter del dev lan parent 1:": "lan: asked ip UDP dst_port 2113 to class 1:20, found no such filter",
-        "tc qdisc replace dev lan parent 1:10 handle 11: pfifo": "lan: asked fq_codel 10: below 1:10, found",
+        "tc qdisc change dev ifb-down root netem delay 11ms limit 200000": "delay: requested 10000, found 11000",
+        "tc qdisc del dev wan ingress": "wan: requested a redirect of all incoming packets to ifb-down, found none",
+        "tc filter del dev lan parent 1:": "lan: requested ip UDP dst_port 2113 to class 1:20, found no such filter",
+        "tc qdisc replace dev lan parent 1:10 handle 11: pfifo": "lan: requested fq_codel 10: below 1:10, found",
     }
     for command, difference in behind.items():
         router.apply(asked)
@@ -111,7 +111,7 @@ def test_a_router_without_our_words_is_told_what_to_install(router: Router) -> N
     nowhere = replace(router.place, prefix=(*router.place.prefix, "env", "TC_LIB_DIR=/nowhere"))
     without = Router(nowhere, router.lan, router.wan)
     for queue, word in (("cnq_codel_af sce", "cnq_codel_af"), ("cake sce", "sce")):
-        with pytest.raises(RouterError, match=rf'^router: tc .*; its tc has no word "{word}": .* tc_sce.c$'):
+        with pytest.raises(RouterError, match=rf'^router: tc .*; its tc does not know "{word}": .* tc_sce.c$'):
             without.apply(Bottleneck.symmetric(10_000_000, queue))
 
 

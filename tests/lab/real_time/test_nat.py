@@ -61,7 +61,7 @@ def test_only_the_hosts_of_the_lab_go_out_masqueraded_shaped_and_delayed(nodes: 
             assert rtt_ms(router, OUTSIDE) < 10
             assert (shaped_bytes(nodes, "lan"), shaped_bytes(nodes, "wan")) == before
             router.run(["nft", "delete", "table", "ip", "sojourn"])
-            with pytest.raises(ReadbackError, match="nftables: asked table ip sojourn, found none"):
+            with pytest.raises(ReadbackError, match="nftables: requested table ip sojourn, found none"):
                 apu.router.verify(BOTTLENECK)
             apu.router.apply(BOTTLENECK)
         assert not router.run(["nft", "list", "tables"])

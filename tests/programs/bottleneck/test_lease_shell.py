@@ -73,7 +73,7 @@ def test_a_claim_whose_watcher_died_is_lost_at_the_next_beat(router: Place) -> N
     try:
         router.run(["kill", "-KILL", watcher(router)])
         until(lambda: lease.lost)
-        assert "nobody watches the claim any more" in str(lease.lost)
+        assert "the watcher of the claim has ended" in str(lease.lost)
     finally:
         lease.release()
     assert not there(router, FOLDER)

@@ -17,20 +17,24 @@ UNPARSABLE = 'Unknown qdisc "{}", hence option "{}" is unparsable'
         (
             "cnq_cobalt sce",
             UNPARSABLE.format("cnq_cobalt", "sce"),
-            'its tc has no word "cnq_cobalt": as root there, in a copy of hardware/kernel: '
+            'its tc does not know "cnq_cobalt": as root there, in a copy of hardware/kernel: '
             "gcc -shared -fPIC -O2 -o /usr/lib/$(gcc -dumpmachine)/tc/q_cnq_cobalt.so tc_sce.c",
         ),
         (
             "cake sce",
             'What is "sce"?\nUsage: ... cake [ bandwidth RATE',
-            'its tc has no word "sce": .*/q_cake.so tc_sce.c',
+            'its tc does not know "sce": .*/q_cake.so tc_sce.c',
         ),
         (
             "dualpi2 limit 5",
             UNPARSABLE.format("dualpi2", "limit"),
-            'its tc has no word "dualpi2": install iproute2 7 or newer there',
+            'its tc does not know "dualpi2": install iproute2 7 or newer there',
         ),
-        ("pie", "Error: Specified qdisc kind is unknown.", "its kernel has no pie: as root there: modprobe sch_pie; "),
+        (
+            "pie",
+            "Error: Specified qdisc kind is unknown.",
+            "its kernel does not have pie: as root there: modprobe sch_pie; ",
+        ),
     ],
 )
 def test_what_a_router_lacks_is_told_with_what_to_install(queue: str, said: str, missing: str) -> None:

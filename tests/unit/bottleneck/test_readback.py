@@ -74,15 +74,15 @@ def options(found: readback.State, dev: str, kind: str) -> Any:
 
 def test_marks_in_place_of_losses_are_a_difference(found: readback.State) -> None:
     options(found, "ifb-down", "netem")["ecn"] = True
-    assert readback.differences(ASKED, found) == ["ifb-down: netem marks: asked False, found True"]
+    assert readback.differences(ASKED, found) == ["ifb-down: netem marks: requested False, found True"]
 
 
 def test_another_slot_is_a_difference(found: readback.State) -> None:
     slot = options(found, "ifb-down", "netem")["slot"]
     slot |= {"max-delay": 0.005, "packets": 16}
     assert readback.differences(ASKED, found) == [
-        "ifb-down: netem slot's largest: asked 4000, found 5000",
-        "ifb-down: netem slot's packets: asked 0, found 16",
+        "ifb-down: netem slot's largest: requested 4000, found 5000",
+        "ifb-down: netem slot's packets: requested 0, found 16",
     ]
 
 
@@ -94,12 +94,12 @@ def test_each_change_of_the_router_is_one_line(found: readback.State) -> None:
     next(c for c in found.classes["lan"] if c["handle"] == "1:10")["rate"] = 1_250_000
     next(c for c in found.classes["wan"] if c["handle"] == "1:20")["quantum"] = 60_000
     assert readback.differences(ASKED, found) == [
-        "lan: asked htb default 0x10, found 0x20",
-        "lan: class 1:10 rate: asked 2500000, found 1250000",
-        "wan: fq_codel flows: asked flows 1, found 1024",
-        "wan: class 1:20 quantum: asked 1514, found 60000",
-        "ifb-down: netem delay: asked 10000, found 11000",
-        "ifb-up: netem limit: asked 200000, found 1000",
+        "lan: requested htb default 0x10, found 0x20",
+        "lan: class 1:10 rate: requested 2500000, found 1250000",
+        "wan: fq_codel flows: requested flows 1, found 1024",
+        "wan: class 1:20 quantum: requested 1514, found 60000",
+        "ifb-down: netem delay: requested 10000, found 11000",
+        "ifb-up: netem limit: requested 200000, found 1000",
     ]
 
 
@@ -111,22 +111,22 @@ def test_what_is_missing_is_told(found: readback.State) -> None:
         ingress={**found.ingress, "lan": []},
     )
     assert readback.differences(ASKED, bare) == [
-        "lan: asked ip UDP dst_port 2113 to class 1:20, found no such filter",
-        "lan: asked ip UDP src_port 2113 to class 1:20, found no such filter",
-        "lan: asked ipv6 UDP dst_port 2113 to class 1:20, found no such filter",
-        "lan: asked ipv6 UDP src_port 2113 to class 1:20, found no such filter",
-        "wan: asked htb 1: as root, found no qdisc",
-        "wan: asked fq_codel 10: below 1:10, found no qdisc",
-        "ifb-down: asked netem 1: as root, found no qdisc",
-        "wan: asked all that comes in to go to ifb-down, found ['ifb-down']",
-        "lan: asked all that comes in to go to ifb-up, found no redirect",
+        "lan: requested ip UDP dst_port 2113 to class 1:20, found no such filter",
+        "lan: requested ip UDP src_port 2113 to class 1:20, found no such filter",
+        "lan: requested ipv6 UDP dst_port 2113 to class 1:20, found no such filter",
+        "lan: requested ipv6 UDP src_port 2113 to class 1:20, found no such filter",
+        "wan: requested htb 1: as root, found no qdisc",
+        "wan: requested fq_codel 10: below 1:10, found no qdisc",
+        "ifb-down: requested netem 1: as root, found no qdisc",
+        "wan: requested a redirect of all incoming packets to ifb-down, found ['ifb-down']",
+        "lan: requested a redirect of all incoming packets to ifb-up, found none",
     ]
 
 
 def test_a_delay_nobody_asked_for_is_told(found: readback.State) -> None:
     lines = readback.differences(Bottleneck.symmetric(20_000_000, "dualpi2"), found)
-    assert "wan: asked no delay, found ingress ffff:" in lines
-    assert "ifb-down: asked no delay, found netem" in lines
+    assert "wan: requested no delay, found ingress ffff:" in lines
+    assert "ifb-down: requested no delay, found netem" in lines
 
 
 def test_leftovers(found: readback.State) -> None:
@@ -136,14 +136,14 @@ def test_leftovers(found: readback.State) -> None:
 
 
 def test_an_answer_too_few_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"2 answers from tc, 7 expected"):
+    with pytest.raises(ValueError, match=r"tc gave 2 answers, expected 7"):
         readback.state("[]\n[]\n", "lan", "wan")
 
 
 def test_the_error_shows_all() -> None:
-    error = readback.ReadbackError(["a: asked 1, found 2", "b: asked 3, found 4"])
-    assert str(error).endswith("a: asked 1, found 2; b: asked 3, found 4")
-    assert error.differences == ["a: asked 1, found 2", "b: asked 3, found 4"]
+    error = readback.ReadbackError(["a: requested 1, found 2", "b: requested 3, found 4"])
+    assert str(error).endswith("a: requested 1, found 2; b: requested 3, found 4")
+    assert error.differences == ["a: requested 1, found 2", "b: requested 3, found 4"]
 
 
 def test_queues_of_somebody_else_are_told_with_what_takes_them_away(found: readback.State) -> None:

@@ -24,7 +24,7 @@ def test_the_ramp_is_read_written_and_compared(text: str, ramp: int, found: dict
     assert queue.marks_sce is (ramp > 0) and not parse_qdisc("cake").marks_sce and not parse_qdisc("pie").marks_sce
     assert not queue.differences(found)
     number = "ramp" if text.startswith(("cake", "cnq_cobalt")) else "divisor"
-    assert queue.differences({"sce-thresh": 9}) == [f"sce: asked {text.partition(' ')[2]}, found {number} 9"]
+    assert queue.differences({"sce-thresh": 9}) == [f"sce: requested {text.partition(' ')[2]}, found {number} 9"]
 
 
 def test_a_queue_that_is_not_asked_for_sce_may_have_it_or_not() -> None:
@@ -33,7 +33,7 @@ def test_a_queue_that_is_not_asked_for_sce_may_have_it_or_not() -> None:
 
 @pytest.mark.parametrize("text", ["cake sce-thresh", "cake sce-thresh 0", "cake sce-thresh 1025", "cake sce-thresh x"])
 def test_a_threshold_out_of_range_is_named(text: str) -> None:
-    with pytest.raises(QdiscError, match="sce-thresh needs a number of 1 to 1024"):
+    with pytest.raises(QdiscError, match="sce-thresh needs a number from 1 to 1024"):
         parse_qdisc(text)
 
 
@@ -58,6 +58,6 @@ def test_deltic_marks_sce_or_not_by_a_target_of_its_own() -> None:
     assert queue.given() == {"target": 20_000, "sce_target": 4000, "drop_target": 100_000, "sce": True}
     shown = {"target": 20_000, "sce-target": 4000, "drop-target": 100_000, "limit": 10_240, "sce": True}
     assert not queue.differences(shown)
-    assert queue.differences({**shown, "sce-target": 5000}) == ["sce-target: asked sce-target 4ms, found 5000"]
+    assert queue.differences({**shown, "sce-target": 5000}) == ["sce-target: requested sce-target 4ms, found 5000"]
     with pytest.raises(QdiscError, match="drop-target: 5s is out of range: 1us to 4s"):
         parse_qdisc("deltic drop-target 5s")

@@ -95,5 +95,7 @@ def test_a_router_that_masquerades_takes_the_named_hosts_alone_and_delays_on_the
         f"tc qdisc add dev {dev} root handle 1: htb default 20" for dev in ("lan", "wan")
     }
     lossy = asked.model_copy(update={"down": asked.down.model_copy(update={"path": Impairment(loss_percent=1)})})
-    with pytest.raises(ValueError, match=r"^with nat = true the way down can have a delay, and no jitter, loss"):
+    with pytest.raises(
+        ValueError, match=r"^with nat = true, the downward path supports delay only: remove its jitter, loss"
+    ):
         spec.delayed_upwards(lossy)

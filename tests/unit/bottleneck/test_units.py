@@ -55,8 +55,8 @@ def test_what_is_written_is_read_back(value: int) -> None:
         ("-5mbit", '"-5mbit" is not a rate'),
         ("", '"" is not a rate'),
         ("10ms", '"10ms" is not a rate'),
-        ("10", '"10" has no unit: write 10mbit'),
-        ("0mbit", '"0mbit" is out of range: 100kbit to 10gbit'),
+        ("10", '"10" has no unit; write 10mbit'),
+        ("0mbit", '"0mbit" is out of range; give 100kbit to 10gbit'),
         ("99kbit", "out of range"),
         ("11gbit", "out of range"),
     ],
@@ -72,8 +72,8 @@ def test_impossible_rate_is_one_clear_line(text: str, message: str) -> None:
     [
         ("soon", '"soon" is not a time such as 500us, 5ms or 1s'),
         ("-1ms", '"-1ms" is not a time'),
-        ("20", '"20" has no unit: write 20ms'),
-        ("3s", '"3s" is out of range: 0 to 2s'),
+        ("20", '"20" has no unit; write 20ms'),
+        ("3s", '"3s" is out of range; give 0 to 2s'),
     ],
 )
 def test_impossible_rtt_is_one_clear_line(text: str, message: str) -> None:
@@ -91,5 +91,5 @@ def test_limits_of_the_options_are_allowed() -> None:
 @pytest.mark.parametrize("text", ["10Mbps", "10 mbps", "500kbps"])
 def test_an_option_in_bytes_a_second_is_refused(text: str) -> None:
     """Who writes Mbps means bits; tc would take bytes."""
-    with pytest.raises(units.UnitError, match=rf'^"{text}" would be bytes a second, as in tc; write bits'):
+    with pytest.raises(units.UnitError, match=rf'^"{text}" is in bytes per second, as in tc; give bits'):
         units.rate_option(text)

@@ -264,7 +264,7 @@ def test_pytest_takes_a_plan_and_has_the_exit_codes_of_a_soak(tmp_path: Path) ->
     command = [sys.executable, "-m", "pytest", f"--soak={plan}", "--soak-hours=1"]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f'sojourn: {plan}: [cells.a] rate: "12" has no unit: write 12mbit\n'
+    assert done.stderr == f'sojourn: {plan}: [cells.a] rate: "12" has no unit; write 12mbit\n'
 
 
 def test_the_words_of_status_and_summary(soak_place: Path, golden: Callable[..., None]) -> None:

@@ -45,6 +45,6 @@ def test_a_hop_of_slots_has_them_as_root_before_its_queue_and_is_read_back() -> 
 def test_a_missing_queue_is_told_with_its_place() -> None:
     empty = {space: "[]\n" * (1 + 3 * devices) for space, devices in (("host0", 1), ("hop0", 2))}
     found = queues.differences(cell(20_000), empty)
-    assert "hop0: lan: asked htb 1: as root, found no qdisc" in found
-    assert "host0: eth0: asked netem 1: as root, found no qdisc" in found
-    assert "hop0: lan: asked dualpi2 10: below 1:10" in str(ReadbackError(found))
+    assert "hop0: lan: requested htb 1: as root, found no qdisc" in found
+    assert "host0: eth0: requested netem 1: as root, found no qdisc" in found
+    assert "hop0: lan: requested dualpi2 10: below 1:10" in str(ReadbackError(found))
