@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services under test, by the name that --service takes; each file here may define some, and other packages."""
+"""The services under test by their --service name. Each file here may define some; other packages may add more."""
 
 from sojourn.apps.base import Service
 from sojourn.hardware.machine.discovery import defined_in

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every service offers an experiment."""
+"""The interface of every service."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Mode = Literal["stand-in", "own", "stream", "live"]
-"""What is watched: our stand-in, what is in a folder of the user's, what is at an address of his, or the real site."""
+"""What is watched: Sojourn's stand-in, the user's own folder, a stream at an address, or the real site."""
 
 
 class ServiceError(RuntimeError):
@@ -28,19 +28,19 @@ class ServiceError(RuntimeError):
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a service plays: the viewer's place and screen, the origin's place and address, the folder."""
+    """Where a service plays: the viewer's host and screen, the origin's host and address, the run directory."""
 
     client: Place
     server: Place
-    address: str  # at which the origin listens and which the viewer can reach
+    address: str  # the origin listens here; the viewer can reach it
     run: Path
     display: str  # X display, e.g. ":77"
     port: int = 443
     width: int = 1280
     height: int = 720
-    #: Put before the argv of programs at the server that must not share the viewer's cores (see Lab.all_cores).
+    #: Prefix to the argv of server programs that must not share the viewer's cores (see Lab.all_cores).
     all_cores: tuple[str, ...] = ()
-    #: Put before the argv of a recorder (see Lab.on_time).
+    #: Prefix to the argv of a recorder (see Lab.on_time).
     on_time: tuple[str, ...] = ()
 
 
@@ -48,69 +48,69 @@ class Service(ABC):
     """A service under test. Order of calls: prepare, start, sample …, stop; stop is always safe."""
 
     name: ClassVar[str]
-    #: What a headline calls that which is watched.
+    #: The noun for it in headlines.
     watched: ClassVar[str] = "Video"
-    #: Options that come with the service where the user names none, as on the command line: {"rate": "5mbit"}.
+    #: The service's default options, as on the command line: {"rate": "5mbit"}.
     defaults: ClassVar[Mapping[str, str]] = {}
-    #: Further ones of its published run, for --service=all.
+    #: Further options of its published run, for --service=all.
     published: ClassVar[Mapping[str, str]] = {}
-    #: Of the options that are for some victims only, those that it has a use for, and what of it then is watched.
+    #: The options that only some victims support: which apply to this one, and the mode that each selects.
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {}
     #: Names of the qualities, lowest first.
     ladder: tuple[str, ...]
-    #: Seconds of film that its player keeps ahead.
+    #: Seconds of video that its player buffers.
     buffer: float = 0.0
-    #: What it fills of the screen, from the upper left corner, in px, once it has started; None: all.
+    #: The part of the screen that it fills, from the upper left corner, in px, once started; None: all.
     fills: tuple[int, int] | None = None
 
     @classmethod
     @abstractmethod
     def from_options(cls, options: ServiceOptions) -> Self:
-        """Make the service as the user asked for it. Raises ServiceError for options that do not fit."""
+        """Create the service from the user's options. Raises ServiceError for options that do not fit."""
 
     @abstractmethod
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
-        """Make and cache what is needed, before any lab is up; `progress` is told the share done, 0..1."""
+        """Create and cache what is needed, before any lab is up; `progress` receives the share done, 0 to 1."""
 
     @property
     def prepared(self) -> dict[str, Any]:
-        """What `prepare` made, as JSON with paths, for the same service in a simulated machine."""
+        """The result of `prepare` as JSON with paths, for the same service in a simulated machine."""
         return {}
 
     def take(self, prepared: Mapping[str, Any]) -> None:
-        """Use what another process has `prepared`, in place of `prepare`; its paths are texts."""
-        assert not prepared, f"{self.name} does not take what it prepared"
+        """Use another process's `prepared` instead of calling `prepare`; its paths are strings."""
+        assert not prepared, f"{self.name} does not support prepared data"
 
     @abstractmethod
     def start(self, stage: Stage) -> None:
-        """Begin to play and return when pictures are shown; ServiceError with the reason if they are not."""
+        """Start playback and return when pictures are shown. Raises ServiceError with the reason if none are."""
 
     @abstractmethod
     def sample(self) -> PlayerSample | None:
-        """Return the newest sample of the player, None before the first one."""
+        """Return the newest sample of the player, None before the first."""
 
     @property
     @abstractmethod
     def settled(self) -> bool:
-        """Whether it shows the best quality that its window has use for; to be asked at most a few times a second."""
+        """Whether it shows the best quality for its window; call it at most a few times per second."""
 
     @property
     @abstractmethod
     def stalls(self) -> int:
-        """How often the player has stopped for want of data since it first played."""
+        """How often the player has stopped for lack of data since it first played."""
 
     @property
     @abstractmethod
     def failure(self) -> str | None:
-        """Why it no longer plays (page crashed, origin gone); None while all is well."""
+        """Why it no longer plays (page crashed, origin gone); None while it plays."""
 
     def keep_shown(self) -> str:
-        """Keep in the run's logs what its pages show, nothing secret in it; gives the end of an error's line."""
+        """Save what its pages show to the run's logs, without secrets; return the end of an error message."""
         return ""
 
     @property
     def clip(self) -> Clip | None:
-        """The test clip that is shown, once prepared; None for a live service."""
+        """The test clip, once prepared; None for a live service."""
         return None
 
     @property
@@ -120,7 +120,7 @@ class Service(ABC):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What scoring must know of the pictures, JSON-ready, for lab.json."""
+        """What scoring must know about the pictures, for lab.json; serialisable as JSON."""
         if not (clip := self.clip):
             return {}
         heights = [rung.height for rung in clip.ladder]
@@ -129,7 +129,7 @@ class Service(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End everything that `start` began; samples are on disk afterwards."""
+        """Stop everything that `start` started; samples are on disk afterwards."""
 
     @property
     @abstractmethod

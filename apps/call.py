@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A two-party video call by WebRTC between the client's side and the server's, by a page of ours."""
+"""A two-party WebRTC video call between the client's and the server's side, with Sojourn's own page."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from sojourn.traffic.marking import clear_marking, mark_udp
 HOST = "call.test"
 _SIGNALLING = Path(__file__).parent / "standins" / "call" / "signalling.py"
 _RAMP_S, _JUDGED_S = 30.0, 5.0
-#: Displayed frames a second from which a machine is said to hold the camera's rate, and 28 for as long as a run takes.
+#: Displayed frames/s at which a machine keeps up with the camera; it must hold 28 during a run.
 _ENOUGH_FPS = 29.5
 
 
 @dataclass(frozen=True)
 class Format:
-    """What each end sends: picture size in px and the video's largest bit rate (bit/s)."""
+    """What each end sends: picture size in px and maximum video bit rate (bit/s)."""
 
     width: int
     height: int
@@ -43,11 +43,11 @@ FULL, LIGHT = Format(1280, 720, 2_500_000), Format(640, 360, 1_000_000)
 
 
 class BrowserCall(TwoParty):
-    """The call that needs no internet: its page and its signalling are in the server's place."""
+    """A call that needs no internet: its page and its signalling run on the server."""
 
     name = "call"
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {"call-bitrate": ("stand-in",), "call-ecn": ("stand-in",)}
-    #: Drawing and recording so much costs a quarter of a whole screen, and its strip is as readable.
+    #: Drawing and recording this size costs a quarter of a full screen, and the strip stays readable.
     far_size = 640, 360
 
     def __init__(
@@ -57,7 +57,7 @@ class BrowserCall(TwoParty):
         ecn: Literal["not-ect", "ect1"] = "not-ect",
         **of_ends: Any,
     ) -> None:
-        """`bitrate_bps` is the video's largest bit rate each way; None: the best that the machine holds.
+        """`bitrate_bps` is the maximum video bit rate per direction; None: the best that the machine can sustain.
 
         `ecn` is the codepoint of the call's packets as they leave each end; for `of_ends` see TwoParty.
         """
@@ -73,7 +73,7 @@ class BrowserCall(TwoParty):
 
     @classmethod
     def from_options(cls, options: ServiceOptions) -> Self:
-        # In simulated time any machine holds the best.
+        # In simulated time, every machine sustains the best.
         return cls(
             bitrate_bps=options.call_bitrate_bps or (FULL.bitrate_bps if options.lab == "sim" else None),
             ecn=options.call_ecn,
@@ -112,9 +112,9 @@ class BrowserCall(TwoParty):
                 self._stack.callback(clear_marking, place)
 
     def _holds(self, stage: Stage) -> bool:
-        """The self-test: whether both ends come to show the camera's rate once the full size is there.
+        """The self-test: whether both ends display the camera's rate once the picture has its full size.
 
-        The client's screen is recorded meanwhile, as it will be: on two cores that decides.
+        The client's screen is recorded meanwhile, as in a run: on two cores, this decides.
         """
         with ExitStack() as trial:
             if self._recorder:
@@ -141,7 +141,7 @@ class BrowserCall(TwoParty):
 
     @property
     def fills(self) -> tuple[int, int]:  # type: ignore[override]
-        """As much as its picture has: a small call on a weak machine is not drawn and recorded large."""
+        """The size of its picture: on a weak machine, a small call is not drawn and recorded large."""
         return self._format.width, self._format.height
 
     @property
@@ -151,7 +151,7 @@ class BrowserCall(TwoParty):
 
     @property
     def port(self) -> int:
-        """The UDP port at which the other end sends."""
+        """The UDP port from which the other end sends."""
         return self._ports[1]
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A viewer's account, from the environment or a file that nobody else may read; never written, never logged."""
+"""A viewer's account, from the environment or a file that only its owner can read; never written, never logged."""
 
 from __future__ import annotations
 
@@ -20,56 +20,56 @@ from sojourn.apps.browsers.browser import Driver
 from sojourn.hardware.machine.files import expanded
 from sojourn.hardware.machine.toml_file import TomlError, parse_toml
 
-#: Secrets up to so many characters are parts of other words.
+#: Secrets up to this length also occur inside ordinary words.
 _SHORT = 3
 _KEYS = ("user", "password", "cookie", "storage-state", "origins")
 LOGIN: tuple[tuple[str, ...], ...] = (("user", "password"), ("cookie",), ("storage-state",))
-"""What is enough to be logged in where a page's own form is understood."""
-#: What a site keeps in a browser is secret where it could be a token or a name: "dark" and "true" are not.
+"""The sets of keys that suffice to log in through a page's own form."""
+#: A stored value is secret if it could be a token or a name: "dark" and "true" are not.
 _TOKEN = re.compile(r"[\w.@~+/=%-]{12,}")
 _MOST_TOKENS = 1000
-#: Bytes of a storage state.
+#: Maximum size of a storage state, bytes.
 _LARGEST = 8 << 20
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """What lets a viewer in: user and password, cookies ("name=value; name=value"), or all that a browser kept."""
+    """An account: user and password, cookies ("name=value; name=value"), or a browser's storage state."""
 
-    source: str  # where they come from, for messages
+    source: str  # their source, for messages
     user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     cookie: str = field(default="", repr=False)
     state: StorageState = field(default=NOTHING, repr=False)
-    #: Where else than at the page's own site the account is typed in: "https://login.example https://id.example".
+    #: Further sites where the account may be typed in: "https://login.example https://id.example".
     origins: str = ""
 
     @property
     def secrets(self) -> list[str]:
-        """All that nobody may see of it, also as it stands in an address; the longest first."""
+        """Every secret of the account, also as encoded in an address; longest first."""
         pairs = [pair.partition("=")[2].strip() for pair in self.cookie.split(";")]
         tokens = sorted({token for value in self.state.values for token in _TOKEN.findall(value)}, key=len)
         plain = {self.user, self.password, self.cookie, *pairs, *tokens[-_MOST_TOKENS:]}
         return sorted((s for s in {*plain, *map(quote, plain)} if len(s) > _SHORT), key=len, reverse=True)
 
     def sites(self, url: str) -> list[str]:
-        """The origins to which it may be given where `url` is watched."""
+        """The origins that may receive it when `url` is watched."""
         return [origin(url), *self.origins.split()]
 
     def hidden(self, text: str) -> str:
-        """Return `text`, such as what a page answered, without anything of the account."""
+        """Return `text`, such as a page's answer, without the account's secrets."""
         for secret in self.secrets:
             text = text.replace(secret, "…")
         return text
 
 
 def read_credentials(service: str, file: Path | None, enough: Sequence[Sequence[str]] = LOGIN) -> Credentials | None:
-    """Return the account of `service`, None where there is none.
+    """Return the account of `service`, None if there is none.
 
-    From the TOML `file` with the keys user, password, cookie, storage-state (a file, from where this one lies) and
-    origins; else from the environment: SOJOURN_<SERVICE>_USER, _PASSWORD, _COOKIE, _STORAGE_STATE, _ORIGINS. Raises
-    ServiceError, without any secret, for a file that others may read or that is no such file, and for what is none of
-    the sets of keys that are `enough`.
+    Its source is the TOML `file` with the keys user, password, cookie, storage-state (a path relative to this file) and
+    origins; without `file`, the environment: SOJOURN_<SERVICE>_USER, _PASSWORD, _COOKIE, _STORAGE_STATE, _ORIGINS.
+    Raises ServiceError, without any secret, for a file that others can read or that is not valid, and if the keys match
+    none of the sets in `enough`.
     """
     if file is not None:
         source, given = f"--credentials={file}", _toml(file)
@@ -78,11 +78,11 @@ def read_credentials(service: str, file: Path | None, enough: Sequence[Sequence[
         if not any(given.values()):
             return None
     if unknown := given.keys() - set(_KEYS):
-        raise ServiceError(f"{source}: unknown {', '.join(sorted(unknown))}; known: {', '.join(_KEYS)}")
+        raise ServiceError(f"{source}: unknown {', '.join(sorted(unknown))}; known are {', '.join(_KEYS)}")
     if any(not isinstance(value, str) for value in given.values()):
-        raise ServiceError(f"{source}: each value must be a text in quotes")
+        raise ServiceError(f"{source}: every value must be a string in quotes")
     if wrong := [name for name in given.get("origins", "").split() if not re.fullmatch(r"https://[^/\s]+", name)]:
-        raise ServiceError(f"{source}: origins: {wrong[0]!r}: must be https://host or https://host:port")
+        raise ServiceError(f"{source}: origins: {wrong[0]!r}is not an origin; give https://host or https://host:port")
     if not any(all(given.get(key) for key in keys) for keys in enough):
         raise ServiceError(f"{source}: give {', or '.join(' and '.join(keys) for keys in enough)}")
     named_state = given.pop("storage-state", "")
@@ -90,12 +90,12 @@ def read_credentials(service: str, file: Path | None, enough: Sequence[Sequence[
 
 
 def account_variables(service: str) -> list[str]:
-    """Return the names of the environment's variables that give an account of `service`."""
+    """Return the names of the environment variables that hold an account of `service`."""
     return [name for name in _variables(service).values() if os.environ.get(name)]
 
 
 def let_in(browser: Driver, credentials: Credentials | None, url: str) -> None:
-    """Give a browser that has opened nothing yet the cookies and the state of an account, where there are any.
+    """Load an account's cookies and storage state, if any, into a browser that has opened no page yet.
 
     Raises ServiceError, without any secret.
     """
@@ -122,29 +122,29 @@ def _state(source: str, beside: Path | None, name: str) -> StorageState:
     file = (beside.parent if beside else Path()) / expanded(name)
     try:
         return StorageState.model_validate_json(_private(file, f"{source}: storage-state"))
-    except ValidationError:  # its text would show what stands in the file
+    except ValidationError:  # its message would show the file's content
         raise ServiceError(
-            f"{source}: storage-state: {file}: is no storage state; make one by Playwright's storage_state()"
+            f"{source}: storage-state: {file}: not a storage state; create one with Playwright's storage_state()"
         ) from None
 
 
 def _toml(file: Path) -> dict[str, Any]:
     try:
         return parse_toml(_private(file, "--credentials"))
-    except TomlError:  # its text would show what stands in the file
-        raise ServiceError(f'--credentials={file}: is no TOML; write user = "…" and password = "…"') from None
+    except TomlError:  # its message would show the file's content
+        raise ServiceError(f'--credentials={file}: not valid TOML; write user = "…" and password = "…"') from None
 
 
 def _private(file: Path, what: str) -> bytes:
-    """The bytes of a file that nobody else may read. Raises ServiceError."""
+    """Return the bytes of a file that only its owner can read. Raises ServiceError."""
     try:
         with file.open("rb") as opened:
             mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
             if mode & 0o077:
-                raise ServiceError(f"{what}={file}: mode {mode:04o} lets others at it; chmod 600 {file}")
+                raise ServiceError(f"{what}={file}: others can read it (mode {mode:04o}); run chmod 600 {file}")
             content = opened.read(_LARGEST + 1)
     except OSError as error:
         raise ServiceError(f"{what}={file}: {error.strerror}") from error
     if len(content) > _LARGEST:
-        raise ServiceError(f"{what}={file}: is larger than the {_LARGEST} bytes that one may have")
+        raise ServiceError(f"{what}={file}: larger than the allowed {_LARGEST} bytes")
     return content

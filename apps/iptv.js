@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a television page shows right now, asked by apps/iptv.py with what is known of such pages (TelevisionPage): a
-// function that returns a plain object.
+// Returns what a television page shows now, as a plain object. apps/iptv.py calls it with the known selectors and patterns
+// of such pages (TelevisionPage).
 (site) => {
   const visible = (element) => Boolean(element.getClientRects().length);
   const words = (text) => (text || '').replace(/\s+/g, ' ').trim().slice(0, 200);

@@ -30,9 +30,9 @@ STATE = Path(__file__).with_name("iptv.js").read_text()
 PLAY = "() => document.querySelectorAll('video').forEach((video) => video.play().catch(() => {}))"
 SHOWN = "() => window.player ? [window.player.shown(), window.player.best()] : [0, 0]"
 _PAGE = HERE / "iptv"
-#: A site answers a login within this, or has refused it.
+#: A site that has not answered a login within this time has refused it.
 _LOGIN_S = 15.0
-#: Without a sample for so long the page no longer shows a film.
+#: Without a sample for this time, the page no longer shows a video.
 _SILENT_S = 3.0
 
 
@@ -50,7 +50,7 @@ class Iptv(PageService):
         "origin-protocol": ("stand-in", "own"),
         "credentials": ("live",),
     }
-    #: Indices into our own ladder, lowest first; none above 720p, the height of the screen.
+    #: Indices into Sojourn's ladder, lowest first; none above 720p, the height of the screen.
     rungs: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
 
     def __init__(
@@ -60,16 +60,16 @@ class Iptv(PageService):
         url: str = "",
         **of_page: Any,
     ) -> None:
-        """`live`: open the page `url` of the real site; else `url` is a stream, and without one the stand-in plays.
+        """`live`: open the page `url` of the real site; otherwise `url` is a stream, and without it the stand-in plays.
 
         For `of_page` see PageService. Raises ServiceError for options that do not fit.
         """
         if live and not url:
             raise ServiceError(f"--service={self.name} --live: give the channel's page, --url=https://…")
         if url and "own" not in of_page and not is_address(url):
-            raise ServiceError(f"--url={url}: is no http or https address")
+            raise ServiceError(f"--url={url}: is not an http or https address")
         super().__init__(standin=not url or "own" in of_page, **of_page)
-        url = Path(url).name if self.standin else url  # where it lies is no matter inside a lab
+        url = Path(url).name if self.standin else url  # its folder does not matter inside a lab
         self.live, self.url = live, url
         self.offered = tuple(range(len(self._rungs))) if self._rungs != DEFAULT else self.rungs
         self.ladder = tuple(f"{self._rungs[rung].height}p" for rung in self.offered)
@@ -92,13 +92,13 @@ class Iptv(PageService):
     def address(self) -> tuple[str, tuple[str, ...]]:
         if self.live:
             return self.url, ()
-        # From a folder: the page itself shall not cross the bottleneck, and a stream may be plain http.
+        # From a folder: the page itself must not cross the bottleneck, and a stream may use plain http.
         folder = scratch_folder("-page")
         shutil.copytree(_PAGE, folder, dirs_exist_ok=True)
         for script, _ in PLAYERS.values():
             shutil.copy(ensure_player() / Path(script).name, folder)
         query = urlencode({"url": self.url, "buffer": f"{self.buffer:g}"})
-        # A stream's server need not allow other sites to read it (CORS).
+        # A stream's server may not allow other sites to read it (CORS).
         return f"file://{for_viewer(folder)}/index.html?{query}", ("--disable-web-security",)
 
     def await_playing(self, browser: Browser) -> None:
@@ -110,14 +110,14 @@ class Iptv(PageService):
 
     @property
     def port(self) -> int:
-        """Where the stream's server answers."""
+        """The port of the stream's server."""
         if self.standin:
             return ports.ORIGIN
         return port_of(self.url)
 
     @property
     def settled(self) -> bool:
-        """Always of a live site: what it could show at best is not known."""
+        """Always true for a live site: its best quality is not known."""
         if self.live:
             return True
         shown, best = self.ask(SHOWN)
@@ -132,7 +132,7 @@ class Iptv(PageService):
             return None
         try:
             return refusal(self.ask(asking()), self.credentials)
-        except BrowserError:  # a page between two others; one that is gone is noticed above
+        except BrowserError:  # the page is navigating; a closed page is noticed above
             return None
 
     @property
@@ -143,57 +143,57 @@ class Iptv(PageService):
 
 
 def is_address(url: str) -> bool:
-    """Whether it is one of the web."""
+    """Whether it is a web address."""
     return urlsplit(url).scheme in ("http", "https") and bool(urlsplit(url).hostname)
 
 
 def port_of(url: str) -> int:
-    """Where the server of an address answers."""
+    """The server's port in an address."""
     address = urlsplit(url)
     return address.port or (80 if address.scheme == "http" else ports.ORIGIN)
 
 
 class StreamError(ServiceError):
-    """The player cannot get the stream."""
+    """The player cannot load the stream."""
 
 
 def television_page() -> TelevisionPage:
-    """What is known of channels' pages."""
+    """The known selectors and patterns of channels' pages."""
     return read_site("iptv", TelevisionPage)
 
 
 def asking() -> str:
-    """The script that says what a page shows."""
+    """The script that returns what a page shows."""
     return f"() => (\n{STATE}\n)({television_page().model_dump_json()})"
 
 
 def refusal(state: dict[str, Any], credentials: Credentials | None, logged_in: bool = True) -> str | None:
-    """Why the page does not let us watch; None when it does. `logged_in`: our account was given already."""
+    """Why the page does not let the viewer watch; None if it does. `logged_in`: the account was already given."""
     source = credentials.source if credentials else ""
-    if credentials:  # a page may say whom or what it refuses
+    if credentials:  # a page may quote the account that it refuses
         state = {key: credentials.hidden(value) if isinstance(value, str) else value for key, value in state.items()}
     if "HTTP 401" in state["error"] or "HTTP 403" in state["error"]:
-        return f"the stream is refused, its token has expired or is wrong: {state['error']}"
+        return f"the stream was refused because its token has expired or is wrong: {state['error']}"
     if state["error"]:
         return f"the player reports: {state['error']}"
     if state["expired"]:
-        return f"the login has expired, renew {source or 'it'}; the page says: {state['expired']}"
+        return f"the login has expired; renew {source or 'it'}; the page says: {state['expired']}"
     if state["login"] and not credentials:
-        return "the page asks for a login; give an account (--credentials, see docs/services.md)"
+        return "the page requires a login; give an account (--credentials, see docs/services.md)"
     if state["login"] and credentials and not credentials.password:
-        return f"the page asks for a login: the session of {source} has expired, renew it"
+        return f"the page requires a login: the session of {source} has expired; renew it"
     if state["login"] and logged_in:
         said = f"; the page says: {state['refused']}" if state["refused"] else ""
-        return f"the login is refused, check {source}{said}"
+        return f"the login was refused; check {source}{said}"
     return None
 
 
 def wait_playing(browser: Driver, url: str, credentials: Credentials | None, timeout: float = 60) -> None:
-    """Log in where the page asks for it, come back to `url` and return when the channel plays.
+    """Log in if the page requires it, return to `url`, and return when the channel plays.
 
-    Raises StreamError for a stream that the player cannot get, ServiceError that says what the page shows instead.
+    Raises StreamError for a stream that the player cannot load, ServiceError with what the page shows instead.
     """
-    given, named = 0.0, False  # when the account was typed in, and whether its user was, by itself
+    given, named = 0.0, False  # when the account was filled in; whether the user alone was
     state: dict[str, Any] = {}
     for state in states(browser, asking(), timeout):
         if state["playing"]:
@@ -206,7 +206,7 @@ def wait_playing(browser: Driver, url: str, credentials: Credentials | None, tim
             log_in(browser, credentials, credentials.sites(url), alone=alone, named=named)
             given, named = (0.0 if alone else time.monotonic()), True
         elif given and not state["login"] and not state["video"]:
-            browser.open(url)  # many sites go to their front page after a login
+            browser.open(url)  # many sites open their front page after a login
         elif state["paused"]:
             browser.evaluate(PLAY)
     raise ServiceError(f"no picture after {timeout:g} s: {_diagnosis(state, credentials)}")
@@ -215,26 +215,26 @@ def wait_playing(browser: Driver, url: str, credentials: Credentials | None, tim
 def _diagnosis(state: Mapping[str, Any], credentials: Credentials | None) -> str:
     hidden = credentials.hidden if credentials else str
     if locked := state.get("locked"):
-        why = "its film is protected and this browser has no key; give Chrome by --browser"
+        why = "the video is protected and this browser has no key; use Chrome (--browser)"
         return f"{why}; the page says: {hidden(locked)}"
     if state.get("asks"):
         said = f"; the page says: {hidden(state['refused'])}" if state["refused"] else ""
-        return "the page asks for a login" + (said if credentials else "; give an account (--credentials)")
-    return "the page has no film that plays"
+        return "the page requires a login" + (said if credentials else "; give an account (--credentials)")
+    return "the page has no playing video"
 
 
 def log_in(
     browser: Driver, credentials: Credentials, origins: Collection[str], *, alone: bool = False, named: bool = False
 ) -> None:
-    """Fill the page's login form and send it: the user `alone`, or the password where the user was `named` already.
+    """Fill in and send the page's login form: the user `alone`, or only the password if the user was already `named`.
 
-    Raises ServiceError when the page or its form is of no site of the account's, or not understood.
+    Raises ServiceError if the page or its form belongs to no site of the account, or is not understood.
     """
     site = television_page()
     try:
         user = browser.fill_secret(site.user_first if alone else site.user, credentials.user, origins)
         filled = alone or browser.fill_secret(site.password, credentials.password, origins)
     except AccountError as error:
-        raise ServiceError(f"{error} (more of them: origins in {credentials.source})") from error
+        raise ServiceError(f"{error} (to allow more sites, set origins in {credentials.source})") from error
     if not (user or named) or not filled or not browser.click(site.submit_first if alone else site.submit):
-        raise ServiceError("the login form is an unknown one: log in by hand and give what the browser keeps instead")
+        raise ServiceError("the login form is unknown; log in by hand and give the browser's storage state instead")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jitsi Meet: a room of any server."""
+"""Jitsi Meet: a room on any server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from sojourn.apps.meeting import Meeting, with_query
 
-#: Laid over the server's config.js, as far as its configWhitelist.ts lets a link do so.
+#: Overrides the server's config.js, as far as configWhitelist.ts permits in a link.
 CONFIG = {
     "config.prejoinConfig.enabled": False,
     "config.prejoinPageEnabled": False,  # older servers
@@ -17,13 +17,13 @@ CONFIG = {
     "config.requireDisplayName": False,
     "config.autoKnockLobby": True,
     "config.startWithAudioMuted": True,  # see docs/calls.md for why a call has no sound
-    "config.disableSelfView": True,  # what it costs to draw
-    "config.p2p.enabled": False,  # over the videobridge, as every meeting of more than two
+    "config.disableSelfView": True,  # saves its drawing cost
+    "config.p2p.enabled": False,  # through the videobridge, like every meeting of more than two
 }
 
 
 class Jitsi(Meeting):
-    """What stands behind # in the link goes before what we ask for: #config.p2p.enabled=true calls directly."""
+    """Settings after # in the link override these: #config.p2p.enabled=true makes a direct call."""
 
     name = "jitsi"
     example = "https://meet.example.org/Room"

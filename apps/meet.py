@@ -7,7 +7,7 @@ from sojourn.apps.meeting import Meeting, with_query
 
 
 class Meet(Meeting):
-    """What is known of its pages is in sites/meet.toml; docs/calls.md has what may stand in the way."""
+    """Its pages are described in sites/meet.toml; docs/calls.md lists possible obstacles."""
 
     name = "meet"
     example = "https://meet.google.com/abc-defg-hij"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a meeting's page shows right now, asked by apps/meeting.py with what is known of the site's pages (MeetingPage)
-// and, by `inside` and `waits`, of what its own scripts say: a function that returns a plain object. What is to be pressed
+// Returns what a meeting's page shows now, as a plain object. apps/meeting.py calls it with the known selectors and patterns
+// of the site's pages (MeetingPage) and with `inside` and `waits`, which query the page's own scripts. The element to press
 // next gets the attribute data-sojourn.
 (site, inside, waits) => {
   const visible = (element) => {
@@ -14,7 +14,7 @@
   const line = (pattern) => words(text.match(new RegExp(`.*(?:${pattern}).*`, 'i'))?.[0]);
   const named = (element) => words(element.getAttribute('aria-label') || element.innerText);
   const free = (element) => !element.disabled && element.getAttribute('aria-disabled') !== 'true';
-  const said = new RegExp(`^(?:${site.words.join('|') || '(?!)'})(?!\\w)`, 'i'); // without words none
+  const said = new RegExp(`^(?:${site.words.join('|') || '(?!)'})(?!\\w)`, 'i'); // without words, none matches
   const button = site.press.flatMap(all).find(free) ||
     all('button, [role=button]').find((element) => free(element) && said.test(named(element)));
   for (const old of document.querySelectorAll('[data-sojourn=press]')) old.removeAttribute('data-sojourn');

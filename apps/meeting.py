@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call in a meeting of a real service: both ends join by the same link, as guests who give a name."""
+"""A call in a meeting of a real service: both ends join through the same link, as named guests."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from sojourn.apps.two_party import POLL_S, START_S, Party, TwoParty
 
 STATE = Path(__file__).with_name("meeting.js").read_text()
 PRESS = "[data-sojourn=press]"
-#: The picture over the whole screen: nothing of the site's lies over its strip, nor the browser's own controls.
-#: A browser fills its screen only within seconds of a press, so ours lies over the page; the site does not see it.
+#: Shows the picture over the whole screen, above the site's and the browser's controls.
+#: A browser grants full screen only within seconds of a press, so this element covers the page, unseen by the site.
 FILL = """() => {
   const style = new CSSStyleSheet();
   style.replaceSync('video::-webkit-media-controls { display: none !important }');
@@ -42,13 +42,13 @@ COVER = "[data-sojourn=fill]"
 FILLED = "() => window.__sojourn.filled.then(() => true)"
 SIZE = 1280, 720
 _ENTER_S, _LOBBY_S = 60.0, 120.0
-#: A password that was given is either taken within so long, or wrong.
+#: A password that is not accepted within this time is wrong.
 _PASSWORD_S = 10.0
-#: Of an account, what a meeting has a use for.
+#: The keys of an account that a meeting can use.
 _ENOUGH = (("password",), ("cookie",), ("storage-state",))
-#: The picture's height counts as settled after so long without a change.
+#: The picture's height counts as settled after this time without a change.
 _STEADY_S = 10.0
-#: Pictures that stand still for so long: the page is asked whether the meeting is over.
+#: If pictures stand still for this time, check whether the meeting is over.
 _STILL_S = 2.0
 
 
@@ -61,18 +61,18 @@ class Meeting(TwoParty):
         "credentials": ("live",),
         "profile": ("live",),
     }
-    #: What a link looks like, for messages, and the hosts that it may have; none: any.
+    #: An example link, for messages, and the allowed hosts; none: any host.
     example: ClassVar[str]
     hosts: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, url: str, *, credentials: Credentials | None = None, **of_ends: Any) -> None:
-        """For `of_ends` see TwoParty. Raises ServiceError for a link that cannot be one of this service."""
+        """For `of_ends` see TwoParty. Raises ServiceError for a link that does not fit this service."""
         super().__init__(**of_ends)
         parts = urlsplit(url)
         host = parts.hostname or ""
         known = not self.hosts or any(host == name or host.endswith(f".{name}") for name in self.hosts)
         if parts.scheme not in ("http", "https") or not host or not known or not parts.path.strip("/"):
-            raise ServiceError(f"--url={url}: is no link to a meeting of {self.name}, such as {self.example}")
+            raise ServiceError(f"--url={url}: is not a {self.name} meeting link; give one such as {self.example}")
         self.url, self.credentials = url, credentials
         self._paths: list[dict[str, Any]] = []
         self._height, self._since = 0, 0.0
@@ -82,7 +82,7 @@ class Meeting(TwoParty):
     def from_options(cls, options: ServiceOptions) -> Self:
         option = f"--service={cls.name}"
         if not options.live:
-            raise ServiceError(f"{option}: a real service; add --live --url={cls.example}, or take --service=call")
+            raise ServiceError(f"{option} is a real service; add --live --url={cls.example}, or use --service=call")
         if not options.url:
             raise ServiceError(f"{option} --live: give the link to the meeting, --url={cls.example}")
         if why := options.far_end_problem:
@@ -95,7 +95,7 @@ class Meeting(TwoParty):
 
     @property
     def site(self) -> MeetingPage:
-        """What is known of its pages."""
+        """The known selectors and patterns of its pages."""
         return read_site(self.name, MeetingPage)
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
@@ -109,7 +109,7 @@ class Meeting(TwoParty):
         self._paths = [self._path(end) for end in self._ends]
 
     def address(self, guest: str) -> str:
-        """Where `guest` joins."""
+        """The address at which `guest` joins."""
         return self.url
 
     def enter(self, end: Party, url: str) -> None:
@@ -122,7 +122,7 @@ class Meeting(TwoParty):
         end.recorder.start()
 
     def meet(self) -> None:
-        """Have both ends join at once: who is alone in a meeting gets no picture."""
+        """Let both ends join concurrently: a participant alone in a meeting gets no picture."""
         ways = {
             end.name: join(end.browser, self.site, guest_name(end), self.url, self.credentials) for end in self._ends
         }
@@ -139,7 +139,7 @@ class Meeting(TwoParty):
 
     @property
     def settled(self) -> bool:
-        """Whether the picture has kept its height for a while: what the site could show at best is not known."""
+        """Whether the picture has kept its height for a while: the site's best quality is not known."""
         sample, now = self.sample(), time.monotonic()
         if sample and sample.height != self._height:
             self._height, self._since = sample.height, now
@@ -162,7 +162,7 @@ class Meeting(TwoParty):
 
     @property
     def port(self) -> int:
-        """The port from which the other end's picture reaches the client: the service's, or the other end's own."""
+        """The port from which the other end's picture reaches the client: the service's or the other end's."""
         return int(self._paths[1]["remotePort"])
 
     @property
@@ -176,26 +176,26 @@ class Meeting(TwoParty):
 
 
 def fill_screen(end: Party) -> None:
-    """Show the picture over the whole screen. Raises ServiceError where a press does not reach the page."""
+    """Show the picture over the whole screen. Raises ServiceError if a press does not reach the page."""
     end.browser.evaluate(FILL)
     if not end.browser.click(COVER, timeout=START_S):
-        raise ServiceError(f"{end.name}: its picture does not fill the screen: no press reaches the page")
+        raise ServiceError(f"{end.name}: its picture does not fill the screen, because the page received no press")
     end.browser.evaluate(FILLED)
 
 
 def with_query(link: str, more: str) -> str:
-    """The same link with more in its query."""
+    """Return the link with `more` added to its query."""
     link, hash_, rest = link.partition("#")
     return f"{link}{'&' if '?' in link else '?'}{more}{hash_}{rest}"
 
 
 def guest_name(end: Party) -> str:
-    """What an end is called in the meeting."""
+    """The name of an end in the meeting."""
     return f"Sojourn, {end.name}"
 
 
 def look(browser: Driver, site: MeetingPage) -> dict[str, Any] | None:
-    """What the page shows; None while it goes on to another. Raises BrowserEndedError."""
+    """Return what the page shows; None during a navigation. Raises BrowserEndedError."""
     try:
         known = site.model_dump_json(exclude={"inside", "waits"})
         asked = ", ".join([known, *(f"() => {script or 'false'}" for script in (site.inside, site.waits))])
@@ -215,10 +215,10 @@ def join(
     timeout: float = _ENTER_S,
     lobby: float = _LOBBY_S,
 ) -> Iterator[None]:
-    """Go through the pages before the meeting as `guest`, a step each time that it is asked; ends once it is in it.
+    """Go through the pages before the meeting as `guest`, one step per iteration; ends once `guest` is in the meeting.
 
-    In it is who receives the picture of somebody: a lobby may have a button to leave by, too. Raises ServiceError that
-    says what the page shows instead, after `timeout` s, or `lobby` s where a host must let guests in or nobody else is
+    `guest` is in it once somebody's picture arrives: a lobby may have a button to leave, too. Raises ServiceError with
+    what the page shows instead, after `timeout` s, or after `lobby` s if a host must admit guests or nobody else is
     there yet.
     """
     began, given, state = time.monotonic(), 0.0, dict[str, Any]()
@@ -228,12 +228,12 @@ def join(
         if state.get("receives"):
             return
         if state and not state["secure"]:
-            raise ServiceError("the page is plain http: a browser gives its camera to https only")
+            raise ServiceError("the page uses plain http; browsers allow the camera only over https")
         if state.get("secret"):
             if not (credentials and credentials.password):
-                raise ServiceError("the meeting has a password; give it as password in --credentials")
+                raise ServiceError("the meeting requires a password; give it as password in --credentials")
             if given and time.monotonic() > given + _PASSWORD_S:
-                raise ServiceError(f"the password of {credentials.source} is not taken")
+                raise ServiceError(f"the password of {credentials.source} was not accepted")
             if not given:
                 give_password(browser, site, url, credentials)
                 given = time.monotonic()
@@ -246,30 +246,30 @@ def join(
         yield
     said = hidden(state.get("shown") or "") or "nothing"
     if state.get("refused"):
-        raise ServiceError(f"not let in: {state['advice']}; the page says: {hidden(state['refused'])}")
+        raise ServiceError(f"not admitted: {state['advice']}; the page says: {hidden(state['refused'])}")
     if state.get("lobby"):
         raise ServiceError(
-            f"not let in for {lobby:g} s: the host must admit guests; the page says: {hidden(state['lobby'])}"
+            f"not admitted after {lobby:g} s; the host must admit guests; the page says: {hidden(state['lobby'])}"
         )
     if state.get("press"):
-        raise ServiceError(f"not in the meeting after {timeout:g} s: the button {state['press']!r} leads nowhere")
+        raise ServiceError(f"not in the meeting after {timeout:g} s: the button {state['press']!r} has no effect")
     if state.get("inside"):
-        raise ServiceError(f"no picture of anybody comes for {lobby:g} s; the page shows {said!r}")
+        raise ServiceError(f"no participant's picture arrived within {lobby:g} s; the page shows {said!r}")
     raise ServiceError(f"not in the meeting after {timeout:g} s: the page shows {said!r}")
 
 
 def give_password(browser: Driver, site: MeetingPage, url: str, credentials: Credentials) -> None:
-    """Type the meeting's password in at its own site and send it. Raises ServiceError."""
+    """Fill in the meeting's password on its own site and send it. Raises ServiceError."""
     try:
         given = browser.fill_secret(site.secret, credentials.password, credentials.sites(url))
     except AccountError as error:
         raise ServiceError(f"{credentials.source}: {error}") from error
     if not given or not browser.click(site.submit):
-        raise ServiceError("the page asks for a password in a form that is not known")
+        raise ServiceError("the page requires a password in an unknown form")
 
 
 def left(browser: Driver, site: MeetingPage) -> str | None:
-    """Why the page is no longer in the meeting; None while it is."""
+    """Return why the page is no longer in the meeting; None while it is."""
     try:
         state = look(browser, site)
     except BrowserEndedError as ended:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an option is, and the options that a service is made from; `harness/options/model.py` has all others."""
+"""The definition of an option, and the options of a service; `harness/options/model.py` has all others."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from sojourn.hardware.machine.files import expanded
 
 Group = Literal["victim", "path", "contenders", "recording", "lab", "evidence"]
 Says = Literal["what", "content", "how", "who"]
-"""What an option says, which decides where it may be set.
+"""The subject of an option, which decides where it may be set.
 
-`what` is measured: any file. `content`, the media that is played: any file, as an address or a path in the file's own
-folder. `how` often, by which instruments, and where the evidence goes: a defaults file too. `who`: a program, an
-account or a machine, from the command line and the user's own environment only.
+`what` is measured: any file. `content`, the media that is played: any file, as an address or as a path in the file's
+folder. `how` often, with which instruments, and where the evidence goes: also a defaults file. `who`, a program, an
+account or a machine: only the command line and the user's environment.
 """
 Code = Literal[
     "unknown-option", "removed-option", "unknown-value", "invalid-value", "out-of-range", "conflict", "no-effect",
     "not-a-file", "not-from-file", "untrusted-file", "unreadable-file", "confirm-account", "other-version",
     "altered-record",
 ]  # fmt: skip
-"""Why an option is refused, for programs and tests: texts may change, codes do not."""
+"""Why an option is refused, for programs and tests: texts may change, codes stay."""
 DRIVERS, RECORDERS = ("playwright", "selenium"), ("ffmpeg", "obs")
-"""What drives the browser (apps/browsers/drivers.py), and what records the screen (captures/recorders.py)."""
+"""The browser drivers (apps/browsers/drivers.py) and the screen recorders (captures/recorders.py)."""
 _BUFFER_S = (2, 120)
 
 
 class BadValue(ValueError):
-    """A text that is no value of its option; the message says what would be right, without the option's name."""
+    """A text is not a value of its option; the message says what would be right, without the option's name."""
 
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
@@ -45,29 +45,29 @@ class BadValue(ValueError):
 
 @dataclass(frozen=True)
 class Option:
-    """How a field of the options is set by a text: on the command line, in a file or in the environment."""
+    """How a text sets a field of the options: on the command line, in a file or in the environment."""
 
     group: Group
     says: Says
     help: str
     default: str | None = None
-    """The text that applies where nothing sets it. None: the field keeps its own default, as it does for ''."""
+    """The text that applies if nothing sets the option. None: the field keeps its own default, as for ''."""
     name: str = ""
-    """Its name on the command line, where that is not the field's."""
+    """Its name on the command line if it differs from the field's name."""
     parse: Callable[[str], Any] = str
     """Returns the field's value. Raises ValueError."""
     word: Callable[..., str] = str
-    """Returns the text that `parse` makes the value from."""
+    """Returns the text from which `parse` makes the value."""
     choices: tuple[str, ...] = ()
-    """All texts that it takes."""
+    """All accepted texts."""
     examples: tuple[str, ...] = ()
-    """Texts that it takes among others, for completion."""
+    """Some accepted texts, for completion."""
     second: str = ""
-    """A further field, which takes the second part of what `parse` returns."""
+    """A second field, which takes the second part of the result of `parse`."""
     stored: bool = True
-    """Whether its value is kept in the field, or becomes part of another one."""
+    """Whether the field keeps its value; otherwise it becomes part of another field."""
     guest: bool = True
-    """Whether a simulated machine gets the value."""
+    """Whether a simulated machine receives the value."""
     field: str = ""
     flag: bool = False
 
@@ -80,7 +80,7 @@ class Option:
 
     @property
     def variable(self) -> str:
-        """Its name in the environment."""
+        """Its environment variable."""
         return f"SOJOURN_{self.name.replace('-', '_').upper()}"
 
 
@@ -96,12 +96,12 @@ def buffer_seconds(text: str) -> float:
 
 
 def resolved(text: str) -> Path:
-    """Return an absolute path without links. Raises ValueError."""
+    """Return an absolute path without symbolic links. Raises ValueError."""
     return expanded(text).resolve()
 
 
 def existing(what: str, right: str, *, program: bool = False) -> Callable[[str], Path]:
-    """Return a parser of the path of a file that exists; a `program` keeps its links and can be run."""
+    """Return a parser for the path of an existing file; a `program` keeps its symbolic links and must be executable."""
 
     def parse(text: str) -> Path:
         path = expanded(text).absolute() if program else resolved(text)
@@ -118,13 +118,13 @@ def rungs_text(rungs: tuple[tuple[int, int], ...]) -> str:
 
 
 class ServiceOptions(BaseModel):
-    """The options that a service is made from; rates in bit/s, times in s."""
+    """The options of a service; rates in bit/s, times in s."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     service: Annotated[
         str,
-        Option("victim", "what", "Service to watch; all: every published run with its published options", "youtube"),
+        Option("victim", "what", "Service to watch; all: every published run with its options", "youtube"),
     ]
     live: Annotated[
         bool,
@@ -135,8 +135,8 @@ class ServiceOptions(BaseModel):
         str,
         Option(
             "victim", "content",
-            "Television: an HLS or DASH stream, or with --live the channel's page; page: any page with a video; with "
-            "--live: a meeting's link. A file on this machine is served, with its whole folder, by the lab's origin",
+            "Television: an HLS or DASH stream, or with --live the channel's page. page: any page with a video. With "
+            "--live: a meeting's link. The lab's origin serves a file on this machine, with its whole folder",
             guest=False,
         ),
     ] = ""  # fmt: skip
@@ -144,14 +144,14 @@ class ServiceOptions(BaseModel):
         Path | None,
         Option(
             "victim", "who",
-            "Page: a file with a JavaScript function that starts playback; it is called until a video plays",
+            "Page: file with a JavaScript function that starts playback; called until a video plays",
             parse=resolved, guest=False,
         ),
     ] = None  # fmt: skip
     credentials: Annotated[
         Path | None,
         Option(
-            "victim", "who", "With --live: a file with your account, readable by you only (docs/services.md)",
+            "victim", "who", "With --live: file with your account, readable only by you (docs/services.md)",
             parse=expanded, guest=False,
         ),
     ] = None  # fmt: skip
@@ -159,22 +159,22 @@ class ServiceOptions(BaseModel):
         Path | None,
         Option(
             "victim", "who",
-            "Program of a browser of Chromium's family, such as Chrome or Edge, to use instead of Debian's Chromium "
+            "Program of a Chromium-based browser, such as Chrome or Edge, instead of Debian's Chromium "
             "(docs/drivers.md)",
-            parse=existing("program", "one such as /usr/bin/google-chrome", program=True), guest=False,
+            parse=existing("program", "a program such as /usr/bin/google-chrome", program=True), guest=False,
         ),
     ] = None  # fmt: skip
     profile: Annotated[
         Path | None,
         Option(
             "victim", "who",
-            "With --live: a browser profile with your logins; the run uses a copy and never writes to it",
+            "With --live: browser profile with your logins; the run uses a copy and never writes to it",
             parse=resolved, guest=False,
         ),
     ] = None  # fmt: skip
     buffer_s: Annotated[
         float,
-        Option("victim", "what", "Seconds of video that the stand-in's player tries to hold", "12", "buffer",
+        Option("victim", "what", "Seconds of video that the stand-in's player buffers", "12", "buffer",
                buffer_seconds),
     ]  # fmt: skip
     max_quality: Annotated[
@@ -190,8 +190,8 @@ class ServiceOptions(BaseModel):
         Path | None,
         Option(
             "victim", "content",
-            "Your own film for the stand-in: its first 5 minutes play in a loop, with a strip drawn into them",
-            parse=existing("file", "a film that ffmpeg reads"), guest=False,
+            "Custom film for the stand-in: its first 5 minutes play in a loop, with the strip added",
+            parse=existing("file", "a film that ffmpeg can read"), guest=False,
         ),
     ] = None  # fmt: skip
     ladder: Annotated[
@@ -199,7 +199,7 @@ class ServiceOptions(BaseModel):
         Option("victim", "what", "Renditions of the stand-in: 240p:300k,480p:1mbit,720p:2.5mbit", parse=parse_ladder,
                word=rungs_text),
     ] = ()  # fmt: skip
-    """Lines and bit/s of every rendition, lowest first; empty: the stand-in's own."""
+    """Lines and bit/s of every rendition, lowest first; empty: the stand-in's default."""
     origin_cc: Annotated[
         str,
         Option("victim", "what", "TCP congestion control of the video's origin", "bbr",
@@ -214,7 +214,7 @@ class ServiceOptions(BaseModel):
         int | None,
         Option(
             "victim", "what",
-            "Maximum video bitrate of a call, per direction (default: 2.5mbit; 1mbit on a host too slow for it in real "
+            "Maximum video bitrate of a call, per direction (default: 2.5mbit; 1mbit in real time on a host that is "
             "time)",
             name="call-bitrate", parse=rate_option, word="{}bit".format,
         ),
@@ -238,16 +238,16 @@ class ServiceOptions(BaseModel):
             name="lab", choices=LABS, guest=False,
         ),
     ] = ""  # fmt: skip
-    """The lab that was named, empty if none was."""
+    """The lab as named by the user, empty if none was."""
     lab_file: Annotated[
         Path,
-        Option("lab", "who", "With --lab=apu or --lab=black-box: the file that describes the lab", "lab.toml",
+        Option("lab", "who", "With --lab=apu or --lab=black-box: file that describes the lab", "lab.toml",
                parse=expanded, guest=False),
     ]  # fmt: skip
 
     @property
     def own_folder(self) -> bool:
-        """Whether `url` is a file on this machine, not an address."""
+        """Whether `url` is a file on this machine rather than an address."""
         return bool(self.url) and "://" not in self.url
 
     @property
@@ -257,7 +257,7 @@ class ServiceOptions(BaseModel):
 
     @property
     def far_end_problem(self) -> str | None:
-        """Why the lab has no place for the far end of a live call; None where it has. Raises LabFileError."""
+        """Why the lab has no host for the far end of a live call; None if it has one. Raises LabFileError."""
         if self.lab == "virtual":
             return None
         server = read_lab_file(self.lab_file).server
@@ -270,5 +270,5 @@ class ServiceOptions(BaseModel):
 
     @property
     def seconds(self) -> float:
-        """Length of all phases together."""
+        """Total length of all phases."""
         raise NotImplementedError

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any page with a video: at an address, or in a folder of the user's that our origin serves."""
+"""Any page with a video: at an address, or in the user's folder, which the lab's origin serves."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sojourn.apps.standins.origin import Site
 from sojourn.apps.standins.own_folder import OwnFolder
 from sojourn.traffic import ports
 
-#: What the user's script throws comes back as text: a page that goes on to another gives an error as well.
+#: An exception of the user's script is returned as text, because a navigation also raises an error.
 _CALLED = """async () => {{ try {{ await (
 {script}
 )(); return ''; }} catch (error) {{ return String(error); }} }}"""
 
 
 class OwnPage(PageService):
-    """One page. Without a script its videos are asked to play."""
+    """One page. Without a script, its videos' play() is called."""
 
     name = "page"
     ladder: tuple[str, ...] = ()
@@ -44,10 +44,10 @@ class OwnPage(PageService):
         if not url:
             raise ServiceError("--service=page: give the page, --url=https://… or --url=FOLDER/index.html")
         if "own" not in of_page and not is_address(url):
-            raise ServiceError(f"--url={url}: is no http or https address")
+            raise ServiceError(f"--url={url}: is not an http or https address")
         super().__init__(standin="own" in of_page, **of_page)
         self.url, self.script = (Path(url).name if self.standin else url), script
-        self.buffer = 0.0  # which a page that is not ours does not tell
+        self.buffer = 0.0  # unknown for a third-party page
 
     @classmethod
     def page_options(cls, options: ServiceOptions) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class OwnPage(PageService):
         self.script = prepared["script"]
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
-        raise ServiceError("--service=page: has no film of ours")
+        raise ServiceError("--service=page has no stand-in film")
 
     def own_site(self, own: OwnFolder) -> tuple[Site, str]:
         return Site(own.folder, own.folder / "media"), f"/{own.path}"
@@ -79,14 +79,14 @@ class OwnPage(PageService):
 
     @property
     def port(self) -> int:
-        """Where the page's server answers; its video is taken to come from there."""
+        """The port of the page's server, assumed to send its video."""
         if self.standin:
             return ports.ORIGIN
         return port_of(self.url)
 
     @property
     def settled(self) -> bool:
-        """Always: what it could show at best is not known."""
+        """Always true: the page's best quality is not known."""
         return True
 
     @property
@@ -95,9 +95,9 @@ class OwnPage(PageService):
 
 
 def wait_playing(browser: Browser, script: str, timeout: float = 60) -> None:
-    """Return when a video of the page plays; the user's script, or its videos' own play(), has it begin.
+    """Return when a video of the page plays; the user's script, or the videos' own play(), starts it.
 
-    Raises ServiceError with what the script throws, or what the page lacks.
+    Raises ServiceError with what the script throws, or what is missing on the page.
     """
     state: dict[str, Any] = {}
     asked, said = _CALLED.format(script=script.strip().rstrip(";")) if script.strip() else PLAY, ""
@@ -106,7 +106,7 @@ def wait_playing(browser: Browser, script: str, timeout: float = 60) -> None:
             return
         try:
             thrown, said = browser.evaluate(asked), ""
-        except BrowserError as error:  # it went on to another page, or the script is none
+        except BrowserError as error:  # a navigation, or the script is not valid
             thrown, said = "", f"; {error}"
         if thrown:
             raise ServiceError(f"--script: {thrown}")

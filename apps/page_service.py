@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A service that is watched in a page of a real browser, and where it is no real site: its stand-in's origin."""
+"""A service that plays in a page of a real browser, and the origin of its stand-in if it is not live."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from sojourn.hardware.machine.ip import ip_version
 from sojourn.hardware.machine.place import CommandError
 from sojourn.hardware.machine.process import ProcessError
 
-#: Start, warm-up and what a slow path makes late.
+#: Time for start, warm-up and a slow path.
 _FILM_MARGIN_S = 120
 _POLL_S = 0.25
 
 
 class PageService(Service):
-    """What all services in a page share; a service adds its page, and when that plays."""
+    """What all services in a page share; a service adds its page and the condition for playback."""
 
     def __init__(
         self,
@@ -63,18 +63,18 @@ class PageService(Service):
         profile: Path | None = None,
         credentials: Credentials | None = None,
     ) -> None:
-        """`standin`: our own origin serves the page. `buffer`: seconds of film that its player keeps ahead.
+        """`standin`: the lab's origin serves the page. `buffer`: seconds of video that its player buffers.
 
-        `own`: the origin serves the folder of this file, and no film of ours.
+        `own`: the origin serves the folder of this file instead of Sojourn's film.
 
-        `http`, `congestion_control` (TCP, None: the host's), `film_seconds`, `rungs` and `film` (the user's own, which
-        may be shorter) are the origin's. `driver` is the browser's, `browser` its program and `profile` what its own
-        begins as, None: ours. Raises ServiceError for options that do not fit.
+        `http`, `congestion_control` (TCP, None: the host's), `film_seconds`, `rungs` and `film` (the user's, which may
+        be shorter) apply to the origin. `driver` drives the browser, `browser` is its program and `profile` its
+        initial profile; None: the default. Raises ServiceError for options that do not fit.
         """
         if http not in ("h2", "h3"):
-            raise ServiceError(f"http={http!r}: must be h2 or h3")
+            raise ServiceError(f"http={http!r} is invalid; give h2 or h3")
         if not 2 <= buffer <= 120:
-            raise ServiceError(f"buffer={buffer:g}: must be 2 to 120 s")
+            raise ServiceError(f"buffer={buffer:g} is out of range; give 2 to 120 s")
         self.standin, self.buffer, self.http = standin, buffer, http
         self.congestion_control, self.film_seconds = congestion_control, film_seconds
         self._rungs, self._film, self._entry = tuple(rungs), film, own
@@ -116,23 +116,23 @@ class PageService(Service):
     @classmethod
     @abstractmethod
     def page_options(cls, options: ServiceOptions) -> dict[str, Any]:
-        """The keyword arguments that only this service has, by what the user asked for."""
+        """The keyword arguments that only this service has, from the user's options."""
 
     @abstractmethod
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
-        """What the stand-in's origin serves from now on, and the path of the page that plays it."""
+        """What the stand-in's origin serves, and the path of the page that plays it."""
 
     def own_site(self, own: OwnFolder) -> tuple[Site, str]:
-        """The same of a folder of the user's. Raises ServiceError where the service can play none."""
-        raise ServiceError(f"--service={self.name}: plays no folder of yours; give an address")
+        """The same for the user's folder. Raises ServiceError if the service cannot play one."""
+        raise ServiceError(f"--service={self.name} cannot play a local folder; give an address")
 
     @abstractmethod
     def address(self) -> tuple[str, tuple[str, ...]]:
-        """The page that plays where there is no stand-in, and what its browser needs on its command line."""
+        """The page that plays without a stand-in, and its browser's further arguments."""
 
     @abstractmethod
     def await_playing(self, browser: Browser) -> None:
-        """Return when the page plays; ServiceError with what it shows instead."""
+        """Return when the page plays. Raises ServiceError with what it shows instead."""
 
     @property
     @abstractmethod
@@ -146,11 +146,11 @@ class PageService(Service):
                 ensure_certificate()
             if self._entry and not self._own:
                 self._own = ensure_own_folder(self._entry)
-                self._entry = None  # from here on its copy is what is served, wherever that is
+                self._entry = None  # from here on its copy is served
             elif self.standin and not self._ready:
                 film = Film(self._film) if self._film else None
                 self._clip = ensure_clip(progress, ladder=self._rungs, film_seconds=self.film_seconds, own=film)
-                self._film = None  # the same of the clip
+                self._film = None  # the same for the clip
         except (ClipError, FolderError, OriginError) as error:
             raise ServiceError(str(error)) from error
 
@@ -206,7 +206,7 @@ class PageService(Service):
             raise
 
     def before_page(self, browser: Browser, url: str) -> None:
-        """What the browser is given before it opens `url`; ServiceError where that must not be."""
+        """Prepare the browser before it opens `url`. Raises ServiceError if that is not permitted."""
         let_in(browser, self.credentials, url)
 
     def keep_shown(self) -> str:
@@ -235,7 +235,7 @@ class PageService(Service):
         control = live_congestion_control(stage.server, stage.port)
         if not control or set(control.values()) != {self.congestion_control}:
             asked = self.congestion_control
-            raise ServiceError(f"the origin's connections: {asked} was asked, ss shows {control or 'none'}")
+            raise ServiceError(f"the origin's connections: requested {asked}, ss shows {control or 'none'}")
 
     def sample(self) -> PlayerSample | None:
         return self._recorder.latest if self._recorder else None
@@ -251,13 +251,13 @@ class PageService(Service):
         return self._recorder.failure if self._recorder else None
 
     def ask(self, script: str) -> Any:
-        """What a JavaScript function gives in the page; ServiceError before the start, BrowserError without answer."""
+        """Call a JavaScript function in the page. Raises ServiceError before the start, BrowserError without answer."""
         if self._browser is None:
-            raise ServiceError("the player is not started")
+            raise ServiceError("the player has not been started")
         return self._browser.evaluate(script)
 
     def stop(self) -> None:
-        with contextlib.ExitStack() as last_first:  # each is tried, whatever the others do
+        with contextlib.ExitStack() as last_first:  # all are tried, even if one fails
             if self._origin:
                 last_first.callback(self._origin.stop)
             if self._browser:
@@ -279,9 +279,9 @@ class PageService(Service):
 def states(
     browser: Driver, script: str, timeout: float, *, more: float = 0.0, while_: str = ""
 ) -> Iterator[dict[str, Any]]:
-    """Yield what `script` says of the page a few times a second, for `timeout` s; not while it goes on to another.
+    """Yield what `script` returns a few times per second for `timeout` s, except during a navigation.
 
-    For as long as it says `while_`, up to `more` s, the time stands still. Raises BrowserEndedError.
+    While the state has `while_`, the timeout is paused, for up to `more` s. Raises BrowserEndedError.
     """
     deadline = time.monotonic() + timeout
     state: dict[str, Any] = {}
@@ -290,7 +290,7 @@ def states(
             state = browser.evaluate(script)
         except BrowserEndedError:
             raise
-        except BrowserError:  # it went on as it was asked
+        except BrowserError:  # a navigation that was requested
             pass
         else:
             yield state

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second video as a contender: another viewer at the client's place, with a screen, browser and origin of his own."""
+"""A second video as a contender: another viewer on the client, with their own screen, browser and origin."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from sojourn.traffic.applications import Application
 from sojourn.traffic.load import VIDEO
 
 SECOND = "second"
-"""The folder of the run that holds what his player said, and his origin's logs."""
+"""The folder of the run with that player's samples and that origin's logs."""
 _START_MARGIN_S = 60
 
 
 def second_service(options: ServiceOptions) -> YouTube:
-    """What he watches: YouTube's stand-in as it is without options, as long as the timeline lasts."""
+    """What the second viewer watches: YouTube's stand-in with default options, for the whole timeline."""
     return YouTube(film_seconds=max(660, round(options.seconds) + _START_MARGIN_S), driver=options.driver)
 
 
 class SecondViewer(Application):
-    """He begins to watch when his phase does, without anything in his player's buffer."""
+    """Playback begins with its phase and an empty buffer."""
 
     contender = VIDEO
 

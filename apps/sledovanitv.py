@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SledovaniTV: published with 5 Mbit/s, CUBIC taking 3.9 and Prague 4.6 of it."""
+"""SledovaniTV: published at 5 Mbit/s, of which CUBIC takes 3.9 and Prague 4.6."""
 
 from collections.abc import Mapping
 from typing import ClassVar

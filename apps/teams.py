@@ -7,12 +7,12 @@ from sojourn.apps.meeting import Meeting, with_query
 
 
 class Teams(Meeting):
-    """What is known of its pages is in sites/teams.toml; docs/calls.md has what may stand in the way."""
+    """Its pages are described in sites/teams.toml; docs/calls.md lists possible obstacles."""
 
     name = "teams"
     example = "https://teams.microsoft.com/l/meetup-join/…"
     hosts = ("teams.microsoft.com", "teams.live.com", "teams.cloud.microsoft")
 
     def address(self, guest: str) -> str:
-        """In English, without the offer to open the desktop's client."""
+        """The link in English, without the offer to open the desktop client."""
         return with_query(self.url, "msLaunch=false&directDl=true&suppressPrompt=true&lang=en-us")

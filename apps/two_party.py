@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every call has: two Chromiums with fake cameras, one on each side of the router, and the far one's screen."""
+"""What all calls share: two Chromiums with fake cameras, one on each side of the router, and the far end's screen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sojourn.hardware.machine.process import Process, ProcessError
 from sojourn.hardware.machine.viewer import for_viewer
 
 FAR = "far"
-"""The folder of the run that holds what the other end, on the server's side, showed and said."""
+"""The folder of the run with the recording and logs of the far end, on the server's side."""
 START_S, POLL_S = 30.0, 0.25
 _STATE = "() => window.__sojourn.state()"
 _PATH = "() => window.__sojourn.path"
@@ -39,7 +39,7 @@ class Party:
     """One end of the call while it is up."""
 
     name: str
-    of: str  # in the names of files
+    of: str  # used in file names
     browser: Browser
     recorder: PlayerRecorder
 
@@ -56,7 +56,7 @@ class Party:
 
 
 class TwoParty(Service):
-    """Two people see each other; the viewer at the client is the victim."""
+    """Two people see each other; the viewer on the client is the victim."""
 
     ladder = ("180p", "270p", "360p", "540p", "720p")
     #: The other end's screen in px.
@@ -71,15 +71,15 @@ class TwoParty(Service):
         browser: Path | None = None,
         profile: Path | None = None,
     ) -> None:
-        """`driver` is that of both browsers, `recorder` that of the other end's screen; None: it is not recorded.
+        """`driver` drives both browsers; `recorder` records the other end's screen; None: it is not recorded.
 
-        `browser` and `profile` are both browsers' program and what their profiles begin as; None: ours.
+        `browser` and `profile` apply to both browsers: their program and their initial profile; None: the default.
         """
         self.browser, self.profile = browser, profile
         self._driver, self._recorder = DRIVERS[driver], RECORDERS[recorder] if recorder else None
-        #: The other end and the client, in the order in which they come.
+        #: The other end and the client, in the order in which they start.
         self._ends: list[Party] = []
-        #: What the cameras may see, made by `prepare`.
+        #: The cameras' clips, created by `prepare`.
         self._cameras: list[Camera] = []
         self._stack = contextlib.ExitStack()
         self._processes: dict[str, Process] = {}
@@ -96,7 +96,7 @@ class TwoParty(Service):
             self.prepare()
         for film in (camera.file for camera in self._cameras):
             if not film.is_file():
-                raise ServiceError(f"the camera's clip is missing: {film}; remove its folder to have it painted anew")
+                raise ServiceError(f"the camera's clip is missing: {film}; remove its folder to paint it again")
         self._run = stage.run
         try:
             self.call(stage)
@@ -110,10 +110,10 @@ class TwoParty(Service):
 
     @abstractmethod
     def call(self, stage: Stage) -> None:
-        """Bring both ends up and return when each shows the other; ServiceError if they do not."""
+        """Start both ends and return when each shows the other. Raises ServiceError if they do not."""
 
     def enter(self, end: Party, url: str) -> None:
-        """Open the page of the call at one end and return when it has done its part."""
+        """Open the page of the call at one end and complete its steps."""
         end.browser.open(url)
         end.recorder.start()
 
@@ -134,7 +134,7 @@ class TwoParty(Service):
             self._keep("the other end's recorder", recorder.process, recorder.stop)
 
     def _dial(self, stage: Stage, camera: Camera, url: str, **trusted: Any) -> None:
-        """Bring both ends up at `url`, what they trust as for `flags`; return when each shows the other."""
+        """Start both ends at `url`; `trusted` as for `flags`. Return when each shows the other."""
         here = self.fills or (stage.width, stage.height)
         ends: tuple[tuple[str, str, Place, str, tuple[int, int], Path], ...] = (
             ("the other end", FAR, _far_place(stage), self._far_display, self.far_size, self._far),
@@ -151,7 +151,7 @@ class TwoParty(Service):
         self.meet()
 
     def meet(self) -> None:
-        """Return when each end shows the other; ServiceError if they do not."""
+        """Return when each end shows the other. Raises ServiceError if they do not."""
         deadline = time.monotonic() + START_S
         while not all(end.frames for end in self._ends):
             if (reason := self.failure) is not None:
@@ -162,13 +162,13 @@ class TwoParty(Service):
             time.sleep(POLL_S)
 
     def _path(self, end: Party) -> dict[str, Any]:
-        """The transport that carries the picture, as captures/call.js has it."""
+        """The transport that carries the picture, as captures/call.js reports it."""
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
             if path := end.browser.evaluate(_PATH):
                 return dict(path)
             time.sleep(POLL_S)
-        raise ServiceError(f"{end.name} tells no transport {START_S:g} s after the call began")
+        raise ServiceError(f"{end.name} reported no transport within {START_S:g} s of the start of the call")
 
     def _hang_up(self) -> None:
         with contextlib.ExitStack() as each:
@@ -210,7 +210,7 @@ class TwoParty(Service):
 
 
 def _far_place(stage: Stage) -> Place:
-    """Where the other end's programs run: two browsers and two recorders are too much for one core."""
+    """The host of the other end's programs: two browsers and two recorders are too much for one core."""
     return replace(stage.server, prefix=(*stage.all_cores, *stage.server.prefix))
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a watch page shows right now, asked by apps/youtube.py with what is known of it (WatchPage): a function that
-// returns a plain object.
+// Returns what a watch page shows now, as a plain object. apps/youtube.py calls it with the known selectors of the page
+// (WatchPage).
 (site) => {
   const visible = (selector) =>
     [...document.querySelectorAll(selector)].find((element) => element.getClientRects().length) || null;

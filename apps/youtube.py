@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YouTube: the real site (`live`) or the stand-in, driven through the same watch page surface."""
+"""YouTube: the real site (`live`) or the stand-in, driven through the same watch-page interface."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ HOME = "https://www.youtube.com"
 AUTO = "() => document.querySelector('#movie_player').setPlaybackQualityRange('auto', 'auto')"
 STATS = "() => document.querySelector('#movie_player').getStatsForNerds()"
 PLAY = "() => document.querySelector('#movie_player').playVideo()"
-#: Consent, redirects and a slow start; advertisements before the film, of which a site shows some in a row.
+#: Time for consent, redirects and a slow start; time for several advertisements before the film.
 _START_S, _ADS_S = 90.0, 240.0
-#: Of an account, what it has a use for: its login is not to be gone through by who is driven.
+#: The keys of an account that it can use: an automated browser cannot pass the site's login.
 _ENOUGH = (("storage-state",), ("cookie",))
 
 
@@ -85,19 +85,19 @@ class YouTube(PageService):
 
 
 def watch_page() -> WatchPage:
-    """What is known of its pages."""
+    """The known selectors and patterns of its pages."""
     return read_site("youtube", WatchPage)
 
 
 def asking() -> str:
-    """The script that says what a watch page shows."""
+    """The script that returns what a watch page shows."""
     return f"() => (\n{STATE}\n)({watch_page().model_dump_json(include={'consent_shown', 'error'})})"
 
 
 def wait_playing(browser: Driver, *, live: bool, timeout: float = _START_S, ads: float = _ADS_S) -> None:
     """Get through consent and advertisements until the film plays.
 
-    Raises ServiceError that says what the page shows instead after `timeout` seconds, up to `ads` s more while
+    Raises ServiceError with what the page shows instead after `timeout` s, extended by up to `ads` s while
     advertisements play.
     """
     state: dict[str, Any] = {}
@@ -121,14 +121,14 @@ def wait_playing(browser: Driver, *, live: bool, timeout: float = _START_S, ads:
 
 
 def _advice(site: WatchPage, said: str) -> str:
-    """What to do about what a page says, where that is known."""
+    """Return the known advice for a page's message, if any."""
     plain = said.replace("’", "'")
     return next((f"; {do}" for pattern, do in site.refused.items() if re.search(pattern, plain, re.IGNORECASE)), "")
 
 
 def _diagnosis(state: dict[str, Any]) -> str:
     if state.get("consent"):
-        return "the consent dialog stays; its buttons are not the known ones"
+        return "the consent dialog stays open; its buttons are unknown"
     if state.get("ad"):
         return "an advertisement is still playing"
     if not state.get("player"):

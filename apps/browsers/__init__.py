@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The browser that a service plays in, and what drives it."""
+"""The browser in which a service plays, and its drivers."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Chromium on a given X display at a given place, driven through a handful of calls (see drivers.py)."""
+"""A real Chromium on a given X display and host, driven through a few calls (see drivers.py)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CHROMIUM = Path("/usr/bin/chromium")
 _ANSWER = Path(__file__).with_name("answer.js")
 T = TypeVar("T")
 _CLOSE_S = 15
-#: Longer than any answer of a page that lives, and what Chromium's start beside other work needs above that.
+#: Longer than any answer of a live page; and the extra time for Chromium to start on a busy host.
 _ANSWER_S, _START_S = 20.0, 70.0
 _LOG = logging.getLogger("sojourn.browser")
 
@@ -40,11 +40,11 @@ class BrowserError(RuntimeError):
 
 
 class BrowserEndedError(BrowserError):
-    """The browser is closed, or was ended because its page hung: no further question is answered."""
+    """The browser is closed, or was killed because its page hung: it answers no further call."""
 
 
 class Driver(Protocol):
-    """What services need of a browser; every call may come from any thread."""
+    """What services need from a browser; calls may come from any thread."""
 
     def open(self, url: str, timeout: float = 30) -> None: ...
 
@@ -80,24 +80,24 @@ def flags(
 ) -> list[str]:
     """Chromium's command line: a kiosk window of `width` x `height` px with software rendering.
 
-    `hosts` maps names to addresses, `spki` is the public key (base64 SHA-256) that is trusted, `quic` the
-    host:port that is spoken to by HTTP/3 only.
+    `hosts` maps names to addresses, `spki` is the trusted public key (base64 SHA-256), `quic` the
+    host:port that the browser contacts only by HTTP/3.
     """
     chosen = [
         "--kiosk",
-        # Without a window manager a window as large as the screen comes out 1 px short: ask for 1 px more.
+        # Without a window manager a window as large as the screen is 1 px too small: request 1 px more.
         "--window-position=0,0",
         f"--window-size={width + 1},{height + 1}",
         "--force-device-scale-factor=1",
-        "--disable-gpu",  # the software compositor: a quarter of what GL in software costs
+        "--disable-gpu",  # the software compositor costs a quarter of GL in software
         "--autoplay-policy=no-user-gesture-required",
         "--disable-background-timer-throttling",
         "--mute-audio",
-        "--no-proxy-server",  # of the user's surroundings: what is watched comes through the bottleneck
+        "--no-proxy-server",  # ignore the user's proxy: the video must cross the bottleneck
         "--noerrdialogs",
-        "--test-type",  # no bar that warns of unusual flags above the page
-        "--hide-crash-restore-bubble",  # of a profile whose browser was ended
-        "--lang=en-US",  # adapters know what pages say in English
+        "--test-type",  # no warning bar about unusual flags above the page
+        "--hide-crash-restore-bubble",  # for a profile whose browser was killed
+        "--lang=en-US",  # adapters know the pages' English texts
         "--accept-lang=en-US",
     ]
     if hosts:
@@ -110,30 +110,30 @@ def flags(
 
 
 def named(program: Path) -> str:
-    """What a browser calls itself, and its version: Google Chrome 143.0.7499.40.
+    """Return a browser's name and version, such as Google Chrome 143.0.7499.40.
 
-    Raises BrowserError for a program that the viewer cannot run, and for a browser that is not of Chromium's family:
-    only those speak the protocol by which all drivers here reach them.
+    Raises BrowserError for a program that the viewer cannot run, and for a browser that is not based on Chromium: only
+    those support the protocol that every driver here uses.
     """
     try:
         said = viewer(LOCAL).run([str(program), "--version"])
     except CommandError as error:
         raise BrowserError(
-            f"--browser={program}: does not run for the viewer, who is no user of this machine ({error}); give one "
-            "that everybody may read and run, such as /usr/bin/google-chrome"
+            f"--browser={program}: does not run as the viewer, who is not a user of this machine ({error}); give one "
+            "that everybody can read and run, such as /usr/bin/google-chrome"
         ) from error
     if not (name := re.search(r"^\s*(\S.*?) (\d+(?:\.\d+){3})", said, re.MULTILINE)):
         raise BrowserError(
-            f"--browser={program}: is no Chromium but {said.strip()[:80] or 'silent'!r}; give Chrome, Edge or another "
-            "Chromium: Firefox has no protocol by which cameras, accounts and certificates are set here"
+            f"--browser={program}: is not Chromium, it prints {said.strip()[:80] or 'nothing'!r}; give Chrome, Edge or "
+            "another Chromium-based browser: Firefox has no protocol to set cameras, accounts and certificates"
         )
     return f"{name[1]} {name[2]}"
 
 
 class Browser(ABC):
-    """Chromium with a profile of its own and a driver that stays in the thread that made it."""
+    """Chromium with its own profile and a driver that stays in the thread that created it."""
 
-    #: What the driver raises.
+    #: The driver's exceptions.
     errors: ClassVar[tuple[type[Exception], ...]]
 
     def __init__(
@@ -146,10 +146,10 @@ class Browser(ABC):
         program: Path | None = None,
         profile: Path | None = None,
     ) -> None:
-        """Start the browser; `scripts` are run in every page, in order, before the page's own.
+        """Start the browser; `scripts` run in every page, in this order, before the page's scripts.
 
-        `program` is another browser of Chromium's family, `profile` what its own profile begins as. Raises BrowserError
-        when Chromium or the driver is missing or does not start.
+        `program` is another Chromium-based browser; `profile` initialises its profile. Raises BrowserError if Chromium
+        or the driver is missing or does not start.
         """
         self.check(program=program, profile=profile)
         self._program, self._name = program or CHROMIUM, named(program).rpartition(" ")[0] if program else "Chromium"
@@ -173,10 +173,10 @@ class Browser(ABC):
 
     @classmethod
     def check(cls, *, stranger: bool = False, program: Path | None = None, profile: Path | None = None) -> None:
-        """Raise BrowserError with the fix when a browser is missing, or what drives it.
+        """Raise BrowserError with the fix if a browser or its driver is missing.
 
-        `stranger`: or its sandbox, without which it opens no page that is not ours or the user's. For `program` and
-        `profile` see `__init__`.
+        `stranger`: also if its sandbox is missing, which it needs to open third-party pages. `program`, `profile`: see
+        `__init__`.
         """
         if program:
             named(program)
@@ -188,7 +188,7 @@ class Browser(ABC):
             except ProfileError as error:
                 raise BrowserError(str(error)) from error
         if stranger and (refusal := sandbox_refusal()):
-            raise BrowserError(f"--live, --url=https://…: {refusal}; allow them, or run where they are")
+            raise BrowserError(f"--live, --url=https://…: {refusal}; allow them, or run on a machine that does")
 
     def _start(self, place: Place, display: str, arguments: list[str], scripts: Sequence[Path]) -> None:
         self._log.touch()
@@ -200,27 +200,27 @@ class Browser(ABC):
 
     @abstractmethod
     def _launch(self, place: Place, arguments: list[str], scripts: Sequence[Path]) -> None:
-        """Start the driver and by it Chromium at the viewer's `place`, its profile in `_profile`."""
+        """Start the driver, which starts Chromium at the viewer's `place` with the profile in `_profile`."""
 
     @abstractmethod
     def _goto(self, url: str, timeout: float) -> None:
-        """Load `url` until its document is there, for `timeout` s at most."""
+        """Load `url` until its document is there, within `timeout` s."""
 
     @abstractmethod
     def _evaluate(self, script: str) -> Any:
-        """What the JavaScript function gives in the page, or its promise; None for undefined."""
+        """Run a JavaScript function in the page; return its result or its promise's; None for undefined."""
 
     @abstractmethod
     def _click(self, selector: str, timeout: float) -> None:
-        """Click the first visible match with the pointer; one of `errors` without one within `timeout` s."""
+        """Click the first visible match with the pointer. Raises one of `errors` without a match within `timeout` s."""
 
     @abstractmethod
     def _fill(self, selector: str, text: str, timeout: float) -> None:
-        """Put `text` into the first visible match, in place of what it holds; errors as `_click`."""
+        """Replace the text of the first visible match by `text`; errors as in `_click`."""
 
     @abstractmethod
     def _command(self, method: str, parameters: dict[str, Any]) -> Mapping[str, Any]:
-        """Send a command of the DevTools protocol to the page and return what it gives."""
+        """Send a command of the DevTools protocol to the page and return its result."""
 
     @abstractmethod
     def _version(self) -> str:
@@ -228,26 +228,26 @@ class Browser(ABC):
 
     @abstractmethod
     def _end(self) -> None:
-        """End browser and driver."""
+        """Stop browser and driver."""
 
     @property
     @abstractmethod
     def driver(self) -> str:
-        """Name and version of what drives the browser."""
+        """Name and version of the driver."""
 
     @property
     def _log(self) -> Path:
         return self._home / "chromium.log"
 
     def _do(self, job: Callable[[], T], more: float = 0.0) -> T:
-        """Do it in the browser's thread, one at a time; what takes `more` s longer than an answer ends the browser."""
+        """Run `job` in the browser's thread, one at a time; after the time limit plus `more` s, kill the browser."""
         limit = _ANSWER_S + more
         with self._turn:
             if self._closed or self._hung:
                 raise BrowserEndedError(self._hung or "the browser is closed")
             pending = self._thread.submit(job)
             if not wait([pending], limit).done:
-                self._hung = f"the page has not answered for {limit:g} s: its browser was ended"
+                self._hung = f"the page did not answer for {limit:g} s, so its browser was killed"
                 _LOG.warning("%s", self._hung)
                 self._kill_rest()
                 raise BrowserEndedError(self._hung)
@@ -261,7 +261,7 @@ class Browser(ABC):
                 self._do(lambda: self._goto(url, timeout), timeout)
                 return
             except self.errors as error:
-                # A new lab's interfaces still get their addresses; Chromium then drops what it loads.
+                # While a new lab's interfaces get their addresses, Chromium aborts what it loads.
                 again = "ERR_NETWORK_CHANGED" in str(error) or "chrome-error://" in str(error)
                 if again and time.monotonic() < deadline:
                     time.sleep(0.3)
@@ -271,18 +271,18 @@ class Browser(ABC):
     def evaluate(self, script: str) -> Any:
         """Run a JavaScript function in the page and return its JSON-like result.
 
-        Raises BrowserError, also while the page goes on to another, and BrowserEndedError.
+        Raises BrowserError, also during a navigation, and BrowserEndedError.
         """
         try:
             answer = self._do(lambda: self._evaluate(f"async () => __sojournAnswer(await (\n{script}\n)())"))
             return json.loads(answer)
         except self.errors as error:
             raise BrowserError(f"the page did not answer: {_reason(error)}") from error
-        except (TypeError, ValueError, RecursionError) as error:  # it changed what answers are made of
-            raise BrowserError(f"the page's answer is no JSON: {_reason(error)}") from error
+        except (TypeError, ValueError, RecursionError) as error:  # the page changed the prototypes of its answers
+            raise BrowserError(f"the page's answer is not JSON: {_reason(error)}") from error
 
     def click(self, selector: str, timeout: float = 2) -> bool:
-        """Click the first visible match with the real pointer; False without one within `timeout` s."""
+        """Click the first visible match with the real pointer; return False without a match within `timeout` s."""
         try:
             self._do(lambda: self._click(selector, timeout), timeout)
         except self.errors:
@@ -290,7 +290,7 @@ class Browser(ABC):
         return True
 
     def fill(self, selector: str, text: str, timeout: float = 2) -> bool:
-        """Type `text`, which is no secret, into the first visible match; False without one."""
+        """Type `text`, which must not be a secret, into the first visible match; return False without a match."""
         try:
             self._do(lambda: self._fill(selector, text, timeout), timeout)
         except self.errors:
@@ -298,43 +298,43 @@ class Browser(ABC):
         return True
 
     def fill_secret(self, selector: str, text: str, origins: Collection[str]) -> bool:
-        """Put a secret where `account.fill_secret` lets it; no error shows it.
+        """Fill in a secret if `account.fill_secret` permits; no error shows it.
 
         Raises AccountError, BrowserError.
         """
         return self._secretly(lambda: account.fill_secret(self._command, selector, text, origins))
 
     def set_cookies(self, url: str, cookie: str) -> None:
-        """Give the site of `url` its session cookies, see `account.set_cookies`. Raises AccountError, BrowserError."""
+        """Set the session cookies of `url`'s site, see `account.set_cookies`. Raises AccountError, BrowserError."""
         self._secretly(lambda: account.set_cookies(self._command, url, cookie))
 
     def keep_state(self, state: account.StorageState, origins: Collection[str]) -> None:
-        """Give the browser what it kept of `origins`, see `account.keep_state`. Raises AccountError, BrowserError."""
+        """Load stored state of `origins`, `account.keep_state`. Raises AccountError, BrowserError."""
         self._secretly(lambda: account.keep_state(self._command, state, origins))
 
     def allow(self, origin: str, what: Collection[str]) -> None:
-        """Let the pages of an origin do what they would ask for: permissions by their names in the DevTools protocol.
+        """Grant permissions to an origin, by their names in the DevTools protocol.
 
         Raises BrowserError.
         """
         try:
             self._do(lambda: self._command("Browser.grantPermissions", {"origin": origin, "permissions": list(what)}))
         except self.errors as error:
-            raise BrowserError(f"the browser allows {origin} nothing: {_reason(error)}") from error
+            raise BrowserError(f"the browser grants no permissions to {origin}: {_reason(error)}") from error
 
     def _secretly(self, job: Callable[[], T]) -> T:
         try:
             return self._do(job)
-        except self.errors:  # its text may show what was sent
-            raise BrowserError("the page went away while it was given the account") from None
+        except self.errors:  # its message may show the secret
+            raise BrowserError("the page closed while the account was filled in") from None
 
     def keep_shown(self, run: Path, of: str = "", secrets: Collection[str] = ()) -> str:
-        """Keep what the page shows for who looks for the reason of a failure, see `shown.keep_shown`; never raises."""
+        """Save what the page shows, to diagnose a failure, see `shown.keep_shown`; never raises."""
         expected: tuple[type[Exception], ...] = (BrowserError, OSError, *self.errors)
         try:
             return self._do(lambda: shown.keep_shown(self._command, run, of, secrets))
-        except expected as error:  # its text may show a secret
-            _LOG.info("what the page shows cannot be kept: %s", type(error).__name__)
+        except expected as error:  # its message may show a secret
+            _LOG.info("cannot save what the page shows: %s", type(error).__name__)
             return ""
 
     @property
@@ -343,30 +343,30 @@ class Browser(ABC):
         return f"{self._name} {self._do(self._version)}"
 
     def close(self) -> None:
-        """End the browser and remove its profile; may be called twice."""
+        """Close the browser and remove its profile; safe to call twice."""
         if self._closed:
             return
         self._closed = True
         ending = self._thread.submit(self._end)
         try:
             ending.result(_CLOSE_S)
-        except TimeoutError:  # a page that hangs: without its browser every call comes back
+        except TimeoutError:  # the page hangs; killing the browser ends all calls
             self._kill_rest()
             wait([ending], _CLOSE_S)
-        except Exception as error:  # it had crashed, or Ctrl-C took the driver; the rest ends below
-            _LOG.info("the browser did not close by itself: %s", error)
+        except Exception as error:  # it crashed, or Ctrl-C ended the driver; the rest ends below
+            _LOG.info("the browser did not close cleanly: %s", error)
         self._thread.shutdown(wait=False)
         self._kill_rest()
         for folder in (self._home, self._profile):
             shutil.rmtree(folder, ignore_errors=True)
 
     def _kill_rest(self) -> None:
-        """End what still runs with our profile, known by its path."""
+        """Kill processes that still run with this profile's path."""
         ours = f"--user-data-dir={self._profile}"
         rest = []
         for process in psutil.process_iter(["cmdline"]):
             if any(argument.startswith(ours) for argument in process.info["cmdline"] or ()):
-                with contextlib.suppress(psutil.NoSuchProcess):  # it may be going by itself
+                with contextlib.suppress(psutil.NoSuchProcess):  # it may be ending already
                     process.kill()
                 rest.append(process)
         psutil.wait_procs(rest, timeout=5)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ChromeDriver's door, a program that runs in a network namespace where ChromeDriver is alone.
+"""A gate to ChromeDriver: a program that runs in a network namespace with nothing but ChromeDriver.
 
     python driver_gate.py SOCKET COMMAND…
 
-Starts COMMAND, says "ready" on stderr once it listens, and gives to each who connects to the Unix socket SOCKET, which
-only its owner can, a connection to it. Ends when it ends. Needs nothing but Python.
+Starts COMMAND, prints "ready" on stderr once it listens, and connects every client of the Unix socket SOCKET to it.
+Only the socket's owner can open the socket. Ends when COMMAND ends. Needs nothing but Python.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LISTENS = re.compile(r"successfully on port (\d+)")
 
 
 def main(path: str, *command: str) -> None:
-    """See the text of this file."""
+    """See the module's docstring."""
     gate = socket.socket(socket.AF_UNIX)
     gate.bind(path)
     gate.listen()
@@ -40,7 +40,7 @@ def main(path: str, *command: str) -> None:
 
 def _end_with(driver: subprocess.Popen[str]) -> None:
     assert driver.stdout
-    for _ in driver.stdout:  # a pipe that nobody reads would stop it
+    for _ in driver.stdout:  # an unread pipe would block it
         pass
     os._exit(driver.wait() & 0xFF)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can drive the browser, by the names of --driver."""
+"""The browser drivers, by their --driver names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sojourn.apps.browsers.browser import Browser
 
 
 class _Drivers(Mapping[str, type[Browser]]):
-    """Imports a driver when it is asked for: each takes a quarter of a second, and a run needs one."""
+    """Imports a driver on first use: an import takes 0.25 s, and a run needs only one."""
 
     _classes: Mapping[str, tuple[str, str]] = {
         "playwright": ("sojourn.apps.browsers.playwright_driver", "PlaywrightBrowser"),

@@ -25,7 +25,7 @@ class PlaywrightBrowser(Browser):
 
     def _launch(self, place: Place, arguments: list[str], scripts: Sequence[Path]) -> None:
         chromium = self._home / "chromium"
-        # exec keeps the descriptors 3 and 4, through which the driver talks to the browser: it has no port.
+        # exec keeps descriptors 3 and 4, the driver's connection to the browser: there is no port.
         command = shlex.join(place.argv([str(self._program)]))
         chromium.write_text(f'#!/bin/sh\nexec {command} "$@" 2>>{shlex.quote(str(self._log))}\n')
         chromium.chmod(0o700)
@@ -35,12 +35,12 @@ class PlaywrightBrowser(Browser):
             accept_downloads=False,
             executable_path=chromium,
             headless=False,
-            chromium_sandbox=True,  # the arguments say where there is none
+            chromium_sandbox=True,  # the arguments disable it where there is none
             no_viewport=True,  # the page is as large as the window
             args=arguments,
             ignore_default_args=["--disable-popup-blocking", "--enable-automation", "--enable-unsafe-swiftshader"],
             env={**ENVIRONMENT},
-            handle_sigint=False,  # Ctrl-C is the harness's to handle: it ends things in order
+            handle_sigint=False,  # the harness handles Ctrl-C and stops everything in order
             handle_sigterm=False,
             handle_sighup=False,
         )

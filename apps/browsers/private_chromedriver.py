@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ChromeDriver where nobody but us reaches it, and Chromium beside it where it belongs.
+"""ChromeDriver where no other user can reach it, and Chromium at its normal host.
 
-Who can connect to ChromeDriver can have it run any program. So it gets a network of its own with nothing in it, and the
-viewer's user. From there it could not start Chromium at its place: we do, and join the pipe between the two.
+Whoever can connect to ChromeDriver can make it run any program. So it gets an empty network namespace and the viewer's
+user. From there it could not start Chromium at its host: Sojourn starts Chromium and joins the pipes of the two.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from sojourn.hardware.machine.viewer import alone, as_viewer, viewer_folder
 
 CHROMEDRIVER = Path("/usr/bin/chromedriver")
 _GATE = Path(__file__).with_name("driver_gate.py")
-#: What ChromeDriver starts in place of Chromium: tells its arguments, then passes on what goes through descriptors 3
-#: and 4, as long as both sides live.
+#: What ChromeDriver starts instead of Chromium: it writes its arguments, then relays descriptors 3 and 4 as long as
+#: both sides live.
 _STAND_IN = """#!/bin/sh
 cd "$(dirname "$0")" || exit 1
 printf '%s\\0' "$@" >arguments
@@ -36,19 +36,19 @@ exec cat <to_chromedriver >&4 3<&- 4>&-
 
 
 class PrivateChromeDriver:
-    """A running ChromeDriver, and the Chromium that it asked for."""
+    """A running ChromeDriver and its Chromium."""
 
     def __init__(self, place: Place, chromium: Path, home: Path, log: Path) -> None:
-        """Start ChromeDriver, and once it asks for it Chromium at the viewer's `place`.
+        """Start ChromeDriver, and on its request Chromium at the viewer's `place`.
 
-        The door's socket goes into `home`, what Chromium says into `log`. Raises ProcessError.
+        The gate's socket is in `home`; Chromium's output goes to `log`. Raises ProcessError.
         """
         self._place, self._chromium, self._log = place, chromium, log
         self._socket = home / "gate"
         self._folder = viewer_folder("-driver")
         for pipe in ("arguments", "to_chromium", "to_chromedriver"):
             os.mkfifo(self._folder / pipe)
-            (self._folder / pipe).chmod(0o666)  # in a folder that only the viewer enters
+            (self._folder / pipe).chmod(0o666)  # in a folder that only the viewer can enter
         self.stand_in = self._folder / "chromium"
         self.stand_in.write_text(_STAND_IN)
         self.stand_in.chmod(0o755)
@@ -60,7 +60,7 @@ class PrivateChromeDriver:
 
     def _start_chromium(self) -> None:
         arguments = (self._folder / "arguments").read_bytes().decode().split("\0")[:-1]
-        if not arguments:  # it was `stop` that wrote nothing
+        if not arguments:  # `stop` closed the pipe
             return
         ends = f'exec "$@" 3<{self._folder}/to_chromium 4>{self._folder}/to_chromedriver'
         command = ["sh", "-c", ends, "sh", str(self._chromium), *arguments]
@@ -69,12 +69,12 @@ class PrivateChromeDriver:
             self._browser.wait()  # it may end with the thread that started it
 
     def connection(self) -> ChromiumRemoteConnection:
-        """Return what Selenium speaks to it through."""
+        """Return Selenium's connection to it."""
         return _Connection(self._socket)
 
     def stop(self) -> None:
-        """End both; safe to call twice."""
-        with contextlib.suppress(OSError):  # nobody waits for arguments any more
+        """Stop both; safe to call twice."""
+        with contextlib.suppress(OSError):  # nothing waits for arguments any more
             os.close(os.open(self._folder / "arguments", os.O_WRONLY | os.O_NONBLOCK))
         if self._browser:
             self._browser.stop()
@@ -82,7 +82,7 @@ class PrivateChromeDriver:
 
 
 class _Connection(ChromiumRemoteConnection):
-    """Each connection is one that the door has made."""
+    """Every connection goes through the gate."""
 
     def __init__(self, door: Path) -> None:
         self._door = door

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A browser's profile of the user's: what it holds of logins and keys is copied for a run, and never written to."""
+"""The user's browser profile: its logins and keys are copied for a run; the profile is never written to."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ import psutil
 
 from sojourn.hardware.machine.viewer import give
 
-#: What shows a folder to be one.
+#: A folder with this file is a profile.
 _STATE = "Local State"
-#: A link to "host-pid" while a browser has it open.
+#: A symbolic link to "host-pid" while a browser has it open.
 _LOCK = "SingletonLock"
-#: What belongs to a browser that runs, opens the pages of its last time again, or can be fetched again.
+#: Files of a running browser, files that reopen its last pages, and caches.
 _LEFT_OUT = ("Singleton*", "lockfile", "DevToolsActivePort", "Sessions", "*Cache", "CacheStorage", "Crash*")
-#: Says where the module for protected films lies, by a path of its own.
+#: Holds the absolute path of the module for protected video.
 _WIDEVINE = Path("WidevineCdm", "latest-component-updated-widevine-cdm")
 
 
 class ProfileError(RuntimeError):
-    """A folder is no profile that could be used; the text names the option and says what would be right."""
+    """A folder is not a usable profile; the message names the option and says what would be right."""
 
 
 def check_profile(folder: Path) -> None:
-    """Raises ProfileError for a folder that is no browser's profile, or one that a browser has open."""
+    """Raise ProfileError for a folder that is not a browser profile, or that a browser has open."""
     if not folder.is_dir():
         raise ProfileError(f"--profile: no such folder: {folder}; give the one that --user-data-dir names")
     if not (folder / _STATE).is_file():
         raise ProfileError(
-            f"--profile: {folder} is no profile, it has no {_STATE!r}; give the folder that --user-data-dir names, "
+            f"--profile: {folder} is not a profile: it has no {_STATE!r}; give the folder that --user-data-dir names, "
             "which holds Default"
         )
     try:
@@ -64,6 +64,6 @@ def copy_profile(folder: Path, into: Path) -> None:
         shutil.copytree(folder, into, ignore=left_out, dirs_exist_ok=True)
         if (hint := into / _WIDEVINE).is_file():
             hint.write_text(hint.read_text().replace(str(folder), str(into)))
-    except (OSError, ValueError) as error:  # that of several files is an OSError too
+    except (OSError, ValueError) as error:  # shutil.Error is an OSError too
         raise ProfileError(f"--profile: {folder} cannot be copied: {str(error)[:300]}") from error
     give(into)

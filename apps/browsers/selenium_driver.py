@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chromium driven by Selenium and ChromeDriver.
 
-ChromeDriver runs alone (private_chromedriver.py) and talks to Chromium by the same pipe as Playwright.
+ChromeDriver runs alone (private_chromedriver.py) and talks to Chromium through a pipe, as Playwright does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sojourn.apps.browsers.private_chromedriver import CHROMEDRIVER, PrivateChro
 from sojourn.hardware.machine.place import Place
 from sojourn.hardware.machine.process import ProcessError
 
-#: What Playwright gives Chromium and ChromeDriver does not, as far as a page could tell.
+#: Flags that Playwright passes to Chromium and ChromeDriver does not, as far as a page can notice.
 _AS_PLAYWRIGHT = (
     "--disable-back-forward-cache",
     "--disable-component-update",
@@ -43,7 +43,7 @@ _AS_PLAYWRIGHT = (
     "--no-first-run",
     "--password-store=basic",
 )
-#: Chromium's policy for all of them.
+#: Chromium's policy that covers all of these.
 _NO_DOWNLOADS = 3
 _POLL_S, _START_S = 0.1, 20.0
 
@@ -51,7 +51,7 @@ _POLL_S, _START_S = 0.1, 20.0
 class SeleniumBrowser(Browser):
     """See Browser."""
 
-    errors = (WebDriverException, HTTPError)  # the latter when ChromeDriver itself is gone
+    errors = (WebDriverException, HTTPError)  # the latter if ChromeDriver itself has ended
     _chromedriver: PrivateChromeDriver | None = None
     _session: Remote | None = None
 
@@ -75,7 +75,7 @@ class SeleniumBrowser(Browser):
         options.add_experimental_option("prefs", {"download_restrictions": _NO_DOWNLOADS})
         options.page_load_strategy = "eager"  # a page counts as loaded once its document is there
         options.unhandled_prompt_behavior = "dismiss"
-        # Of a Chromium that ends at once ChromeDriver would wait a minute for an answer.
+        # If Chromium ends at once, ChromeDriver would wait a minute for it.
         options.add_experimental_option("browserStartupTimeout", round(_START_S * 1000))
         self._session = Remote(self._chromedriver.connection(), options=options)
         for script in scripts:
@@ -92,7 +92,7 @@ class SeleniumBrowser(Browser):
         self._page.get(url)
 
     def _evaluate(self, script: str) -> Any:
-        # The function stands on lines of its own: it may begin or end with a comment.
+        # The function gets lines of its own: it may begin or end with a comment.
         return self._page.execute_script(f"return (\n{script}\n)()")
 
     def _click(self, selector: str, timeout: float) -> None:
@@ -106,7 +106,7 @@ class SeleniumBrowser(Browser):
         self._with_first(selector, timeout, fill)
 
     def _with_first(self, selector: str, timeout: float, act: Callable[[WebElement], None]) -> None:
-        """Do it to the first visible match as soon as there is one that takes it."""
+        """Call `act` on the first visible match as soon as one accepts it."""
 
         def attempt(page: Remote) -> bool:
             first = next((e for e in page.find_elements(By.CSS_SELECTOR, selector) if e.is_displayed()), None)
@@ -115,7 +115,7 @@ class SeleniumBrowser(Browser):
             return first is not None
 
         passing = [
-            ElementClickInterceptedException,  # covered by something
+            ElementClickInterceptedException,  # something covers it
             ElementNotInteractableException,
             StaleElementReferenceException,
         ]

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a page shows, for who must find out why it does not play: run in a world of its own by shown.py, which has the
-// page's own scripts stand still meanwhile. Takes every secret, and all that was typed in, out of the page, so that no
-// picture of it shows them, and returns the page as HTML: elements, names by which they are found, and texts; no
-// script, no style, no value, no address beyond its path.
+// Saves what a page shows, to diagnose why it does not play. shown.py runs it in an isolated world and pauses the page's
+// own scripts meanwhile. It removes every secret and all typed text from the page, so that no screenshot shows them, and
+// returns the page as HTML: elements, the attributes that identify them, and texts; no script, no style, no value, and
+// no address beyond its path.
 (secrets, longest) => {
   const KEPT = /^(id|class|role|type|name|for|title|alt|placeholder|hidden|disabled|checked|open|lang|jsname|aria-[\w-]+|data-(tid|testid|test-id|state))$/;
   const PLACES = /^(href|src|action)$/;
   const LEFT_OUT = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|META|LINK|BASE)$/i;
   const EMPTY = /^(AREA|BR|COL|EMBED|HR|IMG|INPUT|SOURCE|TRACK|WBR)$/;
   const DEEPEST = 256;
-  const MOST = 100000; // of a page with more nodes nothing is kept: what is not gone through is not hidden
+  const MOST = 100000; // a page with more nodes is not saved: unvisited nodes are not redacted
   const patterns = secrets.map((secret) => new RegExp(secret.replace(/[^\w\s]/gu, '\\$&'), 'gi'));
   const hidden = (text) => patterns.reduce((rest, pattern) => rest.replace(pattern, '…'), text);
   const quoted = (text) => text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
@@ -59,7 +59,7 @@
         say(`<${name}${attributes(child)}>`);
         if (child.shadowRoot) walk(child.shadowRoot, depth + 1);
         if (child.contentDocument) walk(child.contentDocument, depth + 1);
-        else if (name === 'iframe' && secrets.length) child.style.visibility = 'hidden'; // no way to look into it
+        else if (name === 'iframe' && secrets.length) child.style.visibility = 'hidden'; // its content cannot be inspected
         walk(child, depth + 1);
         if (!EMPTY.test(child.nodeName)) say(`</${name}>`);
       }
@@ -67,6 +67,6 @@
   };
   say(`<!doctype html><meta charset="utf-8"><!-- ${quoted(hidden(path(location.href)))} -->`);
   if (document.documentElement) walk(document, 0);
-  if (length > longest) parts.push(`<!-- ${length - longest} more characters are left out -->`);
+  if (length > longest) parts.push(`<!-- ${length - longest} more characters are omitted -->`);
   return parts.join('');
 }

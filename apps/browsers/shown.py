@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a page showed when it did not play: a picture and its document in the run's logs, without anything secret."""
+"""What a page showed when it did not play: a screenshot and its document in the run's logs, without secrets."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from sojourn.apps.browsers.account import Command, in_own_world
 from sojourn.hardware.machine.files import LOGS
 
 KEPT = re.compile(rf"{LOGS}/page(-\w+)?\.(png|html)")
-"""What such files are called in a run."""
+"""The names of these files in a run."""
 _SHOWN = Path(__file__).with_name("shown.js").read_text()
-#: Characters of a document that are kept.
+#: Maximum length of a saved document, characters.
 _LONGEST = 1 << 19
 
 
 def keep_shown(command: Command, run: Path, of: str, secrets: Collection[str]) -> str:
-    """Write what the page shows into the logs of `run`, `of` naming whose page it is where a run has several.
+    """Save what the page shows to the logs of `run`; `of` names the page's owner if a run has several pages.
 
-    Nothing that was typed in and none of the `secrets` is in either file. Returns their names, empty where the page
-    gives none; it is of no use afterwards.
+    Nothing typed in and none of the `secrets` is in either file. Returns the file names, empty if the page gives
+    none. The page is unusable afterwards.
     """
     stem = f"page-{of}" if of else "page"
     folder = run / LOGS
     folder.mkdir(exist_ok=True)
-    # Else it might show again what is taken out before its picture is taken.
+    # Otherwise scripts could restore the removed content before the screenshot.
     command("Emulation.setScriptExecutionDisabled", {"value": True})
     document = in_own_world(command, _SHOWN, list(secrets), _LONGEST)
     if not isinstance(document, str):
@@ -39,6 +39,6 @@ def keep_shown(command: Command, run: Path, of: str, secrets: Collection[str]) -
 
 
 def kept_as(*names: str) -> str:
-    """How the line of an error ends that tells of kept pages; empty without any."""
+    """Return the end of an error message that names the saved pages; empty without any."""
     kept = ", ".join(filter(None, names))
-    return f" (what is shown: {kept})" if kept else ""
+    return f" (see {kept})" if kept else ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of the pages of real sites, a file of data each: what to mend when a site changes.
+"""The pages of real sites, one data file per site: what to fix when a site changes.
 
-CSS selectors, and patterns (JavaScript's regular expressions, of any case) for the English text of a page.
+CSS selectors, and patterns (JavaScript regular expressions, case-insensitive) for the English text of a page.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 class _Site(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     refused: dict[str, str] = {}
-    """Patterns of what a page says when it lets nobody in, and what to do then."""
+    """Patterns of a page's texts when it refuses access, and what to do then."""
 
 
 class WatchPage(_Site):
@@ -31,62 +31,62 @@ class WatchPage(_Site):
 
     consent_shown: str
     consent: tuple[str, ...]
-    """Buttons, tried in this order."""
+    """Buttons, in the order in which they are tried."""
     skip: str
     """Ends an advertisement."""
     fullscreen: str
     error: str
-    """Where the player says why it does not play."""
+    """The element in which the player says why it does not play."""
     cookies: tuple[Cookie, ...] = ()
-    """What the browser has before it comes."""
+    """Cookies that are set before the first visit."""
 
 
 class TelevisionPage(_Site):
-    """A channel's, and the login before it."""
+    """A channel's page, and the login page before it."""
 
     user: str
     password: str
     submit: str
-    """The three of a form with a password."""
+    """Fields and button of a form with a password."""
     user_first: str
-    """The field of a form that asks for the user alone."""
+    """The field of a form that takes only the user."""
     submit_first: str
     said: str
-    """Where a form says why it refuses."""
+    """The element in which a form says why it refuses."""
     expired: str
-    """A pattern of what a page says of a session that has ended."""
+    """Pattern of a page's text when the session has expired."""
     protected: str
-    """The same of a film that the browser has no key for."""
+    """Pattern of a page's text when the browser has no key for the video."""
 
 
 class MeetingPage(_Site):
-    """A meeting's, and those before it."""
+    """A meeting's page, and the pages before it."""
 
     leave: str
-    """What is there while one is in the meeting, and in some lobbies."""
+    """An element that is present in the meeting, and in some lobbies."""
     press: tuple[str, ...] = ()
-    """What is pressed on the way in, the first that is there."""
+    """Elements to press on the way in; the first that is present."""
     words: tuple[str, ...] = ()
-    """Patterns of how the names of further buttons begin that are pressed."""
+    """Patterns for the beginning of the names of further buttons to press."""
     guest: str = ""
-    """The field of a guest's name."""
+    """The field for a guest's name."""
     secret: str = ""
-    """The field of the meeting's password."""
+    """The field for the meeting's password."""
     submit: str = ""
-    """Sends the password."""
+    """The button that sends the password."""
     lobby: tuple[str, ...] = ()
-    """Patterns of what a page says while a host must let guests in."""
+    """Patterns of a page's texts while a host must admit guests."""
     inside: str = ""
-    """JavaScript that is true once one is in the meeting, where the page can be asked."""
+    """JavaScript that is true once the guest is in the meeting, if the page's scripts show it."""
     waits: str = ""
-    """The same of a lobby."""
+    """The same for a lobby."""
 
 
 Site = TypeVar("Site", bound=_Site)
 
 
 def read_site(name: str, kind: type[Site]) -> Site:
-    """Return what NAME.toml here says. Raises ServiceError that names the first thing wrong in it."""
+    """Parse NAME.toml of this folder. Raises ServiceError that names its first error."""
     site = _read(name, kind)
     assert isinstance(site, kind)
     return site

@@ -32,9 +32,9 @@ class ClipError(RuntimeError):
     """The clip cannot be made: ffmpeg is missing or failed."""
 
 
-#: Rungs from here on are coded with little effort: so much faster to encode, and to decode beside everything else.
+#: Rungs from here on use a fast preset: much faster to encode, and to decode while everything else runs.
 _FAST = 4
-#: Rate control sees what the threads beside it have done: as many on every machine, so that the bytes are the same.
+#: Rate control depends on the number of threads: the same number on every machine gives the same bytes.
 _THREADS = 3
 
 
@@ -48,7 +48,7 @@ class Clip:
     fps: int
     seconds: int  # of the whole film
     rates: tuple[int, ...]  # bit/s of each rendition, measured on the packaged segments
-    film: str = ""  # SHA-256 of the user's own film that it was made of
+    film: str = ""  # SHA-256 of the user's film that it was made from
 
     @property
     def manifest(self) -> Path:
@@ -62,14 +62,13 @@ def ensure_clip(
     film_seconds: int = 660,
     own: Film | None = None,
 ) -> Clip:
-    """Return the packaged clip, encoding it first when the cache has none (1 min on two cores, 3 up to 2160p).
+    """Return the packaged clip, encoding it first if it is not in the cache (1 min on two cores, 3 up to 2160p).
 
-    Its pictures are those of `own`, as long as it is, where there is one.
+    Its pictures are those of `own`, if given, for as long as that film lasts.
 
-    `seconds` of pictures (a multiple of the 2-s segments) are repeated to a film of at least `film_seconds`;
-    the cache takes 0.6 MB for each second of it, 4 MB
-    up to 2160p. Raises ClipError when ffmpeg is missing or fails, ValueError
-    for lengths that do not fit.
+    `seconds` of pictures (a multiple of the 2-s segments) are repeated to a film of at least `film_seconds`. The cache
+    takes 0.6 MB per second of it, 4 MB up to 2160p. Raises ClipError if ffmpeg is missing or fails, ValueError for
+    lengths that do not fit.
     """
     try:
         seconds = own.seconds if own else seconds
@@ -80,7 +79,7 @@ def ensure_clip(
 
 def _ensured(tell: Progress, seconds: int, ladder: tuple[Rung, ...], film_seconds: int, own: Film | None) -> Clip:
     if seconds <= 0 or seconds % SEGMENT_SECONDS:
-        raise ValueError(f"clip seconds={seconds}: must be a positive multiple of {SEGMENT_SECONDS}")
+        raise ValueError(f"clip seconds={seconds} is invalid; give a positive multiple of {SEGMENT_SECONDS}")
     strips = [_strip(index, seconds * FPS) for index in range(len(ladder))]
     size = (ladder[-1].width, ladder[-1].height) if own else (scenes.WIDTH, scenes.HEIGHT)
     recipe = hashlib.sha256(repr((_command(Path(), ladder, size), strips)).encode())
@@ -95,7 +94,7 @@ def _ensured(tell: Progress, seconds: int, ladder: tuple[Rung, ...], film_second
 
 
 def _pictures(seconds: int, size: tuple[int, int], own: Film | None) -> Iterator[Any]:
-    """Raw yuv420p pictures, one for each frame of the clip."""
+    """Raw yuv420p pictures, one per frame of the clip."""
     if own:
         return own.pictures(*size, FPS)
     return (cv2.cvtColor(frame, cv2.COLOR_RGB2YUV_I420).data for frame in scenes.frames(seconds, FPS))
@@ -150,7 +149,7 @@ def _encode(
     log = folder / "ffmpeg.log"
     with open(log, "wb") as errors:
         if not shutil.which("ffmpeg"):
-            raise ClipError("the test clip needs ffmpeg: apt install ffmpeg")
+            raise ClipError("ffmpeg is missing, which encodes the test clip (apt install ffmpeg)")
         command = _command(folder, ladder, size)
         with started(command, stdin=subprocess.PIPE, stdout=errors, stderr=errors, text=False) as ffmpeg:
             assert ffmpeg.stdin
@@ -174,9 +173,9 @@ def _rate(folder: Path, seconds: int) -> int:
 
 
 def _lengthen(base: Path, film: Path, seconds: int, loops: int, renditions: int) -> None:
-    """Repeat the segments as one period: the copies differ only in number and decode time.
+    """Repeat the segments within one period: the copies differ only in number and decode time.
 
-    Real segments rather than a multi-period manifest, so that a player sees one ordinary film: no period
+    Real segments rather than a multi-period manifest, so that a player sees an ordinary film: no period
     change resets its buffer or its ABR.
     """
     count = seconds // SEGMENT_SECONDS
@@ -203,10 +202,10 @@ def _timescale(init: bytes) -> int:
 
 
 def shift(segment: bytes, ticks: int, numbers: int) -> bytes:
-    """Move a media segment later by `ticks` of its timescale and `numbers` in sequence.
+    """Shift a media segment by `ticks` of its timescale in time and by `numbers` in sequence.
 
     Changes the times in sidx and tfdt and the number in mfhd (ISO/IEC 14496-12, 8.16.3, 8.8.12, 8.8.5).
-    Raises ValueError when the segment has no tfdt.
+    Raises ValueError if the segment has no tfdt.
     """
     data = bytearray(segment)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A film of the user's own as the pictures of a clip: any file that ffmpeg reads, on this disk."""
+"""The user's film as the pictures of a clip: any local file that ffmpeg can read."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from sojourn.hardware.confine.decoder import decoder
 from sojourn.scoring.picture.frames import QUIET
 
 MOST_S = 300
-"""So much of a film is played, from its beginning, and then again from there; encoding it takes about as long."""
+"""The part of a film that is played in a loop, from its beginning, s; encoding takes about as long."""
 _LEAST_S = 2
-#: By how much the pictures of a film may end before its length, s: the last one stands that long.
+#: By how much the pictures of a film may end before its nominal length, s: the last one is shown that long.
 _SHORT_S = 1.0
-#: Kinds of file that hold their film themselves: a playlist or a concatenation makes ffmpeg open others, and addresses.
+#: Self-contained file formats: a playlist or a concatenation makes ffmpeg open other files and addresses.
 _KINDS = "mov,matroska,avi,mpegts,mpeg,flv,ogg,asf,mxf,nut,ivf,yuv4mpegpipe,gif,h264,hevc,mpegvideo,m4v"
-#: What films are coded in; of sound and subtitles too, which ffprobe opens.
+#: The codecs of films, including sound and subtitles, which ffprobe opens.
 _CODECS = (
     "h264,hevc,av1,libdav1d,libaom-av1,vp8,vp9,libvpx,libvpx-vp9,mpeg1video,mpeg2video,mpeg4,msmpeg4v2,msmpeg4,h263,flv,"
     "wmv1,wmv2,wmv3,vc1,theora,prores,dnxhd,dvvideo,mjpeg,ffv1,ffvhuff,huffyuv,utvideo,rawvideo,wrapped_avframe,gif,"
@@ -54,7 +54,7 @@ class Film:
 
     def _digest(self) -> str:
         if self.path.exists() and not self.path.is_file():
-            raise FilmError(f"{self.path}: no film: not a file")
+            raise FilmError(f"{self.path}: not a film: not a regular file")
         try:
             with self.path.open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
@@ -63,7 +63,7 @@ class Film:
 
     @cached_property
     def seconds(self) -> int:
-        """How much of it is played: a multiple of 2 s. Raises FilmError for what is no film, or too short."""
+        """The part that is played, a multiple of 2 s. Raises FilmError for a file that is not a film, or too short."""
         asked = ["-select_streams", "v:0", "-show_entries", "format=duration:stream=codec_type", "-of", "csv=p=0"]
         with tempfile.TemporaryFile() as said, decoder("ffprobe", [self.path]) as ready:
             probe = [*ready.command, *QUIET, *asked, *_ONLY, "-i", f"file:{ready.names[self.path]}"]
@@ -72,22 +72,22 @@ class Film:
             text = said.read(4000).decode(errors="replace").strip()
         why = text.splitlines()[-1] if text else "no video in it"
         if codec := _NOT_LISTED.search(text):
-            why = f"it has {codec[1]}, which is not decoded; give a film in a usual codec, such as H.264"
+            why = f"its codec {codec[1]} is not supported; give a film in a common codec, such as H.264"
         lines = told.stdout.decode(errors="replace").split()
         try:
             length = float(lines[-1])
         except (IndexError, ValueError):
             length = 0.0
         if told.returncode or not lines or lines[0].strip(",") != "video":
-            raise FilmError(f"{self.path}: no film: {why}")
+            raise FilmError(f"{self.path}: not a film: {why}")
         if length < _LEAST_S:
-            raise FilmError(f"{self.path}: is {length:g} s long; a clip needs {_LEAST_S} s")
+            raise FilmError(f"{self.path}: {length:g} s long; give at least {_LEAST_S} s")
         return min(MOST_S, int(length) // 2 * 2)
 
     def pictures(self, width: int, height: int, fps: int) -> Iterator[bytes]:
-        """Yield the first `seconds` of it as raw yuv420p pictures of a size, in black bars where it has another shape.
+        """Yield the first `seconds` as raw yuv420p pictures of this size, with black bars if the aspect ratio differs.
 
-        Raises FilmError when its pictures end early.
+        Raises FilmError if its pictures end early.
         """
         fitted = f"scale={width}:{height}:force_original_aspect_ratio=decrease:force_divisible_by=2"
         filters = f"fps={fps},{fitted},pad={width}:{height}:(ow-iw)/2:(oh-ih)/2,setsar=1,format=yuv420p"
@@ -105,11 +105,11 @@ class Film:
                 finally:
                     ffmpeg.kill()
         if count - made > _SHORT_S * fps:
-            raise FilmError(f"{self.path}: its pictures end at {made / fps:g} s of {self.seconds} s; is it whole?")
+            raise FilmError(f"{self.path}: its pictures end at {made / fps:g} s of {self.seconds} s; is it complete?")
         for _ in range(count - made):
             yield last
         if self._digest() != self.digest:
-            raise FilmError(f"{self.path}: changed while it was read; begin again once it is at rest")
+            raise FilmError(f"{self.path}: changed while it was read; try again when the file no longer changes")
 
     def colours(self, width: int, height: int, fps: int) -> Iterator[npt.NDArray[np.uint8]]:
         """Yield the same as RGB pictures (rows, columns, 3)."""

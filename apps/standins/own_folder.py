@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder of the user's own that our origin serves: a page, or a stream's playlists and segments."""
+"""The user's folder that the lab's origin serves: a page, or a stream's playlists and segments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FolderError(RuntimeError):
 
 @dataclass(frozen=True)
 class OwnFolder:
-    """What is served: the folder's copy in the cache, where in it one begins, and what names its content."""
+    """What is served: the folder's copy in the cache, its entry file, and the digest of its content."""
 
     folder: Path
     entry: PurePosixPath
@@ -30,12 +30,12 @@ class OwnFolder:
 
     @property
     def path(self) -> str:
-        """Where one begins, as part of an address."""
+        """The entry file's path in an address."""
         return quote(str(self.entry))
 
 
 def ensure_own_folder(entry: Path) -> OwnFolder:
-    """Return a copy of the folder in which the file `entry` lies, by its content. Raises FolderError."""
+    """Return a copy of the folder of the file `entry`, cached by content. Raises FolderError."""
     source = entry.parent
     try:
         files = list(_files(source))
@@ -44,14 +44,15 @@ def ensure_own_folder(entry: Path) -> OwnFolder:
     except OSError as error:
         raise FolderError(f"{source}: {error.filename or source}: {error.strerror}") from error
     except UnicodeEncodeError as error:
-        raise FolderError(f"{source}: a file's name is no UTF-8: {error.object!r}; give it another") from error
+        raise FolderError(f"{source}: a file name is not UTF-8: {error.object!r}; rename the file") from error
     return OwnFolder(copy, PurePosixPath(entry.name), digest)
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The regular files in a folder and those below it, in order, that a page may be made of.
+    """The regular files in a folder and its subfolders that a page may use, in order.
 
-    A link would be another thing to each reader; what a dot hides (.git, .env) is for nobody.
+    Symbolic links are skipped, because they mean different files to different readers, and so are hidden files (.git,
+    .env).
     """
     number = size = 0
     for parent, folders, names in os.walk(folder):
@@ -63,8 +64,8 @@ def _files(folder: Path) -> Iterator[Path]:
             number, size = number + 1, size + file.stat().st_size
             if number > MOST_FILES or size > MOST_BYTES:
                 raise FolderError(
-                    f"{folder}: has more than {MOST_FILES} files or {MOST_BYTES >> 30} GiB; "
-                    "give a folder with nothing but the page or the stream"
+                    f"{folder}: more than {MOST_FILES} files or {MOST_BYTES >> 30} GiB; "
+                    "give a folder that holds only the page or the stream"
                 )
             yield file
 
@@ -83,5 +84,5 @@ def _copy(files: list[Path], source: Path, target: Path, digest: str) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, copy)  # with its mode
     if _digest(target, (target / file.relative_to(source) for file in files)) != digest:
-        raise FolderError(f"{source}: changed while it was copied; begin again once it is at rest")
+        raise FolderError(f"{source}: changed while it was copied; try again when the file no longer changes")
     cache.settle(target)

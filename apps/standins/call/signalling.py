@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the two ends of a call meet: a program that serves the page and hands each end what the other says."""
+"""The signalling server of a call: it serves the page and relays messages between the two ends."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ PAGE = Path(__file__).parent
 
 
 class Room:
-    """A call has two ends; who comes second calls. What one says before the other is there is not kept."""
+    """A call has two ends; the second to arrive calls. Messages sent before the other end arrives are dropped."""
 
     def __init__(self) -> None:
         self._there: list[web.WebSocketResponse] = []
 
     async def enter(self, request: web.Request) -> web.WebSocketResponse:
-        """Serve one end until it leaves; the other one is told."""
-        # Half of it may pass without an answer, as in ICE (RFC 7675, 5.1): behind a full queue a pong takes seconds.
+        """Serve one end until it leaves, then notify the other."""
+        # An answer may take half of this time, as in ICE (RFC 7675, 5.1): behind a full queue, a pong takes seconds.
         socket = web.WebSocketResponse(heartbeat=60)
         await socket.prepare(request)
         if len(self._there) == 2:
-            await socket.close(message=b"the call has two ends already")
+            await socket.close(message=b"the call already has two ends")
             return socket
         self._there.append(socket)
         if len(self._there) == 2:
@@ -60,7 +60,7 @@ async def _page(_: web.Request) -> web.StreamResponse:
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until killed; a line on stderr says when. TLS, because browsers open cameras to secure pages only."""
+    """Serve until killed; print a line on stderr when ready. TLS, because only secure pages may use a camera."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("address")
     parser.add_argument("port", type=int)

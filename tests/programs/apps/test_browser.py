@@ -236,9 +236,12 @@ def programs() -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("says", "message"),
     [
-        ("echo Mozilla Firefox 140.12.0esr", r"is no Chromium but 'Mozilla Firefox 140\.12\.0esr'; give Chrome, Edge"),
-        ("true", r"is no Chromium but 'silent'; give Chrome"),
-        ("echo no libraries >&2; exit 127", r"does not run for the viewer.*no libraries.*give one that everybody may"),
+        (
+            "echo Mozilla Firefox 140.12.0esr",
+            r"is not Chromium, it prints 'Mozilla Firefox 140\.12\.0esr'; give Chrome, Edge",
+        ),
+        ("true", r"is not Chromium, it prints 'nothing'; give Chrome"),
+        ("echo no libraries >&2; exit 127", r"does not run as the viewer.*no libraries.*give one that everybody can"),
     ],
 )
 def test_a_program_that_is_no_chromium_is_refused(programs: Path, says: str, message: str) -> None:

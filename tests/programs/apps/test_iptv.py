@@ -157,7 +157,7 @@ def test_login_in_two_steps_leads_to_the_channel(tab: Tab, site: tuple[type[Tele
 def test_a_user_that_the_first_step_does_not_know_is_told(tab: Tab) -> None:
     said = '<p role="alert">me@tv.test is unknown</p>'
     serve(tab, {"https://tv.test/": FIRST, "https://tv.test/second?username=me%40tv.test": said + FIRST})
-    with pytest.raises(ServiceError, match="asks for a login; the page says: … is unknown"):
+    with pytest.raises(ServiceError, match="requires a login; the page says: … is unknown"):
         watch(tab, "https://tv.test/", account(user="me@tv.test", password="hunter2"), timeout=5)
 
 
@@ -174,7 +174,7 @@ def test_a_film_for_which_the_browser_has_no_key_is_told(tab: Tab, content: str,
     """Debian's Chromium has no Widevine."""
     tab.page.add_init_script(path=SCRIPT)
     serve(tab, {"https://tv.test/": content})
-    with pytest.raises(ServiceError, match=rf"has no key; give Chrome by --browser; the page says: {said}"):
+    with pytest.raises(ServiceError, match=rf"has no key; use Chrome \(--browser\); the page says: {said}"):
         watch(tab, "https://tv.test/", None, timeout=2)
 
 
@@ -218,9 +218,9 @@ def test_a_storage_state_goes_to_its_own_sites_alone(tab: Tab, context: BrowserC
     [
         (
             "https://elsewhere.test/",
-            r"^--credentials=tv.toml: the storage state has nothing for https://elsewhere\.test",
+            r"^--credentials=tv.toml: the storage state holds nothing for https://elsewhere\.test",
         ),
-        ("http://tv.test/", "plain http: a login is sent over https only"),
+        ("http://tv.test/", "plain http; a login is sent only over https"),
     ],
 )
 def test_a_storage_state_of_other_sites_is_refused(tab: Tab, url: str, message: str) -> None:
@@ -258,7 +258,7 @@ def test_session_that_ends_in_mid_run_is_noticed(tab: Tab, site: tuple[type[Tele
     assert refusal(tab.evaluate(asking()), mine) is None
     handler.sessions.clear()
     tab.open(f"{url}/channel")
-    assert (refusal(tab.evaluate(asking()), mine) or "").startswith("the login is refused")
+    assert (refusal(tab.evaluate(asking()), mine) or "").startswith("the login was refused")
 
 
 def test_refused_login_quotes_the_page_and_is_tried_once(tab: Tab, site: tuple[type[Television], str]) -> None:
@@ -269,16 +269,16 @@ def test_refused_login_quotes_the_page_and_is_tried_once(tab: Tab, site: tuple[t
 
 
 def test_login_without_an_account_is_told(tab: Tab, site: tuple[type[Television], str]) -> None:
-    with pytest.raises(ServiceError, match=r"asks for a login; give an account \(--credentials"):
+    with pytest.raises(ServiceError, match=r"requires a login; give an account \(--credentials"):
         watch(tab, f"{site[1]}/channel", None)
 
 
 def test_password_is_not_sent_over_plain_http(tab: Tab) -> None:
     serve(tab, {"http://tv.test/": FORM.format(said="")})
-    with pytest.raises(ServiceError, match="plain http: an account is sent over https only"):
+    with pytest.raises(ServiceError, match="plain http; an account is sent only over https"):
         watch(tab, "http://tv.test/", account(user="me", password="hunter2"))
     assert tab.page.locator("input[type=password]").input_value() == ""
-    with pytest.raises(ServiceError, match="a session cookie is sent over https only"):
+    with pytest.raises(ServiceError, match="a session cookie is sent only over https"):
         watch(tab, "http://tv.test/", account(cookie="session=abc"))
 
 
@@ -379,8 +379,8 @@ def test_stream_whose_token_has_expired_is_told(tab: Tab) -> None:
     ("options", "message"),
     [
         ({"live": True}, "--service=iptv --live: give the channel's page"),
-        ({"url": "tv.test/live.m3u8"}, "is no http or https address"),
-        ({"url": "file:///etc/passwd"}, "is no http or https address"),
+        ({"url": "tv.test/live.m3u8"}, "is not an http or https address"),
+        ({"url": "file:///etc/passwd"}, "is not an http or https address"),
         ({"buffer": 0.5}, r"buffer=0\.5: must be 2 to 120 s"),
     ],
 )

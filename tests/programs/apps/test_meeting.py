@@ -178,7 +178,7 @@ def test_the_password_of_a_room_is_typed_in(tab: Tab) -> None:
 @pytest.mark.parametrize(
     ("credentials", "message"),
     [
-        (None, r"^the meeting has a password; give it as password in --credentials$"),
+        (None, r"^the meeting requires a password; give it as password in --credentials$"),
         (Credentials("call.toml", password="open door"), r"^the password of call\.toml is not taken$"),
     ],
 )
@@ -211,29 +211,29 @@ LEAVE = '<button id="hangup-button" class="hangup-button" aria-label="Leave call
 @pytest.mark.parametrize(
     ("site", "content", "then", "message"),
     [
-        (TEAMS_SITE, TEAMS, "<p>Someone will let you in shortly</p>", r"not let in for 5 s: .* says: Someone will let"),
-        (MEET_SITE, MEET, f"<p>You’ll join the call when someone lets you in</p>{LEAVE}", r"not let in .*You'll join"),
-        (MEET_SITE, MEET, LEAVE, r"no picture of anybody comes for 5 s; the page shows 'Leave'"),
+        (TEAMS_SITE, TEAMS, "<p>Someone will let you in shortly</p>", r"not admitted after 5 s; .* says: Someone"),
+        (MEET_SITE, MEET, f"<p>You’ll join the call when someone lets you in</p>{LEAVE}", r"not admitted.*You'll join"),
+        (MEET_SITE, MEET, LEAVE, r"no participant's picture arrived within 5 s; the page shows 'Leave'"),
         (TEAMS_SITE, TEAMS, "<p>Sorry, but you were denied access to the meeting.</p>", r"both ends in; .*Sorry, but"),
-        (TEAMS_SITE, "<h1>Sign in to join this meeting</h1>", "", r"lets no guest in; .* give --profile; .*Sign in to"),
-        (TEAMS_SITE, "<h1>You need to sign in</h1>", "", r"organiser lets no guest in"),
-        (TEAMS_SITE, "<p>Only people in this org can join</p>", "", r"for one organisation; give --profile"),
-        (TEAMS_SITE, "<p>Let's verify your email</p>", "", r"asks guests for a code by mail"),
+        (TEAMS_SITE, "<h1>Sign in to join this meeting</h1>", "", r"admits no guests; .* give --profile; .*Sign in to"),
+        (TEAMS_SITE, "<h1>You need to sign in</h1>", "", r"organiser admits no guests"),
+        (TEAMS_SITE, "<p>Only people in this org can join</p>", "", r"limited to one organisation; give --profile"),
+        (TEAMS_SITE, "<p>Let's verify your email</p>", "", r"sends guests a code by mail"),
         (TEAMS_SITE, "<h1>Pick an account</h1>", "", r"has several accounts; leave one"),
         (TEAMS_SITE, "<p>Your session has expired</p>", "", r"log in again in the profile"),
-        (TEAMS_SITE, "<p>Your browser isn’t supported</p>", "", r"give Chrome or Edge by --browser"),
+        (TEAMS_SITE, "<p>Your browser isn’t supported</p>", "", r"use Chrome or Edge \(--browser\)"),
         (TEAMS_SITE, "<p>Enter the characters you see</p>", "", r"it asks for what a person sees"),
         (TEAMS_SITE, '<iframe src="/captcha/x"></iframe>', "", r"it asks for what a person sees; .* says: captcha"),
-        (TEAMS_SITE, "<p>We couldn't connect you</p><button>Reload</button>", "", r"is no link to a meeting"),
-        (MEET_SITE, "<h1>You can't join this video call</h1>", "", r"lets guests in; .* says: You can't join this"),
-        (MEET_SITE, "<p>Sign in with your Google account</p>", "", r"no guest in; give --profile .*Sign in with"),
+        (TEAMS_SITE, "<p>We couldn't connect you</p><button>Reload</button>", "", r"does not link to a meeting"),
+        (MEET_SITE, "<h1>You can't join this video call</h1>", "", r"admits guests; .* says: You can't join this"),
+        (MEET_SITE, "<p>Sign in with your Google account</p>", "", r"no guests; give --profile .*Sign in with"),
         (MEET_SITE, MEET, "<p>Someone in the call denied your request to join</p>", r"both ends in; .*denied your req"),
         (JITSI_SITE, "<p>Your join request has been rejected by a moderator.</p>", "", r"both ends in; .*rejected by"),
         (JITSI_SITE, "<p>Waiting for an authenticated user</p><button>I am the host</button>", "", r"open the room"),
-        (JITSI_SITE, ROOM.format(joined="false", knocking="true"), "when", r"^not let in for 5 s: .* says: Čekejte$"),
-        (JITSI_SITE, ROOM.format(joined="true", knocking="false"), "when", r"^no picture of anybody comes for 5 s"),
+        (JITSI_SITE, ROOM.format(joined="false", knocking="true"), "when", r"^not admitted after 5 s; .*: Čekejte$"),
+        (JITSI_SITE, ROOM.format(joined="true", knocking="false"), "when", r"^no participant's picture arrived"),
         (JITSI_SITE, '<button data-testid="prejoin.joinMeeting">Join meeting</button>', "",
-         r"not in the meeting after 1 s: the button 'Join meeting' leads nowhere"),
+         r"not in the meeting after 1 s: the button 'Join meeting' has no effect"),
         (TEAMS_SITE, "<h1>About  us</h1>", "", r"not in the meeting after 1 s: the page shows 'About us'"),
         (TEAMS_SITE, "", "", r"not in the meeting after 1 s: the page shows 'nothing'"),
     ],
@@ -251,7 +251,7 @@ def test_what_stands_in_the_way_is_told_in_time(
 
 def test_plain_http_is_told(tab: Tab) -> None:
     show(tab, PAGE, url="http://meet.test/Room")
-    with pytest.raises(ServiceError, match="plain http: a browser gives its camera to https only"):
+    with pytest.raises(ServiceError, match="plain http; browsers allow the camera only over https"):
         enter(tab, JITSI_SITE, timeout=5)
 
 
@@ -260,9 +260,9 @@ def test_plain_http_is_told(tab: Tab) -> None:
     [
         ({"service": "jitsi"}, r"--service=jitsi: a real service; add --live --url=https://meet\.example\.org/Room"),
         ({"service": "teams", "live": True}, r"--service=teams --live: give the link to the meeting, --url=https://tea"),
-        ({"service": "jitsi", "live": True, "url": "meet.test/Room"}, r"--url=meet\.test/Room: is no link to a meet"),
-        ({"service": "jitsi", "live": True, "url": "https://meet.test/"}, r"is no link to a meeting of jitsi, such as"),
-        ({"service": "meet", "live": True, "url": "https://teams.microsoft.com/l/x"}, r"no link to a meeting of meet"),
+        ({"service": "jitsi", "live": True, "url": "meet.test/Room"}, r"--url=meet\.test/Room: is not a jitsi meeting"),
+        ({"service": "jitsi", "live": True, "url": "https://meet.test/"}, r"is not a jitsi meeting link; give"),
+        ({"service": "meet", "live": True, "url": "https://teams.microsoft.com/l/x"}, r"not a meet meeting link"),
     ],
 )  # fmt: skip
 def test_options_that_do_not_fit_are_refused(given: dict[str, Any], message: str, lab_file: Path) -> None:

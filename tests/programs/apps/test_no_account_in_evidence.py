@@ -83,7 +83,7 @@ def record(tmp_path: Path, screen: str, spki: str, given: Mapping[str, Any], end
 
 @pytest.mark.parametrize(
     ("kind", "ends"),
-    [("file", ""), ("environment", "the login is refused"), ("environment", "the session of")],
+    [("file", ""), ("environment", "the login was refused"), ("environment", "the session of")],
 )
 def test_no_account_is_in_a_run(
     tmp_path: Path,

@@ -62,7 +62,7 @@ def test_a_document_without_end_is_cut_off(browser: Browser, tmp_path: Path) -> 
     browser.open("data:text/html,<script>document.write('<p>A film, and another</p>'.repeat(25000))</script>")
     assert browser.keep_shown(tmp_path)
     document = (tmp_path / "logs" / "page.html").read_text()
-    assert len(document) < 600_000 and document.endswith("more characters are left out -->")
+    assert len(document) < 600_000 and document.endswith("more characters are omitted -->")
 
 
 @pytest.mark.parametrize(

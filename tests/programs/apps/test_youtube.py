@@ -149,8 +149,8 @@ def test_the_answer_to_the_consent_dialog_is_there_before_the_page(tab: Tab) -> 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (BOT, r"you’re not a bot; it takes this browser for a bot; give one that is logged in: --profile, or stor"),
-        ("<p>Our systems have detected unusual traffic</p>", r"no player; it takes this address for a bot's; wait"),
+        (BOT, r"you’re not a bot; it takes this browser for a bot; use a logged-in browser: --profile, or stor"),
+        ("<p>Our systems have detected unusual traffic</p>", r"no player; it takes this IP address for a bot; wait"),
         (UNAVAILABLE, "the player reports: Video unavailable"),
         ("<p>Service unavailable</p>", "no film after 1 s: the page has no player"),
         (PLAYER + BUMP.replace("button", "span"), "no film after 1 s: the consent dialog stays"),
@@ -179,7 +179,7 @@ def test_the_origin_offers_what_the_window_shows_or_as_much_as_is_asked() -> Non
     ("options", "message"),
     [
         ({"live": True, "video_id": "nope"}, "--video-id='nope': a YouTube video id has 11"),
-        ({"http": "h1"}, "http='h1': must be h2 or h3"),
+        ({"http": "h1"}, "http='h1': is invalid; give h2 or h3"),
         ({"buffer": 0.5}, r"buffer=0\.5: must be 2 to 120 s"),
     ],
 )

@@ -61,7 +61,7 @@ def test_who_comes_second_calls_what_one_says_the_other_hears_and_a_third_is_ref
             await second.send_json({"description": "offer"})
             assert await first.receive_json(timeout=5) == {"description": "offer"}
             third = await client.ws_connect("/room")
-            assert (await third.receive(timeout=5)).extra == "the call has two ends already"
+            assert (await third.receive(timeout=5)).extra == "the call already has two ends"
             await second.close()
             assert await first.receive_json(timeout=5) == {"left": True}
 

@@ -30,20 +30,25 @@ def test_account_from_a_private_file(file: Path) -> None:
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o602, 0o660])
 def test_file_that_others_get_at_is_refused(file: Path, mode: int) -> None:
     file.chmod(mode)
-    with pytest.raises(ServiceError, match=rf"^--credentials={file}: mode {mode:04o} .*chmod 600"):
+    with pytest.raises(
+        ServiceError, match=rf"^--credentials={file}: others can read it .mode {mode:04o}.; run chmod 600"
+    ):
         read_credentials("o2tv", file)
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (f'user = "me"\npassword = {SECRET}', "is no TOML; write user"),
-        (f'user = "me"\npasswort = "{SECRET}"', "unknown passwort; known: user, password, cookie"),
+        (f'user = "me"\npassword = {SECRET}', "not valid TOML; write user"),
+        (f'user = "me"\npasswort = "{SECRET}"', "unknown passwort; known are user, password, cookie"),
         ('user = "me"', "give user and password, or cookie"),
-        ('user = "me"\npassword = 5', "each value must be a text"),
+        ('user = "me"\npassword = 5', "every value must be a string"),
         ("", "give user and password, or cookie"),
-        ('cookie = "a=b"\norigins = "http://tv.test"', "origins: 'http://tv.test': must be https://host"),
-        ('cookie = "a=b"\norigins = "https://tv.test/login"', "origins: 'https://tv.test/login': must be https://host"),
+        ('cookie = "a=b"\norigins = "http://tv.test"', "origins: 'http://tv.test'is not an origin; give https://host"),
+        (
+            'cookie = "a=b"\norigins = "https://tv.test/login"',
+            "origins: 'https://tv.test/login'is not an origin; give https://host",
+        ),
     ],
 )
 def test_what_is_no_account_is_told_in_one_line_without_the_secret(file: Path, text: str, says: str) -> None:
@@ -103,11 +108,11 @@ def test_it_may_come_from_the_environment(state: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda path: path.chmod(0o644), "storage-state=.*state.json: mode 0644 .*chmod 600"),
-        (lambda path: path.write_text(SECRET), "is no storage state; make one by"),
-        (lambda path: path.write_text(json.dumps({"cookies": [{"name": SECRET}]})), "is no storage state"),
+        (lambda path: path.chmod(0o644), "storage-state=.*state.json: others can read it .mode 0644.; run chmod 600"),
+        (lambda path: path.write_text(SECRET), "not a storage state; create one with"),
+        (lambda path: path.write_text(json.dumps({"cookies": [{"name": SECRET}]})), "not a storage state"),
         (lambda path: path.unlink(), "No such file"),
-        (lambda path: path.write_bytes(b"x" * (9 << 20)), "is larger than"),
+        (lambda path: path.write_bytes(b"x" * (9 << 20)), "larger than"),
     ],
 )
 def test_a_bad_storage_state_is_told_without_what_is_in_it(

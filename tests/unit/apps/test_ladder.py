@@ -20,14 +20,14 @@ def test_rungs_of_the_users_own_have_their_rates() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("300p:1mbit", "'300p:1mbit' is no rung; give LINES:RATE, as in 240p:300k,720p:2.5mbit, of 240p, 360p"),
-        ("240p", "'240p' is no rung"),
-        ("240p:", "'240p:' is no rung"),
+        ("300p:1mbit", "'300p:1mbit' is not a rung; give LINES:RATE, as in 240p:300k,720p:2.5mbit; LINES: 240p, 360p"),
+        ("240p", "'240p' is not a rung"),
+        ("240p:", "'240p:' is not a rung"),
         ("240p:fast", "is not a rate"),
-        ("240p:1k", "'240p:1k': a rung has 50kbit to 100mbit"),
-        ("480p:1m,240p:2m", "'240p:2m': each rung must have more lines"),
-        ("240p:1m,480p:1m", "'480p:1m': each rung must have more lines"),
-        ("", "'' is no rung"),
+        ("240p:1k", "'240p:1k': the rate is out of range; give 50kbit to 100mbit"),
+        ("480p:1m,240p:2m", "'240p:2m': every rung must have more lines"),
+        ("240p:1m,480p:1m", "'480p:1m': every rung must have more lines"),
+        ("", "'' is not a rung"),
     ],
 )
 def test_what_is_no_ladder_is_refused(text: str, why: str) -> None:

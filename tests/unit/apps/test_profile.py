@@ -53,7 +53,7 @@ def test_what_a_login_needs_is_copied_and_nothing_else(profile: Path, tmp_path: 
 def test_a_folder_that_is_no_profile_is_refused(profile: Path, tmp_path: Path) -> None:
     with pytest.raises(ProfileError, match=r"^--profile: no such folder: .*/none; give"):
         check_profile(tmp_path / "none")
-    with pytest.raises(ProfileError, match=r"^--profile: .*/Default is no profile, .*which holds Default$"):
+    with pytest.raises(ProfileError, match=r"^--profile: .*/Default is not a profile: .*which holds Default$"):
         check_profile(profile / "Default")
 
 

@@ -52,10 +52,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         _plant(run.path)
         run.add_versions({"kernel": "6.12.43-buildbox9", "guest libc6": "2.41-6", "router": "10.1.2.3-buildbox9"})
         run.void("the login of jnovak@karelbox is refused; tvuser77 is unknown")
-        run.void("the login is refused, check tv.toml; the page says: Dear Novak Jan, your plan has ended")
-        run.void("the stream is refused, its token has expired or is wrong: HTTP 403 for Novak Jan")
+        run.void("the login was refused; check tv.toml; the page says: Dear Novak Jan, your plan has ended")
+        run.void("the stream was refused because its token has expired or is wrong: HTTP 403 for Novak Jan")
         run.void("not in the meeting after 60 s: the page shows 'Hello Novak Jan'")
-        run.void("not in the meeting after 60 s: the button 'Join as Novak Jan' leads nowhere")
+        run.void("not in the meeting after 60 s: the button 'Join as Novak Jan' has no effect")
         run.void("the player reports: Novak Jan may not see this")
         return run.commit()
 
