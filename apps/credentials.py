@@ -78,7 +78,7 @@ def read_credentials(service: str, file: Path | None, enough: Sequence[Sequence[
         if not any(given.values()):
             return None
     if unknown := given.keys() - set(_KEYS):
-        raise ServiceError(f"{source}: unknown {', '.join(sorted(unknown))}; known are {', '.join(_KEYS)}")
+        raise ServiceError(f"{source}: unknown {', '.join(sorted(unknown))}; known: {', '.join(_KEYS)}")
     if any(not isinstance(value, str) for value in given.values()):
         raise ServiceError(f"{source}: every value must be a string in quotes")
     if wrong := [name for name in given.get("origins", "").split() if not re.fullmatch(r"https://[^/\s]+", name)]:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watches a call, whoever wrote its page: keeps every RTCPeerConnection that the page makes and tells, each second,
-// the statistics of the picture that comes, of the one that goes and of the path between, and when each frame left
-// the camera, among the player's samples (player.js, which runs before).
+// Watches a call on any page: keeps every RTCPeerConnection that the page creates and reports, every second, the statistics
+// of the received picture, the sent picture and the path, and when each frame left the camera, among the player's samples
+// (player.js, which runs before).
 (() => {
   'use strict';
   const player = window.__sojourn;
@@ -15,10 +15,10 @@
       'keyFramesEncoded', 'qpSum', 'totalEncodeTime'],
     pair: ['currentRoundTripTime', 'availableOutgoingBitrate'],
   };
-  const LOST_S = 15; // a site reconnects by itself, and may
+  const LOST_S = 15; // a site may reconnect by itself
   const connections = [];
   const moved = new Map(); // bytes of each stream, as of the last second
-  const chosen = {}; // the inbound and the outbound stream that are told of
+  const chosen = {}; // the inbound and the outbound stream that are reported
   let shown = null; // id of the track whose picture is watched
   let sent = null; // the track that goes to the other end
   let seen = []; // its frames
@@ -37,15 +37,15 @@
     },
   });
   window.RTCPeerConnection = window.webkitRTCPeerConnection = kept;
-  player.state = () => connections.map((peer) => peer.connectionState).join(', ') || 'without a connection';
+  player.state = () => connections.map((peer) => peer.connectionState).join(', ') || 'no connection';
 
-  // The largest element that shows what comes; a site shows the same in a thumbnail too.
+  // The largest element that shows the received picture; a site may show it in a thumbnail too.
   const area = ({ clientWidth, clientHeight }) => clientWidth * clientHeight;
   player.video = () => [...document.querySelectorAll('video')]
     .filter(({ srcObject }) => shown && srcObject?.getVideoTracks?.().some(({ id }) => id === shown))
     .sort((a, b) => area(b) - area(a))[0] || null;
 
-  // The stream that moved most since the last second, or the one of then: a site may hold others that rest.
+  // The stream with the most bytes since the last second, else the previous one: a site may keep idle streams.
   function busiest(streams, type, bytes) {
     const those = streams.filter(({ stats }) => stats.type === type);
     const gain = ({ key, stats }) => stats[bytes] - (moved.get(key) ?? 0) + (key === chosen[type] ? 0.5 : 0);
@@ -94,7 +94,7 @@
     if (track && track !== sent) watch(sent = track);
     const up = connections.some((peer) => peer.connectionState === 'connected');
     lost = up || !player.path ? 0 : lost + 1;
-    if (lost === LOST_S) tell('failed', `the page has had no connection for ${LOST_S} s`);
+    if (lost === LOST_S) tell('failed', `the page had no connection for ${LOST_S} s`);
   }
   let busy = false;
   setInterval(async () => {

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watch the host: processor time in use, the longest scheduling stall, suspension and clock steps of each second
-(host.jsonl).
+"""Watch the host: CPU use, the longest scheduling stall, suspension and clock steps, per second (host.jsonl).
 
-It runs as a process of its own, so that the harness's interpreter lock is not taken for a host stall.
+It runs as a separate process, so that the harness's interpreter lock does not count as a host stall.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ PERIOD_S = 1.0
 
 
 class _Stall(threading.Thread):
-    """Wakes every 5 ms and keeps the largest lateness seen since it was last asked."""
+    """Wakes every 5 ms and keeps the largest lateness since it was last read."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -38,7 +37,7 @@ class _Stall(threading.Thread):
             time.sleep(max(0.0, due - time.monotonic()))
             now = time.monotonic()
             self._worst = max(self._worst, now - due)
-            # A late tick is counted once, not again in each tick it made late.
+            # A late tick is counted once, not again in every tick that it delays.
             due = max(due, now) + TICK_S
 
     def take(self) -> float:
@@ -47,9 +46,9 @@ class _Stall(threading.Thread):
 
 
 def _ahead_ns() -> tuple[int, int]:
-    """Return how far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, and the wall clock of CLOCK_BOOTTIME.
+    """Return how far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, and the wall clock ahead of CLOCK_BOOTTIME.
 
-    CLOCK_MONOTONIC stands still while the host is suspended. Of some tries the one that was least interrupted.
+    CLOCK_MONOTONIC stops while the host is suspended. Of several tries, the least interrupted one counts.
     """
     tries = []
     for _ in range(5):
@@ -61,7 +60,7 @@ def _ahead_ns() -> tuple[int, int]:
 
 
 def watch() -> None:
-    """Write a line a second to stdout until killed; the first after a tenth of a second.
+    """Write one line per second to stdout until killed, the first after 0.1 s.
 
     Keys: t (Unix s), cpu_cores_used and cpu_idle_cores (cores of the whole host, mean over the second),
     cpu_steal_cores (taken by the hypervisor), stall_ms (largest lateness of a 5 ms timer in the second), suspended_ms
@@ -94,25 +93,25 @@ def watch() -> None:
 
 
 class HostWatch:
-    """The watcher as a process beside us. Make one with `start`, end it with `stop`."""
+    """The watcher as a separate process. Create one with `start`, end it with `stop`."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
 
     @classmethod
     def start(cls, run: Path, *, wrap: Sequence[str] = ()) -> HostWatch:
-        """Write run/host.jsonl from now on; raises ProcessError when it does not start."""
+        """Write run/host.jsonl from now on. Raises ProcessError if it does not start."""
         # Only here: the watcher itself runs outside the project's module path.
         from sojourn.hardware.machine.place import LOCAL
         from sojourn.hardware.machine.process import Process
 
-        # -P: the script shall not find its neighbours as modules.
+        # -P: the script must not import its neighbours as modules.
         command = [sys.executable, "-P", __file__]
         file = run / "host.jsonl"
         return cls(Process.start(LOCAL, command, stdout=file, ready="stall_ms", ready_in="stdout", wrap=wrap))
 
     def stop(self) -> None:
-        """End the watcher."""
+        """Stop the watcher."""
         self.process.stop(signal.SIGTERM)
 
 

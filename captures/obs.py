@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record an X11 screen with OBS Studio; what is left is the same as captures/screen.py leaves.
+"""Record an X11 screen with OBS Studio, with the same result as captures/screen.py.
 
-OBS writes at a steady rate: in place of a frame that it could not draw in time (lagged) or encode (skipped) stands the
-one before it once more. So frame i belongs to `start` + its pts whatever happened, and `missing` is what OBS counted.
-`start` comes from the slate with which the recording begins (captures/obs_control.py).
+OBS writes at a constant rate: a frame that it could not draw (lagged) or encode (skipped) in time is replaced by the
+previous one. So frame i always belongs to `start` + its pts, and `missing` is OBS's count. `start` is derived from the
+slate at the beginning of the recording (captures/obs_control.py).
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from sojourn.scoring.picture.frames import QUIET, RecordingError, frame_times, r
 
 CONTROL = Path(__file__).with_name("obs_control.py")
 Edge = tuple[bool, float, float]
-"""The slate was shown or taken away; Unix times before and after."""
+"""The slate was shown (True) or removed; Unix times before and after."""
 _SLATE_RGB, _NEAR = (255, 0, 255), 60
-#: OBS draws in software where there is no graphics card: at 1280x720 that takes 0.8 of a core, at half of it 0.3. With
+#: OBS draws in software without a graphics card: at 1280x720 that takes 0.8 of a core, at half that size 0.3. With
 #: fewer cores than these it records at half the display's size.
 FULL_SIZE_CORES = 3
 _SEARCH_S, _STEP_S = 1.0, 0.0005
-#: Share of the slate's frames that must show what was asked.
+#: Share of frames that must show the requested state of the slate.
 _AGREE = 0.8
 
 
 @dataclass(frozen=True)
 class ObsScreen(Screen):
-    """screen.json of OBS: `start` is known to `start_error` s; `missing` were lagged or skipped since the slate."""
+    """screen.json of OBS: `start` is exact to `start_error` s; `missing` were lagged or skipped since the slate."""
 
     recorder: str = "obs"
     start_error: float = 0.0
@@ -52,7 +52,7 @@ class ObsScreen(Screen):
 
 
 class ObsRecorder(ScreenRecorder):
-    """A running recording by OBS."""
+    """A running OBS recording."""
 
     program, package = "obs", "obs-studio"
 
@@ -73,17 +73,17 @@ class ObsRecorder(ScreenRecorder):
         wrap: Sequence[str] = (),
         timeout: float = 45,
     ) -> ObsRecorder:
-        """Record `display` into run/screen.mp4; return once frames are written and their times can be known.
+        """Record `display` to run/screen.mp4; return once frames are written and their times can be determined.
 
-        `wrap` should give it a real-time priority: a frame that OBS draws some ms late shows the film's next one, if
-        that is due then, and misses one (of 30 it saw 24 beside a browser).
+        `wrap` should give OBS a real-time priority: a frame that OBS draws some ms late shows the film's next frame if
+        that is due, and misses one (it recorded 24 of 30 next to a browser).
 
-        Raises ProcessError when OBS does not start or writes nothing within `timeout` seconds.
+        Raises ProcessError if OBS does not start or writes nothing within `timeout` s.
         """
         scale = 1.0 if len(os.sched_getaffinity(0)) >= FULL_SIZE_CORES else 0.5
         scratch = viewer_folder("-obs")
-        # OBS answers at every address of its namespace: in one of its own that is the loopback. In a lab's it must
-        # stay, as the display is reached there alone; that one has no way out.
+        # OBS listens on every address of its namespace: in a namespace of its own, that is the loopback. In a lab's it
+        # must stay, because the display is reachable only there; a lab's namespace has no way out.
         in_lab = "nsenter" in place.prefix
         command = [sys.executable, "-P", str(CONTROL), display, str(scratch), str(_part(run)), str(progress_file(run))]
         command += [f"{size[0]}x{size[1]}", str(scale), str(fps), str(quantiser)]
@@ -102,12 +102,12 @@ class ObsRecorder(ScreenRecorder):
             raise
         slate = [tuple(edge) for edge in _told(run)["slate"]]
         width, height = (round(side * scale) for side in size)
-        # Known now, so that a killed run still knows when its frames were shown.
+        # Written now, so that a killed run still has the times of its frames.
         write(run, ObsScreen(slate[0][1], fps, width, height, frames=0, expected=0, missing=0, slate=slate))
         return cls(run, process, slate[0][1], scratch)
 
     def stop(self) -> ObsScreen:
-        """End the recording and say what was recorded; errors as finish()."""
+        """Stop the recording and return what was recorded; errors as in finish()."""
         try:
             self.process.stop(grace=30)
             return finish(self.run)
@@ -116,9 +116,9 @@ class ObsRecorder(ScreenRecorder):
 
 
 def finish(run: Path) -> ObsScreen:
-    """Turn what OBS wrote in `run` into screen.mp4 and complete screen.json; also for an OBS that was killed.
+    """Convert OBS's recording in `run` to screen.mp4 and complete screen.json, also after OBS was killed.
 
-    FileNotFoundError when nothing was recorded, ProcessError or RecordingError when it cannot be read or its slate
+    Raises FileNotFoundError if nothing was recorded, ProcessError or RecordingError if it cannot be read or its slate
     cannot be found.
     """
     begun = json.loads((run / "screen.json").read_text())
@@ -149,31 +149,31 @@ def finish(run: Path) -> ObsScreen:
 
 
 def first_frame(times: Sequence[float], seen: npt.NDArray[np.bool_], slate: Sequence[Edge]) -> tuple[float, float]:
-    """Unix time of the recording's time 0, and by how much it may be wrong, in s.
+    """Return the Unix time of the recording's time 0, and its maximum error, in s.
 
-    `times` are those of its first frames, `seen` says which show the slate. The answer is where most frames show what
-    was shown then. Raises RecordingError when too few do.
+    `times` are those of its first frames, `seen` says which show the slate. The result is the offset at which most
+    frames show the expected state of the slate. Raises RecordingError if too few do.
     """
     if not seen.any():
-        raise RecordingError("the recording of OBS begins with no slate: the times of its frames are not known")
+        raise RecordingError("the OBS recording does not begin with a slate, so the times of its frames are unknown")
     shown, before, after = (np.array(column) for column in zip(*slate, strict=True))
     t = np.array(times)
     guess = before[0] - t[seen.argmax()]
     starts = guess + np.arange(-_SEARCH_S, _SEARCH_S, _STEP_S)
     at = starts[:, None] + t[None, :]
-    asked, done = np.searchsorted(before, at), np.searchsorted(after, at)  # changes until then
+    asked, done = np.searchsorted(before, at), np.searchsorted(after, at)  # changes up to then
     state = np.concatenate([[False], shown])[done]
     right = ((asked != done) | (state == seen)).mean(axis=1)
     if right.max() < _AGREE:
         raise RecordingError(
-            f"the slate of OBS is read in {right.max():.0%} of its frames, too few to know their times"
+            f"the OBS slate is as expected in {right.max():.0%} of its frames, too few to determine their times"
         )
     best = starts[right == right.max()]
     return float(best.min() + best.max()) / 2, float(best.max() - best.min()) / 2
 
 
 def slate_seen(video: Path, seconds: float) -> npt.NDArray[np.bool_]:
-    """Which of the first frames show the slate alone. Raises RecordingError."""
+    """Return which of the first frames show only the slate. Raises RecordingError."""
     size = 16, 9
     with decoder("ffmpeg", [video]) as ready:
         command = [*ready.command, *QUIET, "-nostdin", "-t", f"{seconds:.3f}", *recording(ready.names[video])]
@@ -181,7 +181,7 @@ def slate_seen(video: Path, seconds: float) -> npt.NDArray[np.bool_]:
         command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "pipe:1"]
         done = subprocess.run(command, capture_output=True)
     if done.returncode:
-        raise RecordingError(f"recording {video} cannot be read: {done.stderr.decode(errors='replace').strip()}")
+        raise RecordingError(f"cannot read the recording {video}: {done.stderr.decode(errors='replace').strip()}")
     pixels = np.frombuffer(done.stdout, np.uint8).reshape(-1, size[0] * size[1], 3).astype(int)
     return np.asarray((np.abs(pixels - _SLATE_RGB) < _NEAR).all(axis=(1, 2)))
 
@@ -191,7 +191,7 @@ def _part(run: Path) -> Path:
 
 
 def _told(run: Path) -> dict[str, Any]:
-    """What obs_control.py has told so far; of each thing the newest."""
+    """Return the newest value of every key that obs_control.py has written."""
     facts: dict[str, Any] = {}
     file = progress_file(run)
     for line in file.read_text().splitlines(keepends=True) if file.exists() else []:

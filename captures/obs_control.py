@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OBS Studio driven by its websocket: a program that records an X display until SIGINT, run at the display's place.
+"""A program that records an X display with OBS Studio, controlled by its websocket, until SIGINT.
 
     python obs_control.py DISPLAY SCRATCH FILE.mkv PROGRESS WIDTHxHEIGHT SCALE FPS QUANTISER WORDS…
 
-Records the display of WIDTHxHEIGHT px at SCALE times its size. WORDS come before OBS's own command and make it the
-user of SCRATCH, who has no way to FILE but that OBS is started in its folder, which is made.
+Runs at the display's host. Records the display of WIDTHxHEIGHT px at SCALE times its size. WORDS are a prefix to OBS's
+command and make it run as the user of SCRATCH, who can reach FILE only because OBS is started in its folder.
 
 Writes lines of JSON to PROGRESS: first, once OBS records, `{"obs": version, "slate": [[shown, before, after], …]}`,
-then each second `{"frames": …, "lagged": …, "skipped": …}`, the last two since the slate. After the first one stderr
-says "recording". Where OBS ends by itself it ends too, with one line on stderr.
+then every second `{"frames": …, "lagged": …, "skipped": …}`, the last two since the slate. After the first line it
+prints "recording" to stderr. If OBS ends by itself, it ends too, with one line on stderr.
 
-OBS gives its frames no time of day. So the recording begins with a slate: a coloured source over the display, by which
-OBS covers the picture that it records (not the display) and uncovers it, at moments that are known and that fall
-everywhere between two frames. captures/obs.py finds them again in the file.
+OBS gives its frames no time of day. So the recording begins with a slate: a coloured source with which OBS covers and
+uncovers the recorded picture (not the display) at known times that are spread over the frame interval.
+captures/obs.py finds them in the file.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ from obsws_python.error import OBSSDKError  # type: ignore[import-untyped]
 from websocket import WebSocketException
 
 NAME = "Sojourn"
-"""The scene of `obs_studio/`, in which the slate is the item `SLATE`."""
+"""The scene in `obs_studio/`; its item `SLATE` is the slate."""
 SLATE = 2
-#: Magenta, as OBS writes colours: alpha, blue, green, red.
+#: Magenta, in OBS's order: alpha, blue, green, red.
 SLATE_ABGR = 0xFFFF00FF
-#: How often the slate comes or goes, and for how many frames it stays so; the rest moves it by a step each time.
+#: The number of slate changes and the frames between two; the fraction shifts every change by one step.
 EDGES, STAYS = 12, 4
 _READY_S, _STOP_S, _TELL_S = 20.0, 10.0, 1.0
-#: OBS's configuration as it lies in its folder, with `$NAME` where a recording has its own value.
+#: OBS's configuration files, with `$NAME` for the values of a recording.
 _CONFIGURATION = Path(__file__).with_name("obs_studio")
 
 
 class ObsError(RuntimeError):
-    """OBS did not start, or no longer records."""
+    """OBS did not start, or has stopped recording."""
 
 
 def files(
     *, part: Path, size: tuple[int, int], scale: float, fps: int, quantiser: int, port: int, password: str
 ) -> Mapping[str, str]:
-    """OBS's own configuration: file below its folder → text. It records `part` as ffmpeg does (captures/screen.py).
+    """Return OBS's configuration: path below its folder → text. It records to `part` as captures/screen.py does.
 
-    `size` is the display's in px, that times `scale` the recording's.
+    `size` is the display's size in px; the recording has `scale` times that.
     """
     width, height = (round(side * scale) for side in size)
     values = {
@@ -75,7 +75,7 @@ def files(
 def start(
     display: str, scratch: Path, config: Mapping[str, str], folder: Path, words: Sequence[str]
 ) -> subprocess.Popen[bytes]:
-    """Start OBS on `display` with `config`, in `folder`, its window nowhere; it ends with us."""
+    """Start OBS on `display` with `config`, in `folder`, without a visible window; it ends with this process."""
     for name, text in config.items():
         (file := scratch / "obs-studio" / name).parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -86,7 +86,7 @@ def start(
         **dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"), str(scratch)),
         "DISPLAY": display,
         "DBUS_SESSION_BUS_ADDRESS": "disabled:",
-        # Its window would stand on the display that it records.
+        # Its window would be visible on the recorded display.
         "QT_QPA_PLATFORM": "offscreen",
         "LIBGL_ALWAYS_SOFTWARE": "1",
     }
@@ -96,18 +96,18 @@ def start(
 
 
 def connect(obs: subprocess.Popen[bytes], port: int, password: str) -> ReqClient:
-    """Return a client once OBS takes requests."""
+    """Return a client once OBS accepts requests."""
     deadline = time.monotonic() + _READY_S
     while True:
         try:
             client = ReqClient(host="127.0.0.1", port=port, password=password, timeout=5)
-            client.get_stats()  # refused until all is loaded
+            client.get_stats()  # refused until everything is loaded
             return client
         except (OSError, WebSocketException, OBSSDKError) as error:
             if obs.poll() is not None:
                 raise
             if time.monotonic() > deadline:
-                raise ObsError(f"OBS takes no requests within {_READY_S:g} s: {error}") from error
+                raise ObsError(f"OBS accepted no requests within {_READY_S:g} s: {error}") from error
             time.sleep(0.05)
 
 
@@ -116,12 +116,12 @@ def await_frames(client: ReqClient) -> None:
     deadline = time.monotonic() + _READY_S
     while not client.get_record_status().output_duration:
         if time.monotonic() > deadline:
-            raise ObsError(f"OBS has written no frame within {_READY_S:g} s")
+            raise ObsError(f"OBS wrote no frame within {_READY_S:g} s")
         time.sleep(0.02)
 
 
 def clap(client: ReqClient, fps: int) -> list[tuple[bool, float, float]]:
-    """Show the slate and take it away; return what was done, and the Unix times before and after each."""
+    """Show and remove the slate several times; return each change with the Unix times before and after it."""
     edges = []
     begin = time.monotonic()
     for number in range(EDGES):
@@ -134,7 +134,7 @@ def clap(client: ReqClient, fps: int) -> list[tuple[bool, float, float]]:
 
 
 def record(client: ReqClient, fps: int, ending: threading.Event, progress: TextIO) -> None:
-    """Record until `ending` is set and write `progress`. Raises ObsError when OBS stops before that."""
+    """Record until `ending` is set and write `progress`. Raises ObsError if OBS stops before that."""
 
     def tell(**what: object) -> None:
         progress.write(json.dumps(what) + "\n")
@@ -166,17 +166,17 @@ def record(client: ReqClient, fps: int, ending: threading.Event, progress: TextI
 def main(
     display: str, scratch: str, part: str, progress: str, size: str, scale: str, fps: str, quantiser: str, *words: str
 ) -> None:
-    """See the text of this file."""
+    """See the module's docstring."""
     ending = threading.Event()
     signal.signal(signal.SIGINT, lambda *_: ending.set())
-    logging.getLogger("obsws_python").setLevel(logging.CRITICAL)  # it logs the password, and each try to connect
+    logging.getLogger("obsws_python").setLevel(logging.CRITICAL)  # it logs the password and every attempt to connect
     width, height = map(int, size.split("x"))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     password = secrets.token_urlsafe(24)
     (folder := Path(part).parent).mkdir()
-    folder.chmod(0o777)  # nobody else has a way to it
+    folder.chmod(0o777)  # its parents are closed to others
     config = files(
         part=Path(Path(part).name), size=(width, height), scale=float(scale), fps=int(fps), quantiser=int(quantiser),
         port=port, password=password,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capture packet headers at one interface with dumpcap, as pcapng with nanosecond time stamps.
+"""Capture packet headers on one interface with dumpcap, as pcapng with nanosecond timestamps.
 
-The capture goes over stdout into a local file, so that it works alike on this host, in a namespace and over
-ssh. What the kernel dropped stands in the file itself (interface statistics block); `stop` returns it too.
-Where there is tcpdump only, as at a host reached by ssh or in a simulated machine, what that writes is made pcapng when
-it ends. (dumpcap asks the kernel twice for each packet, which in a simulated machine is a tenth of a run's time.)
+The capture goes through stdout to a local file, so that it works the same on this host, in a namespace and over ssh.
+The file itself holds the count of packets that the kernel dropped (interface statistics block); `stop` returns it too.
+Where only tcpdump is available, as on a host reached by ssh or in a simulated machine, its output is converted to
+pcapng at the end. (dumpcap makes two system calls per packet, which costs a simulated machine a tenth of a run's time.)
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from sojourn.hardware.machine.place import Place
 from sojourn.hardware.machine.process import Process, ProcessError
 
 SNAPLEN = 128  # bytes: Ethernet, IPv6 and TCP with all options fit
-_BUFFER_MIB = 16  # kernel ring: 2 s of 50 Mbit/s headers while the host is busy
+_BUFFER_MIB = 16  # kernel ring: 2 s of headers at 50 Mbit/s while the host is busy
 _TCPDUMP = ".pcap"
-_HANDOVER_S = 0.3  # the kernel hands a part-full ring block over after 250 ms
+_HANDOVER_S = 0.3  # the kernel delivers a partly filled ring block after 250 ms
 _ENDED = re.compile(r"Packets received/dropped on interface '.*': (\d+)/(\d+)")
 _TCPDUMP_DROPPED = re.compile(r"^(\d+) packets? dropped by kernel", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Captured:
-    """What dumpcap counted: packets written, and packets that the kernel or dumpcap lost."""
+    """dumpcap's counts: packets written, and packets lost by the kernel or dumpcap."""
 
     file: Path
     packets: int
@@ -39,7 +39,7 @@ class Captured:
 
 
 class PacketCapture:
-    """A running capture. Make one with `start`, end it with `stop`."""
+    """A running capture. Create one with `start`, end it with `stop`."""
 
     def __init__(self, process: Process, raw: Path, log: Path) -> None:
         self.process, self.raw, self.log = process, raw, log
@@ -56,9 +56,9 @@ class PacketCapture:
         wrap: Sequence[str] = (),
         timeout: float = 15,
     ) -> PacketCapture:
-        """Capture at `interface` of `place` into `file` (….pcapng); return once it captures.
+        """Capture on `interface` of `place` to `file` (….pcapng); return once it captures.
 
-        `only` is a capture filter ("tcp or udp"). Raises ProcessError when dumpcap is missing, may not
+        `only` is a capture filter ("tcp or udp"). Raises ProcessError if dumpcap is missing, has no permission to
         capture, or does not know the interface.
         """
         log = file.with_suffix(".log")
@@ -72,14 +72,14 @@ class PacketCapture:
             return cls(process, raw, log)
         command = ["dumpcap", "-q", "-i", interface, "-s", str(snaplen), "-B", str(_BUFFER_MIB), "-w", "-"]
         command += ["-f", only] if only else []
-        # "File:" comes after the interface is open and the ring is mapped; "Capturing on" comes before.
+        # "File:" is printed after the interface is open and the ring is mapped; "Capturing on" before.
         process = Process.start(place, command, stdout=file, stderr=log, ready=r"^File: ", timeout=timeout, wrap=wrap)
         return cls(process, file, log)
 
     def stop(self) -> Captured:
-        """End the capture, compress it to <file>.zst and say how many packets it holds and lost.
+        """Stop the capture, compress it to <file>.zst and return how many packets it holds and lost.
 
-        Raises ProcessError when dumpcap ended early or left no count.
+        Raises ProcessError if dumpcap ended early or printed no count.
         """
         if self.process.alive():
             time.sleep(_HANDOVER_S)
@@ -90,12 +90,12 @@ class PacketCapture:
         packed = compress(self.raw)
         counts = _ENDED.search(log)
         if counts is None:
-            raise ProcessError(f"dumpcap into {packed} left no packet count: {log.strip()[-300:]}")
+            raise ProcessError(f"dumpcap printed no packet count for {packed}: {log.strip()[-300:]}")
         self.log.unlink()
         return Captured(packed, int(counts[1]), int(counts[2]))
 
     def _converted(self, log: str) -> Captured:
-        """What tcpdump wrote is kept, as pcapng, even if it left no count."""
+        """Convert tcpdump's capture to pcapng, which is kept even without a packet count."""
         dropped = _TCPDUMP_DROPPED.search(log)
         file = self.raw.with_suffix(".pcapng")
         try:
@@ -105,16 +105,16 @@ class PacketCapture:
         self.raw.unlink()
         packed = compress(file)
         if dropped is None:
-            raise ProcessError(f"tcpdump into {packed} left no packet count: {log.strip()[-300:]}")
+            raise ProcessError(f"tcpdump printed no packet count for {packed}: {log.strip()[-300:]}")
         self.log.unlink()
         return Captured(packed, packets, int(dropped[1]))
 
 
 def own_traffic(hosts: Collection[str], viewers: Collection[str] = ()) -> str:
-    """Return a capture filter (pcap-filter(7)) for what passes between `hosts`, by their addresses, tagged or not.
+    """Return a capture filter (pcap-filter(7)) for packets between `hosts` (addresses), VLAN-tagged or not.
 
-    With `viewers`, addresses whose peers are not known, such as a live site's, also what these send and get but for
-    names that they look up. Empty without hosts: everything is ours.
+    With `viewers`, addresses whose peers are unknown, such as a live site's, also everything that they send and receive
+    except name lookups. Empty without hosts: all packets are Sojourn's.
     """
     if not hosts:
         return ""
@@ -122,12 +122,12 @@ def own_traffic(hosts: Collection[str], viewers: Collection[str] = ()) -> str:
     own = f"(src host ({among}) and dst host ({among}))"
     if viewers:
         own += f" or (host ({' or '.join(sorted(set(viewers)))}) and not port 53 and not port 5353 and not port 853)"
-    # What stands behind `vlan` is looked for in tagged packets alone.
+    # Conditions after `vlan` match only tagged packets.
     return f"{own} or (vlan and ({own}))"
 
 
 def compress(file: Path) -> Path:
-    """Replace `file` by `file`.zst and return the new path. Memory stays at a few MB for any size."""
+    """Replace `file` by `file`.zst and return the new path. Uses a few MB of memory for any size."""
     packed = file.with_name(file.name + ".zst")
     with file.open("rb") as source, packed.open("wb") as sink:
         zstandard.ZstdCompressor(level=3, write_checksum=True).copy_stream(source, sink)

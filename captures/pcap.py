@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tcpdump's files made pcapng (draft-ietf-opsawg-pcapng) with the count of lost packets, as dumpcap writes.
+"""Convert tcpdump's files to pcapng (draft-ietf-opsawg-pcapng) with the count of lost packets, as in dumpcap's files.
 
-tcpdump is what a router has; its pcap (draft-ietf-opsawg-pcap) has no place for that count.
+Routers have tcpdump; its pcap format (draft-ietf-opsawg-pcap) has no field for that count.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _TIME_RESOLUTION, _DROPPED_BY_KERNEL = 9, 7  # if_tsresol, isb_osdrop
 
 
 class PcapError(RuntimeError):
-    """A capture that is none of tcpdump's with nanoseconds; the text names the file."""
+    """A file is not a tcpdump capture with nanoseconds; the message names the file."""
 
 
 def to_pcapng(pcap: Path, pcapng: Path, dropped: int | None) -> int:
-    """Write the packets of `pcap` to `pcapng` and return how many; a part-written last one is left out.
+    """Write the packets of `pcap` to `pcapng` and return their number; a partly written last packet is skipped.
 
-    `dropped` is the count that the file keeps, None: not known. Raises `PcapError`.
+    `dropped` is the count to store, None: unknown. Raises `PcapError`.
     """
     with pcap.open("rb") as source, pcapng.open("wb") as sink:
         head = source.read(_HEADER.size)
         if len(head) < _HEADER.size or _HEADER.unpack(head)[0] != _NANOSECONDS:
-            raise PcapError(f"{pcap} is not a capture of tcpdump with nanoseconds")
+            raise PcapError(f"{pcap} is not a tcpdump capture with nanosecond timestamps")
         *_, snaplen, link = _HEADER.unpack(head)
         sink.write(block(SECTION, SECTION_BODY))
         nanoseconds = option(_TIME_RESOLUTION, b"\x09")

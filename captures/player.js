@@ -3,7 +3,7 @@
 (() => {
   'use strict';
   if (window !== window.top || window.__sojourn) return;
-  const LIMIT = 20000; // lines kept when nobody drains
+  const LIMIT = 20000; // lines kept while nothing drains
   const lines = [];
   let waiting = false;
   let quality = null;
@@ -15,7 +15,7 @@
   const largest = (videos) => [...videos].reduce((most, video) => (most && area(most) >= area(video) ? most : video), null);
   const find = () => {
     const player = document.querySelector('#movie_player');
-    const { video } = window.__sojourn; // of a call, captures/call.js knows which one
+    const { video } = window.__sojourn; // in a call, captures/call.js selects the element
     return [player, video ? video() : largest((player || document).querySelectorAll('video'))];
   };
 
@@ -27,7 +27,7 @@
     return 0;
   };
 
-  // Where the picture is on the screen, in its pixels: x, y, width, height; bars that the element adds are not in it.
+  // The picture's position on the screen in pixels: x, y, width, height; without bars that the element adds.
   const place = (video) => {
     const box = video.getBoundingClientRect();
     const fitted = !['fill', 'cover'].includes(getComputedStyle(video).objectFit) && video.videoHeight;
@@ -44,7 +44,7 @@
     const frames = video.getVideoPlaybackQuality();
     const showing = ['ad-showing', 'ad-interrupting'].some((name) => player?.classList.contains(name));
     if (showing !== ad) keep({ t: now(), event: 'ad', detail: (ad = showing) });
-    const rows = video.videoHeight ? `${video.videoHeight}p` : 'unknown'; // where the page has no name for it
+    const rows = video.videoHeight ? `${video.videoHeight}p` : 'unknown'; // if the page has no name for it
     const named = (player && player.getPlaybackQuality && player.getPlaybackQuality()) || rows;
     if (named !== quality) {
       if (quality !== null) keep({ t: now(), event: 'qualitychange', detail: { from: quality, to: named } });
@@ -66,7 +66,7 @@
     });
   };
 
-  // Media events do not bubble, but they can be seen on their way down.
+  // Media events do not bubble, but they can be captured on their way down.
   const EVENTS = ['waiting', 'playing', 'pause', 'ended', 'seeking', 'seeked', 'stalled', 'ratechange', 'resize', 'error'];
   for (const name of EVENTS) {
     document.addEventListener(name, ({ target }) => {
@@ -83,8 +83,8 @@
     }, true);
   }
 
-  // A film that is protected asks for a key system; a browser that has none of those asked for cannot show it.
-  const { requestMediaKeySystemAccess: request } = Navigator.prototype; // in secure contexts alone
+  // A protected film requests a key system; a browser without any of the requested ones cannot show it.
+  const { requestMediaKeySystemAccess: request } = Navigator.prototype; // only in secure contexts
   if (request) {
     Navigator.prototype.requestMediaKeySystemAccess = function requestMediaKeySystemAccess(...asked) {
       const answer = Reflect.apply(request, this, asked);

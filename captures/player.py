@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Player samples: what the page's player says of itself, every 250 ms, written to player.jsonl."""
+"""Player samples: the state of the page's player every 250 ms, written to player.jsonl."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-#: To be added to the page before its own scripts run.
+#: Injected into the page before its own scripts run.
 SCRIPT = Path(__file__).with_name("player.js")
-#: The same for a page that calls, after SCRIPT.
+#: Injected after SCRIPT into the page of a call.
 CALL_SCRIPT = Path(__file__).with_name("call.js")
 DRAIN = "() => window.__sojourn ? window.__sojourn.drain() : []"
-_MISSES = 3  # calls in a row without an answer after which the page counts as lost
-#: Longer than any pause of a page that still lives.
+_MISSES = 3  # consecutive calls without an answer after which the page counts as lost
+#: Longer than any pause of a live page, s.
 _SILENT_S = 8.0
 _LOG = logging.getLogger("sojourn.player")
 
@@ -26,7 +26,8 @@ _LOG = logging.getLogger("sojourn.player")
 class PlayerSample(BaseModel):
     """One sample; times in Unix seconds (`t`) and film seconds (`currentTime`, `buffer` = ahead of it).
 
-    `width`, `height` are the decoded picture's, in px; `place` is where it is on the screen: x, y, width, height in px.
+    `width`, `height` are the decoded picture's, in px; `place` is its position on the screen: x, y, width, height in
+    px.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -46,16 +47,16 @@ class PlayerSample(BaseModel):
 
 
 class Page(Protocol):
-    """What the recorder needs of a browser; to be safe to call from any thread."""
+    """What the recorder needs from a browser; must be callable from any thread."""
 
     def evaluate(self, script: str) -> Any: ...
 
 
 class PlayerRecorder:
-    """Fetches the samples that the page keeps and appends them to a file, once a second, in a thread."""
+    """A thread that fetches the page's samples once per second and appends them to a file."""
 
     def __init__(self, page: Page, path: Path, period: float = 1.0) -> None:
-        """`period` in seconds: how often the page is asked, not how often it samples."""
+        """`period` (s): the interval of fetches, not of samples."""
         self._page, self._path, self._period = page, path, period
         self._latest: PlayerSample | None = None
         self._waits = 0
@@ -70,7 +71,7 @@ class PlayerRecorder:
 
     @property
     def latest(self) -> PlayerSample | None:
-        """The newest sample, at most `period` + 0.25 s old while the page answers."""
+        """The newest sample, at most `period` + 0.25 s old while the page responds."""
         return self._latest
 
     @property
@@ -80,9 +81,9 @@ class PlayerRecorder:
 
     @property
     def failure(self) -> str | None:
-        """Why there are no more samples (page crashed or hangs, disk full); None while they come."""
+        """Why there are no more samples (page crashed or hangs, disk full); None while they arrive."""
         if self._failure is None and self._drained and time.monotonic() - self._drained > _SILENT_S:
-            return f"the page has not answered for {_SILENT_S:g} s"
+            return f"the page did not answer for {_SILENT_S:g} s"
         return self._failure
 
     def _run(self) -> None:
@@ -93,12 +94,12 @@ class PlayerRecorder:
                 try:
                     lines = self._page.evaluate(DRAIN)
                     misses, self._drained = 0, time.monotonic()
-                except Exception as error:  # a crashed page must not take what was recorded with it
+                except Exception as error:  # a crashed page must not lose recorded samples
                     lines = []
-                    misses += 1  # one alone: the page went on to another while it was asked
+                    misses += 1  # a single miss: the page navigated during the call
                     if misses == _MISSES:
                         self._failure = str(error).splitlines()[0]
-                        _LOG.warning("the page no longer answers: %s", self._failure)
+                        _LOG.warning("the page no longer responds: %s", self._failure)
                         return
                 for line in lines:
                     file.write(json.dumps(line) + "\n")
@@ -118,7 +119,7 @@ class PlayerRecorder:
             self._failure = str(line["detail"])
 
     def stop(self) -> None:
-        """Fetch what is left and close the file."""
+        """Fetch the remaining samples and close the file."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)

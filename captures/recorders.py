@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can record a screen, by the names of --recorder."""
+"""The screen recorders, by their --recorder names."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Record an X11 screen with ffmpeg, each frame with the wall-clock time at which it was grabbed.
 
-While it records, the file is a fragmented mp4, readable at any moment and after any kill; at the end it is
-remuxed without loss to a plain mp4 whose index stands in front. Time stamps are x11grab's own (the host's
-real-time clock just before the grab) and are never rounded to the frame grid, so late frames and gaps show.
+While it records, the file is a fragmented mp4, readable at any moment and after any kill; at the end it is remuxed
+losslessly to a plain mp4 with its index first. Timestamps are x11grab's own (the host's real-time clock just before the
+grab) and are never rounded to the frame grid, so that late frames and gaps show.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from sojourn.hardware.machine.viewer import viewer
 from sojourn.scoring.picture.frames import QUIET, frame_times, recording
 
 FPS = 60
-"""Twice what films have: at their own rate a frame that is shown between two grabs is missed, and looks dropped."""
+"""Twice a film's frame rate: at the same rate, a frame shown between two grabs would be missed and look dropped."""
 NEEDED_FPS = 30
-"""Frames a second that evidence must have: where none was grabbed for longer, one is missing."""
+"""Frames/s that the evidence must have: a longer gap counts as a missing frame."""
 QUANTISER, FINE_QUANTISER = 24, 16
-"""x264's constant one: of a picture that carries a strip, and of one of which the picture itself is all that is known,
-for the traces of upscaling are fainter than edges (scoring/picture/blind/resolution.py)."""
-TIMESCALE = 90_000  # ticks a second of the file's time stamps
+"""x264's constant quantiser: for a picture with a strip; and for a picture without one, which must preserve the traces
+of upscaling, fainter than edges (scoring/picture/blind/resolution.py)."""
+TIMESCALE = 90_000  # ticks per second of the file's timestamps
 _START = re.compile(r"Duration: N/A, start: (\d+\.\d+)")
 
 
@@ -52,9 +52,9 @@ class Screen:
 
 
 class ScreenRecorder:
-    """A running recording. Make one with `start`, end it with `stop`."""
+    """A running recording. Create one with `start`, end it with `stop`."""
 
-    #: The program that records, for sojourn.hardware.machine.programs, and the package that has it.
+    #: The recording program, for sojourn.hardware.machine.programs, and its package.
     program, package = "ffmpeg", "ffmpeg"
 
     def __init__(self, run: Path, process: Process, start: float) -> None:
@@ -62,7 +62,7 @@ class ScreenRecorder:
 
     @classmethod
     def check(cls) -> None:
-        """Raise ProcessError with the fix when the program that records is missing."""
+        """Raise ProcessError with the fix if the recording program is missing."""
         if find(cls.program) is None:
             raise ProcessError(f"--recorder={cls.program}: {cls.program} is missing (apt install {cls.package})")
 
@@ -79,9 +79,9 @@ class ScreenRecorder:
         wrap: Sequence[str] = (),
         timeout: float = 15,
     ) -> ScreenRecorder:
-        """Record `display` (":99") into run/screen.mp4; return once the first frame is encoded.
+        """Record `display` (":99") to run/screen.mp4; return once the first frame is encoded.
 
-        Raises ProcessError when ffmpeg cannot open the display or encodes nothing within `timeout` seconds.
+        Raises ProcessError if ffmpeg cannot open the display or encodes nothing within `timeout` s.
         """
         width, height = size
         command = ["ffmpeg", "-hide_banner", "-nostdin", "-loglevel", "info", "-nostats", "-y"]
@@ -93,7 +93,7 @@ class ScreenRecorder:
         command += ["-video_track_timescale", str(TIMESCALE), "-flush_packets", "1"]
         command += ["-movflags", "+frag_keyframe+empty_moov+default_base_moof", "-frag_duration", "1000000"]
         log = run / "screen.log"
-        # The viewer cannot open the run's files: the recorder is given this one.
+        # The viewer cannot open the run's files, so the recorder inherits this one.
         with _part(run).open("wb") as part:
             process = Process.start(
                 viewer(place),
@@ -109,34 +109,34 @@ class ScreenRecorder:
         opened = _START.search(log.read_text(errors="replace"))
         if opened is None:
             process.stop()
-            raise ProcessError(f"{place.name}: ffmpeg told no start time of {display}; see {log}")
+            raise ProcessError(f"{place.name}: ffmpeg printed no start time for {display}; see {log}")
         start = float(opened[1])
-        # Known now, so that a killed run still knows when its frames were shown.
+        # Written now, so that a killed run still has the times of its frames.
         write(run, Screen(start, fps, width, height, frames=0, expected=0, missing=0))
         return cls(run, process, start)
 
     def stop(self) -> Screen:
-        """End the recording and say what was recorded; RecordingError when the file cannot be read."""
+        """Stop the recording and return what was recorded. Raises RecordingError if the file cannot be read."""
         self.process.stop()
         return finish(self.run)
 
 
 def encoding(fps: int, quantiser: int) -> list[str]:
-    """How a screen of `fps` frames a second is encoded: ffmpeg's options."""
-    # One thread and no B-frames: nothing waits in the encoder, and packets are in the order shown.
+    """Return ffmpeg's encoding options for a screen of `fps` frames/s."""
+    # One thread and no B-frames: nothing waits in the encoder, and packets are in display order.
     options = ["-c:v", "libx264", "-preset", "superfast", "-bf", "0", "-threads", "1"]
-    # One quantiser for all frames, and nothing that is only for smaller files: a third of the encoder's processor time.
+    # One quantiser for all frames, and no size optimisation: a third of the encoder's CPU time.
     options += ["-qp", str(quantiser), "-x264-params", "cabac=0:weightp=0:scenecut=0"]
-    # Colour of every second pixel instead of the mean of two: a seventh of the recorder's processor time.
+    # The colour of every second pixel instead of the mean of two saves a seventh of the recorder's CPU time.
     options += ["-sws_flags", "neighbor", "-pix_fmt", "yuv420p", "-g", str(5 * fps)]
-    # By time as well: on a host too slow for all frames, key frames, by which scoring finds its way, would be rare.
+    # Key frames also by time: on a host too slow for all frames, the key frames that scoring seeks to would be rare.
     return [*options, "-force_key_frames", "expr:gte(t,n_forced*5)"]
 
 
 def finish(run: Path) -> Screen:
-    """Turn what was recorded in `run` into screen.mp4 and complete screen.json; also for a killed recorder.
+    """Convert the recording in `run` to screen.mp4 and complete screen.json, also after a killed recorder.
 
-    FileNotFoundError when nothing was recorded, ProcessError or RecordingError when ffmpeg cannot read it.
+    Raises FileNotFoundError if nothing was recorded, ProcessError or RecordingError if ffmpeg cannot read it.
     """
     begun = json.loads((run / "screen.json").read_text())
     part, whole = _part(run), run / "screen.mp4"
@@ -152,20 +152,20 @@ def finish(run: Path) -> Screen:
 
 
 def remux(part: Path, whole: Path) -> None:
-    """Move the pictures of `part` into the mp4 `whole` without loss; ProcessError when ffmpeg cannot read it."""
+    """Move the pictures of `part` to the mp4 `whole` losslessly. Raises ProcessError if ffmpeg cannot read it."""
     with decoder("ffmpeg", [part], [whole]) as ready:
         command = [*ready.command, *QUIET, "-nostdin", "-y", *recording(ready.names[part]), "-map", "0:v"]
         command += ["-c", "copy", "-video_track_timescale", str(TIMESCALE)]
         command += ["-movflags", "+faststart", ready.names[whole]]
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        whole.unlink(missing_ok=True)  # a broken copy (disk full) beside the readable part would mislead
-        raise ProcessError(f"screen recording {part} cannot be remuxed: {done.stderr.strip()}")
+        whole.unlink(missing_ok=True)  # a broken copy (disk full) next to the readable part would mislead
+        raise ProcessError(f"cannot remux the screen recording {part}: {done.stderr.strip()}")
     part.unlink()
 
 
 def count_missing(times: Sequence[float], fps: float) -> tuple[int, int]:
-    """(expected, missing) frames: a gap of n frame times misses n - 1, even if as many follow fast."""
+    """Return (expected, missing) frames: a gap of n frame times misses n - 1, even if as many follow quickly."""
     if not times:
         return 0, 0
     missing = sum(max(0, round((b - a) * fps) - 1) for a, b in pairwise(times))
@@ -177,7 +177,7 @@ def _part(run: Path) -> Path:
 
 
 def progress_file(run: Path) -> Path:
-    """What the recorder tells while it records."""
+    """Return the file with the recorder's progress."""
     return run / "screen.progress"
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traffic beside the victim: bulk flows and delay probes."""
+"""Traffic next to the victim: bulk flows and delay probes."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What competes besides bulk flows by programs of ours between client and server: a web user, and a call."""
+"""Contenders other than bulk flows, as programs between client and server: a web user, and a call."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sojourn.hardware.machine.process import Process, ProcessError
 from sojourn.traffic import call_traffic, ports, web
 from sojourn.traffic.load import CALL, WEB
 
-#: A talk that is not stopped ends by itself after a day more than any timeline has.
+#: A call that is not stopped ends by itself a day after any timeline could.
 _TALK_S = 8 * 86_400
 _FAREWELL_S = 10.0
 
 
 @dataclass(frozen=True)
 class Ends:
-    """Where an application runs: both places, and their addresses."""
+    """Where an application runs: both hosts and their addresses."""
 
     client: Place
     server: Place
@@ -35,13 +35,13 @@ class Ends:
 
 
 class Application(ABC):
-    """One that competes. Order of calls: start, failure …, stop, record; stop is always safe."""
+    """A competing application. Order of calls: start, failure …, stop, record; stop is always safe."""
 
     contender: ClassVar[str]
-    """As a load names it."""
+    """Its name in a load."""
 
     def __init__(self, name: str) -> None:
-        """`name` is its own in its run: it is told when it ends in mid-run."""
+        """`name` is unique in the run; it is reported if the application ends during the run."""
         self.name = name
         self._stack = ExitStack()
         self._start_s = self._end_s = 0.0
@@ -55,7 +55,7 @@ class Application(ABC):
 
     @abstractmethod
     def begin(self, stack: ExitStack) -> None:
-        """Start all its parts; `stack` is given what ends each."""
+        """Start all its parts; `stack` receives the calls that stop them."""
 
     @property
     @abstractmethod
@@ -63,13 +63,13 @@ class Application(ABC):
         """Why it no longer competes; None while it does."""
 
     def stop(self) -> None:
-        """End all its parts, last first."""
+        """Stop all its parts, last first."""
         self._stack.close()
         self._end_s = time.time()
 
     @abstractmethod
     def told(self) -> dict[str, Any]:
-        """What it says of itself when it has ended, JSON-ready."""
+        """Its results when it has ended, serialisable as JSON."""
 
     def record(self, phase: str) -> dict[str, Any]:
         """Return its entry in bulk.json."""
@@ -78,16 +78,16 @@ class Application(ABC):
 
 
 class Programs(Application):
-    """An application of programs of ours."""
+    """An application made of Sojourn's programs."""
 
     def __init__(self, ends: Ends, folder: Path, name: str) -> None:
-        """`folder` receives what the programs print, in files named after `name`."""
+        """`folder` receives the programs' output, in files named after `name`."""
         super().__init__(name)
         self._ends, self._files = ends, folder / name
         self._running: dict[str, Process] = {}
 
     def _run(self, name: str, place: Place, module: ModuleType, *arguments: str, ready: str | None = None) -> Process:
-        """Start a module of ours as a program at `place`; at a remote host it is all that its Python is given."""
+        """Start `module` as a program at `place`; a remote host's Python gets nothing but this module."""
         source = Path(str(module.__file__))
         program = ["python3", "-c", source.read_text()] if place.remote else [sys.executable, "-P", str(source)]
         process = Process.start(place, [*program, *arguments], stdout=self._file(name), ready=ready)
@@ -95,12 +95,12 @@ class Programs(Application):
         return process
 
     def _file(self, name: str) -> Path:
-        """What the program `name` prints."""
+        """Return the file with the output of the program `name`."""
         return self._files.with_name(f"{self._files.name}-{name}.jsonl")
 
     @property
     def failure(self) -> str | None:
-        gone = (f"{name}: {it.log_tail() or 'no last words'}" for name, it in self._running.items() if not it.alive())
+        gone = (f"{name}: {it.log_tail() or 'no output'}" for name, it in self._running.items() if not it.alive())
         return next(gone, None)
 
     def _lines(self, name: str) -> list[dict[str, Any]]:
@@ -108,7 +108,7 @@ class Programs(Application):
 
 
 class WebUser(Programs):
-    """One user, who fetches from a server of his own by `sojourn.traffic.web`; the seed says when, and how much."""
+    """One user, who fetches from their own server by `sojourn.traffic.web`; the seed determines times and sizes."""
 
     contender = WEB
 
@@ -130,7 +130,7 @@ class WebUser(Programs):
 
 
 class Call(Programs):
-    """A talk each way by `sojourn.traffic.call_traffic`, as of a call that sends the same whatever becomes of it."""
+    """A talk in each direction by `sojourn.traffic.call_traffic`, like a call that never adapts its rate."""
 
     contender = CALL
 
@@ -152,7 +152,7 @@ class Call(Programs):
         }  # fmt: skip
 
     def _heard(self, way: str) -> dict[str, Any]:
-        """The summary of what was heard; without delays where the two ends' clocks are two."""
+        """The summary of what was received; without delays if the two ends have different clocks."""
         remote = self._ends.server.remote or self._ends.client.remote
         heard = next(iter(self._lines(f"hear-{way}")), {})
         told: dict[str, Any] = heard.get("summary", {})
@@ -160,7 +160,7 @@ class Call(Programs):
 
 
 def _let_end(listener: Process) -> None:
-    """It ends by itself once its talker has said farewell, or is silent."""
+    """Wait until it ends, which it does after its talker's farewell or silence."""
     with suppress(ProcessError):
         listener.wait(_FAREWELL_S)
     listener.stop(signal.SIGTERM)

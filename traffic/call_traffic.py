@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A call without a browser: a talker sends video frames by a schedule, a listener notes when each packet arrives.
 
-Each frame's packets leave at once, as those of a call whose sender does not pace. The two ends' clocks must be one, or
-agree: the delay is one way.
+A frame's packets leave at once, as in a call whose sender does not pace. The two ends must share a clock, or have
+synchronised clocks: the delay is one-way.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 PAYLOAD = 1200
-"""Bytes of a full packet's UDP payload, as libwebrtc sends them."""
+"""UDP payload of a full packet in libwebrtc, bytes."""
 _HEADER = struct.Struct("!IIQ")  # packet number, frame number, time of sending (Unix ns)
-_LAST = 0xFFFFFFFF  # as the packet number: the frame number is how many were sent
+_LAST = 0xFFFFFFFF  # as the packet number: the frame number is the number of packets sent
 _TOS = {"not-ect": 0, "ect1": 1, "ect0": 2}
 _SILENCE_S = 3.0
 _FAREWELLS = 5
@@ -29,7 +29,7 @@ _FAREWELLS = 5
 
 @dataclass(frozen=True)
 class Schedule:
-    """Frames of a call: mean bit rate of UDP payload (bit/s), frames a second, and key frames among them.
+    """Frames of a call: mean bit rate of UDP payload (bit/s), frames/s, and key frames.
 
     A key frame comes every `key_every` frames and is `key_factor` times as large as the others.
     """
@@ -40,13 +40,13 @@ class Schedule:
     key_factor: float = 8
 
     def frame_bytes(self, number: int) -> int:
-        """Size of a frame; the mean over `key_every` frames is that of the bit rate."""
+        """Size of a frame, bytes; the mean over `key_every` frames matches the bit rate."""
         mean = self.bitrate_bps / 8 / self.fps
         other = mean * self.key_every / (self.key_every - 1 + self.key_factor)
         return round(other * self.key_factor if number % self.key_every == 0 else other)
 
     def packets(self, number: int) -> Iterator[int]:
-        """Payload bytes of each packet of a frame; none is shorter than its header."""
+        """Yield the payload bytes of every packet of a frame; none is shorter than its header."""
         left = self.frame_bytes(number)
         while left > 0:
             yield max(_HEADER.size, min(PAYLOAD, left))
@@ -75,7 +75,7 @@ def talk(to: tuple[str, int], schedule: Schedule, seconds: float, ecn: str = "no
                 for size in schedule.packets(number):
                     out.sendto(_HEADER.pack(sent, number, time.time_ns()).ljust(size, b"\0"), to)
                     sent += 1
-        for _ in range(_FAREWELLS):  # one at least arrives
+        for _ in range(_FAREWELLS):  # at least one arrives
             out.sendto(_HEADER.pack(_LAST, sent, time.time_ns()), to)
             time.sleep(0.1)
     return sent
@@ -85,7 +85,7 @@ def listen(at: socket.socket, first_s: float = 60.0) -> dict[str, Any]:
     """Receive one talk: {"sent": packets or None without a farewell, "packets": [[number, frame, sent, received] …]}.
 
     Times are Unix ns, in order of arrival. Ends at the talker's farewell, or after 3 s of silence. Raises TimeoutError
-    when nothing comes in `first_s` seconds.
+    if nothing arrives within `first_s` s.
     """
     packets: list[tuple[int, int, int, int]] = []
     at.settimeout(first_s)
@@ -100,15 +100,15 @@ def listen(at: socket.socket, first_s: float = 60.0) -> dict[str, Any]:
         at.settimeout(_SILENCE_S)
         number, frame, left = _HEADER.unpack_from(data)
         if number == _LAST:
-            # An interrupt may come between a packet's leaving and its being counted.
+            # An interrupt may occur after a packet was sent and before it was counted.
             return {"sent": max([frame, *(number + 1 for number, *_ in packets)]), "packets": packets}
         packets.append((number, frame, left, arrived))
 
 
 def summary(sent: int | None, packets: Sequence[Sequence[int]]) -> dict[str, float | None]:
-    """Share lost (None when unknown) and one-way delay of the packets in ms: median, 99th percentile, largest.
+    """Return the share lost (None if unknown) and the packets' one-way delay in ms: median, 99th percentile, maximum.
 
-    Percentiles (nearest rank) are of all that were sent: None where they fall on a lost packet, which never came.
+    Percentiles (nearest rank) are over all packets sent: None if they fall on a lost packet.
     """
     delays = sorted((arrived - left) / 1e6 for _, _, left, arrived in packets)
     count = max(sent or 0, len(delays))

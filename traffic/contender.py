@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contenders: which congestion control a bulk flow has, and which ECN it negotiates."""
+"""The contenders: the congestion control of a bulk flow, and the ECN mode it negotiates."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from sojourn.hardware.machine.place import Place
 from sojourn.hardware.machine.plugins import beside, offered
 
 ECN_FILES = ("/proc/sys/net/ipv4/tcp_ecn", "/proc/sys/net/ipv4/tcp_ecn_fallback")
-"""What `Contender.prepare` sets at both ends: the mode, and whether a SYN sent again gives ECN up (RFC 3168, 6.1.1.1).
+"""What `Contender.prepare` sets at both ends: the mode, and whether a repeated SYN gives up ECN (RFC 3168, 6.1.1.1).
 
-Linux does give it up, and a queue that is full of another flow loses SYNs: the flow would not be what its name says.
+Linux does give it up, and a queue full of another flow loses SYNs: the flow would not be what its name says.
 """
 _AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 NO_ECN, CLASSIC_ECN, ACCURATE_ECN = 0, 1, 3  # values of net.ipv4.tcp_ecn
 
 
 class ContenderError(RuntimeError):
-    """A host cannot be what a contender needs; the message says what is missing."""
+    """A host does not support a contender; the message says what is missing."""
 
 
 @dataclass(frozen=True)
@@ -29,39 +29,38 @@ class Contender:
     cc: str
     tcp_ecn: int
     ect1: bool = False
-    """Whether its data goes out as ECT(1), as that of L4S does; that of others with ECN as ECT(0)."""
+    """Whether it sends ECT(1), like L4S; other contenders with ECN send ECT(0)."""
     sce: bool = False
-    """Whether its receiver tells of ECT(0) that a queue made ECT(1) (Some Congestion Experienced)."""
+    """Whether its receiver reports ECT(0) that a queue changed to ECT(1) (Some Congestion Experienced)."""
 
     def check(self, sender: Place, receiver: Place) -> None:
-        """Raise `ContenderError` when an end lacks the congestion control or the ECN mode."""
-        # iperf3 asks its server for the same congestion control, and DCTCP's feedback needs it at the
-        # receiver.
+        """Raise `ContenderError` if an end does not support the congestion control or the ECN mode."""
+        # iperf3 sets the same congestion control on its server, and DCTCP's feedback needs it at the receiver.
         for place in (sender, receiver):
             available = place.run(["cat", _AVAILABLE]).split()
             if self.cc not in available:
                 raise ContenderError(
-                    f"{place.name}: congestion control {self.cc} of contender {self.name} is not there: "
+                    f"{place.name}: congestion control {self.cc} of contender {self.name} is not available: "
                     f"its kernel has {', '.join(available)}; build or load tcp_{self.cc}"
                 )
 
     def prepare(self, sender: Place, receiver: Place) -> None:
-        """Set and read back both ends' `ECN_FILES`; a new flow negotiates by them. Raises `ContenderError`."""
+        """Set and read back both ends' `ECN_FILES`; a new flow uses them. Raises `ContenderError`."""
         self.check(sender, receiver)
         for place in (sender, receiver):
             for file, asked in zip(ECN_FILES, (self.tcp_ecn, 0), strict=True):
                 read_back = place.run(["sh", "-c", f"echo {asked} > {file} && cat {file}"], check=False).strip()
                 if read_back != str(asked):
                     raise ContenderError(
-                        f"{place.name}: {file.removeprefix('/proc/sys/').replace('/', '.')}: asked {asked} for "
+                        f"{place.name}: {file.removeprefix('/proc/sys/').replace('/', '.')}: requested {asked} for "
                         f"contender {self.name}, found {read_back or 'nothing'}"
                         + ("; accurate ECN needs a kernel of 6.18 or newer" if asked == ACCURATE_ECN else "")
                     )
 
 
-#: Controls that answer Some Congestion Experienced too (hardware/kernel/tcp_sce.c), in the virtual nodes' kernel.
+#: Controls that also respond to Some Congestion Experienced (hardware/kernel/tcp_sce.c), in the virtual nodes' kernel.
 _SCE = ("reno-sce", "dctcp-sce", "cubic-sce")
-#: Loss-based controls that a kernel may have besides; the virtual nodes' has them all.
+#: Further loss-based controls that a kernel may have; the virtual nodes' kernel has them all.
 _FURTHER = (
     "bic",
     "cdg",

@@ -18,12 +18,12 @@ from sojourn.traffic.contender import Contender
 
 _POLL_S = 0.02
 _CONNECT_S = 10.0
-# iperf3 says this when we end it by SIGINT; its JSON is whole then.
+# iperf3 prints this when stopped by SIGINT; its JSON is then complete.
 _INTERRUPTED = "interrupt"
 
 
 class BulkError(RuntimeError):
-    """A bulk flow could not start or ended by itself; the message has iperf3's own reason."""
+    """A bulk flow could not start or ended by itself; the message has iperf3's reason."""
 
 
 class BulkFlow:
@@ -62,7 +62,7 @@ class BulkFlow:
         self.await_data()
 
     def launch(self, duration_s: float = 3600) -> None:
-        """Do as `start` and do not wait: until `await_data` returns, neither end's ECN mode may be changed."""
+        """Like `start`, without waiting: until `await_data` returns, do not change the ECN mode of either end."""
         self.contender.prepare(self.sender, self.receiver)
         self._server = Process.start(
             self.receiver,
@@ -81,7 +81,7 @@ class BulkFlow:
             raise
 
     def await_data(self) -> None:
-        """Return when data flows. Raises `BulkError`, and the flow is over."""
+        """Return when data flows. Raises `BulkError`, after which the flow is over."""
         try:
             self._await_connection()
         except BaseException:
@@ -104,19 +104,17 @@ class BulkFlow:
         self.sender_address = line[2].rpartition(":")[0].strip("[]")
 
     def alive(self) -> bool:
-        """Tell whether the flow still runs."""
+        """Whether the flow still runs."""
         return self._client is not None and self._client.alive()
 
     def stop(self) -> dict[str, Any]:
-        """End the flow and return iperf3's JSON. Raises `BulkError` when the flow had ended by an
-        error.
-        """
+        """Stop the flow and return iperf3's JSON. Raises `BulkError` if the flow had already ended with an error."""
         self._end()
         self.end_s = time.time()
         try:
             result: dict[str, Any] = json.loads(self._json.read_text())
         except (OSError, ValueError) as broken:
-            raise BulkError(f"{self.sender.name}: iperf3 left no JSON in {self._json}: {broken}") from broken
+            raise BulkError(f"{self.sender.name}: iperf3 wrote no JSON to {self._json}: {broken}") from broken
         if (reason := result.get("error", "")) and _INTERRUPTED not in reason:
             raise BulkError(f"{self.sender.name}: iperf3: {reason}")
         return result
@@ -140,7 +138,7 @@ class BulkFlow:
         if self._client is not None:
             self._client.stop(signal.SIGINT, grace=10)
         if self._server is not None:
-            # One-off: it ends by itself after a whole test, and must not outlive a broken one.
+            # One-off: it ends by itself after a complete test, and must not outlive a broken one.
             with contextlib.suppress(ProcessError):
                 self._server.wait(timeout=1)
             self._server.stop(signal.SIGTERM, grace=3)
@@ -153,16 +151,14 @@ class BulkFlow:
 
 
 def check(place: Place) -> str:
-    """Return iperf3's version at `place`. Raises `ToolError` when it is missing or
-    unfit.
-    """
+    """Return iperf3's version at `place`. Raises `ToolError` if it is missing or unsuitable."""
     have = requirements.version(place, ["iperf3", "-v"], r"iperf (\d+\.\d+)", "iperf3")
-    requirements.at_least(place, "iperf3", have, (3, 9), "--cport and whole JSON after SIGINT are needed")
+    requirements.at_least(place, "iperf3", have, (3, 9), "--cport and complete JSON after SIGINT are required")
     try:
         features = place.run(["iperf3", "-v"])
     except CommandError as failed:
         raise requirements.ToolError(str(failed)) from failed
     if "TCP congestion algorithm" not in features:
-        lacks = "cannot set the congestion control: install a build for Linux"
+        lacks = "cannot set the congestion control; install a Linux build"
         raise requirements.ToolError(f"{place.name}: iperf3 {lacks}")
     return ".".join(map(str, have))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delay probes: irtt through the bottleneck (see `sojourn.traffic.probes`) and, on another port, past its queue."""
+"""Delay probes: irtt through the bottleneck (see `sojourn.traffic.probes`) and, on another port, around its queue."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sojourn.traffic import ports
 Codepoint = Literal["not-ect", "ect1", "ect0", "ce"]
 # The IP header's ECN field (RFC 3168); irtt's --dscp is the whole former TOS byte.
 TOS: dict[Codepoint, int] = {"not-ect": 0, "ect1": 1, "ect0": 2, "ce": 3}
-_LENGTH = 172  # bytes of payload: a G.711 packet of 20 ms
+_LENGTH = 172  # payload in bytes: a G.711 packet of 20 ms
 _CONNECT_S = 10.0
 
 
 class IrttError(RuntimeError):
-    """A probe could not start or left no result; the message has irtt's own reason."""
+    """A probe could not start or wrote no result; the message has irtt's reason."""
 
 
 def start_server(
@@ -34,13 +34,13 @@ def start_server(
     listen: Sequence[int] = (ports.IRTT, ports.IRTT_ECT1, ports.IRTT_UNSHAPED),
     wrap: Sequence[str] = (),
 ) -> Process:
-    """Start one irtt server for the ports `listen` at `address`, ready when it returns; end it with `stop()`.
+    """Start an irtt server on the ports `listen` of `address`; it is ready on return. Stop it with `stop()`.
 
     Raises `sojourn.hardware.machine.process.ProcessError`.
     """
     bind = ",".join(f"{as_host(address)}:{port}" for port in listen)
     listening = r"[\s\S]*".join([r"\[ListenerStart\] starting"] * len(listen))
-    # A queue lets probes out in bursts; with a least interval the server would drop them.
+    # A queue releases probes in bursts; with a minimum interval, the server would drop them.
     return Process.start(
         place,
         ["irtt", "server", "-i", "0", "-b", bind],
@@ -52,9 +52,7 @@ def start_server(
 
 
 class IrttClient:
-    """A probe from `place` to `server:port`, until stopped; its JSON lands gzipped in `output`
-    (….json.gz).
-    """
+    """A probe from `place` to `server:port`, until stopped; its gzipped JSON goes to `output` (….json.gz)."""
 
     def __init__(
         self,
@@ -77,14 +75,14 @@ class IrttClient:
             str(length),
             f"--dscp={TOS[codepoint]}",
         ]
-        # irtt 0.9.0 writes nothing to "-o -"; at an ssh host its file is fetched when the probe has ended.
+        # irtt 0.9.0 writes nothing with "-o -"; on an ssh host, its file is fetched after the probe.
         self._remote = f"/tmp/sojourn-irtt-{uuid.uuid4().hex}.json.gz" if place.remote else ""
         self._process: Process | None = None
 
     def start(self, limit_s: float = 1800) -> Self:
-        """Start probing; return once the server has answered. `limit_s` (s) bounds a probe never stopped.
+        """Start probing; return once the server has answered. `limit_s` (s) limits a probe that is never stopped.
 
-        irtt reserves about 200 bytes for each probe up to the limit: hours are too much for a small node.
+        irtt reserves about 200 bytes per probe up to the limit: hours are too much for a small node.
 
         Raises `IrttError`.
         """
@@ -106,13 +104,13 @@ class IrttClient:
         return self
 
     def alive(self) -> bool:
-        """Tell whether the probe still runs."""
+        """Whether the probe still runs."""
         return self._process is not None and self._process.alive()
 
     def stop(self) -> Path:
-        """End the probe and return `output`. Raises `IrttError` when irtt left no JSON."""
+        """Stop the probe and return `output`. Raises `IrttError` if irtt wrote no JSON."""
         assert self._process is not None
-        # irtt waits for late replies before it writes: 3 RTTs, or 4 s when none came.
+        # irtt waits for late replies before it writes: 3 RTTs, or 4 s if none arrived.
         reason = self._process.log_tail(1)
         code = self._process.stop(signal.SIGINT, grace=15)
         if self._remote:
@@ -123,15 +121,13 @@ class IrttClient:
                 self.output.write_bytes(base64.b64decode(fetched))
         if not self.output.exists():
             raise IrttError(
-                f"{self.place.name}: irtt to {self.server}:{self.port} left no result (exit code {code}): {reason}"
+                f"{self.place.name}: irtt to {self.server}:{self.port} wrote no result (exit code {code}): {reason}"
             )
         return self.output
 
 
 def check(place: Place) -> str:
-    """Return irtt's version at `place`. Raises `ToolError` when it is missing or
-    too old.
-    """
+    """Return irtt's version at `place`. Raises `ToolError` if it is missing or too old."""
     have = requirements.version(place, ["irtt", "version"], r"irtt version: (\d+\.\d+)", "irtt")
-    requirements.at_least(place, "irtt", have, (0, 9), "the JSON of irtt 0.9 is read")
+    requirements.at_least(place, "irtt", have, (0, 9), "the JSON format of irtt 0.9 is required")
     return ".".join(map(str, have))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set the ECN field of a program's packets as they leave its host, where the program itself cannot (nftables)."""
+"""Set the ECN field of a program's packets as they leave its host, if the program itself cannot (nftables)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _TABLE = "inet sojourn_marking"
 def mark_udp(place: Place, port: int, codepoint: Codepoint) -> None:
     """Send every UDP packet from local `port` of `place` as `codepoint` from now on.
 
-    Raises CommandError where nft is missing or refused.
+    Raises CommandError if nft is missing or refuses.
     """
-    # `ip6 ecn set` writes a lone byte of the header, which Linux 7.2 does not do.
+    # `ip6 ecn set` writes a single byte of the header, which Linux 7.2 does not support.
     sets = f"ip ecn set {codepoint}", f"meta nfproto ipv6 @nh,0,16 set @nh,0,16 & 0xffcf | {TOS[codepoint] << 4:#06x}"
     rules = (
         f"add table {_TABLE}\nadd chain {_TABLE} egress {{ type filter hook postrouting priority mangle; }}\n"
@@ -23,5 +23,5 @@ def mark_udp(place: Place, port: int, codepoint: Codepoint) -> None:
 
 
 def clear_marking(place: Place) -> None:
-    """Undo `mark_udp`; raises CommandError when there was none."""
+    """Undo `mark_udp`. Raises CommandError if nothing was marked."""
     place.run(["nft", "delete", "table", *_TABLE.split()])

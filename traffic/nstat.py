@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel has counted of TCP and IP in a network namespace, by the names that `nstat` gives them. Pure."""
+"""A kernel's TCP and IP counters of a network namespace, named as in `nstat`. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 FILES = ("/proc/net/snmp", "/proc/net/netstat", "/proc/net/snmp6")
-"""Where it tells them."""
-#: Settings and states that stand among the counters.
+"""The files that hold them."""
+#: Settings and states listed among the counters.
 _NO_COUNTERS = frozenset(("IpForwarding", "IpDefaultTTL", "TcpRtoAlgorithm", "TcpRtoMin", "TcpRtoMax", "TcpMaxConn"))
 
 
 def counters(text: str) -> dict[str, int]:
     """Return the counters in the text of FILES that are not 0, e.g. `TcpRetransSegs`, `IpExtInCEPkts`.
 
-    Two lines of snmp and netstat belong together, `Tcp: NAME …` and `Tcp: VALUE …`; snmp6 has a line for each.
+    Two lines of snmp and netstat belong together, `Tcp: NAME …` and `Tcp: VALUE …`; snmp6 has a line per counter.
     """
     lines = [line.split() for line in text.splitlines() if line.strip()]
     counted: dict[str, int] = {}
@@ -28,5 +28,5 @@ def counters(text: str) -> dict[str, int]:
 
 
 def counted(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """Return what came to the counters between two looks at them, without those to which nothing did."""
+    """Return the increase of the counters between two readings, without unchanged ones."""
     return {name: more for name, value in after.items() if (more := value - before.get(name, 0))}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The latency probes of every run: two streams through the bottleneck that differ in their ECN codepoint alone."""
+"""The latency probes of every run: two streams through the bottleneck that differ only in their ECN codepoint."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any, Literal
 from sojourn.traffic import ports
 
 INTERVAL_MS = 20
-"""How often each probe sends: two streams of G.711 packets, 160 kbit/s together each way (at IPv4)."""
+"""Interval of each probe: two streams of G.711 packets, together 160 kbit/s per direction (IPv4)."""
 
 
 @dataclass(frozen=True)
 class LatencyProbe:
-    """A probe: `codepoint` of what it sends both ways, UDP `port` of its echo, and what it is called where."""
+    """A probe: its `codepoint` in both directions, UDP `port` of its echo, and its names."""
 
     codepoint: Literal["not-ect", "ect1"]
     port: int
     file: str
     """Its log in a run, without the suffix."""
     prefix: str
-    """What the names of its metrics begin with."""
+    """Prefix of its metrics' names."""
     name: str
     queue: str
-    """Which of dualpi2's queues it sees (RFC 9332, 2.3)."""
+    """The dualpi2 queue that it measures (RFC 9332, 2.3)."""
 
     @property
     def key(self) -> str:
@@ -33,7 +33,7 @@ class LatencyProbe:
         return self.file.replace("-", "_")
 
     def called(self, qdisc: str | None) -> str:
-        """Return how it is named in what is shown: by its queue in dualpi2, by its codepoint elsewhere."""
+        """Return its displayed name: by its queue in dualpi2, by its codepoint elsewhere."""
         return self.queue if qdisc and qdisc.split()[0] == "dualpi2" else self.name
 
 
@@ -44,5 +44,5 @@ PROBES = (
 
 
 def probe_of(options: Mapping[str, Any]) -> LatencyProbe:
-    """Return which probe the only one of a run of scores before 2.2 was, by its options.json; ECT(0) is in C too."""
+    """Return the single probe of a run with scores before 2.2, from its options.json; ECT(0) is in C too."""
     return PROBES[1] if options.get("probe_ecn") == PROBES[1].codepoint else PROBES[0]

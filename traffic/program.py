@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contenders that are programs: a receiver and a sender, run in a simulated cell as they would be on any Linux.
+"""Contenders that are programs: a receiver and a sender, run in a simulated cell as on any Linux.
 
-Sojourn measures them on the wire (`sojourn.harness.matrix.cell.Cell.per_packet`). A program needs only a receiver
+They are measured on the wire (`sojourn.harness.matrix.cell.Cell.per_packet`). A program needs nothing but a receiver
 that opens one port, and a sender that sends to it until it is killed.
 """
 
@@ -19,10 +19,10 @@ from sojourn.traffic import rust
 
 @dataclass(frozen=True)
 class Program:
-    """A congestion control that is a program of its own, under the name by which cells know it.
+    """A congestion control that is a separate program; `name` is its name in cells.
 
-    The command lines may hold `{program}`, the executable's path in the machine; `{address}` and `{port}` of the
-    receiver; and the sender's `{from_port}`. Both run until they are killed; the sender is begun when the receiver has
+    The command lines may use `{program}`, the executable's path in the machine; `{address}` and `{port}` of the
+    receiver; and the sender's `{from_port}`. Both run until they are killed; the sender starts once the receiver has
     opened its port, UDP or TCP.
     """
 
@@ -30,12 +30,12 @@ class Program:
     receiver: str
     sender: str
     ensure: Callable[[], Path]
-    """Return the executable, for the guest's libc or with none; raises `sojourn.hardware.machine.cache.BuildError`."""
+    """Return the executable, for the guest's libc or static; raises `sojourn.hardware.machine.cache.BuildError`."""
     lacking: Callable[[], str] = lambda: ""
-    """Return what this machine lacks for `ensure`, empty if nothing."""
+    """Return what is missing on this machine for `ensure`, empty if nothing."""
 
     def digest(self) -> str:
-        """Name what runs: executable and command lines; empty where the executable cannot be had."""
+        """Return a digest of executable and command lines; empty if the executable is not available."""
         try:
             executable = self.ensure().read_bytes()
         except (BuildError, OSError):
@@ -53,9 +53,9 @@ def _ours(name: str, source: str, words: str) -> Program:
     return Program(name, "{program} receive {address} {port}", sender, lambda: rust.ensure(source), rust.lacking)
 
 
-# The most that a WebRTC call in Chromium sends of 640x480, the size of a camera that nobody asks for another.
+# The maximum that a WebRTC call in Chromium sends at 640x480, the default camera size.
 _WEBRTC_KBPS = 1700
-# Above every path that media is measured on: RFC 8298's video grows by 0.2 Mbit/s a second.
+# Above every path that media is measured on: RFC 8298's video grows by 0.2 Mbit/s per second.
 _SCREAM_KBPS = 20_000
 _OURS = {
     program.name: program
@@ -68,4 +68,4 @@ _OURS = {
 _THEIRS = {program.name: program for program in offered("sojourn.programs", Program)}
 PROGRAMS: Mapping[str, Program] = beside(_OURS, _THEIRS, "sojourn.programs")
 FOREIGN: Mapping[str, Program] = {name: program for name, program in PROGRAMS.items() if name not in _OURS}
-"""Those of other packages, whose sources are none of ours."""
+"""Programs of other packages, whose sources are not Sojourn's."""

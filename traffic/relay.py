@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""End TCP connections that are redirected here, and make each anew to where it was going; a program of its own.
+"""A program that terminates redirected TCP connections and opens new ones to their original destinations.
 
-A network in user space, such as pasta's, is made for a link that loses nothing: it has no congestion control, and takes
-no packet out of order. What goes on from there across a bottleneck must be a connection of a kernel's TCP.
+A user-space network such as pasta's is made for a link without loss: it has no congestion control and does not accept
+reordered packets. What crosses the bottleneck must be a connection of a kernel's TCP.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ READY = "relays"
 """What it prints (stdout) once it listens."""
 _ORIGINAL_DST = 80  # SO_ORIGINAL_DST of linux/netfilter_ipv4.h
 _CHUNK = 64 << 10
-#: What waits here, sent on late or read late, in bytes: a queue that no bottleneck shows.
+#: Bytes that may wait here: a queue that no bottleneck shows.
 _UNSENT, _UNREAD = 128 << 10, 256 << 10
 
 
 def listener(address: str, port: int, control: str) -> socket.socket:
-    """A socket whose connections have congestion control `control`. Raises OSError where the kernel has none such."""
+    """Return a socket whose connections use congestion control `control`. Raises OSError if the kernel has none."""
     ear = socket.create_server((address, port), backlog=512)
     ear.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
     ear.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
@@ -30,7 +30,7 @@ def listener(address: str, port: int, control: str) -> socket.socket:
 
 
 async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Carry one connection until both ends are done; one whose far end cannot be had is reset."""
+    """Relay one connection until both ends are done; reset it if the far end is not reachable."""
     near = writer.get_extra_info("socket")
     port, address = struct.unpack("!2xH4s8x", near.getsockopt(socket.SOL_IP, _ORIGINAL_DST, 16))
     wanted = socket.inet_ntoa(address), port
@@ -50,7 +50,7 @@ async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    """Pass on one direction, its end included; one that breaks is broken for the other end too."""
+    """Relay one direction including its end; if it breaks, break it for the other end too."""
     try:
         while data := await source.read(_CHUNK):
             sink.write(data)
@@ -61,7 +61,7 @@ async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> No
 
 
 async def main(address: str, port: int, control: str) -> None:
-    """Relay what is redirected to `port` of `address`, and send it on towards the near end by `control`."""
+    """Relay connections that are redirected to `port` of `address`, with `control` towards the near end."""
     server = await asyncio.start_server(relay, sock=listener(address, port, control))
     print(READY, flush=True)
     await server.serve_forever()

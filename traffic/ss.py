@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of TCP's own state of a flow: `ss -tino` every two seconds into ss.jsonl."""
+"""Samples of a flow's TCP state: `ss -tino` every two seconds to ss.jsonl."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RATE = re.compile(r"\b(delivery_rate|pacing_rate|send) (\d+)bps")
 _DCTCP = re.compile(r"dctcp:\(ce_state:\d+,alpha:(\d+)")
 _FLAGS = {"ts", "usec_ts", "sack", "ecn", "ecnseen", "fastopen"}
 _MILLISECONDS = re.compile(r"\b(busy|rwnd_limited|sndbuf_limited):(\d+)ms")
-_ALPHA_ONE = 1024  # DCTCP and Prague tell alpha in 1/1024
+_ALPHA_ONE = 1024  # DCTCP and Prague report alpha in 1/1024
 
 COUNTERS = (
     "bytes_sent",
@@ -43,13 +43,13 @@ BULK_SENDERS = f"dport ge :{ports.BULK} and dport le :{ports.LAST_BULK} and {_SE
 
 
 def parse(line: str) -> dict[str, Any] | None:
-    """Read one line of `ss -tinoHO` (iproute2 6 and 7); None for a line without an open socket.
+    """Parse one line of `ss -tinoHO` (iproute2 6 and 7); None for a line without an open socket.
 
-    Times are ms, rates bit/s, cwnd segments, alpha a fraction; alpha is None without DCTCP or Prague. `busy_ms` is
-    how long there was data to send so far, the two `…_limited_ms` in how much of it a window or buffer of the hosts,
-    and no congestion window, held it back (tcp_info, RFC 4898). `app_limited`: what was last acknowledged left when
-    there was no more to send (`tcpi_delivery_rate_app_limited`): a slow writer is so though some data is always out,
-    and so is BBR by its own hand while it probes the RTT, but with `notsent` bytes waiting.
+    Times are ms, rates bit/s, cwnd segments, alpha a fraction; alpha is None without DCTCP or Prague. `busy_ms` is the
+    time with data to send so far; the two `…_limited_ms` are the parts of it in which a window or buffer of the hosts,
+    rather than the congestion window, limited it (tcp_info, RFC 4898). `app_limited`: the data last acknowledged was
+    sent when there was no more to send (`tcpi_delivery_rate_app_limited`). A slow writer is app-limited even if some
+    data is always in flight, and so is BBR while it probes the RTT, but then with `notsent` bytes waiting.
     """
     socket = _SOCKET.match(line)
     if socket is None:
@@ -83,11 +83,11 @@ def parse(line: str) -> dict[str, Any] | None:
 
 
 class SsSampler(PeriodicSampler):
-    """Writes one line a flow each `interval_s` (s) for all flows that ss's filter `wanted` lets through.
+    """Writes one line per flow every `interval_s` (s) for all flows that match ss's filter `wanted`.
 
-    It asks seldom: each start of ss holds a virtual node's core for about 10 ms, which probes would see. iperf3's own
-    intervals, four a second, tell window and RTT in between. `on_throughput` is called with (Unix s, flow, bit/s
-    acknowledged since the last sample), for a live display.
+    It samples rarely: every start of ss occupies a virtual node's core for about 10 ms, which probes would see.
+    iperf3's own intervals, four per second, give window and RTT in between. `on_throughput` is called with (Unix s,
+    flow, bit/s acknowledged since the last sample), for a live display.
     """
 
     def __init__(
@@ -120,9 +120,7 @@ class SsSampler(PeriodicSampler):
 
 
 def check(place: Place) -> str:
-    """Return ss's version at `place`. Raises `ToolError` when it is missing or too
-    old.
-    """
+    """Return ss's version at `place`. Raises `ToolError` if it is missing or too old."""
     have = requirements.version(place, ["ss", "-V"], r"iproute2-(\d+\.\d+)", "iproute2")
-    requirements.at_least(place, "ss", have, (5, 0), "one line a socket (-O) came with iproute2 5.0")
+    requirements.at_least(place, "ss", have, (5, 0), "one line per socket (-O) requires iproute2 5.0")
     return ".".join(map(str, have))

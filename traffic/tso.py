@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How TCP makes and holds back packets of several segments: as the kernel does it, or as Linux did in 2020."""
+"""How TCP forms and delays packets of several segments: as the kernel does, or as Linux did in 2020."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from sojourn.hardware.machine.place import Place
 from sojourn.traffic.contender import ContenderError
 
 SWITCH_2020 = "/sys/module/tcp_output/parameters/tso_2020"
-"""1: as in 2020, for the whole machine; a file that kernels have which Sojourn built (hardware/kernel/patches)."""
+"""1: as in 2020, for the whole machine. Only kernels built by Sojourn have this file (hardware/kernel/patches)."""
 _ON = ("1", "Y")
 
 
 @contextmanager
 def tso_2020(places: Sequence[Place], on: bool) -> Iterator[None]:
-    """Have TCP at `places` do it as in 2020, or as their kernels do, within the block; then it is as it was.
+    """Within the block, let TCP at `places` behave as in 2020, or as their kernels do; restore it afterwards.
 
-    Raises `ContenderError` where the kernel cannot.
+    Raises `ContenderError` if the kernel cannot.
     """
     before: list[tuple[Place, str]] = []
     try:
@@ -28,9 +28,9 @@ def tso_2020(places: Sequence[Place], on: bool) -> Iterator[None]:
             if told:
                 before.append((place, told[0]))
             if (bool(told) and told[-1] in _ON) is not on:
-                what = f"has {'no TSO of 2020' if on else 'TSO of 2020 for good'} ({SWITCH_2020})"
+                what = f"{'has no TSO as in 2020' if on else 'always uses TSO as in 2020'} ({SWITCH_2020})"
                 raise ContenderError(
-                    f"{place.name}: its kernel {what}; be root there, with the kernel of `sojourn build`"
+                    f"{place.name}: its kernel {what}; use root there, with the kernel of `sojourn build`"
                 )
         yield
     finally:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tunnel from a sender to a receiver, around the bottleneck between them, which sees only the outer headers.
 
-The first two copy the inner packet's ECN field to the outer header, and a CE mark back to the inner one (RFC 6040):
+WireGuard and FOU copy the inner packet's ECN field to the outer header, and a CE mark back to the inner one (RFC 6040):
 
-- WireGuard: all flows are one UDP flow, encrypted; the outer header has no DSCP. A CE mark on what was not ECN-capable
-  inside is ignored.
-- IP in FOU (IPIP in UDP): all flows are one UDP flow with `fou`; with `fou-auto` the outer source port is a hash of
-  the inner flow. A packet that is marked CE but was not ECN-capable inside is dropped.
-- OpenVPN: one UDP flow that is not ECN-capable, whatever is inside; a queue can only drop.
+- WireGuard: all flows are one UDP flow, encrypted; the outer header has no DSCP. A CE mark on an inner packet that was
+  not ECN-capable is ignored.
+- IP in FOU (IPIP in UDP): with `fou`, all flows are one UDP flow; with `fou-auto`, the outer source port is a hash of
+  the inner flow. A packet that is marked CE but whose inner packet is not ECN-capable is dropped.
+- OpenVPN: one UDP flow that is never ECN-capable; a queue can only drop.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from typing import Literal
 from sojourn.hardware.machine.place import CommandError, Place
 
 Kind = Literal["wireguard", "fou", "fou-auto"]
-"""Of tunnels that the kernel makes."""
+"""Tunnels of the kernel."""
 ProgramKind = Literal["openvpn", "openvpn-plain"]
-"""Of those that a program carries, encrypted or not."""
+"""Tunnels of a program, encrypted or not."""
 DEVICE = "sojourn"
 PORT = 5555
-"""UDP: of both tunnel ends."""
+"""UDP port of both tunnel ends."""
 NEAR, FAR, PREFIX = "10.44.0.1", "10.44.0.2", 30
 _IP, _UDP, _ICMP = 20, 8, 8
 MTU: dict[Kind | ProgramKind, int] = {
     "wireguard": 1420, "fou": 1500 - _IP - _UDP, "fou-auto": 1500 - _IP - _UDP, "openvpn": 1400, "openvpn-plain": 1400,
 }  # fmt: skip
-"""Bytes of the largest inner packet whose outer one is not fragmented on Ethernet; WireGuard's own default."""
+"""The largest inner packet (bytes) whose outer packet is not fragmented on Ethernet; WireGuard's is its default."""
 
 
 class TunnelError(RuntimeError):
-    """A tunnel cannot be made or carries nothing; the message names the end and the reason."""
+    """A tunnel cannot be set up or carries no packets; the message names the end and the reason."""
 
 
 @dataclass(frozen=True)
 class TunnelEnd:
-    """One end: its addresses outside and inside, and (WireGuard) its public key and the file of its private one."""
+    """One end: its outer and inner address, and for WireGuard its public key and the file of its private key."""
 
     outer: str
     inner: str
     key: str = ""
     key_file: str = f"/run/{DEVICE}.key"
     beyond: str = ""
-    """Net behind it that the tunnel carries besides the end itself; empty: none."""
+    """A network behind it that the tunnel also carries; empty: none."""
 
 
 @contextmanager
 def tunnel(kind: Kind, sender: Place, sender_address: str, receiver: Place, receiver_address: str) -> Iterator[None]:
-    """Make a tunnel whose inner addresses are NEAR (sender) and FAR (receiver); take it away when left.
+    """Set up a tunnel with the inner addresses NEAR (sender) and FAR (receiver); remove it on exit.
 
-    Raises TunnelError when an end refuses a command, or no packet of the full MTU gets through whole.
+    Raises TunnelError if an end refuses a command, or no packet of the full MTU gets through intact.
     """
     places = sender, receiver
     near, far = TunnelEnd(sender_address, NEAR), TunnelEnd(receiver_address, FAR)
@@ -80,7 +80,7 @@ def tunnel(kind: Kind, sender: Place, sender_address: str, receiver: Place, rece
 
 
 def commands(kind: Kind, mine: TunnelEnd, other: TunnelEnd) -> list[list[str]]:
-    """Return the commands that make the end `mine` of a tunnel."""
+    """Return the commands that set up the end `mine` of a tunnel."""
     if kind == "wireguard":
         made = [
             f"ip link add {DEVICE} type wireguard",
@@ -104,9 +104,9 @@ def commands(kind: Kind, mine: TunnelEnd, other: TunnelEnd) -> list[list[str]]:
 
 
 def openvpn(kind: ProgramKind, mine: TunnelEnd, other: TunnelEnd) -> list[str]:
-    """Return the command that is the end `mine` of an OpenVPN tunnel until it ends, and says `UP` when it is ready.
+    """Return the command that runs the end `mine` of an OpenVPN tunnel; it prints `UP` when it is ready.
 
-    The key in `key_file` is static and both ends': how it is agreed on is not what a queue sees.
+    Both ends share the static key in `key_file`: a queue does not see how keys are negotiated.
     """
     words = (
         f"openvpn --dev {DEVICE} --dev-type tun --proto udp4 --local {mine.outer} --remote {other.outer} "
@@ -124,7 +124,7 @@ UP = "Initialization Sequence Completed"
 
 
 def _make_key(place: Place, file: str) -> str:
-    """Make a private key in `file` at `place` and return the public one."""
+    """Create a private key in `file` at `place` and return the public key."""
     return place.run(["sh", "-c", f"umask 077; wg genkey >{file} && wg pubkey <{file}"]).strip()
 
 

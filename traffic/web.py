@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short web flows without a browser: a server that sends as many bytes as it is asked for, and a user who fetches.
+"""Short web flows without a browser: a server that sends the requested number of bytes, and a user who fetches.
 
-Each fetch is a TCP connection of its own; they begin when the seed says, however many are under way. The server needs
-a Python 3 and nothing else of ours, so that it runs at a remote host too.
+Every fetch is a separate TCP connection; fetches start at times derived from the seed, however many are active. The
+server needs only Python 3, so that it also runs on a remote host.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 MEAN_GAP_S = 2.0
-"""Of one user: with lengths as below 2.5 Mbit/s on average."""
+"""Mean gap between one user's fetches; with the lengths below, 2.5 Mbit/s on average."""
 P5_BYTES, P95_BYTES = 64 * 1024, 2 * 1024 * 1024
 _Z95 = 1.6448536269514722
-_REQUEST = struct.Struct("!Q")  # bytes that are wanted
+_REQUEST = struct.Struct("!Q")  # requested bytes
 _BLOCK = bytes(256 * 1024)
 
 
@@ -32,7 +32,7 @@ def arrivals(
     seed: str, start_s: float = 0.0, *, mean_gap_s: float = MEAN_GAP_S, p5_bytes: int = P5_BYTES,
     p95_bytes: int = P95_BYTES,
 ) -> Iterator[tuple[float, int]]:  # fmt: skip
-    """Yield the time (s, after `start_s`) and length (bytes) of each short flow, without end.
+    """Yield the time (s, after `start_s`) and length (bytes) of every short flow, endlessly.
 
     Gaps are exponential; lengths are lognormal with these 5th and 95th percentiles (z = 1.645).
     """
@@ -46,11 +46,11 @@ def arrivals(
 
 
 async def serve(address: str, port: int, control: str) -> None:
-    """Answer each request at `address`:`port` with its bytes, sent by the congestion control `control`, for ever."""
+    """Serve requests at `address`:`port` forever, with congestion control `control`."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            # A listener's own would lose to that of the route.
+            # The route's setting overrides the listener's.
             own = writer.get_extra_info("socket")
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
             (left,) = _REQUEST.unpack(await reader.readexactly(_REQUEST.size))
@@ -66,10 +66,10 @@ async def serve(address: str, port: int, control: str) -> None:
 
 
 async def fetch(address: str, port: int, seed: str) -> None:
-    """Fetch from `address`:`port` as `arrivals` says until cancelled, and print each fetch as a line of JSON.
+    """Fetch from `address`:`port` at the times of `arrivals` until cancelled; print every fetch as a line of JSON.
 
-    `at` is when it was to begin, s from now; `start` (Unix s) when it began, from our `port`; `fct_s` how long it took
-    from the first SYN to the last byte, null when it did not end.
+    `at` is its scheduled start, s from now; `start` (Unix s) its actual start, from the local `port`; `fct_s` the time
+    from the first SYN to the last byte, null if it did not complete.
     """
     began, under_way = time.monotonic(), set[asyncio.Task[None]]()
     try:
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("does", choices=("serve", "fetch"))
     parser.add_argument("address")
     parser.add_argument("port", type=int)
-    parser.add_argument("--control", default="cubic", help="congestion control of what is served")
+    parser.add_argument("--control", default="cubic", help="congestion control of the server")
     parser.add_argument("--seed", default="1")
     chosen = parser.parse_args(arguments)
     to = chosen.address, chosen.port

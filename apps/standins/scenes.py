@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The moving pictures of the test clip: coasts from above, mountain ranges at dusk, drifting nebulae.
 
-Everything is built from 1/f noise, which has the spectrum of natural pictures (D. J. Field, "Relations between
+All of it grows from 1/f noise, whose spectrum is that of natural pictures (D. J. Field, "Relations between
 the statistics of natural images and the response properties of cortical cells", JOSA A 4(12), 1987).
 """
 
@@ -19,7 +19,7 @@ Field = npt.NDArray[np.float32]
 Painter = Callable[[float], Image]  # seconds since the scene began -> RGB picture
 
 WIDTH, HEIGHT = 1920, 1080
-_TEXTURE = (1536, 2880)  # larger than the picture, so that the camera can move
+_TEXTURE = (1536, 2880)  # larger than the picture, so that the camera has room to move
 SCENE_SECONDS = 5
 
 # Colour stops from the lowest to the highest ground: sea, shore, growth, rock, top.
@@ -74,7 +74,7 @@ def coast(rng: np.random.Generator, variant: int) -> Painter:
 
 
 def ridges(rng: np.random.Generator, variant: int) -> Painter:
-    """Mountain ranges at several distances, each with its own speed."""
+    """Mountain ranges one behind the other that pass at their own speeds."""
     top, haze, glow = (_colours(stop, 1)[0] for stop in _SKIES[variant % len(_SKIES)])
     rows = np.linspace(0, 1, HEIGHT, dtype=np.float32)[:, None, None]
     sky = top * (1 - rows) + haze * rows
@@ -109,7 +109,7 @@ def ridges(rng: np.random.Generator, variant: int) -> Painter:
 
 
 def nebula(rng: np.random.Generator, variant: int) -> Painter:
-    """Two clouds of gas and dust that drift through each other in front of the stars."""
+    """Two clouds of gas and dust that drift through each other before the stars."""
     gas = _colours(_NEBULAE[variant % len(_NEBULAE)])[(noise(rng, _TEXTURE, 1.45) * 255).astype(np.uint8)]
     stars = cv2.GaussianBlur((rng.random(_TEXTURE, np.float32) > 0.9996).astype(np.float32), (0, 0), 1.3)
     gas = np.clip(gas + stars[..., None] * 1800, 0, 255).astype(np.uint8)
@@ -126,7 +126,7 @@ _KINDS = (coast, ridges, nebula)
 
 
 def _star(size: int = 150) -> Image:
-    """A Siemens star: its grey centre shows what a rendition cannot resolve."""
+    """A Siemens star: its grey centre is what a rendition cannot resolve."""
     y, x = np.mgrid[-1 : 1 : size * 1j, -1 : 1 : size * 1j]
     star = np.where(np.cos(36 * np.arctan2(y, x)) > 0, 225, 30)
     star[np.hypot(x, y) > 1] = 128
@@ -139,9 +139,9 @@ def _label(frame: Image, text: str, x: int, y: int, size: float) -> None:
 
 
 def frames(seconds: int, fps: int, seed: int = 8) -> Iterator[Image]:
-    """Yield the clip's RGB pictures, shape (1080, 1920, 3) uint8, `fps` per second; one seed gives one clip.
+    """Yield the clip's RGB pictures, shape (1080, 1920, 3) uint8, `fps` a second; one seed, one clip.
 
-    Every picture shows its time and its frame number within the clip.
+    Each shows its time and its frame number within the clip.
     """
     star = _star()
     disc = np.hypot(*np.mgrid[-1 : 1 : len(star) * 1j, -1 : 1 : len(star) * 1j]) <= 1

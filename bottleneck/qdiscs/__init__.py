@@ -46,10 +46,10 @@ def parse_qdisc(text: str, option: str = "--qdisc") -> Qdisc:
     """
     words, named = text.split(), f"{option}: " if option else ""
     if not words:
-        raise QdiscError(f"{named}no qdisc given; known are {', '.join(KINDS)}")
+        raise QdiscError(f"{named}no qdisc given; known: {', '.join(KINDS)}")
     kind = KINDS.get(words[0])
     if kind is None:
-        hint = "; ".join(filter(None, (did_you_mean(words[0], KINDS), f"known are {', '.join(KINDS)}")))
+        hint = "; ".join(filter(None, (did_you_mean(words[0], KINDS), f"known: {', '.join(KINDS)}")))
         raise QdiscError(f'{named}unknown qdisc "{words[0]}"; {hint}')
     try:
         return kind.from_words(words[1:])

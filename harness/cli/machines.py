@@ -129,7 +129,7 @@ def lab_check(
     known, wanted = ", ".join(KINDS), [text.split()[0] for text in qdisc or () if text]
     for kind in wanted:
         if kind not in KINDS:
-            raise LabFileError(f"--qdisc: unknown qdisc {kind!r}; known are {known}")
+            raise LabFileError(f"--qdisc: unknown qdisc {kind!r}; known: {known}")
     file = read_lab_file(lab_file)
     if wanted and file.box:
         raise LabFileError("--qdisc: nobody chooses the queue of a box; leave --qdisc out")

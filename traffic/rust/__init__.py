@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contenders that are Rust programs of ours, on libraries where there are any: compiled by cargo, all at once, cached.
+"""Contenders that are Sojourn's Rust programs, based on libraries if possible: compiled together by cargo, cached.
 
 `quic`: a bulk flow on quinn (https://github.com/quinn-rs/quinn); `webrtc`: a video on str0m
 (https://github.com/algesten/str0m); `scream`: a video by RFC 8298.
@@ -18,7 +18,7 @@ from sojourn.hardware.machine.cache import BuildError
 
 HERE = Path(__file__).parent
 LOCK = "Cargo.lock.in"
-"""Cargo.lock without the registry's address: whichever one the machine's cargo has is put in."""
+"""Cargo.lock without the registry's address: the registry of the machine's cargo is inserted."""
 NAMES = ("quic", "scream", "webrtc")
 """The programs."""
 _LEAST = (1, 88)
@@ -26,12 +26,12 @@ _INSTALL = f"Rust {'.'.join(map(str, _LEAST))} or newer, from https://rustup.rs 
 
 
 def lacking() -> str:
-    """Return what this machine lacks to compile them, empty if nothing."""
+    """Return what is missing on this machine to compile them, empty if nothing."""
     return "" if shutil.which("cargo") else f"cargo ({_INSTALL})"
 
 
 def ensure(name: str) -> Path:
-    """The program of that name, compiled now if the cache does not have it. Raises BuildError when it cannot be."""
+    """Return the program of that name, compiled now if it is not in the cache. Raises BuildError if that fails."""
     if missing := lacking() or _too_old():
         raise BuildError(f"not installed: {missing}")
     compiler = subprocess.run(["rustc", "-vV"], capture_output=True, check=False).stdout
@@ -55,13 +55,13 @@ def ensure(name: str) -> Path:
 
 
 def located(lock: str, fresh: str) -> str:
-    """Return `lock`, the text of LOCK, with the registry that `fresh`, a lock file of this machine's cargo, names.
+    """Return `lock`, the text of LOCK, with the registry in `fresh`, a lock file of this machine's cargo.
 
-    Raises BuildError when that names none.
+    Raises BuildError if `fresh` names none.
     """
     source = re.search(r"^source = .*$", fresh, re.MULTILINE)
     if source is None:
-        raise BuildError("cargo names no registry in its lock file")
+        raise BuildError("cargo's lock file names no registry")
     return lock.replace('source = "registry"', source[0])
 
 
@@ -70,7 +70,7 @@ def _too_old() -> str:
     version = re.match(r"cargo (\d+)\.(\d+)", said)
     if version and (int(version[1]), int(version[2])) >= _LEAST:
         return ""
-    return f"a cargo newer than this one, {said or 'which does not say its version'} ({_INSTALL})"
+    return f"a newer cargo than {said or 'this one, which prints no version'} ({_INSTALL})"
 
 
 def _cargo(folder: Path, *command: str) -> None:

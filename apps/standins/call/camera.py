@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The camera's picture in a call: a calm scene as y4m for Chromium's fake camera, with a strip that numbers frames."""
+"""What a caller's camera sees: a calm scene as y4m for Chromium's fake camera, its pictures numbered by a strip."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sojourn.apps.standins import scenes
 from sojourn.hardware.machine import cache
 from sojourn.scoring.picture import strip
 
-#: Not a divisor of the recorder's 60: the recorder's phase within a frame takes all values every second, so that the
-#: median of its readings is not early or late by a part of a frame. Chromium accepts whole numbers only.
+#: Off a divisor of the recorder's 60: the recorder's phase within a frame passes through all values each second,
+#: so that the median of what it sees is not early or late by a part of a frame. Chromium takes whole numbers only.
 FPS = 31
 FRAMES = 155
-"""The length of the camera's loop. A delay of 5 s or more is indistinguishable from one that is a loop shorter."""
+"""After which the camera starts over; a delay of 5 s and more cannot be told from one that is a round shorter."""
 
 
 @dataclass(frozen=True)
 class Camera:
-    """A y4m file for --use-file-for-fake-video-capture; Chromium plays it in a loop."""
+    """A y4m file for --use-file-for-fake-video-capture; it is played again and again."""
 
     file: Path
     width: int
@@ -32,7 +32,7 @@ class Camera:
 
 
 def ensure_camera(width: int, height: int, progress: Callable[[float], None] | None = None) -> Camera:
-    """Return the camera of `width` x `height` px, painting it first if it is not in the cache (some seconds)."""
+    """Return the camera of `width` x `height` px, painting it first when the cache has none (some seconds)."""
     recipe = hashlib.sha256(repr((width, height, FPS, FRAMES)).encode())
     for source in (__file__, scenes.__file__):
         recipe.update(Path(source).read_bytes())
@@ -50,7 +50,7 @@ def _write(file: Path, width: int, height: int, progress: Callable[[float], None
             planes = cv2.cvtColor(picture, cv2.COLOR_RGB2YUV_I420)
             band = strip.render(number, 0, width, height)
             planes[height - len(band) : height] = band
-            grey = len(band) // 2  # chroma planes have half the rows; colour would change the strip's luma
+            grey = len(band) // 2  # chroma planes have half the rows; a coloured strip would be darker or lighter
             chroma = planes[height:].reshape(2, height // 2, width // 2)
             chroma[:, height // 2 - grey :] = 128
             out.write(b"FRAME\n" + planes.tobytes())
@@ -58,7 +58,7 @@ def _write(file: Path, width: int, height: int, progress: Callable[[float], None
 
 
 def pictures(width: int, height: int) -> Iterator[scenes.Image]:
-    """A head that sways in front of a still wall; the last picture leads back to the first."""
+    """A head that sways before a wall that stands still; the last picture leads back into the first."""
     rng = np.random.default_rng(8)
     wall = (scenes.noise(rng, (height, width), 2.2)[..., None] * (70, 80, 90) + 60).astype(np.uint8)
     face = (scenes.noise(rng, (height, width), 1.5)[..., None] * (120, 90, 70) + 80).astype(np.uint8)

@@ -76,7 +76,7 @@ def test_frames_that_obs_drew_late_move_nothing() -> None:
 
 def test_a_recording_without_a_readable_slate_is_refused() -> None:
     times, seen, slate = recording(1_700_000_000)
-    with pytest.raises(RecordingError, match="no slate"):
+    with pytest.raises(RecordingError, match="does not begin with a slate"):
         first_frame(times, np.zeros_like(seen), slate)
     with pytest.raises(RecordingError, match="too few"):
         first_frame(times, np.arange(len(seen)) % 2 == 0, slate)

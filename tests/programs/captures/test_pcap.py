@@ -43,5 +43,5 @@ def test_a_cut_off_capture_keeps_its_whole_packets_and_no_count(pcap: Path, tmp_
 
 def test_what_is_no_such_capture_is_named(tmp_path: Path) -> None:
     (file := tmp_path / "x.pcap").write_bytes(b"tcpdump: no such device" * 2)
-    with pytest.raises(PcapError, match=r"x\.pcap is not a capture of tcpdump with nanoseconds"):
+    with pytest.raises(PcapError, match=r"x\.pcap is not a tcpdump capture with nanosecond timestamps"):
         to_pcapng(file, tmp_path / "y.pcapng", 0)

@@ -162,7 +162,7 @@ def test_a_contender_whose_first_syn_is_lost_has_ecn_all_the_same(pair: Pair) ->
 
 
 def test_a_kernel_that_refuses_the_ecn_mode_is_told(pair: Pair) -> None:
-    with pytest.raises(ContenderError, match=r"sender: net.ipv4.tcp_ecn: asked 77 for contender odd, found"):
+    with pytest.raises(ContenderError, match=r"sender: net.ipv4.tcp_ecn: requested 77 for contender odd, found"):
         Contender("odd", "cubic", 77).prepare(pair.sender, pair.receiver)
 
 

@@ -19,7 +19,7 @@ def switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_kernel_without_the_switch_is_named(switch: Path) -> None:
-    named = rf"^here: its kernel has no TSO of 2020 \({switch}\)"
+    named = rf"^here: its kernel has no TSO as in 2020 \({switch}\)"
     with pytest.raises(ContenderError, match=named), tso_2020([Place("here")], on=True):
         pytest.fail("it has none")
     with tso_2020([Place("here")], on=False):

@@ -40,7 +40,7 @@ def test_file_that_others_get_at_is_refused(file: Path, mode: int) -> None:
     ("text", "says"),
     [
         (f'user = "me"\npassword = {SECRET}', "not valid TOML; write user"),
-        (f'user = "me"\npasswort = "{SECRET}"', "unknown passwort; known are user, password, cookie"),
+        (f'user = "me"\npasswort = "{SECRET}"', "unknown passwort; known: user, password, cookie"),
         ('user = "me"', "give user and password, or cookie"),
         ('user = "me"\npassword = 5', "every value must be a string"),
         ("", "give user and password, or cookie"),

@@ -44,8 +44,8 @@ def test_max_rtt_is_worked_out_as_rfc_9332_says() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "--qdisc: no qdisc given; known are bfifo, cake,"),
-        ("fqcodel", '--qdisc: unknown qdisc "fqcodel"; did you mean fq_codel?; known are bfifo,'),
+        ("", "--qdisc: no qdisc given; known: bfifo, cake,"),
+        ("fqcodel", '--qdisc: unknown qdisc "fqcodel"; did you mean fq_codel?; known: bfifo,'),
         ("DUALPI2", '--qdisc: unknown qdisc "DUALPI2"'),
         (
             "fq_codel flow 1",
