@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a router comes to be: kernel, guest userland and nodes, virtual and physical."""
+"""Building routers and hosts: kernel, guest userland and nodes, virtual and physical."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tools that kernels, userlands, images and C programs are made with: run to their end, an error is one line."""
+"""The tools that build kernels, userlands, images and C programs: run to completion; an error is one line."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.place import ENVIRONMENT
 from sojourn.hardware.machine.subreaper import with_descendants
 
-#: Longer than any step takes, on a slow machine beside other work, s.
+#: Longer than any step takes on a slow, busy machine, s.
 _LONGEST_S = 7200
-# Static: a guest has another libc, a root of a few files has none.
+# Static: a guest has a different libc, and a root of a few files has none.
 _COMPILE = ("gcc", "-static", "-O2", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-D_GNU_SOURCE")
 _APT_LINE = "apt-get install --no-install-recommends gcc libc6-dev"
 
@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 class Tools:
-    """The tools of makers that work side by side, each in a thread, to be ended together."""
+    """The tools of concurrent builders, one thread each, which can be stopped together."""
 
     def __init__(self) -> None:
         self._lock, self._running, self._ended = threading.Lock(), set[subprocess.Popen[Any]](), False
 
     def work(self, make: Callable[[], T]) -> T:
-        """Return what `make` returns; the tools that this thread starts for it are among ours."""
+        """Return the result of `make`; the tools that this thread starts meanwhile belong to this group."""
 
         def ours() -> T:
             _TOOLS.set(self)
@@ -42,7 +42,7 @@ class Tools:
         return contextvars.copy_context().run(ours)
 
     def end(self) -> None:
-        """End the tools that run; from now on none is started, which raises BuildError."""
+        """Stop the running tools; from now on, starting one raises BuildError."""
         with self._lock:
             self._ended = True
             for tool in self._running:
@@ -50,7 +50,7 @@ class Tools:
 
     @contextmanager
     def holding(self, start: Callable[[], subprocess.Popen[Any]]) -> Iterator[subprocess.Popen[Any]]:
-        """Start a tool, which is ours until the end of the block. Raises BuildError after `end`."""
+        """Start a tool that belongs to this group until the end of the block. Raises BuildError after `end`."""
         with self._lock:
             if self._ended:
                 raise BuildError("another part of the set-up failed or was stopped")
@@ -77,11 +77,12 @@ def started(
     stderr: IO[bytes] | int = subprocess.PIPE,
     text: bool = True,
 ) -> Iterator[subprocess.Popen[Any]]:
-    """Start a tool without a terminal and in English. All that it starts ends with it, with the block and with us.
+    """Start a tool without a terminal and in English. Its descendants end with it, with the block and with this
+    process.
 
-    Until then the locks of the cache are held that we hold, whatever ends us.
+    Until then it also holds the cache locks that this process holds, whatever ends this process.
 
-    Raises BuildError when it is not there, or was to be ended with others before it began (`Tools.end`).
+    Raises BuildError if the tool is missing, or was stopped with others before it began (`Tools.end`).
     """
     env = {**env, "LC_ALL": "C.UTF-8"}
     if not shutil.which(command[0], path=env.get("PATH")):
@@ -109,23 +110,23 @@ def ended(
     log: IO[bytes] | None = None,
     longest_s: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool as `started` does to its end, within `longest_s` (default: some hours).
+    """Run a tool to completion, as `started` does, within `longest_s` (default: some hours).
 
-    What it says goes to `log`, if any.
+    Its output goes to `log`, if given.
 
-    Raises BuildError when it is not there, or does not end.
+    Raises BuildError if the tool is missing or does not end.
     """
     said, longest_s = log or subprocess.PIPE, longest_s or _LONGEST_S
     try:
         with started(command, env=env, cwd=cwd, stdout=said, stderr=said) as tool:
             out, err = tool.communicate(timeout=longest_s)
     except subprocess.TimeoutExpired as hung:
-        raise BuildError(f"{Path(command[0]).name} has not ended within {longest_s:g} s") from hung
+        raise BuildError(f"{Path(command[0]).name} did not end within {longest_s:g} s") from hung
     return subprocess.CompletedProcess(command, tool.returncode, out, err)
 
 
 def call(command: list[str], *, env: Mapping[str, str] = ENVIRONMENT, cwd: Path | None = None) -> str:
-    """Run a tool as `ended` does and return what it printed. Raises BuildError, also when it fails."""
+    """Run a tool as `ended` does and return its output. Raises BuildError, also if it fails."""
     tool = ended(command, env=env, cwd=cwd)
     if tool.returncode:
         errors = [line for line in tool.stderr.splitlines() if line.startswith("E:")]
@@ -134,7 +135,7 @@ def call(command: list[str], *, env: Mapping[str, str] = ENVIRONMENT, cwd: Path 
 
 
 def program_digest(sources: Path, defines: Sequence[str] = ()) -> str:
-    """Name what a C program is made from: the files of a folder and the compiler. Raises BuildError without gcc."""
+    """Return the digest of a C program's sources (a folder) and the compiler. Raises BuildError without gcc."""
     if not shutil.which("gcc"):
         raise BuildError(f"not installed: gcc; as root: {_APT_LINE}")
     compiler = subprocess.run(["gcc", "-dumpfullversion", "-dumpmachine"], capture_output=True, check=False).stdout
@@ -143,9 +144,9 @@ def program_digest(sources: Path, defines: Sequence[str] = ()) -> str:
 
 
 def ensure_program(name: str, sources: Path, defines: Sequence[str] = ()) -> Path:
-    """The program `name` of a folder of C files, compiled now if the cache does not have it.
+    """Return the program `name` from a folder of C files, compiled now if it is not in the cache.
 
-    Raises BuildError when it does not compile.
+    Raises BuildError if it does not compile.
     """
 
     def build(scratch: Path) -> None:

@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 MEMORY = "128M"
-"""As much as a node needs."""
+"""The memory of a node."""
 READY = r"sojourn: ready"
 """What a node prints on its console (stdout) when its network is up and ssh answers."""
 
 
 @dataclass(frozen=True)
 class Interface:
-    """One network interface of a node."""
+    """A network interface of a node."""
 
     name: str
     """Its name inside the node, e.g. `lan`."""
     device: str
-    """The interface where the node is started that carries its frames, e.g. one end of a veth."""
+    """The interface on the starting side that carries its frames, e.g. one end of a veth."""
     address: str
     """IP address with prefix length inside the node; the device itself must have none."""
 
@@ -36,20 +36,22 @@ def node_command(
     untrusted: bool = False,
     extra: Sequence[str] = (),
 ) -> list[str]:
-    """The argv of a node in a Jail with `linux` and `root` (`sojourn.hardware.confine`), for where the devices are.
+    """Return the argv of a node in a Jail with `linux` and `root` (`sojourn.hardware.confine`); start it where the
+    devices are.
 
     The devices must be up with all offloads off (`ethtool -K DEV tso off gso off gro off tx off rx off`). The
-    node prints READY on stdout when it answers ssh (port 22, root, `guest.ssh_key`), and ends at SIGTERM or
+    node prints READY on stdout when its ssh server answers (port 22, root, `guest.ssh_key`), and ends at SIGTERM or
     `poweroff`.
 
     Args:
-        gateway: where the default route goes.
+        gateway: gateway of the default route.
         routes: destination (prefix) to gateway, for more routes.
         forward: whether it forwards IP, as a router does.
-        memory: as `mem=` takes it.
-        untrusted: whether programs may run in it that attack its kernel. With `seccomp=on` each of them can change all
-            memory of the machine, by the code that the kernel keeps in it for its system calls; `seccomp=off` has
-            ptrace in its place, which takes longer.
+        memory: value of `mem=`.
+        untrusted: whether programs in it may attack its kernel. With `seccomp=on`, each of them can change all memory
+        of
+            the machine through code that the kernel keeps there for its system calls; `seccomp=off` uses ptrace
+            instead, which is slower.
         extra: more words for the kernel command line, e.g. `time-travel=inf-cpu`.
 
     Raises:
@@ -68,7 +70,7 @@ def node_command(
         f"mem={memory}",
         "root=/dev/root",
         "rootfstype=hostfs",
-        "hostfs=/proc/self/cwd",  # where each path of a hostfs mount begins
+        "hostfs=/proc/self/cwd",  # the root of hostfs paths
         "rootflags=root/.",
         "ro",
         "init=/init",
@@ -90,7 +92,7 @@ def node_command(
         *(part for interface in interfaces for part in (interface.name, interface.device, interface.address)),
     ):
         if not value or any(char in value for char in " \t\n,"):
-            raise ValueError(f"node {name}: {value!r} cannot stand on a kernel command line: no blanks, no commas")
+            raise ValueError(f"node {name}: {value!r} cannot be on a kernel command line: it has a blank or a comma")
     return ["./linux", *words]
 
 

@@ -18,7 +18,7 @@ class PatchError(BuildError):
 
 
 def series(folder: Path = PATCHES) -> tuple[Path, ...]:
-    """The patches that the file `series` in `folder` lists, in their order."""
+    """Return the patches that the file `series` in `folder` lists, in order."""
     lines = (line.partition("#")[0].strip() for line in (folder / "series").read_text().splitlines())
     return tuple(folder / name for name in lines if name)
 
@@ -35,7 +35,7 @@ def apply_all(source: Path, patches: tuple[Path, ...]) -> None:
 
 
 def _refusal(source: Path, patch: Path, *options: str) -> str:
-    """Git's first line on why `patch` does not apply as a whole, nothing where it does."""
+    """Return git's first line on why `patch` does not apply completely; empty if it does."""
     # A repository around the source would make git look for the files at its top.
     environment = {**ENVIRONMENT, "GIT_DIR": str(source / ".no-git"), "GIT_CONFIG_GLOBAL": "/dev/null"}
     command = ["git", "apply", "--whitespace=nowarn", *options, str(patch.resolve())]

@@ -30,40 +30,40 @@ from sojourn.hardware.node import node_command
 START_NS = 1_000_000_000
 """Simulated time at boot, nanoseconds; fixed, so that a run repeats bit for bit."""
 DATE_NS = 1_790_000_000 * 1_000_000_000
-"""The same for a machine whose programs look at the date, as certificates make them: 21 September 2026."""
+"""Simulated time at boot for programs that need a real date, for certificates: 21 September 2026."""
 ANY_PROCESSOR = "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX2,-SSE4_2"
-"""A word for the kernel's command line, which makes it the environment: a feature of each x86-64 level is off. ld.so
-looks for libraries in a folder of each level that the host processor has; each look takes 50 ns of simulated time.
+"""A word for the kernel's command line that sets the environment: it disables one feature of every x86-64 level. ld.so
+looks for libraries in a folder per level that the host processor supports; each look-up takes 50 ns of simulated time.
 """
 NO_RDRAND = "OPENSSL_ia32cap='~0x4000000000000000'"
-"""What keeps BoringSSL (Chromium's) and AWS-LC from stirring Intel's RDRAND, which no seed reaches, into all that they
-draw: this bit of what the processor tells of itself is masked."""
+"""Keeps BoringSSL (Chromium's) and AWS-LC from mixing Intel's RDRAND, which no seed controls, into their random
+numbers: it masks this bit of the processor's features."""
 SAID = ("out", "err", "console")
-"""Files in a job's folder: what the job said, and what the machine said that did not end well."""
+"""Files in a job's folder: the job's output and errors, and the console of a machine that failed."""
 _LOOK_S = 0.25
-#: Bytes at the end of what a machine says that are read, and kept.
+#: Bytes at the end of a machine's output that are read and kept.
 _LAST = 64 << 10
-#: Below this much free space where a machine's job writes, it ends; others write there too.
+#: A machine is stopped when free space for its job falls below this; other programs write there too.
 _FLOOR_BYTES = 32 << 20
-#: Its kernel holds what is open in it: a cell's endpoints have some 70, a browser and what drives it some 400.
+#: Open files of a machine: a cell's endpoints have about 70, a browser and its driver about 400.
 _OPEN_FILES = 256
 WITH_BROWSER = 1024
 """Open files of a machine with browsers."""
-#: Characters of what a machine said that an error quotes; of its exit code.
+#: Characters of a machine's output that an error quotes; of its exit code.
 _LONGEST, _LONGEST_CODE = 300, 20
-#: What the console says of memory that is used up; of a kernel that gave up.
+#: Console messages for exhausted memory; for a kernel panic.
 _NO_MEMORY = re.compile(r"Out of memory: Killed process \d+ \(([^)]*)\)|out of memory", re.IGNORECASE)
 _PANIC = re.compile(r"Kernel panic[^\n]*")
-#: What it says where a process of it was killed from outside.
+#: Console message if one of its processes was killed from outside.
 _STUB_GONE = "failed to wait for stub"
 
 
 class SimulationError(RuntimeError):
-    """The simulated machine did not finish its job; the message ends with what the job said."""
+    """The simulated machine did not finish its job; the message ends with the job's output."""
 
 
 class Root(Protocol):
-    """What a machine starts from."""
+    """The root file system of a machine."""
 
     @property
     def root(self) -> Path: ...
@@ -87,34 +87,34 @@ def run(
 ) -> None:
     """Run the executable `folder/run` inside a machine whose time is simulated.
 
-    The job works in the folder itself, so what it writes there stays; its output is `out` and `err`, and the machine's
-    own `console` is there too when it does not end well. Hosts and
-    routers are network namespaces that it makes. The same seed gives the same bytes, wherever all this lies: the
-    machine sees no path of the host. It reaches nothing there but what is named here
-    (`sojourn.hardware.confine.confinement`), and of what it could write, links, sockets and devices are removed before
-    anybody reads it.
+    The job works in the folder itself, so its files stay there. Its output is in `out` and `err`; the machine's
+    `console` is kept if it fails. Hosts and routers are network namespaces that the job creates. The same seed gives
+    the same bytes, wherever the folder is: the machine sees no path of the host. It can reach only what is named here
+    (`sojourn.hardware.confine.confinement`), and links, sockets and devices that it wrote are removed before anybody
+    reads them.
 
-    It stays on one processor, since every system call of the guest hands over between two processes of the host, which
-    is many times slower across processors: one that no other machine has, if there is one.
+    It stays on one processor, preferably one that no other machine uses: every system call of the guest switches
+    between two host processes, which is many times slower across processors. is many times slower across processors:
+    one that no other machine has, if there is one.
 
     Args:
         timeout: seconds of real time; None: no limit.
-        mounts: folders of the host by a name: the job may mount each by busybox as `-t hostfs -o NAME/.`.
-        reads: the same for what it cannot change; a name may have slashes.
-        watch: called a few times a second; what it raises ends the machine and is raised.
-        untrusted: whether programs may run in it that attack its kernel: their system calls take longer.
-        environment: more variables for the kernel's process.
-        confinement: default: the best that can be had here.
+        mounts: host folders by name: the job can mount each with busybox as `-t hostfs -o NAME/.`.
+        reads: the same, read-only; a name may have slashes.
+        watch: called a few times per second; its exceptions stop the machine and are raised.
+        untrusted: whether programs in it may attack its kernel: their system calls are slower.
+        environment: further variables for the kernel's process.
+        confinement: default: the best available here.
 
     Raises:
         SimulationError: the machine cannot be confined, does not finish in time, leaves links, or the job's exit code
             is not 0.
-        BuildError: what confines it cannot be compiled.
+        BuildError: the launcher that confines it cannot be compiled.
     """
     check_memory(memory)
     check_open_files(_OPEN_FILES)
-    # By the working directory: a path on the kernel's command line would differ between runs, and with it the memory's
-    # layout and the entropy.
+    # By the working directory: a path on the kernel's command line would differ between runs, and change memory layout
+    # and entropy.
     words = node_command(
         name="sim",
         interfaces=(),
@@ -128,7 +128,7 @@ def run(
         memory_bytes(memory), trace=untrusted, kind=confinement,
     )  # fmt: skip
     (folder / "status").unlink(missing_ok=True)
-    # Nothing of the host's environment: its size alone would move the guest's memory.
+    # No host environment: its size alone would shift the guest's memory.
     variables = {"PATH": os.defpath, "HOME": "/", "SOJOURN_SEED": str(seed), "TMPDIR": "memory", **(environment or {})}
     machine: subprocess.Popen[bytes] | None = None
     said = scratch_file("-console")
@@ -160,7 +160,7 @@ def run(
 
 
 def last_words(file: Path) -> str:
-    """Return the end of what a machine wrote to a file, which may be anything; empty where it wrote none."""
+    """Return the end of a file that a machine wrote, with any content; empty if there is none."""
     try:
         return read_foreign(file, _LAST).decode(errors="replace")
     except OSError:
@@ -168,34 +168,35 @@ def last_words(file: Path) -> str:
 
 
 def memory_bytes(memory: str) -> int:
-    """Bytes of "256M" or "4G"."""
+    """Return the bytes of "256M" or "4G"."""
     return int(memory[:-1]) << {"M": 20, "G": 30}[memory[-1]]
 
 
 def free_bytes(need: int) -> int:
-    """Return the bytes of memory that machines of `need` bytes would find, where their memory lies too."""
+    """Return the bytes of memory free for machines of `need` bytes each, in memory and on the disk that holds it."""
     return min(available_bytes(), memory_room(need)[0])
 
 
 def fitting(memory: str) -> int:
-    """Return how many machines of `memory` ("4G") would find what they may come to use."""
+    """Return how many machines of `memory` ("4G") fit, in memory and on the disk that holds it."""
     need = memory_bytes(memory)
     return free_bytes(need) // need
 
 
 def check_memory(memory: str) -> None:
-    """Raise SimulationError where a machine of `memory` ("4G") would not find the memory that it may come to use."""
+    """Raise SimulationError if there is not enough room for a machine of `memory` ("4G")."""
     need = memory_bytes(memory)
     have, (room, folder) = available_bytes(), memory_room(need)
     if need > min(have, room):
         where = "of memory" if have <= room else f"in {folder}"
         raise SimulationError(
-            f"a simulated machine of {need >> 20} MB: {min(have, room) >> 20} MB {where} are free; end something first"
+            f"a simulated machine needs {need >> 20} MB, but only {min(have, room) >> 20} MB {where} are free; "
+            "stop other programs first"
         )
 
 
 def check_open_files(count: int) -> None:
-    """Raise the limit of open files as far as may be; raises SimulationError where a machine needs more."""
+    """Raise the limit of open files as far as possible. Raises SimulationError if a machine needs more."""
     try:
         ensure(count, "a simulated machine")
     except DescriptorError as few:
@@ -203,17 +204,17 @@ def check_open_files(count: int) -> None:
 
 
 def _look(folder: Path, watch: Callable[[], None]) -> None:
-    """Look after a machine that runs. Raises SimulationError where its job fills the disk, and what `watch` raises."""
+    """Watch a running machine. Raises SimulationError if its job fills the disk, and what `watch` raises."""
     if (free := shutil.disk_usage(folder).free) < _FLOOR_BYTES:
         raise SimulationError(
-            f"{folder}: disk full: {free >> 20} MiB left, a machine ends below {_FLOOR_BYTES >> 20}; free some space"
+            f"{folder}: disk full: only {free >> 20} MiB left, a machine needs {_FLOOR_BYTES >> 20}; free some space"
         )
     watch()
 
 
 def _wait(machine: subprocess.Popen[bytes], timeout: float | None, watch: Callable[[], None]) -> None:
     deadline = None if timeout is None else time.monotonic() + timeout
-    ended = os.pidfd_open(machine.pid)  # Popen.wait looks only every 50 ms, which is a tenth of a short cell
+    ended = os.pidfd_open(machine.pid)  # Popen.wait polls only every 50 ms, a tenth of a short cell
     ready = select.poll()
     ready.register(ended, select.POLLIN)
     try:
@@ -232,27 +233,27 @@ def _left_ms(deadline: float | None) -> float:
 
 
 def _judge(folder: Path, said: Path, ended: int) -> None:
-    """Raise what a machine leaves to be raised that has `ended` with an exit code, or a signal below nothing."""
+    """Raise the error of a machine that has `ended` with an exit code, or with a signal as a negative number."""
     console, code = last_words(said), last_words(folder / "status").strip()
     if code == "0":
         return
     code = printable(code[:_LONGEST_CODE])
     if killed := _NO_MEMORY.search(console):
-        whom = f": it ended {printable(killed[1])}" if killed[1] else ""
-        raise SimulationError(f"{folder}: the machine's memory was used up{whom}; its console: {_end(console)}")
+        whom = f": it killed {printable(killed[1])}" if killed[1] else ""
+        raise SimulationError(f"{folder}: the machine ran out of memory{whom}; its console: {_end(console)}")
     if ended == -signal.SIGKILL or _STUB_GONE in console:
-        why = "somebody killed the machine; the kernel does so where memory is used up, this host's or a container's"
+        why = "the machine was killed from outside, as the kernel does if this host or a container runs out of memory"
         raise SimulationError(f"{folder}: {why}")
     if panic := _PANIC.search(console):
         raise SimulationError(f"{folder}: {printable(panic[0][:_LONGEST])}; its console: {_end(console)}")
     if not code:
-        raise SimulationError(f"{folder}: the machine ended early: {_end(console) or 'it said nothing'}")
+        raise SimulationError(f"{folder}: the machine ended early: {_end(console) or 'no output'}")
     raise SimulationError(f"{folder}: exit code {code}: {_end(last_words(folder / 'err'))}")
 
 
 def _last_words(folder: Path, said: Path) -> str:
     parts = (_end(last_words(folder / "err")), _end(last_words(said)))
-    return "; ".join(part for part in parts if part) or "it said nothing"
+    return "; ".join(part for part in parts if part) or "no output"
 
 
 def _end(text: str) -> str:
@@ -260,6 +261,6 @@ def _end(text: str) -> str:
 
 
 def _kill(machine: subprocess.Popen[bytes]) -> None:
-    """End the machine and the processes that run its user space; those of an ended machine are gone already."""
+    """Kill the machine and the processes of its user space; an ended machine has none."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(machine.pid, signal.SIGKILL)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What machines and decoders may reach of the host: a launcher in C, and who starts it."""
+"""Confinement of machines and decoders on the host: a launcher in C, and its callers."""

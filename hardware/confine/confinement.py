@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps a User-Mode Linux kernel, and whoever takes it over, to the files of its own machine.
+"""Confine a User-Mode Linux kernel, and whoever takes it over, to the files of its own machine.
 
-Each program of a machine is a process of this host, and its root may mount whatever folder of the host the kernel's
-process can open. So that process starts by `confine/`, which leaves it a few files, no network and no capabilities.
-Decoders of films start by it too (`sojourn.hardware.confine.decoder`).
+Every program of a machine is a process of this host, and the machine's root can mount any host folder that the kernel's
+process can open. So `confine/` starts that process with access to a few files, no network and no capabilities.
+It also starts film decoders (`sojourn.hardware.confine.decoder`).
 """
 
 from __future__ import annotations
@@ -29,64 +29,64 @@ from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.scratch import SHM, scratch_folder
 from sojourn.hardware.machine.viewer import maps_user
 
-#: A number of nobody's account, next to the viewer's: no viewer may signal a machine, or read its memory.
+#: A user id without an account, next to the viewer's: a viewer can neither signal a machine nor read its memory.
 UID = 61185
 DECODER_UID = 61186
-"""The next one: of programs that read a stranger's film."""
+"""The next user id: for programs that read a third-party film."""
 SYSTEM = tuple(map(Path, ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives")))
-"""What a program of a distribution starts with."""
+"""The files that a distribution's program needs to start."""
 VARIABLE = "SOJOURN_CONFINEMENT"
-#: Capabilities by their bits (capabilities(7)): chown, setgid and setuid.
+#: Capabilities by bit (capabilities(7)): chown, setgid and setuid.
 _BECOME_OTHERS = 1 << 0 | 1 << 6 | 1 << 7
 _PROBE_BYTES = 1 << 20
-#: What a machine's tmpfs holds next to its memory: the kernel tries it first with a page.
+#: Space in a machine's tmpfs besides its memory: the kernel first tries it with one page.
 _SPARE_BYTES = 1 << 20
 DEPTH = 16
-"""How deeply folders may be nested that a machine leaves."""
+"""The maximum nesting of folders that a machine leaves behind."""
 _FILE_BYTES = 8 << 30
-"""How long a file may become that is not a machine's memory: a sparse one of terabytes takes none of the disk, and
-for ever to read.
+"""The maximum length of a file other than a machine's memory: a sparse file of terabytes takes no disk space, but
+reading it takes forever.
 """
-#: Bytes in a machine's files that may be holes, in all. A file system that compresses reports such ones too.
+#: Total bytes of holes allowed in a machine's files. A compressing file system reports holes too.
 _HOLE_BYTES = 8 << 30
-#: In which st_blocks counts (stat(2)).
+#: The unit of st_blocks (stat(2)).
 _BLOCK_BYTES = 512
-#: How many processes a machine's user may have, for each core. As root it is one user for all machines; one with
-#: browsers has some 75.
+#: How many processes a machine's user may have, per core. With root, all machines share one user; a machine with
+#: browsers has about 75.
 _PROCESSES, _LEAST_PROCESSES = 1024, 8192
-#: How long what was killed may take to be gone, s: it may have to free all of a machine's memory.
+#: How long killed processes may take to end, s: they may have to free all of a machine's memory.
 _END_S = 60.0
 
 
 class Confinement(StrEnum):
-    """What confines a machine."""
+    """The mechanism that confines a machine."""
 
     NAMESPACES = "namespaces"
     """Its own mount, pid, user, network, ipc, uts and cgroup namespaces."""
     LANDLOCK = "landlock"
     """Landlock, where namespaces are refused, as in many containers."""
     NONE = "none"
-    """Nothing, where the user asks for it by `SOJOURN_CONFINEMENT=none`."""
+    """No confinement, by the user's `SOJOURN_CONFINEMENT=none`."""
 
 
 class ConfinementError(RuntimeError):
-    """Nothing confines a machine here, or a machine left what nobody should open; one line."""
+    """No mechanism works here, or a machine left files that must not be opened; one line."""
 
 
 def ensure_launcher() -> Path:
-    """The program that starts a machine confined, compiled now if the cache does not have it. Raises BuildError."""
+    """Return the program that starts a confined machine, compiled now if it is not in the cache. Raises BuildError."""
     return build_tool.ensure_program("confine", Path(__file__).parent)
 
 
 @functools.cache
 def confinement() -> Confinement:
-    """Return what confines machines here, as a start of each shows; `SOJOURN_CONFINEMENT` names one.
+    """Return the first mechanism that works here, by trial; `SOJOURN_CONFINEMENT` selects one.
 
-    Raises ConfinementError where there is none, BuildError.
+    Raises ConfinementError if none works, BuildError.
     """
     if wanted := os.environ.get(VARIABLE):
         if wanted not in list(Confinement):
-            raise ConfinementError(f"{VARIABLE}={wanted}: give {', '.join(Confinement)}")
+            raise ConfinementError(f"{VARIABLE}={wanted} is unknown; give {', '.join(Confinement)}")
         kinds = [Confinement(wanted)]
     else:
         kinds = [Confinement.NAMESPACES, Confinement.LANDLOCK]
@@ -102,7 +102,7 @@ def confinement() -> Confinement:
 
 
 def refusal(kind: Confinement) -> str:
-    """Return why machines cannot be confined so here; empty where they can. Raises BuildError."""
+    """Return why this mechanism does not work here; empty if it works. Raises BuildError."""
     launcher = ensure_launcher()
     with Jail({"linux": launcher}, {}, _PROBE_BYTES, kind=kind) as jail:
         done = subprocess.run(
@@ -112,23 +112,25 @@ def refusal(kind: Confinement) -> str:
 
 
 class Jail:
-    """What a machine can reach; its programs start by `argv`, and find it in their working directory.
+    """The files and devices that a machine can reach; its programs start by `argv` and find them in their working
+    directory.
 
-    Left as a context, it waits until nothing runs that could write, and takes that back: see `settle`.
-    Where something does not end, that stays as it is.
+    On exit, it waits until no process can write any more, and takes the written files back: see `settle`.
+    If a process does not end, its files stay as they are.
 
     Args:
-        reads: files and folders of the host that it can read, by their names; FOLDER/NAME for some of a folder, whose
-            names must be theirs there.
+        reads: files and folders of the host that it can read, by name; FOLDER/NAME for a part of a folder, which must
+        have
+            that name there.
         writes: folders that it can change.
-        memory: bytes that it may have in the folder `memory`; 0: no such folder.
-        packets: whether it has the network namespace that it is started in, and packet sockets.
+        memory: bytes that it may use in the folder `memory`; 0: no such folder.
+        packets: whether it has the network namespace of its caller, and packet sockets.
         trace: whether its programs may trace each other, as the kernel needs with `seccomp=off`.
-        libraries: files and folders that keep their paths; default: those that the program `linux` starts with.
-        user: whom a root lets its programs be.
+        libraries: files and folders that keep their paths; default: those that the program `linux` needs to start.
+        user: the user of its programs if the caller is root.
         kind: default: `confinement()`.
 
-    Raises ConfinementError and BuildError, when entered; ConfinementError when left.
+    Raises ConfinementError and BuildError on entry; ConfinementError on exit.
     """
 
     def __init__(
@@ -150,7 +152,7 @@ class Jail:
 
     def __enter__(self) -> Jail:
         self.kind = self._kind or confinement()
-        #: Who the machine is on this host; None: who we are.
+        #: The machine's user on this host; None: this process's user.
         self.user = None if self._packets else machine_user(self.kind, self._as)
         with ExitStack() as stack:
             self.folder = scratch_folder("-machine")
@@ -166,7 +168,7 @@ class Jail:
             os.mkfifo(self._alive, 0o600)
             stack.callback(self._alive.unlink)
             for path in self._reads.values() if self.user is not None else ():
-                if path.stat().st_mode & 0o005 != 0o005:  # made under a strict umask, before all could read the cache
+                if path.stat().st_mode & 0o005 != 0o005:  # created under a strict umask
                     let_read(path)
             owners: dict[Path, tuple[int, int] | None] = {}
             stack.callback(self._take_back, owners)
@@ -186,12 +188,12 @@ class Jail:
         core: int | None = None,
         parent: int | None = None,
     ) -> list[str]:
-        """The command that starts `words` in here, with this environment alone, on the processor `core`.
+        """Return the command that starts `words` in this jail, with only this environment, on the processor `core`.
 
-        With `parent`, our pid, it does not start once that process has ended.
+        With `parent`, the caller's pid, it does not start if that process has ended.
         """
         options = [f"--read={name}={path.absolute()}" for name, path in self._reads.items()]
-        # Without a root of its own it finds parts of a folder by that folder.
+        # Without its own root, it finds parts of a folder through that folder.
         above = {name.split("/")[0]: path.absolute().parent for name, path in self._reads.items() if "/" in name}
         options += [f"--above={name}={path}" for name, path in above.items()]
         options += [f"--write={name}={path.absolute()}" for name, path in self._writes.items()]
@@ -214,19 +216,20 @@ class Jail:
         return [str(ensure_launcher()), self.kind, *options, "--", *words]
 
     def _take_back(self, owners: Mapping[Path, tuple[int, int] | None]) -> None:
-        if owners and not self._ended():  # what could write nothing may run on
+        if owners and not self._ended():  # processes that can write nothing may go on
             raise ConfinementError(
-                f"a machine's processes still run {_END_S:g} s after their end: {', '.join(map(str, owners))} not read"
+                f"processes of a machine still run {_END_S:g} s after its end, so these files were not read: "
+                f"{', '.join(map(str, owners))}"
             )
         with ExitStack() as stack:
             for folder, owner in owners.items():
                 stack.callback(settle, folder, owner)
 
     def _ended(self) -> bool:
-        """Wait until nothing runs that was started by `argv`: it would hold the FIFO open."""
+        """Wait until all processes started by `argv` have ended: they hold the FIFO open."""
         held = os.open(self._alive, os.O_RDONLY | os.O_NONBLOCK)
         try:
-            os.close(os.open(self._alive, os.O_WRONLY))  # a hang-up is seen only after somebody was there
+            os.close(os.open(self._alive, os.O_WRONLY))  # a hang-up is reported only after somebody had it open
             ready = select.poll()
             ready.register(held, 0)
             return bool(ready.poll(_END_S * 1000))
@@ -234,7 +237,7 @@ class Jail:
             os.close(held)
 
     def close(self) -> None:
-        """Leave it; the launchers of its programs must have ended. Safe to call twice. Raises ConfinementError."""
+        """Close the jail; its programs' launchers must have ended. Safe to call twice. Raises ConfinementError."""
         self._stack.close()
 
     def __exit__(
@@ -243,12 +246,12 @@ class Jail:
         try:
             self.close()
         except ConfinementError:
-            if value is None:  # else what went wrong first is told
+            if value is None:  # otherwise the first error is raised
                 raise
 
 
 def machine_user(kind: Confinement, user: int = UID) -> int | None:
-    """Return `user` where a root can let its machines be that; None where they are who we are."""
+    """Return `user` if the caller is root and can switch to it; None if machines run as the caller."""
     if kind is Confinement.NONE or not maps_user(user):
         return None
     status = Path("/proc/self/status").read_text()
@@ -257,7 +260,7 @@ def machine_user(kind: Confinement, user: int = UID) -> int | None:
 
 
 def lend(folder: Path, user: int) -> None:
-    """Let a folder with all in it be another user's. Raises OSError."""
+    """Change the owner of a folder and its content. Raises OSError."""
 
     def refuse(error: OSError) -> None:
         raise error
@@ -269,11 +272,12 @@ def lend(folder: Path, user: int) -> None:
 
 
 def settle(folder: Path, owner: tuple[int, int] | None = None) -> None:
-    """Take back a folder from a machine that has ended: all in it are files and folders that we may read, of `owner`.
+    """Take back a folder from a machine that has ended: it then holds only readable files and folders, owned by
+    `owner`.
 
-    Links, sockets and devices go: who reads a run would follow them out of it. So do folders that are nested more
-    deeply than DEPTH, what has a name that no terminal can show, and long files that hold next to nothing. Raises
-    ConfinementError, once all is done, naming those and what cannot be looked at.
+    Links, sockets and devices are removed: readers of a run could follow them out of it. So are folders nested more
+    deeply than DEPTH, unprintable names, and long files that are mostly holes. Raises ConfinementError at the end,
+    naming these and whatever cannot be examined.
     """
     odd = list[str]()
     try:
@@ -286,17 +290,17 @@ def settle(folder: Path, owner: tuple[int, int] | None = None) -> None:
         os.close(held)
     if odd:
         named = ", ".join(map(printable, sorted(odd)[:5]))
-        raise ConfinementError(f"{folder}: the machine left {named}: no plain files or folders; removed")
+        raise ConfinementError(f"{folder}: the machine left {named}: not plain files or folders, removed")
 
 
 class _Settling:
-    """The way through a folder, by descriptors alone: a path would lead through what became a link after we looked."""
+    """Walks a folder by descriptors only: a path could lead through a link that was swapped in after the check."""
 
     def __init__(self, owner: tuple[int, int] | None, odd: list[str]) -> None:
         self._owner, self._odd, self._holes = owner, odd, 0
 
     def settle(self, held: int, path: Path) -> None:
-        """Settle what is in an open folder, which is `path` below the first."""
+        """Settle the content of an open folder, which is `path` below the first."""
         for name in os.listdir(held):
             try:
                 if why := self._one(held, name, path):
@@ -307,7 +311,7 @@ class _Settling:
                 self._odd.append(f"{str(path / name)[:100]} ({failed.strerror})")
 
     def _one(self, held: int, name: str, path: Path) -> str:
-        """Settle what has this name; return what it was if it had to go, else nothing. Raises OSError."""
+        """Settle one entry; return its description if it was removed, otherwise nothing. Raises OSError."""
         status = os.stat(name, dir_fd=held, follow_symlinks=False)
         called, said = str(path / name), name.isprintable()
         if stat.S_ISDIR(status.st_mode):
@@ -328,22 +332,22 @@ class _Settling:
                     os.chown(name, *self._owner, dir_fd=held, follow_symlinks=False)
                 return ""
             self._holes -= status.st_size - status.st_blocks * _BLOCK_BYTES
-            called += f" ({status.st_size} bytes, of which the disk holds {status.st_blocks * _BLOCK_BYTES})"
+            called += f" ({status.st_size} bytes, of which the disk stores {status.st_blocks * _BLOCK_BYTES})"
         os.unlink(name, dir_fd=held)
         return called
 
 
 @functools.cache
 def libraries(program: Path) -> tuple[Path, ...]:
-    """The loader and libraries of this host that a program starts with; none of one that needs none."""
+    """Return the loader and libraries of this host that a program needs to start; empty for a static one."""
     done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
     return tuple(Path(path) for path in re.findall(r"(/\S+) \(0x", done.stdout))
 
 
 def memory_folder(memory: int) -> Path:
-    """Return where the file that is a machine's `memory`, bytes, lies without namespaces: in memory, or on a disk.
+    """Return the folder for the file of a machine's `memory` (bytes) without namespaces: in memory, or on a disk.
 
-    Containers have a /dev/shm of 64 MB, from which nothing may be run.
+    Containers have a /dev/shm of 64 MB, mounted noexec.
     """
     runs = SHM.is_dir() and not os.statvfs(SHM).f_flag & os.ST_NOEXEC
     fits = runs and shutil.disk_usage(SHM).total >= memory
@@ -351,10 +355,10 @@ def memory_folder(memory: int) -> Path:
 
 
 def memory_room(memory: int) -> tuple[int, Path | None]:
-    """Return the bytes that are free where a machine's `memory` lies, and where that is; None: in memory alone."""
+    """Return the free bytes for a machine's `memory`, and their folder; None: only memory."""
     try:
         kind = confinement()
-    except (ConfinementError, BuildError):  # told when the machine starts
+    except (ConfinementError, BuildError):  # reported when the machine starts
         kind = Confinement.NAMESPACES
     if kind is Confinement.NAMESPACES:
         return 1 << 62, None

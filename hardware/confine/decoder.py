@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that read a stranger's film, confined to that film: a fault in one would make it the stranger's.
+"""Programs that read a third-party film, confined to that film, because a flaw in them would hand them to its author.
 
-They get the film and the system's programs to read, no network, few system calls, and as root another user
-(`sojourn.hardware.confine.confinement`). Memory, processor time and the length of files have limits.
+They can read the film and the system's programs; they have no network and few system calls, and if started by root they
+run as another user (`sojourn.hardware.confine.confinement`). Memory, CPU time and file lengths are limited.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ class DecoderError(RuntimeError):
 
 @dataclass(frozen=True)
 class Decoder:
-    """A program that is ready to read films: the beginning of its command, and what it calls its files."""
+    """A program that is ready to read films: the beginning of its command, and its names of the files."""
 
     command: tuple[str, ...]
     names: Mapping[Path, str]
 
 
 def confined_already() -> None:
-    """Confine no decoder of this process: it is in a simulated machine, which is confined as a whole."""
+    """Confine no decoders of this process: it runs in a simulated machine, which is confined as a whole."""
     global _confined_already
     _confined_already = True
 
 
 @contextmanager
 def our_own() -> Iterator[None]:
-    """Within, films are what this process recorded: their decoders need no confinement where there is none."""
+    """Within the block, films are this process's recordings: their decoders may run unconfined if necessary."""
     before = _ours.set(True)
     try:
         yield
@@ -56,9 +56,9 @@ def our_own() -> Iterator[None]:
 
 @contextmanager
 def decoder(program: str, reads: Sequence[Path], writes: Sequence[Path] = ()) -> Iterator[Decoder]:
-    """Yield the decoder `program` (a name, or a path) with the files that it reads, and those that it writes.
+    """Yield the decoder `program` (a name, or a path) with the files that it reads and writes.
 
-    What it wrote is in its place when the context is left. Raises DecoderError where nothing confines it.
+    Written files are in place on exit. Raises DecoderError if nothing can confine it.
     """
     limits = ("prlimit", f"--as={_MEMORY_BYTES}", f"--cpu={_PROCESSOR_S}", f"--fsize={_FILE_BYTES}", "--")
     with ExitStack() as stack:
@@ -70,8 +70,8 @@ def decoder(program: str, reads: Sequence[Path], writes: Sequence[Path] = ()) ->
 
 
 def _confined(stack: ExitStack, program: str, reads: Sequence[Path], writes: Sequence[Path]) -> Decoder | None:
-    """The decoder in a jail; None where there is none, and none is needed."""
-    # In a simulated machine each import takes time, and this one is never needed.
+    """Return the decoder in a jail; None if there is none and none is needed."""
+    # In a simulated machine, every import takes time, and this one is not needed.
     from sojourn.hardware.confine.confinement import (
         DECODER_UID,
         SYSTEM,
@@ -87,20 +87,21 @@ def _confined(stack: ExitStack, program: str, reads: Sequence[Path], writes: Seq
     except (ConfinementError, BuildError) as refused:
         if _ours.get():
             return None
-        raise DecoderError(f"{reads[0]}: not decoded, as it may be a stranger's: {refused}") from refused
+        why = f"it may come from a third party, and its decoder cannot be confined: {refused}"
+        raise DecoderError(f"{reads[0]}: not decoded, because {why}") from refused
     if kind is Confinement.NONE:
         return None
     where = Path(shutil.which(program) or program).absolute()
     system = [path for path in SYSTEM if path.exists()]
     system += [] if any(where.is_relative_to(path) for path in system) else [where]
-    # A suffix may say what the film is; the launcher parts NAME=PATH at the first "=".
+    # A suffix may indicate the film's format; the launcher splits NAME=PATH at the first "=".
     names = {path: f"{number}{path.suffix.replace('=', '')}" for number, path in enumerate(reads)}
     user, folders = machine_user(kind, DECODER_UID), {}
-    # What is not there the program misses by itself.
+    # The program reports missing files itself.
     there = [path for path in reads if path.exists()]
     shown = {names[path]: path if user is None else _readable(stack, path, user) for path in there}
     if writes:
-        # Next to what becomes of it, on one file system.
+        # Next to the final file, on the same file system.
         folders["out"] = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".", dir=writes[0].parent)))
         names |= {path: f"out/{path.name}" for path in writes}
         stack.push(partial(_put, folders["out"], writes))
@@ -109,7 +110,7 @@ def _confined(stack: ExitStack, program: str, reads: Sequence[Path], writes: Seq
 
 
 def _readable(stack: ExitStack, path: Path, user: int) -> Path:
-    """Return a film that another user can read: itself, or for as long as it is needed a copy."""
+    """Return a film that another user can read: the film itself, or a temporary copy."""
     if path.stat().st_mode & stat.S_IROTH and path.is_file():
         return path
     from sojourn.hardware.confine.confinement import lend
@@ -123,7 +124,7 @@ def _readable(stack: ExitStack, path: Path, user: int) -> Path:
 
 
 def _put(folder: Path, writes: Sequence[Path], failed: type[BaseException] | None, *_: object) -> None:
-    """Put what the decoder wrote in its place, unless something failed."""
+    """Move the decoder's output into place, unless something failed."""
     for path in writes if failed is None else ():
         if (made := folder / path.name).is_file():
             made.replace(path)

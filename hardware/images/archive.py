@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Newer Debian suites through a private apt, next to the machine's own and without root."""
+"""Newer Debian suites through a private apt, separate from the machine's and without root."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sojourn.hardware.machine.cache import BuildError, locked, remove_tree
 
 SUITES = ("forky", "sid")
 _LOG = logging.getLogger("sojourn.archive")
-#: Suites of Debian that are alive change several times a day, stable ones every two months.
+#: Active Debian suites change several times a day, stable ones every two months.
 _OLD = timedelta(days=90)
 KEYRINGS = (
     Path("/usr/share/keyrings/debian-archive-keyring.pgp"),
@@ -35,10 +35,10 @@ def stanzas(text: str) -> Iterator[dict[str, str]]:
 
 
 def mirrors(indextargets: str) -> list[str]:
-    """URIs of Debian's main archive among the machine's package sources, the likeliest first.
+    """Return the URIs of Debian's main archive in the machine's package sources, the most likely first.
 
     Security, update and backport suites live elsewhere on some mirrors, and third parties use Debian's suite
-    names, so a known foreign origin is left out and a path that ends in /debian goes first.
+    names, so a known foreign origin is skipped, and a path that ends in /debian comes first.
     """
     addresses = []
     for target in stanzas(indextargets):
@@ -60,7 +60,7 @@ def source_lines(mirror: str, keyring: Path, suites: tuple[str, ...]) -> str:
 
 
 class Archive:
-    """A private apt under `folder`, told of newer suites at the machine's own mirror."""
+    """A private apt in `folder`, configured for newer suites on the machine's mirror."""
 
     def __init__(self, folder: Path, suites: tuple[str, ...] = SUITES) -> None:
         self.folder = folder
@@ -68,11 +68,11 @@ class Archive:
         self.sources = folder / "sources.list"
 
     def locked(self) -> AbstractContextManager[None]:
-        """Hold the folder for one user at a time; apt's own locks fail at once where this one waits."""
+        """Lock the folder for one user at a time; apt's own locks fail at once, this one waits."""
         return locked(self.folder.with_name(f"{self.folder.name}.lock"))
 
     def options(self) -> list[str]:
-        """Options that keep apt inside the folder; the suites' Release files may be past their date, see `update`."""
+        """Options that keep apt inside the folder; the suites' Release files may have expired, see `update`."""
         settings = {
             "Dir::State": self.folder / "state",
             "Dir::State::status": "/dev/null",
@@ -88,17 +88,17 @@ class Archive:
         return [part for key, value in settings.items() for part in ("-o", f"{key}={value}")]
 
     def update(self) -> None:
-        """Read the package lists, from the first mirror and keyring that verify.
+        """Read the package lists from the first mirror and keyring that verify.
 
         Raises:
-            BuildError: the machine names no Debian mirror, or none answers with a signature that verifies.
+            BuildError: no Debian mirror is configured, or none has a valid signature.
         """
-        remove_tree(self.folder / "tmp")  # with what a killed apt left there
+        remove_tree(self.folder / "tmp")  # including leftovers of a killed apt
         for name in ("state/lists/partial", "cache/archives/partial", "tmp"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         uris = mirrors(call(["apt-get", "indextargets", "--no-release-info"], env=self._environment()))
         if not uris:
-            raise BuildError("apt knows no Debian mirror: add one to /etc/apt/sources.list")
+            raise BuildError("no Debian mirror is configured; add one to /etc/apt/sources.list")
         error = ""
         for keyring in self._keyrings():
             for uri in uris:
@@ -111,9 +111,9 @@ class Archive:
         raise BuildError(f"cannot read {' and '.join(self.suites)} from {', '.join(uris)}: {error.strip()}")
 
     def dates(self, field: str = "Date") -> dict[str, datetime]:
-        """When each suite was last changed, as its signed Release file says; or another `field` of these with a date.
+        """Return when every suite last changed, from its signed Release file, or another date `field` of that file.
 
-        A suite without that field is not among them.
+        Suites without that field are omitted.
         """
         told = {}
         for file in (self.folder / "state/lists").glob("*Release"):
@@ -124,21 +124,21 @@ class Archive:
         return told
 
     def _tell_age(self) -> None:
-        """Warn of suites past the date until which their archive is valid, or that nobody renews any more.
+        """Warn of suites whose archive has expired or is no longer updated.
 
-        They are used all the same: snapshots and mirrors that stand still are past it too, and must build. Nothing in
-        them was fixed since, and somebody between here and the mirror may replay them.
+        They are used all the same: snapshots and stale mirrors have expired too, and must build. Such suites have no
+        recent fixes, and an attacker between this machine and the mirror may replay them.
         """
         now, ends = datetime.now(UTC), self.dates("Valid-Until")
         for suite, date in self.dates().items():
             past = suite in ends and ends[suite] < now
             if past or now - date > _OLD:
                 until = f", valid until {ends[suite].date()}" if past else ""
-                text = "the archive of %s is of %s%s, %d days old: a mirror that stands still, or an old one replayed"
+                text = "the archive of %s is of %s%s, %d days old: the mirror is stale, or an old archive is replayed"
                 _LOG.warning(text, suite, date.date(), until, (now - date).days)
 
     def _keyrings(self) -> Iterator[Path]:
-        """Keyrings to verify with: the machine's, then the newest that the machine's own archive offers."""
+        """Yield keyrings to verify with: the machine's, then the newest in the machine's archive."""
         yield from (path for path in KEYRINGS if path.is_file())
         folder = self.folder / "keyring"
         shutil.rmtree(folder, ignore_errors=True)
@@ -149,23 +149,23 @@ class Archive:
                 cwd=folder, env=self._environment(),
             )  # fmt: skip
         except BuildError:
-            return  # the failure of the mirrors says more than this one
+            return  # the mirrors' error says more than this one
         for package in folder.glob("*.deb"):
             call(["dpkg-deb", "-x", str(package), str(folder)])
             yield from (keyring for path in KEYRINGS if (keyring := folder / path.relative_to("/")).is_file())
 
     def names(self, pattern: str) -> list[str]:
-        """Names of the packages that match a regular expression."""
+        """Return the names of packages that match a regular expression."""
         out = call(["apt-cache", *self.options(), "search", "--names-only", pattern], env=self._environment())
         return [line.split(" ", 1)[0] for line in out.splitlines()]
 
     def version(self, package: str) -> str:
-        """The newest version of a package in the suites."""
+        """Return the newest version of a package in the suites."""
         out = call(["apt-cache", *self.options(), "show", "--no-all-versions", package], env=self._environment())
         return next(fields["Version"] for fields in stanzas(out))
 
     def download(self, package: str, folder: Path, tell: Callable[[float], None]) -> Path:
-        """Fetch a package file into `folder`; `tell` hears the fraction done. Verified by apt."""
+        """Fetch a package file into `folder`; `tell` receives the fraction done. apt verifies the file."""
         folder.mkdir(parents=True, exist_ok=True)
         command = ["apt-get", *self.options(), "-q", "-o", "APT::Status-Fd=1", "download", package]
         with started(command, cwd=folder, env=self._environment()) as apt:

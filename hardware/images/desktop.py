@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The userland of a simulated machine with a screen: browser, player's origin, recorder, and the harness's Python.
 
-Debian packages of one suite, the locked Python distributions for that suite's Python, and this project's own sources:
-nothing of the host is inside, so that the same run gives the same bytes on another machine.
+Debian packages of one suite, the locked Python distributions for that suite's Python, and this project's sources:
+nothing from the host is inside, so that the same run gives the same bytes on another machine.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from sojourn.hardware.machine.cache import BuildError, Progress
 from sojourn.hardware.machine.files import CHECKOUT, LOCK
 from sojourn.hardware.machine.plugins import packages
 
-#: What is on top of the nodes' packages; chromium-driver is Selenium's.
+#: Packages in addition to the nodes'; chromium-driver is for Selenium.
 SHOWN = (
     "bash", "caddy", "chromium", "chromium-driver", "ffmpeg", "fonts-dejavu-core", "python3", "xvfb",
 )  # fmt: skip
-#: Of a recorder that most runs do not use.
+#: Packages of a recorder that most runs do not use.
 EXTRAS: dict[str, tuple[str, ...]] = {"obs": ("obs-studio",)}
-#: What the harness imports while it records; the lock says in which version, and what they need themselves.
+#: What the harness imports while it records; the lock pins versions and dependencies.
 DISTRIBUTIONS = (
     "aiohttp", "cryptography", "numpy", "obsws-python", "opencv-python-headless", "playwright", "polars", "psutil",
     "pydantic", "rich", "selenium", "typing-extensions", "zstandard",
 )  # fmt: skip
 SOURCES = ("apps", "bottleneck", "captures", "hardware", "harness", "scoring", "traffic")
-#: To be changed with how a userland is put together.
+#: Change this whenever the assembly of a userland changes.
 _MADE = "3"
 _UNREAD = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info")
 _TAGS = ("manylinux_2_17", "manylinux2014", "manylinux_2_27", "manylinux_2_28", "manylinux_2_31", "manylinux_2_34")
@@ -47,7 +47,7 @@ _TAGS = ("manylinux_2_17", "manylinux2014", "manylinux_2_27", "manylinux_2_28", 
 
 @dataclass(frozen=True)
 class Desktop:
-    """A built userland and the project's sources beside it."""
+    """A built userland and the project's sources."""
 
     root: Path
     """Directory that the machine mounts as its root."""
@@ -56,20 +56,20 @@ class Desktop:
     versions: dict[str, str]
     """Version of every package and distribution inside, by name."""
     digest: str
-    """SHA-256 of the root's files, 24 digits."""
+    """SHA-256 of the root's files, first 24 digits."""
     sources_digest: str
-    """The same of the project's sources."""
+    """The same for the project's sources."""
 
 
 def ensure_desktop(extras: Iterable[str] = (), progress: Progress | None = None) -> Desktop:
-    """The userland, put together now if the cache does not have it; works as root and as a plain user.
+    """Return the userland, assembled now if it is not in the cache. Works as root and as a plain user.
 
     Args:
         extras: names of EXTRAS.
-        progress: told what is being done and the fraction done.
+        progress: receives the current step and the fraction done.
 
     Raises:
-        BuildError: a tool is missing, or packages or distributions cannot be had.
+        BuildError: a tool is missing, or packages or distributions are not available.
     """
     tell = progress or (lambda _what, _fraction: None)
     packages = (*PACKAGES, *SHOWN, *(name for extra in sorted(extras) for name in EXTRAS[extra]))
@@ -102,7 +102,7 @@ def _build(scratch: Path, packages: tuple[str, ...], lock: str, tell: Progress) 
 
 
 def closure(names: Iterable[str]) -> list[str]:
-    """Return these distributions and all that they need here, by what is installed; names normalised and sorted."""
+    """Return these distributions and their installed dependencies; names normalised and sorted."""
     wanted, seen = list(names), set[str]()
     while wanted:
         if (name := _normal(wanted.pop())) in seen:
@@ -118,9 +118,9 @@ def _normal(name: str) -> str:
 
 
 def locked_lines(names: Iterable[str], lock: str) -> str:
-    """Return the lines of a lock with hashes that are about these distributions.
+    """Return the lines of these distributions from a lock with hashes.
 
-    Raises BuildError for one that is not in it.
+    Raises BuildError if one is not in the lock.
     """
     blocks: dict[str, str] = {}
     for block in re.split(r"(?m)^(?=\S)", lock):
@@ -128,12 +128,12 @@ def locked_lines(names: Iterable[str], lock: str) -> str:
             blocks.setdefault(_normal(match[1]), "")
             blocks[_normal(match[1])] += block
     if lacking := [name for name in names if name not in blocks]:
-        raise BuildError(f"requirements.txt lacks {', '.join(lacking)}: make lock")
+        raise BuildError(f"not in requirements.txt: {', '.join(lacking)}; run make lock")
     return "".join(blocks[name] for name in names)
 
 
 def _python(root: Path) -> str:
-    """The path of the root's Python in it, such as usr/bin/python3.14."""
+    """Return the path of the root's Python within the root, such as usr/bin/python3.14."""
     return str(next(p for p in root.glob("usr/bin/python3.*") if p.name.count(".") == 1).relative_to(root))
 
 
@@ -155,20 +155,20 @@ def _install(root: Path, lock: str, file: Path) -> dict[str, str]:
 
 
 def _compile(root: Path, base: Path, *folders: Path) -> None:
-    """Compile modules as the root's Python does, none to be looked at again by its time; paths are told from `base`."""
+    """Compile modules with the root's Python, without timestamp checks; their paths are relative to `base`."""
     command = [*in_root(root, _python(root)), "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
     env = {"PYTHONHOME": str(root / "usr"), "PATH": os.defpath, "LC_ALL": "C.UTF-8"}
-    # Nor what it imports itself: those would be told by their time and path, and written anew into a finished root.
+    # Nor its own imports: they would be compiled by time and path, and written to a finished root.
     env["PYTHONDONTWRITEBYTECODE"] = "1"
     done = ended([*command, "-s", str(base), "-p", "/", *map(str, folders)], env=env)
-    # Some distributions bring files that are no Python of this version; what a run needs shows when it is imported.
+    # Some distributions contain files for other Python versions; what a run needs shows on import.
     if done.returncode not in (0, 1) or not any(folders[0].rglob("*.pyc")):
         raise BuildError(f"the guest's Python does not run here: {(done.stderr or done.stdout).strip()[-300:]}")
 
 
 def _ensure_sources(desktop: Path) -> tuple[Path, str]:
-    """The package `sojourn` and those of its extensions, as they are now, compiled; named by their content."""
-    # Read once: what is edited meanwhile must not come under the digest of what was there.
+    """Return the project's packages and its plug-ins in their current state, compiled, and their digest."""
+    # Read once: later edits must not be stored under the digest of the earlier content.
     files = sorted(
         (f"sojourn/{path.relative_to(CHECKOUT)}", path.read_bytes())
         for name in SOURCES
@@ -191,7 +191,7 @@ def _ensure_sources(desktop: Path) -> tuple[Path, str]:
 
 
 def tree_digest(tree: Path) -> str:
-    """SHA-256, 24 digits, of names, kinds and contents of all below `tree`."""
+    """Return the SHA-256, first 24 digits, of names, kinds and contents below `tree`."""
     total = hashlib.sha256()
     for path in sorted(tree.rglob("*")):
         if path.is_symlink():

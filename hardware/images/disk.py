@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk that a PC's BIOS boots: master boot record, GRUB behind it, one ext4 partition. No root, no loop device."""
+"""A disk for a PC's BIOS: master boot record, GRUB behind it, one ext4 partition. Needs no root and no loop device."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from sojourn.hardware.machine.place import ENVIRONMENT
 
 SECTOR = 512
 PARTITION = 2048 * SECTOR
-"""Where the partition begins: byte offset, on every disk a whole number of its blocks."""
+"""Byte offset of the partition, on every disk a whole number of blocks."""
 _TABLE = 440
-"""Where the boot code ends and signature and partition table begin."""
+"""Offset of signature and partition table, after the boot code."""
 _LINUX = 0x83
 
 
 def master_boot_record(boot_code: bytes, signature: int, size: int) -> bytes:
-    """The first sector: GRUB's boot.img with a table of one bootable Linux partition of `size` bytes at PARTITION.
+    """Return the first sector: GRUB's boot.img with a table of one bootable Linux partition of `size` bytes at
+    PARTITION.
 
     `signature` is the 32-bit number by which the kernel's root=PARTUUID= names the disk.
     """
@@ -30,15 +31,15 @@ def master_boot_record(boot_code: bytes, signature: int, size: int) -> bytes:
 
 
 def part_uuid(signature: int) -> str:
-    """PARTUUID of the partition, as the kernel writes it."""
+    """Return the partition's PARTUUID in the kernel's notation."""
     return f"{signature:08x}-01"
 
 
 def assemble(disk: Path, boot_code: bytes, core: bytes, signature: int) -> None:
-    """Make `disk` bootable: it holds a filesystem at PARTITION already, and nothing before it.
+    """Make `disk` bootable: it already holds a file system at PARTITION, and nothing before it.
 
     Args:
-        boot_code: GRUB's boot.img; it loads the sectors behind it.
+        boot_code: GRUB's boot.img; it loads the following sectors.
         core: GRUB's core.img.
 
     Raises:
@@ -52,10 +53,10 @@ def assemble(disk: Path, boot_code: bytes, core: bytes, signature: int) -> None:
 
 
 def filesystem(tar: Path, disk: Path, offset: int) -> None:
-    """Make an ext4 of what is in the tar, from byte `offset` of `disk` to its end. As root, or as a plain user who has
-    subordinate ids, by being root of a user namespace.
+    """Create an ext4 file system with the content of the tar, from byte `offset` of `disk` to its end.
 
-    Raises BuildError with what the tools say.
+    Works as root, or as a plain user with subordinate ids, as root of a user namespace. Raises BuildError with the
+    tools' output.
     """
     script = """set -e
 mkdir "$2"
@@ -71,4 +72,4 @@ rm -r "$2"
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env={**ENVIRONMENT, "LC_ALL": "C.UTF-8"},
     )  # fmt: skip
     if done.returncode:
-        raise BuildError(f"{disk}: no filesystem: {done.stderr.strip()[-300:]}")
+        raise BuildError(f"{disk}: cannot create the file system: {done.stderr.strip()[-300:]}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The userland of the virtual nodes: Debian packages in a directory that all nodes mount read-only."""
+"""The userland of the virtual nodes: Debian packages in a folder that all nodes mount read-only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOOLS = ("mmdebstrap",)
 APT_LINE = "apt-get install --no-install-recommends mmdebstrap openssh-client"
 _KEY = "ssh_key"
 HOST_ALIAS = "sojourn-node"
-"""HostKeyAlias under which `known_hosts` lists the host key that all nodes share."""
+"""The HostKeyAlias in `known_hosts` for the host key that all nodes share."""
 ETC = {
     # tcpdump insists on becoming a user of its own name; here that is root, who may write where it is told to.
     "passwd": "root:x:0:0:root:/root:/bin/sh\n"
@@ -52,12 +52,12 @@ POWEROFF = "#!/bin/sh\n(sleep 0.2; exec busybox poweroff -f) </dev/null >/dev/nu
 
 @dataclass(frozen=True)
 class Guest:
-    """A built userland."""
+    """A built userland for nodes."""
 
     root: Path
-    """Directory that the nodes mount as their root."""
+    """The folder that the nodes mount as their root."""
     ssh_key: Path
-    """Private key (OpenSSH format, mode 0600) that every node accepts for root."""
+    """Private key (OpenSSH format, mode 0600) with which root can log in to every node."""
     known_hosts: Path
     """known_hosts file with the nodes' host key under the name HOST_ALIAS."""
     versions: dict[str, str]
@@ -66,10 +66,10 @@ class Guest:
 
 
 def ensure_guest(progress: Progress | None = None) -> Guest:
-    """The userland, put together now if the cache does not have it. Works as root and as a plain user.
+    """Return the userland, assembled now if it is not in the cache. Works as root and as a plain user.
 
     Raises:
-        BuildError: a tool is missing, or the packages cannot be had.
+        BuildError: a tool is missing, or the packages are not available.
     """
     parts = [("init", INIT.read_bytes()), ("packages", " ".join((SUITE, *PACKAGES)).encode())]
     parts += [("etc", repr((ETC, POWEROFF)).encode()), *tc_objects.inputs()]
@@ -93,7 +93,7 @@ def _build(scratch: Path, tell: Progress) -> None:
 
 
 def extract(root: Path, packages: Sequence[str], tell: Progress) -> dict[str, str]:
-    """Unpack `packages` of SUITE and all that they depend on into `root`; return the version of each, by name.
+    """Unpack `packages` of SUITE and their dependencies to `root`; return all versions by name.
 
     Works as root and as a plain user. Raises BuildError.
     """
@@ -104,7 +104,7 @@ def extract(root: Path, packages: Sequence[str], tell: Progress) -> dict[str, st
     with archive.locked():
         archive.update()
         tell("fetching the guest's packages", 0.2)
-        # Extracting runs no maintainer script, so chrootless is safe, and it needs no subuids and no root.
+        # Extraction runs no maintainer scripts, so chrootless is safe, and needs neither subuids nor root.
         call([
             "mmdebstrap", "--variant=extract", "--mode=chrootless", "--format=directory", "--quiet",
             "--skip=check/chrootless,cleanup/apt,check/empty", f"--include={','.join(packages)}",
@@ -113,26 +113,26 @@ def extract(root: Path, packages: Sequence[str], tell: Progress) -> dict[str, st
         ], env={**ENVIRONMENT, "TMPDIR": str(root.parent)})  # fmt: skip
     versions = dict(sorted(_name_version(deb.name) for deb in (root / "var/cache/apt/archives").glob("*.deb")))
     if lacking := [name for name in packages if name not in versions]:
-        raise BuildError(f"the guest lacks {', '.join(lacking)}")
+        raise BuildError(f"missing in the guest: {', '.join(lacking)}")
     cache.remove_tree(root / "var")
     return {f"archive of {suite}": f"{date:%Y-%m-%d}" for suite, date in archive.dates().items()} | versions
 
 
 def in_root(root: Path, program: str) -> list[str]:
-    """The argv that runs a program of `root` here: it may need a newer libc than ours, its own."""
+    """Return the argv that runs a program of `root` on this host with the root's libc, which may be newer."""
     library = next(root.glob("usr/lib/*/libc.so.6")).parent
     loader = next(root.glob("usr/lib*/ld-linux-*.so.*"))
     return [str(loader), "--library-path", str(library), str(root / program)]
 
 
 def _name_version(deb: str) -> tuple[str, str]:
-    """Package and version from the name of a package file; apt writes a colon in it as %3a."""
+    """Return package and version from the name of a package file; apt writes a colon as %3a."""
     name, version, _architecture = deb.split("_")
     return name, version.replace("%3a", ":")
 
 
 def prepare(root: Path) -> None:
-    """What packages leave to their scripts: merged /usr, accounts; our own init, poweroff and words of tc."""
+    """Do what packages leave to their scripts (merged /usr, accounts); add Sojourn's init, poweroff and tc objects."""
     for name in ("bin", "sbin", "lib", "lib64"):
         if not (root / name).exists():
             (root / name).symlink_to(f"usr/{name}")
@@ -163,11 +163,11 @@ def prepare(root: Path) -> None:
 
 
 def _keys(scratch: Path, root: Path) -> None:
-    """Keys for this cache only: one to log in with, and one host key for all nodes."""
+    """Create keys for this cache only: one to log in with, and one host key for all nodes."""
     key = scratch / _KEY
     call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "sojourn", "-f", str(key)])
     shutil.move(key.with_suffix(".pub"), root / "etc/sojourn/authorized_keys")
-    # dropbear has a key format of its own.
+    # dropbear has its own key format.
     printed = call([*in_root(root, "usr/bin/dropbearkey"), "-t", "ed25519", "-f", str(root / "etc/sojourn/host_key")])
     public = next(line for line in printed.splitlines() if line.startswith("ssh-ed25519 "))
     (scratch / "known_hosts").write_text(f"{HOST_ALIAS} {' '.join(public.split()[:2])}\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bootable Debian image of a router: our kernel, what a lab needs, and the keys of who may log in."""
+"""A bootable Debian image of a router: Sojourn's kernel, a lab's packages, and the keys of the users who may log in."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sojourn.hardware.machine.place import ENVIRONMENT
 SUITE = "forky"
 USERLAND = Path(__file__).parents[1] / "userland"
 OVERLAY = USERLAND / "router"
-"""Files of the image, as they lie in its root."""
+"""Files of the image, relative to its root."""
 PREPARE = USERLAND / "prepare-router"
 PACKAGES = (
     "chrony", "dbus", "debian-archive-keyring", "e2fsprogs", "ethtool", "fdisk", "grub-pc-bin", "iperf3", "iproute2",
@@ -35,14 +35,14 @@ SIZE = 768 << 20
 """Bytes of the image; the root partition grows to the end of the disk at the first boot."""
 KEYS = "/root/.ssh/authorized_keys"
 TC_OBJECTS = "usr/lib/x86_64-linux-gnu/tc"
-"""Where the image's tc looks for queues that it does not know."""
+"""The folder in which the image's tc looks for unknown queues."""
 VERSIONS = "/usr/lib/sojourn/packages"
-"""Where the image lists its packages, name and version a line."""
+"""The image's list of packages, one name and version per line."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image that anybody may boot and nobody may log in to: it has no keys yet."""
+    """An image that boots but admits no login: it has no keys yet."""
 
     disk: Path
     kernel: BoardKernel
@@ -54,15 +54,16 @@ class Image:
 def ensure_image(
     board: Board, source: Path | None = None, progress: Progress | None = None, kernel_progress: Progress | None = None
 ) -> Image:
-    """The image of a board without keys, built now if the cache does not have it. As root, or as a plain user who
-    has subordinate ids (/etc/subuid).
+    """Return the image of a board without keys, built now if it is not in the cache.
+
+    Works as root, or as a plain user with subordinate ids (/etc/subuid).
 
     Args:
-        source: a kernel tarball; without, the newest linux-source-7.x of the archive.
-        progress, kernel_progress: told what is being done and the fraction done.
+        source: a kernel tarball; by default the newest linux-source-7.x of the archive.
+        progress, kernel_progress: receive the current step and the fraction done.
 
     Raises:
-        BuildError: a tool is missing, the packages cannot be had, or the kernel cannot be built.
+        BuildError: a tool is missing, the packages are not available, or the kernel cannot be built.
     """
     if missing := [tool for tool in TOOLS if not shutil.which(tool, path=ENVIRONMENT["PATH"])]:
         raise BuildError(f"not installed: {', '.join(missing)}; as root: {APT_LINE}")
@@ -87,20 +88,21 @@ def make_image(
     progress: Progress | None = None,
     kernel_progress: Progress | None = None,
 ) -> Image:
-    """Write the image of a board to `output`; root logs in with one of the public keys.
+    """Write the image of a board to `output`; root can log in with any of the public keys.
 
     Args:
-        keys: files of public keys; without, the user's own, ~/.ssh/id_*.pub.
-        source, progress, kernel_progress: as of `ensure_image`.
+        keys: files of public keys; by default the user's, ~/.ssh/id_*.pub.
+        source, progress, kernel_progress: as in `ensure_image`.
 
     Raises:
-        BuildError: before anything is built: a file holds no public key, or `output` exists; else as ensure_image().
+        BuildError: before anything is built: a file holds no public key, or `output` exists; later as in
+        ensure_image().
     """
     text = authorized_keys(keys or own_keys())
     if output.exists():
-        raise BuildError(f"--output={output}: exists; remove it, or name another (a disk is written by dd afterwards)")
+        raise BuildError(f"--output={output} exists; remove it, or give another file (dd writes it to a disk later)")
     if not output.absolute().parent.is_dir():
-        raise BuildError(f"--output={output}: there is no folder {output.absolute().parent}")
+        raise BuildError(f"--output={output}: no such folder: {output.absolute().parent}")
     image = ensure_image(board, source, progress, kernel_progress)
     with tempfile.TemporaryDirectory(prefix=".sojourn-", dir=output.absolute().parent) as name:
         copy, given = Path(name) / "disk.img", Path(name) / "keys"
@@ -110,21 +112,21 @@ def make_image(
         _debugfs(copy, f'write "{given}" {KEYS}')
         for field in ("mode 0100600", "uid 0", "gid 0"):
             _debugfs(copy, f"sif {KEYS} {field}")
-        if _debugfs(copy, f"cat {KEYS}") != text:  # debugfs ends with 0 whatever happened
+        if _debugfs(copy, f"cat {KEYS}") != text:  # debugfs always exits with 0
             raise BuildError(f"debugfs cannot write {KEYS} into the image")
         copy.rename(output)
     return image
 
 
 def own_keys() -> list[Path]:
-    """The user's public keys in ~/.ssh. Raises BuildError when there are none."""
+    """Return the user's public keys in ~/.ssh. Raises BuildError if there are none."""
     if keys := sorted((Path.home() / ".ssh").glob("id_*.pub")):
         return keys
-    raise BuildError("--ssh-key: whose key may log in? ~/.ssh/ has no id_*.pub; `ssh-keygen` makes one")
+    raise BuildError("--ssh-key: no key to log in with: ~/.ssh/ has no id_*.pub; create one with `ssh-keygen`")
 
 
 def authorized_keys(files: Sequence[Path]) -> str:
-    """The text of all public keys in the files. Raises BuildError that names the first file without one."""
+    """Return all public keys in the files. Raises BuildError that names the first file without one."""
     texts = []
     for file in files:
         try:
@@ -132,10 +134,10 @@ def authorized_keys(files: Sequence[Path]) -> str:
         except (OSError, UnicodeDecodeError) as error:
             raise BuildError(f"--ssh-key={file}: cannot be read: {error}") from error
         if "PRIVATE KEY" in text:
-            raise BuildError(f"--ssh-key={file}: a private key; the image takes the public one: {file}.pub")
+            raise BuildError(f"--ssh-key={file}: is a private key; give the public key {file}.pub")
         known = subprocess.run(["ssh-keygen", "-l", "-f", str(file)], capture_output=True, check=False)
         if known.returncode:
-            raise BuildError(f"--ssh-key={file}: no public key in the form of OpenSSH (ssh-ed25519 AAAA…)")
+            raise BuildError(f"--ssh-key={file}: no public key in OpenSSH format (ssh-ed25519 AAAA…)")
         texts.append(text)
     return "\n".join(texts) + "\n"
 
@@ -176,7 +178,7 @@ def _build(scratch: Path, board: Board, kernel: BoardKernel, digest: str, tell: 
 
 
 def _own_files(scratch: Path, kernel: BoardKernel) -> Path:
-    """A tar of what goes into the image beside Debian's packages, all of it root's whoever checked it out."""
+    """Return a tar of the image's files other than Debian's packages, all owned by root."""
     shutil.copytree(OVERLAY, folder := scratch / "files")
     shutil.copytree(kernel.modules, folder / "usr", dirs_exist_ok=True)
     (folder / "boot").mkdir()
@@ -192,5 +194,5 @@ def _own_files(scratch: Path, kernel: BoardKernel) -> Path:
 
 
 def _debugfs(image: Path, command: str) -> str:
-    """What debugfs says to a command, on the filesystem inside the image."""
+    """Return debugfs's output of a command on the file system in the image."""
     return call(["debugfs", "-w", "-R", command, f"{image}?offset={disk.PARTITION}"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a guest's tc must know of our queues: one shared object, which it loads by each queue's name."""
+"""A guest's tc support for Sojourn's queues: one shared object, which tc loads by a queue's name."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _APT_LINE = "apt-get install --no-install-recommends gcc libc6-dev"
 
 
 def inputs() -> list[tuple[str, bytes]]:
-    """All that the object is made from but the compiler, by name: for the digest of a userland."""
+    """Return the object's sources by name, for the digest of a userland."""
     return [(name, (FRAGMENTS / name).read_bytes()) for name in _SOURCES] + [("tc", repr((KINDS, _COMPILE)).encode())]
 
 
 def install(root: Path) -> None:
-    """Compile the object into the folder of `root` in which its tc looks for such.
+    """Compile the object into the folder of `root` in which its tc looks for objects.
 
-    Raises BuildError when there is no gcc, it does not compile, or `root` has no tc.
+    Raises BuildError if there is no gcc, the object does not compile, or `root` has no tc.
     """
     if not shutil.which("gcc"):
         raise BuildError(f"not installed: gcc; as root: {_APT_LINE}")
     folder = next(root.glob("usr/lib/*/tc"), None)
     if not folder:
-        raise BuildError(f"{root}: no usr/lib/*/tc: iproute2 is missing, or keeps its objects elsewhere")
+        raise BuildError(f"{root}: no usr/lib/*/tc: iproute2 is missing, or its objects are in another folder")
     call([*_COMPILE, "-o", str(folder / "sojourn.so"), str(FRAGMENTS / "tc_sce.c")])
     for kind in KINDS:
         (folder / f"q_{kind}.so").symlink_to("sojourn.so")

@@ -17,12 +17,12 @@ from sojourn.hardware.machine.cache import BuildError, Progress
 
 @dataclass(frozen=True)
 class Board:
-    """A physical router."""
+    """A physical router board."""
 
     name: str
     recipe: Recipe
     console: str
-    """As the kernel's console= takes it."""
+    """Value of the kernel's console=."""
 
 
 BOARDS = {
@@ -43,7 +43,7 @@ class BoardKernel:
 
     vmlinuz: Path
     modules: Path
-    """Folder of the modules, as it goes into /usr: lib/modules/VERSION."""
+    """Folder of the modules, to be copied to /usr: lib/modules/VERSION."""
     version: str
     source: str
     """Debian package and version, or the given tarball's name; with the tarball's sha256."""
@@ -51,18 +51,18 @@ class BoardKernel:
 
 
 def named(name: str) -> Board:
-    """The board of this name. Raises BuildError that lists those there are."""
+    """Return the board of this name. Raises BuildError that lists the known boards."""
     if name not in BOARDS:
-        raise BuildError(f"--board={name}: no such board; there is {', '.join(BOARDS)}")
+        raise BuildError(f"--board={name}: unknown board; known: {', '.join(BOARDS)}")
     return BOARDS[name]
 
 
 def ensure_board_kernel(board: Board, source: Path | None = None, progress: Progress | None = None) -> BoardKernel:
-    """The kernel of a board with TCP Prague as a module, built now if the cache does not have it.
+    """Return a board's kernel with TCP Prague as a module, built now if it is not in the cache.
 
     Args:
-        source: a kernel tarball, a folder or a git tree; without, the newest linux-source-7.x of the archive.
-        progress: told what is being done and the fraction done.
+        source: a kernel tarball, a folder or a git tree; by default the newest linux-source-7.x of the archive.
+        progress: receives the current step and the fraction done.
 
     Raises:
         BuildError: a tool, an option or the source is missing, or the kernel fails to compile.

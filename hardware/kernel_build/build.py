@@ -19,16 +19,16 @@ from sojourn.hardware.machine.cache import Progress
 
 RECIPE = Recipe("um", kconfig.VIRTUAL, files=1000, headers_once=True, hot=training.HOT, trained_by=training.job())
 SANITIZED = replace(RECIPE, fragments=(*kconfig.VIRTUAL, "sanitizers"), hot=(), trained_by="")
-"""The same with KASAN, UBSAN and the kernel's other checks of itself; several times slower."""
+"""The same with KASAN, UBSAN and further self-checks of the kernel; several times slower."""
 
 
 def ensure_kernel(source: Path | None = None, progress: Progress | None = None, recipe: Recipe = RECIPE) -> Kernel:
-    """The kernel that a recipe makes, built now if the cache does not have it.
+    """Return the kernel of a recipe, built now if it is not in the cache.
 
     Args:
-        source: a kernel tarball (.tar.xz, .tar.gz), a folder or a git tree; without, the newest linux-source-7.x of the
-            archive. With a cached build of the same recipe the archive is not asked.
-        progress: told what is being done and the fraction done.
+        source: a kernel tarball (.tar.xz, .tar.gz), a folder or a git tree; by default the newest
+            linux-source-7.x of the archive. With a cached build of the same recipe, the archive is not queried.
+        progress: receives the current step and the fraction done.
         recipe: RECIPE, or SANITIZED.
 
     Raises:
@@ -56,7 +56,7 @@ def _build(recipe: Recipe, scratch: Path, given: KernelSource | None, digest: st
     shutil.copy(tree.objects / ".config", scratch / "config")
     tell("trying the kernel", 0.98)
     kbuild.call(["strip", "--strip-debug", str(scratch / "linux")], log)
-    # Only a kernel that passed enters the cache, so a warm start checks nothing.
+    # Only a kernel that passes enters the cache, so a warm start needs no check.
     self_check(Kernel(scratch / "linux", scratch / "config", tree.version, tree.name, digest), guest)
     (scratch / "kernel.json").write_text(json.dumps({"version": tree.version, "source": tree.name}, indent=1) + "\n")
     tree.remove()

@@ -40,7 +40,7 @@ ADDED = {
     "deltic.h": "net/sched",
     "sch_deltic.c": "net/sched",
 }
-"""Files of kconfig.FRAGMENTS that are ours, and the folder of the kernel source that they are compiled in."""
+"""Sojourn's source files in kconfig.FRAGMENTS, and the folder of the kernel source in which they are compiled."""
 COMPILER, COMMON_HEADERS = kconfig.FRAGMENTS / "cc", kconfig.FRAGMENTS / "common.h"
 MODULES = ("tcp_ect1", "tcp_prague", "tcp_prague_2020")
 """TCP Prague as modules, in the order in which they are loaded."""
@@ -51,25 +51,25 @@ APT_LINE = "apt-get install --no-install-recommends bc bison flex gcc git libc6-
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a kernel is for and made of."""
+    """The purpose and the inputs of a kernel."""
 
     arch: str
-    """As make's ARCH takes it."""
+    """Value of make's ARCH."""
     fragments: tuple[str, ...]
-    """Names of configuration fragments; of an option that stands in several the last one counts."""
+    """Names of configuration fragments; the last fragment with an option wins."""
     files: int
-    """About how many files it compiles; only the progress display depends on it."""
+    """Approximate number of compiled files; only the progress display depends on it."""
     patches: tuple[Path, ...] = field(default_factory=series)
     hot: tuple[str, ...] = ()
-    """Files, without `.c`, that are compiled by a profile where there is a training; only with `headers_once`."""
+    """Files, without `.c`, that are compiled with a profile if there is a training; only with `headers_once`."""
     trained_by: str = ""
-    """What the training runs; only the digest depends on it."""
+    """The training's job; only the digest depends on it."""
     headers_once: bool = False
-    """Whether the headers of nearly every file are parsed once for all (kernel/cc); not where user code is linked."""
+    """Whether common headers are parsed once for all files (kernel/cc); not for files that link user code."""
     goals: tuple[str, ...] = ()
-    """What make is asked for; nothing: all."""
+    """The make targets; empty: all."""
     header: Path | None = None
-    """A header that its build needs on top of TOOLS."""
+    """A header that the build needs in addition to TOOLS."""
     apt_line: str = APT_LINE
     """How to install what the build needs."""
 
@@ -80,20 +80,20 @@ class Tree:
 
     source: Path
     objects: Path
-    """What make made; also what modules are built against."""
+    """The build folder; modules are built against it."""
     version: str
     """Release, as `uname -r` prints it."""
     name: str
     """Debian package and version with the tarball's sha256, or the name of the given source."""
 
     def remove(self) -> None:
-        """Take source and objects away: 2 GB."""
+        """Remove source and objects (2 GB)."""
         for folder in (self.source, self.objects):
             cache.remove_tree(folder)
 
 
 def digest(recipe: Recipe, source: KernelSource | None) -> str:
-    """Name all that goes into a build: fragments, files, patches, compiler, given source. Reads local files only."""
+    """Return the digest of a build's inputs: fragments, files, patches, compiler, given source. Local files only."""
     parts = [(name, (kconfig.FRAGMENTS / f"{name}.config").read_bytes()) for name in recipe.fragments]
     added = (kconfig.FRAGMENTS / name for name in ADDED)
     parts += [
@@ -110,7 +110,7 @@ def digest(recipe: Recipe, source: KernelSource | None) -> str:
 
 
 def digest_with_modules(recipe: Recipe, source: KernelSource | None) -> str:
-    """Name all that goes into a kernel and into the modules that are compiled for it; as `digest`."""
+    """Return the digest of the inputs of a kernel and its modules; as `digest`."""
     parts = [(name, (kconfig.FRAGMENTS / name).read_bytes()) for name in MODULE_SOURCES]
     return cache.digest([*parts, ("kernel", digest(recipe, source).encode())])
 
@@ -123,12 +123,13 @@ def compile_kernel(
     tell: Progress,
     train: Callable[[Path, Path], None] | None = None,
 ) -> Tree:
-    """Compile a kernel in `scratch`; what the tools say goes into `log`.
+    """Compile a kernel in `scratch`; the tools' output goes to `log`.
 
     Args:
-        train: runs a kernel, the executable given first, that leaves counts in the folder given second. By these the
-            recipe's hot files are compiled. What it is compiled by changes no result, so where this fails (BuildError)
-            a line says so and the kernel is compiled without.
+        train: runs a kernel (first argument) that writes counts to a folder (second argument). The recipe's hot files
+        are
+            then compiled with these counts. They change no result, so if the training fails (BuildError), a line
+            reports it and the kernel is compiled without them.
 
     Raises:
         BuildError: a tool, an option or the source is missing, or the kernel fails to compile.
@@ -162,9 +163,9 @@ def compile_kernel(
             make.append(f"CC={compiler}")
         call([*make, f"KCONFIG_ALLCONFIG={wanted}", "allnoconfig"], log)
         if unmet := kconfig.unmet(kconfig.parse(wanted.read_text()), kconfig.parse((objects / ".config").read_text())):
-            raise BuildError(f"{name} does not take these options: {', '.join(unmet)}")
+            raise BuildError(f"{name} does not accept these options: {', '.join(unmet)}")
 
-        if recipe.headers_once:  # these include some that make writes first
+        if recipe.headers_once:  # these include headers that make generates first
             call([*make, "prepare"], log)
             shutil.copy(COMMON_HEADERS, compiler.parent)
         jobs = ["nice", *make, f"-j{len(os.sched_getaffinity(0))}", *recipe.goals]
@@ -176,7 +177,7 @@ def compile_kernel(
                 train(objects / "linux", compiler.parent / "profile")
                 _compile_again(recipe, jobs, objects, out, tell, "use")
             except BuildError as failed:
-                print(f"a slower kernel, compiled without a profile: {failed}", file=sys.stderr)
+                print(f"the kernel will be slower, compiled without a profile: {failed}", file=sys.stderr)
                 _compile_again(recipe, jobs, objects, out, tell)
         else:
             _compile(recipe, jobs, out, tell)
@@ -201,17 +202,17 @@ def _compile(recipe: Recipe, jobs: list[str], out: IO[bytes], tell: Progress, pr
 def _compile_again(
     recipe: Recipe, jobs: list[str], objects: Path, out: IO[bytes], tell: Progress, profile: str = ""
 ) -> None:
-    """Compile the hot files once more, by a profile or without one, and link."""
-    what = f"compiling the packets' path {'by its profile' if profile else 'without a profile'}"
+    """Recompile the hot files, with or without a profile, and link."""
+    what = f"compiling the packet path {'with its profile' if profile else 'without a profile'}"
     for file in recipe.hot:
         (objects / f"{file}.o").unlink(missing_ok=True)
     _compile(recipe, jobs, out, lambda _what, _fraction: tell(what, 0.93), profile)
 
 
 def compile_modules(recipe: Recipe, tree: Tree, folder: Path, log: Path) -> list[Path]:
-    """Make `folder` with TCP Prague as modules for a compiled tree, by the Makefile that DKMS calls too.
+    """Build TCP Prague's modules for a compiled tree into `folder`, with the Makefile that DKMS also uses.
 
-    Raises BuildError when they do not compile.
+    Raises BuildError if they do not compile.
     """
     folder.mkdir()
     for name in MODULE_SOURCES:
@@ -222,7 +223,7 @@ def compile_modules(recipe: Recipe, tree: Tree, folder: Path, log: Path) -> list
 
 @contextmanager
 def _tarball(given: KernelSource | None, scratch: Path, tell: Progress) -> Iterator[tuple[Path, str]]:
-    """The kernel source and its name for the evidence; a download or a copy is removed afterwards."""
+    """Yield the kernel source and its name for the evidence; remove a download or a copy afterwards."""
     if given and given.path.is_dir():
         tell("copying the kernel source", 0.0)
         copied = scratch / "source.tar"
@@ -251,9 +252,9 @@ def _tarball(given: KernelSource | None, scratch: Path, tell: Progress) -> Itera
 
 
 def newest_source(names: list[str]) -> str:
-    """The linux-source package with the highest version in its name. Raises BuildError when there is none."""
+    """Return the linux-source package with the highest version in its name. Raises BuildError if there is none."""
     if not names:
-        raise BuildError("the archive has no linux-source-7.x: give one with --kernel-source")
+        raise BuildError("the archive has no linux-source-7.x; give a source with --kernel-source")
     return max(names, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
 
 
@@ -264,14 +265,14 @@ def _compiler() -> str:
 
 
 def _environment(profile: str = "") -> dict[str, str]:
-    """Fixed build names, so that the same inputs give the same kernel, linked once or twice: they reach its entropy."""
+    """Return fixed build names: they affect the entropy, and the same inputs must give the same kernel."""
     names = {"USER": "sojourn", "HOST": "sojourn", "TIMESTAMP": "@0", "VERSION": "1"}
     fixed = {f"KBUILD_BUILD_{name}": value for name, value in names.items()}
     return {**os.environ, **fixed, "LC_ALL": "C.UTF-8", "MAKEFLAGS": "", "SOJOURN_PROFILE": profile}
 
 
 def call(command: list[str], log: Path) -> None:
-    """Run a command, its output appended to `log`. Raises BuildError with the last error in it."""
+    """Run a command, its output appended to `log`. Raises BuildError with the last error."""
     with log.open("ab") as out:
         done = ended(command, env=_environment(), log=out)
     if done.returncode:

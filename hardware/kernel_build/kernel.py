@@ -16,8 +16,8 @@ class Kernel:
     config: Path
     """The full .config that it was built with."""
     version: str
-    """Release, as `uname -r` in a node prints it."""
+    """Release, as `uname -r` prints it in a node."""
     source: str
     """Debian package and version with the tarball's sha256, or the name of the given source (`KernelSource.name`)."""
     digest: str
-    """Names the inputs: fragments, TCP Prague, patches, training, compiler, a given source."""
+    """Digest of the inputs: fragments, TCP Prague, patches, training, compiler, a given source."""

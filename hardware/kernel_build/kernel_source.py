@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's kernel source: a tar file, a folder or a git tree of Linux; what names it, and a copy to build from."""
+"""A user's kernel source: a tar file, a folder or a git tree of Linux; its identity, and a copy to build from."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from sojourn.hardware.machine.place import ENVIRONMENT
 WANTED = "a linux-*.tar.xz, or the top folder of a Linux tree"
 UNUSED = ("*.rst", "*.dts", "*.dtsi", *(f"*/{folder}/*.[ch]" for folder in ("drivers/gpu", "drivers/media", "sound")))
 """Files of the source that no recipe compiles: half of its bytes."""
-#: What a tree of Linux that User-Mode Linux can be built from has.
+#: Files of a Linux tree from which User-Mode Linux can be built.
 _LINUX = ("Makefile", "Kconfig", "arch/um", "arch/x86/um", "net/sched", "net/ipv4")
-#: What a build leaves in a folder that is not git's, which would say what to ignore.
+#: What a build leaves in a folder without git, which would know what to ignore.
 _PRODUCTS = (
     "*.o", "*.ko", "*.a", "*.cmd", "*.mod", "*.mod.c", "linux/.config*", "linux/include/config/*",
     "linux/include/generated/*", "linux/arch/*/include/generated/*", "linux/vmlinux", "linux/linux", "*/System.map",
@@ -31,30 +31,30 @@ _PRODUCTS = (
 
 @dataclass(frozen=True)
 class KernelSource:
-    """A source as it was when it was looked at."""
+    """A source at the time of its identification."""
 
     path: Path
     name: str
     """For the evidence: `linux-7.3.tar.xz sha256:…`, `linux git:COMMIT changes sha256:…` or `linux files sha256:…`."""
     key: str
-    """Names the content: the same wherever it lies."""
+    """Identifies the content, wherever it is stored."""
 
 
 def checked(path: Path) -> Path:
-    """Return `path` if it may be a source. Raises ValueError with what is wrong and what would be right."""
+    """Return `path` if it can be a source. Raises ValueError with what is wrong and what would be right."""
     if path.is_dir():
         if absent := next((name for name in _LINUX if not (path / name).exists()), None):
-            raise ValueError(f"{path} has no {absent}, so it is no tree of Linux: give {WANTED}")
+            raise ValueError(f"{path} has no {absent}, so it is not a Linux tree; give {WANTED}")
     elif not path.is_file():
         raise ValueError(f"no such file or folder: {path}; give {WANTED}")
     return path
 
 
 def identify(path: Path) -> KernelSource:
-    """Return what names a source: a tar file's hash, a git tree's commit and changes, a folder's files' hash.
+    """Return a source's identity: a tar file's hash, a git tree's commit and changes, or the hash of a folder's files.
 
-    Changes are those of a git tree's files against its commit, files included that git neither has nor ignores.
-    Nothing is written into a tree. Raises BuildError when the source cannot be read, or is none.
+    Changes are those of a git tree's files against its commit, including files that git neither tracks nor ignores.
+    Nothing is written to a tree. Raises BuildError if the source cannot be read or is not a kernel source.
     """
     try:
         if not checked(path).is_dir():
@@ -79,14 +79,14 @@ def identify(path: Path) -> KernelSource:
 
 
 def short_name(path: Path) -> str:
-    """Name folders of what is made with a source; each content of a tree has another name. Raises BuildError."""
+    """Return a folder name for what is built from a source; it depends on the tree's content. Raises BuildError."""
     if not path.is_dir():
         return re.sub(r"\.tar(\.\w+)?$", "", path.name)
     return "-".join([path.resolve().name, *(word[:12] for word in identify(path).key.split()[1:])])
 
 
 def files(tree: Path) -> list[str]:
-    """Return the source files of a tree by their paths in it, sorted, without those that no recipe compiles."""
+    """Return a tree's source files by their relative paths, sorted, without those that no recipe compiles."""
     if _is_git(tree):
         names = _listed(tree, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
         return _sources(tree, names, UNUSED)
@@ -99,7 +99,7 @@ def files(tree: Path) -> list[str]:
 
 
 def pack(source: KernelSource, archive: Path) -> None:
-    """Copy the files of a tree into a tar file, below `linux/`. Raises BuildError, also when they change meanwhile."""
+    """Pack the files of a tree into a tar file, below `linux/`. Raises BuildError, also if they change meanwhile."""
     names = archive.with_suffix(".names")
     names.write_bytes(b"".join(os.fsencode(name) + b"\0" for name in files(source.path)))
     below = "--transform=flags=r;s,^,linux/,"
@@ -107,11 +107,11 @@ def pack(source: KernelSource, archive: Path) -> None:
     call([*command, "-cf", str(archive)])
     names.unlink()
     if identify(source.path) != source:
-        raise BuildError(f"--kernel-source {source.path}: was changed while it was copied; start again")
+        raise BuildError(f"--kernel-source {source.path}changed while it was copied; start again")
 
 
 def was_built_in(tree: Path) -> bool:
-    """Return whether a build has left generated sources in a folder that is not git's."""
+    """Return whether a build has left generated sources in a folder without git."""
     return not _is_git(tree) and ((tree / ".config").exists() or (tree / "include" / "config").exists())
 
 
@@ -126,7 +126,7 @@ def _sources(tree: Path, names: Iterable[str], without: Iterable[str]) -> list[s
 
 
 def _digest(tree: Path, names: Iterable[str]) -> str:
-    """Hash files by name, kind and content; one that is gone counts too."""
+    """Hash files by name, kind and content; a deleted file counts too."""
     total = hashlib.sha256()
     for name in names:
         path = tree / name
@@ -147,14 +147,14 @@ def _listed(tree: Path, *words: str) -> set[str]:
 
 
 def _git(tree: Path, *words: str) -> str:
-    """Run git in a tree, without the locks by which it would renew its index."""
+    """Run git in a tree without the locks that it takes to update its index."""
     command = ["git", "-C", str(tree), "-c", "core.fsmonitor=false", *words]
     try:
         done = subprocess.run(
             command, capture_output=True, check=False, env={**ENVIRONMENT, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         )
     except FileNotFoundError as missing:
-        raise BuildError(f"--kernel-source {tree}: a git tree, but git is not installed; give a tar file") from missing
+        raise BuildError(f"--kernel-source {tree}: is a git tree and git is missing; give a tar file") from missing
     if done.returncode:
         said = (done.stderr.decode(errors="replace").strip().splitlines() or ["no answer"])[0]
         raise BuildError(f"--kernel-source {tree}: git {words[0]}: {said}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a freshly built kernel must prove in one boot: its congestion controls, dualpi2, and Prague's signals."""
+"""The check of a new kernel in one boot: its congestion controls, dualpi2, and Prague's signals."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ kill $!
 
 
 def self_check(kernel: Kernel, guest: Guest, control: str = "prague") -> None:
-    """Boot a node once, send 1 MiB of `control` over its loopback and judge what the node says of it.
+    """Boot a node once, send 1 MiB with `control` over its loopback and judge its report.
 
     Raises:
-        BuildError: the kernel does not boot or end within TIMEOUT_S, or what the labs stand on does not work.
+        BuildError: the kernel does not boot or end within TIMEOUT_S, or a feature that the labs need does not work.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -72,20 +72,20 @@ def self_check(kernel: Kernel, guest: Guest, control: str = "prague") -> None:
 
 
 def judge(out: str, err: str = "") -> None:
-    """Raise BuildError unless the job's output (`name: value` lines) shows all that the labs stand on."""
+    """Raise BuildError unless the job's output (`name: value` lines) shows every feature that the labs need."""
     values = dict(re.findall(r"^(\w+): ?(.*)$", out, re.MULTILINE))
     lacking = [name for name in CONGESTION_CONTROLS if name not in values.get("controls", "").split()]
     if values.get("qdisc") != "dualpi2":
         lacking.append("dualpi2")
     if lacking:
-        raise BuildError(f"the built kernel lacks {', '.join(lacking)}")
+        raise BuildError(f"missing in the built kernel: {', '.join(lacking)}")
     if "data_ect1" not in values:
-        raise BuildError(f"the built kernel carries no TCP Prague flow: {err.strip()[-_CONSOLE_END:]!r}")
+        raise BuildError(f"a TCP Prague flow fails on the built kernel: {err.strip()[-_CONSOLE_END:]!r}")
     syn, data, ect1 = (int(values[name]) for name in ("accecn_syn", "data", "data_ect1"))
     if not syn:
-        raise BuildError("the built kernel's Prague does not ask for AccECN: no SYN with AE, CWR and ECE")
+        raise BuildError("the built kernel's Prague does not negotiate AccECN: no SYN with AE, CWR and ECE")
     if not data or ect1 != data:
-        raise BuildError(f"the built kernel's Prague sends {ect1} of {data} data packets as ECT(1); all must be")
+        raise BuildError(f"the built kernel's Prague sends only {ect1} of {data} data packets as ECT(1)")
 
 
 def _end(console: bytes) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What trains the compiler: bulk flows through the queues of most cells, in simulated time."""
+"""The training of the compiler: bulk flows through the queues of most cells, in simulated time."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ HOT = (
     *(f"net/ipv4/tcp{part}" for part in ("_rate", "_recovery", "_timer")),
     *(f"net/sched/sch_{name}" for name in ("api", "dualpi2", "fq_codel", "generic", "htb", "netem", "pie")),
 )
-"""Files of the kernel source, without `.c`, that each packet passes; the rest of a run's time is spread thinly."""
+"""Files of the kernel source, without `.c`, on every packet's path; the rest of a run's time is spread thinly."""
 SECONDS = 10
 QDISCS = ("fq_codel flows 1", "dualpi2", "pie")
 RATE = "50mbit"
 TIMEOUT_S = 120.0
-#: Counts go to the folder `profile` of the machine, by their files' names alone (libgcov's variables).
+#: Counts go to the machine's folder `profile`, without the files' paths (libgcov's variables).
 _COUNTED = {"GCOV_PREFIX": "profile", "GCOV_PREFIX_STRIP": "99"}
 JOB = """#!/bin/sh
 set -e
@@ -83,14 +83,14 @@ through() {
 
 
 def job() -> str:
-    """The shell script of the training: Prague and CUBIC through each of QDISCS in turn."""
+    """Return the shell script of the training: Prague and CUBIC through every queue of QDISCS in turn."""
     return JOB.replace("RATE", RATE).replace("SECONDS", str(SECONDS)) + "".join(f"through {q}\n" for q in QDISCS)
 
 
 def train(kernel: Kernel, guest: Guest, profile: Path) -> None:
-    """Run the training on a kernel that counts; at its end it leaves its counts in `profile`.
+    """Run the training on an instrumented kernel, which writes its counts to `profile` at its end.
 
-    Raises BuildError when the run fails, or leaves no counts.
+    Raises BuildError if the run fails or writes no counts.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -100,6 +100,6 @@ def train(kernel: Kernel, guest: Guest, profile: Path) -> None:
         try:
             simulation.run(kernel, guest, folder, timeout=TIMEOUT_S, mounts={"profile": profile}, environment=_COUNTED)
         except SimulationError as failed:
-            raise BuildError(f"the training fails: {failed}") from failed
+            raise BuildError(f"the training failed: {failed}") from failed
     if not any(profile.glob("*.gcda")):
-        raise BuildError("the training leaves no counts")
+        raise BuildError("the training wrote no counts")

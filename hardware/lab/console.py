@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serial consoles of a lab's machines: a command of this host that joins them, or a labgrid target; kept in a log."""
+"""Serial consoles of a lab's machines: a command of this host, or a labgrid target; recorded in a log."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _LABGRID_CHUNK, _LABGRID_READ_S = 1 << 16, 0.01
 
 
 class ConsoleError(RuntimeError):
-    """A console cannot be opened or has ended; one line that names the reason."""
+    """A console cannot be opened or has ended; one line with the reason."""
 
 
 class Console(Protocol):
-    """A serial console that is open."""
+    """An open serial console."""
 
     def read(self) -> bytes:
-        """Return what came since the last call, after a moment's waiting. Raises `ConsoleError`."""
+        """Return the data since the last call, after a short wait. Raises `ConsoleError`."""
 
     def write(self, data: bytes) -> None:
         """Send `data`. Raises `ConsoleError`."""
 
     def close(self) -> None:
-        """End it; safe to call twice."""
+        """Close it; safe to call twice."""
 
 
 class CommandConsole:
@@ -54,7 +54,7 @@ class CommandConsole:
         if data := os.read(stdout.fileno(), 1 << 16):
             return data
         self._process.popen.wait()
-        raise ConsoleError(f"{self._process.command[0]} has ended: {self._process.log_tail() or 'no last words'}")
+        raise ConsoleError(f"{self._process.command[0]} has ended: {self._process.log_tail() or 'no output'}")
 
     def write(self, data: bytes) -> None:
         assert self._process.popen.stdin is not None
@@ -100,7 +100,7 @@ class LabgridConsole:
 
 
 def open_console(machine: MachineEntry) -> Console | None:
-    """Open the console of a machine; None where the lab file gives it none. Raises `ConsoleError`."""
+    """Open the console of a machine; None if the lab file defines none. Raises `ConsoleError`."""
     if machine.serial:
         return CommandConsole(machine.serial)
     if not machine.labgrid:
@@ -112,7 +112,7 @@ def open_console(machine: MachineEntry) -> Console | None:
 
 
 def answer(console: Console, seconds: float = 5) -> bytes:
-    """Press return and give what the console says within `seconds`, up to a moment of silence; empty if nothing.
+    """Send a return and return the console's answer within `seconds`, up to a pause; empty if there is none.
 
     Raises `ConsoleError`.
     """
@@ -127,7 +127,7 @@ def answer(console: Console, seconds: float = 5) -> bytes:
 
 
 class ConsoleLog:
-    """A thread that writes all that a console says to a file until it is stopped; `error` says why it ended."""
+    """A thread that writes a console's output to a file until it is stopped; `error` says why it ended."""
 
     def __init__(self, console: Console, file: Path) -> None:
         self.error: ConsoleError | None = None

@@ -29,29 +29,29 @@ from sojourn.hardware.machine.toml_file import TomlError, read_toml
 
 ROUTER_LAB, BOX_LAB = "apu", "black-box"
 PHYSICAL = (ROUTER_LAB, BOX_LAB)
-"""The labs that a lab file describes: one with a router of ours, one with a box between two taps."""
+"""The labs that a lab file describes: one with a Linux router, one with a box between two captures."""
 LABS = ("sim", "virtual", *PHYSICAL)
 """All labs."""
 #: The hosts on the router's LAN side and on its WAN side.
 NEAR, FAR = ("client", "receiver"), ("server", "sender")
 HOSTS = NEAR + FAR
 ACTION = "{action}"
-"""What stands for the action in a power command."""
+"""Placeholder for the action in a power command."""
 
 
 class LabFileError(RuntimeError):
-    """A lab file is missing or wrong; the text is one line that names the entry, what is wrong and what would do."""
+    """A lab file is missing or wrong; the message is one line with the entry, what is wrong and what would be right."""
 
 
 def _ssh_name(text: str) -> str:
     if not text or text.startswith("-") or re.search(r"\s", text):
-        raise ValueError(f"{text!r} is nothing that ssh would take; give what you type after `ssh`, without options")
+        raise ValueError(f"{text!r} is not an ssh destination; give what you type after `ssh`, without options")
     return text
 
 
 def _interface(text: str) -> str:
     if not re.fullmatch(r"[^\s/:-][^\s/:]{0,14}", text):
-        raise ValueError(f"{text!r} is no interface's name; `ip -br link` there lists them")
+        raise ValueError(f"{text!r} is not an interface name; `ip -br link` on that machine lists them")
     return text
 
 
@@ -59,26 +59,26 @@ def _address(text: str) -> str:
     try:
         address = ip_address(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no IP address; give one without a prefix length") from None
+        raise ValueError(f"{text!r} is not an IP address; give one without a prefix length") from None
     if isinstance(address, IPv6Address) and (address.is_link_local or address.scope_id):
-        raise ValueError(f"{text!r} is link-local, which no router forwards; give a unique local or a global one")
+        raise ValueError(f"{text!r} is link-local and not forwarded by routers; give a unique local or global one")
     return str(address)
 
 
 def _command(words: list[str]) -> list[str]:
     if not words or not words[0]:
-        raise ValueError("an empty command; give the program and its arguments as a list of texts")
+        raise ValueError("the command is empty; give the program and its arguments as a list of strings")
     return words
 
 
 def _power(words: list[str]) -> list[str]:
     if not any(ACTION in word for word in _command(words)):
-        raise ValueError(f"no word of it holds {ACTION}, for which on, off, cycle or get is put")
+        raise ValueError(f"the command does not contain {ACTION}, which is replaced by on, off, cycle or get")
     return words
 
 
 def _file(path: Path, info: ValidationInfo) -> Path:
-    """Paths are relative to the lab file, wherever the command is started."""
+    """Paths are relative to the lab file, not to the working directory."""
     file = (info.context or {}).get("folder", Path()) / expanded(str(path))
     if not file.is_file():
         raise ValueError(f"{file}: no such file")
@@ -88,8 +88,8 @@ def _file(path: Path, info: ValidationInfo) -> Path:
 def _no_nat(masquerades: bool) -> bool:
     if masquerades:
         raise ValueError(
-            "no bulk flow can be opened to who is hidden, and no packet has one address in both captures; let the box "
-            "route or bridge"
+            "with NAT, no bulk flow can be opened towards the hidden side, and packets have different addresses in the "
+            "two captures; let the box route or bridge"
         )
     return masquerades
 
@@ -113,18 +113,18 @@ class Labgrid(_Entry):
 
 
 class MachineEntry(_Entry):
-    """How a machine is switched and where its serial console is; both may be left out."""
+    """A machine's power switch and serial console; both are optional."""
 
     power: Annotated[list[str], AfterValidator(_power)] | None = None
-    """A command of this host; `{action}` is on, off, cycle or get (succeeds when the switch answers)."""
+    """A command of this host; `{action}` is on, off, cycle or get (succeeds if the switch responds)."""
     serial: Annotated[list[str], AfterValidator(_command)] | None = None
-    """A command of this host that joins its stdin and stdout with the console."""
+    """A command of this host that connects its stdin and stdout to the console."""
     labgrid: Labgrid | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.labgrid and (self.power or self.serial):
-            raise ValueError("both labgrid and power or serial; leave one of them out")
+            raise ValueError("both labgrid and power or serial are given; remove one")
         return self
 
 
@@ -135,29 +135,29 @@ class RouterEntry(MachineEntry):
     lan: InterfaceName
     wan: Annotated[InterfaceName, Field(examples=["enp3s0"])]
     nat: bool = False
-    """Client and receiver reach the internet through it: it masquerades what they send out, and shapes no one else."""
+    """Client and receiver reach the internet through it: it masquerades their packets, and shapes no others."""
     dead_man_s: Annotated[int, Field(ge=10, le=600)] = 20
-    """Seconds without a word from us after which the router undoes our set-up by itself."""
+    """Seconds without contact after which the router undoes Sojourn's set-up by itself."""
 
     @model_validator(mode="after")
     def _two_sides(self) -> Self:
         if self.lan == self.wan:
-            raise ValueError(f"lan and wan are both {self.lan!r}; a router has an interface on each side")
+            raise ValueError(f"lan and wan are both {self.lan!r}; give a different interface for each side")
         return self
 
 
 class BoxEntry(MachineEntry):
-    """A device under test that nobody sets up or reads: what its user knows of it."""
+    """A device under test that is neither configured nor read: what its user knows about it."""
 
     name: BoxName = "box"
-    """What it is called in the evidence."""
+    """Its name in the evidence."""
     nat: Annotated[bool, AfterValidator(_no_nat)] = False
 
 
 class HostEntry(MachineEntry):
     """A host: what to type after `ssh` (none: this host), its address, and the interface to capture on.
 
-    `netns` is a network namespace of this host (`ip netns`) that stands for a host of its own.
+    `netns` is a network namespace of this host (`ip netns`) that acts as a separate host.
     """
 
     ssh: SshName | None = None
@@ -168,12 +168,12 @@ class HostEntry(MachineEntry):
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if self.ssh and self.netns:
-            raise ValueError("both ssh and netns; a namespace is one of this host, leave one of them out")
+            raise ValueError("both ssh and netns are given; a namespace is always on this host, so remove one")
         return self
 
 
 class LabFile(_Entry):
-    """One table a machine, of `router` and `box` one. `ssh_config` replaces the user's own ssh configuration."""
+    """One table per machine, with either `router` or `box`. `ssh_config` replaces the user's own ssh configuration."""
 
     ssh_config: Annotated[File, Field(strict=False)] | None = None
     router: RouterEntry | None = None
@@ -185,17 +185,17 @@ class LabFile(_Entry):
 
     @property
     def lab(self) -> str:
-        """Which lab it describes: ROUTER_LAB or BOX_LAB."""
+        """The lab that it describes: ROUTER_LAB or BOX_LAB."""
         return BOX_LAB if self.box else ROUTER_LAB
 
     @property
     def hosts(self) -> dict[str, HostEntry]:
-        """The hosts by their name in the file, those behind the router's LAN side first."""
+        """The hosts by their name in the file, starting with those on the router's LAN side."""
         return {name: getattr(self, name) for name in HOSTS}
 
     @property
     def ip_version(self) -> IpVersion:
-        """The version of IP that all its addresses are of."""
+        """The IP version of all its addresses."""
         return ip_version(self.client.address)
 
     @property
@@ -208,7 +208,7 @@ class LabFile(_Entry):
     @classmethod
     def _one_between(cls, box: BoxEntry | None, info: ValidationInfo) -> BoxEntry | None:
         if "router" in info.data and (box is None) == (info.data["router"] is None):
-            raise ValueError("give this table or [router], one of the two; docs/physical-lab.md shows both")
+            raise ValueError("exactly one of [router] and [box] is required; docs/physical-lab.md shows both")
         return box
 
     @model_validator(mode="after")
@@ -216,10 +216,10 @@ class LabFile(_Entry):
         for name, host in self.hosts.items():
             if (its := ip_version(host.address)) != self.ip_version:
                 raise ValueError(
-                    f"client has an IPv{self.ip_version} address, {name} one of IPv{its}; all are of one version"
+                    f"client has an IPv{self.ip_version} address, {name} an IPv{its} address; use one version for all"
                 )
         if self.router and self.router.nat and self.ip_version == 6:
-            raise ValueError("[router] nat: masquerades IPv4 alone; leave it out, or give the hosts IPv4 addresses")
+            raise ValueError("[router] nat supports IPv4 only; remove it, or give the hosts IPv4 addresses")
         return self
 
     @model_validator(mode="after")
@@ -227,16 +227,16 @@ class LabFile(_Entry):
         for near in ("client", "receiver"):
             for far in ("server", "sender"):
                 if (both := self.hosts[near].address) == self.hosts[far].address:
-                    raise ValueError(f"{near} and {far} both have the address {both}; the router is to be between them")
+                    raise ValueError(f"{near} and {far} both have the address {both}; the router must be between them")
         for name in ("client", "server"):
             if self.box and not self.hosts[name].interface:
                 raise ValueError(
-                    f'[{name}] interface: is missing; nobody captures at a box; such as interface = "eno1"'
+                    f'[{name}] interface: is missing, because a box cannot capture; give one such as interface = "eno1"'
                 )
         if all(self.hosts[one].address == self.hosts[other].address for one, other in (NEAR, FAR)):
             raise ValueError(
-                "client and receiver have one address, and server and sender too: nothing tells the bulk flow from the "
-                "film; give the receiver another one (`ip address add`)"
+                "client and receiver share an address, and server and sender do too, so the bulk flow looks like the "
+                "film; give the receiver another address (`ip address add`)"
             )
         return self
 
@@ -245,29 +245,31 @@ _NO_TABLE = " is missing"
 
 
 def read_lab_file(path: Path, lab: str = "") -> LabFile:
-    """Read and check a lab file; raises `LabFileError`, also where it describes another than `lab`, if one is given."""
+    """Read and check a lab file. Raises `LabFileError`, also if it describes another lab than `lab`, if given."""
     try:
         if not path.is_absolute() and (why := distrust(path)):
             raise LabFileError(f"--lab-file: {path}: {why}")
         raw = read_toml(path)
         file = LabFile.model_validate(raw, context={"folder": path.absolute().parent})
     except OSError as missing:
-        raise LabFileError(f"--lab-file: {path}: {missing.strerror}; `sojourn lab init` writes one") from missing
+        raise LabFileError(f"--lab-file: {path}: {missing.strerror}; create one with `sojourn lab init`") from missing
     except TomlError as broken:
         raise LabFileError(f"--lab-file: {path}: {broken}") from broken
     except ValidationError as wrong:
         errors = [_told(error) for error in wrong.errors()]
         if any(error.endswith(_NO_TABLE) for error in errors):
-            errors.append("`sojourn lab init` writes a whole file, docs/physical-lab.md shows one")
+            errors.append("`sojourn lab init` creates a complete file; see docs/physical-lab.md")
         raise LabFileError(f"--lab-file: {path}: {'; '.join(errors)}") from wrong
     if lab and file.lab != lab:
         has, lacks = ("[box]", "[router]") if file.box else ("[router]", "[box]")
-        raise LabFileError(f"--lab-file: {path}: has a {has}; use --lab={file.lab}, or name a file with a {lacks}")
+        raise LabFileError(
+            f"--lab-file: {path}: describes a {has}; use --lab={file.lab}, or give a file with a {lacks}"
+        )
     return file
 
 
 def _told(error: ErrorDetails) -> str:
-    """One error as `[table] key: what is wrong; what would be right`."""
+    """Return one error as `[table] key: what is wrong; what would be right`."""
     where = [str(part) for part in error["loc"] if not isinstance(part, int)]
     fields = _fields(where[:-1])
     name = _entry(where, table="model" in error["type"] or _fields(where) is not None)
@@ -276,7 +278,7 @@ def _told(error: ErrorDetails) -> str:
             return name + _NO_TABLE
         case "missing":
             example = next(iter((fields or {})[where[-1]].examples or []), None)
-            return f"{name}: is missing" + (f"; such as {where[-1]} = {json.dumps(example)}" if example else "")
+            return f"{name}: is missing" + (f", such as {where[-1]} = {json.dumps(example)}" if example else "")
         case "extra_forbidden":
             known = list(fields or {})
             return f"{name}: is unknown; {did_you_mean(where[-1], known) or 'known: ' + ', '.join(known)}"
@@ -293,7 +295,7 @@ def _entry(where: Sequence[str], table: bool) -> str:
 
 
 def _fields(tables: Iterable[str]) -> dict[str, Any] | None:
-    """The fields of the table of this name; None for what is no table."""
+    """Return the fields of the table of this name; None if there is no such table."""
     model: Any = LabFile
     for name in tables:
         field = model.model_fields.get(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lab file by asking: one question an entry, with what the machines themselves say as the proposal."""
+"""Create a lab file interactively: one question per entry, with proposals from the machines themselves."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from sojourn.hardware.machine.place import LOCAL, NO_WAY_BACK, CommandError, Pla
 _GREET_S = 10
 _Middle = Literal["router", "box"]
 _WHERE = {
-    "client": "Browser, recorder and probe run on this machine: the client.",
-    "receiver": "The receiver of the bulk flow, on the client's side; by another address also this machine.",
-    "server": "The server of the film and of the probe, on the other side.",
-    "sender": "The sender of the bulk flow, on the server's side; the server may be that too.",
+    "client": "The client: browser, recorder and probe run on this machine.",
+    "receiver": "The receiver of the bulk flow, on the client's side; also this machine, with another address.",
+    "server": "The server of film and probe, on the other side.",
+    "sender": "The sender of the bulk flow, on the server's side; may be the server itself.",
 }
 
 
 @dataclass(frozen=True)
 class Port:
-    """An interface of a machine with an IP address; `away`: a default route leaves there."""
+    """A machine's interface with an IP address; `away`: it has a default route."""
 
     name: str
     address: IPv4Interface | IPv6Interface
@@ -35,11 +35,11 @@ class Port:
 
 
 Tables = dict[str, dict[str, Any]]
-#: Asks one question, with a proposal ("" where there is none), and returns the answer.
+#: Asks one question, with a proposal ("": none), and returns the answer.
 Ask = Callable[[str, str], str]
-#: Tells a line.
+#: Prints a line.
 Tell = Callable[[str], None]
-#: The ports of what is typed after `ssh`, or of this machine (""). Raises CommandError.
+#: Returns the ports of an ssh destination, or of this machine (""). Raises CommandError.
 Look = Callable[[str], Sequence[Port]]
 
 
@@ -62,25 +62,26 @@ def ports_of(ssh: str) -> list[Port]:
 
 
 def ask_lab(ask: Ask, tell: Tell, look: Look = ports_of) -> Tables:
-    """Ask for router or box, and hosts; return the tables of a lab file. What cannot be is asked for again."""
-    middle = _answer(ask, tell, "between both sides: router (Linux, by ssh) or box (any device)", "router", _Middle)
+    """Ask for router or box, and for hosts; return the tables of a lab file. Invalid answers are asked for again."""
+    middle = _answer(ask, tell, "between the two sides: router (Linux, by ssh) or box (any device)", "router", _Middle)
     tables, networks = _router(ask, tell, look) if middle == "router" else (_box(ask, tell), {})
     here = _seen(look, tell, "")
     for name in (*NEAR, *FAR):
         tell(_WHERE[name])
-        # All of one IP version, the first one's.
+        # All addresses have the IP version of the first.
         of_one = {ip_version(table["address"]) for host, table in tables.items() if "address" in table} or IP_VERSIONS
         first = tables.get("client" if name in NEAR else "server", {})
         ssh = ""
         if name != "client":
-            question = f"{name}: what do you type after `ssh` (-: this machine)"
+            question = f"{name}: ssh destination (-: this machine)"
             ssh = _answer(ask, tell, question, first.get("ssh", "-"), SshName)
             ssh = "" if ssh == "-" else ssh
         its = _seen(look, tell, ssh) if ssh else here
-        # Nobody tells the networks of a box; the way out is seldom one of them.
+        # The networks of a box are unknown; the default route is rarely one of them.
         side = networks.get("lan" if name in NEAR else "wan", [port.address.network for port in its if not port.away])
         fitting = [port for port in its if port.address.network in side and port.address.version in of_one]
-        # A flow leaves a machine by its first address; the receiver's own one tells the bulk flow from the film.
+        # A flow leaves a machine by its first address; a separate receiver address distinguishes the bulk flow from the
+        # film.
         taken = {table["address"] for host, table in tables.items() if host in NEAR}
         proposal = next((str(port.address.ip) for port in fitting if str(port.address.ip) not in taken), "")
         address = _answer(ask, tell, f"{name}: address on that side of the {middle}", proposal, Address, taken)
@@ -94,13 +95,13 @@ def ask_lab(ask: Ask, tell: Tell, look: Look = ports_of) -> Tables:
 
 
 def _box(ask: Ask, tell: Tell) -> Tables:
-    tell("Nothing of a box is set or read: packets are captured at the client and at the server, on both sides of it.")
-    return {"box": {"name": _answer(ask, tell, "box: what the evidence calls it", "box", BoxName)}}
+    tell("A box is neither configured nor read: packets are captured on both sides, at client and server.")
+    return {"box": {"name": _answer(ask, tell, "box: its name in the evidence", "box", BoxName)}}
 
 
 def _router(ask: Ask, tell: Tell, look: Look) -> tuple[Tables, dict[str, list[IPv4Network | IPv6Network]]]:
     """The router's table, and the networks on each side of it."""
-    ssh = _answer(ask, tell, "router: what do you type after `ssh`", "", SshName)
+    ssh = _answer(ask, tell, "router: ssh destination", "", SshName)
     ports = _seen(look, tell, ssh)
     inner = [port.name for port in ports if not port.away]
     lan = _answer(ask, tell, "router: interface towards the client", (*inner, "")[0], InterfaceName)
@@ -114,19 +115,19 @@ def _router(ask: Ask, tell: Tell, look: Look) -> tuple[Tables, dict[str, list[IP
 
 
 def written(tables: Tables) -> str:
-    """Return the tables as TOML, with what else the file may say."""
-    lines = ["# What else may stand here (power, consoles, NAT, namespaces): docs/physical-lab.md"]
+    """Return the tables as TOML, with a note on further entries."""
+    lines = ["# Further entries (power, consoles, NAT, namespaces): docs/physical-lab.md"]
     for name, table in tables.items():
         lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
     return "\n".join(lines) + "\n"
 
 
 def _seen(look: Look, tell: Tell, ssh: str) -> Sequence[Port]:
-    """What a machine has; told, so that one can choose. Nothing where it does not answer, which is told too."""
+    """Print and return a machine's ports, to choose from. Empty, with a message, if it does not respond."""
     try:
         ports = look(ssh)
     except (CommandError, ValueError) as failed:
-        tell(f"{ssh or 'this machine'} does not tell its interfaces: {failed}")
+        tell(f"{ssh or 'this machine'} did not list its interfaces: {failed}")
         return []
     shown = ", ".join(f"{port.name} {port.address}{' (default route)' if port.away else ''}" for port in ports)
     tell(f"{ssh or 'this machine'} has {shown or 'no interface with an IP address'}")
@@ -134,7 +135,7 @@ def _seen(look: Look, tell: Tell, ssh: str) -> Sequence[Port]:
 
 
 def _answer(ask: Ask, tell: Tell, question: str, proposal: str, kind: Any, taken: Collection[str] = ()) -> str:
-    """An answer that a lab file takes, and that is not `taken`."""
+    """Ask until the answer is valid in a lab file and not `taken`."""
     while True:
         text = ask(question, proposal).strip()
         if text == "-" and "(-:" in question:
@@ -146,4 +147,4 @@ def _answer(ask: Ask, tell: Tell, question: str, proposal: str, kind: Any, taken
             continue
         if value not in taken:
             return value
-        tell(f"{value} is another's already; a machine that is both needs a second address there (`ip address add`)")
+        tell(f"{value} is already in use; a machine with both roles needs a second address (`ip address add`)")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A target of labgrid, an optional dependency (`pip install sojourn[labgrid]`): its power and its console.
 
-A place of a coordinator comes by the environment file too: a target with the resource RemotePlace.
+A coordinator's place is also given in the environment file: a target with the resource RemotePlace.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from sojourn.hardware.lab.lab_file import Labgrid
 
 ONE_AT_A_TIME = threading.Lock()
-"""labgrid notes its steps in one stack for all threads."""
+"""labgrid records its steps in one stack for all threads."""
 
 
 class LabgridError(RuntimeError):
-    """labgrid is not installed, or has no such target or driver; one line that says which."""
+    """labgrid is not installed, or has no such target or driver; one line with the reason."""
 
 
 class LabgridTarget:
@@ -33,16 +33,16 @@ class LabgridTarget:
         try:
             self._environment = Environment(str(asked.environment))
             self._target = self._environment.get_target(asked.target)
-        except Exception as failed:  # whatever the file's drivers and resources raise
+        except Exception as failed:  # the file's drivers and resources may raise anything
             raise LabgridError(f"{self._where}: {failed}") from failed
         if self._target is None:
             known = ", ".join(self._environment.config.get_targets())
             raise LabgridError(f"{self._where}: no such target; known: {known}")
 
     def switch(self, action: str) -> str:
-        """Do `on`, `off` or `cycle`; `get` returns the state where the driver can tell it."""
+        """Do `on`, `off` or `cycle`; `get` returns the state if the driver can read it."""
         driver = self.driver("PowerProtocol")
-        does = getattr(driver, action, lambda: None)  # some switches cannot tell their state
+        does = getattr(driver, action, lambda: None)  # some switches cannot report their state
         try:
             answer = does()
         except Exception as failed:
@@ -50,7 +50,7 @@ class LabgridTarget:
         return type(driver).__name__ if answer is None else "on" if answer else "off"
 
     def close(self) -> None:
-        """Give all of its drivers back."""
+        """Release all of its drivers."""
         self._target.cleanup()
 
     def driver(self, protocol: str) -> Any:

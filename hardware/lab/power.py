@@ -7,7 +7,7 @@ from sojourn.hardware.lab.lab_file import ACTION, MachineEntry
 from sojourn.hardware.machine.place import LOCAL, CommandError
 
 ACTIONS = ("on", "off", "cycle", "get")
-"""What a switch can be asked for; `get` changes nothing and succeeds when the switch answers."""
+"""The actions of a switch; `get` changes nothing and succeeds if the switch responds."""
 _TIMEOUT_S = 120
 
 
@@ -16,7 +16,7 @@ class PowerError(RuntimeError):
 
 
 def switch(name: str, machine: MachineEntry, action: str) -> str:
-    """Do one of `ACTIONS` to the machine `name` and return what the switch said. Raises `PowerError`."""
+    """Do one of `ACTIONS` to the machine `name` and return the switch's output. Raises `PowerError`."""
     if action not in ACTIONS:
         raise PowerError(f"{name}: power: unknown {action!r}; known: {', '.join(ACTIONS)}")
     if machine.labgrid:
@@ -28,7 +28,7 @@ def switch(name: str, machine: MachineEntry, action: str) -> str:
         except LabgridError as failed:
             raise PowerError(f"{name}: power: {failed}") from failed
     if not machine.power:
-        raise PowerError(f"{name}: the lab file gives it no power; add power = [...] or labgrid")
+        raise PowerError(f"{name}: the lab file defines no power switch; add power = [...] or labgrid")
     try:
         return LOCAL.run([word.replace(ACTION, action) for word in machine.power], timeout=_TIMEOUT_S).strip()
     except CommandError as failed:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How any machine is reached and used: its places, processes, clock, namespaces, processors, cache and files."""
+"""Access to any machine: its places, processes, clock, namespaces, processors, cache and files."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where built things are kept, and how two builders of the same thing stay out of each other's way."""
+"""The cache of built things, safe for concurrent builders of the same entry."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ Progress = Callable[[str, float], None]
 """Called with what is being done and the fraction done so far, 0 to 1."""
 
 
-#: Modification time of files whose time is told to others, Unix s: its length is in the packets.
+#: Modification time of files that servers report, Unix s: its length affects packets.
 FIXED_TIME = 1_000_000_000
 
 
 _LOG = logging.getLogger("sojourn.cache")
-#: How often contents are compared, s: a disk may give other bytes while the file system says nothing of it.
+#: Interval of content checks, s: a disk may return other bytes without an error from the file system.
 _DAY_S = 86_400
-#: In the cache: entries that were compared before it was touched are compared once more.
+#: A file in the cache: entries checked before its time are checked again.
 _DOUBT = ".doubt"
 
 
 held = set[int]()
-"""Descriptors of the locks that `locked` holds now."""
+"""Descriptors of the locks that `locked` currently holds."""
 
 
 class BuildError(RuntimeError):
-    """A kernel or guest cannot be built; the message is one line that says why and what to do."""
+    """A kernel, guest or program cannot be built; the message is one line with the reason and the remedy."""
 
 
 def root() -> Path:
@@ -48,7 +48,7 @@ def root() -> Path:
 
 
 def digest(parts: Iterable[tuple[str, bytes]]) -> str:
-    """24 hex digits that name a build by its inputs, given as (name, content); the order does not matter."""
+    """Return 24 hex digits that identify a build by its inputs (name, content); the order does not matter."""
     total = hashlib.sha256()
     for name, content in sorted(parts):
         total.update(f"{name}\0{len(content)}\0".encode() + content)
@@ -57,10 +57,10 @@ def digest(parts: Iterable[tuple[str, bytes]]) -> str:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock for the block; the kernel lets go of it even after SIGKILL.
+    """Hold an exclusive lock for the block; the kernel releases it even after SIGKILL.
 
-    Tools that are started meanwhile hold it too (`sojourn.hardware.build_tool.started`), so that none of them still
-    writes when the next holder begins.
+    Tools started meanwhile hold it too (`sojourn.hardware.build_tool.started`), so that none of them still writes when
+    the next holder begins.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
@@ -70,11 +70,11 @@ def locked(path: Path) -> Iterator[None]:
             yield
         finally:
             held.remove(file.fileno())
-            unlock(file.fileno())  # for who has it from us too: another thread's tools
+            unlock(file.fileno())  # also for those that inherited it: another thread's tools
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory that may hold files and directories without write permission."""
+    """Remove a folder that may hold files and folders without write permission."""
     if path.exists():
         for folder, _, _ in os.walk(path):
             os.chmod(folder, 0o700)
@@ -82,9 +82,9 @@ def remove_tree(path: Path) -> None:
 
 
 def let_read(tree: Path, secret: Container[str] = ()) -> None:
-    """Let all users read what the owner of a tree may, whatever the umask; `secret` files, by name, stay as they are.
+    """Let all users read what a tree's owner can read, whatever the umask; files named in `secret` stay unchanged.
 
-    Whoever starts machines as root has them read the cache as another user.
+    Machines started by root read the cache as another user.
     """
     for folder, _, names in os.walk(tree):
         for path in (folder, *(f"{folder}/{name}" for name in names if name not in secret)):
@@ -94,23 +94,22 @@ def let_read(tree: Path, secret: Container[str] = ()) -> None:
 
 
 def settle(tree: Path) -> None:
-    """Give all files and folders below `tree` one time of modification: web servers tell it."""
+    """Give all files and folders below `tree` the same modification time, because web servers report it."""
     for folder, _, names in os.walk(tree):
         for path in (folder, *(f"{folder}/{name}" for name in names)):
             os.utime(path, (FIXED_TIME, FIXED_TIME), follow_symlinks=False)
 
 
 def build_once(entry: Path, build: Callable[[Path], None], secret: Container[str] = ()) -> Path:
-    """Return `entry`, calling `build(scratch)` first if it does not exist or is not as it was built.
+    """Return `entry`, calling `build(scratch)` first if it does not exist or differs from what was built.
 
-    The scratch directory stands beside the entry and takes its name only when it is complete and on the disk, so
-    neither two builders at once nor a killed one nor a power cut leave half of an entry behind. What it holds then is
-    in a seal next to it. Size, times and inode of each file are compared at each use; contents where these differ, at
-    the first use after each boot, once a day and after `doubt`. A cache on a file system that is read-only here was
-    checked by who lends it.
+    The scratch folder is created next to the entry and gets the entry's name only when it is complete and on disk. So
+    neither concurrent builders nor a kill nor a power cut leave a partial entry. Its content is then recorded in a seal
+    next to it. Size, times and inode of every file are compared at every use; contents if these differ, at the first
+    use after every boot, once a day and after `doubt`. A cache on a read-only file system was checked by its provider.
 
-    Of root's, all users may read it (see `let_read`) who may enter the cache. Raises BuildError where that is another
-    user's.
+    If root builds it, all users who can enter the cache may read it (see `let_read`). Raises BuildError if the cache
+    belongs to another user.
     """
     if _is_lent(entry) and entry.is_dir():
         return entry
@@ -122,12 +121,12 @@ def build_once(entry: Path, build: Callable[[Path], None], secret: Container[str
             scratch, damaged = (entry.with_name(f".{entry.name}.{what}") for what in ("partial", "damaged"))
             if entry.exists():
                 check_owner(entry)
-                _LOG.warning("%s: %s: it is built again", entry, damage)
+                _LOG.warning("%s: %s: rebuilding it", entry, damage)
             _sweep(entry.parent)
             remove_tree(scratch)
             scratch.mkdir(parents=True)
             build(scratch)
-            if os.geteuid() == 0:  # its machines are another user
+            if os.geteuid() == 0:  # its machines run as another user
                 let_read(scratch, secret)
             seal = _sealed(scratch, _contents(scratch))
             flush(scratch)
@@ -142,7 +141,7 @@ def build_once(entry: Path, build: Callable[[Path], None], secret: Container[str
 
 
 def doubt() -> None:
-    """Let the contents of every entry be compared at its next use. A cache that is read-only here stays as it is."""
+    """Have the contents of every entry compared at its next use. A read-only cache stays unchanged."""
     with suppress(OSError):
         (root() / _DOUBT).touch()
 
@@ -151,13 +150,13 @@ def _put_aside(entry: Path, aside: Path) -> None:
     try:
         entry.rename(aside)
     except OSError as error:
-        if error.errno != errno.EXDEV:  # of a layer below an overlay: what of it lies there cannot be renamed
+        if error.errno != errno.EXDEV:  # a layer below an overlay: its content cannot be renamed
             raise
         remove_tree(entry)
 
 
 def _sweep(folder: Path) -> None:
-    """Remove the scratch directories of builders that were killed: nobody has their locks."""
+    """Remove the scratch directories of builders that were killed: nobody holds their locks."""
     for scratch in folder.glob(".*.partial"):
         with scratch.with_suffix(".lock").open("w") as file:
             if lock(file.fileno()):
@@ -165,9 +164,9 @@ def _sweep(folder: Path) -> None:
 
 
 def check_owner(folder: Path | None = None) -> None:
-    """Raise BuildError where the cache, or a `folder` of it, is another user's.
+    """Raise BuildError if the cache, or a `folder` of it, belongs to another user.
 
-    What he may change must not run as us, nor ours as his.
+    What one user can change must not run as another user.
     """
     folder = folder or root()
     if not folder.exists():
@@ -175,8 +174,8 @@ def check_owner(folder: Path | None = None) -> None:
     owner = folder.stat().st_uid
     if owner != os.geteuid():
         raise BuildError(
-            f"the cache {folder} belongs to {_named(owner)}, this runs as {_named(os.geteuid())}: "
-            "run as its owner, or let SOJOURN_CACHE name a folder of your own"
+            f"the cache {folder} belongs to {_named(owner)}, but this process runs as {_named(os.geteuid())}; "
+            "run as its owner, or set SOJOURN_CACHE to your own folder"
         )
 
 
@@ -193,7 +192,7 @@ def _is_lent(entry: Path) -> bool:
 
 
 def _is_known(entry: Path) -> bool:
-    """Whether an entry was compared with its seal lately, and no program has written to it since."""
+    """Whether an entry was recently compared with its seal, and has not been written to since."""
     try:
         seal = json.loads(_seal(entry).read_text())
         lately = max(0.0, time.time() - _DAY_S, _doubted()) <= seal["checked"] <= time.time()
@@ -203,7 +202,7 @@ def _is_known(entry: Path) -> bool:
 
 
 def _doubted() -> float:
-    """When `doubt` was called last, Unix s; a time to come is a clock's that was set back."""
+    """When `doubt` was last called, Unix s; a future time means that the clock was set back."""
     try:
         when = (root() / _DOUBT).stat().st_mtime
     except OSError:
@@ -212,9 +211,9 @@ def _doubted() -> float:
 
 
 def _damage(entry: Path) -> str:
-    """Compare the contents of an entry with its seal, which is renewed where they agree; return what does not.
+    """Compare an entry with its seal and renew the seal if they agree; return the difference.
 
-    For one process at a time.
+    Only one process at a time may call it.
     """
     if _is_known(entry):
         return ""
@@ -228,7 +227,7 @@ def _damage(entry: Path) -> str:
         return f"{error.filename}: {error.strerror}"
     if wrong := sorted(name for name in files.keys() | there.keys() if files.get(name) != there.get(name)):
         more = f" and {len(wrong) - 1} more are" if len(wrong) > 1 else " is"
-        return f"{wrong[0]}{more} not as built"
+        return f"{wrong[0]}{more} different from the build"
     if not entry.is_dir():
         return "is missing"
     replace_file(_seal(entry), _sealed(entry, files))
@@ -236,7 +235,7 @@ def _damage(entry: Path) -> str:
 
 
 def _sealed(tree: Path, files: dict[str, Any]) -> bytes:
-    """The seal of an entry whose contents were compared just now."""
+    """Return the seal of an entry whose contents were just compared."""
     return json.dumps({"boot": _boot(), "checked": time.time(), "stamps": _stamps(tree), "files": files}).encode()
 
 
@@ -249,7 +248,7 @@ def _boot() -> str:
 
 
 def _stamps(tree: Path) -> str:
-    """A hash of path, size, times and inode of all below `tree` but folders: whatever a program writes changes it."""
+    """Return a hash of path, size, times and inode of everything below `tree` except folders: any write changes it."""
     total = hashlib.sha256()
     for path in sorted(_files(tree)):
         status = os.lstat(path)
@@ -259,14 +258,14 @@ def _stamps(tree: Path) -> str:
 
 
 def _files(tree: Path) -> Iterator[str]:
-    """Each file and link below `tree`."""
+    """Yield every file and link below `tree`."""
     for folder, folders, names in os.walk(tree):
         for name in (*names, *(it for it in folders if os.path.islink(f"{folder}/{it}"))):
             yield f"{folder}/{name}"
 
 
 def _contents(tree: Path) -> dict[str, list[Any]]:
-    """Size and hash of each file and link below `tree`, by its path there. Raises OSError."""
+    """Return size and hash of every file and link below `tree`, by relative path. Raises OSError."""
     known: dict[int, list[Any]] = {}  # by inode: films are many links to few files
     return {os.path.relpath(path, tree): _hashed(path, known) for path in _files(tree)}
 

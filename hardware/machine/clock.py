@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the clock of a place is ahead of ours."""
+"""The offset between a place's clock and this host's."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from sojourn.hardware.machine.place import Place
 from sojourn.hardware.machine.process import Process, ProcessError
 
 TELL = "while read -r _; do date +%s.%N; done"
-"""A shell that answers each line with its clock."""
+"""A shell loop that answers every line with the time."""
 _TRIES = 5
 _SILENCE_S = 10.0
 
 
 @dataclass(frozen=True)
 class Offset:
-    """The clock there is `seconds` ahead of ours, give or take `error` (s)."""
+    """The clock there is `seconds` ahead of this host's, ± `error` (s)."""
 
     seconds: float
     error: float
 
     @property
     def correction(self) -> float:
-        """What is taken off times told there, s: nothing while the clocks may agree."""
+        """Seconds to subtract from times there; 0 if the clocks may agree."""
         return self.seconds if abs(self.seconds) > self.error else 0.0
 
 
 def clock_offset(place: Place) -> Offset:
-    """Ask the clock of `place` a few times; the shortest exchange tells it best, to half of its length.
+    """Query the clock of `place` a few times; the shortest exchange is the most precise, to half its duration.
 
     Raises `sojourn.hardware.machine.process.ProcessError`.
     """
@@ -46,12 +46,12 @@ def clock_offset(place: Place) -> Offset:
 
 
 def clock_offsets(places: Iterable[Place]) -> dict[Place, Offset]:
-    """Measure the clock of each place once: two points at one place must not differ. Raises as clock_offset does."""
+    """Measure the clock of every place once, so that two points at one place agree. Raises as clock_offset does."""
     return {place: clock_offset(place) for place in dict.fromkeys(places)}
 
 
 def seconds(said: bytes) -> float:
-    """Read a clock's answer; a date that knows no nanoseconds repeats the format."""
+    """Parse a clock's answer; a `date` without nanoseconds prints the format."""
     return float(said.decode().strip().removesuffix("%N"))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command of a run and its output, in a file of the run."""
+"""Log of every command of a run and its output, in a file of the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sojourn.hardware.machine.place import COMMANDS
 
 @contextmanager
 def command_log(first: Path) -> Iterator[Callable[[Path], None]]:
-    """Write every command and its output to `first`; the yielded function turns to another file."""
+    """Write every command and its output to `first`; the yielded function switches to another file."""
     handlers: list[logging.Handler] = []
 
     def turn_to(file: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processors: which one a guest may have to itself, and which the nodes of a lab in real time run on."""
+"""Processors: one for a guest alone, and the assignment for the nodes of a real-time lab."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import psutil
 from sojourn.hardware.machine.place import LOCAL
 
 LATENCY = "/dev/cpu_dma_latency"
-#: The router goes before the probes that measure it, and these before the hosts that fill it.
+#: The router has priority over the probes that measure it, and these over the hosts that fill it.
 ROUTER, PROBES, HOSTS = 30, 25, 20
 _RECORDERS = 10
 
 
 class Lease:
-    """One of `cores` (default: those that this process may use) that nobody else here has leased.
+    """One of `cores` (default: those that this process may use) that no other process here has leased.
 
-    When all are taken one is shared. The lease is the name of an abstract socket, so it ends with the process at the
-    latest, however that ends.
+    If all are taken, one is shared. The lease is the name of an abstract socket, so it ends with the process at the
+    latest.
     """
 
     def __init__(self, cores: list[int] | None = None) -> None:
@@ -39,7 +39,7 @@ class Lease:
         self.core = mine[os.getpid() % len(mine)]
 
     def end(self) -> None:
-        """Give the processor back."""
+        """Release the processor."""
         self._socket.close()
 
     def __enter__(self) -> int:
@@ -50,13 +50,13 @@ class Lease:
 
 
 class Cores:
-    """Which cores the real-time nodes and everything else run on; undoes what it changed when left.
+    """The cores for real-time nodes and for everything else; undoes its changes on exit.
 
-    A packet visits the nodes one after the other. With `one_core` they share the last core and leave the others to
-    the browser and the recorder: a wake-up on the same core needs no interrupt to another one, which beside busy
-    programs in a virtual machine can wait for the next timer tick (measured: 4 ms instead of 0.03 ms). Idle cores are
-    kept from sleeping as cyclictest does it, by /dev/cpu_dma_latency, where the user may open that. Nothing is changed
-    where the user may have no real-time priority (RLIMIT_RTPRIO), or on a single core.
+    A packet visits the nodes one after the other. With `one_core` they share the last core and leave the others to the
+    browser and the recorder: a wake-up on the same core needs no interrupt to another core, which can wait for the next
+    timer tick on a busy virtual machine (measured: 4 ms instead of 0.03 ms). Idle cores are kept from sleeping through
+    /dev/cpu_dma_latency, as cyclictest does, if the user may open it. Nothing changes if the user has no real-time
+    priority (RLIMIT_RTPRIO), or on a single core.
     """
 
     def __init__(self, one_core: bool) -> None:
@@ -65,7 +65,7 @@ class Cores:
         self._apart = one_core and _may_be_realtime() and len(self._before) > 1
         self._awake: int | None = None
         self._claim: socket.socket | None = None
-        #: Who else has a lab in real time here, in whose way this one is; empty where nobody has.
+        #: Other real-time labs on this machine that compete with this one; empty if there are none.
         self.beside = ""
 
     def __enter__(self) -> Cores:
@@ -74,7 +74,7 @@ class Cores:
             os.sched_setaffinity(0, self._before - {self._last})
         with suppress(OSError):
             self._awake = os.open(LATENCY, os.O_WRONLY)
-            os.write(self._awake, (0).to_bytes(4, sys.byteorder))  # us; in force while the file is open
+            os.write(self._awake, (0).to_bytes(4, sys.byteorder))  # µs; in effect while the file is open
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -87,9 +87,9 @@ class Cores:
             self._awake = None
 
     def _claim_core(self) -> None:
-        """Take the last core that no other lab in real time here has, and note who has those before it.
+        """Claim the last core that no other real-time lab has, and note the owners of those skipped.
 
-        The claim is the name of an abstract socket, as of a Lease; the kernel tells whose process listens there.
+        The claim is the name of an abstract socket, as for a Lease; the kernel reports the listening process.
         """
         others = []
         for core in sorted(self._before, reverse=True):
@@ -104,19 +104,19 @@ class Cores:
             self._claim, self._last = claim, core
             break
         if others:
-            shared = "" if self._claim else "; they share a processor, and the gates will judge what that costs"
-            self.beside = f"another lab in real time runs on this machine: {', '.join(others)}{shared}"
+            shared = "" if self._claim else "; they share a processor, and the gates judge the effect"
+            self.beside = f"another real-time lab runs on this machine: {', '.join(others)}{shared}"
 
     def all(self) -> tuple[str, ...]:
-        """Return the argv prefix that gives a program every core; empty where all have them."""
+        """Return the argv prefix that lets a program use every core; empty if all programs can."""
         return ("taskset", "--cpu-list", ",".join(map(str, sorted(self._before)))) if self._apart else ()
 
     def on_time(self) -> tuple[str, ...]:
-        """Return the argv prefix that lets a recorder go before browsers, on any core; empty where the user may not."""
+        """Return the argv prefix that gives a recorder priority over browsers, on any core; empty if not permitted."""
         return ("chrt", "--rr", str(_RECORDERS)) if _may_be_realtime() else ()
 
     def realtime(self, priority: int) -> tuple[str, ...]:
-        """Return the argv prefix that gives real-time `priority`; empty where the user may not."""
+        """Return the argv prefix that gives real-time `priority`; empty if not permitted."""
         if not _may_be_realtime():
             return ()
         core = ("taskset", "--cpu-list", str(self._last)) if self._apart else ()
@@ -124,11 +124,11 @@ class Cores:
 
 
 def _listener(asking: socket.socket, core: int) -> list[str]:
-    """Who has the claim on a core; nobody where we do ourselves, which knows of itself."""
+    """Return the owner of the claim on a core; empty if it is this process."""
     try:
         asking.connect(f"\0sojourn-real-time-{core}")
         told = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    except OSError:  # it ends just now
+    except OSError:  # it is ending
         return [f"on core {core}"]
     pid, user, _ = struct.unpack("3i", told)
     if pid == os.getpid():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the modules of a package define, found by looking: a new file is known without a line elsewhere."""
+"""Discovery of what a package's modules define: a new file needs no registration."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from importlib import import_module
 
 
 def defined_in(package: str, path: Iterable[str]) -> Iterator[object]:
-    """Yield all that the modules of a package define, in the order of their names, not what they import.
+    """Yield everything that a package's modules define, in the order of their names, without their imports.
 
-    `path` is the package's `__path__`; the packages in it are left alone. Raises what a module raises.
+    `path` is the package's `__path__`; subpackages are skipped. Raises what a module raises.
     """
     for entry in pkgutil.iter_modules(path):
         if not entry.ispkg:

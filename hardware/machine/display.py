@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The virtual screen that the browser shows on and the recorder records."""
+"""The virtual screen for the browser, which the recorder records."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ SIZE = (1280, 720)
 
 
 class Display:
-    """An Xvfb at a place, 1280x720x24, private to it and to the viewer; `name` is what DISPLAY must be."""
+    """An Xvfb at a place, 1280x720x24, private to the place and the viewer; `name` is the value of DISPLAY."""
 
     def __init__(self, process: Process, name: str) -> None:
         self.process, self.name = process, name
 
     @classmethod
     def start(cls, place: Place, log: Path, size: tuple[int, int] = SIZE) -> Display:
-        """Start Xvfb and return once it tells its display number; raises ProcessError if it does not."""
+        """Start Xvfb and return once it prints its display number. Raises ProcessError if it does not."""
         width, height = size
-        # In a network namespace the abstract socket is private, so no file in /tmp is needed, nor left behind.
+        # In a network namespace, the abstract socket is private, so no file in /tmp is needed or left behind.
         private = ["-nolock", "-nolisten", "unix"] if "nsenter" in place.prefix else []
         number = log.with_suffix(".number")
         command = ["Xvfb", "-displayfd", "1", "-screen", "0", f"{width}x{height}x24", "-auth", str(authority())]
@@ -40,5 +40,5 @@ class Display:
         return cls(process, f":{digits[0] if digits else 0}")
 
     def stop(self) -> None:
-        """End the screen."""
+        """Stop the screen."""
         self.process.stop(sig=15)

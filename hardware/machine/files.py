@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files and paths, as every room uses them: written in one step, named by a user, where programs' messages go."""
+"""Files and paths for all rooms: atomic writes, paths from users, logs of programs."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ LOCK = CHECKOUT / "requirements.txt"
 """The version of every dependency, with hashes."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 FRESH = ".new"
-"""Ends the name of a file that is being written in place of another; a kill may leave it, and nobody reads it."""
+"""Suffix of a file that is being written to replace another; a kill may leave it behind, and nobody reads it."""
 LOGS = "logs"
-"""The folder of a run that takes what its programs say."""
+"""The folder of a run for its programs' output."""
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file in one step, which a power cut does not undo; it keeps its mode, a new one is for its owner alone.
+    """Write a file atomically and durably; it keeps its mode, and only its owner can access a new file.
 
-    Of several processes that do so at once the last one's content stays, whole. Raises OSError, the old file unharmed.
+    With concurrent writers, the last one's content wins, complete. Raises OSError and keeps the old file.
     """
     descriptor, fresh = _fresh(path)
     try:
@@ -59,9 +59,9 @@ def _fresh(path: Path) -> tuple[int, Path]:
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             ours = lock(descriptor)
-        except OSError:  # no locks there, and so no sweep
+        except OSError:  # the file system has no locks, so there is no sweep
             return descriptor, fresh
-        # Before it was locked, another's sweep may have removed it.
+        # Another process's sweep may have removed it before it was locked.
         with suppress(FileNotFoundError):
             if ours and os.path.samestat(os.fstat(descriptor), fresh.lstat()):
                 return descriptor, fresh
@@ -69,7 +69,7 @@ def _fresh(path: Path) -> tuple[int, Path]:
 
 
 def _sweep_fresh(path: Path) -> None:
-    """Remove what killed processes left that wrote a file: nobody has a lock on it."""
+    """Remove files that killed writers left: nobody holds a lock on them."""
     for left in path.parent.glob(f"{glob.escape(path.name)}.*{FRESH}"):
         with suppress(OSError):
             held = os.open(left, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -81,10 +81,11 @@ def _sweep_fresh(path: Path) -> None:
 
 
 def read_foreign(file: Path, most: int, start: int | None = None) -> bytes:
-    """Return at most `most` bytes of a file that somebody else writes: from `start` on, or its last; none without it.
+    """Return at most `most` bytes of a file that another process writes: from `start`, or the last ones; empty without
+    a file.
 
-    Whatever stands there, this does not wait. Raises OSError: BlockingIOError where its writer holds a lease on it,
-    else for what is no plain file.
+    It never blocks, whatever the file is. Raises OSError: BlockingIOError if its writer holds a lease on it, otherwise
+    if it is not a plain file.
     """
     try:
         held = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC)
@@ -99,20 +100,20 @@ def read_foreign(file: Path, most: int, start: int | None = None) -> bytes:
 
 
 def owner_only(folder: Path) -> None:
-    """Let nobody but their owner read or write a folder and all in it. Raises OSError."""
+    """Let only the owner read or write a folder and its content. Raises OSError."""
     for path in (folder, *folder.rglob("*")):
-        if not path.is_symlink():  # what one leads to is not ours
+        if not path.is_symlink():  # its target is not part of the folder
             path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def open_folder(name: str | Path, within: int | None = None, owner: tuple[int, int] | None = None) -> int:
-    """Return a descriptor of a folder, `within` that of another one, where others may put a link in its place.
+    """Return a descriptor of a folder, relative to `within`, where others may replace it by a link.
 
-    It is `owner`'s (user, group) from then on, who may read, write and enter it. Raises OSError, also for a link.
+    The folder then belongs to `owner` (user, group), who may read, write and enter it. Raises OSError, also for a link.
     """
     held = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
     try:
-        itself = f"/proc/self/fd/{held}"  # fchown and fchmod take no descriptor that is not open for reading
+        itself = f"/proc/self/fd/{held}"  # fchown and fchmod require a descriptor that is open for reading
         if owner:
             os.chown(itself, *owner)
         mode = stat.S_IMODE(os.fstat(held).st_mode)
@@ -124,7 +125,7 @@ def open_folder(name: str | Path, within: int | None = None, owner: tuple[int, i
 
 
 def empty_folder(held: int) -> None:
-    """Remove all that is in an open folder, of whatever depth; no link is followed. Raises OSError."""
+    """Remove the content of an open folder at any depth, without following links. Raises OSError."""
     left = _lift(held, held)
     while left:
         inner = open_folder(name := left.pop(), held)
@@ -136,11 +137,11 @@ def empty_folder(held: int) -> None:
 
 
 def _lift(held: int, top: int) -> list[str]:
-    """Remove the files of an open folder, and move its folders to `top`: so depth takes no recursion."""
+    """Remove the files of an open folder and move its folders to `top`: so any depth works without recursion."""
     moved = []
     for name in os.listdir(held):
         if stat.S_ISDIR(os.stat(name, dir_fd=held, follow_symlinks=False).st_mode):
-            os.close(open_folder(name, held))  # who moves a folder must be allowed to write it
+            os.close(open_folder(name, held))  # moving a folder requires write permission for it
             moved.append(secrets.token_hex(16))
             os.rename(name, moved[-1], src_dir_fd=held, dst_dir_fd=top)
         else:
@@ -149,7 +150,7 @@ def _lift(held: int, top: int) -> list[str]:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder with all that is in it, of whatever depth; no link is followed. Raises OSError."""
+    """Remove a folder and its content at any depth, without following links. Raises OSError."""
     held = open_folder(folder)
     try:
         empty_folder(held)
@@ -159,9 +160,9 @@ def remove_tree(folder: Path) -> None:
 
 
 def flush(folder: Path) -> None:
-    """Let all that was written to the file system of a folder be on the disk, so that no power cut takes it back.
+    """Flush everything written to a folder's file system to the disk, so that it survives a power cut.
 
-    Raises OSError for what could not be written.
+    Raises OSError if something could not be written.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -173,26 +174,26 @@ def flush(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Let the names in a folder be on the disk, such as one that was just given. Raises OSError."""
+    """Flush the names in a folder to the disk, for example after a rename. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # not every file system can
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # not every file system supports it
             raise
     finally:
         os.close(descriptor)
 
 
 def is_full(error: Exception) -> bool:
-    """Tell whether what went wrong is that a disk, or the user's share of it, is full."""
+    """Whether the error is a full disk or an exceeded quota."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def lock(descriptor: int, *, wait: bool = False, shared: bool = False) -> bool:
-    """Lock an open file or folder (flock(2), which the kernel undoes when its holder dies); tell whether it is ours.
+    """Lock an open file or folder (flock(2), released by the kernel when the holder dies); return whether it succeeded.
 
-    It is not when another holds it and we do not `wait`. Raises OSError where the file system has no such locks.
+    It fails if another process holds the lock and `wait` is False. Raises OSError if the file system has no locks.
     """
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
@@ -202,45 +203,45 @@ def lock(descriptor: int, *, wait: bool = False, shared: bool = False) -> bool:
 
 
 def unlock(descriptor: int) -> None:
-    """Let go of a lock, for every process that has it from us too."""
+    """Release a lock, also for processes that inherited it."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def distrust(path: Path) -> str | None:
-    """Return why a file that nobody named, found where we were called, is not to be followed; None if it may be.
+    """Return why a file found in the working directory, not named by the user, must not be used; None if it may be.
 
-    In a folder where others write it may be theirs, and what it says runs as us. Raises OSError.
+    In a folder that others can write to, it may be theirs, and its content would run as this user. Raises OSError.
     """
     for seen, what in ((path.lstat(), "link" if path.is_symlink() else "file"), (path.stat(), "file")):
         if seen.st_uid not in (0, os.geteuid()):
-            return f"the {what} is user {seen.st_uid}'s, not yours; if you trust it, name it by its whole path"
+            return f"the {what} belongs to user {seen.st_uid}, not to you; if you trust it, give its absolute path"
     if seen.st_mode & stat.S_IWOTH:
-        return f"everybody may write it; `chmod o-w {path}`, or name it by its whole path"
+        return f"everybody can write to it; run `chmod o-w {path}`, or give its absolute path"
     if seen.st_mode & stat.S_IWGRP and (_listed(path) or not _alone_in(seen.st_gid)):
-        return f"others of group {seen.st_gid} may write it; `chmod g-w {path}`, or name it by its whole path"
+        return f"others in group {seen.st_gid} can write to it; run `chmod g-w {path}`, or give its absolute path"
     return None
 
 
 def _listed(path: Path) -> bool:
-    """Whether a file has an access list, whose mask stands in place of the group's rights (acl(5))."""
+    """Whether a file has an access control list, whose mask replaces the group's rights (acl(5))."""
     try:
         return "system.posix_acl_access" in os.listxattr(path)
-    except OSError:  # a file system that has none
+    except OSError:  # the file system has none
         return False
 
 
 def _alone_in(group: int) -> bool:
-    """Whether we are the only account in a group, as in the one that many systems make for each user."""
+    """Whether this user is the only account in a group, such as the private group that many systems create."""
     others = (account for account in pwd.getpwall() if account.pw_uid != os.geteuid())
     try:
         us, members = pwd.getpwuid(os.geteuid()), grp.getgrgid(group).gr_mem
-    except KeyError:  # of no account, or no group, that is known here
+    except KeyError:  # an account or group that is unknown here
         return False
     return us.pw_gid == group and {*members} <= {us.pw_name} and all(one.pw_gid != group for one in others)
 
 
 def expanded(text: str) -> Path:
-    """Return a path with its `~` resolved. Raises ValueError for a home that nobody has."""
+    """Return a path with its `~` resolved. Raises ValueError for an unknown user's home."""
     try:
         return Path(text).expanduser()
     except RuntimeError as nobody:
@@ -248,7 +249,7 @@ def expanded(text: str) -> Path:
 
 
 def log_file(run: Path, name: str) -> Path:
-    """Return the file in the run directory where a program's own messages go."""
+    """Return the file in the run directory for a program's messages."""
     folder = run / LOGS
     folder.mkdir(exist_ok=True)
     return folder / f"{name}.log"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory is left for us: of the machine, and of the control groups that a container or a session sets."""
+"""Available memory: of the machine, and of the control groups of a container or a session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 _GROUPS = Path("/sys/fs/cgroup")
-#: Version of control groups → its folder, where the limit and the use stand, and what can be taken back.
+#: Control group version → its folder, the files with limit and use, and the reclaimable part.
 _VERSIONS = {
     "": (_GROUPS, "memory.max", "memory.current", ("active_file", "inactive_file")),
     "memory": (
@@ -22,12 +22,12 @@ _VERSIONS = {
 
 
 def available_bytes() -> int:
-    """Return the bytes that may be taken without swapping and without anybody being killed."""
+    """Return the bytes that can be allocated without swapping or killing a process."""
     return max(0, min(psutil.virtual_memory().available, *_left_in_groups(), 1 << 62))
 
 
 def _left_in_groups() -> Iterator[int]:
-    """What is left to each control group that we are in, from ours up (cgroups(7)); none where none has a limit."""
+    """Yield what is left in this process's control groups, innermost first (cgroups(7)); nothing without a limit."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers not in _VERSIONS:
@@ -40,6 +40,6 @@ def _left_in_groups() -> Iterator[int]:
                 stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
                 if most != "max":
                     yield int(most) - taken + sum(int(stat.get(name, 0)) for name in spare)
-            except (OSError, ValueError):  # the top has no such files, and a container may not see those above it
+            except (OSError, ValueError):  # the top has no such files, and a container may not see its parents
                 pass
             group = group.parent

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words of an error in one line: what was meant perhaps, what a model finds wrong first, what others wrote."""
+"""Parts of one-line errors: suggestions, the first error of a model, printable foreign text."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pydantic import ValidationError
 
 
 def did_you_mean(word: str, known: Iterable[str], *, most: int = 1, alike: float = 0.6) -> str:
-    """Return `did you mean …?` with those of `known` that are most alike, empty where none is (0 to 1) so alike."""
+    """Return `did you mean …?` with the closest of `known`; empty if none is at least `alike` (0 to 1) similar."""
     near = difflib.get_close_matches(word, list(known), most, alike)
     return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def first_wrong(error: ValidationError, whole: str = "") -> str:
-    """Return where the first error is (`whole` where it is all of it) and what: `phases.0.end: Field required`."""
+    """Return the first error, `phases.0.end: Field required`; `whole` replaces an empty location."""
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"])) or whole
     message = first["msg"].removeprefix("Value error, ")
@@ -24,9 +24,9 @@ def first_wrong(error: ValidationError, whole: str = "") -> str:
 
 
 def printable(text: str) -> str:
-    """Return foreign text as a terminal or a page may show it.
+    """Return foreign text in a form that is safe to show on a terminal or a page.
 
-    Whatever moves, hides, colours or turns around what stands beside it (control characters, escape sequences, line
-    ends, direction overrides) is shown as its escape, as Python writes it.
+    Characters that move, hide, colour or reverse neighbouring text (control characters, escape sequences, line ends,
+    direction overrides) are shown as escapes in Python's notation.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

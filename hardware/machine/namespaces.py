@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network namespaces for one lab, which die with us; on a host in a private world, which a plain user may make.
+"""Network namespaces for one lab, which end with this process; on a host, within a private user namespace.
 
-There everything hangs on one `unshare` process: it makes a user, mount and pid namespace, and the kernel ends every
-process in that pid namespace (and with them the network namespaces, veths and mounts) when it ends. It ends when we
-do, however we end, as everything at LOCAL does: its parent-death signal is SIGKILL.
+There, one `unshare` process holds everything: it creates a user, a mount and a pid namespace, and when it ends, the
+kernel kills every process in that pid namespace, and with them the network namespaces, veths and mounts. It ends with
+this process, however that ends: its parent-death signal is SIGKILL, as for everything at LOCAL.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sojourn.hardware.machine.process import Process, ProcessError
 from sojourn.hardware.machine.scratch import scratch_file
 from sojourn.hardware.machine.viewer import UID, becomes_viewer
 
-# The holder is pid 1: it holds one network namespace by each sleeping child, and `wait` reaps orphans.
+# The holder is pid 1: each of its sleeping children holds a network namespace, and `wait` reaps orphans.
 _HOLDER = """
 for name in "$@"; do
     unshare --net sh -c 'echo "holds $0 $$"; exec sleep infinity' "$name" &
@@ -30,9 +30,9 @@ while :; do wait; done
 """
 
 
-# Who its users are is written from outside, as only there more than one can be: us as its root, and root's viewer.
+# Its users are mapped from outside, because only there can several be mapped: the caller as its root, and the viewer.
 _PRIVATE = ["unshare", "--user", "--", "sh", "-c", 'echo "waits for its users"; read go && exec "$@"', "sh"]
-# What becomes their root loses the signal at our death, and must ask for it again.
+# A process that becomes their root loses its parent-death signal, and must set it again.
 _PRIVATE += [
     "setpriv",
     "--pdeathsig",
@@ -51,11 +51,11 @@ _PRIVATE += [
 class Namespaces:
     """Network namespaces by name; each is a `Place`. Use as a context manager.
 
-    `pids` tells of each the process that holds it, as pids count within.
+    `pids` has the process that holds each namespace, as pids inside the pid namespace.
 
-    With `shared` only the network is a namespace: a simulated machine is private already, and there each one that a
-    program enters costs time. Raises `ProcessError` when the kernel refuses user namespaces; the text names the
-    fix.
+    With `shared`, only the network is a namespace: a simulated machine is private already, and every further namespace
+    that a program enters costs time there. Raises `ProcessError` if the kernel refuses user namespaces; the message has
+    the fix.
     """
 
     def __init__(self, names: Sequence[str], *, shared: bool = False) -> None:
@@ -92,16 +92,16 @@ class Namespaces:
         init = psutil.Process(self._holder.popen.pid)
         outer = {_inner_pid(child.pid): child.pid for child in (init if shared else init.children()[0]).children()}
         self.places = {name: _place(name, outer[inner], shared) for name, inner in self.pids.items()}
-        #: Within, but for the network: that is this host's.
+        #: Inside, except for the network, which is this host's.
         self.on_this_network = _place("", next(iter(outer.values())), shared, net=False)
 
     def __getitem__(self, name: str) -> Place:
         return self.places[name]
 
     def cable(self, hub: str, ports: Mapping[str, tuple[str, str]]) -> None:
-        """Plug veth pairs from `hub` into other namespaces: port name → (namespace, interface name there).
+        """Connect `hub` to other namespaces by veth pairs: port name → (namespace, interface name there).
 
-        Both ends come up with every offload off. Raises `CommandError`.
+        Both ends are up with all offloads off. Raises `CommandError`.
         """
         # `netns PID` is read in the pid namespace of ip itself, which nsenter has entered.
         pairs = [
@@ -116,7 +116,7 @@ class Namespaces:
             self[name].run(["sh", "-c", _UP, "up", *devices])
 
     def close(self) -> None:
-        """End every process of the lab and with them all that it made. Safe to call twice."""
+        """Kill every process of the lab, which removes all that it created. Safe to call twice."""
         self._holder.stop(sig=9)
 
     def __enter__(self) -> Namespaces:
@@ -128,7 +128,7 @@ class Namespaces:
         self.close()
 
 
-# Offloads would let packets of 64 KiB cross the bottleneck; IPv6 would add packets that nobody asked for.
+# Offloads would let packets of 64 KiB cross the bottleneck; IPv6 would add unwanted packets.
 _UP = """
 echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6
 ip link set lo up
@@ -141,11 +141,11 @@ done
 
 
 def _name_users(holder: Process) -> None:
-    """Make us the root of the user namespace that `holder` waits in, and let it go on."""
+    """Map this user to root in the user namespace where `holder` waits, and let it continue."""
     own, stdin = Path(f"/proc/{holder.popen.pid}"), holder.popen.stdin
     assert stdin
     viewer = f"{UID} {UID} 1\n" if becomes_viewer() else ""
-    if not viewer:  # else the kernel lets nobody but root name groups
+    if not viewer:  # otherwise the kernel lets only root map groups
         (own / "setgroups").write_text("deny")
     (own / "uid_map").write_text(f"0 {os.geteuid()} 1\n{viewer}")
     (own / "gid_map").write_text(f"0 {os.getegid()} 1\n{viewer}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Segmentation offloads of network interfaces: with them a capture shows packets that never were on the wire."""
+"""Segmentation offloads of network interfaces: with offloads, a capture shows packets that were never on the wire."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OFFLOADS = {
 
 
 def offloads_on(place: Place, *devices: str) -> list[str] | None:
-    """Return the segmentation offloads that are on (`lan: gro`); None when there is no ethtool.
+    """Return the segmentation offloads that are on (`lan: gro`); None without ethtool.
 
     Raises `sojourn.hardware.machine.place.CommandError`.
     """

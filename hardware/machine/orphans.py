@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a killed run left running at a host reached by ssh: found by the mark in its environment, and ended.
+"""Find and kill what a killed run left running on an ssh host, by a mark in the environment.
 
-A program there outlives the connection that started it if it has nothing to write.
+A program there outlives its connection if it writes nothing.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _SHOW += '$(tr "\\0" " " <"/proc/$pid/cmdline")'
 
 
 def machine() -> str:
-    """Return what only processes share whose pids we can ask for: host name, boot, pid namespace.
+    """Return an identifier shared by processes that see each other's pids: host name, boot, pid namespace.
 
-    Hosts made of one image have one name, containers of one host one boot.
+    Hosts made from one image share a name; containers of one host share a boot.
     """
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{socket.gethostname()}/{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
 
 
 def mark() -> str:
-    """Return the shell's assignment that marks what this process starts elsewhere."""
+    """Return the shell assignment that marks what this process starts on other hosts."""
     return f"{_NAME}={shlex.quote(f'{machine()}:{os.getpid()}')}"
 
 
 def end_orphans(place: Place) -> list[str]:
-    """End what processes of this `machine` that are no more left at `place`; return its command lines.
+    """Kill at `place` what ended processes of this `machine` left there; return the command lines.
 
     Raises `sojourn.hardware.machine.place.CommandError`.
     """
@@ -44,7 +44,7 @@ def end_orphans(place: Place) -> list[str]:
     wanted = shlex.quote(f"{_NAME}={ours}:")
     listing = place.run(["sh", "-c", f"for f in $(grep -ls {wanted} /proc/[0-9]*/environ); do {_SHOW}; done"])
     ended = []
-    # One that ends as it is looked at shows its pid alone.
+    # A process that ends during the listing shows only its pid.
     for pid, owner, command in re.findall(rf"(?m)^(\d+) {re.escape(ours)}:(\d+) ?(.*)$", listing):
         if not psutil.pid_exists(int(owner)):
             place.run(["kill", "-KILL", pid], check=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command that stays open at a place and is asked again and again, its answers written as JSON lines."""
+"""A command that stays open at a place and is queried periodically; its answers become JSON lines."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SILENCE_S = 5.0
 
 
 class PeriodicSampler:
-    """A thread that samples at a fixed pace through one process, which stays open at the place.
+    """A thread that samples at a fixed interval through one process that stays open at the place.
 
-    A subclass says in `sample` what is asked and which lines are written. When the place dies,
-    sampling ends and `error` says why; `samples` counts the rounds.
+    A subclass defines the query and the written lines in `sample`. If the place dies, sampling ends and `error` says
+    why; `samples` counts the rounds.
     """
 
     def __init__(self, place: Place, command: Sequence[str], output: Path, interval_s: float) -> None:
@@ -41,36 +41,37 @@ class PeriodicSampler:
         return self
 
     def stop(self) -> None:
-        """End sampling and the process. `error` then says whether it went well to the end."""
+        """Stop sampling and the process. `error` then says whether sampling failed."""
         self._stop.set()
         if self._process is None:
             return
         self._thread.join(timeout=2)
         if self.error is not None:
-            # The place may be dead: no signal would reach the far end, our own end of the connection can go.
+            # The place may be dead: no signal would reach the far end, but the local end of the connection can be
+            # closed.
             self._process.popen.kill()
-        # A process that answers no more ends here, and with it a thread that still waits for the answer.
+        # A process that no longer answers ends here, and with it a thread that still waits for the answer.
         self._process.stop(signal.SIGTERM, grace=2)
         self._thread.join(timeout=2)
 
     def sample(self) -> Iterable[bytes]:
-        """Ask once and give the lines to write."""
+        """Query once and yield the lines to write."""
         raise NotImplementedError
 
     def ask(self, question: str, last: bytes) -> tuple[float, bytes]:
         """Send one line and read until the answer ends with `last`.
 
-        Returns the Unix time in the middle between question and answer, and the answer.
+        Returns the Unix time midway between question and answer, and the answer.
         """
         assert self._process is not None
         stdin, stdout = self._process.popen.stdin, self._process.popen.stdout
         assert stdin is not None and stdout is not None
         asked, answer = time.time(), b""
-        with suppress(OSError):  # that nobody reads any more shows in the answer
+        with suppress(OSError):  # a missing reader shows in the answer
             stdin.write(question.encode() + b"\n")
             stdin.flush()
         while not answer.endswith(last):
-            # A router that hangs or loses its power closes nothing: silence is how it shows.
+            # A router that hangs or loses power closes no connection: only its silence shows it.
             if not select.select([stdout], [], [], _SILENCE_S)[0]:
                 raise ProcessError(f"{self.place.name}: {self.command[0]} gave no answer for {_SILENCE_S:g} s")
             part = os.read(stdout.fileno(), 1 << 16)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a command runs: on this host, in a network namespace, or on a host reached by ssh."""
+"""Where a command runs: on this host, in a network namespace, or on an ssh host."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 COMMANDS = logging.getLogger("sojourn.commands")
 
-#: Where an account may stand (apps/credentials.py). No program that we start needs it, and one may log what it gets.
+#: Variables that may hold an account (apps/credentials.py). No started program needs them, and one might log them.
 ACCOUNT = re.compile(r"SOJOURN_\w+_(?:USER|PASSWORD|COOKIE|STORAGE_STATE)")
-#: An ordinary user's PATH on Debian leaves out the folders of ethtool, tc and chrt.
+#: On Debian, an ordinary user's PATH does not include the folders of ethtool, tc and chrt.
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not ACCOUNT.fullmatch(name)},
     "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]),
@@ -27,16 +27,16 @@ class CommandError(RuntimeError):
 
     def __init__(self, place: str, command: Sequence[str], returncode: int | None, stderr: str) -> None:
         self.place, self.command, self.returncode, self.stderr = place, list(command), returncode, stderr
-        reason = stderr.strip() or (f"exit code {returncode}" if returncode is not None else "no answer in time")
+        reason = stderr.strip() or (f"exit code {returncode}" if returncode is not None else "timed out")
         super().__init__(f"{place}: {shlex.join(command)}: {reason}")
 
 
 @dataclass(frozen=True)
 class Place:
-    """A name and the argv prefix that takes a command there.
+    """A name and the argv prefix that runs a command there.
 
-    `prefix` is put before every command (`nsenter … --` or `ssh -F cfg router`). A `remote` place is reached by
-    ssh, which needs the command as one shell-quoted argument; its files are not ours.
+    `prefix` precedes every command (`nsenter … --` or `ssh -F cfg router`). A `remote` place is reached by ssh, which
+    needs the command as one shell-quoted argument; its files are on another host.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Place:
 
     @property
     def namespace_pid(self) -> int | None:
-        """The process whose network namespace this place is; None where it is this host's own, or remote."""
+        """The process whose network namespace this place is; None for this host's namespace or a remote place."""
         if self.remote or "--target" not in self.prefix:
             return None
         return int(self.prefix[self.prefix.index("--target") + 1])
@@ -62,11 +62,11 @@ class Place:
         input: str | None = None,
         timeout: float = 30,
     ) -> str:
-        """Run `command` to its end and return its stdout.
+        """Run `command` to completion and return its stdout.
 
-        `timeout` is in seconds. Raises `CommandError` when the command cannot be started, is late, or
-        (with `check`) ends with a non-zero exit code. Command, exit code and output go to the log
-        `sojourn.commands`, which a run keeps as its setup.log and teardown.log.
+        `timeout` is in seconds. Raises `CommandError` if the command cannot be started, times out, or (with `check`)
+        ends with a non-zero exit code. Command, exit code and output go to the log `sojourn.commands`, which a run
+        keeps as its setup.log and teardown.log.
         """
         try:
             done = subprocess.run(
@@ -99,8 +99,8 @@ def _record(name: str, command: Sequence[str], sent: str | None, done: subproces
     return "\n".join(lines)
 
 
-#: Options of ssh: whatever its configuration says, a machine that we reach gets no way back to us or through us.
+#: Options of ssh: whatever its configuration says, the remote machine gets no way back to or through this host.
 NO_WAY_BACK = ("ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no", "PermitLocalCommand=no", "Tunnel=no")
 
-#: This host. What runs here dies with the thread that started it, however that ends.
+#: This host. Programs here end with the thread that started them, however that ends.
 LOCAL = Place("local", ("setpriv", "--pdeathsig", "KILL", "--"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other packages bring by entry points: services, queues, contenders, gates; and those packages themselves.
+"""What other packages add through entry points: services, queues, contenders, gates; and the packages themselves.
 
 https://packaging.python.org/en/latest/specifications/entry-points/
 """
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Broken:
-    """An entry point that gives nothing: its name, whose it is, and why."""
+    """An entry point that cannot be used: its name, its package, and the reason."""
 
     name: str
     package: str
@@ -30,39 +30,39 @@ class Broken:
 
 
 def offered(group: str, kind: type[T]) -> Iterator[T]:
-    """Yield what the entry points of a group name, in the order of their names: each a `kind`.
+    """Yield the objects of a group's entry points, in the order of their names: each a `kind`.
 
-    One that cannot be loaded, or is something else, is passed over with a warning that names its package.
+    An entry point that cannot be loaded, or is something else, is skipped with a warning that names its package.
     """
     for thing in named(group, kind):
         if isinstance(thing, Broken):
-            _LOG.warning("%s: %s of %s is left out: %s", group, thing.name, thing.package, thing.why)
+            _LOG.warning("%s: %s of %s is skipped: %s", group, thing.name, thing.package, thing.why)
         else:
             yield thing
 
 
 def named(group: str, kind: type[T]) -> Iterator[T | Broken]:
-    """Yield the same, and what is broken in its place."""
+    """Yield the same objects, and `Broken` for unusable entry points."""
     for point in sorted(metadata.entry_points(group=group), key=lambda it: it.name):
         whose = f"{point.dist.name} {point.dist.version}" if point.dist else "an unnamed package"
         try:
             thing = point.load()
-        except Exception as wrong:  # whatever a module of somebody else raises
+        except Exception as wrong:  # third-party modules may raise anything
             yield Broken(point.name, whose, f"{type(wrong).__name__}: {wrong}")
         else:
-            yield thing if isinstance(thing, kind) else Broken(point.name, whose, f"it is no {kind.__name__}")
+            yield thing if isinstance(thing, kind) else Broken(point.name, whose, f"not a {kind.__name__}")
 
 
 def beside(ours: Mapping[str, T], theirs: Mapping[str, T], group: str) -> dict[str, T]:
-    """Return our things and those of other packages by their names; a name of ours stays ours, with a warning."""
+    """Merge built-in things with those of other packages by name; a built-in name takes precedence, with a warning."""
     for name in ours.keys() & theirs.keys():
-        _LOG.warning("%s: %s is a name of Sojourn's own: another package's is left out", group, name)
+        _LOG.warning("%s: %s is a built-in name; another package's is skipped", group, name)
     return {**ours, **{name: thing for name, thing in theirs.items() if name not in ours}}
 
 
 @dataclass(frozen=True)
 class Package:
-    """An installed package that brings something, and where its modules lie."""
+    """An installed package that adds something, and the folder of its modules."""
 
     name: str
     version: str
@@ -70,7 +70,7 @@ class Package:
     """Its top-level modules that entry points name."""
 
     def files(self) -> list[tuple[str, bytes]]:
-        """Return path and content of all its files, as they lie in a folder of packages, with what tells of them."""
+        """Return path and content of all its files, relative to a folder of packages, and of its metadata."""
         points = metadata.distribution(self.name).read_text("entry_points.txt") or ""
         about = f"{self.name.replace('-', '_')}-{self.version}.dist-info"
         files = [
@@ -92,7 +92,7 @@ class Package:
 
 @functools.cache
 def packages() -> tuple[Package, ...]:
-    """Return the packages that bring something, in the order of their names."""
+    """Return the packages that add something, in the order of their names."""
     modules: dict[tuple[str, str], set[str]] = {}
     for group in GROUPS:
         for point in metadata.entry_points(group=group):

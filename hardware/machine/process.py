@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A long-running program at a place: started, known to be ready, signalled by its own pid, reaped."""
+"""A long-running program at a place: started, awaited until ready, signalled by its pid, reaped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sojourn.hardware.machine.place import COMMANDS, ENVIRONMENT, CommandError, 
 from sojourn.hardware.machine.scratch import scratch_file
 
 _POLL_S = 0.01
-# A remote shell tells the pid of what it becomes, so that a signal can be sent by a second ssh call.
+# A remote shell prints its pid before exec, so that a second ssh call can send a signal.
 _REMOTE_PID = re.compile(r"^sojourn-pid (\d+)$", re.MULTILINE)
 
 
@@ -30,7 +30,7 @@ class ProcessError(RuntimeError):
 
 
 class Process:
-    """A program that runs beside us. Make one with `start`."""
+    """A concurrently running program. Create one with `start`."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class Process:
     ) -> Process:
         """Start `command` at `place` and return once it is ready.
 
-        `stdout`/`stderr` are files that it writes (`"pipe"`: read `process.popen.stdout` yourself; None:
-        a temporary file for stderr, nothing for stdout). `ready` is a regular expression awaited in the file
-        `ready_in` for `timeout` seconds. `wrap` is put before everything, the place's prefix as well
-        (`chrt -r 20` must come before a user namespace is entered). `pass_fds` stay open in it.
+        `stdout`/`stderr` are files that it writes (`"pipe"`: read `process.popen.stdout` yourself; None: a temporary
+        file for stderr, nothing for stdout). `ready` is a regular expression that is awaited in the file `ready_in` for
+        `timeout` s. `wrap` precedes everything, including the place's prefix (`chrt -r 20` must come before entering a
+        user namespace). `pass_fds` stay open in the program.
 
-        Raises `ProcessError` when it cannot be started, dies before it is ready, or is late.
+        Raises `ProcessError` if it cannot be started, ends before it is ready, or times out.
         """
         errors = stderr or scratch_file(".stderr")
         if place.remote:
@@ -88,7 +88,7 @@ class Process:
                     stderr=err,
                     env=ENVIRONMENT,
                     pass_fds=pass_fds,
-                    # Ctrl-C goes to us alone; we end each program in order.
+                    # Ctrl-C reaches only this process, which stops every program in order.
                     start_new_session=True,
                 )
         except OSError as missing:
@@ -104,7 +104,7 @@ class Process:
         return process
 
     def await_ready(self, ready: str, ready_in: str = "stderr", timeout: float = 15) -> None:
-        """Return once the regex `ready` shows in the file `ready_in`; raises as `start` does."""
+        """Return once the regex `ready` matches in the file `ready_in`; raises as `start` does."""
         path = self.stdout_path if ready_in == "stdout" else self.stderr_path
         if path is None:
             raise ValueError("ready_in='stdout' needs stdout to be a file")
@@ -127,17 +127,17 @@ class Process:
     def log_tail(self, lines: int = 5) -> str:
         """Return the last lines that the program wrote to its log, on one line."""
         said = [path.read_bytes() for path in (self.stderr_path, self.stdout_path) if path and path.exists()]
-        texts = [data.decode(errors="replace") for data in said if b"\0" not in data]  # a capture is no text
+        texts = [data.decode(errors="replace") for data in said if b"\0" not in data]  # a capture is not text
         kept = [ln for text in texts for ln in text.splitlines() if ln.strip() and not _REMOTE_PID.match(ln)]
         return " | ".join(kept[-lines:])
 
     def alive(self) -> bool:
-        """Tell whether the program still runs."""
+        """Whether the program still runs."""
         return self.popen.poll() is None
 
     def last_words(self) -> str | None:
-        """What it said last, if it has ended; None while it runs."""
-        return None if self.alive() else self.log_tail() or "no last words"
+        """Its last output, if it has ended; None while it runs."""
+        return None if self.alive() else self.log_tail() or "no output"
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end and return the exit code; raises `ProcessError` after `timeout` seconds."""
@@ -158,7 +158,7 @@ class Process:
             os.kill(self._real_pid(), sig)
 
     def _real_pid(self) -> int:
-        """nsenter forks when it enters a pid namespace and passes no signal on: its child is the program."""
+        """nsenter forks when it enters a pid namespace and forwards no signals: its child is the program."""
         if "nsenter" in self.place.prefix:
             outer = psutil.Process(self.popen.pid)
             while outer.name() in ("nsenter", "chrt") and (inner := outer.children()):

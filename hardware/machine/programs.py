@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of this host that a run uses: where they are and which version they say they are."""
+"""The programs of this host that a run uses: their paths and versions."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pathlib import Path
 
 from sojourn.hardware.machine.plugins import packages
 
-#: The version that is a processor's abilities, by blanks.
+#: The "version" that lists a processor's features, separated by blanks.
 FLAGS = "processor flags"
-#: Places of system programs that an ordinary user's PATH leaves out on Debian.
+#: Folders of system programs that an ordinary user's PATH does not include on Debian.
 _PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A program, the Debian package that has it, and how it is asked for its version."""
+    """A program, its Debian package, and the arguments that print its version."""
 
     name: str
     package: str
@@ -44,7 +44,7 @@ TOOLS = (
     Tool("ip", "iproute2", ("-V",)),
     Tool("ethtool", "ethtool"),
     Tool("nft", "nftables"),
-    Tool("pasta", "passt", ()),  # Debian's does not tell
+    Tool("pasta", "passt", ()),  # Debian's prints none
     Tool("ssh", "openssh-client", ("-V",)),
     Tool("zstd", "zstd"),
     Tool("gcc", "gcc"),
@@ -53,7 +53,7 @@ TOOLS = (
     Tool("unshare", "util-linux"),
     Tool("git", "git"),
 )
-"""The programs that a run's manifest gives the versions of."""
+"""The programs whose versions are in a run's manifest."""
 FURTHER = (
     Tool("ping", "iputils-ping", ("-V",)),
     Tool("ssh-keygen", "openssh-client", ()),
@@ -62,7 +62,7 @@ FURTHER = (
     Tool("flex", "flex"),
     Tool("xz", "xz-utils"),
 )
-"""Further ones that a lab needs, or that its kernel and guest are built with."""
+"""Further programs that a lab needs, or that build its kernel and guest."""
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+[\w.~+-]*")
 
@@ -100,7 +100,7 @@ def _package_version(package: str) -> str | None:
 
 
 def _processor() -> dict[str, str]:
-    """The processor's model and abilities: which instructions a program computes by may depend on either."""
+    """Return the processor's model and features, on which a program's instructions may depend."""
     facts: dict[str, str] = {}
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         name, _, text = line.partition(":")
@@ -110,7 +110,7 @@ def _processor() -> dict[str, str]:
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of other packages that bring something, by their names in a manifest."""
+    """Return the versions of other packages that add something, by their names in a manifest."""
     return {f"package {package.name}": package.version for package in packages()}
 
 

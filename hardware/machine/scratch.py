@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short-lived files of this process: one folder, gone when it ends, swept by the next one after a SIGKILL."""
+"""Short-lived files of this process: one folder, removed at exit, or after a SIGKILL by the next process."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pathlib import Path
 from sojourn.hardware.machine.files import lock, remove_tree
 
 SHM = Path("/dev/shm")
-"""Where files are in memory."""
+"""A folder whose files are in memory."""
 _PREFIX = "sojourn-"
-#: What `_made` calls them, and nobody else what is his own.
+#: The names that `_made` gives, which nobody else uses.
 _NAME = re.compile(r"sojourn-\d+_[a-z0-9_]{8}", re.ASCII)
 
 
@@ -38,21 +38,21 @@ def scratch_folder(suffix: str, *, within: Path | None = None) -> Path:
 
 
 def sweep() -> None:
-    """Remove the folders of this user's processes that are no more; whatever else stands there stays.
+    """Remove the folders of this user's ended processes, and nothing else.
 
-    Its process holds a lock on its folder for as long as it lives: pids mean nothing to who cannot see all of them.
+    A process locks its folder while it lives: pids are meaningless to those who cannot see all of them.
     """
     for folder in (path for place in (Path(tempfile.gettempdir()), SHM) for path in place.glob(f"{_PREFIX}*")):
         if not _NAME.fullmatch(folder.name):
             continue
         try:
             held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError:  # no folder, or another user's
+        except OSError:  # not a folder, or another user's
             continue
         try:
             if os.fstat(held).st_uid == os.geteuid() and lock(held):
                 remove_tree(folder)
-        except OSError:  # no locks there, or something of another user's
+        except OSError:  # no locks, or another user's file
             pass
         finally:
             os.close(held)
@@ -62,7 +62,7 @@ _making = threading.Lock()
 
 
 def _folder(within: Path | None = None) -> Path:
-    with _making:  # else two threads make it
+    with _making:  # otherwise two threads would create it
         return _made(os.getpid(), within)
 
 
@@ -71,7 +71,7 @@ def _made(process: int, within: Path | None) -> Path:
     sweep()
     while True:
         folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{process}_", dir=within))
-        # Before it is opened, or locked, another's sweep may have removed it.
+        # Another process's sweep may remove it before it is opened or locked.
         with suppress(FileNotFoundError):
             held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             with suppress(FileNotFoundError):

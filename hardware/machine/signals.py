@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals that end us: they end every wait, and nothing half-way."""
+"""Signals that end this process: they interrupt every wait, and never leave a step half-done."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _ENDING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
 def keep_to_ourselves() -> None:
-    """Let the programs that we start hear SIGINT even where we ignore it: by it each is told to end.
+    """Let started programs receive SIGINT even if this process ignores it: SIGINT stops them.
 
-    A shell has its background jobs ignore SIGINT (`sojourn soak PLAN &` in a script), and what a process ignores, all
-    that it starts ignores too; what it handles is theirs to hear.
+    A shell lets its background jobs ignore SIGINT (`sojourn soak PLAN &` in a script), and programs inherit ignored
+    signals, but not handlers.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, lambda *_: None)
 
 
 def end_waits() -> None:
-    """Let SIGINT end a wait that has no time limit.
+    """Let SIGINT interrupt a wait without a time limit.
 
-    Polars sets a handler of SIGINT when it is imported, with SA_RESTART: behind it such a wait goes on in the kernel,
-    and KeyboardInterrupt comes once the wait is over.
+    Polars installs a SIGINT handler with SA_RESTART when it is imported: with it, such a wait continues in the kernel,
+    and KeyboardInterrupt is raised only after the wait.
     """
     import polars  # noqa: F401  -- its handler must stand already
 
@@ -50,9 +50,9 @@ def ended_by_sigterm() -> Iterator[None]:
 
 @contextmanager
 def held_back() -> Iterator[Sequence[int]]:
-    """Let a signal that ends us wait for the end of the block, so that what is begun in it is known to its undoing.
+    """Defer terminating signals to the end of the block, so that everything begun in it can be undone.
 
-    Yields the signals that came since. Only the main thread gets signals; in another one nothing is changed.
+    Yields the signals received so far. Only the main thread receives signals; in other threads, nothing changes.
     """
     came: list[int] = []
     if threading.current_thread() is not threading.main_thread():

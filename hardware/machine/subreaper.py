@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tool that ends with us, however we end, and with it every process that it started, in whatever session.
+"""Run a tool that ends with its caller, however that ends, together with all its descendants in any session.
 
     python subreaper.py PARENT COMMAND…
 
-Runs COMMAND as the child of a subreaper (prctl(2)), which adopts what outlives its parent. Once COMMAND has ended, or
-at SIGTERM, or when the process PARENT is no more, the subreaper kills all that is left and ends, with COMMAND's exit
-code (128 and its number for a signal). Nothing but SIGKILL ends it earlier. Needs nothing but Python.
+Runs COMMAND as the child of a subreaper (prctl(2)), which adopts processes that outlive their parent. Once COMMAND has
+ended, or at SIGTERM, or when the process PARENT has ended, the subreaper kills all remaining descendants and exits with
+COMMAND's exit code (128 plus the signal number). Only SIGKILL ends it earlier. Needs nothing but Python.
 """
 
 from __future__ import annotations
@@ -23,30 +23,31 @@ _HEARD = signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 
 def with_descendants(command: Sequence[str]) -> list[str]:
-    """The argv that runs `command` so that it and its descendants end with the thread that starts it.
+    """Return the argv that runs `command` so that it and its descendants end with the thread that starts it.
 
-    Start it in a session of its own, so that nobody's signal to our group ends the subreaper alone. End it by SIGTERM.
+    Start it in its own session, so that a signal to the caller's group does not end the subreaper alone. Stop it by
+    SIGTERM.
     """
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
 
 def adopt_orphans(adopt: bool = True) -> None:
-    """Have what outlives its parent become a child of this process, and not of the machine's first one; or no more."""
+    """Make orphaned descendants children of this process instead of the machine's init; or undo that."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
 
 
 def main(parent: str, *command: str) -> int:
-    """See the text of this file."""
+    """See the module's docstring."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     adopt_orphans()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != int(parent):
         return 128 + signal.SIGTERM
     for descriptor in map(int, os.listdir("/proc/self/fd")):
-        if descriptor > 2:  # locks, which are ours to hold until the last process is gone
+        if descriptor > 2:  # locks, to be held until the last process has ended
             with suppress(OSError):
                 os.set_inheritable(descriptor, False)
-    # Python ignores SIGPIPE, and what is ignored is inherited.
+    # Python ignores SIGPIPE, and ignored signals are inherited.
     tool = os.posix_spawnp(
         command[0], command, os.environ, setsigmask=before, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ]
     )
@@ -64,7 +65,7 @@ def main(parent: str, *command: str) -> int:
 
 
 def _end_children() -> None:
-    """Kill and reap until no descendant is left: the children of one that ends become ours."""
+    """Kill and reap until no descendant is left: the children of an ended process are adopted."""
     with suppress(ChildProcessError):
         while True:
             for pid in filter(str.isdecimal, os.listdir("/proc")):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who looks at the screen: browser, display and recorder are nobody's user, without privileges, with a home of theirs.
+"""The viewer: browser, display and recorder run as a user without account or privileges, with its own home.
 
-What a page breaks out of its browser into is this user: it owns nothing but its home, which goes when we do.
+A page that breaks out of its browser becomes this user, who owns only its home, removed at exit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from sojourn.hardware.machine.place import LOCAL, CommandError, Place
 from sojourn.hardware.machine.scratch import scratch_folder
 
-#: A number of nobody's account: the first of those that systemd gives to services for as long as they run.
+#: A user id without an account: the first of those that systemd assigns to running services.
 UID = 61184
 _ANY_HOST = 0xFFFF
 _COOKIE = b"MIT-MAGIC-COOKIE-1"
@@ -30,23 +30,23 @@ def viewer(place: Place, **environment: str) -> Place:
     Raises ValueError for a place on another host.
     """
     if place.remote:
-        raise ValueError(f"{place.name}: the viewer is on our own host")
+        raise ValueError(f"{place.name}: the viewer must be on this host")
     own = (f"{name}={value}" for name, value in environment.items())
     return replace(place, prefix=(*place.prefix, *as_viewer("--user" in place.prefix), *own))
 
 
 def alone() -> Place:
-    """Return a place of this host with a network of its own, in which there is nothing but a loopback."""
+    """Return a place on this host with a network namespace that has only a loopback."""
     users = () if becomes_viewer() else ("--user", "--map-root-user")
     up = ("sh", "-c", 'ip link set lo up && exec "$@"', "sh")
     return Place("alone", (*LOCAL.prefix, "unshare", *users, "--net", "--", *up))
 
 
 def as_viewer(inside: bool) -> tuple[str, ...]:
-    """Return what makes a command's process the viewer's, before it: not root nor able to become it, HOME its own.
+    """Return the prefix that runs a command as the viewer: not root, unable to become root, with its own HOME.
 
-    A root that may become others becomes UID. Who may not (a plain user) keeps the user that they are on the host, and
-    is UID for all that can be seen within a user namespace, where `inside` tells that the command starts in one.
+    A root that can switch users becomes UID. Others (plain users) keep their user on the host; within a user namespace
+    they appear as UID. `inside` says that the command starts in one.
     """
     become: tuple[str, ...]
     if becomes_viewer():
@@ -63,13 +63,13 @@ def as_viewer(inside: bool) -> tuple[str, ...]:
 
 
 def viewer_folder(suffix: str) -> Path:
-    """Return a new empty folder of the viewer's, which nobody else but root can enter."""
+    """Return a new empty folder of the viewer, which only the viewer and root can enter."""
     return _given(Path(tempfile.mkdtemp(suffix=suffix, dir=_home())))
 
 
 @functools.cache
 def for_viewer(path: Path) -> Path:
-    """Return what the viewer reads a file or folder by: itself, or where another user's are closed to it, a copy."""
+    """Return a path by which the viewer can read a file or folder: itself, or a copy if it is closed to other users."""
     if not becomes_viewer():
         return path
     copy = viewer_folder("-copy") / path.name
@@ -82,15 +82,15 @@ def for_viewer(path: Path) -> Path:
 
 
 def give(path: Path) -> None:
-    """Make a file, or a folder with all that is in it, the viewer's own."""
+    """Make the viewer the owner of a file, or of a folder with its content."""
     for part in (path, *path.rglob("*")):
         _given(part)
 
 
 @functools.cache
 def authority() -> Path:
-    """Return the file by which an X server knows its clients: a cookie, drawn anew by each process of ours."""
-    parts = (b"", b"", _COOKIE, secrets.token_bytes(16))  # of any host, any display
+    """Return the file with the cookie by which an X server accepts clients; every Sojourn process creates a new one."""
+    parts = (b"", b"", _COOKIE, secrets.token_bytes(16))  # any host, any display
     entry = struct.pack(">H", _ANY_HOST) + b"".join(struct.pack(">H", len(part)) + part for part in parts)
     file = _home() / "Xauthority"
     file.touch(0o600)
@@ -100,26 +100,26 @@ def authority() -> Path:
 
 @functools.cache
 def sandbox_refusal() -> str | None:
-    """Why a browser has no sandbox here; None where it has: it makes itself namespaces of users, pids and network."""
+    """Return why a browser has no sandbox here; None if it has one. It needs user, pid and network namespaces."""
     try:
         viewer(LOCAL).run(["unshare", "--user", "--pid", "--net", "--fork", "true"])
     except CommandError as refused:
-        return f"a browser's sandbox needs user namespaces, which are refused here ({refused})"
+        return f"a browser's sandbox needs user namespaces, which are not permitted here ({refused})"
     return None
 
 
 def becomes_viewer() -> bool:
-    """Whether we are a root that may be UID as well."""
+    """Whether this process is root and can switch to UID."""
     return maps_user(UID)
 
 
 @functools.cache
 def maps_user(user: int) -> bool:
-    """Whether we are a root in whose namespace there is a `user` with this number: not its only one."""
+    """Whether this process is root in a namespace that also maps the user id `user`."""
     if os.geteuid() != 0:
         return False
     users = Path("/proc/self/uid_map")
-    if not users.exists():  # a kernel without user namespaces
+    if not users.exists():  # the kernel has no user namespaces
         return True
     ranges = [tuple(map(int, line.split())) for line in users.read_text().splitlines()]
     return any(first <= user < first + count for first, _, count in ranges)
@@ -129,7 +129,7 @@ def maps_user(user: int) -> bool:
 def _home() -> Path:
     home = scratch_folder("-viewer")
     if becomes_viewer():
-        home.parent.chmod(0o711)  # to be gone through, not to be read
+        home.parent.chmod(0o711)  # traversable, not readable
     return _given(home)
 
 

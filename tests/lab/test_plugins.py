@@ -76,5 +76,5 @@ def test_a_package_that_cannot_be_loaded_is_named_and_the_rest_works(installed: 
     assert json.loads(done.stdout)
     script = "from sojourn.apps import SERVICES; import sojourn.traffic.contender, sys; sys.exit('news' in SERVICES)"
     done = called(broken, tmp_path, "timeit", "-n1", "-r1", script)
-    assert "news of sojourn-example 0.1.0 is left out: ModuleNotFoundError: No module named 'nonsuch'" in done.stderr
-    assert "lp-noecn of sojourn-example 0.1.0 is left out: it is no Contender" in done.stderr
+    assert "news of sojourn-example 0.1.0 is skipped: ModuleNotFoundError: No module named 'nonsuch'" in done.stderr
+    assert "lp-noecn of sojourn-example 0.1.0 is skipped: not a Contender" in done.stderr

@@ -42,7 +42,7 @@ def machines(of: psutil.Process) -> list[psutil.Process]:
         1,
         [
             (signal.SIGINT, "stopped by Ctrl-C; what was recorded is kept"),
-            (signal.SIGKILL, "somebody killed the machine"),
+            (signal.SIGKILL, "the machine was killed from outside"),
         ],
     ),
 )
@@ -86,5 +86,5 @@ def test_a_machine_out_of_memory_says_so(tmp_path: Path) -> None:
     hungry = "echo 1 >/proc/sys/vm/overcommit_memory\nexec dd if=/dev/zero of=/dev/null bs=300M count=1\n"
     (tmp_path / "run").write_text(f"#!/bin/sh\n{hungry}")
     (tmp_path / "run").chmod(0o755)
-    with pytest.raises(SimulationError, match=r"memory was used up: it ended dd; its console"):
+    with pytest.raises(SimulationError, match=r"ran out of memory: it killed dd; its console"):
         simulation.run(ensure_kernel(), ensure_guest(), tmp_path, memory="128M")

@@ -355,7 +355,7 @@ def test_a_crashed_guest_shows_the_end_of_its_console(tmp_path: Path, monkeypatc
     # No memory is left: the kernel panics.
     crash = "#!/bin/sh\necho 1000000 >/proc/sys/vm/min_free_kbytes\nls\n"
     monkeypatch.setattr(simulated.script, "script", lambda *_, **__: crash)
-    words = r"(?s)cell test, seed 1: .*the machine's memory was used up: .*its console: .*\[<[0-9a-f]+>\]"
+    words = r"(?s)cell test, seed 1: .*the machine ran out of memory: .*its console: .*\[<[0-9a-f]+>\]"
     with pytest.raises(SimulationError, match=words):
         simulated.run_cell(cell("cubic"), tmp_path, seed=1, timeout_s=20)
 

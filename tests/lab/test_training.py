@@ -12,5 +12,5 @@ from sojourn.hardware.machine.cache import BuildError
 
 
 def test_the_training_runs_and_a_kernel_that_does_not_count_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BuildError, match="the training leaves no counts"):
+    with pytest.raises(BuildError, match="the training wrote no counts"):
         training.train(ensure_kernel(), ensure_guest(), tmp_path)

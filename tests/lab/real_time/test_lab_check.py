@@ -107,7 +107,7 @@ def test_power_is_switched_from_the_command_line(file: Path) -> None:
     assert sojourn("power", f"--lab-file={file}", "router", "get").stdout == "port 2 is on\n"
     for words, says in (
         (("router", "on"), "router: power on: local: sh -c"),
-        (("sender", "on"), "sender: the lab file gives it no power"),
+        (("sender", "on"), "sender: the lab file defines no power switch"),
         (("apu", "on"), "unknown machine 'apu'; known: router, client,"),
     ):
         done = sojourn("power", f"--lab-file={file}", *words)

@@ -46,5 +46,5 @@ def test_two_runs_at_once_end_as_valid_or_void_and_leave_nothing(tmp_path: Path)
         rate = json.loads((path / "lab.json").read_text())["rate_down_bps"] / 1e6
         assert phase.contender_mbps is not None and phase.victim_mbps is not None
         assert 0 < phase.contender_mbps + phase.victim_mbps < rate
-    assert any(told.startswith("another lab in real time runs on this machine: process ") for told in beside)
+    assert any(told.startswith("another real-time lab runs on this machine: process ") for told in beside)
     assert host_state() == before

@@ -219,7 +219,7 @@ LEAVE = '<button id="hangup-button" class="hangup-button" aria-label="Leave call
         (TEAMS_SITE, "<h1>You need to sign in</h1>", "", r"organiser admits no guests"),
         (TEAMS_SITE, "<p>Only people in this org can join</p>", "", r"limited to one organisation; give --profile"),
         (TEAMS_SITE, "<p>Let's verify your email</p>", "", r"sends guests a code by mail"),
-        (TEAMS_SITE, "<h1>Pick an account</h1>", "", r"has several accounts; leave one"),
+        (TEAMS_SITE, "<h1>Pick an account</h1>", "", r"has several accounts; keep only one"),
         (TEAMS_SITE, "<p>Your session has expired</p>", "", r"log in again in the profile"),
         (TEAMS_SITE, "<p>Your browser isn’t supported</p>", "", r"use Chrome or Edge \(--browser\)"),
         (TEAMS_SITE, "<p>Enter the characters you see</p>", "", r"it asks for what a person sees"),

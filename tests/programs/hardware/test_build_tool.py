@@ -16,7 +16,7 @@ def test_a_tool_that_hangs_is_named_and_ended_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build_tool, "_LONGEST_S", 1.0)
-    with pytest.raises(BuildError, match=r"^sh has not ended within 1 s$"):
+    with pytest.raises(BuildError, match=r"^sh did not end within 1 s$"):
         build_tool.call(["sh", "-c", f"sleep 600 & echo $! >{tmp_path}/child; wait"])
     child = int((tmp_path / "child").read_text())
     assert not outliving([child])

@@ -95,13 +95,13 @@ def test_what_the_watcher_raises_ends_the_machine(fake: Fake) -> None:
 @pytest.mark.parametrize(
     ("status", "console", "ended", "words"),
     [
-        ("", "Out of memory: Killed process 412 (chromium)", 1, "memory was used up: it ended chromium"),
-        ("1", "Out of memory: Killed process 9 (caddy)", 1, "memory was used up: it ended caddy"),
+        ("", "Out of memory: Killed process 412 (chromium)", 1, "ran out of memory: it killed chromium"),
+        ("1", "Out of memory: Killed process 9 (caddy)", 1, "ran out of memory: it killed caddy"),
         (
             "",
             "Kernel panic - not syncing: Out of memory: compulsory panic",
             1,
-            "memory was used up; its console: Kernel",
+            "ran out of memory; its console: Kernel",
         ),
         (
             "",
@@ -109,14 +109,19 @@ def test_what_the_watcher_raises_ends_the_machine(fake: Fake) -> None:
             1,
             "run: Kernel panic - not syncing: Segfault; its console",
         ),
-        ("", "", 1, "ended early: it said nothing"),
+        ("", "", 1, "ended early: no output"),
         (
             "",
             "wait_stub_done_seccomp : failed to wait for stub, pid = -1\nKernel panic - not syncing: no init",
             1,
-            "run: somebody killed the machine; the kernel does so where memory is used up",
+            "run: the machine was killed from outside, as the kernel does if this host or a container",
         ),
-        ("", "[ 0.0] make_umid", -9, "run: somebody killed the machine; the kernel does so where memory is used up"),
+        (
+            "",
+            "[ 0.0] make_umid",
+            -9,
+            "run: the machine was killed from outside, as the kernel does if this host or a container",
+        ),
         ("1", "", 1, "exit code 1: what the job said last"),
     ],
 )
@@ -141,7 +146,9 @@ def test_a_machine_that_ends_well_says_nothing(tmp_path: Path) -> None:
 def test_too_little_memory_is_told_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation, "available_bytes", lambda: 3 << 30)
     simulation.check_memory("256M")
-    with pytest.raises(SimulationError, match=r"a simulated machine of 4096 MB: \d+ MB (of memory|in /dev/shm)"):
+    with pytest.raises(
+        SimulationError, match=r"a simulated machine needs 4096 MB, but only \d+ MB (of memory|in /dev/shm)"
+    ):
         simulation.check_memory("4G")
 
 
@@ -157,7 +164,9 @@ def test_where_memory_is_short_is_named(
     with pytest.raises(SimulationError) as short:
         simulation.check_memory("4G")
     where = where.format(shm=tmp_path)
-    assert str(short.value) == f"a simulated machine of 4096 MB: {where} are free; end something first"
+    assert (
+        str(short.value) == f"a simulated machine needs 4096 MB, but only {where} are free; stop other programs first"
+    )
 
 
 @pytest.mark.parametrize("shm", [Path("/proc"), Path("/no/such")])

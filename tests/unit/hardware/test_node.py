@@ -38,7 +38,7 @@ def test_addresses_on_the_wire_are_local_unicast_and_differ() -> None:
 
 @pytest.mark.parametrize("bad", ["a b", "a,b", "", "a\n"])
 def test_words_that_a_command_line_cannot_carry_are_refused(bad: str) -> None:
-    with pytest.raises(ValueError, match="cannot stand on a kernel command line"):
+    with pytest.raises(ValueError, match="cannot be on a kernel command line"):
         node_command(name=bad, interfaces=[LAN])
-    with pytest.raises(ValueError, match="cannot stand on a kernel command line"):
+    with pytest.raises(ValueError, match="cannot be on a kernel command line"):
         node_command(name="router", interfaces=[Interface("lan", bad, "10.42.1.1/24")])

@@ -237,7 +237,7 @@ def test_nothing_outlives_its_run(kind: Confinement, way: str, attack: Path, tmp
         assert not outliving(before)
     assert of_run(start) == []
     what = {"end": "ended early", "timeout": "not finished within 2 s", "Ctrl-C": "Keyboard", "SIGKILL": ""}
-    assert what.get(way, "somebody killed the machine") in said[-1] if said else way == "SIGKILL"
+    assert what.get(way, "the machine was killed from outside") in said[-1] if said else way == "SIGKILL"
 
 
 def of_run(start: str) -> list[psutil.Process]:
@@ -252,7 +252,9 @@ def test_what_still_runs_keeps_its_folders(
     """Who waits for no launcher reads nothing either."""
     monkeypatch.setattr(confinement, "_END_S", 0.1)
     with (
-        pytest.raises(ConfinementError, match=r"still run 0\.1 s after their end: .*/job\b.* not read"),
+        pytest.raises(
+            ConfinementError, match=r"still run 0\.1 s after its end, so these files were not read: .*/job\b"
+        ),
         jail(attack, tmp_path, kind) as made,
     ):
         machine = subprocess.Popen(made.argv(["./linux", "wait"], {}), stdout=subprocess.PIPE, text=True)
@@ -396,7 +398,7 @@ def test_a_job_that_fills_the_disk_ends(attack: Path, tmp_path: Path, monkeypatc
     for name in ("job", "root"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(simulation, "_FLOOR_BYTES", 1 << 60)
-    with pytest.raises(simulation.SimulationError, match=r"/job: disk full: \d+ MiB left, a machine ends below"):
+    with pytest.raises(simulation.SimulationError, match=r"/job: disk full: only \d+ MiB left, a machine needs"):
         simulation.run(
             SimpleNamespace(linux=attack), SimpleNamespace(root=tmp_path / "root"), tmp_path / "job", memory="4M",  # type: ignore[arg-type]
             environment={"STAY": "stay"}, timeout=30,

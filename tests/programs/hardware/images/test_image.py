@@ -44,7 +44,7 @@ def test_public_keys_of_all_files_go_in(tmp_path: Path, key: Path) -> None:
 def test_what_is_no_public_key_is_named_before_anything_is_built(tmp_path: Path, key: Path) -> None:
     (tmp_path / "text").write_text("no key\n")
     for file, says in (
-        (key, rf"{key}: a private key; the image takes the public one: {key}.pub"),
+        (key, rf"{key}: is a private key; give the public key {key}.pub"),
         (tmp_path / "text", "no public key"),
         (tmp_path / "none", "cannot be read: .*No such file"),
     ):
@@ -56,19 +56,19 @@ def test_an_output_that_exists_stays_as_it_is(tmp_path: Path, key: Path) -> None
     (tmp_path / "out").write_text("precious")
     with pytest.raises(BuildError, match=r"--output=.*out: exists"):
         image.make_image(board.named("apu2"), tmp_path / "out", [key.with_suffix(".pub")])
-    with pytest.raises(BuildError, match=r"--output=.*: there is no folder .*nowhere"):
+    with pytest.raises(BuildError, match=r"--output=.*: no such folder: .*nowhere"):
         image.make_image(board.named("apu2"), tmp_path / "nowhere/out", [key.with_suffix(".pub")])
     assert (tmp_path / "out").read_text() == "precious"
 
 
 def test_without_a_key_nobody_could_log_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(BuildError, match="--ssh-key: whose key may log in"):
+    with pytest.raises(BuildError, match="--ssh-key: no key to log in with"):
         image.make_image(board.named("apu2"), tmp_path / "out")
 
 
 def test_a_board_that_is_not_there_is_named() -> None:
-    with pytest.raises(BuildError, match="--board=apu1: no such board; there is apu2"):
+    with pytest.raises(BuildError, match="--board=apu1: unknown board; known: apu2"):
         board.named("apu1")
 
 

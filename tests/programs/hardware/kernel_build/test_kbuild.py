@@ -114,7 +114,7 @@ def test_the_hot_files_are_compiled_by_what_the_training_counted(
 
     steps: list[str] = []
     plain, trained = compiled(source, tmp_path / "plain", None), compiled(source, tmp_path / "trained", train, steps)
-    assert steps[-1] == "compiling the packets' path by its profile"
+    assert steps[-1] == "compiling the packet path with its profile"
     assert b"__gcov" not in trained
     assert trained != plain
     assert capsys.readouterr().err == ""
@@ -129,6 +129,6 @@ def test_without_a_profile_a_line_says_so_and_the_kernel_is_the_plain_one(
 
     steps: list[str] = []
     assert compiled(source, tmp_path / "failed", train, steps) == compiled(source, tmp_path / "plain", None)
-    assert steps[-1] == "compiling the packets' path without a profile"
-    said = "a slower kernel, compiled without a profile: the training fails: no memory\n"
+    assert steps[-1] == "compiling the packet path without a profile"
+    said = "the kernel will be slower, compiled without a profile: the training failed: no memory\n"
     assert capsys.readouterr().err == said

@@ -72,7 +72,7 @@ def test_a_console_answers_and_is_logged(machine: MachineEntry, tmp_path: Path) 
     [
         (["false", "{action}"], "router: power on: local: false on: exit code 1"),
         (["/no/switch", "{action}"], r"router: power on: local: /no/switch on: .*No such file"),
-        (None, r"router: the lab file gives it no power; add power = \[\.\.\.\] or labgrid"),
+        (None, r"router: the lab file defines no power switch; add power = \[\.\.\.\] or labgrid"),
     ],
 )
 def test_a_switch_that_fails_is_named(power: Any, says: str) -> None:

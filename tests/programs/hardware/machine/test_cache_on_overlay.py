@@ -41,4 +41,4 @@ def test_a_damaged_entry_of_a_lower_layer_is_built_again(tmp_path: Path) -> None
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["18", "whole", "['.entry.lock', '.entry.seal', 'entry']"]  # 18: EXDEV
-    assert "made is not as built: it is built again" in done.stderr
+    assert "made is different from the build: rebuilding it" in done.stderr

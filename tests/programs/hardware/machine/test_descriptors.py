@@ -35,9 +35,7 @@ def test_the_soft_limit_becomes_the_hard_one(soft: int, hard: int) -> None:
 
 def test_a_hard_limit_that_is_too_low_is_told_with_the_need() -> None:
     says, left = ensured(64, 512)
-    assert says.startswith(
-        "open files: a simulated machine needs 1024, this process may have 512: raise the hard limit"
-    )
+    assert says.startswith("open files: a simulated machine needs 1024, but the limit is 512; raise the hard limit")
     assert left == "64 512"
 
 

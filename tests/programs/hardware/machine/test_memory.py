@@ -36,4 +36,4 @@ def test_a_control_group_leaves_less() -> None:
     assert done.returncode == 0, done.stderr
     before, after, refusal = done.stdout.splitlines()
     assert 300 << 20 < int(before) <= 500 << 20 and 90 << 20 < int(before) - int(after) < 130 << 20
-    assert refusal.startswith("a simulated machine of 1024 MB: 3") and "of memory are free" in refusal
+    assert refusal.startswith("a simulated machine needs 1024 MB, but only 3") and "of memory are free" in refusal

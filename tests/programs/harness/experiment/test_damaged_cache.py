@@ -30,4 +30,4 @@ def test_a_damaged_entry_is_named_when_all_tests_are_over(tmp_path: Path) -> Non
         [*command, str(tmp_path / "test_it.py")], capture_output=True, text=True, cwd=CHECKOUT, env=env, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{tmp_path / 'kernel'}: linux is not as built: it is built again" in done.stdout
+    assert f"{tmp_path / 'kernel'}: linux is different from the build: rebuilding it" in done.stdout

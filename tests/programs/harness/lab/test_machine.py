@@ -20,7 +20,7 @@ from sojourn.harness.lab.machine import Machine, SimulatedError
     ("told", "says"),
     [
         ("LabError: no route", "LabError: no route"),
-        (None, "the machine ended early: it said nothing"),
+        (None, "the machine ended early: no output"),
     ],
 )
 def test_what_the_inside_says_comes_before_how_the_machine_ended(
@@ -29,7 +29,7 @@ def test_what_the_inside_says_comes_before_how_the_machine_ended(
     def fail(_kernel: object, _guest: object, job: Path, **_: Any) -> None:
         if told:
             (job / "error").write_text(told)
-        raise SimulationError(f"{job}: the machine ended early: it said nothing")
+        raise SimulationError(f"{job}: the machine ended early: no output")
 
     monkeypatch.setattr(machine.simulation, "run", fail)
     made = SimpleNamespace(kernel=None, desktop=SimpleNamespace(sources=tmp_path), memory="4G", untrusted=False)

@@ -87,7 +87,7 @@ def test_doctor_judges_each_lab_and_its_exit_code_the_one_in_use(simulated_only:
     )
     assert "obs-studio" not in virtual and "xvfb" in virtual
     (apu,) = (line for line in lines if line.startswith("apu: "))
-    assert "lab.toml: No such file or directory; `sojourn lab init` writes one" in apu
+    assert "lab.toml: No such file or directory; create one with `sojourn lab init`" in apu
 
     done = doctor(simulated_only, tmp_path, "--lab=virtual", "--recorder=obs")
     assert done.returncode == 1 and "sim: " not in done.stdout
@@ -109,7 +109,7 @@ def test_doctor_tells_programs_that_simulated_time_misses(tmp_path: Path) -> Non
     [
         (("--lab=virtual",), r"--lab=virtual: \d+ packages are missing; install them with: .* chromium .* xvfb"),
         (("--lab=virtual", "--recorder=obs"), r"--lab=virtual --recorder=obs: \d+ packages .* obs-studio .*"),
-        (("--lab=apu",), r"--lab-file: lab.toml: No such file or directory; `sojourn lab init` writes one"),
+        (("--lab=apu",), r"--lab-file: lab.toml: No such file or directory; create one with `sojourn lab init`"),
     ],
 )
 @pytest.mark.parametrize(

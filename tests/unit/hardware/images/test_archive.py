@@ -73,5 +73,5 @@ def test_an_archive_that_stands_still_is_noticed(tmp_path: Path, caplog: pytest.
     assert (
         past.startswith("the archive of trixie is of ")
         and ", valid until " in past
-        and "20 days old: a mirror that" in past
+        and "20 days old: the mirror is stale" in past
     )

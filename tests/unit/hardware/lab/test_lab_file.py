@@ -41,27 +41,27 @@ def write(folder: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        (GOOD, "", "[box]: give this table or [router], one of the two; docs/physical-lab.md shows both; [client] is"),
-        ("[client]", "[box]\n[client]", "[box]: give this table or [router], one of the two; docs/physical-lab.md"),
-        (GOOD, "[router\n", "no TOML: Expected ']'"),
-        ("wan =", "wam =", '[router] wan: is missing; such as wan = "enp3s0"; [router] wam: is unknown; did you mean'),
+        (GOOD, "", "[box]: exactly one of [router] and [box] is required; docs/physical-lab.md shows both; [client]"),
+        ("[client]", "[box]\n[client]", "[box]: exactly one of [router] and [box] is required; docs/physical-lab.md"),
+        (GOOD, "[router\n", "not valid TOML: Expected ']'"),
+        ("wan =", "wam =", '[router] wan: is missing, such as wan = "enp3s0"; [router] wam: is unknown; did you mean'),
         ("[server]", "[servant]", "[server] is missing; servant: is unknown;"),
-        ('"enp3s0"', '"enp2s0"', "[router]: lan and wan are both 'enp2s0'; a router has an interface on each side"),
+        ('"enp3s0"', '"enp2s0"', "[router]: lan and wan are both 'enp2s0'; give a different interface for each side"),
         ('"enp3s0"', "5", "[router] wan: Input should be a valid string, found 5"),
-        ('"enp3s0"', '"en p1"', "[router] wan: 'en p1' is no interface's name; `ip -br link` there lists them"),
-        ('"root@apu"', '"-oProxyCommand=x"', "[router] ssh: '-oProxyCommand=x' is nothing that ssh would take; give"),
-        ("10.42.2.10", "10.42.2.300", "[server] address: '10.42.2.300' is no IP address; give one without a"),
-        ("10.42.2.10", "fd42:2::10/64", "[server] address: 'fd42:2::10/64' is no IP address; give one without a"),
-        ("10.42.2.10", "fe80::1", "[server] address: 'fe80::1' is link-local, which no router forwards; give a unique"),
-        ("10.42.2.10", "fd42:2::10", "client has an IPv4 address, server one of IPv6; all are of one version"),
-        (GOOD, over_ipv6(GOOD).replace("[client]", "nat = true\n[client]"), "[router] nat: masquerades IPv4 alone; "),
-        ("10.42.2.10", "10.42.1.10", "client and server both have the address 10.42.1.10; the router is to be between"),
-        (GOOD, GOOD.replace("1.20", "1.10").replace("2.20", "2.10"), "client and receiver have one address, and"),
-        ("[client]", '[client]\nssh = "a"\nnetns = "b"', "[client]: both ssh and netns; a namespace is one of"),
+        ('"enp3s0"', '"en p1"', "[router] wan: 'en p1' is not an interface name; `ip -br link` on that machine"),
+        ('"root@apu"', '"-oProxyCommand=x"', "[router] ssh: '-oProxyCommand=x' is not an ssh destination; give"),
+        ("10.42.2.10", "10.42.2.300", "[server] address: '10.42.2.300' is not an IP address; give one without a"),
+        ("10.42.2.10", "fd42:2::10/64", "[server] address: 'fd42:2::10/64' is not an IP address; give one without a"),
+        ("10.42.2.10", "fe80::1", "[server] address: 'fe80::1' is link-local and not forwarded by routers; give"),
+        ("10.42.2.10", "fd42:2::10", "client has an IPv4 address, server an IPv6 address; use one version for all"),
+        (GOOD, over_ipv6(GOOD).replace("[client]", "nat = true\n[client]"), "[router] nat supports IPv4 only; "),
+        ("10.42.2.10", "10.42.1.10", "client and server both have the address 10.42.1.10; the router must be between"),
+        (GOOD, GOOD.replace("1.20", "1.10").replace("2.20", "2.10"), "client and receiver share an address, and"),
+        ("[client]", '[client]\nssh = "a"\nnetns = "b"', "[client]: both ssh and netns are given; a namespace is"),
         ("[client]", "dead_man_s = 3\n[client]", "[router] dead_man_s: Input should be greater than or equal to 10"),
-        ("[client]", 'power = ["uhubctl"]\n[client]', "[router] power: no word of it holds {action}, for which on,"),
-        ("[client]", "serial = []\n[client]", "[router] serial: an empty command; give the program and its arguments"),
-        ("[client]", "[router.labgrid]\n[client]", '[router.labgrid] environment: is missing; such as environment = '),
+        ("[client]", 'power = ["uhubctl"]\n[client]', "[router] power: the command does not contain {action}"),
+        ("[client]", "serial = []\n[client]", "[router] serial: the command is empty; give the program and"),
+        ("[client]", "[router.labgrid]\n[client]", '[router.labgrid] environment: is missing, such as environment = '),
         ("[router]", 'ssh_config = "no"\n[router]', "ssh_config: {folder}/no: no such file"),
     ],
 )  # fmt: skip
@@ -95,11 +95,11 @@ def test_a_box_stands_in_the_routers_place(tmp_path: Path) -> None:
     assert (found.lab, found.router, found.box and found.box.name) == ("black-box", None, "vendor CPE 1.2")
     assert list(found.machines) == ["box", "client", "receiver", "server", "sender"]
     with pytest.raises(
-        LabFileError, match=r"lab\.toml: has a \[box\]; use --lab=black-box, or name a file with a \[router\]"
+        LabFileError, match=r"lab\.toml: describes a \[box\]; use --lab=black-box, or give a file with a \[router\]"
     ):
         read_lab_file(tmp_path / "lab.toml", "apu")
     with pytest.raises(
-        LabFileError, match=r"lab\.toml: has a \[router\]; use --lab=apu, or name a file with a \[box\]"
+        LabFileError, match=r"lab\.toml: describes a \[router\]; use --lab=apu, or give a file with a \[box\]"
     ):
         read_lab_file(write(tmp_path, GOOD), "black-box")
 
@@ -107,10 +107,10 @@ def test_a_box_stands_in_the_routers_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ('interface = "eth2"\n', "", "[server] interface: is missing; nobody captures at a box; such as interface ="),
+        ('interface = "eth2"\n', "", "[server] interface: is missing, because a box cannot capture; give one"),
         ('"vendor CPE 1.2"', '""', "[box] name: String should have at least 1 character"),
         ("[client]", 'ssh = "root@box"\n[client]', "[box] ssh: is unknown; known: power, serial, labgrid, name, nat"),
-        ("[client]", "nat = true\n[client]", "[box] nat: no bulk flow can be opened to who is hidden, and no"),
+        ("[client]", "nat = true\n[client]", "[box] nat: with NAT, no bulk flow can be opened towards the"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_about_a_box_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
@@ -123,12 +123,14 @@ def test_what_writes_a_whole_file_is_named_once(tmp_path: Path) -> None:
         read_lab_file(write(tmp_path, "[router]\nssh = 'root@apu'\nlan = 'lan0'\nwan = 'wan0'\n"))
     assert str(error.value).endswith(
         "[client] is missing; [receiver] is missing; [server] is missing; [sender] is missing; "
-        "`sojourn lab init` writes a whole file, docs/physical-lab.md shows one"
+        "`sojourn lab init` creates a complete file; see docs/physical-lab.md"
     )
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LabFileError, match=r"no/lab\.toml: No such file or directory; `sojourn lab init` writes one"):
+    with pytest.raises(
+        LabFileError, match=r"no/lab\.toml: No such file or directory; create one with `sojourn lab init`"
+    ):
         read_lab_file(tmp_path / "no" / "lab.toml")
 
 

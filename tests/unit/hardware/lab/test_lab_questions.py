@@ -66,7 +66,7 @@ def test_a_box_needs_its_name_and_the_interfaces_around_it(tmp_path: Path) -> No
     assert lab.box and lab.box.name == "vendor CPE" and lab.router is None
     assert (lab.client.address, lab.client.interface, lab.receiver.address) == ("10.42.1.10", "eno1", "10.42.1.20")
     assert (lab.server.ssh, lab.server.interface, lab.sender.ssh) == ("root@server", "eth7", "root@server")
-    assert any("'-' is no interface's name" in line for line in user.told) and not user.answers
+    assert any("'-' is not an interface name" in line for line in user.told) and not user.answers
 
 
 def test_what_cannot_be_is_asked_for_again(tmp_path: Path) -> None:
@@ -78,10 +78,10 @@ def test_what_cannot_be_is_asked_for_again(tmp_path: Path) -> None:
     tables = ask_lab(user.ask, user.told.append, look)
     said = "\n".join(user.told)
     assert "Input should be 'router' or 'box'" in said
-    assert "'-oProxyCommand=x' is nothing that ssh would take" in said
-    assert "root@nowhere does not tell its interfaces: " in said and "Could not resolve hostname" in said
-    assert "enp2s0 is another's already" in said and "10.42.1.10 is another's already" in said
-    assert "'10.42.1.300' is no IP address" in said
+    assert "'-oProxyCommand=x' is not an ssh destination" in said
+    assert "root@nowhere did not list its interfaces: " in said and "Could not resolve hostname" in said
+    assert "enp2s0 is already in use" in said and "10.42.1.10 is already in use" in said
+    assert "'10.42.1.300' is not an IP address" in said
     assert tables["client"] == {"address": "10.42.1.10"} and tables["sender"]["ssh"] == "root@other"
     assert tomllib.loads(written(tables)) == tables
 

@@ -131,7 +131,7 @@ def test_a_damaged_entry_is_named_and_built_again(
     damage(entry)
     monkeypatch.setattr(cache, "_boot", lambda: boot)
     assert (built(entry, builds) / "deep" / "made").read_text() == "whole"
-    assert builds == [1, 1] and str(entry) in caplog.text and "built again" in caplog.text
+    assert builds == [1, 1] and str(entry) in caplog.text and "rebuilding it" in caplog.text
     assert sorted(p.name for p in tmp_path.iterdir()) == [".entry.lock", ".entry.seal", "entry"]
 
 
@@ -156,7 +156,8 @@ def test_what_a_program_wrote_is_found_at_the_next_use(
     damage(built(tmp_path / "entry", builds))
     assert (built(tmp_path / "entry", builds) / "deep" / "made").read_text() == "whole" and builds == [1, 1]
     assert re.search(
-        rf"{tmp_path / 'entry'}: (again and 1 more are|deep/made is) not as built: it is built again", caplog.text
+        rf"{tmp_path / 'entry'}: (again and 1 more are|deep/made is) different from the build: rebuilding it",
+        caplog.text,
     )
 
 
@@ -194,7 +195,7 @@ def test_a_cache_of_another_user_is_refused_by_name(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 4711)
     with pytest.raises(
-        cache.BuildError, match=rf"the cache {tmp_path} belongs to .*, this runs as user \d+: .*SOJOURN_"
+        cache.BuildError, match=rf"the cache {tmp_path} belongs to .*, but this process runs as user \d+; .*SOJOURN_"
     ):
         built(tmp_path / "entry", [])
     assert list(tmp_path.iterdir()) == []

@@ -8,11 +8,11 @@ import pytest
 from sojourn.hardware.machine.toml_file import TomlError, parse_toml, read_toml
 
 WRONG = {
-    "nested": (b"a = " + b"[" * 5000 + b"]" * 5000, "no TOML: nested too deeply"),
-    "number": (b"a = " + b"1" * 10_000, "no TOML: Exceeds the limit"),
-    "bytes": (b"a = '\xff'", "no TOML: 'utf-8' codec"),
-    "unfinished": (b"a = ", "no TOML: Invalid value"),
-    "long": (b"#" * (2 << 20), "is larger than 1 MiB"),
+    "nested": (b"a = " + b"[" * 5000 + b"]" * 5000, "not valid TOML: nested too deeply"),
+    "number": (b"a = " + b"1" * 10_000, "not valid TOML: Exceeds the limit"),
+    "bytes": (b"a = '\xff'", "not valid TOML: 'utf-8' codec"),
+    "unfinished": (b"a = ", "not valid TOML: Invalid value"),
+    "long": (b"#" * (2 << 20), "larger than 1 MiB"),
 }
 
 

@@ -89,14 +89,14 @@ def test_a_file_that_others_write_is_followed_by_name_alone(tmp_path: Path) -> N
     """Found in the folder where one is called, which may be everybody's, it would run what it says as us."""
     (file := tmp_path / "sojourn.toml").write_text(FILE)
     file.chmod(0o666)
-    with refused("", "untrusted-file", "sojourn.toml: everybody may write it", "chmod o-w", "SOJOURN_DEFAULTS="):
+    with refused("", "untrusted-file", "sojourn.toml: everybody can write to it", "chmod o-w", "SOJOURN_DEFAULTS="):
         user_defaults({}, tmp_path, SERVICES)
     assert user_defaults({"SOJOURN_DEFAULTS": str(file)}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
     file.chmod(0o644)
     assert user_defaults({}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
     if os.geteuid() == 0:
         os.chown(file, 65534, 65534)
-        with refused("", "untrusted-file", "sojourn.toml: the file is user 65534's", "SOJOURN_DEFAULTS="):
+        with refused("", "untrusted-file", "sojourn.toml: the file belongs to user 65534", "SOJOURN_DEFAULTS="):
             user_defaults({}, tmp_path, SERVICES)
 
 
@@ -107,7 +107,7 @@ def test_a_link_of_somebody_elses_is_not_followed(tmp_path: Path) -> None:
     (link := tmp_path / "sojourn.toml").symlink_to(mine)
     assert user_defaults({}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
     os.lchown(link, 65534, 65534)
-    with refused("", "untrusted-file", "sojourn.toml: the link is user 65534's"):
+    with refused("", "untrusted-file", "sojourn.toml: the link belongs to user 65534"):
         user_defaults({}, tmp_path, SERVICES)
     mine.unlink()
     os.lchown(link, 0, 0)
@@ -121,11 +121,11 @@ def test_a_file_that_a_group_writes_is_followed_where_the_group_is_the_users_alo
     file.chmod(0o664)
     assert user_defaults({}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
     os.chown(file, 0, 100)
-    with refused("", "untrusted-file", "others of group 100 may write it", "chmod g-w", "SOJOURN_DEFAULTS="):
+    with refused("", "untrusted-file", "others in group 100 can write to it", "chmod g-w", "SOJOURN_DEFAULTS="):
         user_defaults({}, tmp_path, SERVICES)
     os.chown(file, 0, 0)
     os.setxattr(file, "system.posix_acl_access", WRITABLE_BY_65534)
-    with refused("", "untrusted-file", "others of group 0 may write it"):
+    with refused("", "untrusted-file", "others in group 0 can write to it"):
         user_defaults({}, tmp_path, SERVICES)
 
 
@@ -164,7 +164,7 @@ def test_a_file_that_nobody_named_writes_no_results_elsewhere(tmp_path: Path, wh
 
 def test_a_file_without_end_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "sojourn.toml").write_text("rate = " + "[" * 5000 + "]" * 5000)
-    with pytest.raises(OptionsError, match=r"sojourn.toml: no TOML: nested too deeply$"):
+    with pytest.raises(OptionsError, match=r"sojourn.toml: not valid TOML: nested too deeply$"):
         user_defaults({}, tmp_path, SERVICES)
 
 
